@@ -4,7 +4,8 @@
 
 Every worker trains on a batch of the same size (weak scaling), so ideally a step takes as long with
 two workers as with one. Two more jobs have two workers that are not bound to cores: with
-TensorFlow's default number of threads, and with as many as there are cores. The jobs take turns and
+TensorFlow's default number of threads, and with as many as there are cores. With --device=gpu, one
+worker on one GPU is compared with two workers on two. The jobs take turns and
 the fastest round of each counts, so that other load affects all of them. The output has the
 efficiency, the time of only the all-reduce of the gradients, and the model's figures for more
 workers (`albert/preflight/scaling.py`).
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -22,7 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
-from albert.devices import host
+from albert.core.files import write_json
+from albert.devices import device, host
 from albert.preflight.scaling import Link, scale, step_traffic
 from benchmarks.parts.harness import give, mpirun, new_parser, run_again
 
@@ -45,6 +48,8 @@ JOBS = {
     "with threads of all": Job(2, _UNBOUND, crowded=True),
 }
 
+JOBS_OF_GPU = {"1 worker, 1 GPU": Job(1, _UNBOUND), "2 workers, 2 GPUs": Job(2, _UNBOUND)}
+
 
 class Measurement(NamedTuple):
     """Seconds of a step and of its communication, and the bytes of the gradients."""
@@ -60,12 +65,18 @@ def main() -> None:
     if flags.worker:
         work(flags)
         return
-    runs = {name: [] for name in JOBS}
+    jobs = JOBS_OF_GPU if flags.device == "gpu" else JOBS
+    if flags.device == "gpu" and (gpus := device.count_nvidia_cards()) < 2:
+        sys.exit(f"bench-scaling: error: --device=gpu needs two GPUs, and this machine has {gpus}")
+    runs = {name: [] for name in jobs}
     for _ in range(flags.rounds):
         for name, of_job in runs.items():
-            of_job.append(run_job(JOBS[name]))
+            of_job.append(run_job(jobs[name]))
     best = {name: min(of_job) for name, of_job in runs.items()}
-    print_measured(best, flags.batch_size)
+    print_measured(best, jobs, flags.batch_size)
+    if flags.json:
+        rates = {name: jobs[name].size * flags.batch_size / of.step for name, of in best.items()}
+        write_json(flags.json, rates)
     print_model(next(iter(best.values())), flags)
 
 
@@ -85,6 +96,8 @@ def parse_flags() -> argparse.Namespace:
         default=Link().microseconds,
         help="latency of the model's link",
     )
+    parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
+    parser.add_argument("--json", help="file for the examples per second of the jobs")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -109,15 +122,18 @@ def work(flags: argparse.Namespace) -> None:
     from benchmarks.parts.step import make_batch, training_step
 
     collectives.start(use_horovod=True)
+    device.choose(flags.device)
     host.limit_threads()
-    collectives.connect()
+    device.prepare()
+    collectives.connect(on_cpu=flags.device == "cpu")
     config = modeling.AlbertConfig.from_json_file(flags.config)
     batch = make_batch(config, flags.batch_size, flags.seq_length)
     options = ModelOptions(OptimizerOptions(1e-5, 1000, 100))
     model_fn = make_model_fn(config, make_v1_head(mask_padding_in_loss=True), options)
     if in_bf16 := configuration.from_environment():
-        model_fn = conversion.convert(model_fn, in_bf16)
-    with tf.Graph().as_default(), tf.Session() as session:
+        model_fn = conversion.convert(model_fn, in_bf16, device.kind())
+    options_of_session = device.session_config()
+    with tf.Graph().as_default(), tf.Session(config=options_of_session) as session:
         step, feed = training_step(model_fn, batch)
         session.run(tf.global_variables_initializer())
         step_seconds = median_seconds(lambda: session.run(step, feed), flags.steps)
@@ -127,7 +143,7 @@ def work(flags: argparse.Namespace) -> None:
         values = [np.zeros(shape, np.float32) for shape in shapes]
         gradients = [tf.placeholder(tf.float32, shape) for shape in shapes]
         means = tf.group(*collectives.all_reduce_mean(gradients))
-        with tf.Session() as session:
+        with tf.Session(config=options_of_session) as session:
             feed = dict(zip(gradients, values, strict=True))
             seconds = median_seconds(lambda: session.run(means, feed), 20)
     if collectives.is_chief():
@@ -155,12 +171,12 @@ def median_seconds(call, times: int) -> float:
     return statistics.median(seconds[2:])
 
 
-def print_measured(best: dict[str, Measurement], batch_size: int) -> None:
+def print_measured(best: dict[str, Measurement], jobs: dict[str, Job], batch_size: int) -> None:
     """Prints the table of the jobs."""
     one = next(iter(best.values()))
     print(f"{'':<22}{'s a step':>12}{'examples/s':>12}{'efficiency':>12}{'all-reduce':>14}")
     for name, measured in best.items():
-        size = JOBS[name].size
+        size = jobs[name].size
         rate = size * batch_size / measured.step
         print(
             f"{name:<22}{measured.step:>12.3f}{rate:>12.2f}{one.step / measured.step:>12.3f}"

@@ -11,6 +11,9 @@ the same random weights, which `albert convert` passes to `transformers`. There 
 loss excludes padding, RAdam updates the weights (this project's is that of PyTorch), and the losses
 of the first steps are compared.
 
+With --device=gpu, the three use the first GPU, and there are rows with products in TF32. PyTorch
+with CUDA's libraries may need a separate environment, whose Python --torch_python names.
+
 "Of peak" is the speed relative to that of a large matrix product of the same type, the best of the
 same run. It counts the layers' matrix products for real tokens, without attention.
 """
@@ -68,6 +71,12 @@ ROWS = {
     "MRPC": Row("training", "mrpc", _ALBERT, "float32", 32, (2.5, 1.6)),
     "BERT": Row("training", "train", "bert_base_uncased.json", "float32", 8, (2.2, 1.8), 0.75),
 }
+_NO_AIMS = (None, None)
+# Rows for a GPU, in addition; in float32, TensorFlow and PyTorch then use no TF32.
+ROWS_OF_GPU = {
+    "training/tf32": Row("training", "train", _ALBERT, "tf32", 8, _NO_AIMS),
+    "prediction/tf32": Row("prediction", "dev", _ALBERT, "tf32", 8, _NO_AIMS),
+}
 # Largest difference between the losses of the first steps, in float32.
 MOST_APART = 1e-3
 
@@ -84,18 +93,20 @@ class Measurement(NamedTuple):
 def main() -> int:
     """Measures, prints the table, and returns 1 if the losses differ."""
     flags = parse_flags()
-    names = flags.rows.split(",") if flags.rows else list(ROWS)
-    if unknown := set(names) - set(ROWS):
-        sys.exit(f"bench-train: error: no row is {', '.join(unknown)}; there are {', '.join(ROWS)}")
+    rows = {**ROWS, **ROWS_OF_GPU} if flags.device == "gpu" else dict(ROWS)
+    names = flags.rows.split(",") if flags.rows else list(rows)
+    if unknown := set(names) - set(rows):
+        sys.exit(f"bench-train: error: no row is {', '.join(unknown)}; there are {', '.join(rows)}")
     has_bfloat16, why = host.find_processor().bfloat16()
-    if not has_bfloat16:
+    if flags.device == "cpu" and not has_bfloat16:
         print(f"without the rows in bfloat16: {why or 'the instructions are not known'}")
-        names = [name for name in names if ROWS[name].dtype == "float32"]
+        names = [name for name in names if rows[name].dtype == "float32"]
     print(HEADER, flush=True)
     agree = True
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
-            agree &= measure_row(name, ROWS[name], flags, folder)
+            row = rows[name]._replace(batch_size=flags.batch_size or rows[name].batch_size)
+            agree &= measure_row(name, row, flags, folder)
     return 0 if agree else 1
 
 
@@ -118,8 +129,17 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument(
         "--matrix_size", type=int, default=4096, help="size of the large matrix product"
     )
+    parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
+    parser.add_argument("--batch_size", type=int, help="examples in a batch; default: the row's")
+    parser.add_argument(
+        "--torch_python", default=sys.executable, help="the Python that has torch and transformers"
+    )
+    parser.add_argument("--no_transformers", action="store_true", help="time only this project")
+    parser.add_argument("--json", help="file for the figures, a line of JSON for each row")
     flags = parser.parse_args()
-    for name in ("train_file", "predict_file", "mrpc_dir", "spm_model_file"):
+    needed = ["train_file", "predict_file", "spm_model_file"]
+    needed += [] if flags.rows and "MRPC" not in flags.rows else ["mrpc_dir"]
+    for name in needed:
         if not os.path.exists(getattr(flags, name)):
             sys.exit(f"bench-train: error: {getattr(flags, name)} is missing; give --{name}")
     return flags
@@ -138,12 +158,26 @@ def measure_row(name: str, row: Row, flags: argparse.Namespace, folder: str) -> 
     measured = take_turns(row, model, batches, flags)
     tokens, turns = int(np.load(batches)["input_mask"].sum()), flags.turns - 1
     print_row(name, row, measured, count * turns, tokens * turns)
+    if flags.json:
+        append_figures(flags.json, name, row, measured, count * turns)
     losses = np.array([of.losses for of in measured.values()])
-    if row.dtype != "float32" or not losses.size:
+    if row.dtype != "float32" or not losses.size or len(losses) == 1:
         return True
     apart = float(np.max(np.abs(losses - losses[0])[:, :10]))
     print(f"{'':20}losses of the first {min(10, losses.shape[1])} steps: {apart:.1e} apart")
     return apart <= MOST_APART
+
+
+def append_figures(
+    path: str, name: str, row: Row, measured: Mapping[str, Measurement], examples: int
+) -> None:
+    """Appends a row's examples per second and gigabytes of each program, as a line of JSON."""
+    programs = {
+        program: {"rate": examples / sum(of.seconds), "memory": of.memory}
+        for program, of in measured.items()
+    }
+    with open(path, "a", encoding="utf-8") as file:
+        print(json.dumps({"row": name, "batch": row.batch_size, "programs": programs}), file=file)
 
 
 def config_path(row: Row) -> str:
@@ -183,9 +217,9 @@ def source(data: str, flags: argparse.Namespace, folder: str):
     return SquadFeatures(flags.predict_file, [path, left], tokenizer, options)
 
 
-def program_command(name: str, **arguments: object) -> list[str]:
+def program_command(name: str, python: str = sys.executable, **arguments: object) -> list[str]:
     given = {"program": name, **arguments}
-    module = [sys.executable, "-m", "benchmarks.parts.train_programs"]
+    module = [python, "-m", "benchmarks.parts.train_programs"]
     return [*module, *(f"--{flag}={value}" for flag, value in given.items())]
 
 
@@ -197,9 +231,10 @@ def environment() -> dict[str, str]:
 class Program:
     """One of the programs, in a process that waits for its turns."""
 
-    def __init__(self, name: str, row: Row, model: str, batches: str, matrix_size: int):
+    def __init__(self, name: str, row: Row, model: str, batches: str, flags: argparse.Namespace):
         command = program_command(
             name,
+            sys.executable if name == PROGRAMS[0] else flags.torch_python,
             model=model,
             config=config_path(row),
             data=row.data,
@@ -207,7 +242,8 @@ class Program:
             batch_size=row.batch_size,
             work=row.work,
             dtype=row.dtype,
-            matrix_size=matrix_size,
+            matrix_size=flags.matrix_size,
+            device=flags.device,
         )
         self._process = subprocess.Popen(
             command,
@@ -237,9 +273,10 @@ def take_turns(
 ) -> dict[str, Measurement]:
     """Returns the programs' measurements: the losses of all turns, the times without the first
     one."""
-    programs = {name: Program(name, row, model, batches, flags.matrix_size) for name in PROGRAMS}
+    names = PROGRAMS[:1] if flags.no_transformers else PROGRAMS
+    programs = {name: Program(name, row, model, batches, flags) for name in names}
     try:
-        turns = {name: [] for name in PROGRAMS}
+        turns = {name: [] for name in names}
         for _ in range(flags.turns):
             for name, program in programs.items():
                 turns[name].append(program.turn())

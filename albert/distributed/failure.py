@@ -22,8 +22,7 @@ def fail(message: str, code: int, command: str = "") -> None:
         time.sleep(REPEATED_AFTER)
     where = f"{label}: " if label else ""
     if command and launcher.is_first():
-        with contextlib.suppress(BrokenPipeError):
-            print(command, file=sys.stderr, flush=True)
+        _write(command)
     say(f"error: {where}{message}")
     if label:
         # Skip the usual clean-up, which would wait for workers that wait for this one. The launcher
@@ -34,6 +33,11 @@ def fail(message: str, code: int, command: str = "") -> None:
 
 def say(message: str) -> None:
     """Prints a message on one line on standard error, after the program's name."""
-    line = " ".join(message.split())
+    _write(f"{os.path.basename(sys.argv[0])}: {' '.join(message.split())}")
+
+
+def _write(line: str) -> None:
     with contextlib.suppress(BrokenPipeError):
-        print(f"{os.path.basename(sys.argv[0])}: {line}", file=sys.stderr, flush=True)
+        # In one piece, because mpirun puts a tag before each piece.
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()

@@ -17,6 +17,9 @@ from collections.abc import Callable
 import numpy as np
 
 Batch = dict[str, np.ndarray]
+# A training step or a prediction, the operations per second of a large matrix product, and the peak
+# memory in bytes, of the GPU or otherwise of the host.
+Functions = tuple[Callable[[Batch], float], Callable[[], float], Callable[[], int]]
 # Learning rate; small, so that random weights do not diverge.
 _RATE, _EPSILON, _DECAY = 1e-5, 1e-6, 0.01
 # Files in the folder of a model.
@@ -32,7 +35,7 @@ def main() -> None:
         make_weights(flags)
         return
     start = {"this project": this_project, "padded": transformers, "dynamic": transformers}
-    step, matrix_peak = start[flags.program](flags)
+    step, matrix_peak, peak_memory = start[flags.program](flags)
     batches = np.load(flags.batches)
     records = {name: batches[name] for name in batches.files}
     cuts = flags.program != "padded"
@@ -43,8 +46,7 @@ def main() -> None:
         began = time.perf_counter()
         losses = [step(batch) for batch in work]
         seconds = time.perf_counter() - began
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
-        told = {"seconds": seconds, "matrix_peak": peak, "memory": memory}
+        told = {"seconds": seconds, "matrix_peak": peak, "memory": peak_memory() / 1e9}
         losses = [] if flags.work == "prediction" else losses
         print(json.dumps({**told, "losses": losses}), flush=True)
 
@@ -60,6 +62,7 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--dtype", help="type of matrix products")
     parser.add_argument("--batch_size", type=int)
     parser.add_argument("--matrix_size", type=int, help="size of the timed matrix product")
+    parser.add_argument("--device", help="cpu or gpu")
     return parser.parse_args()
 
 
@@ -117,15 +120,24 @@ def make_weights(flags: argparse.Namespace) -> None:
     to_transformers(os.path.join(flags.model, _BEST), os.path.join(flags.model, _THEIRS), options)
 
 
-def this_project(flags: argparse.Namespace) -> tuple[Callable[[Batch], float], Callable[[], float]]:
-    """Returns functions that train on a batch, or predict it, and that time a matrix product."""
+def host_memory() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def this_project(flags: argparse.Namespace) -> Functions:
+    """Returns the functions of this project."""
+    import tensorflow as tf2
     import tensorflow.compat.v1 as tf
 
     from albert.bf16 import configuration, conversion
     from albert.core import estimators
+    from albert.devices import device, memory_use
     from albert.optimization import OptimizerOptions
     from albert.training.model_fn import ModelOptions, make_model_fn
 
+    device.choose(flags.device)
+    device.prepare()
+    tf2.config.experimental.enable_tensor_float_32_execution(flags.dtype == "tf32")
     is_training = flags.work == "training"
     optimizer = OptimizerOptions(
         _RATE, 10**9, optimizer="radam", epsilon=_EPSILON, weight_decay=_DECAY
@@ -134,8 +146,8 @@ def this_project(flags: argparse.Namespace) -> tuple[Callable[[Batch], float], C
     model_fn = make_model_fn(config_of(flags), head_of(flags), options)
     if flags.dtype == "bfloat16":
         os.environ.setdefault("TF_BF16_CONVERSION", "1")
-        model_fn = conversion.convert(model_fn, configuration.from_environment())
-    session = tf.Session(graph=tf.Graph())
+        model_fn = conversion.convert(model_fn, configuration.from_environment(), device.kind())
+    session = tf.Session(graph=tf.Graph(), config=device.session_config())
     with session.graph.as_default():
         records = np.load(flags.batches)
         inputs = {
@@ -153,62 +165,79 @@ def this_project(flags: argparse.Namespace) -> tuple[Callable[[Batch], float], C
         values = session.run(fetched, {inputs[name]: values for name, values in batch.items()})
         return float(values[0]) if is_training else 0.0
 
-    products = tf.Session(graph=tf.Graph())
+    products = tf.Session(graph=tf.Graph(), config=device.session_config())
     with products.graph.as_default():
         shape, ones = [flags.matrix_size] * 2, tf.ones_initializer()
-        dtype = tf.as_dtype(flags.dtype)
+        dtype = tf.as_dtype(flags.dtype.replace("tf32", "float32"))
         a, b = (tf.get_variable(name, shape, dtype, ones, use_resource=True) for name in "ab")
         product = tf.matmul(a, b).op
         products.run(tf.global_variables_initializer())
-    return step, lambda: fastest_product(lambda: products.run(product), flags.matrix_size)
+
+    def peak_memory() -> int:
+        of_device = memory_use.device_memory()
+        return of_device.peak if of_device else host_memory()
+
+    return (
+        step,
+        lambda: fastest_product(lambda: products.run(product), flags.matrix_size),
+        peak_memory,
+    )
 
 
-def transformers(flags: argparse.Namespace) -> tuple[Callable[[Batch], float], Callable[[], float]]:
-    """Returns the same functions for `transformers`."""
+def transformers(flags: argparse.Namespace) -> Functions:
+    """Returns the functions of `transformers`."""
     import torch
     from transformers import AutoModelForQuestionAnswering, AutoModelForSequenceClassification
 
     torch.set_num_threads(len(os.sched_getaffinity(0)))
+    on = torch.device("cuda" if flags.device == "gpu" else "cpu")
+    torch.backends.cuda.matmul.allow_tf32 = flags.dtype == "tf32"
     is_classifier = flags.data == "mrpc"
     kind = AutoModelForSequenceClassification if is_classifier else AutoModelForQuestionAnswering
     off = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0)
-    model = kind.from_pretrained(os.path.join(flags.model, _THEIRS), **off)
+    model = kind.from_pretrained(os.path.join(flags.model, _THEIRS), **off).to(on)
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
-    dtype = getattr(torch, flags.dtype)
+    dtype = getattr(torch, flags.dtype.replace("tf32", "float32"))
+
+    def tensor(values: np.ndarray):
+        return torch.as_tensor(values).to(on)
 
     def scores(batch: Batch) -> dict:
         names = ("input_ids", "attention_mask", "token_type_ids")
-        tensors = (torch.as_tensor(batch[name]).long() for name in _SEQUENCES)
-        with torch.autocast("cpu", dtype, enabled=dtype != torch.float32):
+        tensors = (tensor(batch[name]).long() for name in _SEQUENCES)
+        with torch.autocast(on.type, dtype, enabled=dtype != torch.float32):
             return model(**dict(zip(names, tensors, strict=True)))
 
     def loss(batch: Batch):
         cross_entropy = torch.nn.functional.cross_entropy
         if is_classifier:
-            labels = torch.as_tensor(batch["label_ids"]).long()
+            labels = tensor(batch["label_ids"]).long()
             return cross_entropy(scores(batch).logits.float(), labels)
-        padding = (1 - torch.as_tensor(batch["input_mask"]).float()) * _MASKED
+        padding = (1 - tensor(batch["input_mask"]).float()) * _MASKED
         found = scores(batch)
         pairs = (
             (found.start_logits, batch["start_positions"]),
             (found.end_logits, batch["end_positions"]),
         )
         return 0.5 * sum(
-            cross_entropy(logits.float() + padding, torch.as_tensor(positions).long())
+            cross_entropy(logits.float() + padding, tensor(positions).long())
             for logits, positions in pairs
         )
 
     size = flags.matrix_size
-    a, b = torch.ones(size, size, dtype=dtype), torch.ones(size, size, dtype=dtype)
+    a, b = (torch.ones(size, size, dtype=dtype, device=on) for _ in "ab")
 
-    def product() -> object:
+    def product() -> None:
         with torch.inference_mode():
-            return a @ b
+            a @ b
+        if on.type == "cuda":
+            torch.cuda.synchronize()
 
     step = trainer(model, loss) if flags.work == "training" else predictor(model, scores)
-    return step, lambda: fastest_product(product, size)
+    peak_memory = torch.cuda.max_memory_allocated if on.type == "cuda" else host_memory
+    return step, lambda: fastest_product(product, size), peak_memory
 
 
 def trainer(model, loss: Callable) -> Callable[[Batch], float]:
@@ -245,7 +274,9 @@ def predictor(model, scores: Callable) -> Callable[[Batch], float]:
 
     def step(batch: Batch) -> float:
         with torch.inference_mode():
-            scores(batch)
+            # To the host, as TensorFlow's session copies them.
+            for values in scores(batch).values():
+                values.cpu()
         return 0.0
 
     return step

@@ -72,6 +72,10 @@ RUNS = {
         "--config={}/albert.json --rounds=1 --steps=2",
         ["--help", "nothing left to do", "first step"],
     ),
+    "xla": (
+        "--config={}/albert.json --batch_size=2 --seq_length=32 --rounds=1 --steps=1",
+        ["training", "prediction"],
+    ),
     "zero": (
         "--model={}/bert.json --batch_size=2 --seq_length=32 --rounds=1",
         ["none", "state", "gradients"],
@@ -91,6 +95,22 @@ def test_a_benchmark_prints_its_rows(name, squad_dir):
     rows = rows_of(result.stdout)
     assert rows.keys() >= {*expected}, result.stdout
     assert all(number > 0 for row in expected for number in rows[row][:2])
+
+
+@pytest.mark.usefixtures("mpirun")
+def test_the_report_on_a_machine_has_every_part(tmp_path):
+    """On the CPU, without `transformers`: its Python has no torch."""
+    report = tmp_path / "report.md"
+    flags = "--device=cpu", "--quick", f"--report={report}", "--torch_python=/bin/false"
+    command = [sys.executable, "-m", "benchmarks.gpu", *flags]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0 and "Traceback" not in result.stderr, result.stderr
+    text = report.read_text()
+    assert re.search(r"## Demo\n\n\d+ s, F1 \d+\.\d\d\n", text), text
+    for work in ("training", "prediction"):
+        rate = r"[1-9][\d.]*, [\d.]+ GB \| failed \| failed \|"
+        assert re.search(rf"^\| {work}/float32: .* \| 2 \| {rate}$", text, re.MULTILINE), text
+    assert re.search(r"^\| 2 workers, 2 cores \| [\d.]+ \|$", text, re.MULTILINE), text
 
 
 @pytest.mark.parametrize("version", ["1.1", "2.0"])
