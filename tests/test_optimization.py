@@ -247,34 +247,52 @@ def test_non_finite_gradients_change_nothing(graph, name):
 # The schedule.
 
 
-def numpy_rate(step, init_lr, train_steps, warmup, power=1.0, start=0):
+def numpy_rate(step, init_lr, train_steps, warmup, power=1.0, start=0, schedule="linear"):
     """Returns the learning rate of a step, in float64; before the start it is 0, never negative."""
-    if warmup and step - start < warmup:
+    first = start + (warmup or 0)
+    if step < first:
         return init_lr * max(step - start, 0) / warmup
+    if schedule == "constant":
+        return init_lr
+    if schedule == "cosine":
+        # As in PyTorch's CosineAnnealingLR.
+        done = min(max(step - first, 0) / max(train_steps - first, 1), 1.0)
+        return init_lr * (1 + np.cos(np.pi * done)) / 2
     return init_lr * (1 - min(step, train_steps) / train_steps) ** power
 
 
 @pytest.mark.parametrize(
-    ("init_lr", "train_steps", "warmup", "power", "start"),
+    ("init_lr", "train_steps", "warmup", "power", "start", "schedule"),
     [
-        (5e-5, 20, None, 1.0, 0),
-        (1e-3, 30, 6, 0.5, 0),
-        (2e-3, 40, 10, 1.0, 15),
-        (1e-3, 5, 8, 1.0, 0),
+        (5e-5, 20, None, 1.0, 0, "linear"),
+        (1e-3, 30, 6, 0.5, 0, "linear"),
+        (2e-3, 40, 10, 1.0, 15, "linear"),
+        (1e-3, 5, 8, 1.0, 0, "linear"),
+        (5e-5, 20, 0, 1.0, 0, "constant"),
+        (5e-5, 20, 6, 1.0, 3, "constant"),
+        (5e-5, 20, None, 1.0, 0, "cosine"),
+        (2e-3, 40, 10, 1.0, 5, "cosine"),
+        # The warm-up is longer than the training.
+        (1e-3, 5, 8, 1.0, 0, "cosine"),
     ],
 )
-def test_the_schedule_equals_numpy(init_lr, train_steps, warmup, power, start):
+def test_the_schedule_equals_numpy(init_lr, train_steps, warmup, power, start, schedule):
     with tf.Graph().as_default(), tf.Session() as session:
         loss = tf.reduce_sum(tf.get_variable("w", initializer=[1.0]))
         options = OptimizerOptions(
-            init_lr, train_steps, warmup, poly_power=power, start_warmup_step=start
+            init_lr,
+            train_steps,
+            warmup,
+            poly_power=power,
+            start_warmup_step=start,
+            schedule=schedule,
         )
         rate = build_train_step(loss, options).learning_rate
         steps, rates = range(train_steps + 10), []
         for step in steps:
             tf.train.get_global_step().load(step, session)
             rates.append(session.run(rate))
-    expected = [numpy_rate(k, init_lr, train_steps, warmup, power, start) for k in steps]
+    expected = [numpy_rate(k, init_lr, train_steps, warmup, power, start, schedule) for k in steps]
     np.testing.assert_allclose(rates, expected, rtol=1e-6, atol=1e-6 * init_lr)
 
 

@@ -43,7 +43,8 @@ OTHER = """
     cached_dir={0}/elsewhere data_dir={0}/other device=cpu doc_stride=8 dropout_prob=0.5 end_n_top=3
     eval_file={0}/other.records export_dir={0}/exported gradient_accumulation_steps=2
     init_checkpoint={0}/model.ckpt keep_checkpoint_max=2 learning_rate=0.5 length_buckets=16,32
-    log_steps=7 masked_lm_budget=0.5 max_answer_length=5 max_eval_steps=5 max_predictions_per_seq=5
+    log_steps=7 lr_schedule=cosine masked_lm_budget=0.5 max_answer_length=5 max_eval_steps=5
+    max_predictions_per_seq=5
     max_qa_length=9 max_query_length=10 max_seq_length=48 n_best_size=5 ngram=2
     null_score_diff_threshold=0.5 num_train_epochs=3 num_warmup_steps=3 optimizer={other_optimizer}
     patience=3 poly_power=2 predict_batch_size=2 predict_file={0}/other.json.squad
@@ -264,7 +265,9 @@ def test_a_record_without_a_flag_means_its_default(program, found, tmp_path, fil
 
 def test_choices_of_flags_match_what_tensorflow_code_offers():
     assert list(optimization.OPTIMIZERS) == list(run_settings.OPTIMIZERS)
+    assert list(optimization.DECAYS) == list(run_settings.SCHEDULES)
     defaults = OptimizerOptions(1e-3, 1)
+    assert defaults.schedule == run_settings.SCHEDULES[0]
     assert defaults.epsilon == run_settings.EPSILON
     assert defaults.weight_decay == run_settings.WEIGHT_DECAY
     assert (*PROCESSORS, glue_settings.CUSTOM) == glue_settings.TASKS

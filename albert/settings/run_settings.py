@@ -20,6 +20,7 @@ from albert.settings.fields import (
 
 # The same values as in `optimization`, whose import needs TensorFlow.
 OPTIMIZERS = ("adamw", "lamb", "radam")
+SCHEDULES = ("linear", "constant", "cosine")
 EPSILON, WEIGHT_DECAY = 1e-6, 0.01
 _FOR_TPU = "A flag of the reference for TPUs; ignored."
 
@@ -144,6 +145,14 @@ class ScheduleSettings(Settings):
         TRAINING,
         Affects.WEIGHTS,
         basic=True,
+    )
+    lr_schedule: str = setting(
+        "linear",
+        "Learning rate after the warm-up: falls linearly to 0, stays constant, or falls to 0 like "
+        "half a cosine wave.",
+        TRAINING,
+        Affects.WEIGHTS,
+        choices=SCHEDULES,
     )
     warmup_proportion: float = setting(
         0.1,

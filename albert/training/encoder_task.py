@@ -112,6 +112,7 @@ class EncoderTask(Task):
             shard_optimizer=settings.shard_optimizer,
             epsilon=settings.adam_epsilon,
             weight_decay=settings.weight_decay,
+            schedule=settings.lr_schedule,
         )
 
     def num_groups(self) -> int:

@@ -83,7 +83,7 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
     )
     poly_power: float = setting(
         1.0,
-        "Exponent of the polynomial decay of the learning rate; 1 for linear decay.",
+        "Exponent of the decay of --lr_schedule=linear; 1 for a straight line.",
         TRAINING,
         Affects.WEIGHTS,
         lower=0.0,

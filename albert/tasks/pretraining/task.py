@@ -198,6 +198,10 @@ def _check(settings: PretrainingSettings) -> None:
             )
     if settings.train_steps < 1:
         raise FlagError(f"--num_train_steps must be positive, not {settings.train_steps}")
+    if settings.poly_power != 1 and settings.lr_schedule != "linear":
+        raise FlagError(
+            f"--poly_power={settings.poly_power:g} is for --lr_schedule=linear; remove one of them"
+        )
     if settings.masked_lm_budget and not (settings.spm_model_file or settings.vocab_file):
         raise FlagError("--masked_lm_budget needs --spm_model_file or --vocab_file")
 

@@ -112,6 +112,11 @@ def test_conflicting_flags_are_an_error(make, flag, words):
         make(flag)
 
 
+def test_an_exponent_is_for_the_linear_schedule(make):
+    with pytest.raises(FlagError, match="--poly_power=2 is for --lr_schedule=linear"):
+        make("--poly_power=2", "--lr_schedule=cosine")
+
+
 def test_another_models_tokenizer_is_an_error(make, squad_dir):
     with pytest.raises(
         UserError, match=r"spm\.model has 200 pieces, .* must belong to the same model"
