@@ -4,9 +4,9 @@
 
 The report has the demo's time and score; training and prediction of SQuAD with ALBERT-base in every
 precision, next to `transformers` on the same GPU, with the memory; and two workers on two GPUs. A
-part that fails is a line of the report with its last message, and the others go on. Without files
-of SQuAD, the demo's sample is used, whose paragraphs are short. --device=cpu tries the command
-without a GPU, and --quick makes everything small.
+part that fails is a line of the report with its last message, and the others still run. Without
+files of SQuAD, the demo's sample is used, whose paragraphs are short. --device=cpu tries the
+command without a GPU, and --quick makes everything small.
 """
 
 from __future__ import annotations
@@ -132,9 +132,9 @@ def squad_row(name: str, options: Sequence[str], folder: str) -> str:
     path = os.path.join(folder, f"{name.replace('/', '-')}.json")
     command = ("-m", "benchmarks.train", f"--rows={name}", f"--json={path}", *options)
     failure = run(*command)
-    alone = run(*command, "--no_transformers") if failure and not os.path.exists(path) else ""
+    without = run(*command, "--no_transformers") if failure and not os.path.exists(path) else ""
     if not os.path.exists(path):
-        return f"| {name} | | {alone or failure or 'not measured'} | | |"
+        return f"| {name} | | {without or failure or 'not measured'} | | |"
     with open(path, encoding="utf-8") as file:
         found = json.load(file)
     ours = found["programs"][_PROGRAMS[0]]

@@ -44,7 +44,6 @@ def parse(argv: list[str]) -> argparse.Namespace:
     )
     add(
         "--context_file",
-        "--context-file",
         nargs="+",
         action="extend",
         default=[],

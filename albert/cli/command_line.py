@@ -10,6 +10,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from albert.core.arguments import with_underscores
 from albert.core.errors import NO_UTF8, FlagError, is_utf8, see_help
 from albert.core.files import found
 from albert.core.version import VERSION
@@ -64,8 +65,10 @@ def _parsed(argv: list[str], settings: Classes, arguments: bool) -> list[str]:
 
     app.define_help_flags()
     flags.FLAGS.set_gnu_getopt(arguments)
+    known = {*flags.FLAGS, *(f"no{name}" for name in flags.FLAGS)}
     try:
-        return flags.FLAGS(argv)
+        words = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=arguments)
+        return flags.FLAGS([argv[0], *with_underscores(words, known)])
     except SystemExit:
         # absl has printed a help text, which it reports as a failure.
         sys.exit(0)

@@ -6,10 +6,27 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Container, Sequence
 from typing import Any, NoReturn
 
 from albert.core.errors import NO_UTF8, FlagError, is_utf8, see_help
 from albert.core.version import VERSION
+
+# The dashes of a word, the name of a flag, and the rest; each may be empty.
+_FLAG = re.compile(r"(-{0,2})([^=]*)(.*)", re.DOTALL)
+
+
+def with_underscores(words: Sequence[str], known: Container[str]) -> list[str]:
+    """Returns a command line with underscores instead of hyphens in the names of known flags."""
+
+    def renamed(word: str) -> str:
+        dashes, name, value = _FLAG.fullmatch(word).groups()  # type: ignore[union-attr]
+        underscored = name.replace("-", "_")
+        return f"{dashes}{underscored}{value}" if dashes and underscored in known else word
+
+    # Everything after "--" is an argument.
+    end = words.index("--") if "--" in words else len(words)
+    return [*map(renamed, words[:end]), *words[end:]]
 
 
 class Parser(argparse.ArgumentParser):
@@ -34,7 +51,8 @@ class Parser(argparse.ArgumentParser):
         for argument in args:
             if not is_utf8(argument):
                 raise FlagError(f"{argument!r} {NO_UTF8}")
-        return super().parse_known_args(args, namespace)
+        known = {name.lstrip("-") for name in self._option_string_actions}
+        return super().parse_known_args(with_underscores(args, known), namespace)
 
     def error(self, message: str) -> NoReturn:
         """Raises a `FlagError`; for an unknown flag, it names similar ones."""

@@ -10,6 +10,7 @@ import pytest
 from absl import flags
 
 from albert.cli import command_line
+from albert.core.arguments import Parser
 from albert.core.errors import FlagError
 from albert.settings.fields import (
     DATA,
@@ -31,6 +32,7 @@ class Values(Settings):
     count: int = setting(1, "Whole.", TRAINING, aliases=("other",))
     least: int = setting(4, "Bounded.", lower=2, upper=8)
     switch: bool = setting(True, "On or off.")
+    of_two_words: bool = setting(False, "On or off.")
     path: str | None = setting(None, "Text.")
     needed: str = setting("", "Text. Required.")
     texts: tuple[str, ...] = setting((), "Texts.")
@@ -50,6 +52,21 @@ def parse(monkeypatch):
         return Values.from_flags()
 
     return parse
+
+
+def test_hyphens_are_underscores_in_names_of_flags(parse, tmp_path):
+    (tmp_path / "flags").write_text("--of-two-words\n--path=a-b\n")
+    for given in ("--of-two-words", "--of_two-words=true", f"--flagfile={tmp_path}/flags"):
+        assert parse(given).of_two_words
+    values = parse("--of_two_words", "--noof-two-words", "--path", "of-two-words")
+    assert not values.of_two_words and values.path == "of-two-words"
+    with pytest.raises(FlagError, match="--of-three-words is not a flag"):
+        parse("--of-three-words")
+    parser = Parser()
+    parser.add_argument("--context_file", nargs="+")
+    parser.add_argument("text")
+    parsed = parser.parse_args(["--context-file", "a-b", "c", "--", "--context-file"])
+    assert parsed.context_file == ["a-b", "c"] and parsed.text == "--context-file"
 
 
 @pytest.mark.parametrize(
