@@ -19,6 +19,7 @@ from albert.core import locks
 from albert.core.errors import FlagError
 from albert.distributed import collectives
 from albert.optimization import OptimizerOptions
+from albert.optimizers import options
 from albert.settings import run_settings
 from albert.settings.fields import WITHOUT_USE, Affects, Flag
 from albert.tasks.glue import settings as glue_settings
@@ -265,7 +266,7 @@ def test_a_record_without_a_flag_means_its_default(program, found, tmp_path, fil
 
 def test_choices_of_flags_match_what_tensorflow_code_offers():
     assert list(optimization.OPTIMIZERS) == list(run_settings.OPTIMIZERS)
-    assert list(optimization.DECAYS) == list(run_settings.SCHEDULES)
+    assert list(options.DECAYS) == list(run_settings.SCHEDULES)
     defaults = OptimizerOptions(1e-3, 1)
     assert defaults.schedule == run_settings.SCHEDULES[0]
     assert defaults.epsilon == run_settings.EPSILON

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from albert.cli.show import ShowSettings
 from albert.commands import show
 from albert.core.errors import FlagError, UserError
+from albert.inference import load_model
 from albert.report.page import read_page
 from tests.helpers.files import settings_of
 
@@ -39,6 +41,52 @@ def test_samples_are_selected_by_number_and_outcome(call, trained):
     assert wrong.count("  wrong  ") == count and "  right  " not in wrong
     assert f"12 samples, of which {count} are wrong. " in wrong
     assert call(trained, "--only=unanswerable").startswith("None of 12 samples is unanswerable.")
+
+
+def test_a_model_answers_a_range_of_a_large_file(call, trained, tmp_path):
+    """As the DeepSpeed examples do, on a training file of 30,000 questions."""
+    paragraphs = [
+        {
+            "context": f"The bridge of town {number} is {number} metres long.",
+            "qas": [
+                {
+                    "id": f"q{3 * number + n}",
+                    "question": f"How long is bridge {number}?",
+                    "answers": [{"text": f"{number} metres", "answer_start": 0}],
+                }
+                for n in range(3)
+            ],
+        }
+        for number in range(10_000)
+    ]
+    for paragraph in paragraphs:
+        for question in paragraph["qas"]:
+            (answer,) = question["answers"]
+            answer["answer_start"] = paragraph["context"].index(answer["text"])
+    articles = [{"title": "a", "paragraphs": paragraphs[:5]}]
+    articles += [{"title": "b", "paragraphs": paragraphs[5:]}]
+    data = tmp_path / "train-v1.1.json"
+    data.write_text(json.dumps({"version": "1.1", "data": articles}))
+    given = trained, f"--data={data}", "--num_test_samples=10"
+    output = call(*given, "--start_sample=24100")
+    ids = [line.split()[0] for line in output.splitlines() if re.match(r"q\d+ ", line)]
+    assert ids == [f"q{number}" for number in range(24100, 24110)]
+    # Each answer is highlighted in its paragraph.
+    model = load_model(str(trained))
+    for number in (8033, 8036):
+        question, context = f"How long is bridge {number}?", paragraphs[number]["context"]
+        (best, *_) = model.answer(question, context).answers
+        end = best.place + len(best.text)
+        shown = f"{context[: best.place]}[{best.text}]{context[end:]}"
+        assert shown in output.replace("{", "").replace("}", "")
+    assert re.search(r"Samples 24100 to 24109 of 30000 in .*; exact_match [\d.]+, f1 ", output)
+    last = call(*given, "--start_sample=29999", f"--page={tmp_path}/page.html")
+    assert "Samples 29999 to 29999 of 30000" in last
+    assert [s["id"] for s in read_page(f"{tmp_path}/page.html")["samples"]] == ["q29999"]
+    with pytest.raises(FlagError, match="30000 is too large: .* has 30000 questions"):
+        call(*given, "--start_sample=30000")
+    with pytest.raises(FlagError, match="--num_test_samples needs a model and --data"):
+        call(trained, "--num_test_samples=3")
 
 
 def test_the_page_of_separate_files_is_that_of_the_run(call, trained, squad_dir, tmp_path):

@@ -2,10 +2,13 @@ r"""Shows predictions next to the true answers: some in the terminal, all on a p
 
   albert show FOLDER [--only=wrong] [--start_sample=0] [--num_samples=3]
   albert show --predictions=predictions.json --data=dev-v1.1.json
+  albert show MODEL --data=train-v1.1.json --start_sample=24100 --num_test_samples=10
 
 FOLDER is the --output_dir of a run, which has written the page, predictions.html. With --data, the
 command writes the page again, from a SQuAD file and the files in FOLDER. Instead of FOLDER, pass
 --predictions to show the answers of any system, as a JSON file that maps question ids to answers.
+With --num_test_samples, the command runs MODEL, an export or the --output_dir of a run, on that
+many questions of --data, and shows its answers.
 """
 
 from __future__ import annotations
@@ -24,6 +27,11 @@ class ShowSettings(Settings):
 
     start_sample: int = setting(0, "Number of the first sample to show, from 0.", lower=0)
     num_samples: int = setting(3, "Number of samples to show in the terminal.", lower=0)
+    num_test_samples: int | None = setting(
+        None,
+        "Number of questions of --data on which to run the model, from --start_sample on.",
+        lower=1,
+    )
     only: str = setting("all", "Kind of samples to show and count.", choices=tuple(ONLY))
     data: str | None = setting(None, "SQuAD 1.1 or 2.0 JSON file with the questions.")
     predictions: str | None = setting(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Mapping
 
 from albert.cli import require_standard_output
 from albert.cli.show import ShowSettings
 from albert.core.errors import FlagError, UserError
+from albert.core.log import progress
 from albert.report import ONLY, PAGE
 from albert.report.page import read_page, write_page
 from albert.report.terminal import lines_of, style_of_output
@@ -15,11 +17,17 @@ from albert.tasks.squad import NBEST, ODDS, PREDICTIONS
 from albert.tasks.squad.comparison import Predictions, QuestionFile
 from albert.tasks.squad.view import answers_view
 
+# Questions between two steps of the progress bar.
+_BATCH = 32
+
 
 def main(asked: tuple[ShowSettings, list[str]]) -> None:
     """Finds or writes the page, and prints some of its samples."""
     require_standard_output()
     settings, folders = asked
+    if settings.num_test_samples is not None:
+        show_answers_of_model(folders, settings, settings.num_test_samples)
+        return
     if len(folders) > 1 or bool(folders) == bool(settings.predictions):
         raise FlagError("pass either the folder of a run, or --predictions and --data; see --help")
     if folders and not os.path.isdir(folders[0]):
@@ -41,6 +49,58 @@ def main(asked: tuple[ShowSettings, list[str]]) -> None:
     show(page, settings)
 
 
+def show_answers_of_model(models: list[str], settings: ShowSettings, count: int) -> None:
+    """Runs a model on a range of a file's questions, and prints its answers in their paragraphs.
+
+    Raises:
+      FlagError: the flags contradict each other, or the range is beyond the file.
+      UserError: the file or the model cannot be used.
+    """
+    if len(models) != 1 or not settings.data or settings.predictions:
+        raise FlagError("--num_test_samples needs a model and --data, without --predictions")
+    whole = QuestionFile(settings.data)
+    questions = whole.part(settings.start_sample, count)
+    view = view_of_answers(models[0], questions)
+    if settings.page:
+        write_page(settings.page, view)
+    for sample in filter(ONLY[settings.only], view["samples"]):
+        for line in lines_of(view, sample, style_of_output()):
+            print(line)
+    first, last = settings.start_sample, settings.start_sample + len(questions.ids) - 1
+    scores = ", ".join(f"{name} {value:.2f}" for name, value in view["scores"].items())
+    shown = f"Samples {first} to {last} of {len(whole.ids)} in {settings.data}"
+    print(f"{shown}; {scores}" if scores else shown)
+
+
+def view_of_answers(folder: str, questions: QuestionFile) -> dict:
+    """Returns the view of the answers of a model to questions.
+
+    Raises:
+      UserError: the folder has no model, or one that does not answer questions.
+    """
+    from albert.inference import load_model
+    from albert.inference.squad import QuestionAnswerer
+
+    model = load_model(folder)
+    if not isinstance(model, QuestionAnswerer):
+        raise UserError(f"the model in {folder} was not trained on SQuAD: it answers no questions")
+    asked = [(example.question_text, example.paragraph_text) for example in questions.examples]
+    batches = [asked[start : start + _BATCH] for start in range(0, len(asked), _BATCH)]
+    found = [
+        answered
+        for batch in progress(batches, len(batches), "prediction", "batches")
+        for answered in model.answer_all(batch)
+    ]
+    answers, nbest, odds = {}, {}, {}
+    for qas_id, answered in zip(questions.ids, found, strict=True):
+        best = answered.answers[0].text if answered.answers else ""
+        answers[qas_id] = "" if answered.abstains else best
+        nbest[qas_id] = [{"text": a.text, "probability": a.probability} for a in answered.answers]
+        if answered.no_answer_odds is not None:
+            odds[qas_id] = answered.no_answer_odds
+    return _view(questions, answers, nbest, odds or None)
+
+
 def view_of_files(data: str, predictions: str, settings: ShowSettings) -> dict:
     """Returns the view of the files that the flags name, or of those in the run's folder.
 
@@ -55,18 +115,28 @@ def view_of_files(data: str, predictions: str, settings: ShowSettings) -> dict:
         questions.read_predictions(predictions), questions.read_odds(odds) if odds else None
     )
     found.check(questions)
+    lists = questions.read_nbest(nbest) if nbest else {}
+    return _view(questions, found.answers, lists, found.odds)
+
+
+def _view(
+    questions: QuestionFile,
+    answers: Mapping[str, str],
+    nbest: Mapping[str, list[dict]],
+    odds: Mapping[str, float] | None,
+) -> dict:
+    """Returns the view of answers as they are: a system that abstains has already done so."""
     is_known = questions.has_answers()
     version = "2.0" if questions.is_version_2 else "1.1"
-    # The predictions are shown as they are: a system that abstains has already done so.
-    answered = found._replace(odds=None)
+    answered = Predictions(answers)
     return answers_view(
-        f"SQuAD {version}: {os.path.basename(data)}",
+        f"SQuAD {version}: {os.path.basename(questions.path)}",
         questions.articles,
-        found.answers,
+        answers,
         answered.scores(questions) if is_known else {},
         answered.raw_scores(questions) if is_known else None,
-        questions.read_nbest(nbest).items() if nbest else (),
-        found.odds,
+        nbest.items(),
+        odds,
     )
 
 

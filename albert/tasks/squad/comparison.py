@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert.core.errors import UserError
+from albert.core.errors import FlagError, UserError
 from albert.core.files import read_json
 from albert.tasks.squad.examples import load_squad, read_examples
 from albert.tasks.squad.scoring import (
@@ -46,6 +47,31 @@ class QuestionFile:
         self.examples, _ = read_examples(self.articles, path, is_training=False)
         self.ids = [example.qas_id for example in self.examples]
         self.is_version_2 = is_version_2(self.articles)
+
+    def part(self, start: int, count: int) -> QuestionFile:
+        """Returns the questions from number `start`, counted from 0, at most `count` of them.
+
+        Raises:
+          FlagError: there are no more than `start` questions.
+        """
+        if start >= len(self.ids):
+            raise FlagError(
+                f"--start_sample {start} is too large: {self.path} has {len(self.ids)} questions, "
+                "counted from 0"
+            )
+        part = copy.copy(self)
+        part.examples = self.examples[start : start + count]
+        part.ids = self.ids[start : start + count]
+        numbers = iter(range(len(self.ids)))
+        part.articles = []
+        for article in self.articles:
+            paragraphs = [
+                {**p, "qas": [q for q in p["qas"] if start <= next(numbers) < start + count]}
+                for p in article["paragraphs"]
+            ]
+            kept = [paragraph for paragraph in paragraphs if paragraph["qas"]]
+            part.articles += [{**article, "paragraphs": kept}] if kept else []
+        return part
 
     def has_answers(self) -> bool:
         """Returns whether any true answers are known."""

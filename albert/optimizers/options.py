@@ -1,0 +1,94 @@
+"""Options of an optimizer, and the learning rate at each step."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from albert.optimizers.sharded import NONE
+
+
+class OptimizerOptions(NamedTuple):
+    """Options of the optimizer and its schedule.
+
+    Attributes:
+      learning_rate: the peak learning rate.
+      num_train_steps: the step at which the decay reaches 0.
+      num_warmup_steps: steps of linear warm-up; 0 or None for none.
+      optimizer: a name in `OPTIMIZERS`.
+      poly_power: exponent of the decay of the schedule "linear", 1 for a straight line.
+      start_warmup_step: the step at which the warm-up begins; the rate is 0 before.
+      gradient_accumulation_steps: runs of the training op per optimizer step. The gradients of this
+        many batches are accumulated, then sent, clipped and applied as the mean of one large batch.
+      allreduce_dtype: type in which gradients are sent; None for float32.
+      shard_optimizer: what is sharded over the workers, see `albert.optimizers.sharded`.
+      epsilon: value that the optimizer adds to the root of the second moment.
+      weight_decay: rate of decay of all weights except biases and layer norms.
+      schedule: the rate after the warm-up, "linear", "constant" or "cosine".
+    """
+
+    learning_rate: float
+    num_train_steps: int
+    num_warmup_steps: int | None = 0
+    optimizer: str = "adamw"
+    poly_power: float = 1.0
+    start_warmup_step: int = 0
+    gradient_accumulation_steps: int = 1
+    allreduce_dtype: tf.DType | None = None
+    shard_optimizer: str = NONE
+    epsilon: float = 1e-6
+    weight_decay: float = 0.01
+    schedule: str = "linear"
+
+
+def _linear_decay(options: OptimizerOptions, step: tf.Tensor) -> tf.Tensor:
+    """Returns the reference's rate, which decays from step 0, not from the end of the warm-up."""
+    return tf.train.polynomial_decay(
+        tf.constant(options.learning_rate, tf.float32),
+        step,
+        options.num_train_steps,
+        end_learning_rate=0.0,
+        power=options.poly_power,
+        cycle=False,
+    )
+
+
+def _constant(options: OptimizerOptions, step: tf.Tensor) -> tf.Tensor:
+    return tf.constant(options.learning_rate, tf.float32)
+
+
+def _cosine_decay(options: OptimizerOptions, step: tf.Tensor) -> tf.Tensor:
+    """Returns half a cosine wave from the end of the warm-up to the last step.
+
+    This is SGDR's (https://arxiv.org/abs/1608.03983) without restarts.
+    """
+    first = options.start_warmup_step + (options.num_warmup_steps or 0)
+    steps = max(options.num_train_steps - first, 1)
+    done = tf.clip_by_value(tf.cast(step - first, tf.float32) / steps, 0.0, 1.0)
+    return options.learning_rate * 0.5 * (1.0 + tf.cos(np.pi * done))
+
+
+# The schedules by name.
+DECAYS = {"linear": _linear_decay, "constant": _constant, "cosine": _cosine_decay}
+
+
+def learning_rate_at(options: OptimizerOptions, step: tf.Tensor) -> tf.Tensor:
+    """Returns the learning rate of a step: a linear rise in the warm-up, then the schedule's decay.
+
+    Args:
+      options: options of the optimizer.
+      step: integer scalar, counted from 0.
+
+    Returns:
+      A float32 scalar.
+    """
+    rate = DECAYS[options.schedule](options, step)
+    if not options.num_warmup_steps:
+        return rate
+    num_warmup_steps = float(options.num_warmup_steps)
+    # Before the start of the warm-up, the reference's rates are negative and increase the loss.
+    warmed = tf.maximum(tf.cast(step - options.start_warmup_step, tf.float32), 0.0)
+    warmup_rate = options.learning_rate * (warmed / num_warmup_steps)
+    return tf.where(warmed < num_warmup_steps, warmup_rate, rate)
