@@ -45,8 +45,14 @@ class PathSettings(Settings):
     )
     download: bool = setting(
         False,
-        "Download the model of --init_checkpoint before the job if its folder does not exist. The "
-        "folder must be named like a published model, as in albert_base_v2/model.ckpt-best.",
+        "Before the job, download the model of --init_checkpoint and the data if they do not "
+        "exist. The model's folder must be named like a published model, as in "
+        "albert_base_v2/model.ckpt-best, and a file of SQuAD like the published file.",
+        MODEL,
+    )
+    download_only: bool = setting(
+        False,
+        "Download what --download would, then end, as on a login node that has no card.",
         MODEL,
     )
     export_dir: str = setting(

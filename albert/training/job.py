@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -111,26 +112,37 @@ def connect(facts: dict, stall_seconds: float) -> None:
         )
 
 
-def fetch_missing(settings: RunSettings) -> None:
-    """With --download, downloads the model of --init_checkpoint if its folder does not exist.
+def fetch_missing(settings: RunSettings, data: Mapping[str, Sequence[str]]) -> None:
+    """With --download, downloads the model of --init_checkpoint and the data that do not exist.
 
-    The folder has the name of a published model. One worker of each host downloads the model, and
-    the others wait.
+    One worker of each host downloads, and the others wait.
+
+    Args:
+      settings: the flags.
+      data: see `Task.downloads`.
 
     Raises:
-      UserError: there is no such model, or the download failed.
+      UserError: there is no model of that name, or a download failed.
     """
-    path = settings.init_checkpoint
-    if not (settings.download and path):
+    if not (settings.download or settings.download_only):
         return
+    done = set[tuple[str, ...]]()
+    for what, words in {**_model_to_download(settings.init_checkpoint), **data}.items():
+        # Two files may come with the same download.
+        if tuple(words) in done:
+            continue
+        if subprocess.run(command("download", *words)).returncode:
+            raise UserError(f"--download: could not download {what}; the error above says why")
+        done.add(tuple(words))
+
+
+def _model_to_download(path: str | None) -> dict[str, Sequence[str]]:
+    """Returns the model of --init_checkpoint and the words that download it; {} if it exists."""
+    if not path:
+        return {}
     # The flag names either a checkpoint in the model's folder or the folder.
     folder = os.path.dirname(path) if ".ckpt" in os.path.basename(path) else path
     if os.path.isdir(folder):
-        return
+        return {}
     parent, name = os.path.split(os.path.abspath(folder))
-    fetching = command("download", "model", name, f"--output_dir={parent}")
-    if subprocess.run(fetching).returncode:
-        raise UserError(
-            f"--download: could not download {name} of --init_checkpoint {path}; the error above "
-            "says why"
-        )
+    return {f"{name} of --init_checkpoint {path}": ("model", name, f"--output_dir={parent}")}

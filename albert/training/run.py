@@ -62,9 +62,12 @@ def run(task_class: type[Task], settings: RunSettings) -> None:
     Raises:
       UserError: the flags, the input or the environment are not valid.
     """
+    if settings.download_only:
+        download(task_class, settings)
+        return
     job.start(settings)
     settings.require(*task_class.required)
-    fetch_missing(settings)
+    fetch_missing(settings, task_class.downloads(settings))
     of_task = Run(task_class(settings))
     wanted = requested_splits(of_task.task)
     data = {part: of_task.prepare(part) for part in wanted}
@@ -77,6 +80,22 @@ def run(task_class: type[Task], settings: RunSettings) -> None:
         of_task.label(data[TEST])
     if settings.export_dir and collectives.is_chief():
         of_task.export()
+
+
+def download(task_class: type[Task], settings: RunSettings) -> None:
+    """Downloads what a job needs, on a machine that need not have the job's device.
+
+    Raises:
+      UserError: a download failed, or a file is missing and has no known name.
+    """
+    settings.require(*task_class.required)
+    fetch_missing(settings, task_class.downloads(settings))
+    for name in task_class.inputs(settings):
+        if (path := getattr(settings, name)) and not os.path.exists(path):
+            raise UserError(
+                f"--download_only: --{name} {path} does not exist and has no known name"
+            )
+    tf.logging.info("All files of the job exist: start it without --download_only")
 
 
 def requested_splits(task: Task) -> Sequence[str]:

@@ -97,6 +97,14 @@ class Task(abc.ABC):
         """Returns the flags whose files or folders must exist if they are given."""
         return ()
 
+    @classmethod
+    def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
+        """Returns missing data that have a known name: a description, and how to download them.
+
+        A download is the words of `albert download`.
+        """
+        return {}
+
     @abc.abstractmethod
     def requested_splits(self) -> Sequence[str]:
         """Returns the splits that the flags ask for, in the order `TRAIN`, `DEV`, `TEST`.

@@ -6,13 +6,14 @@ import functools
 import math
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError
 from albert.data.batches import Data
 from albert.distributed import collectives
+from albert.settings.run_settings import RunSettings
 from albert.tasks.classification import head
 from albert.tasks.classification.base import ClassificationTask, check_flags
 from albert.tasks.classification.head import ClassifierOutput, classified, pooled_scores
@@ -42,6 +43,19 @@ class GlueTask(ClassificationTask):
         processor = load_processor(settings)
         super().__init__(settings, processor, dropout=0.1)
         self.metrics, self.limits = processor.metrics, processor.limits
+
+    @classmethod
+    def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
+        flags = cast(GlueSettings, settings)
+        # Your own data have no processor here.
+        processor = PROCESSORS.get((flags.task_name or "").lower())
+        if processor is None or not flags.data_dir:
+            return {}
+        folder = os.path.join(flags.data_dir, processor.folder)
+        if os.path.exists(folder):
+            return {}
+        words = "glue", f"--tasks={processor.folder}", f"--data_dir={flags.data_dir}"
+        return {f"{folder} of --data_dir": words}
 
     def identity(self) -> dict[str, Any]:
         # A model may label your own texts, and a model of MNLI is used with three data sets.

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import cast
 
 import tensorflow.compat.v1 as tf
 
 from albert import modeling
 from albert.core.errors import FlagError
 from albert.data.sequences import SEQUENCE_KEYS
+from albert.settings.run_settings import RunSettings
 from albert.tasks.classification.base import ClassificationTask, check_flags
 from albert.tasks.classification.features import LabelledFeatures
 from albert.tasks.classification.head import ClassifierOutput, classified, make_head, pooled_scores
@@ -42,6 +44,14 @@ class RaceTask(ClassificationTask):
             raise FlagError("--high_only and --middle_only exclude each other; pass only one")
         processor = RaceProcessor(bool(settings.spm_model_file), settings.do_lower_case, *levels)
         super().__init__(settings, processor, settings.dropout_prob)
+
+    @classmethod
+    def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
+        parent = cast(RaceSettings, settings).data_dir
+        folder = os.path.join(parent or "", "RACE")
+        if not parent or os.path.exists(folder):
+            return {}
+        return {f"{folder} of --data_dir": ("race", f"--data_dir={parent}")}
 
     def split(self, name: str) -> LabelledFeatures:
         settings, processor = self.settings, self.processor

@@ -7,6 +7,7 @@ abstain.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -88,6 +89,18 @@ class SquadTask(TextTask):
     def inputs(cls, settings: RunSettings) -> Sequence[str]:
         done = {"train_file": settings.do_train, "predict_file": settings.do_predict}
         return (*super().inputs(settings), *(name for name in done if done[name]))
+
+    @classmethod
+    def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
+        found: dict[str, Sequence[str]] = {}
+        for name in ("train_file", "predict_file"):
+            path = getattr(settings, name)
+            known = re.fullmatch(r"(?:train|dev)-v(1\.1|2\.0)\.json", os.path.basename(path or ""))
+            if known and name in cls.inputs(settings) and not os.path.exists(path):
+                folder = os.path.dirname(path) or "."
+                words = "squad", f"--version={known[1]}", f"--data_dir={folder}"
+                found[f"--{name} {path}"] = words
+        return found
 
     def check_files(self, settings: SquadSettings) -> None:
         """Raises a `UserError` if an input file belongs to another program."""
