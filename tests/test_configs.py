@@ -74,7 +74,10 @@ def test_the_24_small_berts_have_the_sizes_in_their_names():
 # paper's table 14, and Determined AI's examples.
 LENGTHS = "max_seq_length=384 doc_stride=128 max_query_length=64"
 SQUAD = f"{LENGTHS} num_train_epochs=2 warmup_proportion=0.1 save_checkpoints_steps=5000"
-XXLARGE = f"{LENGTHS} train_batch_size=2 adam_epsilon=1e-08 weight_decay=0 num_train_epochs=2"
+XXLARGE = f"""
+    {LENGTHS} train_batch_size=2 adam_epsilon=1e-08 weight_decay=0 num_train_epochs=2
+    null_score_diff_threshold=0
+"""
 BERT = f"""
     {LENGTHS} optimizer=adamw learning_rate=5e-05 num_train_epochs=2 warmup_proportion=0
     lr_schedule=constant
