@@ -44,7 +44,7 @@ def main() -> None:
     _, _, device = sys.argv
     for name in ("horovod", "habana-horovod"):
         if name in installed:
-            print(f"using {name} {installed[name]} of the image")
+            print(f"using the installed {name} {installed[name]}")
             return
     complete(FOLDER / "horovod.txt", installed)
     sys.exit(subprocess.run([FOLDER / "horovod.sh", sys.executable, device]).returncode)

@@ -116,4 +116,4 @@ def test_an_images_packages_stay_unless_they_do_not_fit(machine):
     again = machine.complete()
     assert again.stdout == "using tensorflow 2.17.0+nv25.2 of the image\n"
     horovod = machine.complete("horovod", "gpu")
-    assert horovod.stdout.splitlines()[1:] == ["using horovod 0.28.1+nv25.2 of the image"]
+    assert horovod.stdout.splitlines()[1:] == ["using the installed horovod 0.28.1+nv25.2"]

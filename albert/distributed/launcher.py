@@ -5,6 +5,7 @@ This module does not import TensorFlow, so that programs without it can use it t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -57,16 +58,17 @@ def command() -> list[str]:
 
     A launcher on another host is not visible from here; then it is this process's.
     """
-    found = _arguments("self")
     process = os.getppid() if started.launcher else 0
-    while process > 1:
-        arguments = _arguments(process)
-        if os.path.basename(arguments[0]) in _PROGRAMS:
-            return arguments
-        with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
-            # After the program's name, which may contain spaces: the state and the parent.
-            process = int(file.read().rpartition(")")[2].split()[1])
-    return found
+    # A parent may have ended, or belong to a container's host.
+    with contextlib.suppress(OSError):
+        while process > 1:
+            arguments = _arguments(process)
+            if os.path.basename(arguments[0]) in _PROGRAMS:
+                return arguments
+            with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
+                # After the program's name, which may contain spaces: the state and the parent.
+                process = int(file.read().rpartition(")")[2].split()[1])
+    return _arguments("self")
 
 
 def _arguments(process: object) -> list[str]:

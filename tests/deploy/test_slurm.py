@@ -214,6 +214,10 @@ class TestStop:
         ({"DEVICE": "gpu", "GPU": "intel"}, "GPU=intel: choose nvidia or amd"),
         ({"ENGINE": "pyxis", "LAUNCHER": "mpirun"}, "ENGINE=pyxis needs LAUNCHER=srun"),
         (
+            {"SLURM_NTASKS_PER_NODE": ""},
+            "the job has no number of tasks; pass --ntasks-per-node",
+        ),
+        (
             {"SLURM_CPUS_PER_TASK": "", "SLURM_JOB_CPUS_PER_NODE": "1(x2)"},
             "the job has 2 tasks on a node and fewer cores; pass --cpus-per-task",
         ),
