@@ -23,7 +23,7 @@ from tests.near import tracked
 
 
 def make(*arguments, env=os.environ):
-    # Without the variables of an outer `make test DEVICE=...`, whose commands name their folder too.
+    # Without the variables of an outer `make test DEVICE=...`, which would name its folder.
     outer = ("MAKEFLAGS", "MAKELEVEL", "DEVICE", "BASE_PYTHON")
     env = {name: value for name, value in env.items() if name not in outer}
     return subprocess.run(["make", *arguments], cwd=ROOT, env=env, capture_output=True, text=True)
