@@ -20,6 +20,7 @@ from albert.optimizers.gradients import (
     local_zeros,
     zeros_of,
 )
+from albert.optimizers.loss_scale import LossScale, Scaling
 from albert.optimizers.options import OptimizerOptions, learning_rate_at
 from albert.optimizers.sharded import GRADIENTS, NONE, ShardedOptimizer
 
@@ -37,6 +38,7 @@ class TrainStep(NamedTuple):
       tokens: float32 scalar, the sum over all batches and workers; 0 in runs that do not complete
         a step.
       sharded: the optimizer's state that is sharded over the workers; may be empty.
+      scaling: the variables of the loss scale; None if the loss is not scaled.
     """
 
     op: tf.Operation
@@ -44,6 +46,7 @@ class TrainStep(NamedTuple):
     learning_rate: tf.Tensor
     tokens: tf.Tensor
     sharded: Sequence[StateShard] = ()
+    scaling: Scaling | None = None
 
 
 def create_optimizer(
@@ -102,7 +105,8 @@ def build_train_step(
 
     Step k, counted from 0, uses the learning rate of step k, because the counter is incremented
     after the update. If the global norm is not finite, the step raises `InvalidArgumentError`
-    before any variable changes.
+    before any variable changes. With a loss scale, such a step counts, but changes only the scale,
+    and it raises the error only if the scale cannot become smaller.
 
     Args:
       loss: scalar.
@@ -116,7 +120,10 @@ def build_train_step(
     learning_rate = learning_rate_at(options, step)
     optimizer = _make_optimizer(options, learning_rate)
     variables = _without(excluded_tvars or (), tf.trainable_variables())
-    batch = compute_gradients(loss, variables, num_tokens, colocate_gradients_with_ops)
+    scale = LossScale() if options.scales_loss else None
+    batch = compute_gradients(
+        loss, variables, num_tokens, colocate_gradients_with_ops, scale.value if scale else None
+    )
     num_batches = options.gradient_accumulation_steps * collectives.size()
     # A single worker has nothing to shard.
     shares = None
@@ -138,8 +145,8 @@ def build_train_step(
             metrics, squares = shares.all_reduce_metrics_and_norm(batch.metrics, own, batch.of_rows)
             batch = batch._replace(metrics=metrics)
             update = functools.partial(shares.apply, optimizer, own)
-        factor = clipping_factor(squares, batch.metrics, num_batches)
-        with tf.control_dependencies([update(factor, step)]):
+        norm = global_norm(squares, batch.metrics, num_batches)
+        with tf.control_dependencies([update_if_finite(norm, lambda f: update(f, step), scale)]):
             counted = tf.assign_add(global_step, 1)
         with tf.control_dependencies([counted]):
             return tf.identity(batch.metrics)
@@ -148,7 +155,9 @@ def build_train_step(
     metrics = StepMetrics(*tf.unstack(vector))
     tokens = metrics.tokens * num_batches
     op = tf.group(vector, name="train_op")
-    return TrainStep(op, metrics.loss, learning_rate, tokens, shares.state if shares else ())
+    sharded = shares.state if shares else ()
+    scaling = scale.variables if scale else None
+    return TrainStep(op, metrics.loss, learning_rate, tokens, sharded, scaling)
 
 
 def reduce_over_workers(batch: Gradients, dtype: tf.DType | None = None) -> Gradients:
@@ -164,8 +173,8 @@ def sum_of_squares(batch: Gradients) -> tf.Tensor:
     return tf.square(tf.global_norm(others))
 
 
-def clipping_factor(squares: tf.Tensor, metrics: tf.Tensor, num_batches: int) -> tf.Tensor:
-    """Returns the factor that scales the averaged gradients to a global norm of at most 1.
+def global_norm(squares: tf.Tensor, metrics: tf.Tensor, num_batches: int) -> tf.Tensor:
+    """Returns the global norm of the averaged gradients.
 
     Args:
       squares: see `sum_of_squares`.
@@ -173,9 +182,32 @@ def clipping_factor(squares: tf.Tensor, metrics: tf.Tensor, num_batches: int) ->
       num_batches: number of batches over all workers.
     """
     row_squares = StepMetrics(*tf.unstack(metrics)).row_squares / num_batches
-    norm = tf.sqrt(squares + row_squares)
+    return tf.sqrt(squares + row_squares)
+
+
+def update_if_finite(
+    norm: tf.Tensor,
+    update: Callable[[tf.Tensor], tf.Operation],
+    scale: LossScale | None = None,
+) -> tf.Operation | tf.Tensor:
+    """Returns the op that updates with gradients clipped to a global norm of 1, if it is finite.
+
+    Args:
+      norm: the global norm of the gradients.
+      update: builds the update, given the factor of the gradients.
+      scale: the scale of the loss, which also scales the gradients and the norm. With it, the op
+        skips a norm that is not finite instead of failing.
+    """
+    if scale:
+        norm /= scale.value
+        return scale.update_or_skip(norm, lambda: update(clipping_factor(norm) / scale.value))
     # All updates depend on this check, so no NaN reaches a variable.
-    return 1.0 / tf.maximum(tf.debugging.check_numerics(norm, NOT_FINITE), 1.0)
+    return update(clipping_factor(tf.debugging.check_numerics(norm, NOT_FINITE)))
+
+
+def clipping_factor(norm: tf.Tensor) -> tf.Tensor:
+    """Returns the factor that scales gradients with this global norm to a norm of at most 1."""
+    return 1.0 / tf.maximum(norm, 1.0)
 
 
 def apply(

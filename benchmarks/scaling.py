@@ -114,9 +114,9 @@ def work(flags: argparse.Namespace) -> None:
     import tensorflow.compat.v1 as tf
 
     from albert import modeling
-    from albert.bf16 import configuration, conversion
     from albert.distributed import collectives
     from albert.optimization import OptimizerOptions
+    from albert.precision import configuration, conversion
     from albert.tasks.squad.head import make_v1_head
     from albert.training.model_fn import ModelOptions, make_model_fn
     from benchmarks.parts.step import make_batch, training_step

@@ -26,7 +26,7 @@ FLOORS = (
     ("core",),
     ("distributed", "download", "settings", "tokenizers"),
     ("checkpoints", "devices", "report", "tokenization"),
-    ("bf16", "data", "model", "optimizers"),
+    ("data", "model", "optimizers", "precision"),
     ("modeling", "optimization"),
     ("training",),
     ("convert", "preflight", "tasks.classification"),

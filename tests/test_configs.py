@@ -112,7 +112,8 @@ FLAG_FILES = {
             optimizer=radam
         """,
         "squad_v1.1_bert_8": f"{BERT} train_batch_size=32",
-        "squad_v1.1_bert_8_bf16": f"{BERT} train_batch_size=64",
+        "squad_v1.1_bert_8_bf16": f"{BERT} train_batch_size=64 precision=bfloat16",
+        "squad_v1.1_bert_8_float16": f"{BERT} train_batch_size=64 precision=float16",
         "glue_mrpc_bert_1": f"{MRPC} train_step=459 save_checkpoints_steps=100",
         "glue_mrpc_bert_8": f"{MRPC} train_step=57 save_checkpoints_steps=20",
         **{
@@ -157,6 +158,7 @@ STEPS = {
     "squad_v1.1": (1, 5474, 547),
     "squad_v1.1_bert_8": (8, 684, 0),
     "squad_v1.1_bert_8_bf16": (8, 342, 0),
+    "squad_v1.1_bert_8_float16": (8, 342, 0),
     "squad_v1.1_google": (1, 3649, 364),
     "squad_v1.1_paper": (1, 3649, 365),
     "squad_v2.0_google": (1, 5429, 542),

@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 from albert import optimization
 from albert.core.errors import NOT_FINITE
 from albert.optimization import OptimizerOptions, build_train_step, training_op
+from albert.optimizers import loss_scale
 from albert.tasks.squad.head import make_v1_head
 from albert.training.model_fn import ModelOptions, make_model_fn
 from tests.helpers.squad_head import golden_run, train_golden
@@ -324,3 +325,86 @@ def test_three_batches_report_the_mean_loss_and_all_tokens():
             *values, _ = session.run(fetches, {batch: loss, tokens: count})
             found.append((*values, session.run(done)))
     assert found == [(0, 0, 0), (0, 0, 0), (3, 90, 1), (0, 0, 1), (0, 0, 1), (5, 21, 2)]
+
+
+# The scale of the loss.
+
+SCALED = OptimizerOptions(0.02, 8, 3, scales_loss=True)
+
+
+@pytest.mark.parametrize("options", [{}, {"optimizer": "lamb", "gradient_accumulation_steps": 2}])
+def test_a_loss_scale_changes_no_bit(options):
+    """It is a power of two. The gradient of the table has rows, which count in the norm."""
+    found = []
+    for scales_loss in (False, True):
+        with tf.Graph().as_default():
+            variables, loss = quadratic_problem(5.0)
+            variables["table"] = tf.get_variable("table", initializer=[[1.0, 2.0], [3.0, 4.0]])
+            loss += tf.reduce_sum(tf.gather(variables["table"], [0, 1, 1]))
+            step = SCALED._replace(scales_loss=scales_loss, **options)
+            found.append(run_steps(variables, training_op(loss, step), 6))
+    for plain, scaled in zip(*found, strict=True):
+        for name, value in plain.items():
+            np.testing.assert_array_equal(scaled[name], value, err_msg=name)
+
+
+class ScaledProblem:
+    """A problem in a graph with a loss scale, and a session that runs its steps."""
+
+    def __init__(self, **options):
+        self._slope = tf.placeholder_with_default(1.0, [])
+        weights = tf.get_variable("w", initializer=[1.0, 2.0])
+        table = tf.get_variable("table", initializer=[[3.0]])
+        loss = self._slope * (tf.reduce_sum(weights) + tf.reduce_sum(tf.gather(table, [0])))
+        self._step = build_train_step(loss, SCALED._replace(**options))
+        self._variables = {v.op.name: v for v in tf.global_variables()}
+        self.session = tf.Session()
+        self.session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+
+    def run(self, *slopes):
+        """Runs batches with these slopes; returns all variables afterwards."""
+        for slope in slopes:
+            self.session.run(self._step.op, {self._slope: slope})
+        return self.session.run(self._variables)
+
+
+@pytest.mark.parametrize("slopes", [(np.inf, 1.0), (1.0, np.nan), (2e36, 1.0)])
+@pytest.mark.parametrize("optimizer", ["adamw", "radam"])
+def test_an_overflow_halves_the_scale_and_skips_the_step(graph, optimizer, slopes):
+    """The overflow may be in any batch of a step; 2e36 overflows only when it is scaled. The step
+    counts, and the next one is an ordinary one."""
+    problem = ScaledProblem(optimizer=optimizer, gradient_accumulation_steps=2)
+    before = problem.run(1.0, 1.0, 1.0, 1.0)
+    after = problem.run(*slopes)
+    changed = {"global_step": 3, "loss_scale": 2.0**14}
+    changed |= {"loss_scale/good_steps": 0, "loss_scale/skipped_steps": 1}
+    assert before["loss_scale"] == 2**15 and before["loss_scale/good_steps"] == 2
+    assert {name: after[name] for name in changed} == changed
+    same = before.keys() - changed.keys()
+    assert len(same) == 6
+    for name in same:
+        np.testing.assert_array_equal(after[name], before[name], err_msg=name)
+    later = problem.run(1.0, 1.0)
+    assert later["loss_scale/good_steps"] == 1 and later["loss_scale"] == 2**14
+    assert all((later[name] != after[name]).all() for name in same)
+
+
+def test_many_steps_without_an_overflow_double_the_scale(graph, monkeypatch):
+    monkeypatch.setattr(loss_scale, "STEPS_TO_DOUBLE", 3)
+    problem = ScaledProblem()
+    scales = [problem.run(slope)["loss_scale"] for slope in [1.0] * 4 + [np.inf] + [1.0] * 3]
+    assert np.log2(scales).tolist() == [15, 15, 16, 16, 15, 15, 15, 16]
+
+
+def test_an_overflow_at_the_smallest_scale_is_an_error(graph):
+    """As in float32, it changes nothing."""
+    problem = ScaledProblem()
+    for _ in range(15):
+        before = problem.run(np.inf)
+    assert before["loss_scale"] == 1 and before["loss_scale/skipped_steps"] == 15
+    with pytest.raises(tf.errors.InvalidArgumentError, match=NOT_FINITE):
+        problem.run(np.inf)
+    after = problem.run()
+    assert {name: value.tolist() for name, value in after.items()} == {
+        name: value.tolist() for name, value in before.items()
+    }

@@ -14,11 +14,20 @@ import pytest
 
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run_as_workers
-from tests.programs.sharded_steps import GOLDEN, GOLDEN_STEPS, LAYERS, WAYS, Found, Way
+from tests.programs.sharded_steps import (
+    GOLDEN,
+    GOLDEN_STEPS,
+    LAYERS,
+    OVERFLOW,
+    STEPS,
+    WAYS,
+    Found,
+    Way,
+)
 
 pytestmark = pytest.mark.usefixtures("mpirun")
 WORKERS = 2
-SMALL = [way for way in WAYS if way.model == "small"]
+SMALL = [way for way in WAYS if way.model == "small" and not way.scaled]
 
 
 class Trained(NamedTuple):
@@ -56,6 +65,20 @@ def test_weights_equal_those_of_an_unsharded_optimizer(ways):
         for name, value in weights[way].items():
             np.testing.assert_allclose(
                 value, expected[name], rtol=0, atol=1e-6, err_msg=f"{way} {name}"
+            )
+
+
+def test_an_overflow_on_one_worker_skips_the_step_on_all(ways):
+    """Weights and moments stay the same, and the scale is halved, however the state is sharded."""
+    weights, found, _ = ways
+    for way in (way for way in WAYS if way.scaled):
+        scales = [2.0**15] * OVERFLOW + [2.0**14] * (STEPS - OVERFLOW)
+        expected = [[scale, step == OVERFLOW] for step, scale in enumerate(scales)]
+        # The first step has a learning rate of 0, but changes the moments.
+        assert found[way].scales == [expected] * WORKERS, way
+        for name, value in weights[way].items():
+            np.testing.assert_allclose(
+                value, weights[way._replace(shard="none")][name], rtol=0, atol=1e-6, err_msg=name
             )
 
 

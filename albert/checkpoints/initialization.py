@@ -65,6 +65,10 @@ def _name_in_checkpoint(name: str, in_checkpoint: set, shared: bool) -> str | No
     return next((c for c in candidates if c in in_checkpoint), None)
 
 
+# The variable of the optimizer that scales the loss.
+LOSS_SCALE = "loss_scale"
+
+
 class Initialization(NamedTuple):
     """The variables that start from a checkpoint, and those that do not, by name.
 
@@ -72,7 +76,7 @@ class Initialization(NamedTuple):
       checkpoint: path of the checkpoint.
       taken: variables of the model that start from the checkpoint's values.
       new: variables of the model that the checkpoint lacks.
-      unused: variables of the checkpoint that the model lacks, except optimizer slots.
+      unused: variables of the checkpoint that the model lacks, except those of the optimizer.
     """
 
     checkpoint: str
@@ -151,7 +155,7 @@ def compare_with_checkpoint(
             + ", ".join(differ[:3])
         )
     check_finite(checkpoint, reader, [source for source, _ in pairs])
-    known = {source for source, _ in pairs} | optimizer_slots(shapes)
+    known = {source for source, _ in pairs} | optimizer_variables(shapes)
     found = Initialization(
         checkpoint,
         taken=[name for _, name in pairs],
@@ -161,10 +165,11 @@ def compare_with_checkpoint(
     return found, assignments
 
 
-def optimizer_slots(names: Iterable[str]) -> set[str]:
-    """Returns the names of optimizer slots among variable names, for any optimizer.
+def optimizer_variables(names: Iterable[str]) -> set[str]:
+    """Returns the names of optimizer variables among variable names, for any optimizer.
 
-    Optimizers name a variable's slots `<variable>/<slot>`, such as `bert/w/adam_m`.
+    Optimizers name a variable's slots `<variable>/<slot>`, such as `bert/w/adam_m`. The loss scale
+    has variables of this form, too.
     """
     names = set(names)
-    return {name for name in names if name.rpartition("/")[0] in names}
+    return {name for name in names if name == LOSS_SCALE or name.rpartition("/")[0] in names}

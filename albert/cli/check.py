@@ -48,8 +48,8 @@ class CheckSettings(Settings):
 
     bf16: bool = setting(
         False,
-        "List the operations that TF_BF16_CONVERSION converts to bfloat16, and the rule for each. "
-        "If it is not set, the list in bf16_config/ is used.",
+        "List the operations that --precision or TF_BF16_CONVERSION converts to bfloat16 or "
+        "float16, and the rule for each. If neither is set, the list in bf16_config/ is used.",
     )
     device_memory: int | None = setting(
         None,

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import sys
 
-from albert.bf16.rules import ConversionPlan
 from albert.cli.check import CheckRequest, CheckSettings
 from albert.core.errors import FlagError
 from albert.devices import device
 from albert.distributed import collectives
+from albert.precision.rules import ConversionPlan
 from albert.preflight.checks import (
     Checked,
-    describe_bf16,
     describe_checkpoints,
     describe_data,
     describe_memory,
     describe_missing,
+    describe_precision,
     describe_training,
     describe_variables,
     training_step,
@@ -121,7 +121,7 @@ def connect(report: Report, checked: Checked | None) -> None:
 def describe_graph(
     report: Report, checked: Checked, settings: CheckSettings
 ) -> ConversionPlan | None:
-    """Adds the graph of a training step; returns its bfloat16 plan if it is requested."""
+    """Adds the graph of a training step; returns its precision plan if it is requested."""
     with report.section("model"):
         step = training_step(checked)
         describe_variables(report, checked, step.op.graph)
@@ -129,8 +129,8 @@ def describe_graph(
         describe_memory(report, checked, step, settings.device_memory)
         report.next_section("training")
         describe_checkpoints(report, checked, step)
-        report.next_section("bfloat16")
-        return describe_bf16(report, checked, wanted=settings.bf16)
+        report.next_section("precision")
+        return describe_precision(report, checked, wanted=settings.bf16)
     return None
 
 
@@ -141,7 +141,7 @@ def print_reports(
 
     Args:
       by_rank: the rows of each rank.
-      plan: the bfloat16 plan to print, if any.
+      plan: the operations in low precision to print, if any.
       verdicts: the last line for success and for failure.
       as_json: whether to print all ranks' rows as JSON instead.
     """

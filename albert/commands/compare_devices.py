@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.bf16 import configuration, conversion
 from albert.cli.compare_devices import CompareDevicesSettings
 from albert.core import estimators, files
 from albert.core.errors import UserError
@@ -19,6 +18,7 @@ from albert.data.sequences import SEQUENCE_KEYS
 from albert.devices import device, ops
 from albert.modeling import AlbertConfig
 from albert.optimization import OptimizerOptions
+from albert.precision import configuration, conversion
 from albert.tasks.squad.features import ANSWER_KEYS
 from albert.tasks.squad.head import make_v1_head
 from albert.training.model_fn import ModelOptions, make_model_fn

@@ -17,7 +17,7 @@ from albert.checkpoints.checkpoint_files import (
     resolve_checkpoint,
 )
 from albert.checkpoints.finite import check_finite
-from albert.checkpoints.initialization import optimizer_slots
+from albert.checkpoints.initialization import optimizer_variables
 from albert.checkpoints.transformers_folder import STEP
 from albert.core.errors import FlagError, UserError
 from albert.core.files import read_json
@@ -123,7 +123,7 @@ def read_variables(source: Source) -> Variables:
     reader = load_checkpoint(source.checkpoint)
     shapes = reader.get_variable_to_shape_map()
     step = int(reader.get_tensor(STEP)) if shapes.pop(STEP, None) is not None else None
-    shapes = {name: shapes[name] for name in shapes.keys() - optimizer_slots(shapes)}
+    shapes = {name: shapes[name] for name in shapes.keys() - optimizer_variables(shapes)}
     config = source.config.to_dict()
     pairs = names.pairs_of(source.family, config)
     parts = names.parts_in(pairs, shapes, source.checkpoint, theirs=False)

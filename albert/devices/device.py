@@ -11,7 +11,7 @@ from typing import NamedTuple
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from albert.core.errors import UserError
+from albert.core.errors import FlagError, UserError
 from albert.devices import habana, host, numa
 from albert.distributed import collectives
 
@@ -19,6 +19,8 @@ _NVIDIA_DEVICE_FILES = "/dev/nvidia[0-9]*"
 _NVIDIA_DRIVER_VERSION = "/sys/module/nvidia/version"
 # The oldest driver for each major version of CUDA, from NVIDIA's page on CUDA compatibility.
 _OLDEST_DRIVERS = {"11": "450.80.02", "12": "525.60.13", "13": "580.65.06"}
+# NVIDIA's Ampere is the first generation that multiplies in bfloat16.
+_BFLOAT16_CAPABILITY = (8, 0)
 _INSIST = "pass --device=cpu to use the CPU"
 
 
@@ -93,6 +95,33 @@ def _why_no_gpu(cards: int) -> str:
 
 def _numbers(version: str) -> list[int]:
     return [int(part) for part in version.split(".") if part.isdecimal()]
+
+
+def check_precision(precision: str) -> None:
+    """Checks that the chosen device computes in a type, and warns if it only emulates it.
+
+    Args:
+      precision: "float32", "bfloat16" or "float16".
+
+    Raises:
+      FlagError: the device lacks the type.
+    """
+    if precision == "float16" and is_hpu():
+        raise FlagError(
+            "--precision=float16: Gaudi cards compute in bfloat16; pass --precision=bfloat16"
+        )
+    if precision == "bfloat16" and _device.kind == "gpu":
+        for gpu in tf2.config.list_physical_devices("GPU"):
+            found = tf2.config.experimental.get_device_details(gpu).get("compute_capability")
+            if found and found < _BFLOAT16_CAPABILITY:
+                raise FlagError(
+                    f"--precision=bfloat16: the GPU has compute capability {'.'.join(map(str, found))}, and "
+                    "bfloat16 needs 8.0 or later; pass --precision=float16"
+                )
+    if precision == "float16" and _device.kind == "cpu":
+        tf.logging.warning(
+            "--precision=float16: most CPUs emulate float16 slowly; it is meant for GPUs"
+        )
 
 
 def count_nvidia_cards() -> int:

@@ -41,10 +41,14 @@ def compute_gradients(
     variables: Sequence[tf.Variable],
     num_tokens: tf.Tensor | None = None,
     colocate_gradients_with_ops: bool = False,
+    scale: tf.Tensor | None = None,
 ) -> Gradients:
-    """Returns the gradients of a batch for the variables that its loss depends on."""
+    """Returns the gradients of a batch for the variables that its loss depends on.
+
+    With a `scale`, a float32 scalar, these are the gradients of `scale * loss`.
+    """
     gradients = tf.gradients(
-        loss, variables, colocate_gradients_with_ops=colocate_gradients_with_ops
+        loss, variables, scale, colocate_gradients_with_ops=colocate_gradients_with_ops
     )
     pairs = [(g, v) for g, v in zip(gradients, variables, strict=True) if g is not None]
     # As in the reference, each token's gradient row of an embedding table counts separately in the

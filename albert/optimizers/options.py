@@ -27,6 +27,7 @@ class OptimizerOptions(NamedTuple):
       epsilon: value that the optimizer adds to the root of the second moment.
       weight_decay: rate of decay of all weights except biases and layer norms.
       schedule: the rate after the warm-up, "linear", "constant" or "cosine".
+      scales_loss: whether to scale the loss dynamically, for gradients in float16.
     """
 
     learning_rate: float
@@ -41,6 +42,7 @@ class OptimizerOptions(NamedTuple):
     epsilon: float = 1e-6
     weight_decay: float = 0.01
     schedule: str = "linear"
+    scales_loss: bool = False
 
 
 def _linear_decay(options: OptimizerOptions, step: tf.Tensor) -> tf.Tensor:

@@ -10,9 +10,6 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from albert.bf16 import configuration
-from albert.bf16.conversion import plan_model
-from albert.bf16.rules import ConversionPlan
 from albert.checkpoints.checkpoint_files import list_checkpoints, resolve_checkpoint
 from albert.core import estimators
 from albert.core.files import check_can_be_written, check_readable, existing_folder
@@ -21,6 +18,9 @@ from albert.devices import device, host
 from albert.devices.memory_use import peak_host_memory
 from albert.distributed import collectives
 from albert.optimization import TrainStep
+from albert.precision import configuration
+from albert.precision.conversion import plan_model
+from albert.precision.rules import ConversionPlan
 from albert.preflight.available_memory import Memory, card_memory, host_memory
 from albert.preflight.report import Report
 from albert.preflight.step_memory import checkpoint_bytes, cpu_memory, estimate_memory, format_bytes
@@ -260,8 +260,8 @@ def _compare(report: Report, item: str, needed: int, there: Memory | None, whose
     report.add(item, found + advice, ok=fits)
 
 
-def describe_bf16(report: Report, checked: Checked, wanted: bool) -> ConversionPlan | None:
-    """Adds rows about the bfloat16 configuration and the operations of a step that it converts.
+def describe_precision(report: Report, checked: Checked, wanted: bool) -> ConversionPlan | None:
+    """Adds rows about the precision and the operations of a step that are in low precision.
 
     Args:
       report: the report to add to.
@@ -274,10 +274,10 @@ def describe_bf16(report: Report, checked: Checked, wanted: bool) -> ConversionP
     Raises:
       UserError: the configuration is invalid.
     """
-    config = checked.task.bf16_config()
-    describe_choice(report, config)
+    config = checked.task.precision_config()
+    describe_choice(report, config, checked.task.settings.precision)
     if config is None:
-        config = configuration.load("1", checked.task.bf16_list) if wanted else None
+        config = configuration.load("1", checked.task.precision_list) if wanted else None
     if config is None:
         return None
     with tf.Graph().as_default():
@@ -291,17 +291,30 @@ def describe_bf16(report: Report, checked: Checked, wanted: bool) -> ConversionP
     return planned.plan
 
 
-def describe_choice(report: Report, config: configuration.Bf16Config | None) -> None:
-    """Adds a row with the run's data type, and whether another one is faster on the CPU."""
-    faster, why = host.find_processor().bfloat16() if device.kind() == "cpu" else (None, "")
-    if config is not None:
-        warns = faster is False
-        advice = f"; float32 is faster: {why}" if warns else ""
-        report.add(configuration.VARIABLE, config.source + advice, warns=warns)
+def describe_choice(
+    report: Report, config: configuration.PrecisionConfig | None, precision: str | None
+) -> None:
+    """Adds a row with the run's data type, and whether another one is faster on the CPU.
+
+    Args:
+      report: the report to add to.
+      config: the operations in low precision; None for float32.
+      precision: the value of --precision; None if the environment chooses.
+    """
+    item = "--precision" if precision else configuration.VARIABLE
+    on_cpu = device.kind() == "cpu"
+    faster, why = host.find_processor().bfloat16() if on_cpu else (None, "")
+    if config is None:
+        advice = {
+            None: "",
+            True: f"; --precision=bfloat16 is faster: {why}",
+            False: f"; bfloat16 would be slower: {why}",
+        }[faster]
+        report.add(item, ("float32" if precision else "not set: the run uses float32") + advice)
         return
-    advice = {
-        None: "",
-        True: f"; {configuration.VARIABLE}=1 is faster: {why}",
-        False: f"; bfloat16 would be slower: {why}",
-    }[faster]
-    report.add(configuration.VARIABLE, f"not set: the run uses float32{advice}")
+    if config.dtype == tf.float16:
+        faster, why = (False, "most CPUs emulate float16") if on_cpu else (None, "")
+    warns = faster is False
+    name = f"{config.dtype.name}, by " if precision else ""
+    advice = f"; float32 is faster: {why}" if warns else ""
+    report.add(item, name + config.source + advice, warns=warns)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.initialization import optimizer_slots
+from albert.checkpoints.initialization import optimizer_variables
 from albert.checkpoints.sharded_state import StateShard, whole_bytes
 
 # The name scope of the operations that `tf.gradients` adds to a graph.
@@ -44,7 +44,7 @@ def estimate_memory(train_op: tf.Operation, sharded: Sequence[StateShard] = ()) 
     graph = train_op.graph
     variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
     trainable = graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)
-    slots = optimizer_slots(v.op.name for v in variables)
+    slots = optimizer_variables(v.op.name for v in variables)
     own_shares = [share.variable for share in sharded]
     names_of_shares = {v.op.name for v in own_shares}
     local = graph.get_collection(tf.GraphKeys.LOCAL_VARIABLES)

@@ -20,6 +20,7 @@ from albert.settings.fields import (
 
 # The same values as in `optimization`, whose import needs TensorFlow.
 OPTIMIZERS = ("adamw", "lamb", "radam")
+PRECISIONS = ("float32", "bfloat16", "float16")
 SCHEDULES = ("linear", "constant", "cosine")
 EPSILON, WEIGHT_DECAY = 1e-6, 0.01
 _FOR_TPU = "A flag of the reference for TPUs; ignored."
@@ -252,6 +253,16 @@ class DeviceSettings(Settings):
         DEVICE,
         basic=True,
         choices=DEVICES,
+    )
+    precision: str | None = setting(
+        None,
+        "Type in which the encoder computes: weights, optimizer and loss stay float32. float16 is "
+        "for GPUs without bfloat16, and scales the loss. Default: bfloat16 if TF_BF16_CONVERSION "
+        "is set, otherwise float32.",
+        DEVICE,
+        Affects.WEIGHTS | Affects.SCORES,
+        basic=True,
+        choices=PRECISIONS,
     )
     use_horovod: bool = setting(
         False,

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import tensorflow.compat.v1 as tf
 
-from albert.bf16 import configuration
 from albert.checkpoints.initialization import (
     Initialization,
     compare_with_checkpoint,
@@ -18,6 +17,7 @@ from albert.core.files import check_readable, content_of
 from albert.devices import device
 from albert.modeling import BertConfig, EncoderConfig, read_config
 from albert.optimization import OptimizerOptions
+from albert.precision import configuration
 from albert.report import PAGE
 from albert.report.terminal import samples_at_end
 from albert.settings.run_settings import RunSettings
@@ -49,7 +49,7 @@ class EncoderTask(Task):
         super().__init__(settings)
         self.config = load_config(settings)
         if isinstance(self.config, BertConfig):
-            self.bf16_list = configuration.SHIPPED_FOR_BERT
+            self.precision_list = configuration.SHIPPED_FOR_BERT
 
     @classmethod
     def inputs(cls, settings: RunSettings) -> Sequence[str]:
@@ -113,6 +113,7 @@ class EncoderTask(Task):
             epsilon=settings.adam_epsilon,
             weight_decay=settings.weight_decay,
             schedule=settings.lr_schedule,
+            scales_loss=settings.precision == "float16",
         )
 
     def num_groups(self) -> int:

@@ -245,13 +245,20 @@ class TrainingLog(tf.train.SessionRunHook):
 
     def begin(self) -> None:
         step, waited = self._monitor.step, self._monitor.waited
-        self._fetches = [step.loss, step.learning_rate, step.tokens]
-        self._fetches += [] if waited is None else [waited]
+        fetches = {"loss": step.loss, "learning_rate": step.learning_rate, "tokens": step.tokens}
+        fetches |= {} if waited is None else {"waited": waited}
+        if step.scaling:
+            with tf.control_dependencies([step.op]):
+                fetches["loss_scale"] = step.scaling.scale.read_value()
+                fetches["skipped"] = step.scaling.skipped_steps.read_value()
+        self._fetches = fetches
         self._global_step = tf.train.get_global_step()
         self._curves = Curves(self._folder) if self._folder else None
 
     def after_create_session(self, session, coord) -> None:
         self._first_step = session.run(self._global_step)
+        scaling = self._monitor.step.scaling
+        self._skipped = session.run(scaling.skipped_steps) if scaling else 0
         self._done = self._logged = self._after_first = _NOTHING
         self._runs, self._waited = 0, 0.0
         self._started = time.perf_counter()
@@ -269,26 +276,34 @@ class TrainingLog(tf.train.SessionRunHook):
         return tf.train.SessionRunArgs(self._fetches)
 
     def after_run(self, run_context, run_values) -> None:
-        loss, learning_rate, tokens, *waited = run_values.results
+        found = run_values.results
         self._runs += 1
-        self._waited += sum(waited)
+        self._waited += found.get("waited", 0.0)
         if self._runs % self._micro_batches:
             return
         self._done = Throughput(
             self._done.steps + 1,
-            self._done.tokens + int(tokens),
+            self._done.tokens + int(found["tokens"]),
             time.perf_counter() - self._started,
             self._waited,
         )
         if self._done.steps == 1:
             self._after_first = self._done
         step = self.step
+        if found.get("skipped", 0) > self._skipped:
+            self._skipped = found["skipped"]
+            tf.logging.info(
+                "Skipped step %d: its gradients overflow float16; the loss scale is now %g",
+                step,
+                found["loss_scale"],
+            )
         if step % self._summary_every == 0:
-            self._add_to_curves(step, loss=loss, learning_rate=learning_rate)
+            names = ("loss", "learning_rate", "loss_scale", "skipped")
+            self._add_to_curves(step, **{n: found[n] for n in names if n in found})
         silence = self._done.seconds - self._logged.seconds
         is_due = step % self._every == 0 or silence >= self._LONGEST_SILENCE
         if is_due or step >= self._total or self._done.steps == 1:
-            self._log(step, loss, learning_rate)
+            self._log(step, found)
 
     def end(self, session) -> None:
         if self._curves:
@@ -308,9 +323,11 @@ class TrainingLog(tf.train.SessionRunHook):
         }
         if (waiting := self._waiting(later if later.steps else total)) is not None:
             rows["waiting for input"] = f"{waiting:.1%}"
+        if self._monitor.step.scaling:
+            rows["skipped steps"] = self._skipped
         log_statistics("Training statistics", rows)
 
-    def _log(self, step: int, loss: float, learning_rate: float) -> None:
+    def _log(self, step: int, found: Mapping[str, float]) -> None:
         recent = self._done - self._logged
         steady = self._done - self._after_first
         mean = steady if steady.steps else self._done
@@ -321,16 +338,17 @@ class TrainingLog(tf.train.SessionRunHook):
             curves["waiting_for_input"] = waiting
         tf.logging.info(
             "step %d/%d (%.1f%%)  loss %.4f  learning rate %.3g  %.2f examples/s (mean %.2f)  "
-            "%.0f tokens/s  %s%s  %s left",
+            "%.0f tokens/s  %s%s%s  %s left",
             step,
             self._total,
             100.0 * step / self._total,
-            loss,
-            learning_rate,
+            found["loss"],
+            found["learning_rate"],
             curves["examples_per_second"],
             mean.per_second(self._batch_size),
             recent.tokens / max(recent.seconds, 1e-9),
             "" if waiting is None else f"waiting for input {waiting:.1%}  ",
+            _scaling_summary(found),
             memory_use.summary(),
             format_seconds(left),
         )
@@ -346,6 +364,13 @@ class TrainingLog(tf.train.SessionRunHook):
     def _add_to_curves(self, step: int, **values: float) -> None:
         if self._curves:
             self._curves.add(step, **values)
+
+
+def _scaling_summary(found: Mapping[str, float]) -> str:
+    """Returns the part of a log line about the loss scale; "" without one."""
+    if "loss_scale" not in found:
+        return ""
+    return f"loss scale {found['loss_scale']:g}  skipped={found['skipped']}  "
 
 
 def log_statistics(title: str, rows: Mapping[str, object]) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from albert.bf16 import configuration
 from albert.core.errors import FlagError, UserError
 from albert.core.files import command
 from albert.devices import device, host
 from albert.distributed import collectives, heartbeats
 from albert.distributed.failure import fail
+from albert.precision import configuration
 from albert.settings.run_settings import RunSettings
 
 # TensorFlow takes a checkpoint's path with one of these for a pattern, and may not find its files.
@@ -35,7 +35,9 @@ def start(settings: RunSettings) -> None:
     tf.logging.info("Processor: %s", host.find_processor())
     host.limit_threads()
     # Report a faulty configuration before any work.
-    configuration.from_environment()
+    configuration.chosen(settings.precision)
+    if settings.precision:
+        device.check_precision(settings.precision)
 
 
 def _check(settings: RunSettings) -> None:

@@ -105,10 +105,11 @@ def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> C
         assert options.optimizer is not None, "training needs an optimizer"
         num_tokens = tf.reduce_sum(features["input_mask"])
         step = build_train_step(output.loss, options.optimizer, num_tokens=num_tokens)
-        carrier = estimators.GraphParts(step)
-        return estimators.EstimatorSpec(
-            mode, loss=output.loss, train_op=step.op, training_hooks=[carrier]
-        )
+        carrier, loss = estimators.GraphParts(step), output.loss
+        if step.scaling:
+            # An estimator ends the training at a NaN, but a step with a NaN may be skipped.
+            loss = tf.where(tf.math.is_nan(loss), tf.zeros_like(loss), loss)
+        return estimators.EstimatorSpec(mode, loss=loss, train_op=step.op, training_hooks=[carrier])
 
     return model_fn
 

@@ -34,7 +34,7 @@ def training_settings(task: Task, contents: Mapping[str, Any]) -> dict:
     return {
         **settings.affecting(Affects.WEIGHTS),
         "number of workers": collectives.size(),
-        "bf16 configuration": bf16_digest(task),
+        "bf16 configuration": precision_digest(task),
         "init_checkpoint": _checkpoint_content(settings),
         **contents,
     }
@@ -52,7 +52,7 @@ def scoring_settings(task: Task, contents: Mapping[str, Any]) -> dict:
         # If the folder has checkpoints, the initial one is not scored.
         "init_checkpoint": None if has_checkpoints else _checkpoint_content(settings),
         "run": content_of(record) if os.path.exists(record) else None,
-        "bf16 configuration": bf16_digest(task),
+        "bf16 configuration": precision_digest(task),
         **settings.affecting(Affects.SCORES),
         **contents,
     }
@@ -68,9 +68,9 @@ def split_settings(task: Task, part: str, contents: Mapping[str, Any]) -> dict:
     return {**task.settings.affecting(Affects.SCORES | Affects.JOB), **contents}
 
 
-def bf16_digest(task: Task) -> str | None:
-    """Returns a digest of a task's bfloat16 configuration; None for float32."""
-    config = task.bf16_config()
+def precision_digest(task: Task) -> str | None:
+    """Returns a digest of the list of operations in low precision; None for float32."""
+    config = task.precision_config()
     return config.digest() if config else None
 
 

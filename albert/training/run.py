@@ -13,7 +13,6 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from albert.bf16 import conversion
 from albert.checkpoints.checkpoint_files import (
     BEST,
     keep_last,
@@ -29,6 +28,7 @@ from albert.data.cached_file import CachedFile
 from albert.data.records import reading_records
 from albert.devices import device
 from albert.distributed import collectives
+from albert.precision import configuration, conversion
 from albert.settings.run_settings import RunSettings
 from albert.training import assets, job
 from albert.training.assets import Assets
@@ -38,9 +38,9 @@ from albert.training.hooks import StepMonitor
 from albert.training.job import fetch_missing
 from albert.training.loop import make_deterministic, make_estimator, train
 from albert.training.output_folder import (
-    bf16_digest,
     check_output_dir,
     checkpoint_to_use,
+    precision_digest,
     scoring_settings,
     split_settings,
     warn_if_init_checkpoint_forgotten,
@@ -128,9 +128,12 @@ class Run:
             folder.
         """
         self.task = task
-        self.facts = {"bf16 configuration": bf16_digest(task)}
+        self.facts = {"bf16 configuration": precision_digest(task)}
         self._settings = settings = task.settings
-        self._bf16 = task.bf16_config()
+        self._precision = task.precision_config()
+        if self._precision and settings.precision and device.is_hpu():
+            # The bridge reads its list from the environment when it loads.
+            os.environ[configuration.VARIABLE] = self._precision.source
         self._trains = TRAIN in task.requested_splits()
         # The settings that `run.json` records, set when the training data is prepared.
         self._recorded: dict[str, Any] = {}
@@ -392,8 +395,8 @@ class Run:
     def _model_fn(self, steps: tuple[int, int] | None) -> Callable:
         model_fn = self.task.model_fn(steps)
         # On the HPU the bridge reads the configuration and converts the graph itself.
-        if self._bf16 and not device.is_hpu():
-            model_fn = conversion.convert(model_fn, self._bf16, device.kind())
+        if self._precision and not device.is_hpu():
+            model_fn = conversion.convert(model_fn, self._precision, device.kind())
         return model_fn
 
     def _make_estimator(self, model_fn: Callable) -> estimators.Estimator:

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from albert.bf16.configuration import VARIABLE as BF16_VARIABLE
 from albert.checkpoints.checkpoint_files import SAVING
 from albert.core.errors import FlagError, UserError
 from albert.core.files import read_json, temporary_names, write_json
 from albert.core.version import VERSION
 from albert.distributed import launcher
+from albert.precision.configuration import VARIABLE as BF16_VARIABLE
 from albert.training import assets
 
 RECORD = "run.json"

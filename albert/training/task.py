@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import tensorflow.compat.v1 as tf
 
-from albert.bf16 import configuration
 from albert.checkpoints.initialization import Initialization
 from albert.core.errors import FlagError
 from albert.data.batches import Data, batch_spec
 from albert.data.sequences import SEQUENCE_KEYS
+from albert.precision import configuration
 from albert.settings.run_settings import RunSettings
 from albert.training.assets import Assets
 from albert.training.evaluation import CheckpointScores
@@ -67,7 +67,7 @@ class Task(abc.ABC):
       required: flags that must have a value, or tuples of flags of which one must.
       outputs: names of the files that are written with the best checkpoint's scores.
       label_outputs: names of the files with the labels of `TEST`.
-      bf16_list: path of the list of bfloat16 operations, used if the environment names none.
+      precision_list: path of the model's list of operations in low precision.
       settings: the values of the flags.
     """
 
@@ -75,7 +75,7 @@ class Task(abc.ABC):
     required: ClassVar[Sequence[str | tuple[str, ...]]] = ()
     outputs: ClassVar[Sequence[str]] = ()
     label_outputs: ClassVar[Sequence[str]] = ()
-    bf16_list: str = configuration.SHIPPED
+    precision_list: str = configuration.SHIPPED
     settings: RunSettings
 
     def __init__(self, settings: RunSettings):
@@ -155,9 +155,9 @@ class Task(abc.ABC):
           steps: the numbers of training and warm-up steps; None for prediction.
         """
 
-    def bf16_config(self) -> configuration.Bf16Config | None:
-        """Returns the bfloat16 configuration from the environment; None for float32."""
-        return configuration.from_environment(self.bf16_list)
+    def precision_config(self) -> configuration.PrecisionConfig | None:
+        """Returns the configuration of --precision and the environment; None for float32."""
+        return configuration.chosen(self.settings.precision, self.precision_list)
 
     @abc.abstractmethod
     def model_inputs(self) -> Mapping[str, Any]:

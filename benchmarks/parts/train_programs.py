@@ -129,10 +129,10 @@ def this_project(flags: argparse.Namespace) -> Functions:
     import tensorflow as tf2
     import tensorflow.compat.v1 as tf
 
-    from albert.bf16 import configuration, conversion
     from albert.core import estimators
     from albert.devices import device, memory_use
     from albert.optimization import OptimizerOptions
+    from albert.precision import configuration, conversion
     from albert.training.model_fn import ModelOptions, make_model_fn
 
     device.choose(flags.device)

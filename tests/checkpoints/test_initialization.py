@@ -86,6 +86,7 @@ def test_initialize_takes_values_and_reports_them(tmp_path, log):
     slots = filled({"bert/w/adam_m": [2, 3], "bert/w/adam_v": [2, 3]})
     # Slots of another optimizer, and of a variable that the model does not have.
     more = filled({"bert/b/momentum": [3], "cls/z/adam_m": [1]})
+    more |= filled({"loss_scale": [], "loss_scale/skipped_steps": []})
     write_checkpoint(tmp_path / "model.ckpt-7", {**stored, **slots, **more})
     with tf.Graph().as_default(), tf.Session() as session:
         variables = make_variables(MODEL)

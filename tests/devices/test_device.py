@@ -1,12 +1,13 @@
 """The choice of the device, and the error where it is missing."""
 
 import fnmatch
+import logging
 import types
 
 import pytest
 import tensorflow as tf
 
-from albert.core.errors import UserError
+from albert.core.errors import FlagError, UserError
 from albert.devices import device, habana
 from albert.devices.device import Device
 from albert.distributed import collectives
@@ -48,6 +49,34 @@ def test_the_best_available_device_is_chosen(machine, no_hpu, gpus, asked, found
     else:
         with pytest.raises(UserError, match=found):
             device.find(asked)
+
+
+@pytest.mark.parametrize(
+    ("kind", "capability", "precision", "message"),
+    [
+        ("gpu", (7, 0), "bfloat16", "compute capability 7.0, and bfloat16 needs 8.0"),
+        ("gpu", (8, 0), "bfloat16", None),
+        ("gpu", None, "bfloat16", None),
+        ("gpu", (6, 0), "float16", None),
+        ("hpu", None, "float16", "pass --precision=bfloat16"),
+        ("hpu", None, "bfloat16", None),
+        ("cpu", None, "float16", None),
+    ],
+)
+def test_a_precision_that_the_device_lacks_is_an_error(
+    monkeypatch, log, kind, capability, precision, message
+):
+    """An AMD GPU does not report a compute capability."""
+    details = {"compute_capability": capability} if capability else {}
+    monkeypatch.setattr(device, "_device", Device(kind, "a test"))
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: details)
+    if message:
+        with pytest.raises(FlagError, match=f"^--precision={precision}: .*{message}"):
+            device.check_precision(precision)
+    else:
+        device.check_precision(precision)
+    assert any("emulate" in line for line in log(logging.WARNING)) == (kind == "cpu")
 
 
 @pytest.fixture

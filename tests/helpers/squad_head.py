@@ -98,6 +98,29 @@ def train_golden(
 
     Returns what `fetches` makes of the features and the step, before the first step.
     """
+    first, losses, trained = golden_steps(figures, model_fn, keys, weights, fetches)
+    np.testing.assert_allclose(losses, figures["losses"], atol=1e-4)
+    expected = dict(zip(figures["final_norm_names"], figures["final_norms"], strict=True))
+    assert trained.keys() == expected.keys()
+    for name, norm in expected.items():
+        # A bias on the scores of all ends has no gradient except rounding errors.
+        tolerance = 2e-5 if "end_logits/dense_1/bias" not in name else 1e-3
+        assert np.linalg.norm(trained[name]) == pytest.approx(norm, rel=1e-4, abs=tolerance), name
+    return first
+
+
+def golden_steps(
+    figures: Mapping[str, np.ndarray],
+    model_fn: Callable[..., Any],
+    keys: Sequence[str],
+    weights: Mapping[str, np.ndarray],
+    fetches: Callable[[dict[str, tf.Tensor], TrainStep], Any],
+) -> tuple[Any, list[float], dict[str, np.ndarray]]:
+    """Trains as the reference did.
+
+    Returns what `fetches` makes of the features and the step, before the first step, the losses,
+    and the trained weights.
+    """
     with tf.Graph().as_default(), quick_session() as session:
         features = placeholders(keys, length=128)
         spec = model_fn(features, None, estimators.ModeKeys.TRAIN, {})
@@ -116,12 +139,4 @@ def train_golden(
             loss, *reported, _ = session.run([spec.loss, step.loss, step.tokens, step.op], feed)
             assert reported == [loss, feed[features["input_mask"]].sum()]
             losses.append(loss)
-        trained = session.run(variables)
-    np.testing.assert_allclose(losses, figures["losses"], atol=1e-4)
-    expected = dict(zip(figures["final_norm_names"], figures["final_norms"], strict=True))
-    assert trained.keys() == expected.keys()
-    for name, norm in expected.items():
-        # A bias on the scores of all ends has no gradient except rounding errors.
-        tolerance = 2e-5 if "end_logits/dense_1/bias" not in name else 1e-3
-        assert np.linalg.norm(trained[name]) == pytest.approx(norm, rel=1e-4, abs=tolerance), name
-    return first
+        return first, losses, session.run(variables)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.bf16 import configuration
-from albert.bf16.rules import plan
 from albert.model.recompute import Recomputation
 from albert.modeling import AlbertConfig, AlbertModel
 from albert.optimization import OptimizerOptions, training_op
+from albert.precision import configuration
+from albert.precision.rules import plan
 from tests.helpers.encoders import load_random_values
 from tests.helpers.tracing import traced_peak
 

@@ -8,15 +8,16 @@ import types
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.bf16 import configuration
 from albert.devices import device
 from albert.devices.host import Cpu
 from albert.distributed import collectives
 from albert.optimization import OptimizerOptions, build_train_step
+from albert.precision import configuration
 from albert.preflight import checks
 from albert.preflight.available_memory import Memory
 from albert.preflight.report import Report
 from albert.preflight.step_memory import estimate_memory
+from albert.settings.run_settings import PRECISIONS
 
 JOB = types.SimpleNamespace(steps=lambda: (10, 0))
 GB = 10**9
@@ -92,6 +93,7 @@ def test_for_another_machine_the_host_is_not_checked(rows):
 
 
 WITH, WITHOUT, UNKNOWN = ("AVX-512", "AVX512_BF16"), ("AVX2",), None
+LIST = configuration.SHIPPED
 NOT_SET = "not set: the run uses float32"
 HAS, HAS_NOT = "the processor has AVX512_BF16", "the processor has neither AVX512_BF16 nor AMX"
 
@@ -99,7 +101,16 @@ HAS, HAS_NOT = "the processor has AVX512_BF16", "the processor has neither AVX51
 @pytest.mark.parametrize(
     ("kind", "instructions", "config", "value"),
     [
-        ("cpu", WITH, None, f"{NOT_SET}; TF_BF16_CONVERSION=1 is faster: {HAS}"),
+        ("cpu", WITH, "float32", f"float32; --precision=bfloat16 is faster: {HAS}"),
+        (
+            "cpu",
+            WITH,
+            "float16",
+            f"float16, by {LIST}; float32 is faster: most CPUs emulate float16",
+        ),
+        ("gpu", WITH, "float16", f"float16, by {LIST}"),
+        ("cpu", WITH, "bfloat16", f"bfloat16, by {LIST}"),
+        ("cpu", WITH, None, f"{NOT_SET}; --precision=bfloat16 is faster: {HAS}"),
         ("cpu", WITHOUT, None, f"{NOT_SET}; bfloat16 would be slower: {HAS_NOT}"),
         *((kind, found, None, NOT_SET) for kind, found in (("cpu", UNKNOWN), ("gpu", WITHOUT))),
         ("cpu", WITHOUT, "basic", f"basic; float32 is faster: {HAS_NOT}"),
@@ -112,7 +123,10 @@ def test_bfloat16_is_advised_where_it_is_faster(monkeypatch, kind, instructions,
     monkeypatch.setattr(device, "kind", lambda: kind)
     monkeypatch.setattr(checks.host, "find_processor", lambda: Cpu("", instructions))
     report = Report()
-    checks.describe_choice(report, config and configuration.load(config))
+    precision = config if config in PRECISIONS else None
+    loaded = configuration.chosen(precision) if precision else configuration.load(config)
+    checks.describe_choice(report, loaded, precision)
     (row,) = report.rows
+    assert row.item == ("--precision" if precision else "TF_BF16_CONVERSION")
     assert row.value == value
     assert row.warns == ("float32 is faster" in value)

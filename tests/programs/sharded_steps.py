@@ -37,6 +37,7 @@ from tests.programs import gathered_state
 WARMED = 2  # steps before bytes are counted
 BATCH = 8  # examples a step
 STEPS, LENGTH, WIDTH, LAYERS, CLASSES = 6, 16, 161, 5, 5  # of the small model
+OVERFLOW = 4  # the step in which a scaled loss overflows, from 0
 GOLDEN_STEPS = 8  # of twenty
 NAMES = ("input_ids", "input_mask", "segment_ids", "start_positions", "end_positions")
 SHARDS = ("none", "state", "gradients")
@@ -50,6 +51,7 @@ class Way(NamedTuple):
     optimizer: str = "adamw"
     wire: str = "float32"
     model: str = "small"
+    scaled: bool = False  # the loss, whose gradients overflow on one worker in one step
 
     def __str__(self) -> str:
         return "-".join(map(str, self))
@@ -63,12 +65,15 @@ class Found(NamedTuple):
       sent: bytes that each worker sends in a step, on average.
       norms: of the gradients of each step, where no batches are accumulated.
       waits_for: the fraction of the backward pass that each vector's reduce-scatter waits for.
+      scales: the scales of the loss after the steps, and whether weights and moments stayed the
+        same in the step, on each worker; empty if the loss is not scaled.
     """
 
     losses: list[float]
     sent: float
     norms: list[float]
     waits_for: list[float]
+    scales: list[list[tuple[float, bool]]] = []
 
 
 class Job(NamedTuple):
@@ -86,6 +91,7 @@ WAYS = (
     # The norm of each variable, over all shards.
     *(Way(shard, 1, "lamb") for shard in SHARDS[:2]),
     *(Way(shard, 2, wire="float16") for shard in ("none", "gradients")),
+    *(Way(shard, 2, scaled=True) for shard in SHARDS),
     GOLDEN,
 )
 
@@ -106,7 +112,7 @@ def small_job() -> Job:
             states += tf.tanh(tf.matmul(states, variable(f"{number}/kernel", WIDTH, WIDTH)))
         scores = tf.matmul(states, variable("scores", WIDTH, CLASSES)) + variable("bias", CLASSES)
         loss = tf.losses.sparse_softmax_cross_entropy(features["label"], scores)
-        return build_train_step(loss, options)
+        return build_train_step(loss * tf.placeholder_with_default(1.0, [], "slope"), options)
 
     rng, count = np.random.default_rng(1), STEPS * BATCH
     data = {"ids": rng.integers(0, 301, (count, LENGTH)), "label": rng.integers(0, CLASSES, count)}
@@ -158,6 +164,7 @@ def train(way: Way, job: Job) -> tuple[dict, Found]:
         gradient_accumulation_steps=way.batches,
         allreduce_dtype=None if way.wire == "float32" else tf.as_dtype(way.wire),
         shard_optimizer=way.shard,
+        scales_loss=way.scaled,
     )
     # Grappler's rewriting is not tested here, and takes longer than the steps.
     plain = tf.ConfigProto()
@@ -167,20 +174,34 @@ def train(way: Way, job: Job) -> tuple[dict, Found]:
         shapes = {name: [size, *values.shape[1:]] for name, values in job.data.items()}
         features = {name: tf.placeholder(tf.int32, shape) for name, shape in shapes.items()}
         step = job.build(features, options)
-        weights, seen = {v.op.name: v for v in tf.trainable_variables()}, []
+        weights, seen, scales = {v.op.name: v for v in tf.trainable_variables()}, [], []
+        state = [*tf.global_variables(), *(moment.variable for moment in step.sharded)]
+        state = [v for v in state if v.dtype == tf.float32 and v.op.name != "loss_scale"]
         norm = [op.outputs[0] for op in graph.get_operations() if op.type == "CheckNumerics"]
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         for name, value in job.first_values.items():
             weights[name].load(value, session)
+        before_step = []
         for run in range(steps * way.batches):
             if run == WARMED * way.batches:
                 before = bytes_written()
             first = (run * collectives.size() + collectives.rank()) * size
             batch = {features[n]: values[first : first + size] for n, values in job.data.items()}
+            number, micro_batch = divmod(run, way.batches)
+            if way.scaled:
+                # In the first batch of the step, on the last worker.
+                if number == OVERFLOW and not micro_batch and collectives.rank():
+                    batch["slope:0"] = 1e36
+                before_step = before_step if micro_batch else session.run(state)
             seen.append(session.run([step.op, step.loss, *norm], batch)[1:])
+            if way.scaled and micro_batch == way.batches - 1:
+                pairs = zip(before_step, session.run(state), strict=True)
+                is_same = all(np.array_equal(*pair) for pair in pairs)
+                scales.append((float(session.run(step.scaling.scale)), is_same))
         sent = (bytes_written() - before) / (steps - WARMED)
         losses, *norms = np.array(seen[way.batches - 1 :: way.batches], float).T.tolist()
-        return session.run(weights), Found(losses, sent, sum(norms, []), parts_of_backward(graph))
+        own = Found(losses, sent, sum(norms, []), parts_of_backward(graph))
+        return session.run(weights), own._replace(scales=collectives.all_gather_objects(scales))
 
 
 def parts_of_backward(graph: tf.Graph) -> list[float]:

@@ -34,7 +34,7 @@ NOT_RUN = {
         _DOWNLOADS: "download_pretrained_model.py",
         _NEEDS_MODEL: "--output_dir=out/squad-bert, --model_type=bert, --output_dir=out/bert",
     },
-    "bfloat16.md": {_IS_A_FORM: "run_squad_v1.py ..."},
+    "precision.md": {_IS_A_FORM: "run_squad_v1.py ..., --precision=bfloat16 ..."},
     "checking.md": {
         _IS_A_FORM: "albert check classify FLAGS-OF-THE-JOB",
         _NEEDS_CARD: "albert compare-devices",

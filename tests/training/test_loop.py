@@ -1,5 +1,6 @@
 """Reasons for which a training waits or ends; whole runs test the rest."""
 
+import pathlib
 import re
 import threading
 
@@ -12,10 +13,11 @@ from albert.core.errors import NOT_FINITE
 from albert.devices import ops
 from albert.distributed import collectives
 from albert.distributed.collectives import Worker
-from albert.optimization import TrainStep
+from albert.optimization import OptimizerOptions, TrainStep
 from albert.training import hooks, loop
 from albert.training.hooks import StepMonitor
 from albert.training.loop import TrainingPlan, make_estimator, train, user_message
+from albert.training.model_fn import HeadOutput, ModelOptions, make_model_fn
 from tests.helpers.checkpoints import points, write_checkpoint
 
 
@@ -158,3 +160,51 @@ def test_the_time_that_a_step_waits_for_its_batch(tmp_path, stop_clock, ahead):
     first = shares.pop(1)
     assert ahead or first == pytest.approx(3 / 8)
     assert shares == {step: 0 if ahead else pytest.approx(3 / 8) for step in range(2, steps + 1)}
+
+
+def test_skipped_steps_are_logged_saved_and_resumed(tmp_path, log):
+    """A step with a NaN does not end the training. A stopped training resumes bit for bit."""
+
+    def model_fn(features, labels, mode, params):
+        weights = tf.get_variable("w", initializer=[1.0, -2.0])
+        # The gradient overflows only when it is scaled; the loss of another step is NaN.
+        head = HeadOutput(tf.reduce_sum(tf.square(weights)) * features["x"], {})
+        options = ModelOptions(OptimizerOptions(0.1, 9, scales_loss=True))
+        build = make_model_fn(None, lambda *_: head, options)
+        spec = build({**features, "input_mask": tf.ones([1])}, labels, mode, params)
+        tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(tf.global_variables()))
+        return spec
+
+    def train_to(folder: pathlib.Path, last: int, first: int = 0) -> list[str]:
+        plan, monitor = TrainingPlan(last, 1, 1, 3, 1, 1), StepMonitor()
+        estimator = make_estimator(monitor.watching(model_fn), str(folder), 1, False)
+        slopes = [1.0, 3e36, 1.0, 2.0, np.nan, 1.0][first:]
+        train(
+            estimator,
+            monitor,
+            lambda: tf.data.Dataset.from_tensor_slices({"x": np.array(slopes, "f4")}),
+            plan,
+        )
+        return log()
+
+    whole = train_to(tmp_path / "whole", 6)
+    train_to(tmp_path / "parts", 3)
+    resumed = train_to(tmp_path / "parts", 6, first=3)
+    skipped = [line for line in whole if line.startswith("Skipped")]
+    assert skipped == [
+        "Skipped step 2: its gradients overflow float16; the loss scale is now 16384",
+        "Skipped step 5: its gradients overflow float16; the loss scale is now 8192",
+    ]
+    assert [line for line in resumed if line.startswith("Skipped")] == skipped[1:]
+    for lines in (whole, resumed):
+        assert ["skipped", "steps", "2"] in map(str.split, lines)
+        (line,) = (line for line in lines if line.startswith("step 6/6"))
+        assert "  loss scale 8192  skipped=2  " in line
+    found = [
+        tf.train.load_checkpoint(str(tmp_path / n / "model.ckpt-6")) for n in ("whole", "parts")
+    ]
+    names = found[0].get_variable_to_shape_map()
+    assert names.keys() > {"w", "w/adam_v", "loss_scale", "loss_scale/skipped_steps"}
+    for name in names:
+        np.testing.assert_array_equal(*(f.get_tensor(name) for f in found), err_msg=name)
+    assert points(tmp_path / "whole")["skipped"] == {1: 0, 2: 1, 3: 1, 4: 1, 5: 2, 6: 2}

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-FLOAT32, BFLOAT16 = tf.float32.as_datatype_enum, tf.bfloat16.as_datatype_enum
+FLOAT32 = tf.float32.as_datatype_enum
 _NOT_TENSORS = (tf.resource.as_datatype_enum, tf.variant.as_datatype_enum)
 # These nodes take the type of a value from elsewhere, or exist to give a value a type.
 _HOLD_VALUES = ("Cast", "Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
@@ -86,16 +86,16 @@ class Body:
         reads = self._reads.get(node.input[0], []) if node and node.op == "ReadVariableOp" else []
         return reads[0] if reference in reads else reference
 
-    def add_cast(self, reference: str, dtype: tf.DType) -> str:
-        """Adds a cast between float32 and bfloat16 and returns the reference to its result."""
-        name = f"{reference.replace(':', '_')}/to_{dtype.name}"
+    def add_cast(self, reference: str, given: tf.DType, wanted: tf.DType) -> str:
+        """Adds a cast from a type to another and returns the reference to its result."""
+        name = f"{reference.replace(':', '_')}/to_{wanted.name}"
         while name in self.nodes:
             name += "_"
         source = self.nodes.get(reference.split(":")[0])
         node = self._all.add(name=name, op="Cast", input=[reference])
         node.device = source.device if source else ""
-        node.attr["SrcT"].type = FLOAT32 if dtype == tf.bfloat16 else BFLOAT16
-        node.attr["DstT"].type = dtype.as_datatype_enum
+        node.attr["SrcT"].type = given.as_datatype_enum
+        node.attr["DstT"].type = wanted.as_datatype_enum
         self.nodes[name] = node
         return f"{name}:y:0" if self.function else name
 

@@ -1,9 +1,11 @@
-"""Converts models to mixed bfloat16 and float32 on CPU and GPU, with Habana's configurations.
+"""Converts models to mixed precision on CPU and GPU, with Habana's configurations.
 
 On Gaudi, the bridge reads the configuration itself. On other devices, this module rewrites the
-graph of a `model_fn` according to `albert.bf16.rules` and imports it into the estimator's graph.
+graph of a `model_fn` by the rules of `albert.precision.rules`, and imports it into the estimator's
+graph.
 Variables stay float32 and keep their names and shapes, so checkpoints work with and without a
-configuration. bfloat16 has the range of float32, so there is no loss scaling.
+configuration. The low precision is bfloat16, which has the range of float32, or float16, which
+needs a loss scale (`albert.optimizers.loss_scale`).
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from albert.bf16.configuration import Bf16Config, NodePattern
-from albert.bf16.graph_copy import add_new, copy_of, counterpart
-from albert.bf16.graph_defs import BFLOAT16, Body, bodies
-from albert.bf16.rules import ConversionPlan, borders, plan
 from albert.core import estimators
+from albert.precision.configuration import NodePattern, PrecisionConfig
+from albert.precision.graph_copy import add_new, copy_of, counterpart
+from albert.precision.graph_defs import Body, bodies
+from albert.precision.rules import ConversionPlan, borders, plan
 
 # The nodes of GELU in an encoder, see `albert.devices.ops`. If they have the type of the preceding
 # product, and no gradient needs the intermediate values, TensorFlow fuses all of them into one
@@ -54,21 +56,22 @@ def rewrite(graph_def: tf.GraphDef, wanted: ConversionPlan) -> dict[str, str]:
             for decision in wanted.decisions
             if decision.function == body.function and decision.is_converted
         }
-        _insert_casts(body, converted)
+        _insert_casts(body, converted, wanted.dtype)
         for name, attributes in converted.items():
             for attribute in attributes:
-                body.nodes[name].attr[attribute].type = BFLOAT16
+                body.nodes[name].attr[attribute].type = wanted.dtype.as_datatype_enum
         if not body.function:
             outputs = {name: _tensor_name(tensor) for name, tensor in body.results.items()}
     return outputs
 
 
-def _insert_casts(body: Body, converted: Mapping[str, tuple[str, ...]]) -> None:
+def _insert_casts(body: Body, converted: Mapping[str, tuple[str, ...]], low: tf.DType) -> None:
     """Inserts casts where types differ after the conversion; nodes share a tensor's cast."""
     casts = {}
-    for node, place, tensor, dtype in list(borders(body, converted)):
+    for node, place, tensor, dtype in list(borders(body, converted, low)):
         if (tensor, dtype) not in casts:
-            casts[tensor, dtype] = body.add_cast(tensor, dtype)
+            given = tf.float32 if dtype == low else low
+            casts[tensor, dtype] = body.add_cast(tensor, given, dtype)
         if isinstance(place, str):
             body.results[place] = casts[tensor, dtype]
         else:
@@ -79,8 +82,8 @@ def _tensor_name(reference: str) -> str:
     return reference if ":" in reference else f"{reference}:0"
 
 
-def convert(model_fn: Callable, config: Bf16Config, device: str = "cpu") -> Callable:
-    """Returns a `model_fn` that builds the same model with some operations in bfloat16.
+def convert(model_fn: Callable, config: PrecisionConfig, device: str = "cpu") -> Callable:
+    """Returns a `model_fn` that builds the same model with some operations in low precision.
 
     The model is built in a copy of the estimator's graph, so that all names and random seeds are
     those of the float32 model. Its new nodes are rewritten and imported into the estimator's graph.
@@ -129,7 +132,7 @@ def plan_model(
     labels: Any,
     mode: str,
     params: Any,
-    config: Bf16Config,
+    config: PrecisionConfig,
     device: str,
 ) -> PlannedModel:
     """Builds a model in a copy of the current graph, and plans its conversion.
@@ -144,7 +147,8 @@ def plan_model(
         here = functools.partial(counterpart, graph=built)
         spec = model_fn(here(features), here(labels), mode, params)
     _check(spec)
-    if mode == estimators.ModeKeys.PREDICT and device == "cpu" and "BiasAdd" in config.allowlist:
+    fuses = device == "cpu" and config.dtype == tf.bfloat16 and "BiasAdd" in config.allowlist
+    if fuses and mode == estimators.ModeKeys.PREDICT:
         config = config._replace(conditional_exceptions=_GELU)
     others, outputs = _names(current.as_graph_def()), _outputs(spec, built)
     return PlannedModel(built, spec, plan(built.as_graph_def(), config, device, others, outputs))
@@ -154,10 +158,10 @@ def _check(spec: estimators.EstimatorSpec) -> None:
     """Raises a `ValueError` if the conversion would lose a part of a specification."""
     for field in _HOOKS:
         if not all(isinstance(hook, estimators.GraphParts) for hook in getattr(spec, field)):
-            raise ValueError(f"a model_fn with {field} cannot be converted to bfloat16")
+            raise ValueError(f"a model_fn with {field} cannot be converted")
     # Every specification has a scaffold; without values it is the default.
     if any(value is not None for value in vars(spec.scaffold).values()):
-        raise ValueError("a model_fn with scaffold cannot be converted to bfloat16")
+        raise ValueError("a model_fn with scaffold cannot be converted")
 
 
 def _parts(spec: estimators.EstimatorSpec) -> tuple[dict[str, Any], list]:

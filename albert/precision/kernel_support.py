@@ -1,4 +1,4 @@
-"""Checks whether a device has bfloat16 kernels for operations."""
+"""Checks whether a device has kernels for operations in bfloat16 or float16."""
 
 from __future__ import annotations
 
@@ -7,32 +7,36 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from albert.bf16.graph_defs import BFLOAT16, float32_attributes
 from albert.devices.device import session_config
+from albert.precision.graph_defs import float32_attributes
 
 _UNFED = "You must feed a value for placeholder"
 
 
-def allowed_attributes(node: tf.NodeDef, op_def: Any) -> tuple[str, ...]:
-    """Returns the float32 type attributes of a node that its op type allows to be bfloat16."""
+def allowed_attributes(node: tf.NodeDef, op_def: Any, dtype: tf.DType) -> tuple[str, ...]:
+    """Returns the float32 type attributes of a node that its op type allows to be `dtype`."""
+    wanted = dtype.as_datatype_enum
     allowed = {
-        attr.name: attr.allowed_values.list.type or [BFLOAT16]
+        attr.name: attr.allowed_values.list.type or [wanted]
         for attr in op_def.attr
         if attr.type == "type"
     }
-    return tuple(n for n in float32_attributes(node, op_def) if BFLOAT16 in allowed[n])
+    return tuple(n for n in float32_attributes(node, op_def) if wanted in allowed[n])
 
 
-def convertible_attributes(node: tf.NodeDef, op_def: Any, device: str) -> tuple[str, ...]:
-    """Returns the float32 type attributes of a node that can be bfloat16 on a device; often one.
+def convertible_attributes(
+    node: tf.NodeDef, op_def: Any, dtype: tf.DType, device: str
+) -> tuple[str, ...]:
+    """Returns the float32 type attributes of a node that can be `dtype` on a device; often one.
 
     Args:
       node: a node of a graph or a function.
       op_def: description of the node's type.
+      dtype: bfloat16 or float16.
       device: "cpu" or "gpu", on which the check creates a kernel; for "hpu" only the description
         is checked.
     """
-    names = allowed_attributes(node, op_def)
+    names = allowed_attributes(node, op_def, dtype)
     if not names or device == "hpu":
         return names
     probe = tf.NodeDef(name="probe", op=node.op, device=f"/device:{device.upper()}:0")
@@ -40,7 +44,7 @@ def convertible_attributes(node: tf.NodeDef, op_def: Any, device: str) -> tuple[
         if not name.startswith("_"):
             probe.attr[name].CopyFrom(value)
     for name in names:
-        probe.attr[name].type = BFLOAT16
+        probe.attr[name].type = dtype.as_datatype_enum
     types = tuple(_input_types(probe, op_def))
     return names if _has_kernel(probe.SerializeToString(deterministic=True), types) else ()
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.bf16 import configuration, kernel_support
-from albert.bf16.rules import (
+from albert.core.errors import UserError
+from albert.precision import configuration, kernel_support
+from albert.precision.rules import (
     A_NEIGHBOR_STAYS,
     ALLOWED,
     CONDITIONAL,
@@ -20,7 +21,6 @@ from albert.bf16.rules import (
     STRICT,
     plan,
 )
-from albert.core.errors import UserError
 
 # What a letter in the names of nodes means in a chain.
 STEPS = {

@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from albert.bf16 import configuration
-from albert.core.errors import UserError
+from albert.core.errors import FlagError, UserError
+from albert.precision import configuration
 from tests.helpers.forking import ROOT
 
 SHIPPED = [ROOT / "bf16_config" / name for name in ("albert.json", "bert.json")]
@@ -31,6 +31,46 @@ def assert_named_nodes_are_excepted(config):
     (kept, *_), (forced, *_) = config.non_convertible_exceptions, config.convertible_exceptions
     assert kept.matches("scope/KEEP_FP32_PRECISION/x", "MatMul")
     assert forced.matches("scope/FORCE_BF16_PRECISION_x", "Sub")
+
+
+class TestPrecision:
+    """The choice of --precision together with the environment variable."""
+
+    @pytest.mark.parametrize(
+        ("precision", "value", "source", "dtype"),
+        [
+            (None, None, None, None),
+            (None, "basic", "basic", "bfloat16"),
+            ("float32", "0", None, None),
+            ("bfloat16", None, str(SHIPPED[1]), "bfloat16"),
+            ("bfloat16", "false", str(SHIPPED[1]), "bfloat16"),
+            ("bfloat16", "basic", "basic", "bfloat16"),
+            ("float16", None, str(SHIPPED[1]), "float16"),
+        ],
+    )
+    def test_the_flag_or_the_variable_selects_a_list(
+        self, precision, value, source, dtype, monkeypatch
+    ):
+        """Without a value, the variable leaves the choice to the flag and the model."""
+        monkeypatch.delenv(configuration.VARIABLE, raising=False)
+        if value is not None:
+            monkeypatch.setenv(configuration.VARIABLE, value)
+        config = configuration.chosen(precision, configuration.SHIPPED_FOR_BERT)
+        assert (config and config.source, config and config.dtype.name) == (source, dtype)
+
+    @pytest.mark.parametrize("precision", ["float32", "float16"])
+    def test_a_contradiction_is_an_error(self, precision, monkeypatch):
+        monkeypatch.setenv(configuration.VARIABLE, "basic")
+        with pytest.raises(FlagError, match=f"^--precision={precision} contradicts .*=basic"):
+            configuration.chosen(precision)
+
+    def test_float16_is_for_the_encoder_only(self):
+        """The heads' scores of padding are below its smallest number."""
+        (*_, kept) = configuration.chosen("float16").non_convertible_exceptions
+        encoder = ("bert/encoder/layer_0/add", "gradients/bert/encoder/MatMul", "gradients/AddN_2")
+        others = ("MatMul", "add", "start_logits/add", "gradients/start_logits/AddN", "cond/bert/x")
+        assert [kept.matches(name, "AddV2") for name in encoder] == [False] * 3
+        assert [kept.matches(name, "AddV2") for name in others] == [True] * 5
 
 
 class TestValue:

@@ -1,7 +1,7 @@
-"""The list of operations that compute in bfloat16: a JSON file in the format of Habana's models.
+"""The list of operations in low precision: a JSON file in the format of Habana's models.
 
 Three lists name operation types, such as `MatMul`, and exceptions name single nodes of a graph.
-`albert.bf16.rules` explains the lists. `bf16_config/` has the lists of this project.
+`albert.precision.rules` explains the lists. `bf16_config/` has the lists of this project.
 """
 
 from __future__ import annotations
@@ -20,18 +20,23 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from albert.core.errors import UserError, see_help
+from albert.core.errors import FlagError, UserError, see_help
 from albert.core.files import found, read_json, resource
 
 VARIABLE = "TF_BF16_CONVERSION"
 DEPRECATED_VARIABLE = "TF_ENABLE_BF16_CONVERSION"
 _FOLDER = pathlib.Path(resource("bf16_config"))
 SHIPPED, SHIPPED_FOR_BERT = str(_FOLDER / "albert.json"), str(_FOLDER / "bert.json")
-_PAGE = "docs/bfloat16.md"
+_PAGE = "docs/precision.md"
 LISTS = ("allowlist", "conditional_list", "strict_conditional_list")
 EXCEPTIONS = ("non_convertible_exceptions", "convertible_exceptions")
 # Limit in seconds of CPU time; the patterns of this project take some hundredths of a second.
 _LONGEST_MATCHING = 10.0
+# Values of the variable that select no list.
+_NONE = ("", "0", "false")
+# In float16, only the encoder and its gradients, because the heads' scores of padding, -1e30, are
+# below float16's smallest number.
+_NOT_IN_ENCODER = r"(?!bert/|gradients/(bert/|AddN)).*"
 _BASIC = {
     "allowlist": ["BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "MatMul"],
     "non_convertible_exceptions": [[".*KEEP_FP32_PRECISION.*", ""]],
@@ -82,10 +87,11 @@ class NodePattern(NamedTuple):
             raise UserError(f"{e}: {self.name.pattern!r}, on the node {name}") from e
 
 
-class Bf16Config(NamedTuple):
+class PrecisionConfig(NamedTuple):
     """The content of a configuration file; `source` is its path, or "basic".
 
-    Files have no `conditional_exceptions`; these are nodes that are converted if a neighbor is.
+    `dtype` is the type of the converted operations, bfloat16 or float16. Files have no
+    `conditional_exceptions`; these are nodes that are converted if a neighbor is.
     """
 
     source: str
@@ -95,6 +101,7 @@ class Bf16Config(NamedTuple):
     non_convertible_exceptions: tuple[NodePattern, ...] = ()
     convertible_exceptions: tuple[NodePattern, ...] = ()
     conditional_exceptions: tuple[NodePattern, ...] = ()
+    dtype: tf.DType = tf.bfloat16
 
     def digest(self) -> str:
         """Returns a hash of the configuration's content, without its path."""
@@ -132,7 +139,38 @@ def limited_matching() -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def from_environment(shipped: str = SHIPPED) -> Bf16Config | None:
+def chosen(precision: str | None, shipped: str = SHIPPED) -> PrecisionConfig | None:
+    """Loads the configuration that --precision and the environment choose.
+
+    Args:
+      precision: "float32", "bfloat16" or "float16"; None to let the environment choose.
+      shipped: the path of the model's list, for "bfloat16" without the variable and for "float16".
+
+    Returns:
+      The configuration; None for float32.
+
+    Raises:
+      FlagError: the flag and the variable contradict each other.
+      UserError: see `load`.
+    """
+    value = os.environ.get(VARIABLE, "")
+    names_list = value.lower() not in _NONE
+    if names_list and precision in ("float32", "float16"):
+        raise FlagError(
+            f"--precision={precision} contradicts {VARIABLE}={value}, which selects bfloat16; "
+            "unset the variable, or remove the flag"
+        )
+    if precision == "float16":
+        config, pattern = load("1", shipped), NodePattern(re.compile(_NOT_IN_ENCODER), "")
+        assert config is not None
+        kept = (*config.non_convertible_exceptions, pattern)
+        return config._replace(dtype=tf.float16, non_convertible_exceptions=kept)
+    if precision == "bfloat16" and not names_list:
+        return load("1", shipped)
+    return from_environment(shipped)
+
+
+def from_environment(shipped: str = SHIPPED) -> PrecisionConfig | None:
     """Loads the configuration that the environment names, see `load`.
 
     Logs warnings only the first time.
@@ -141,7 +179,7 @@ def from_environment(shipped: str = SHIPPED) -> Bf16Config | None:
 
 
 @functools.cache
-def _from_values(value: str | None, has_deprecated: bool, shipped: str) -> Bf16Config | None:
+def _from_values(value: str | None, has_deprecated: bool, shipped: str) -> PrecisionConfig | None:
     if has_deprecated:
         tf.logging.warning(
             "%s is deprecated and has no effect; set %s=1, or to the path of a JSON file",
@@ -151,7 +189,7 @@ def _from_values(value: str | None, has_deprecated: bool, shipped: str) -> Bf16C
     return load(value, shipped)
 
 
-def load(value: str | None, shipped: str = SHIPPED) -> Bf16Config | None:
+def load(value: str | None, shipped: str = SHIPPED) -> PrecisionConfig | None:
     """Loads the configuration for a value of `TF_BF16_CONVERSION`.
 
     Args:
@@ -163,7 +201,7 @@ def load(value: str | None, shipped: str = SHIPPED) -> Bf16Config | None:
       UserError: the file cannot be read or is not valid.
     """
     word = (value or "").lower()
-    if word in ("", "0", "false"):
+    if word in _NONE:
         return None
     if word == "basic":
         return from_dict(_BASIC, "basic")
@@ -184,7 +222,7 @@ def _without_repeats(pairs: list[tuple[str, Any]], path: str) -> dict:
     return result
 
 
-def from_dict(content: Any, source: str) -> Bf16Config:
+def from_dict(content: Any, source: str) -> PrecisionConfig:
     """Checks the content of a configuration file and returns it; missing lists are empty.
 
     Logs a warning about op types that TensorFlow does not know.
@@ -212,7 +250,7 @@ def from_dict(content: Any, source: str) -> Bf16Config:
     _warn_of_unknown(named - {""}, source)
     allowed, conditional, strict = lists.values()
     in_float32, in_bfloat16 = patterns.values()
-    return Bf16Config(source, allowed, conditional, strict, in_float32, in_bfloat16)
+    return PrecisionConfig(source, allowed, conditional, strict, in_float32, in_bfloat16)
 
 
 def _keys() -> tuple[str, ...]:

@@ -1,7 +1,8 @@
-"""The rules that choose a graph's bfloat16 nodes under a configuration, and its casts.
+"""The rules that choose a graph's nodes of low precision under a configuration, and its casts.
 
-The rules are those that Habana documents for `TF_BF16_CONVERSION`. The neighbors of a node are the
-nodes that produce its float32 inputs, and those that take its float32 outputs.
+The low precision is bfloat16 or float16. The rules are those that Habana documents for
+`TF_BF16_CONVERSION`. The neighbors of a node are the nodes that produce its float32 inputs, and
+those that take its float32 outputs.
 
 - A node that matches a non-convertible exception stays float32, regardless of the other rules.
 - A node that matches a convertible exception, or whose type is in the allowlist, is converted.
@@ -12,10 +13,10 @@ nodes that produce its float32 inputs, and those that take its float32 outputs.
   convertible depends only on its op: a node in no list is, a variable is not.
 - A node in no list stays float32.
 
-Only nodes with a bfloat16 kernel on the device are converted. Each function's body is decided
-separately; arguments and results of functions stay float32. An exception applies to a node of a
-function if it matches the node's name in the function, or that name with the name of a calling node
-as its prefix, such as `scope/cond/MatMul`.
+Only nodes with a kernel of this precision on the device are converted. Each function's body is
+decided separately; arguments and results of functions stay float32. An exception applies to a node
+of a function if it matches the node's name in the function, or that name with the name of a calling
+node as its prefix, such as `scope/cond/MatMul`.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from albert.bf16.configuration import Bf16Config, NodePattern, limited_matching
-from albert.bf16.graph_defs import Body, bodies, data_inputs, float32_attributes, have_type
-from albert.bf16.kernel_support import allowed_attributes, convertible_attributes
+from albert.precision.configuration import NodePattern, PrecisionConfig, limited_matching
+from albert.precision.graph_defs import Body, bodies, data_inputs, float32_attributes, have_type
+from albert.precision.kernel_support import allowed_attributes, convertible_attributes
 
 ALLOWED = "allowlist"
 FORCED = "convertible exception"
@@ -36,7 +37,7 @@ CONDITIONAL = "conditional"
 STRICT = "strict conditional"
 KEPT = "non-convertible exception"
 NOT_LISTED = "on no list"
-NO_KERNEL = "no bfloat16 kernel"
+NO_KERNEL = "no kernel"
 NO_NEIGHBOR = "no neighbor is converted"
 A_NEIGHBOR_STAYS = "a neighbor stays float32"
 _CONVERTING = (ALLOWED, FORCED, CONDITIONAL, STRICT)
@@ -51,7 +52,7 @@ class Decision(NamedTuple):
       node: name of the node.
       op: type of the node.
       rule: the reason for the decision, one of the names above.
-      attributes: type attributes of the node that could be bfloat16.
+      attributes: type attributes of the node that could be of low precision.
     """
 
     function: str
@@ -62,7 +63,7 @@ class Decision(NamedTuple):
 
     @property
     def is_converted(self) -> bool:
-        """Returns whether the node computes in bfloat16."""
+        """Returns whether the node computes in low precision."""
         return self.rule in _CONVERTING
 
 
@@ -72,7 +73,7 @@ class Cast(NamedTuple):
     Attributes:
       function: the function that contains the cast, "" for the graph.
       tensor: reference to the tensor that is cast.
-      dtype: type to which it is cast, bfloat16 or float32.
+      dtype: type to which it is cast, the low precision or float32.
     """
 
     function: str
@@ -85,12 +86,14 @@ class ConversionPlan(NamedTuple):
 
     Attributes:
       source: path of the configuration.
+      dtype: type of the converted operations.
       decisions: decisions in the order of the nodes.
       casts: casts in the order of the nodes that need them.
       outputs: names of the graph's tensors that stay float32, with a cast if needed.
     """
 
     source: str
+    dtype: tf.DType
     decisions: list[Decision]
     casts: list[Cast]
     outputs: tuple[str, ...] = ()
@@ -114,12 +117,12 @@ class ConversionPlan(NamedTuple):
     def summary(self) -> str:
         """Returns a line with the numbers of converted nodes and casts, and ops without kernel."""
         converted = sum(decision.is_converted for decision in self.decisions)
-        casts = self.cast_counts()
+        casts, name = self.cast_counts(), self.dtype.name
         without = sorted({d.op for d in self.decisions if d.rule == NO_KERNEL})
-        missing = f"; {NO_KERNEL} here: {', '.join(without)}" if without else ""
+        missing = f"; no {name} kernel here: {', '.join(without)}" if without else ""
         return (
-            f"bfloat16 by {self.source}: {converted} of {len(self.decisions)} float32 operations, "
-            f"{casts['bfloat16']} casts to bfloat16, {casts['float32']} back{missing}"
+            f"{name} by {self.source}: {converted} of {len(self.decisions)} float32 operations, "
+            f"{casts[name]} casts to {name}, {casts['float32']} back{missing}"
         )
 
     def table(self) -> list[str]:
@@ -131,7 +134,7 @@ class ConversionPlan(NamedTuple):
 
 def plan(
     graph_def: tf.GraphDef,
-    config: Bf16Config,
+    config: PrecisionConfig,
     device: str = "cpu",
     others: Container[str] = (),
     outputs: Iterable[str] = (),
@@ -142,7 +145,7 @@ def plan(
       graph_def: a graph with its functions, from `tf.Graph.as_graph_def`; not changed.
       config: the operations to convert.
       device: the device whose kernels are checked, "cpu" or "gpu"; on the "hpu" an op is assumed
-        to have a kernel if its type allows bfloat16.
+        to have a kernel if its type allows the low precision.
       others: names of nodes and functions that are not converted.
       outputs: names of the graph's tensors that are used outside and must be float32 there.
 
@@ -158,7 +161,10 @@ def plan(
             continue
         with limited_matching():
             own_rules = _own_rules(body, config, others)
-        nodes = {name: _attributes(body, name, own_rules[name], device) for name in own_rules}
+        nodes = {
+            name: _attributes(body, name, own_rules[name], config.dtype, device)
+            for name in own_rules
+        }
         rules = _decide(body, nodes, own_rules)
         decisions += [
             Decision(body.function, name, body.nodes[name].op, rule, nodes[name])
@@ -166,9 +172,12 @@ def plan(
         ]
         converted = {name: nodes[name] for name, rule in rules.items() if rule in _CONVERTING}
         casts.update(
-            dict.fromkeys(Cast(body.function, b.tensor, b.dtype) for b in borders(body, converted))
+            dict.fromkeys(
+                Cast(body.function, b.tensor, b.dtype)
+                for b in borders(body, converted, config.dtype)
+            )
         )
-    return ConversionPlan(config.source, decisions, list(casts), outputs)
+    return ConversionPlan(config.source, config.dtype, decisions, list(casts), outputs)
 
 
 def _check_variables(graph_def: tf.GraphDef) -> None:
@@ -181,7 +190,7 @@ def _check_variables(graph_def: tf.GraphDef) -> None:
             )
 
 
-def _own_rules(body: Body, config: Bf16Config, others: Container[str]) -> dict[str, str]:
+def _own_rules(body: Body, config: PrecisionConfig, others: Container[str]) -> dict[str, str]:
     """Returns the nodes to decide on, with the rule for each without its neighbors."""
     rules = {}
     for name, node in body.nodes.items():
@@ -192,7 +201,7 @@ def _own_rules(body: Body, config: Bf16Config, others: Container[str]) -> dict[s
     return rules
 
 
-def _own_rule(names: Sequence[str], op: str, config: Bf16Config) -> str:
+def _own_rule(names: Sequence[str], op: str, config: PrecisionConfig) -> str:
     """Returns the rule for a node, without considering its neighbors."""
     if _matches(config.non_convertible_exceptions, names, op):
         return KEPT
@@ -212,15 +221,15 @@ def _matches(exceptions: Iterable[NodePattern], names: Sequence[str], op: str) -
     return any(exception.matches(name, op) for exception in exceptions for name in names)
 
 
-def _attributes(body: Body, name: str, rule: str, device: str) -> tuple[str, ...]:
-    """Returns the type attributes of a node that could be bfloat16; may be empty."""
+def _attributes(body: Body, name: str, rule: str, dtype: tf.DType, device: str) -> tuple[str, ...]:
+    """Returns the type attributes of a node that could be `dtype`; may be empty."""
     node = body.nodes[name]
     op_def = body.op_defs[node.op]
     # Only for nodes that may be converted, because checking for a kernel creates one, with its side
     # effects.
     if rule in _CONVERTING:
-        return convertible_attributes(node, op_def, device)
-    return allowed_attributes(node, op_def)
+        return convertible_attributes(node, op_def, dtype, device)
+    return allowed_attributes(node, op_def, dtype)
 
 
 def _decide(
@@ -245,7 +254,7 @@ def _decide(
 
 
 def _neighbors(body: Body, nodes: Mapping[str, tuple[str, ...]]) -> dict[str, set[str]]:
-    """Returns the nodes on the other side of every tensor that could be bfloat16 on both sides."""
+    """Returns the nodes on the other side of every tensor that could be converted on both sides."""
     found: dict[str, set[str]] = {name: set() for name in nodes}
     for name in nodes:
         for reference, could_be in _typed_inputs(body, name, nodes):
@@ -282,20 +291,23 @@ class TypeBoundary(NamedTuple):
     dtype: tf.DType
 
 
-def borders(body: Body, converted: Mapping[str, tuple[str, ...]]) -> Iterator[TypeBoundary]:
+def borders(
+    body: Body, converted: Mapping[str, tuple[str, ...]], dtype: tf.DType
+) -> Iterator[TypeBoundary]:
     """Yields the inputs and results that need casts.
 
     Args:
       body: a graph or function.
       converted: type attributes to convert, by the name of the node.
+      dtype: the type to which they are converted.
     """
     for name in body.nodes:
         for place, (tensor, wanted) in enumerate(_typed_inputs(body, name, converted)):
             source = body.source(tensor)
             given = source is not None and _is_output(body, source, converted)
             if wanted != given:
-                dtype = tf.bfloat16 if wanted else tf.float32
-                yield TypeBoundary(name, place, body.first_read(tensor), dtype)
+                cast_to = dtype if wanted else tf.float32
+                yield TypeBoundary(name, place, body.first_read(tensor), cast_to)
     for name, tensor in sorted(body.results.items()):
         source = body.source(tensor)
         if source and _is_output(body, source, converted):

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.bf16 import configuration, rules
-from albert.bf16.conversion import convert, rewrite
-from albert.bf16.rules import plan
 from albert.core import estimators
 from albert.distributed import collectives
 from albert.distributed.collectives import Worker
 from albert.modeling import AlbertConfig, BertConfig
 from albert.optimization import OptimizerOptions
+from albert.precision import configuration, rules
+from albert.precision.conversion import convert, rewrite
+from albert.precision.rules import plan
 from albert.tasks.pretraining.head import make_head as make_pretraining_head
 from albert.tasks.squad.head import make_v1_head
 from albert.training import model_fn as model_fns
 from albert.training.hooks import StepMonitor
-from tests.helpers.squad_head import make_batch
+from tests.helpers.squad_head import ALL, golden_run, golden_steps, make_batch
 
 TRAIN, PREDICT = estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT
 SIZES = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
@@ -122,6 +122,35 @@ class TestRewrite:
         assert once.get_operation_by_name("x/to_bfloat16").type == "Identity"
         again = plan(once.as_graph_def(), configuration.from_dict(lists, "test"))
         assert not any(d.is_converted for d in again.decisions) and not again.casts
+
+
+@pytest.mark.parametrize(
+    ("model", "steps"),
+    # TensorFlow emulates these products on the CPU: a step takes 2 to 3 s.
+    [("albert", 3), *(pytest.param(m, 20, marks=pytest.mark.slow) for m in ("albert", "bert"))],
+)
+def test_losses_in_float16_are_those_of_float32(shared, model, steps):
+    """Within 1% over the golden steps, with the list of each model."""
+    figures, run = golden_run(shared / "golden" / f"{model}_tiny", "squad_v1_adamw.npz")
+    config, checkpoint, *numbers = run
+    options = model_fns.ModelOptions(OptimizerOptions(*numbers, scales_loss=True), checkpoint)
+    model_fn = model_fns.make_model_fn(config, make_v1_head(False), options)
+    path = configuration.SHIPPED if model == "albert" else configuration.SHIPPED_FOR_BERT
+    half, seen = configuration.chosen("float16", path), []
+
+    def look(features, step):
+        operations = tf.get_default_graph().get_operations()
+        seen.extend(o.get_attr("T") for o in operations if o.type == "MatMul")
+        return step.loss
+
+    keys = [key for key in ALL if key in figures]
+    weights = {"cls/squad/output_weights": figures["output_weights"]}
+    model_fn = convert(model_fn, half)
+    _, losses, _ = golden_steps(
+        {**figures, "num_train_steps": steps}, model_fn, keys, weights, look
+    )
+    assert seen.count(tf.float16) > 30 and seen.count(tf.float32) == 3, "those of the head"
+    np.testing.assert_allclose(losses, figures["losses"][:steps], rtol=0.01)
 
 
 def make_model_fn(value=None, config=CONFIG, gradient_accumulation_steps=1, **options):

@@ -1,1 +1,0 @@
-"""Chooses the operations that compute in bfloat16, and converts graphs."""

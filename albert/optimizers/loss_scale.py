@@ -1,0 +1,98 @@
+"""A dynamic loss scale, which keeps small gradients above float16's smallest numbers.
+
+The loss is multiplied by a scale before the backward pass, and the gradients are divided by it
+before the update (https://arxiv.org/abs/1710.03740, section 3.2). If the scaled gradients overflow,
+the step is skipped and the scale halved; after many steps without an overflow, it is doubled. All
+scales are powers of two, so scaling only changes exponents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints.initialization import LOSS_SCALE
+from albert.core.errors import NOT_FINITE
+
+# The initial scale and the interval of TensorFlow's `LossScaleOptimizer`.
+INITIAL_SCALE, STEPS_TO_DOUBLE = 2.0**15, 2000
+# With this scale, the gradients overflow even without scaling.
+_SMALLEST = 1.0
+
+
+class Scaling(NamedTuple):
+    """The variables of a loss scale, scalars that are equal on all workers.
+
+    Attributes:
+      scale: float32, the factor of the loss.
+      good_steps: int32, the number of steps since the scale last changed.
+      skipped_steps: int64, the number of steps that were skipped since the training began.
+    """
+
+    scale: tf.Variable
+    good_steps: tf.Variable
+    skipped_steps: tf.Variable
+
+
+class LossScale:
+    """A loss scale, which changes with every step; checkpoints contain its variables.
+
+    Attributes:
+      variables: the variables.
+      value: float32 scalar, the factor of the loss in this step.
+    """
+
+    def __init__(self):
+        """Creates the variables `loss_scale`, `loss_scale/good_steps` and `.../skipped_steps`."""
+        self.variables = Scaling(
+            _scalar(LOSS_SCALE, INITIAL_SCALE, tf.float32),
+            _scalar(f"{LOSS_SCALE}/good_steps", 0, tf.int32),
+            _scalar(f"{LOSS_SCALE}/skipped_steps", 0, tf.int64),
+        )
+        self.value = tf.identity(self.variables.scale)
+
+    def update_or_skip(self, norm: tf.Tensor, update: Callable[[], tf.Operation]) -> tf.Tensor:
+        """Runs an update if the gradients are finite, and adapts the scale.
+
+        Args:
+          norm: float32 scalar, the global norm of the gradients, the same on all workers.
+          update: builds the operation that updates weights and optimizer state.
+
+        Returns:
+          A tensor that exists after all changes. If the gradients overflow at the smallest scale,
+          the operation fails as a step in float32 does.
+        """
+
+        def use() -> tf.Tensor:
+            count = self.variables.good_steps + 1
+            is_due = tf.equal(count, STEPS_TO_DOUBLE)
+            with tf.control_dependencies([update()]):
+                return self._set(
+                    tf.where(is_due, self.value * 2.0, self.value), tf.where(is_due, 0, count)
+                )
+
+        def skip() -> tf.Tensor:
+            is_smallest = self.value <= _SMALLEST
+            checked = tf.debugging.check_numerics(tf.where(is_smallest, norm, 0.0), NOT_FINITE)
+            with tf.control_dependencies([checked]):
+                counted = self.variables.skipped_steps.assign_add(1)
+            with tf.control_dependencies([counted]):
+                return self._set(self.value / 2.0, 0)
+
+        return tf.cond(tf.math.is_finite(norm), use, skip)
+
+    def _set(self, scale: tf.Tensor, good_steps: tf.Tensor | int) -> tf.Tensor:
+        """Assigns values to the variables; returns a tensor that exists afterwards."""
+        variables = self.variables
+        with tf.control_dependencies(
+            [variables.scale.assign(scale), variables.good_steps.assign(good_steps)]
+        ):
+            return tf.constant(True)
+
+
+def _scalar(name: str, value: float, dtype: tf.DType) -> tf.Variable:
+    return tf.get_variable(
+        name, [], dtype, tf.constant_initializer(value), trainable=False, use_resource=True
+    )

@@ -1,0 +1,1 @@
+"""Chooses the operations that compute in low precision, and converts graphs."""
