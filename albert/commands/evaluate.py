@@ -12,8 +12,9 @@ from albert.core.errors import FlagError, UserError
 from albert.core.files import print_json, read_json
 from albert.report.terminal import printable
 from albert.tasks.squad import PREDICTIONS
-from albert.tasks.squad.comparison import Predictions, QuestionFile, compare, spread_of_runs
+from albert.tasks.squad.comparison import Predictions, QuestionFile, compare
 from albert.tasks.squad.scoring import without_prediction
+from albert.training.spread import spread_of_runs
 
 _NAMED = 5  # the number of questions to list
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -228,31 +227,3 @@ def bootstrap_interval(
     means = draws @ values / len(differences)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
-
-
-class Spread(NamedTuple):
-    """The median, the extremes and the standard deviation of a score over several runs."""
-
-    median: float
-    lowest: float
-    highest: float
-    deviation: float
-
-
-def spread_of_runs(runs: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
-    """Returns the spread of every score that all runs have, by name.
-
-    Args:
-      runs: scores by name for each run; at least two runs.
-    """
-    names = [name for name in runs[0] if all(name in run for run in runs)]
-    columns = {name: np.array([run[name] for run in runs]) for name in names}
-    return {
-        name: Spread(*(float(f(values)) for f in (np.median, np.min, np.max, _deviation)))
-        for name, values in columns.items()
-    }
-
-
-def _deviation(values: np.ndarray) -> float:
-    """Returns the standard deviation of the population that the runs are a sample of."""
-    return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan

@@ -13,7 +13,6 @@ from albert.tasks.squad.comparison import (
     QuestionFile,
     bootstrap_interval,
     compare,
-    spread_of_runs,
 )
 
 
@@ -44,12 +43,6 @@ def test_the_bootstrap_is_over_paired_questions():
     assert compare(first, first, seed=1)[:3] == (0, 0, 0)
     # Questions of only one system do not count.
     assert compare({"a": 1.0, "b": 0.0}, {"b": 1.0, "c": 0.0}, seed=1)[:4] == (100,) * 3 + (["b"],)
-
-
-def test_the_spread_is_as_by_hand():
-    runs = [{"f1": 80.0, "exact": 1.0}, {"f1": 84.0}, {"f1": 82.0}, {"f1": 90.0}]
-    spread = spread_of_runs(runs)
-    assert spread == {"f1": (83.0, 80.0, 90.0, pytest.approx(np.sqrt(56 / 3)))}
 
 
 @pytest.fixture

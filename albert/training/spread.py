@@ -1,0 +1,40 @@
+"""The spread of scores over runs that differ in their seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Spread(NamedTuple):
+    """The median, the extremes and the standard deviation of a score over several runs.
+
+    The deviation of a single run is NaN.
+    """
+
+    median: float
+    lowest: float
+    highest: float
+    deviation: float
+
+
+def spread_of_runs(runs: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
+    """Returns the spread of every score that all runs have, by name.
+
+    Args:
+      runs: scores by name for each run; at least one run.
+    """
+    names = [name for name in runs[0] if all(name in run for run in runs)]
+    columns = {name: np.array([run[name] for run in runs]) for name in names}
+    return {
+        name: Spread(*(float(f(values)) for f in (np.median, np.min, np.max, _deviation)))
+        for name, values in columns.items()
+    }
+
+
+def _deviation(values: np.ndarray) -> float:
+    """Returns the standard deviation of the population that the runs are a sample of."""
+    return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
