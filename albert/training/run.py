@@ -65,21 +65,22 @@ def run(task_class: type[Task], settings: RunSettings) -> None:
     if settings.download_only:
         download(task_class, settings)
         return
+    start(task_class, settings)
+    of_task = Run(task_class(settings))
+    of_task.prepare_all()
+    job.connect(of_task.facts, settings.stall_seconds)
+    of_task.finish()
+
+
+def start(task_class: type[Task], settings: RunSettings) -> None:
+    """Makes this process a worker of its job, and downloads what --download asks for.
+
+    Raises:
+      UserError: the flags or the environment are not valid, or a download failed.
+    """
     job.start(settings)
     settings.require(*task_class.required)
     fetch_missing(settings, task_class.downloads(settings))
-    of_task = Run(task_class(settings))
-    wanted = requested_splits(of_task.task)
-    data = {part: of_task.prepare(part) for part in wanted}
-    job.connect(of_task.facts, settings.stall_seconds)
-    if TRAIN in wanted:
-        of_task.train(data[TRAIN], data.get(DEV))
-    if DEV in wanted:
-        of_task.score(data[DEV])
-    if TEST in wanted:
-        of_task.label(data[TEST])
-    if settings.export_dir and collectives.is_chief():
-        of_task.export()
 
 
 def download(task_class: type[Task], settings: RunSettings) -> None:
@@ -137,6 +138,7 @@ class Run:
         self._trains = TRAIN in task.requested_splits()
         # The settings that `run.json` records, set when the training data is prepared.
         self._recorded: dict[str, Any] = {}
+        self._data: dict[str, Data] = {}
         # Cached, so that files are not read again for every scored checkpoint.
         self._contents = functools.cache(task.contents)
         if settings.init_checkpoint:
@@ -161,6 +163,26 @@ class Run:
         """Returns the names of the files that the task writes into the folder."""
         labels = self.task.label_outputs
         return [*self.task.outputs, *labels, *(f"{name}.json" for name in labels[:1])]
+
+    def prepare_all(self) -> None:
+        """Prepares the splits that the flags ask for; raises the errors of `prepare`."""
+        self._data = {part: self.prepare(part) for part in requested_splits(self.task)}
+
+    def finish(self) -> dict | None:
+        """Trains, scores, labels and exports what the flags ask for; returns what `score` does.
+
+        Call it after `prepare_all`, and after the workers are connected.
+        """
+        data, best = self._data, None
+        if TRAIN in data:
+            self.train(data[TRAIN], data.get(DEV))
+        if DEV in data:
+            best = self.score(data[DEV])
+        if TEST in data:
+            self.label(data[TEST])
+        if self._settings.export_dir and collectives.is_chief():
+            self.export()
+        return best
 
     def prepare(self, part: str) -> Data:
         """Prepares a split, so that its features can be read.
