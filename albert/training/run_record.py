@@ -204,30 +204,34 @@ def _refuse_workers(message: str, output_dir: str, was: object, now: object) -> 
     The usual case is a first run with one card and a second one with all cards, as in the README
     of Habana's fork.
     """
-    folder = f"{os.path.normpath(output_dir)}-{now}"
     raise FlagError(
         f"{message}; the command above gives the run with {now} another folder; or start {was} to "
         f"resume the first run, or pass --elastic_resume to resume it with {now}, or "
         "--overwrite_output_dir to remove it and start over",
-        command=_command_for(folder),
+        command=_command_for(output_dir, f"-{now}"),
     )
 
 
-def _command_for(output_dir: str) -> str:
-    """Returns the command of this job with another --output_dir, to paste into a shell."""
+def _command_for(output_dir: str, suffix: str) -> str:
+    """Returns the command of this job with another --output_dir, to paste into a shell.
+
+    Args:
+      output_dir: the folder of the run. That of a job of several runs is a parent of it.
+      suffix: the end of the other folder's name.
+    """
     arguments = launcher.command()
     # The last of several flags counts, so a later one would replace this.
     for number, argument in reversed([*enumerate(arguments)]):
-        name, equals, _ = argument.partition("=")
+        name, equals, given = argument.partition("=")
         if name.replace("--", "-") != "-output_dir":
             continue
         if equals:
-            arguments[number] = f"{name}={output_dir}"
+            arguments[number] = f"{name}={os.path.normpath(given)}{suffix}"
         else:
-            arguments[number + 1 : number + 2] = [output_dir]
+            arguments[number + 1] = os.path.normpath(arguments[number + 1]) + suffix
         break
     else:
-        arguments.append(f"--output_dir={output_dir}")
+        arguments.append(f"--output_dir={os.path.normpath(output_dir)}{suffix}")
     # A variable before the command is not part of it.
     value = os.environ.get(BF16_VARIABLE, "")
     is_known = not value or any(BF16_VARIABLE in argument for argument in arguments)

@@ -121,22 +121,22 @@ class TestAnotherRun:
     @pytest.mark.parametrize(
         ("arguments", "expected"),
         [
-            (["python3", "a b.py", "--output_dir=$HOME/x"], "python3 'a b.py' --output_dir=/new"),
-            (["a.py", "--output_dir", "x", "--n=1"], "a.py --output_dir /new --n=1"),
+            (["python3", "a b.py", "--output_dir=/x/"], "python3 'a b.py' --output_dir=/x-8"),
+            (["a.py", "--output_dir", "x", "--n=1"], "a.py --output_dir x-8 --n=1"),
             # The last one counts; -output_dir is the same flag.
-            (["a.py", "--output_dir=x", "-output_dir=y"], "a.py --output_dir=x -output_dir=/new"),
-            (["a.py", "--flagfile=f"], "a.py --flagfile=f --output_dir=/new"),
+            (["a.py", "--output_dir=x", "-output_dir=y"], "a.py --output_dir=x -output_dir=y-8"),
+            (["a.py", "--flagfile=f"], "a.py --flagfile=f --output_dir=/run-8"),
         ],
     )
     def test_the_command_names_another_folder(self, monkeypatch, arguments, expected):
         monkeypatch.delenv("TF_BF16_CONVERSION", raising=False)
         monkeypatch.setattr(launcher, "command", lambda: list(arguments))
-        assert run_record._command_for("/new") == expected
+        assert run_record._command_for("/run", "-8") == expected
         monkeypatch.setenv("TF_BF16_CONVERSION", "/a b.json")
-        assert run_record._command_for("/new") == f"TF_BF16_CONVERSION='/a b.json' {expected}"
+        assert run_record._command_for("/run", "-8") == f"TF_BF16_CONVERSION='/a b.json' {expected}"
         passed = ["mpirun", "-x", "TF_BF16_CONVERSION", *arguments]
         monkeypatch.setattr(launcher, "command", lambda: passed)
-        assert run_record._command_for("/new") == f"mpirun -x TF_BF16_CONVERSION {expected}"
+        assert run_record._command_for("/run", "-8") == f"mpirun -x TF_BF16_CONVERSION {expected}"
 
     @pytest.mark.parametrize(
         "content", [b"", b"[]", b"{}", b'{"settings": null}', b'{"settings": [1]}', b"\xff", None]
