@@ -100,8 +100,8 @@ OWN = {
         preprocess_workers=$CORES trim_batches=true
     """,
     "run_classifier.py": f"""
-        {OF_ALL_RUNS} length_buckets num_train_epochs=0.0 preprocess_workers=$CORES train_steps=1000
-        tsv_regression=false use_einsum=false warmup_proportion=0.0
+        {OF_ALL_RUNS} length_buckets num_train_epochs=0.0 preprocess_workers=$CORES seeds
+        train_steps=1000 tsv_regression=false use_einsum=false warmup_proportion=0.0
     """,
     "run_race.py": f"""
         {OF_ALL_RUNS} deterministic_run=false enable_scoped_allocator=false export_dir

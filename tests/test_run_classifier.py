@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import pathlib
 import random
+import re
 import shutil
+import signal
 import sys
 
 import numpy as np
@@ -14,7 +16,7 @@ import pytest
 from albert.core.errors import FlagError, UserError
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import LABELS, write_all
-from tests.helpers.running import assert_fails, run, succeed
+from tests.helpers.running import albert, assert_fails, at_step, run, run_as_workers, succeed
 
 # Words of one piece each.
 WORDS = list("nrlscmegbpta")
@@ -175,3 +177,123 @@ def test_a_users_numbers_are_not_limited(command, prepare, tmp_path):
     assert task.labels == [None] and task.assets().description["limits"] is None
     assert task.metrics == ("pearson", "spearman", "MSE")
     assert task.steps(num_examples=12) == (1000, 0)
+
+
+class TestSeveralTasks:
+    """Two tasks with two seeds, whose job is killed and resumed, and MNLI with two workers."""
+
+    FLAGS = (
+        *("--do_train", "--do_eval", "--do_predict", "--train_step=4", "--train_batch_size=4"),
+        *("--warmup_step=1", "--save_checkpoints_steps=2", "--from_scratch"),
+    )
+    FOLDERS = ("rte/seed-1", "rte/seed-2", "mnli/seed-1", "mnli/seed-2")
+    FOLDERS += ("mnli/seed-1/mismnli", "mnli/seed-2/mismnli")
+
+    @pytest.fixture(scope="class")
+    def data(self, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("glue")
+        write_all(folder, WORDS)
+        return folder
+
+    @pytest.fixture(scope="class")
+    def job(self, command, data):
+        """Makes the command of the tasks, seeds and output folder."""
+
+        def job(tasks: str, seeds: str, out: pathlib.Path) -> list[str]:
+            return command(tasks, data, out, f"--seeds={seeds}", *self.FLAGS)
+
+        return job
+
+    @pytest.fixture(scope="class")
+    def whole(self, job, data):
+        """Returns the output folder of an uninterrupted job, and what it printed."""
+        result = run(job("rte,MNLI", "1,2", data / "whole"))
+        assert result.returncode == 0, result.stderr
+        return data / "whole", result
+
+    @staticmethod
+    def scores(folder: pathlib.Path) -> dict[str, float]:
+        record = json.loads((folder / "eval_results.json").read_text())
+        return {name: value for name, value in record.items() if isinstance(value, float)}
+
+    def test_the_table_has_the_medians_of_the_runs(self, whole):
+        folder, result = whole
+        found = {name: 100 * self.scores(folder / name)["eval_accuracy"] for name in self.FOLDERS}
+        rte, m, mm = (
+            np.median([value for name, value in found.items() if re.fullmatch(pattern, name)])
+            for pattern in (r"rte/seed-\d", r"mnli/seed-\d", r"mnli/seed-\d/mismnli")
+        )
+        *_, title, header, row = result.stdout.splitlines()
+        assert title == "GLUE, development sets, medians of 2 seeds:"
+        assert header.split() == ["MNLI-m/mm", "RTE", "average"]
+        average = (rte + (m + mm) / 2) / 2
+        assert row.split() == [f"{m:.1f}/{mm:.1f}", f"{rte:.1f}", f"{average:.1f}"]
+        record = json.loads((folder / "glue_results.json").read_text())
+        assert (record["finished_runs"], record["runs"]) == (4, 4)
+        assert record["by_seed"]["rte"]["2"] == self.scores(folder / "rte/seed-2")
+        assert "MNLI, seed 1: run 3 of 4" in result.stderr
+
+    def test_the_mismatched_sets_are_those_of_the_trained_model(self, whole):
+        folder = whole[0] / "mnli/seed-2"
+        record = json.loads((folder / "mismnli/eval_results.json").read_text())
+        assert record["init_checkpoint"] == str(folder / "model.ckpt-best")
+        best = json.loads((folder / "eval_results.json").read_text())
+        assert record["global_step"] == best["global_step"]
+        assert not list(folder.glob("mismnli/model.ckpt*"))
+
+    def test_the_labels_have_the_names_of_a_submission(self, whole):
+        folder, _ = whole
+        places = {"RTE": "rte/seed-2", "MNLI-m": "mnli/seed-2", "MNLI-mm": "mnli/seed-2/mismnli"}
+        places["AX"] = "mnli/seed-2/ax"
+        files = {path.stem: path for path in (folder / "submission/seed-2").iterdir()}
+        assert files.keys() == places.keys()
+        for name, place in places.items():
+            assert files[name].read_bytes() == (folder / place / "submit_results.tsv").read_bytes()
+
+    def test_a_killed_job_resumes_and_gives_the_same_table(self, whole, job, tmp_path):
+        """It keeps the run of an earlier, smaller job."""
+        succeed(job("rte", "1", tmp_path))
+        killed = run(at_step("kill", 3, job("rte,MNLI", "1,2", tmp_path)))
+        assert killed.returncode == -signal.SIGKILL
+        assert "Training is already complete" in killed.stderr, "of RTE with the first seed"
+        record = json.loads((tmp_path / "glue_results.json").read_text())
+        assert (record["finished_runs"], record["runs"]) == (1, 4)
+        result = run(job("rte,MNLI", "1,2", tmp_path))
+        assert result.stderr.count("Training is already complete") == 1
+        assert "Training from step 2 to 4" in result.stderr
+        assert result.stdout.splitlines()[-3:] == whole[1].stdout.splitlines()[-3:]
+        tables = [(folder / "glue_results.json").read_bytes() for folder in (tmp_path, whole[0])]
+        assert tables[0] == tables[1]
+
+    def test_a_finished_job_ends_at_once_and_shows_the_table(self, whole, job):
+        folder, first = whole
+        before = {path: path.stat().st_mtime_ns for path in folder.rglob("*/model.ckpt*")}
+        again = run(job("rte,MNLI", "1,2", folder))
+        assert again.stderr.count("Training is already complete") == 4
+        assert "examples predicted" not in again.stderr
+        assert again.stdout.splitlines()[-3:] == first.stdout.splitlines()[-3:]
+        assert {path: path.stat().st_mtime_ns for path in folder.rglob("*/model.ckpt*")} == before
+
+    def test_its_runs_are_ordinary_ones(self, whole, command, data, prepare):
+        """With the file of flags, a command resumes one of them; with other flags, it does not."""
+        file = f"--flagfile={ROOT}/configs/glue_mnli.flags"
+        python, program, *flags = command("MNLI", data, whole[0] / "mnli/seed-2", *self.FLAGS)
+        prepare([python, program, file, *flags, "--seed=2"])
+        with pytest.raises(FlagError, match=r"other flags: --seed \(was 2, is 3\); give another"):
+            prepare([python, program, file, *flags, "--seed=3"])
+
+    def test_two_workers_need_no_common_disk(self, command, data, tmp_path, mpirun):
+        """The other rank, which may be on another host, has no checkpoints."""
+        flags = *self.FLAGS, "--train_step=2", "--use_horovod", "--task_name=mnli,rte"
+        out, other = tmp_path / "out", tmp_path / "other"
+        result = run_as_workers(2, command("", data, out, *flags), f"--output_dir={other}")
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.splitlines()[-2].split() == ["MNLI-m/mm", "RTE", "average"]
+        assert {path.name for path in (out / "submission").iterdir()} == {
+            *("AX.tsv", "MNLI-m.tsv", "MNLI-mm.tsv", "RTE.tsv")
+        }
+        assert not [*other.rglob("*ckpt*"), *other.rglob("*results*")]
+
+    def test_a_bad_list_is_an_error_at_once(self, data):
+        result = run(albert("classify", "--task_name=mrpc,rt", f"--data_dir={data}"))
+        assert_fails(result, 2, "--task_name=mrpc,rt: 'rt' is not one of", "did you mean rte?")

@@ -67,14 +67,14 @@ OTHER_IN = {
     """,
 }
 # Flags that get no other value here: they select what is done and where, they need other workers,
-# whose number is tested below, or they have no effect without another flag.
+# whose number is tested below, or they have no effect without another flag. --seeds sets --seed.
 NOT_CHANGED = {"do_eval", "do_predict", "do_train", "output_dir", "use_horovod", "vocab_file"}
 # Files that may be missing, or belong to another flag; flags that are refused.
 _NOT_CHANGED_IN_SQUAD = {"input_file", "predict_feature_file", "predict_feature_left_file"}
 NOT_CHANGED_IN = {
     "run_squad_v1": _NOT_CHANGED_IN_SQUAD,
     "run_squad_v2": _NOT_CHANGED_IN_SQUAD,
-    "run_classifier": {"input_file"},
+    "run_classifier": {"input_file", "seeds"},
     "run_pretraining": {"num_train_epochs", "warmup_proportion", "export_dir"},
 }
 # Only rank 0 knows the initial checkpoint where nothing is trained.

@@ -5,16 +5,34 @@ r"""Fine-tunes ALBERT on a GLUE task or your own data, scores it, and labels the
     --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
     --train_step=800 --warmup_step=200 --learning_rate=2e-5 --max_seq_length=128 --output_dir=out
 
+--task_name=all trains the eight tasks of run_glue.sh in sequence, each with the settings of its
+file in configs/. --seeds=1,2,3 trains each task with each seed. A table shows the scores, or their
+medians.
+
 Run the same command again to resume a run that was stopped. A finished run ends at once.
 """
 
 from __future__ import annotations
 
+from typing import cast
+
+from albert.cli import training
 from albert.cli.main import EntryPoint
-from albert.cli.training import TaskCommand, TaskProgram
+from albert.cli.training import Job, TaskCommand, TaskProgram
 from albert.tasks.glue.settings import GlueSettings
 
 _TASK = TaskProgram(__doc__, GlueSettings, "albert.tasks.glue.task", "GlueTask")
 COMMAND = TaskCommand({"": _TASK})
 define, parse = COMMAND.define, COMMAND.parse
-ENTRY_POINT = EntryPoint("albert.cli.training", resumes=True)
+ENTRY_POINT = EntryPoint("albert.cli.classify", resumes=True)
+
+
+def main(job: Job) -> None:
+    """Runs one task, or several."""
+    settings = cast(GlueSettings, job.settings)
+    if not settings.is_benchmark():
+        training.main(job)
+        return
+    from albert.tasks.glue.benchmark import run_benchmark
+
+    run_benchmark(settings)

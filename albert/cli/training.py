@@ -35,8 +35,15 @@ class TaskProgram(NamedTuple):
         return getattr(importlib.import_module(self.module), self.name)
 
     def job(self) -> Job:
-        """Returns the job that the parsed flags describe."""
-        return Job(self, self.settings.from_flags())
+        """Returns the job that the parsed flags describe.
+
+        Raises:
+          FlagError: a value is invalid, or the runs of the job are.
+        """
+        settings = self.settings.from_flags()
+        # Checked here, before the import of TensorFlow.
+        settings.runs()
+        return Job(self, settings)
 
 
 class Job(NamedTuple):

@@ -90,3 +90,11 @@ def with_values(settings: type[Settings], given: Mapping[str, Any]) -> flags.Fla
         values[name].present = 1
     values.mark_as_parsed()
     return values
+
+
+def in_file(settings: type[Settings], path: str) -> flags.FlagValues:
+    """Returns the flags of a class, set to the values in a file; raises absl's errors."""
+    values = flags.FlagValues()
+    settings.define_flags(values)
+    values(["", f"--flagfile={path}"])
+    return values

@@ -192,6 +192,13 @@ class Settings:
 
         return cls.from_flags(absl_flags.with_values(cls, values))
 
+    @classmethod
+    def of_file(cls: type[AnySettings], path: str) -> AnySettings:
+        """Returns the settings in a file of flags; raises absl's errors if the file is invalid."""
+        from albert.settings import absl_flags
+
+        return cls.from_flags(absl_flags.in_file(cls, path))
+
     def affecting(self, what: Affects) -> dict[str, Any]:
         """Returns the values that affect certain results, except paths, by name."""
         named = [n for n, flag in self.flags().items() if flag.affects & what and not flag.is_path]

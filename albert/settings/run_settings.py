@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 from albert.settings.fields import (
     CHECKPOINTS,
@@ -359,6 +360,14 @@ class RunSettings(
     do_train: bool = True
     do_eval: bool = False
     do_predict: bool = False
+
+    def runs(self) -> Mapping[str, RunSettings]:
+        """Returns the settings of each run of the job, by name; a single run needs no name.
+
+        Raises:
+          FlagError: the runs are not valid.
+        """
+        return {"": self}
 
 
 class KeptCheckpoints(Settings):

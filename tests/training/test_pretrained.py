@@ -75,6 +75,11 @@ def test_an_unknown_name_is_an_error(tmp_path, capfd):
             ["--task_name=MRPC", "--data_dir={}"],
             {"glue --tasks=MRPC"},
         ),
+        (
+            "run_classifier",
+            ["--task_name=rte,mnli", "--seeds=1,2", "--do_predict", "--data_dir={}"],
+            {"glue --tasks=RTE", "glue --tasks=MNLI", "glue --tasks=diagnostic"},
+        ),
         ("run_classifier", ["--task_name=tsv", "--data_dir={}"], set()),
         ("run_race", ["--data_dir={}"], {"race"}),
     ],

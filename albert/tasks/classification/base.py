@@ -43,6 +43,11 @@ def check_flags(settings: ClassificationSettings) -> None:
         raise UserError(f"--data_dir {settings.data_dir} is not a folder")
 
 
+def splits_of(settings: ClassificationSettings) -> list[str]:
+    """Returns the splits that the flags ask for, see `Task.requested_splits`."""
+    return [part for part, flag in _DO.items() if getattr(settings, flag)]
+
+
 class ClassificationTask(TextTask):
     """A classification or regression task.
 
@@ -79,7 +84,7 @@ class ClassificationTask(TextTask):
         raise NotImplementedError
 
     def requested_splits(self) -> Sequence[str]:
-        return [part for part, flag in _DO.items() if getattr(self.settings, flag)]
+        return splits_of(self.settings)
 
     def contents(self, part: str) -> dict[str, Any]:
         input_sha256 = sha256_of_inputs(self.processor.files_of(self.settings.data_dir, part))

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from albert.settings.fields import ANSWERS, DATA, FEATURES, Affects, redefined, setting
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from albert.core.errors import FlagError, see_help
+from albert.core.files import resource
+from albert.settings.fields import (
+    ANSWERS,
+    DATA,
+    FEATURES,
+    TOO_LARGE,
+    TRAINING,
+    Affects,
+    redefined,
+    setting,
+)
 from albert.tasks.classification.settings import ClassificationSettings
 
 CUSTOM = "tsv"
@@ -11,8 +26,21 @@ TASKS = (
     *("cola", "mnli", "mismnli", "mrpc", "rte", "sst-2", "sts-b", "qqp", "qnli", "wnli", "ax"),
     CUSTOM,
 )
+ALL = "all"
+# The tasks of run_glue.sh, in the order of GLUE's paper; and those with a column in the table.
+_OF_ALL = ("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte")
+_OF_TABLE = (*_OF_ALL, "wnli")
 # The shortest feature: [CLS], a token, [SEP], a token, [SEP].
 SHORTEST = 5
+
+
+def parse_seeds(text: str) -> tuple[int, ...]:
+    """Parses different seeds, separated by commas; raises a `ValueError`."""
+    words = [word.strip() for word in text.split(",")]
+    seeds = tuple(int(word) if word.isdecimal() else TOO_LARGE for word in words)
+    if max(seeds) >= TOO_LARGE or len(set(seeds)) < len(seeds):
+        raise ValueError("must be different whole numbers, such as 1,2,3")
+    return seeds
 
 
 class GlueSettings(ClassificationSettings):
@@ -24,10 +52,20 @@ class GlueSettings(ClassificationSettings):
     task_name: str = setting(
         "",
         "Task: cola, mnli, mismnli, mrpc, rte, sst-2, sts-b, qqp, qnli, wnli, ax, or tsv for your "
-        "own data. Required.",
+        "own data. Several tasks, as in mrpc,rte, run in sequence, and all means the eight tasks "
+        "of run_glue.sh. Each then has its folder in --output_dir, and the flags of "
+        "configs/glue_TASK.flags for those that you do not pass. Required.",
         DATA,
         Affects.FEATURES,
         basic=True,
+    )
+    seeds: tuple[int, ...] | None = setting(
+        None,
+        "Seeds, such as 1,2,3. Each task is trained with each of them, in its own folder, and the "
+        "table shows the median scores. Replaces --seed.",
+        TRAINING,
+        basic=True,
+        parser=parse_seeds,
     )
     tsv_regression: bool = setting(
         False,
@@ -52,3 +90,83 @@ class GlueSettings(ClassificationSettings):
     threshold_to_export: float = setting(
         float("nan"), "Number that the exported model returns as `threshold`.", ANSWERS
     )
+
+    def is_benchmark(self) -> bool:
+        """Returns whether runs have their own folders in --output_dir, and a table of scores."""
+        return bool(self.seeds) or "," in self.task_name or self.task_name.lower() == ALL
+
+    def runs(self) -> Mapping[str, GlueSettings]:
+        """See `RunSettings.runs`. The runs of a benchmark have the presets of their tasks.
+
+        A preset replaces the default of a flag. It is not in `given`, so that --num_train_epochs
+        takes precedence over the steps of a preset.
+        """
+        if not self.is_benchmark():
+            return {"": self}
+        for name in ("input_file", "tsv_regression"):
+            if getattr(self, name):
+                raise FlagError(f"--{name} is for a single run of one task; remove it")
+        if self.seeds and "seed" in self.given:
+            raise FlagError("--seed and --seeds contradict each other; remove one")
+        runs = {}
+        for task in tasks_of(self.task_name):
+            preset = self.of_file(resource(f"configs/glue_{task}.flags"))
+            for seed in self.seeds or (self.seed,):
+                name = f"{preset.task_name}, seed {seed}" if self.seeds else preset.task_name
+                runs[name] = self._run(preset, seed)
+        return runs
+
+    def _run(self, preset: GlueSettings, seed: int) -> GlueSettings:
+        task = preset.task_name.lower()
+        place = f"{task}/seed-{seed}" if self.seeds else task
+        values: dict[str, Any] = {n: getattr(preset, n) for n in preset.given - self.given}
+        values |= {"task_name": preset.task_name, "seed": seed, "seeds": None}
+        values["output_dir"] = os.path.join(self.output_dir, place)
+        values["export_dir"] = self.export_dir and os.path.join(self.export_dir, place)
+        # All seeds share the features of their task.
+        values["cached_dir"] = self.cached_dir or os.path.join(self.output_dir, task)
+        return self.replaced(**values)
+
+    def follow_ups(self) -> list[GlueSettings]:
+        """Returns the settings of the runs that score and label other sets with this run's model.
+
+        They need its checkpoint as --init_checkpoint.
+        """
+        if self.task_name.lower() != "mnli":
+            return []
+        of_model = self.replaced(do_train=False, export_dir="")
+        # The diagnostic set has no development set.
+        wanted = {"mismnli": self.do_eval, "ax": False}
+        return [
+            of_model.replaced(
+                task_name=task, output_dir=os.path.join(self.output_dir, task), do_eval=do_eval
+            )
+            for task, do_eval in wanted.items()
+            if do_eval or self.do_predict
+        ]
+
+    def sets(self) -> list[GlueSettings]:
+        """Returns the settings of all runs, in a benchmark each with its follow-ups."""
+        runs = self.runs().values()
+        if not self.is_benchmark():
+            return [*runs]
+        return [one for run in runs for one in (run, *run.follow_ups())]
+
+
+def tasks_of(text: str) -> list[str]:
+    """Returns the tasks in a list such as "mrpc,RTE", in lower case.
+
+    Raises:
+      FlagError: a task has no column in the table, or occurs twice.
+    """
+    tasks = list[str]()
+    for word in text.lower().split(","):
+        name = word.strip()
+        if name != ALL and name not in _OF_TABLE:
+            advice = see_help(name, (ALL, *_OF_TABLE))
+            known = ", ".join((ALL, *_OF_TABLE))
+            raise FlagError(f"--task_name={text}: {name!r} is not one of {known}{advice}")
+        tasks += _OF_ALL if name == ALL else [name]
+    if twice := [name for name in dict.fromkeys(tasks) if tasks.count(name) > 1]:
+        raise FlagError(f"--task_name={text} has {', '.join(twice)} twice; remove one")
+    return tasks

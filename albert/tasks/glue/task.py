@@ -46,16 +46,17 @@ class GlueTask(ClassificationTask):
 
     @classmethod
     def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
-        flags = cast(GlueSettings, settings)
-        # Your own data have no processor here.
-        processor = PROCESSORS.get((flags.task_name or "").lower())
-        if processor is None or not flags.data_dir:
-            return {}
-        folder = os.path.join(flags.data_dir, processor.folder)
-        if os.path.exists(folder):
-            return {}
-        words = "glue", f"--tasks={processor.folder}", f"--data_dir={flags.data_dir}"
-        return {f"{folder} of --data_dir": words}
+        flags, found = cast(GlueSettings, settings), dict[str, Sequence[str]]()
+        for one in flags.sets():
+            # Your own data have no processor here.
+            processor = PROCESSORS.get(one.task_name.lower())
+            if processor is None or not flags.data_dir:
+                continue
+            folder = os.path.join(flags.data_dir, processor.folder)
+            if not os.path.exists(folder):
+                words = "glue", f"--tasks={processor.folder}", f"--data_dir={flags.data_dir}"
+                found[f"{folder} of --data_dir"] = words
+        return found
 
     def identity(self) -> dict[str, Any]:
         # A model may label your own texts, and a model of MNLI is used with three data sets.
@@ -115,6 +116,11 @@ def make_processor(settings: GlueSettings) -> DataProcessor:
     """
     check_flags(settings)
     name = settings.task_name.lower()
+    if settings.is_benchmark():
+        raise FlagError(
+            "a list of tasks and --seeds are for the command `albert classify`; pass one task and "
+            "one --seed"
+        )
     if name not in TASKS:
         raise FlagError(
             f"--task_name={settings.task_name} is not a task; use one of {', '.join(TASKS)}"

@@ -99,6 +99,7 @@ def test_steps_follow_from_examples_and_flags(make, flags, steps):
         (["--do_train=false"], "nothing to do: pass --do_train, --do_eval, --do_predict or"),
         (["--task_name=mrcp"], "--task_name=mrcp is not a task; use one of "),
         (["--tsv_regression"], "--tsv_regression is for --task_name=tsv only"),
+        (["--task_name=all"], "a list of tasks and --seeds are for the command `albert classify`"),
         (["--train_step=0"], "--train_step must be positive, not 0"),
     ],
 )

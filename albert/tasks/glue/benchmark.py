@@ -1,0 +1,119 @@
+"""Runs several tasks of GLUE with one or more seeds, and summarizes their scores in a table.
+
+All runs share this process, because a process can join its MPI job only once. As in a single run,
+everything that may fork comes before that: the features of all runs are made first.
+"""
+
+from __future__ import annotations
+
+import os
+
+import tensorflow.compat.v1 as tf
+
+from albert.core.errors import UserError
+from albert.core.files import copy_atomically, write_json
+from albert.distributed import collectives
+from albert.tasks.classification.base import splits_of
+from albert.tasks.glue.settings import GlueSettings
+from albert.tasks.glue.table import Table
+from albert.tasks.glue.task import GlueTask
+from albert.tasks.glue.tasks import PROCESSORS
+from albert.training import job
+from albert.training.output_folder import checkpoint_to_use
+from albert.training.run import Run, download, start
+
+# The file of the table, and the folder of the files to submit to GLUE.
+TABLE, SUBMISSION = "glue_results.json", "submission"
+
+
+def run_benchmark(settings: GlueSettings) -> None:
+    """Runs the tasks of --task_name with the seeds of --seeds, and prints the table.
+
+    Raises:
+      UserError: the flags, the input or the environment are not valid.
+    """
+    if settings.download_only:
+        download(GlueTask, settings)
+        return
+    start(GlueTask, settings)
+    _check_data(settings)
+    runs = settings.runs()
+    prepared = {name: _prepare(name, one) for name, one in runs.items()}
+    facts = {
+        f"{name}, {fact}": v for name, run in prepared.items() for fact, v in run.facts.items()
+    }
+    job.connect(facts, settings.stall_seconds)
+    results: dict[str, dict[int, dict[str, float]]] = {}
+    for number, (name, one) in enumerate(runs.items(), start=1):
+        tf.logging.info("%s: run %d of %d", name, number, len(runs))
+        # Not kept, because the data of a finished run only take memory.
+        for task, scores in _finish(name, one, prepared.pop(name)).items():
+            results.setdefault(task, {})[one.seed] = scores
+        if results:
+            record = {"finished_runs": number, "runs": len(runs), **Table(results).as_json()}
+            write_json(os.path.join(settings.output_dir, TABLE), record)
+        if one.do_predict and collectives.is_chief():
+            of_seed = os.path.basename(one.output_dir) if settings.seeds else ""
+            _submit(one, os.path.join(settings.output_dir, SUBMISSION, of_seed))
+    if results:
+        medians = f", medians of {len(settings.seeds)} seeds" if settings.seeds else ""
+        print(f"GLUE, development sets{medians}:", *Table(results).lines(), sep="\n", flush=True)
+
+
+def _check_data(settings: GlueSettings) -> None:
+    """Raises a `UserError` that lists the missing folders and files of all tasks."""
+    missing: dict[str, str] = {}
+    for one in settings.sets():
+        processor = PROCESSORS[one.task_name.lower()]
+        for split in splits_of(one):
+            file = os.path.join(processor.folder, processor.files[split].file)
+            for path in (processor.folder, file):
+                if not os.path.exists(os.path.join(settings.data_dir, path)):
+                    missing[path] = processor.folder
+                    break
+    if missing:
+        tasks = ",".join(dict.fromkeys(missing.values()))
+        raise UserError(
+            f"--data_dir {settings.data_dir} has no {', '.join(missing)}; download them with "
+            f"`albert download glue --data_dir={settings.data_dir} --tasks={tasks}`"
+        )
+
+
+def _prepare(name: str, settings: GlueSettings) -> Run:
+    """Returns a run with its data, once the features of its follow-ups exist, too."""
+    tf.logging.info("%s: preparing the run", name)
+    run = Run(GlueTask(settings))
+    run.prepare_all()
+    for one in settings.follow_ups():
+        # Without a check of the model, which does not exist before the run is trained.
+        task = GlueTask(one.replaced(do_train=True))
+        for split in splits_of(one):
+            task.split(split).prepared()
+    return run
+
+
+def _finish(name: str, settings: GlueSettings, run: Run) -> dict[str, dict[str, float]]:
+    """Finishes a run, then its follow-ups; returns their scores by task, only on rank 0."""
+    best = {settings.task_name: run.finish()}
+    for one in settings.follow_ups():
+        tf.logging.info("%s: using the model for %s", name, one.task_name)
+        # The other ranks get the weights from rank 0.
+        initial = checkpoint_to_use(settings) if collectives.is_chief() else ""
+        run = Run(GlueTask(one.replaced(init_checkpoint=initial)))
+        run.prepare_all()
+        collectives.check_equal_on_all_workers(run.facts)
+        best[one.task_name] = run.finish()
+    return {
+        task.lower(): {name: value for name, value in found.items() if isinstance(value, float)}
+        for task, found in best.items()
+        if found
+    }
+
+
+def _submit(settings: GlueSettings, folder: str) -> None:
+    """Copies the labels of a run and its follow-ups under the names that GLUE expects."""
+    os.makedirs(folder, exist_ok=True)
+    for one in (settings, *settings.follow_ups()):
+        labels = os.path.join(one.output_dir, GlueTask.label_outputs[1])
+        submission = PROCESSORS[one.task_name.lower()].submission
+        copy_atomically(labels, os.path.join(folder, submission))

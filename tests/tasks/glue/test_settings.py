@@ -1,0 +1,125 @@
+"""A job of several tasks and seeds: which runs it has, and the flags of each."""
+
+from __future__ import annotations
+
+import pytest
+
+from albert.core.errors import FlagError
+from albert.tasks.glue.settings import GlueSettings
+from tests.helpers.files import flags_in, settings_of
+
+# By hand from Google's run_glue.sh, in the order of GLUE's paper: batch size, peak learning rate,
+# steps, warm-up steps, steps between checkpoints.
+PRESETS = {
+    "CoLA": (16, 1e-5, 5336, 320, 100),
+    "SST-2": (32, 1e-5, 20935, 1256, 100),
+    "MRPC": (32, 2e-5, 800, 200, 100),
+    "STS-B": (16, 2e-5, 3598, 214, 100),
+    "QQP": (128, 5e-5, 14000, 1000, 100),
+    "MNLI": (128, 3e-5, 10000, 1000, 100),
+    "QNLI": (32, 1e-5, 33112, 1986, 200),
+    "RTE": (32, 3e-5, 800, 200, 100),
+}
+NAMES = (
+    *("train_batch_size", "learning_rate", "train_steps", "warmup_step"),
+    "save_checkpoints_steps",
+)
+
+
+def job(*flags: str) -> GlueSettings:
+    return settings_of(GlueSettings, "--output_dir=out", "--do_train", "--do_eval", *flags)
+
+
+def test_every_task_has_the_settings_of_its_file():
+    runs = job("--task_name=All").runs()
+    found = {name: tuple(getattr(run, flag) for flag in NAMES) for name, run in runs.items()}
+    assert list(found.items()) == list(PRESETS.items())
+    for name, run in runs.items():
+        assert (run.task_name, run.max_seq_length, run.optimizer) == (name, 512, "adamw")
+        assert run.output_dir == run.cached_dir == f"out/{name.lower()}"
+        assert (run.seed, run.do_train, run.do_eval) == (12345, True, True)
+        assert list(run.runs().values()) == [run], "an ordinary run"
+
+
+def test_flags_that_are_given_override_those_of_every_file():
+    """Also if they are given with their default."""
+    given = "max_seq_length=128 train_batch_size=32 learning_rate=0.5 optimizer=lamb"
+    runs = job("--task_name=rte, WNLI,cola", *(f"--{flag}" for flag in given.split())).runs()
+    assert list(runs) == ["RTE", "WNLI", "CoLA"]
+    for run in runs.values():
+        assert {name: str(getattr(run, name)) for name in flags_in(given)} == flags_in(given)
+    assert [run.train_steps for run in runs.values()] == [800, 800, 5336]
+
+
+def test_epochs_that_are_given_replace_the_steps_of_the_file():
+    """As they do without a file; the task's use of `given` is tested in test_task.py."""
+    (run,) = job("--task_name=mrpc", "--seeds=1", "--num_train_epochs=3").runs().values()
+    assert run.num_train_epochs == 3 and "num_train_epochs" in run.given
+    assert not {"train_steps", "warmup_step"} & run.given
+
+
+def test_every_seed_has_its_folder_and_shares_the_features():
+    runs = job("--task_name=mrpc,STS-B", "--seeds=2, 11", "--export_dir=exports").runs()
+    found = {
+        name: (run.seed, run.output_dir, run.export_dir, run.cached_dir)
+        for name, run in runs.items()
+    }
+    assert found == {
+        "MRPC, seed 2": (2, "out/mrpc/seed-2", "exports/mrpc/seed-2", "out/mrpc"),
+        "MRPC, seed 11": (11, "out/mrpc/seed-11", "exports/mrpc/seed-11", "out/mrpc"),
+        "STS-B, seed 2": (2, "out/sts-b/seed-2", "exports/sts-b/seed-2", "out/sts-b"),
+        "STS-B, seed 11": (11, "out/sts-b/seed-11", "exports/sts-b/seed-11", "out/sts-b"),
+    }
+    runs = job("--task_name=all", "--cached_dir=cached").runs().values()
+    assert {run.cached_dir for run in runs} == {"cached"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["--do_predict"], [("mismnli", True, True), ("ax", False, True)]),
+        ([], [("mismnli", True, False)]),
+        (["--do_eval=false"], []),
+        (["--do_eval=false", "--do_predict"], [("mismnli", False, True), ("ax", False, True)]),
+    ],
+)
+def test_the_model_of_mnli_serves_the_other_sets(flags, expected):
+    """It is trained and exported only once."""
+    settings = job("--task_name=mnli,rte", "--seeds=3", "--export_dir=exports", *flags)
+    mnli, rte = settings.runs().values()
+    assert rte.follow_ups() == []
+    found = mnli.follow_ups()
+    assert [(run.task_name, run.do_eval, run.do_predict) for run in found] == expected
+    for run in found:
+        assert run.output_dir == f"out/mnli/seed-3/{run.task_name}"
+        assert (run.do_train, run.export_dir, run.cached_dir) == (False, "", "out/mnli")
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--task_name=mrpc,rt", "--task_name=mrpc,rt: 'rt' is not one of .*; did you mean rte"),
+        ("--task_name=al --seeds=1", "'al' is not one of all, cola, .*; did you mean all"),
+        ("--task_name=mrpc,", "'' is not one of all, cola"),
+        ("--task_name=tsv --seeds=1", "'tsv' is not one of all, cola"),
+        ("--task_name=mnli,mismnli", "'mismnli' is not one of all, cola"),
+        ("--task_name=rte,MRPC,Rte", "--task_name=rte,MRPC,Rte has rte twice; remove one"),
+        ("--task_name=all,qqp", "has qqp twice; remove one"),
+        ("--task_name=rte --seeds=1 --seed=2", "--seed and --seeds contradict each other"),
+        ("--task_name=all --input_file=x", "--input_file is for a single run of one task; remove"),
+        ("--task_name=all --tsv_regression", "--tsv_regression is for a single run of one task"),
+    ],
+)
+def test_jobs_that_make_no_sense_are_errors(flags, message):
+    with pytest.raises(FlagError, match=message):
+        job(*flags.split()).runs()
+
+
+@pytest.mark.parametrize("seeds", ["", "1,", "1,x", "1,-2", "1.5", "1, 01", "2147483648"])
+def test_bad_seeds_are_errors(seeds):
+    with pytest.raises(FlagError, match="seeds.*must be different whole numbers, such as 1,2,3"):
+        GlueSettings.of(task_name="rte", seeds=seeds)
+
+
+def test_all_tasks_with_wnli_are_nine():
+    assert list(job("--task_name=all,wnli").runs()) == [*PRESETS, "WNLI"]
