@@ -13,6 +13,7 @@ import tensorflow as tf
 from albert.devices import habana
 from tests.helpers.checkpoints import weights
 from tests.helpers.forking import ROOT
+from tests.helpers.glue import write_all
 from tests.helpers.pretraining import write_topics
 from tests.helpers.running import albert, assert_fails, run, run_as_workers, succeed
 from tests.helpers.squad import squad_command
@@ -87,6 +88,30 @@ def test_checking_writes_nothing(squad_dir, tmp_path):
     (line,) = (line for line in result.stdout.splitlines() if line.startswith("WARNS"))
     assert "training starts from random weights; pass --init_checkpoint" in line
     assert not list(tmp_path.iterdir())
+
+
+def test_every_run_of_a_job_is_checked(squad_dir, tmp_path):
+    """With a table or a JSON object for each; the job would fail if one of them would."""
+    write_all(tmp_path, ["n", "r"])
+    job = check("classify", "--task_name=mrpc,sts-b", f"--data_dir={tmp_path}", "--do_train")
+    job += [f"--output_dir={tmp_path}/out", "--train_batch_size=4", "--max_seq_length=32"]
+    job += [
+        f"--albert_config_file={squad_dir}/albert.json",
+        f"--spm_model_file={squad_dir}/spm.model",
+    ]
+    result = run(job)
+    assert result.returncode == 0 and result.stdout.count("the job can run\n") == 2
+    (tmp_path / "STS-B/train.tsv").unlink()
+    result = run([*job, "--json"])
+    assert result.returncode == 1 and "Traceback" not in result.stderr
+    first, second = map(json.loads, result.stdout.splitlines())
+    assert (first["ok"], second["ok"]) == (True, False)
+    rows = {row["item"]: row["value"] for row in first["ranks"][0]}
+    assert rows["name"] == "MRPC"
+    assert rows["steps"] == "800, 200 of them warmup, 4 examples each"
+    assert second["ranks"][0][0]["value"] == "STS-B"
+    (fault,) = (row["value"] for row in second["ranks"][0] if not row["ok"])
+    assert fault.startswith(f"{tmp_path}/STS-B/train.tsv cannot be read")
 
 
 @pytest.mark.parametrize(

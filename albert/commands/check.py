@@ -35,10 +35,32 @@ _OF_THE_MACHINE = "the machine is ready; add a job's flags to check the job", "j
 
 
 def main(asked: CheckRequest) -> None:
-    """Prints the report of all ranks; exits with code 1 if the job would fail, otherwise 0."""
+    """Prints the report of all ranks; exits with code 1 if the job would fail, otherwise 0.
+
+    A job of several runs gets a report of each, and fails if one of them would fail.
+    """
+    results = [
+        check(asked._replace(job=asked.job._replace(settings=one)), name)
+        for name, one in asked.job.settings.runs().items()
+    ]
+    # When one rank exits with 1, the launcher ends all of them. Wait until the report is printed.
+    collectives.broadcast_object(None)
+    sys.exit(0 if all(results) else 1)
+
+
+def check(asked: CheckRequest, name: str) -> bool:
+    """Prints the report of all ranks about a run; returns whether it would succeed.
+
+    Args:
+      asked: the request, for this run.
+      name: the name of the run; "" for a job of one run.
+    """
     (program, job), settings, report = asked.job, asked.settings, Report()
     task_class, has_job = program.load(), asked.names_task or describes_job(asked)
     on = estimated_workers(settings)
+    if name:
+        with report.section("run"):
+            report.add("name", name)
     describe_environment(report, job)
     if has_job:
         describe_missing(report, task_class, job)
@@ -52,10 +74,9 @@ def main(asked: CheckRequest) -> None:
             describe_duration(report, checked, measured, on)
     by_rank = [[Row(*row) for row in rows] for rows in collectives.all_gather_objects(report.rows)]
     verdicts = _OF_A_JOB if has_job else _OF_THE_MACHINE
-    ok = print_reports(by_rank, plan if settings.bf16 else None, verdicts, settings.json)
-    # When one rank exits with 1, the launcher ends all of them. Wait until the report is printed.
-    collectives.broadcast_object(None)
-    sys.exit(0 if ok else 1)
+    shown = plan if settings.bf16 else None
+    # The objects of several runs are one line each.
+    return print_reports(by_rank, shown, verdicts, settings.json, indent=None if name else 2)
 
 
 def describes_job(asked: CheckRequest) -> bool:
@@ -135,7 +156,11 @@ def describe_graph(
 
 
 def print_reports(
-    by_rank: list[list[Row]], plan: ConversionPlan | None, verdicts: tuple[str, str], as_json: bool
+    by_rank: list[list[Row]],
+    plan: ConversionPlan | None,
+    verdicts: tuple[str, str],
+    as_json: bool,
+    indent: int | None,
 ) -> bool:
     """Prints rank 0's rows and the differing rows of other ranks; returns whether all are ok.
 
@@ -144,6 +169,7 @@ def print_reports(
       plan: the operations in low precision to print, if any.
       verdicts: the last line for success and for failure.
       as_json: whether to print all ranks' rows as JSON instead.
+      indent: the indentation of the JSON; None for one line.
     """
     ok = all(row.ok for rows in by_rank for row in rows)
     if not collectives.is_first():
@@ -158,7 +184,8 @@ def print_reports(
     if as_json:
         ranks = [[row._asdict() for row in rows] for rows in by_rank]
         planned = plan and plan.as_dict()
-        print(json.dumps({"ok": ok, "ranks": ranks, "bf16_plan": planned}, indent=2), flush=True)
+        report = {"ok": ok, "ranks": ranks, "bf16_plan": planned}
+        print(json.dumps(report, indent=indent), flush=True)
         return ok
     parts = list(dict.fromkeys(row.part for row in by_rank[0]))
     for row in sorted(by_rank[0], key=lambda row: parts.index(row.part)):
