@@ -39,7 +39,7 @@ from albert.tasks.squad.predictions import (
 from albert.tasks.squad.scoring import (
     evaluate_v1,
     evaluate_v2,
-    find_best_thresh,
+    find_all_best_thresh,
     get_raw_scores,
     get_raw_scores_v1,
     make_qid_to_has_ans,
@@ -320,14 +320,13 @@ class SquadV2Task(SquadTask):
         answers = answer_questions(examples, features, results, find_spans, nbest, NO_ANSWER_V2)
         ids = [example.qas_id for example in examples]
         odds = dict(zip(ids, no_answer_odds(len(examples), features, results), strict=True))
+        # From the answers without abstentions, so that they cover every threshold.
+        best: dict[str, float] = {}
+        scores = get_raw_scores(articles, answers)
+        find_all_best_thresh(best, answers, *scores, odds, make_qid_to_has_ans(articles))
         threshold = self.settings.null_score_diff_threshold
         if threshold is None:
-            threshold = _best_threshold(articles, answers, odds)
+            # 0 if the true answers are unknown.
+            threshold = best["best_f1_thresh"]
         answers = {i: "" if odds[i] > threshold else answer for i, answer in answers.items()}
-        return evaluate_v2(articles, answers, odds), {PREDICTIONS: answers, ODDS: odds}
-
-
-def _best_threshold(articles: list[dict], answers: dict[str, str], odds: dict[str, float]) -> float:
-    """Returns the log-odds above which abstaining gives the best F1; 0 if answers are unknown."""
-    _, f1 = get_raw_scores(articles, answers)
-    return find_best_thresh(answers, f1, odds, make_qid_to_has_ans(articles))[1]
+        return evaluate_v2(articles, answers, None) | best, {PREDICTIONS: answers, ODDS: odds}
