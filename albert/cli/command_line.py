@@ -65,7 +65,7 @@ def _parsed(argv: list[str], settings: Classes, arguments: bool) -> list[str]:
 
     app.define_help_flags()
     flags.FLAGS.set_gnu_getopt(arguments)
-    known = {*flags.FLAGS, *(f"no{name}" for name in flags.FLAGS)}
+    known = {*flags.FLAGS, *(f"no{name}" for name in flags.FLAGS if flags.FLAGS[name].boolean)}
     try:
         words = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=arguments)
         return flags.FLAGS([argv[0], *with_underscores(words, known)])
@@ -78,7 +78,7 @@ def _parsed(argv: list[str], settings: Classes, arguments: bool) -> list[str]:
         raise FlagError("--flagfile: the files include each other, or are nested too deeply") from e
     except flags.UnrecognizedFlagError as e:
         raise FlagError(_no_flag(e.flagname, settings)) from e
-    except flags.Error as e:
+    except (flags.Error, ValueError) as e:
         raise FlagError(f"{e}; see --help") from e
 
 

@@ -55,6 +55,9 @@ def main(asked: list[str]) -> None:
         possible = COMMANDS
     elif last.startswith("-"):
         possible = flags_of(*before)
+        if "-" in last[2:]:
+            # Hyphens and underscores are the same in the names of flags.
+            possible = [flag.replace("_", "-") for flag in possible]
     else:
         # If there are no words, the shell completes file names.
         possible = words_of(*before)

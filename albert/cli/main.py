@@ -168,7 +168,13 @@ def run(name: str) -> None:
 
 def overview() -> str:
     """Returns the list of commands."""
-    lines = ["usage: albert COMMAND [FLAGS]", "", "albert COMMAND --help explains a command.", ""]
+    lines = [
+        "usage: albert COMMAND [FLAGS]",
+        "",
+        "albert COMMAND --help explains a command.",
+        "In the names of flags, hyphens and underscores are the same.",
+        "",
+    ]
     for group, commands in GROUPS.items():
         lines += [f"{group}:"]
         lines += [f"  {name:<18}{summary}" for name, summary in commands.items()]

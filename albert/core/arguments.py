@@ -17,12 +17,17 @@ _FLAG = re.compile(r"(-{0,2})([^=]*)(.*)", re.DOTALL)
 
 
 def with_underscores(words: Sequence[str], known: Container[str]) -> list[str]:
-    """Returns a command line with underscores instead of hyphens in the names of known flags."""
+    """Returns a command line with underscores instead of hyphens in the names of known flags.
+
+    If "noflag" is known, "--no-flag" is the same.
+    """
 
     def renamed(word: str) -> str:
         dashes, name, value = _FLAG.fullmatch(word).groups()  # type: ignore[union-attr]
         underscored = name.replace("-", "_")
-        return f"{dashes}{underscored}{value}" if dashes and underscored in known else word
+        names = underscored, re.sub("^no_", "no", underscored)
+        found = next((one for one in names if dashes and one in known), None)
+        return f"{dashes}{found}{value}" if found else word
 
     # Everything after "--" is an argument.
     end = words.index("--") if "--" in words else len(words)

@@ -223,7 +223,7 @@ def _command_for(output_dir: str, suffix: str) -> str:
     # The last of several flags counts, so a later one would replace this.
     for number, argument in reversed([*enumerate(arguments)]):
         name, equals, given = argument.partition("=")
-        if name.replace("--", "-") != "-output_dir":
+        if name.replace("--", "-").replace("-", "_") != "_output_dir":
             continue
         if equals:
             arguments[number] = f"{name}={os.path.normpath(given)}{suffix}"

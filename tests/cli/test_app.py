@@ -97,6 +97,7 @@ def test_bash_completes_commands_words_and_flags(tmp_path):
         "albert squ": "squad",
         "albert squad ''": "1.1 2.0",
         "albert squad 2.0 --null": "--null_score_diff_threshold",
+        "albert squad 2.0 --null-s": "--null-score-diff-threshold",
         "albert check race --max_q": "--max_qa_length",
         # The name is in another flag's help, where it is not a flag.
         "albert pretrain --do_": "--do_eval --do_train",

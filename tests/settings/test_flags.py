@@ -58,10 +58,12 @@ def test_hyphens_are_underscores_in_names_of_flags(parse, tmp_path):
     (tmp_path / "flags").write_text("--of-two-words\n--path=a-b\n")
     for given in ("--of-two-words", "--of_two-words=true", f"--flagfile={tmp_path}/flags"):
         assert parse(given).of_two_words
-    values = parse("--of_two_words", "--noof-two-words", "--path", "of-two-words")
-    assert not values.of_two_words and values.path == "of-two-words"
-    with pytest.raises(FlagError, match="--of-three-words is not a flag"):
-        parse("--of-three-words")
+    for given in ("--noof-two-words", "--no-of-two-words", "--no_of_two_words"):
+        values = parse("--of_two_words", given, "--path", "of-two-words")
+        assert not values.of_two_words and values.path == "of-two-words"
+    for unknown in ("--of-three-words", "--no-count"):
+        with pytest.raises(FlagError, match=f"{unknown} is not a flag"):
+            parse(unknown)
     parser = Parser()
     parser.add_argument("--context_file", nargs="+")
     parser.add_argument("text")
@@ -78,6 +80,7 @@ def test_hyphens_are_underscores_in_names_of_flags(parse, tmp_path):
         (f"--other=-{2**31}", "--count must be below"),
         ("--least=1", "--least=1: 1 is not an integer in the range"),
         ("--kind=c", "--kind=c: value should be one of <a"),
+        ("--noswitch=3", "--noswitch=3 does not take an argument"),
         ("--path=a/" + os.fsdecode(b"\xff"), r"--path='a/\\udcff' is not UTF-8 text"),
         ("--texts=" + os.fsdecode(b"\xe4"), r"--texts='\\udce4' is not UTF-8 text"),
         *(

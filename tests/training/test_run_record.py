@@ -123,6 +123,7 @@ class TestAnotherRun:
         [
             (["python3", "a b.py", "--output_dir=/x/"], "python3 'a b.py' --output_dir=/x-8"),
             (["a.py", "--output_dir", "x", "--n=1"], "a.py --output_dir x-8 --n=1"),
+            (["a.py", "--output-dir=x", "--n=1"], "a.py --output-dir=x-8 --n=1"),
             # The last one counts; -output_dir is the same flag.
             (["a.py", "--output_dir=x", "-output_dir=y"], "a.py --output_dir=x -output_dir=y-8"),
             (["a.py", "--flagfile=f"], "a.py --flagfile=f --output_dir=/run-8"),
