@@ -14,6 +14,7 @@ from albert.core.errors import FlagError, UserError
 from albert.inference import load_model
 from albert.report.page import read_page
 from tests.helpers.files import settings_of
+from tests.helpers.squad import make_unanswerable
 
 
 @pytest.fixture
@@ -89,6 +90,18 @@ def test_a_model_answers_a_range_of_a_large_file(call, trained, tmp_path):
         call(trained, "--num_test_samples=3")
 
 
+def test_a_range_of_a_2_0_file_is_counted_by_outcome(call, trained, squad_dir, tmp_path):
+    """Every third question has no answer, which a model for 1.1 always gives."""
+    make_unanswerable(squad_dir / "train-v1.1.json", tmp_path / "train-v2.0.json")
+    given = f"--data={tmp_path}/train-v2.0.json", "--start_sample=4", "--num_test_samples=6"
+    output = call(trained, *given, "--only=unanswerable")
+    assert output.count("  wrong  ") == output.count("  true       no answer") == 2
+    last = output.splitlines()[-1]
+    assert last.startswith("Samples 4 to 9 of 48 in ") and ", of which 2 are unanswerable; " in last
+    assert "NoAns_exact 0.00" in last and "total" not in last
+    assert ", of which 0 are abstained; " in call(trained, *given, "--only=abstained")
+
+
 def test_the_page_of_separate_files_is_that_of_the_run(call, trained, squad_dir, tmp_path):
     """From the folder with --data, and from files elsewhere."""
     data = f"--data={squad_dir / 'dev-v1.1.json'}"
@@ -133,6 +146,10 @@ def test_an_answered_question_has_not_abstained(call, tmp_path):
             ["{1}", "--start_sample=12"],
             FlagError,
             "--start_sample 12 is too large: there are 12 samples, counted from",
+        ),
+        *(
+            (["{1}", "--data={2}", "--num_test_samples=1", flag], FlagError, f"remove {flag[:-2]}")
+            for flag in ("--num_samples=1", "--nbest_file=x", "--null_odds_file=x")
         ),
         (["{1}", "--data={2}", "--nbest_file={1}/predictions.json"], UserError, "has no list"),
         (

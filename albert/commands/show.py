@@ -19,6 +19,8 @@ from albert.tasks.squad.view import answers_view
 
 # Questions between two steps of the progress bar.
 _BATCH = 32
+# Flags that have no use if a model answers the questions.
+_OF_PREDICTIONS = {"predictions", "nbest_file", "null_odds_file", "num_samples"}
 
 
 def main(asked: tuple[ShowSettings, list[str]]) -> None:
@@ -56,20 +58,26 @@ def show_answers_of_model(models: list[str], settings: ShowSettings, count: int)
       FlagError: the flags contradict each other, or the range is beyond the file.
       UserError: the file or the model cannot be used.
     """
-    if len(models) != 1 or not settings.data or settings.predictions:
-        raise FlagError("--num_test_samples needs a model and --data, without --predictions")
+    if len(models) != 1 or not settings.data:
+        raise FlagError("--num_test_samples needs a model and --data")
+    if unused := sorted(_OF_PREDICTIONS & settings.given):
+        raise FlagError(
+            f"--num_test_samples shows the answers of the model: remove --{' and --'.join(unused)}"
+        )
     whole = QuestionFile(settings.data)
     questions = whole.part(settings.start_sample, count)
     view = view_of_answers(models[0], questions)
     if settings.page:
         write_page(settings.page, view)
-    for sample in filter(ONLY[settings.only], view["samples"]):
+    chosen = list(filter(ONLY[settings.only], view["samples"]))
+    for sample in chosen:
         for line in lines_of(view, sample, style_of_output()):
             print(line)
     first, last = settings.start_sample, settings.start_sample + len(questions.ids) - 1
-    scores = ", ".join(f"{name} {value:.2f}" for name, value in view["scores"].items())
     shown = f"Samples {first} to {last} of {len(whole.ids)} in {settings.data}"
-    print(f"{shown}; {scores}" if scores else shown)
+    # "total" and similar are numbers of questions.
+    scores = [f"{n} {value:.2f}" for n, value in view["scores"].items() if "total" not in n]
+    print(shown + _which(chosen, settings) + ("; " + ", ".join(scores) if scores else ""))
 
 
 def view_of_answers(folder: str, questions: QuestionFile) -> dict:
@@ -160,5 +168,10 @@ def show(page: str, settings: ShowSettings) -> None:
     for sample in itertools.islice(chosen, start, start + settings.num_samples):
         for line in lines_of(view, sample, style_of_output()):
             print(line)
-    which = "" if settings.only == "all" else f", of which {len(chosen)} are {settings.only}"
+    which = _which(chosen, settings)
     print(f"{len(view['samples'])} samples{which}. To see them in a browser, open {page}")
+
+
+def _which(chosen: list[dict], settings: ShowSettings) -> str:
+    """Returns how many samples --only has chosen, for the end of a phrase."""
+    return "" if settings.only == "all" else f", of which {len(chosen)} are {settings.only}"
