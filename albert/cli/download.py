@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from albert.cli.main import EntryPoint, parse_word
 
-ENTRY_POINT = EntryPoint("albert.commands.download", needs_tensorflow=False, resumes=True)
+ENTRY_POINT = EntryPoint("albert.download.download", needs_tensorflow=False, resumes=True)
 WORDS = ("model", "squad", "race", "glue")
 
 

@@ -14,6 +14,7 @@ from albert.preflight.checks import (
     Checked,
     describe_checkpoints,
     describe_data,
+    describe_downloads,
     describe_memory,
     describe_missing,
     describe_precision,
@@ -31,6 +32,7 @@ from albert.training.task import Task
 
 # The last line of the report, for success and for failure.
 _OF_A_JOB = "the job can run", "the job would fail"
+_OF_FILES = "", "start the job with --download_only, then check it again"
 _OF_THE_MACHINE = "the machine is ready; add a job's flags to check the job", "jobs would fail"
 
 
@@ -62,7 +64,8 @@ def check(asked: CheckRequest, name: str) -> bool:
         with report.section("run"):
             report.add("name", name)
     describe_environment(report, job)
-    if has_job:
+    is_downloaded = has_job and not describe_downloads(report, task_class, job)
+    if is_downloaded:
         describe_missing(report, task_class, job)
     checked = describe_input(report, task_class, job) if has_job and report.ok else None
     connect(report, checked)
@@ -73,7 +76,7 @@ def check(asked: CheckRequest, name: str) -> bool:
         if collectives.is_chief():
             describe_duration(report, checked, measured, on)
     by_rank = [[Row(*row) for row in rows] for rows in collectives.all_gather_objects(report.rows)]
-    verdicts = _OF_A_JOB if has_job else _OF_THE_MACHINE
+    verdicts = _OF_A_JOB if is_downloaded else _OF_FILES if has_job else _OF_THE_MACHINE
     shown = plan if settings.bf16 else None
     # The objects of several runs are one line each.
     return print_reports(by_rank, shown, verdicts, settings.json, indent=None if name else 2)

@@ -1,7 +1,6 @@
 """Unpacks archives from untrusted sources."""
 
 import contextlib
-import logging
 import lzma
 import os
 import tarfile
@@ -14,9 +13,8 @@ from typing import Any
 
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
+from albert.core.log import LOG
 from albert.download.fetch import fetch
-
-logger = logging.getLogger(__name__)
 
 # Floats hardly compress, so no archive of a model comes near these limits.
 _MOST_BYTES, _MOST_TIMES, _ALWAYS_BYTES = 20 * 10**9, 100, 10**8
@@ -59,7 +57,7 @@ def install(
     """
     was_there = archive.is_file()
     if was_there:
-        logger.info("%s already exists and is not downloaded again", archive)
+        LOG.info("%s already exists and is not downloaded again", archive)
         found = sha256_of(str(archive))
         if sha256 not in (None, found):
             raise UserError(f"{archive}: SHA-256 is {found}, expected {sha256}; move the file away")
@@ -78,7 +76,7 @@ def install(
         raise UserError(f"{archive}: {error}") from error
     if not was_there:
         archive.unlink()
-    logger.info("%s is ready; SHA-256 of the archive: %s", target, found)
+    LOG.info("%s is ready; SHA-256 of the archive: %s", target, found)
 
 
 @contextlib.contextmanager

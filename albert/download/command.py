@@ -10,6 +10,7 @@ from typing import Any
 
 from albert.core.arguments import Parser
 from albert.core.errors import UserError
+from albert.core.log import make_handler
 
 _STOPPED = """
 To resume a download that was stopped, run the same command again.
@@ -18,7 +19,7 @@ To resume a download that was stopped, run the same command again.
 
 def run_command(main: Callable[[], None]) -> int:
     """Runs a command and returns its exit code; errors are reported in one line."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    logging.basicConfig(level=logging.INFO, handlers=[make_handler()])
     program = Path(sys.argv[0]).name
     try:
         main()

@@ -1,7 +1,6 @@
 """Downloads a dataset's files and checks them against their published hashes."""
 
 import argparse
-import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -9,16 +8,16 @@ from pathlib import Path
 
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
+from albert.core.log import LOG
 from albert.download.archive import ArchiveError, install
 from albert.download.command import add_option, epilog, new_parser, run_command, web_address
 from albert.download.fetch import fetch, making
 from albert.download.published import PUBLISHED
 
-logger = logging.getLogger(__name__)
-
 # The publisher gives no hash.
 RACE_URL = "http://www.cs.cmu.edu/~glai1/data/race/RACE.tar.gz"
 
+_SPLITS = ("train", "dev")
 _SQUAD = "--version 1.1 --data_dir data/squad"
 _RACE = "--data_dir data"
 
@@ -29,14 +28,14 @@ def download_squad(args: argparse.Namespace) -> None:
     Raises:
         UserError: a file exists with other content, or a file cannot be downloaded or written.
     """
-    names = [f"{part}-v{args.version}.json" for part in ("train", "dev")]
+    names = [f"{split}-v{args.version}.json" for split in args.splits]
     with making(args.data_dir / "SQuAD"):
         # All files are checked before the first request.
         missing = [n for n in names if not _is_there(args.data_dir / n, args.force)]
         for name in missing:
             file = PUBLISHED[name].on(args.base_url)
             fetch(file.url, args.data_dir / name, file.sha256, file.size)
-            logger.info("Downloaded %s, which has the published hash", args.data_dir / name)
+            LOG.info("Downloaded %s, which has the published hash", args.data_dir / name)
 
 
 def _is_there(path: Path, force: bool) -> bool:
@@ -44,7 +43,7 @@ def _is_there(path: Path, force: bool) -> bool:
         return False
     found, expected = sha256_of(str(path)), PUBLISHED[path.name].sha256
     if found == expected:
-        logger.info("Kept %s, which has the published hash", path)
+        LOG.info("Kept %s, which has the published hash", path)
     elif not force:
         raise UserError(
             f"{path} already exists with SHA-256 {found}, expected {expected}; move it away, or "
@@ -66,7 +65,7 @@ def download_race(args: argparse.Namespace) -> None:
     with making(target):
         if os.path.lexists(target):
             _check_is_race(target)
-            logger.info("Kept %s, which already exists", target)
+            LOG.info("Kept %s, which already exists", target)
         else:
             archive = args.data_dir / "RACE.tar.gz"
             install(args.url, archive, target, _check_is_race, sha256=args.sha256)
@@ -94,6 +93,8 @@ def _parser(program: str | None) -> argparse.ArgumentParser:
     add_option(squad, "base_url")
     text = "version of SQuAD (default: %(default)s)"
     squad.add_argument("--version", choices=("1.1", "2.0"), default="1.1", help=text)
+    text = "files to download (default: both)"
+    squad.add_argument("--splits", nargs="+", choices=_SPLITS, default=_SPLITS, help=text)
     text = "replace existing files whose hash is wrong"
     squad.add_argument("--force", action="store_true", help=text)
     squad.set_defaults(run=download_squad)

@@ -1,7 +1,6 @@
 """Downloads GLUE data to one folder per task and checks it against the published hashes."""
 
 import argparse
-import logging
 import os
 import shutil
 import sys
@@ -9,13 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from albert.core.errors import UserError
+from albert.core.log import LOG
 from albert.download.archive import ArchiveError, install, new_folder
 from albert.download.command import add_option, new_parser, run_command
 from albert.download.fetch import fetch, making
 from albert.download.mrpc import read_pairs, write_glue_layout
 from albert.download.published import PUBLISHED
-
-logger = logging.getLogger(__name__)
 
 _ZIPPED = ("CoLA", "SST-2", "QQP", "STS-B", "MNLI", "QNLI", "RTE", "WNLI")
 # The keys are the folders of the tasks.
@@ -54,7 +52,7 @@ def download_task(task: str, data_dir: Path, mirror: str | None, path_to_mrpc: P
         if os.path.lexists(target):
             if missing := _missing_file(target):
                 raise UserError(f"{target} already exists, but has no {missing}; move it away")
-            logger.info("Kept %s, which already exists", target)
+            LOG.info("Kept %s, which already exists", target)
         elif task in _ARCHIVES:
             file = PUBLISHED[_ARCHIVES[task]].on(mirror)
             archive = data_dir / _ARCHIVES[task]
@@ -65,7 +63,7 @@ def download_task(task: str, data_dir: Path, mirror: str | None, path_to_mrpc: P
                     _make_mrpc(folder, mirror, path_to_mrpc)
                 else:
                     _fetch("AX.tsv", folder / "diagnostic.tsv", mirror)
-            logger.info("%s is ready", target)
+            LOG.info("%s is ready", target)
 
 
 def _fetch(name: str, path: Path, mirror: str | None) -> None:
@@ -112,8 +110,8 @@ def _make_mrpc(folder: Path, mirror: str | None, path_to_mrpc: Path | None) -> N
     except UserError as error:
         if path_to_mrpc is None:
             raise
-        logger.warning(
-            "warning: GLUE's list of development pairs cannot be downloaded (%s). Every tenth pair "
+        LOG.warning(
+            "GLUE's list of development pairs cannot be downloaded (%s). Every tenth pair "
             "is used instead, so scores are not comparable with published ones. To get GLUE's "
             "split, put %s into %s, remove the folder %s and run again",
             *(error, _MRPC_DEV_IDS, path_to_mrpc, folder.name),

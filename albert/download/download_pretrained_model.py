@@ -1,7 +1,6 @@
 """Downloads a pretrained model and unpacks it to the folder NAME."""
 
 import argparse
-import logging
 import os
 import re
 import sys
@@ -11,12 +10,11 @@ from pathlib import Path
 
 from albert.core.errors import UserError
 from albert.core.files import write_json
+from albert.core.log import LOG
 from albert.download.archive import ArchiveError, install
 from albert.download.command import add_option, new_parser, run_command, web_address
 from albert.download.fetch import making
 from albert.download.published import MODELS, join_url
-
-logger = logging.getLogger(__name__)
 
 # A file in the unpacked folder that records its source.
 _ORIGIN = ".download.json"
@@ -68,7 +66,7 @@ def download_model(
     with making(target):
         if os.path.lexists(target) and os.listdir(target):
             _check_in_place(target, sha256)
-            logger.info("Kept %s, which already exists", target)
+            LOG.info("Kept %s, which already exists", target)
         else:
             ending = ".zip" if url.endswith(".zip") else ".tar.gz"
             archive = target.with_name(f"{target.name}{ending}")

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import logging
 import os
 import ssl
 import time
@@ -16,9 +15,8 @@ from tqdm import tqdm
 
 from albert.core.errors import UserError
 from albert.core.files import flush, sha256_of, write_json
+from albert.core.log import LOG
 from albert.download.command import printable
-
-logger = logging.getLogger(__name__)
 
 _CHUNK = 1 << 16  # bytes
 _LOG_EVERY = 10.0  # seconds between progress lines without a terminal
@@ -59,10 +57,10 @@ def _acquire(lock: filelock.BaseFileLock, path: Path) -> None:
     try:
         lock.acquire(blocking=False)
     except filelock.Timeout:
-        logger.info("Waiting for another process that is making %s", path)
+        LOG.info("Waiting for another process that is making %s", path)
         lock.acquire()
     except OSError as error:  # without locks or write access, the download may still succeed
-        logger.info("%s cannot be locked (%s); continuing without a lock", path, error.strerror)
+        LOG.info("%s cannot be locked (%s); continuing without a lock", path, error.strerror)
 
 
 def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = None) -> str:
@@ -99,7 +97,7 @@ def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = No
                 advice = f"gave up after {_TRIES} attempts; check the network, and run again"
                 raise UserError(f"{url}: {error}; {advice}") from error
             wait = min(max(_FIRST_WAIT * 2 ** (failures - 1), error.wait), _LONGEST_WAIT)
-            logger.info("%s: %s; trying again in %.3g s", url, error, wait)
+            LOG.info("%s: %s; trying again in %.3g s", url, error, wait)
             time.sleep(wait)
     length, found = part.length(), sha256_of(str(part.path))
     for what, actual, expected in (("length", length, size), ("SHA-256", found, sha256)):
@@ -216,9 +214,9 @@ def _receive(part: _Part, response: requests.Response, size: int | None) -> None
         part.begin(response.headers)
     name = part.path.stem
     if had:
-        logger.info("Resuming the download of %s from byte %d", name, had)
+        LOG.info("Resuming the download of %s from byte %d", name, had)
     else:
-        logger.info("Downloading %s", name)
+        LOG.info("Downloading %s", name)
     logged = time.monotonic()
     scale = {"unit": "B", "unit_scale": True, "unit_divisor": 1024}
     bar = tqdm(desc=name, initial=had, total=total, disable=None, **scale)
@@ -231,6 +229,6 @@ def _receive(part: _Part, response: requests.Response, size: int | None) -> None
             if bar.disable and time.monotonic() - logged >= _LOG_EVERY:
                 logged = time.monotonic()
                 of = f" of {total / 2**20:.1f}" if total else ""
-                logger.info("%s: %.1f%s MiB", name, file.tell() / 2**20, of)
+                LOG.info("%s: %.1f%s MiB", name, file.tell() / 2**20, of)
     if total is not None and part.length() < total:
         raise _Transient(f"the connection ended after {part.length()} of {total} bytes")

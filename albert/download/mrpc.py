@@ -1,11 +1,9 @@
 """Conversion of the Microsoft Research Paraphrase Corpus (MRPC) to GLUE's layout."""
 
-import logging
 from pathlib import Path
 
 from albert.core.errors import UserError
-
-logger = logging.getLogger(__name__)
+from albert.core.log import LOG
 
 # Without GLUE's list, every tenth pair is for development; GLUE's list also has about a tenth.
 _DEV_EVERY = 10
@@ -27,8 +25,8 @@ def read_pairs(path: Path) -> list[list[str]]:
     if len(rows) < 2:
         raise UserError(f"{path} has no pairs")
     if mended := sum(map(list.__ne__, found, rows)):
-        logger.warning(
-            "warning: %s: %d rows had tabs instead of commas in quoted texts; joined the parts",
+        LOG.warning(
+            "%s: %d rows had tabs instead of commas in quoted texts; joined the parts",
             *(path, mended),
         )
     return rows

@@ -25,6 +25,7 @@ from albert.preflight.available_memory import Memory, card_memory, host_memory
 from albert.preflight.report import Report
 from albert.preflight.step_memory import checkpoint_bytes, cpu_memory, estimate_memory, format_bytes
 from albert.settings.run_settings import RunSettings
+from albert.training.job import missing_downloads
 from albert.training.output_folder import (
     check_output_dir,
     checkpoint_to_use,
@@ -95,6 +96,19 @@ class Checked:
         size, buckets = settings.train_batch_size, settings.length_buckets or ()
         specs = batch_spec(self.task.model_inputs(), size, trims, buckets)
         return {name: tf.placeholder(spec.dtype, spec.shape) for name, spec in specs.items()}
+
+
+def describe_downloads(report: Report, task_class: type[Task], settings: RunSettings) -> bool:
+    """Adds a row for each file that --download would download, and returns whether there are any.
+
+    The job cannot be checked without them, and a check downloads nothing.
+    """
+    missing: Mapping[str, Any] = {}
+    with report.section("files"):
+        missing = missing_downloads(task_class, settings)
+    for what in missing:
+        report.add("download", f"{what} does not exist yet", ok=False)
+    return bool(missing)
 
 
 def describe_missing(report: Report, task_class: type[Task], settings: RunSettings) -> None:

@@ -54,7 +54,8 @@ class PathSettings(Settings):
     )
     download_only: bool = setting(
         False,
-        "Download what --download would, then end, as on a login node that has no card.",
+        "Download what --download would, check that the job has all of its files, and end, as on a "
+        "login node that has no card.",
         MODEL,
     )
     export_dir: str = setting(

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError
-from albert.core.files import command
 from albert.devices import device, host
 from albert.distributed import collectives, heartbeats
 from albert.distributed.failure import fail
 from albert.precision import configuration
 from albert.settings.run_settings import RunSettings
+from albert.training.task import Task
 
 # TensorFlow takes a checkpoint's path with one of these for a pattern, and may not find its files.
 _OF_PATTERNS = frozenset("*?[\\")
@@ -114,37 +113,62 @@ def connect(facts: dict, stall_seconds: float) -> None:
         )
 
 
-def fetch_missing(settings: RunSettings, data: Mapping[str, Sequence[str]]) -> None:
-    """With --download, downloads the model of --init_checkpoint and the data that do not exist.
+def missing_downloads(task_class: type[Task], settings: RunSettings) -> dict[str, Sequence[str]]:
+    """Returns the missing model and data that --download would download.
+
+    Returns:
+      For each of them, the words of `albert download`, by its flag and path; nothing without
+      --download or --download_only.
+
+    Raises:
+      UserError: --init_checkpoint does not exist and is not in the folder of a published model.
+    """
+    if not (settings.download or settings.download_only):
+        return {}
+    return {**_missing_model(settings.init_checkpoint), **task_class.downloads(settings)}
+
+
+def fetch_missing(task_class: type[Task], settings: RunSettings) -> None:
+    """Downloads the missing model of --init_checkpoint and the missing data if --download is given.
 
     One worker of each host downloads, and the others wait.
 
-    Args:
-      settings: the flags.
-      data: see `Task.downloads`.
-
     Raises:
-      UserError: there is no model of that name, or a download failed.
+      UserError: a download failed, or a file is missing and has no known name.
     """
     if not (settings.download or settings.download_only):
         return
-    done = set[tuple[str, ...]]()
-    for what, words in {**_model_to_download(settings.init_checkpoint), **data}.items():
-        # Two files may come with the same download.
-        if tuple(words) in done:
-            continue
-        if subprocess.run(command("download", *words)).returncode:
-            raise UserError(f"--download: could not download {what}; the error above says why")
-        done.add(tuple(words))
+    for what, words in missing_downloads(task_class, settings).items():
+        # Most jobs have their files, and need not import what downloads them.
+        from albert.download.command import printable
+        from albert.download.download import main
+
+        try:
+            main(words)
+        except UserError as e:
+            raise UserError(f"cannot download {what}: {printable(str(e))}") from e
+    for name in task_class.inputs(settings):
+        if (path := getattr(settings, name)) and not os.path.exists(path):
+            raise UserError(
+                f"cannot download --{name} {path}: it has no known name; put the file there"
+            )
 
 
-def _model_to_download(path: str | None) -> dict[str, Sequence[str]]:
-    """Returns the model of --init_checkpoint and the words that download it; {} if it exists."""
+def _missing_model(path: str | None) -> dict[str, Sequence[str]]:
+    """Returns the download of a missing --init_checkpoint, see `missing_downloads`."""
     if not path:
         return {}
     # The flag names either a checkpoint in the model's folder or the folder.
-    folder = os.path.dirname(path) if ".ckpt" in os.path.basename(path) else path
-    if os.path.isdir(folder):
+    names_checkpoint = ".ckpt" in os.path.basename(path)
+    folder = os.path.abspath(os.path.dirname(path) if names_checkpoint else path)
+    if os.path.isdir(folder) or os.path.exists(path) or os.path.exists(f"{path}.index"):
         return {}
-    parent, name = os.path.split(os.path.abspath(folder))
-    return {f"{name} of --init_checkpoint {path}": ("model", name, f"--output_dir={parent}")}
+    from albert.download.published import MODELS
+
+    parent, name = os.path.split(folder)
+    if name not in MODELS:
+        raise UserError(
+            f"cannot download --init_checkpoint {path}: {name} is not a published model; see "
+            "`albert download model --help`"
+        )
+    return {f"--init_checkpoint {path}": ("model", name, f"--output_dir={parent}")}

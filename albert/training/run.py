@@ -80,22 +80,22 @@ def start(task_class: type[Task], settings: RunSettings) -> None:
     """
     job.start(settings)
     settings.require(*task_class.required)
-    fetch_missing(settings, task_class.downloads(settings))
+    fetch_missing(task_class, settings)
 
 
 def download(task_class: type[Task], settings: RunSettings) -> None:
     """Downloads what a job needs, on a machine that need not have the job's device.
 
     Raises:
-      UserError: a download failed, or a file is missing and has no known name.
+      UserError: a download failed, or the job would not accept its flags or its files.
     """
     settings.require(*task_class.required)
-    fetch_missing(settings, task_class.downloads(settings))
-    for name in task_class.inputs(settings):
-        if (path := getattr(settings, name)) and not os.path.exists(path):
-            raise UserError(
-                f"--download_only: --{name} {path} does not exist and has no known name"
-            )
+    fetch_missing(task_class, settings)
+    task = task_class(settings)
+    if settings.init_checkpoint:
+        resolve_checkpoint(settings.init_checkpoint)
+    for part in requested_splits(task):
+        task.contents(part)
     tf.logging.info("All files of the job exist: start it without --download_only")
 
 

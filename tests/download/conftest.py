@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from albert.core.log import LOG
 from albert.download import fetch
 from albert.download.command import run_command
 from albert.download.published import PUBLISHED
@@ -41,7 +42,8 @@ def command(monkeypatch, capsys, caplog) -> Callable[..., subprocess.CompletedPr
     def command(main: Callable[[], None], *args: object) -> subprocess.CompletedProcess:
         name = main.__module__.rpartition(".")[2] + ".py"
         monkeypatch.setattr(sys, "argv", [name, *map(str, args)])
-        caplog.set_level("INFO")
+        monkeypatch.setattr(LOG, "propagate", True)
+        caplog.set_level("INFO", LOG.name)
         caplog.clear()
         try:
             code = run_command(main)

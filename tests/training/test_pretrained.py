@@ -1,54 +1,98 @@
 """--download and --download_only: the model and the data exist before the job begins."""
 
-import io
+import hashlib
+import re
 import shutil
-import tarfile
-import types
+import threading
 
 import pytest
 
 from albert.core.errors import UserError
+from albert.download.published import PUBLISHED
 from albert.training.job import fetch_missing
+from albert.training.run import download
+from tests.helpers.download import Server, tar_of
 from tests.helpers.files import settings_class, settings_of
-from tests.helpers.running import assert_fails, command_of, run, succeed, task_of
+from tests.helpers.running import albert, assert_fails, command_of, run, succeed, task_of
+from tests.helpers.squad import squad_command
 
-FILES = ("model.ckpt-best.index", "model.ckpt-best.data-00000-of-00001", "albert_config.json")
+TRAIN, DEV = "train-v1.1.json", "dev-v1.1.json"
 
 
-def settings(path, download=True):
-    return types.SimpleNamespace(
-        init_checkpoint=path and str(path), download=download, download_only=False
-    )
+def fetch(program, *flags):
+    fetch_missing(task_of(program), settings_of(settings_class(program), "--download", *flags))
 
 
 @pytest.fixture
-def archive(tmp_path):
-    """Places the archive where it would be downloaded."""
-    with tarfile.open(tmp_path / "albert_base_v2.tar.gz", "w:gz") as tar:
-        for name in (*FILES, "30k-clean.model"):
-            member = tarfile.TarInfo(f"albert_base/{name}")
-            member.size = 2
-            tar.addfile(member, io.BytesIO(b"{}"))
+def archive(tmp_path, trained, squad_dir):
+    """Places a model's archive where it would be downloaded."""
+    files = {path.name: path for path in trained.glob("model.ckpt-best.*")}
+    files |= {"albert_config.json": squad_dir / "albert.json"}
+    files |= {"30k-clean.model": squad_dir / "spm.model"}
+    content = {f"albert_base/{name}": path.read_bytes() for name, path in files.items()}
+    (tmp_path / "albert_base_v2.tar.gz").write_bytes(tar_of(content))
     return tmp_path / "albert_base_v2"
+
+
+@pytest.fixture
+def published(monkeypatch):
+    """Publishes two files on a local server; returns their contents."""
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with Server() as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        server.files |= {name: f"published {name}".encode() for name in (TRAIN, DEV)}
+        for name, content in server.files.items():
+            sha256, size = hashlib.sha256(content).hexdigest(), len(content)
+            file = PUBLISHED[name]._replace(sha256=sha256, size=size, url=server.url + name)
+            monkeypatch.setitem(PUBLISHED, name, file)
+        yield server.files
+        server.shutdown()
 
 
 @pytest.mark.parametrize("checkpoint", ["", "model.ckpt-best"])
 def test_a_missing_model_is_only_fetched_on_request(archive, checkpoint):
     """A fetched model is not fetched again."""
-    fetch_missing(settings(archive / checkpoint, download=False), {})
-    fetch_missing(settings(None), {})
+    model = f"--init_checkpoint={archive / checkpoint}"
+    fetch("run_squad_v1", model, "--nodownload")
+    fetch("run_squad_v1")
     assert not archive.exists()
-    fetch_missing(settings(archive / checkpoint), {})
-    assert {path.name for path in archive.iterdir()} >= set(FILES)
-    (archive / FILES[0]).unlink()
-    fetch_missing(settings(archive / checkpoint), {})
-    assert not (archive / FILES[0]).exists()
+    fetch("run_squad_v1", model)
+    assert {path.name for path in archive.iterdir()} > {"model.ckpt-best.index", "30k-clean.model"}
+    (archive / "model.ckpt-best.index").unlink()
+    fetch("run_squad_v1", model)
+    assert not (archive / "model.ckpt-best.index").exists()
 
 
-def test_an_unknown_name_is_an_error(tmp_path, capfd):
-    with pytest.raises(UserError, match="--download: could not download mine of --init_checkpoint"):
-        fetch_missing(settings(tmp_path / "mine" / "model.ckpt-7"), {})
-    assert "mine is unknown; pass its URL" in capfd.readouterr().err
+def test_what_cannot_be_downloaded_is_named(tmp_path, trained):
+    for name in ("mine/model.ckpt-7", "my model"):
+        with pytest.raises(UserError, match=f"cannot download .*{name}: m.* is not a published"):
+            fetch("run_squad_v1", f"--init_checkpoint={tmp_path / name}")
+    with pytest.raises(UserError, match="cannot download --predict_file .*own.json: it has no"):
+        fetch("run_squad_v1", f"--predict_file={tmp_path / 'own.json'}")
+    # A checkpoint may have any name.
+    for path in trained.glob("model.ckpt-best.*"):
+        shutil.copy(path, tmp_path / path.name.replace("model.ckpt-best", "weights"))
+    fetch("run_squad_v1", f"--init_checkpoint={tmp_path / 'weights'}")
+
+
+def test_only_the_missing_file_is_downloaded(published, tmp_path):
+    """Your own file may have the name of a published one."""
+    (tmp_path / DEV).write_text("mine")
+    fetch("run_squad_v1", f"--train_file={tmp_path / TRAIN}", f"--predict_file={tmp_path / DEV}")
+    assert (tmp_path / TRAIN).read_bytes() == published[TRAIN]
+    assert (tmp_path / DEV).read_text() == "mine"
+
+
+def test_a_failed_download_is_one_error(published, tmp_path):
+    del published[DEV]
+    folder = tmp_path / "data"
+    flags = f"--train_file={folder / TRAIN}", f"--predict_file={folder / DEV}"
+    why = rf"http://127\.0\.0\.1:\d+/{DEV}: HTTP 404; check the address$"
+    expected = f"^cannot download --predict_file {re.escape(str(folder / DEV))}: {why}"
+    with pytest.raises(UserError, match=expected):
+        fetch("run_squad_v1", *flags)
+    assert [path.name for path in folder.iterdir()] == [TRAIN]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +101,7 @@ def test_an_unknown_name_is_an_error(tmp_path, capfd):
         (
             "run_squad_v1",
             ["--train_file={}/train-v1.1.json", "--predict_file={}/dev-v1.1.json"],
-            {"squad --version=1.1"},
+            {"squad --splits=train --version=1.1", "squad --splits=dev --version=1.1"},
         ),
         # What the job does not read, and names that are not published.
         (
@@ -68,7 +112,7 @@ def test_an_unknown_name_is_an_error(tmp_path, capfd):
         (
             "run_squad_v2",
             ["--predict_file={}/dev-v2.0.json"],
-            {"squad --version=2.0"},
+            {"squad --splits=dev --version=2.0"},
         ),
         (
             "run_classifier",
@@ -90,20 +134,55 @@ def test_missing_data_with_a_known_name_are_downloaded(tmp_path, program, flags,
     assert {" ".join(of) for of in task_of(program).downloads(given).values()} == expected
 
 
-def test_a_login_node_downloads_everything_and_ends(tmp_path, archive, caplog):
+def test_a_login_node_downloads_everything_and_ends(tmp_path, archive):
     """The archive of RACE exists, so nothing is downloaded; the machine has no GPU."""
     folder = tmp_path / "RACE"
     for name in (f"{p}/{level}" for p in ("train", "dev", "test") for level in ("middle", "high")):
         (folder / name).mkdir(parents=True)
         (folder / name / "1.txt").write_text("{}")
-    with tarfile.open(tmp_path / "RACE.tar.gz", "w:gz") as tar:
-        tar.add(folder, "RACE")
+    shutil.make_archive(str(folder), "gztar", tmp_path, "RACE")
     shutil.rmtree(folder)
     model = [f"--init_checkpoint={archive}", f"--albert_config_file={archive}/albert_config.json"]
     flags = [*model, f"--spm_model_file={archive}/30k-clean.model", f"--data_dir={tmp_path}"]
     flags += ["--download_only", "--device=gpu", f"--output_dir={tmp_path}/out"]
+    flags += ["--max_seq_length=64", "--max_qa_length=16"]
     succeed([*command_of("run_race"), *flags])
     assert (folder / "dev/high/1.txt").exists() and (archive / "30k-clean.model").exists()
     assert not (tmp_path / "out").exists()
-    missing = run([*command_of("run_race"), *flags, f"--spm_model_file={tmp_path}/none.model"])
-    assert_fails(missing, 1, "--download_only: --spm_model_file", "has no known name")
+    no_tokenizer = f"--spm_model_file={tmp_path}/none.model"
+    missing = run([*command_of("run_race"), *flags, no_tokenizer])
+    assert_fails(missing, 1, "cannot download --spm_model_file", "it has no known name")
+
+
+@pytest.mark.parametrize(
+    ("program", "flags", "message"),
+    [
+        # The folders exist, but lack what the job reads.
+        ("run_squad_v1", "--train_file={0}/own.json --init_checkpoint={0}/a.ckpt", "a.ckpt: no su"),
+        ("run_classifier", "--task_name=MRPC --data_dir={0} --do_train", "MRPC/train.tsv"),
+        ("run_classifier", "--task_name=MRCP --data_dir={0} --do_train", "MRCP is not a task"),
+        ("run_race", "--data_dir={0} --max_qa_length=16", "RACE/train"),
+        ("run_pretraining", "--input_file={0}/none --do_train", "--input_file"),
+    ],
+)
+def test_a_login_node_reports_what_is_still_missing(tmp_path, squad_dir, program, flags, message):
+    for name in ("MRPC", "RACE"):
+        (tmp_path / name).mkdir()
+    shutil.copy(squad_dir / TRAIN, tmp_path / "own.json")
+    lengths = "--max_seq_length=64", "--max_query_length=20", "--doc_stride=16"
+    given = *lengths[: 3 if "squad" in program else 1], f"--spm_model_file={squad_dir}/spm.model"
+    given += f"--albert_config_file={squad_dir}/albert.json", f"--output_dir={tmp_path}/out"
+    settings = settings_of(settings_class(program), *given, *flags.format(tmp_path).split())
+    with pytest.raises(UserError, match=message):
+        download(task_of(program), settings)
+
+
+def test_a_check_before_the_download_asks_for_it(tmp_path, squad_dir):
+    """It downloads nothing itself."""
+    flags = f"--train_file={tmp_path / TRAIN}", "--download"
+    result = run(albert("check", *squad_command(squad_dir, tmp_path / "out", *flags)[1:]))
+    *_, row, verdict = result.stdout.splitlines()
+    assert result.returncode == 1 and row.split()[:3] == ["FAILS", "files", "download"]
+    assert f"--train_file {tmp_path / TRAIN} does not exist yet" in row
+    assert verdict == "start the job with --download_only, then check it again"
+    assert not list(tmp_path.iterdir())

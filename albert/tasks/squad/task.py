@@ -95,11 +95,11 @@ class SquadTask(TextTask):
         found: dict[str, Sequence[str]] = {}
         for name in ("train_file", "predict_file"):
             path = getattr(settings, name)
-            known = re.fullmatch(r"(?:train|dev)-v(1\.1|2\.0)\.json", os.path.basename(path or ""))
+            known = re.fullmatch(r"(train|dev)-v(1\.1|2\.0)\.json", os.path.basename(path or ""))
             if known and name in cls.inputs(settings) and not os.path.exists(path):
+                file = f"--splits={known[1]}", f"--version={known[2]}"
                 folder = os.path.dirname(path) or "."
-                words = "squad", f"--version={known[1]}", f"--data_dir={folder}"
-                found[f"--{name} {path}"] = words
+                found[f"--{name} {path}"] = "squad", *file, f"--data_dir={folder}"
         return found
 
     def check_files(self, settings: SquadSettings) -> None:

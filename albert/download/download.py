@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Sequence
 
 from albert.download import download_dataset, download_glue_data, download_pretrained_model
 
 _PROGRAMS = {"model": download_pretrained_model, "glue": download_glue_data}
 
 
-def main(asked: list[str]) -> None:
+def main(asked: Sequence[str]) -> None:
     """Downloads the model or dataset that the first word names, with the flags after it.
 
     Raises:
       UserError: a flag is wrong, or a download fails.
     """
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
     kind, *flags = asked
     if kind in _PROGRAMS:
         _PROGRAMS[kind].main(flags, f"albert download {kind}")
