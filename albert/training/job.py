@@ -134,7 +134,7 @@ def fetch_missing(task_class: type[Task], settings: RunSettings) -> None:
     One worker of each host downloads, and the others wait.
 
     Raises:
-      UserError: a download failed, or a file is missing and has no known name.
+      UserError: a download failed, or a missing file has no known address.
     """
     if not (settings.download or settings.download_only):
         return
@@ -150,7 +150,8 @@ def fetch_missing(task_class: type[Task], settings: RunSettings) -> None:
     for name in task_class.inputs(settings):
         if (path := getattr(settings, name)) and not os.path.exists(path):
             raise UserError(
-                f"cannot download --{name} {path}: it has no known name; put the file there"
+                f"--{name} {path} does not exist, and --download has no address for it; put it "
+                "there"
             )
 
 

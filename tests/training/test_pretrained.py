@@ -68,7 +68,7 @@ def test_what_cannot_be_downloaded_is_named(tmp_path, trained):
     for name in ("mine/model.ckpt-7", "my model"):
         with pytest.raises(UserError, match=f"cannot download .*{name}: m.* is not a published"):
             fetch("run_squad_v1", f"--init_checkpoint={tmp_path / name}")
-    with pytest.raises(UserError, match="cannot download --predict_file .*own.json: it has no"):
+    with pytest.raises(UserError, match="--predict_file .*own.json does not exist, and .* no addr"):
         fetch("run_squad_v1", f"--predict_file={tmp_path / 'own.json'}")
     # A checkpoint may have any name.
     for path in trained.glob("model.ckpt-best.*"):
@@ -151,7 +151,7 @@ def test_a_login_node_downloads_everything_and_ends(tmp_path, archive):
     assert not (tmp_path / "out").exists()
     no_tokenizer = f"--spm_model_file={tmp_path}/none.model"
     missing = run([*command_of("run_race"), *flags, no_tokenizer])
-    assert_fails(missing, 1, "cannot download --spm_model_file", "it has no known name")
+    assert_fails(missing, 1, "--spm_model_file", "--download has no address for it")
 
 
 @pytest.mark.parametrize(
