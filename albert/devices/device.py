@@ -114,9 +114,10 @@ def check_precision(precision: str) -> None:
         for gpu in tf2.config.list_physical_devices("GPU"):
             found = tf2.config.experimental.get_device_details(gpu).get("compute_capability")
             if found and found < _BFLOAT16_CAPABILITY:
+                number = ".".join(map(str, found))
                 raise FlagError(
-                    f"--precision=bfloat16: the GPU has compute capability {'.'.join(map(str, found))}, and "
-                    "bfloat16 needs 8.0 or later; pass --precision=float16"
+                    f"--precision=bfloat16: the GPU has compute capability {number}, and bfloat16 "
+                    "needs 8.0 or later; pass --precision=float16"
                 )
     if precision == "float16" and _device.kind == "cpu":
         tf.logging.warning(

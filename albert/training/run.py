@@ -91,11 +91,12 @@ def download(task_class: type[Task], settings: RunSettings) -> None:
     """
     settings.require(*task_class.required)
     fetch_missing(task_class, settings)
-    task = task_class(settings)
     if settings.init_checkpoint:
         resolve_checkpoint(settings.init_checkpoint)
-    for part in requested_splits(task):
-        task.contents(part)
+    for one in settings.runs().values():
+        task = task_class(one)
+        for part in requested_splits(task):
+            task.contents(part)
     tf.logging.info("All files of the job exist: start it without --download_only")
 
 
