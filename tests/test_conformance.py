@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import os
 import pathlib
 import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from albert.tasks.race.examples import RaceProcessor
 from tests.helpers.checkpoints import losses, weights
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import LABELS, ROWS, write_all
+from tests.helpers.mlflow import FILE_STORE, tracked_runs
 from tests.helpers.race import write_race
 from tests.helpers.running import (
     albert,
@@ -82,6 +84,7 @@ class Promises:
       kept: those whose checkpoints stay, if not all.
       features: a prefix of the names of its feature files; empty if it makes none.
       more: additional flags of the resumed run, which do not affect its results.
+      tracker: the variables for a tracker that it follows with, with the folder for {folder}.
     """
 
     program: str
@@ -91,6 +94,7 @@ class Promises:
     kept: Sequence[int] = steps
     features: Sequence[str] = ()
     more: Sequence[str] = ("--from_scratch",)
+    tracker: Mapping[str, str] = {}
 
     def write_input(self, folder: pathlib.Path, squad_dir: pathlib.Path) -> None:
         """Writes the data for training and scoring."""
@@ -126,12 +130,15 @@ class Promises:
 
     @pytest.fixture(scope="class")
     def done(self, folder, command) -> pathlib.Path:
-        """Returns the output folder of the same run, killed after its first checkpoint and
-        resumed."""
+        """Returns the output folder of the same run, killed two steps after its first checkpoint
+        and resumed."""
         job = command(folder / "out", *self.more)
         first, *_, last = self.steps
-        assert run(at_step("kill", first + 1, job)).returncode == -signal.SIGKILL
-        log = succeed(job)
+        tracker = {name: value.format(folder=folder) for name, value in self.tracker.items()}
+        environment = {**os.environ, **tracker}
+        killed = run(at_step("kill", first + 2, job), env=environment)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        log = succeed(job, env=environment)
         (folder / "log").write_text(log)
         assert f"Training from step {first} to {last}" in log
         assert log.count("Reusing") >= bool(self.features)
@@ -163,6 +170,22 @@ class Promises:
                 np.testing.assert_array_equal(kept[name], value)
         assert f"{self.best_by} = " in (whole / "eval_results.txt").read_text()
         assert len(losses(whole)) == self.steps[-1], "a point of every step"
+
+    def test_metrics_have_each_step_and_checkpoint_once(self, whole, done):
+        """The steps that the resumed run has repeated included; losses are those of the curves."""
+        lines = list(map(json.loads, (done / "metrics.jsonl").read_text().splitlines()))
+        training = [line for line in lines if line["kind"] == "training"]
+        found = [line["step"] for line in training]
+        expected = range(1, self.steps[-1] + 1) if "--log_steps=1" in self.more else [1, *found[1:]]
+        assert found == sorted(set(expected)) and found[-1] == self.steps[-1]
+        curve = losses(whole)
+        assert [line["loss"] for line in training] == pytest.approx([curve[s - 1] for s in found])
+        assert all(line["learning_rate"] >= 0 < line["tokens_per_second"] for line in training)
+        history = read(done / "eval_results.json")["history"]
+        for line, entry in zip((x for x in lines if x["kind"] == "scores"), history, strict=True):
+            scores = {name: value for name, value in entry.items() if isinstance(value, float)}
+            assert line.items() >= {"step": entry["global_step"], **scores}.items()
+            assert (line["checkpoint"], line["best_by"]) == (entry["checkpoint"], self.best_by)
 
     def test_the_run_and_its_model_are_recorded(self, whole, command, task):
         """The task, all files that --overwrite_output_dir removes, and the model next to them."""
@@ -499,11 +522,14 @@ class TestStsB(Glue):
 
 
 class TestRace(Labels):
-    """Has no dropout; another classification is compared with an uninterrupted run above."""
+    """Has no dropout, and is tracked; another classification is compared with an uninterrupted run
+    above."""
 
     program, predicted, labels = "run_race", "test.tf_record", "ABCD"
     features = ("train.tf_record", "dev.tf_record", "test.tf_record")
     flags = (*MODEL, *LABELLING, "--max_seq_length=24", "--max_qa_length=8", "--deterministic_run")
+    more = (*Labels.more, "--track=mlflow", "--log_steps=1")
+    tracker = {"MLFLOW_TRACKING_URI": "{folder}/mlflow", **FILE_STORE}
 
     @pytest.fixture(scope="class")
     def whole(self, done):
@@ -523,6 +549,24 @@ class TestRace(Labels):
             for asking in zip(passage["questions"], passage["options"], strict=True):
                 asked.append((passage["article"], *asking))
         return model.choose_all(asked)
+
+    def test_one_run_of_mlflow_has_settings_metrics_and_scores(self, done, folder):
+        """The killed run and the resumed one are one run."""
+        ((tracked, histories),) = tracked_runs(folder / "mlflow")
+        assert tracked.info.run_id == read(done / "mlflow.json")["run_id"]
+        assert tracked.info.status == "FINISHED" and tracked.info.run_name == done.name
+        settings = read(done / "run.json")["settings"]
+        assert tracked.data.params.keys() == settings.keys()
+        assert float(tracked.data.params["learning_rate"]) == settings["learning_rate"]
+        tags = {"albert.task": "race", "albert.output_dir": str(done)}
+        assert tracked.data.tags.items() >= tags.items()
+        steps, values = zip(*histories["loss"], strict=True)
+        assert steps == (1, 2, 3, 4, 5) and values == pytest.approx(losses(done))
+        results = read(done / "eval_results.json")
+        expected = [(entry["global_step"], entry[self.best_by]) for entry in results["history"]]
+        assert histories[f"eval/{self.best_by}"] == expected
+        best = [(results["global_step"], results[self.best_by])]
+        assert histories[f"best/{self.best_by}"] == best
 
     def test_two_workers_give_what_one_gives(self, done, command, tmp_path, mpirun):
         """Both workers send scores and labels, and both end when no score is better."""

@@ -88,7 +88,7 @@ OF_ALL_RUNS = """
     adam_epsilon=1e-06 allreduce_dtype=float32 device=auto elastic_resume=false
     gradient_accumulation_steps=1 gradient_checkpointing=false log_steps=100
     lr_schedule=linear overwrite_output_dir=false scale_learning_rate=false seed=12345
-    shard_optimizer=none weight_decay=0.01
+    shard_optimizer=none track=none weight_decay=0.01
 """
 OWN = {
     "run_squad_v1.py": f"""

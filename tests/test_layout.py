@@ -27,8 +27,8 @@ def test_the_drawing_shows_the_actual_rooms():
     assert drawn_in(PAGE.read_text(encoding="utf-8")) == drawing()
 
 
-def test_drivers_and_horovod_have_one_module_each():
-    for package in ("horovod", "habana_frameworks"):
+def test_drivers_horovod_and_optional_packages_have_one_module_each():
+    for package in ("horovod", "habana_frameworks", "mlflow"):
         assert len([s.name for s in sources() if package in s.tops]) == 1
 
 

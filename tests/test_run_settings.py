@@ -52,7 +52,7 @@ OTHER = """
     precision=float16 preprocess_workers=2 save_checkpoints_minutes=1 save_checkpoints_steps=7
     save_summary_steps=7 seed=1 shard_optimizer=state spm_model_file={0}/other.model
     stall_seconds=60 start_n_top=3 start_warmup_step=3 task_name=mrpc threshold_to_export=0.5
-    train_batch_size=2
+    track=mlflow train_batch_size=2
     train_feature_file={0}/{program}-train train_file={0}/other.json.squad train_steps=77
     warmup_proportion=0.5 warmup_step=3 weight_decay=0
 """

@@ -307,8 +307,12 @@ def print_json(value: Any, indent: int | None = None) -> None:
     escaped unless standard output is UTF-8.
     """
     is_utf8 = sys.stdout.encoding.lower() == "utf-8"
-    text = json.dumps(_strict(value), ensure_ascii=not is_utf8, allow_nan=False, indent=indent)
-    print(text, flush=True)
+    print(strict_json(value, indent, ensure_ascii=not is_utf8), flush=True)
+
+
+def strict_json(value: Any, indent: int | None = None, ensure_ascii: bool = False) -> str:
+    """Returns a value as JSON that every parser accepts; see `print_json`."""
+    return json.dumps(_strict(value), ensure_ascii=ensure_ascii, allow_nan=False, indent=indent)
 
 
 def _strict(value: Any) -> Any:

@@ -23,6 +23,8 @@ from albert.settings.fields import (
 OPTIMIZERS = ("adamw", "lamb", "radam")
 PRECISIONS = ("float32", "bfloat16", "float16")
 SCHEDULES = ("linear", "constant", "cosine")
+# Values of --track.
+NO_TRACKER, MLFLOW = "none", "mlflow"
 EPSILON, WEIGHT_DECAY = 1e-6, 0.01
 _FOR_TPU = "A flag of the reference for TPUs; ignored."
 
@@ -241,6 +243,14 @@ class CheckpointSettings(Settings):
         CHECKPOINTS,
         Affects.WEIGHTS,
         lower=0,
+    )
+    track: str = setting(
+        NO_TRACKER,
+        "Tracker that gets the settings and metrics of the run. For mlflow, the environment "
+        "variable MLFLOW_TRACKING_URI names the server or the store, and MLFLOW_EXPERIMENT_NAME "
+        "the experiment.",
+        CHECKPOINTS,
+        choices=(NO_TRACKER, MLFLOW),
     )
     # 0 keeps all checkpoints. Programs that keep only some derive from `KeptCheckpoints`.
     keep_checkpoint_max: int = 0

@@ -7,7 +7,7 @@ checkpoints are not scored again, so a stopped run resumes with the next checkpo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -21,6 +21,7 @@ from albert.checkpoints.checkpoint_files import (
 )
 from albert.core.errors import UserError
 from albert.core.files import open_atomically, read_json, sha256_of, write_json
+from albert.training import metrics
 from albert.training.curves import Curves
 
 _VERSION = 1
@@ -92,6 +93,7 @@ class Evaluation:
         todo = [c for c in checkpoints if os.path.basename(c) not in scored]
         if not todo:
             tf.logging.info("All %d checkpoints already have scores", len(self._history))
+        metrics.keep(self._folder, lambda line: self._is_current(line, scored))
         for checkpoint in todo:
             self._add(checkpoint, score(checkpoint))
         return self.best
@@ -141,7 +143,7 @@ class Evaluation:
             if self._keeps_best:
                 copy_checkpoint(checkpoint, self._best_path)
             scored.write_outputs()
-        self._write_curves(entry)
+        self._write_metrics(entry)
         with open_atomically(os.path.join(self._folder, "eval_results.txt")) as file:
             file.writelines(line + "\n" for line in self._text())
         # Last, because the record asserts that all of the above is done.
@@ -219,8 +221,15 @@ class Evaluation:
         for name in sorted(entry.keys() - {"global_step", "checkpoint"}):
             yield f"{name} = {entry[name]}"
 
-    def _write_curves(self, entry: dict) -> None:
+    def _write_metrics(self, entry: dict) -> None:
         values = {name: value for name, value in entry.items() if isinstance(value, float)}
         curves = Curves(os.path.join(self._folder, "eval"), suffix=f".{entry['checkpoint']}")
         curves.add(entry["global_step"], **values)
         curves.close()
+        about = {"checkpoint": entry["checkpoint"], "best_by": self._key}
+        metrics.append(self._folder, metrics.SCORES, entry["global_step"], {**about, **values})
+
+    @staticmethod
+    def _is_current(line: metrics.Line, scored: Container[str]) -> bool:
+        """Returns whether a line of metrics is not the score of a checkpoint to score again."""
+        return line["kind"] != metrics.SCORES or line.get("checkpoint") in scored

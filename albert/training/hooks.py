@@ -17,9 +17,12 @@ from albert.core.errors import UserError
 from albert.devices import memory_use
 from albert.distributed import collectives
 from albert.optimization import TrainStep
+from albert.training import metrics
 from albert.training.curves import Curves
 from albert.training.run_record import RECORD
 
+# The figures of a step that curves and metrics contain; the last two only with a loss scale.
+_OF_STEP = ("loss", "learning_rate", "loss_scale", "skipped")
 # After a signal, the program waits this long for a step to end, plus the time that steps take.
 _PATIENCE_SECONDS = 15.0
 # The allowance for the first run of the session, whose duration is unknown.
@@ -207,7 +210,7 @@ _NOTHING = Throughput(0, 0, 0.0, 0.0)
 
 
 class TrainingLog(tf.train.SessionRunHook):
-    """Logs progress every few steps and at least every 30 s, writes curves, logs statistics."""
+    """Logs progress every few steps and every 30 s, with curves, metrics and statistics."""
 
     # Seconds after which a step is logged in any case, so that slow steps show progress.
     _LONGEST_SILENCE = 30.0
@@ -226,7 +229,7 @@ class TrainingLog(tf.train.SessionRunHook):
 
         Args:
           monitor: provides the tensors of a step when the session begins.
-          folder: folder of the curves; None to write none.
+          folder: folder of the curves and metrics; None to write none.
           total_steps: the last step.
           batch_size: examples per step, over all workers.
           every_steps: steps between log lines.
@@ -298,8 +301,7 @@ class TrainingLog(tf.train.SessionRunHook):
                 found["loss_scale"],
             )
         if step % self._summary_every == 0:
-            names = ("loss", "learning_rate", "loss_scale", "skipped")
-            self._add_to_curves(step, **{n: found[n] for n in names if n in found})
+            self._add_to_curves(step, **{n: found[n] for n in _OF_STEP if n in found})
         silence = self._done.seconds - self._logged.seconds
         is_due = step % self._every == 0 or silence >= self._LONGEST_SILENCE
         if is_due or step >= self._total or self._done.steps == 1:
@@ -332,10 +334,13 @@ class TrainingLog(tf.train.SessionRunHook):
         steady = self._done - self._after_first
         mean = steady if steady.steps else self._done
         left = (self._total - step) * mean.seconds / mean.steps
-        curves = {"examples_per_second": recent.per_second(self._batch_size)}
+        rates = {
+            "examples_per_second": recent.per_second(self._batch_size),
+            "tokens_per_second": recent.tokens / max(recent.seconds, 1e-9),
+        }
         waiting = self._waiting(recent)
         if waiting is not None:
-            curves["waiting_for_input"] = waiting
+            rates["waiting_for_input"] = waiting
         tf.logging.info(
             "step %d/%d (%.1f%%)  loss %.4f  learning rate %.3g  %.2f examples/s (mean %.2f)  "
             "%.0f tokens/s  %s%s%s  %s left",
@@ -344,15 +349,20 @@ class TrainingLog(tf.train.SessionRunHook):
             100.0 * step / self._total,
             found["loss"],
             found["learning_rate"],
-            curves["examples_per_second"],
+            rates["examples_per_second"],
             mean.per_second(self._batch_size),
-            recent.tokens / max(recent.seconds, 1e-9),
+            rates["tokens_per_second"],
             "" if waiting is None else f"waiting for input {waiting:.1%}  ",
             _scaling_summary(found),
             memory_use.summary(),
             format_seconds(left),
         )
-        self._add_to_curves(step, **curves, **memory_use.curves())
+        rates |= memory_use.curves()
+        self._add_to_curves(step, **rates)
+        if self._folder:
+            of_step = {**{n: found[n] for n in _OF_STEP if n in found}, **rates}
+            values = {name: float(f"{value:.7g}") for name, value in of_step.items()}
+            metrics.append(self._folder, metrics.TRAINING, step, values)
         self._logged = self._done
 
     def _waiting(self, done: Throughput) -> float | None:

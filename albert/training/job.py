@@ -9,10 +9,11 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError
 from albert.devices import device, host
-from albert.distributed import collectives, heartbeats
+from albert.distributed import collectives, heartbeats, launcher
 from albert.distributed.failure import fail
 from albert.precision import configuration
 from albert.settings.run_settings import RunSettings
+from albert.training import tracking
 from albert.training.task import Task
 
 # TensorFlow takes a checkpoint's path with one of these for a pattern, and may not find its files.
@@ -61,6 +62,8 @@ def _check(settings: RunSettings) -> None:
                 f"--{name} {path}: TensorFlow takes a path with {' '.join(found)} for a pattern; "
                 "give a path without it, such as a symbolic link to the folder"
             )
+    if launcher.is_first():
+        tracking.check_installed(settings)
 
 
 def _check_workers(settings: RunSettings) -> None:

@@ -30,7 +30,7 @@ from albert.devices import device
 from albert.distributed import collectives
 from albert.precision import configuration, conversion
 from albert.settings.run_settings import RunSettings
-from albert.training import assets, job
+from albert.training import assets, job, metrics
 from albert.training.assets import Assets
 from albert.training.evaluation import Evaluation
 from albert.training.export import export_saved_model
@@ -54,6 +54,7 @@ from albert.training.schedule import (
     training_plan,
 )
 from albert.training.task import DEV, TEST, TRAIN, Task
+from albert.training.tracking import tracking
 
 
 def run(task_class: type[Task], settings: RunSettings) -> None:
@@ -174,15 +175,18 @@ class Run:
 
         Call it after `prepare_all`, and after the workers are connected.
         """
-        data, best = self._data, None
-        if TRAIN in data:
-            self.train(data[TRAIN], data.get(DEV))
-        if DEV in data:
-            best = self.score(data[DEV])
-        if TEST in data:
-            self.label(data[TEST])
-        if self._settings.export_dir and collectives.is_chief():
-            self.export()
+        data, best, is_chief = self._data, None, collectives.is_chief()
+        with tracking(self._settings, self.task.kind, is_chief) as start_tracking:
+            if TRAIN in data:
+                self.train(data[TRAIN], data.get(DEV), on_begin=start_tracking)
+            else:
+                start_tracking()
+            if DEV in data:
+                best = self.score(data[DEV])
+            if TEST in data:
+                self.label(data[TEST])
+            if self._settings.export_dir and is_chief:
+                self.export()
         return best
 
     def prepare(self, part: str) -> Data:
@@ -207,7 +211,11 @@ class Run:
         return data
 
     def train(
-        self, data: Data, dev: Data | None, more_hooks: Sequence[tf.train.SessionRunHook] = ()
+        self,
+        data: Data,
+        dev: Data | None,
+        more_hooks: Sequence[tf.train.SessionRunHook] = (),
+        on_begin: Callable[[], None] = lambda: None,
     ) -> None:
         """Trains up to the last step, starting where an earlier run stopped.
 
@@ -216,6 +224,7 @@ class Run:
           dev: the development set, for scoring each checkpoint after it is written if the flags
             ask for that.
           more_hooks: see `loop.train`.
+          on_begin: called when the folder has the record of the run.
         """
         self._use(
             rescale_to_current_workers(self._settings, collectives.broadcast_object(self._recorded))
@@ -224,6 +233,7 @@ class Run:
         steps = self.task.steps(data.num_examples)
         plan = training_plan(settings, steps[0])
         done = collectives.broadcast_object(self._begin() if collectives.is_chief() else None)
+        on_begin()
         if done >= plan.num_steps:
             tf.logging.info("Training is already complete: step %d of %d", done, plan.num_steps)
             return
@@ -283,7 +293,9 @@ class Run:
         folder, overwrites = settings.output_dir, settings.overwrite_output_dir
         begin_run(folder, self._recorded, defaults, outputs, overwrites, self.task.kind)
         self._write_assets()
-        return point_to_newest(folder)
+        done = point_to_newest(folder)
+        metrics.keep_until(folder, done)
+        return done
 
     def _write_assets(self) -> None:
         """Writes the assets into the folder, next to the weights.

@@ -18,8 +18,11 @@ from albert.core.version import VERSION
 from albert.distributed import launcher
 from albert.precision.configuration import VARIABLE as BF16_VARIABLE
 from albert.training import assets
+from albert.training.metrics import METRICS
 
 RECORD = "run.json"
+# Names the run of MLflow to which `--track=mlflow` sends metrics.
+MLFLOW = "mlflow.json"
 _CHECKPOINT = r"\.(index|meta|data-\d{5}-of-\d{5})"
 # Files of every run whose names contain numbers: the form in a record, and the pattern.
 _FORMS = {
@@ -35,6 +38,8 @@ OF_EVERY_RUN = (
     "graph.pbtxt",
     "eval_results.txt",
     "eval_results.json",
+    METRICS,
+    MLFLOW,
     *(f"{assets.FOLDER}/{name}" for name in assets.NAMES),
     RECORD,
 )

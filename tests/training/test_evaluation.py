@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import remove_checkpoint
 from albert.core.errors import UserError
+from albert.training import metrics
 from albert.training.evaluation import CheckpointScores, Evaluation
 from tests.helpers.checkpoints import points, write_checkpoint
 
@@ -38,9 +39,16 @@ class Place:
             save(self.folder / f"model.ckpt-{step}", step, global_step=np.int64(step))
 
     def run(self, score=None):
-        """Runs the program; returns what it has scored, and the best entry."""
+        """Runs the program; returns what it has scored, and the best entry.
+
+        Afterwards, `metrics.jsonl` must have the same scores as the history."""
         self.scored = []
         best = self.evaluation().score_all(score or self.score)
+        lines = metrics.read(str(self.folder))
+        assert {(line["kind"], line["best_by"]) for line in lines} <= {("scores", self.key)}
+        found = [{**line, "global_step": line["step"]} for line in lines]
+        for line, entry in zip(found, self.record()["history"], strict=True):
+            assert line.items() >= entry.items()
         return self.scored, best
 
     def evaluation(self):
@@ -171,6 +179,15 @@ class TestResumed:
             place.run(score)
         assert place.run()[0] == named(*left)
         assert place.best_copy() == 10
+
+    def test_scores_that_were_not_recorded_are_computed_again(self, place):
+        """The run was killed after it wrote the line of metrics and before the record."""
+        place.add(5, 10)
+        place.run()
+        place.add(15)
+        killed = {"checkpoint": "model.ckpt-15", "best_by": "f1", "f1": 60.25}
+        metrics.append(str(place.folder), "scores", 15, killed)
+        assert place.run()[0] == named(15)
 
     def test_other_settings_score_all_again(self, place):
         """A value differs, or there are more or fewer settings."""

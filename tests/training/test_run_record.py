@@ -26,7 +26,7 @@ OUTPUTS = str.split("""
     model.ckpt-10.index model.ckpt-10.data-00000-of-00001 model.ckpt-10.meta model.ckpt-best.index
     resume.ckpt-12.index checkpoint graph.pbtxt events.out.tfevents.1.host predictions.json
     eval/events.out.tfevents.2.host nbest_predictions.json eval_results.txt eval_results.json
-    assets.extra/model.json
+    assets.extra/model.json metrics.jsonl mlflow.json
 """)
 # Files that a run may find in its folder; some names resemble a run's.
 OTHERS = str.split("""
@@ -70,8 +70,8 @@ class TestBegin:
         outputs = """
             assets.extra/config.json assets.extra/model.json assets.extra/spm.model
             assets.extra/vocab.txt checkpoint eval/events.out.tfevents.* eval_results.json
-            eval_results.txt events.out.tfevents.* graph.pbtxt model.ckpt-* nbest_predictions.json
-            predictions.json resume.ckpt-* run.json
+            eval_results.txt events.out.tfevents.* graph.pbtxt metrics.jsonl mlflow.json
+            model.ckpt-* nbest_predictions.json predictions.json resume.ckpt-* run.json
         """
         expected = {"version": 2, "program_version": VERSION, "task": "squad-1.1"}
         assert record == {**expected, "settings": SETTINGS, "outputs": outputs.split()}
@@ -156,7 +156,7 @@ class TestOverwrite:
         after = listing(full)
         assert after.keys() == {"run.json", *OTHERS}
         assert all(after[name].decode() == name for name in OTHERS)
-        assert any(f"removed 15 files in {full}" in line for line in log())
+        assert any(f"removed 17 files in {full}" in line for line in log())
         begin(full, learning_rate=1.0)
         # Without a record, or with a damaged one.
         (full / "run.json").write_text("{")

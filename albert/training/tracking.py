@@ -1,0 +1,222 @@
+"""Tracking of a run with MLflow, for `--track=mlflow`; the only module that imports it.
+
+A thread on rank 0 sends the lines of `metrics.jsonl` as they come, so the training never waits for
+the tracking server. A resumed run continues its run of MLflow, and sends only what is missing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from albert.core import signals
+from albert.core.errors import UserError
+from albert.core.files import read_json, write_json
+from albert.core.log import LOG
+from albert.core.version import VERSION
+from albert.settings.run_settings import MLFLOW as TRACKER
+from albert.settings.run_settings import RunSettings
+from albert.training import metrics
+from albert.training.run_record import MLFLOW, recorded_settings
+
+_SECONDS_BETWEEN = 5.0
+# The limits of MLflow's `log_batch`.
+_MOST_METRICS, _MOST_PARAMETERS = 1000, 100
+_LONGEST_VALUE = 6000
+_EXPERIMENT = "MLFLOW_EXPERIMENT_NAME"
+
+
+def check_installed(settings: RunSettings) -> None:
+    """Raises a `UserError` if --track names a tracker that is not installed."""
+    if settings.track == TRACKER and importlib.util.find_spec("mlflow") is None:
+        raise UserError(
+            "--track=mlflow: the package mlflow is missing: run `pip install mlflow`, or `pip "
+            "install 'albert-tensorflow[track]'`"
+        )
+
+
+@contextlib.contextmanager
+def tracking(settings: RunSettings, task: str, is_chief: bool) -> Iterator[Callable[[], None]]:
+    """Yields a function that starts the tracking; ends the tracking after the block.
+
+    Args:
+      settings: the flags.
+      task: name of the task.
+      is_chief: whether this is rank 0; the others track nothing.
+    """
+    run = MlflowRun(settings.output_dir, task) if settings.track == TRACKER and is_chief else None
+    status = "FINISHED"
+    try:
+        yield run.start if run else lambda: None
+    except (signals.Stopped, KeyboardInterrupt):
+        status = "KILLED"
+        raise
+    except BaseException:
+        status = "FAILED"
+        raise
+    finally:
+        if run:
+            run.end(status)
+
+
+class MlflowRun:
+    """The run of MLflow that belongs to an output folder."""
+
+    def __init__(self, folder: str, task: str):
+        """Prepares the tracking of a folder; `start` begins it."""
+        self._folder, self._task = folder, task
+        self._id = ""
+        self._file, self._offset = -1, 0
+        self._has_parameters = False
+        self._is_new = True
+        # The values that MLflow has, by metric and step.
+        self._sent: dict[str, dict[int, float]] = {}
+        self._waiting: list[Any] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+
+    def start(self) -> None:
+        """Creates or continues the run, and starts to follow the folder's metrics.
+
+        Raises:
+          UserError: the tracking server or its store cannot be used.
+        """
+        import mlflow
+
+        try:
+            self._client = mlflow.MlflowClient()
+            self._id = self._continued() or self._created()
+            self._client.set_tag(self._id, "albert.output_dir", os.path.abspath(self._folder))
+        except Exception as e:
+            raise UserError(
+                f"--track=mlflow: {mlflow.get_tracking_uri()} cannot be used: {_first_line(e)}; "
+                "set MLFLOW_TRACKING_URI, or remove --track"
+            ) from e
+        LOG.info("Tracking as run %s of MLflow in %s", self._id, mlflow.get_tracking_uri())
+        self._thread.start()
+
+    def _continued(self) -> str | None:
+        """Continues the run that the folder names; returns its id, or None without such a run."""
+        path = os.path.join(self._folder, MLFLOW)
+        if not os.path.exists(path):
+            return None
+        known = read_json(path, "the record of the tracked run")["run_id"]
+        self._client.update_run(known, status="RUNNING")
+        self._is_new = False
+        return known
+
+    def _created(self) -> str:
+        name = os.environ.get(_EXPERIMENT) or "albert"
+        experiment = self._client.get_experiment_by_name(name)
+        number = experiment.experiment_id if experiment else self._client.create_experiment(name)
+        tags = {"albert.task": self._task, "albert.version": VERSION}
+        run_name = os.path.basename(os.path.abspath(self._folder))
+        created = self._client.create_run(number, tags=tags, run_name=run_name).info.run_id
+        write_json(os.path.join(self._folder, MLFLOW), {"run_id": created})
+        return created
+
+    def _follow(self) -> None:
+        while not self._stop.wait(_SECONDS_BETWEEN):
+            self._try(self._send)
+
+    def _try(self, send: Callable[[], None]) -> None:
+        """Calls a function; an error is a warning, because it must not end the training."""
+        try:
+            send()
+        except Exception as e:
+            LOG.warning(
+                "--track=mlflow: %s; the run continues, and sends this later", _first_line(e)
+            )
+
+    def _send(self) -> None:
+        """Sends the parameters and the metrics that MLflow does not have yet."""
+        from mlflow.entities import Param
+
+        if not self._has_parameters and (settings := recorded_settings(self._folder)):
+            texts = {name: _text(value) for name, value in settings.items()}
+            parameters = [Param(name, text[:_LONGEST_VALUE]) for name, text in texts.items()]
+            for start in range(0, len(parameters), _MOST_PARAMETERS):
+                batch = parameters[start : start + _MOST_PARAMETERS]
+                self._client.log_batch(self._id, params=batch)
+            self._has_parameters = True
+        offset, lines = self._new_lines()
+        self._waiting.clear()
+        for line in lines:
+            prefix = "eval/" if line["kind"] == metrics.SCORES else ""
+            self._add(prefix, line, line["step"], line["time"])
+        self._flush()
+        self._offset = offset
+
+    def _add(self, prefix: str, values: Mapping[str, Any], step: int, seconds: float) -> None:
+        """Adds the numbers among some values to the next batch, unless MLflow has them.
+
+        The speed of a repeated training step differs, so only scores are compared by their values.
+        """
+        from mlflow.entities import Metric
+
+        for name, value in values.items():
+            if not isinstance(value, float) or name == "time":
+                continue
+            sent = self._sent_of(prefix + name)
+            if step not in sent or (prefix and sent[step] != value):
+                self._waiting.append(Metric(prefix + name, value, int(seconds * 1000), step))
+
+    def _flush(self) -> None:
+        """Sends the waiting metrics."""
+        while batch := self._waiting[:_MOST_METRICS]:
+            self._client.log_batch(self._id, metrics=batch)
+            del self._waiting[:_MOST_METRICS]
+            for metric in batch:
+                self._sent_of(metric.key)[metric.step] = metric.value
+
+    def _sent_of(self, name: str) -> dict[int, float]:
+        """Returns the values of a metric that MLflow has; asks for those of a resumed run once."""
+        if name not in self._sent:
+            history = () if self._is_new else self._client.get_metric_history(self._id, name)
+            self._sent[name] = {metric.step: metric.value for metric in history}
+        return self._sent[name]
+
+    def _new_lines(self) -> tuple[int, list[metrics.Line]]:
+        """Returns the lines since the last offset and their end; all lines of a replaced file."""
+        path = os.path.join(self._folder, metrics.METRICS)
+        if not os.path.exists(path):
+            return 0, []
+        with open(path, "rb") as file:
+            number = os.fstat(file.fileno()).st_ino
+            if number != self._file:
+                self._file, self._offset = number, 0
+            file.seek(self._offset)
+            content = file.read()
+        return self._offset + content.rfind(b"\n") + 1, metrics.parse(content)
+
+    def end(self, status: str) -> None:
+        """Sends the rest and the best scores, and ends the run, if it was started."""
+        if not self._id:
+            return
+        self._stop.set()
+        self._thread.join()
+
+        def send() -> None:
+            self._send()
+            path = os.path.join(self._folder, "eval_results.json")
+            if os.path.exists(path):
+                best = read_json(path, "the scores")
+                self._add("best/", best, best["global_step"], time.time())
+                self._flush()
+            self._client.set_terminated(self._id, status)
+
+        self._try(send)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)

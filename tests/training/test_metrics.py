@@ -1,0 +1,81 @@
+"""`metrics.jsonl`: what resuming and scoring again keep, and what a killed run leaves."""
+
+import json
+import os
+import signal
+
+import pytest
+
+from albert.core.errors import UserError
+from albert.training import metrics
+from tests.helpers.running import exit_code_of_child
+
+
+def write(folder, *lines: tuple, end: bytes = b"") -> bytes:
+    """Appends lines of a kind and a step, then some bytes; returns the content."""
+    for kind, step in lines:
+        metrics.append(str(folder), kind, step, {"value": step / 10})
+    with open(folder / "metrics.jsonl", "ab") as file:
+        file.write(end)
+    return (folder / "metrics.jsonl").read_bytes()
+
+
+def steps(folder) -> list[tuple]:
+    """Returns kind and step of the lines, each of which must be strict JSON."""
+
+    def fail(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    text = (folder / "metrics.jsonl").read_text()
+    lines = [json.loads(line, parse_constant=fail) for line in text.splitlines()]
+    assert metrics.read(str(folder)) == lines
+    return [(line["kind"], line["step"]) for line in lines]
+
+
+def test_a_resumed_training_drops_the_steps_that_it_repeats(tmp_path):
+    """Scores stay, because they belong to the checkpoints."""
+    write(tmp_path, ("training", 1), ("training", 5), ("scores", 5), ("training", 9), ("scores", 9))
+    metrics.keep_until(str(tmp_path), 5)
+    assert steps(tmp_path) == [("training", 1), ("training", 5), ("scores", 5), ("scores", 9)]
+    write(tmp_path, ("training", 6))
+    assert steps(tmp_path)[-1] == ("training", 6)
+
+
+@pytest.mark.parametrize("end", [b'{"kind": "training", "st', b"\xff", b"{}", b"[1]\n", b"\n\n"])
+def test_an_incomplete_or_damaged_line_is_dropped(tmp_path, end):
+    """As a killed run or a full disk may leave it."""
+    whole = write(tmp_path, ("training", 1), ("scores", 1))
+    write(tmp_path, end=end)
+    assert [line["step"] for line in metrics.read(str(tmp_path))] == [1, 1]
+    metrics.keep_until(str(tmp_path), 1)
+    assert (tmp_path / "metrics.jsonl").read_bytes() == whole
+
+
+def test_a_file_that_stays_the_same_is_not_written(tmp_path):
+    metrics.keep_until(str(tmp_path), 0)
+    assert os.listdir(tmp_path) == []
+    write(tmp_path, ("training", 1))
+    os.utime(tmp_path / "metrics.jsonl", (1, 1))
+    metrics.keep_until(str(tmp_path), 1)
+    assert (tmp_path / "metrics.jsonl").stat().st_mtime == 1
+
+
+def test_each_line_is_on_the_disk_when_a_run_is_killed(tmp_path):
+    def write_and_die() -> None:
+        write(tmp_path, ("training", 1), ("training", 2))
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert exit_code_of_child(write_and_die) == -signal.SIGKILL
+    assert steps(tmp_path) == [("training", 1), ("training", 2)]
+
+
+def test_numbers_that_are_not_finite_become_null(tmp_path):
+    metrics.append(str(tmp_path), "training", 1, {"loss": float("nan"), "rate": float("inf")})
+    assert steps(tmp_path) == [("training", 1)]
+    (line,) = metrics.read(str(tmp_path))
+    assert line["loss"] is line["rate"] is None
+
+
+def test_a_file_that_cannot_be_written_is_an_error(tmp_path):
+    with pytest.raises(UserError, match="metrics.jsonl cannot be written: No such file"):
+        metrics.append(str(tmp_path / "none"), "training", 1, {})

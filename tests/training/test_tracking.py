@@ -1,0 +1,100 @@
+"""`--track=mlflow`: what the run of MLflow has after a resume, and errors of the server."""
+
+import importlib.util
+import json
+import logging
+
+import pytest
+
+from albert.core.errors import UserError
+from albert.settings.run_settings import RunSettings
+from albert.training import metrics, tracking
+from tests.helpers.mlflow import FILE_STORE, tracked_runs
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    """Makes MLflow write below a folder."""
+    for name, value in FILE_STORE.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(tmp_path / "store"))
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "an experiment")
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Makes the folder of a run, with a record of many settings."""
+    folder = tmp_path / "out"
+    folder.mkdir()
+    settings = {f"flag_{n}": n for n in range(150)} | {"albert_config_file": {"text": "x" * 9000}}
+    (folder / "run.json").write_text(json.dumps({"settings": settings}))
+    return folder
+
+
+def track(folder, *lines, ends_with=None, start=True):
+    """Tracks a folder to which lines are appended."""
+    settings = RunSettings(track="mlflow", output_dir=str(folder))
+    with tracking.tracking(settings, "squad-1.1", is_chief=True) as start_tracking:
+        if start:
+            start_tracking()
+        for kind, step, value in lines:
+            metrics.append(str(folder), kind, step, {"value": value})
+        if ends_with:
+            raise ends_with
+
+
+def test_a_resumed_run_repeats_and_loses_no_step(folder, store):
+    """Steps that are trained again are sent once; another score of a checkpoint is sent."""
+    lines = ("training", 1, 0.5), ("training", 2, 0.25), ("training", 3, 0.125), ("scores", 2, 7.0)
+    with pytest.raises(ZeroDivisionError):
+        track(folder, *lines, ends_with=ZeroDivisionError())
+    ((run, _),) = tracked_runs(store)
+    assert (run.info.status, run.data.params["flag_149"]) == ("FAILED", "149")
+    assert len(run.data.params["albert_config_file"]) == 6000
+    metrics.keep_until(str(folder), 2)
+    metrics.keep(str(folder), lambda line: line["kind"] == "training")
+    more = [("training", step, 0.125) for step in range(3, 1500)]
+    track(folder, *more, ("scores", 2, 8.0))
+    ((run, histories),) = tracked_runs(store)
+    assert run.info.status == "FINISHED"
+    assert histories["value"] == [(1, 0.5), (2, 0.25), *((step, 0.125) for step in range(3, 1500))]
+    assert histories["eval/value"] == [(2, 7.0), (2, 8.0)]
+
+
+def test_an_error_of_the_server_is_a_warning_and_the_rest_is_sent_later(
+    folder, store, log, monkeypatch
+):
+    track(folder, ("training", 1, 0.5))
+    with monkeypatch.context() as patch:
+        from mlflow import MlflowClient
+
+        def fail(*args, **named):
+            raise ConnectionError("refused\nat once")
+
+        patch.setattr(MlflowClient, "log_batch", fail)
+        log()
+        track(folder, ("training", 2, 0.25))
+    assert log(logging.WARNING) == [
+        "--track=mlflow: refused; the run continues, and sends this later"
+    ]
+    track(folder, ("training", 3, 0.125))
+    ((_, histories),) = tracked_runs(store)
+    assert histories["value"] == [(1, 0.5), (2, 0.25), (3, 0.125)]
+
+
+def test_a_server_that_cannot_be_used_is_one_line(folder, store, monkeypatch):
+    track(folder)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(store / "another"))
+    with pytest.raises(
+        UserError, match="--track=mlflow: .*another cannot be used: .*not found"
+    ) as e:
+        track(folder)
+    assert "\n" not in str(e.value)
+
+
+def test_a_missing_package_is_one_line(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    tracking.check_installed(RunSettings())
+    with pytest.raises(UserError, match="the package mlflow is missing: run `pip install mlflow`"):
+        tracking.check_installed(RunSettings(track="mlflow"))
