@@ -105,7 +105,8 @@ def load(model: AnyPath | Result) -> Model | Embedder:
 
     Returns:
       A `QuestionAnswerer`, `TextClassifier` or `OptionChooser`, depending on the model's task. For
-      a pretrained model, an `Embedder` for the last layer and the pooled output.
+      a pretrained model, an `Embedder` for the last layer and the pooled output. Each of them also
+      has `encode`, which returns one vector per text.
 
     Raises:
       UserError: the model does not exist, or cannot be used.

@@ -77,7 +77,9 @@ def files(trained, exported, squad_dir, tmp_path_factory):
     common = [layers, "--pooled", "--max_seq_length=64", "--batch_size=2"]
     parts = [f"--{name}={squad_dir}/{file}" for name, file in MODEL_FILES.items()]
     parts += [f"--init_checkpoint={trained / 'model.ckpt-best'}", "--output_format=npz"]
-    for name, flags in (("json", [f"--init_checkpoint={exported}"]), ("npz", parts)):
+    parts += ["--pooling=mean", "--normalize"]
+    whole = [f"--init_checkpoint={exported}", "--pooling=cls"]
+    for name, flags in (("json", whole), ("npz", parts)):
         given = [f"--input_file={folder / 'lines.txt'}", f"--output_file={folder / name}", *flags]
         result = run([*albert("embed"), *common, *given])
         assert result.returncode == 0, result.stderr
@@ -97,11 +99,13 @@ def test_json_has_googles_format(files, inputs, outputs):
                 np.testing.assert_allclose(layer["values"], values, atol=1e-5)
                 assert all(round(value, 6) == value for value in layer["values"])
         np.testing.assert_allclose(row["pooled"], pooled, atol=1e-5)
+        np.testing.assert_allclose(row["sentence"], layers[-1][0], atol=1e-5)
 
 
 def test_npz_has_the_layers_of_all_texts(files, inputs, outputs):
     with np.load(files / "npz") as arrays:
-        assert set(arrays) == {"tokens", "lengths", "pooled", *(f"layer_{n}" for n in LAYERS)}
+        vectors = "pooled", "sentence"
+        assert set(arrays) == {"tokens", "lengths", *vectors, *(f"layer_{n}" for n in LAYERS)}
         assert arrays["lengths"].tolist() == [len(tokens) for tokens, _, _ in inputs]
         assert arrays["tokens"].tolist() == [t for tokens, _, _ in inputs for t in tokens]
         for layer in LAYERS:
@@ -109,6 +113,9 @@ def test_npz_has_the_layers_of_all_texts(files, inputs, outputs):
             np.testing.assert_allclose(arrays[f"layer_{layer}"], values, atol=1e-5)
         pooled = [pooled for _, pooled in outputs]
         np.testing.assert_allclose(arrays["pooled"], pooled, atol=1e-5)
+        means = np.array([layers[-1].mean(axis=0) for layers, _ in outputs])
+        means /= np.linalg.norm(means, axis=1, keepdims=True)
+        np.testing.assert_allclose(arrays["sentence"], means, atol=1e-5)
 
 
 def test_a_cased_model_keeps_capitals(trained, squad_dir, tmp_path):
@@ -151,7 +158,8 @@ def test_batches_of_any_size_give_the_same(exported, monkeypatch):
         (["--input_file={files}/latin-1.txt", "--layers=-1"], 1, "line 2 is not UTF-8"),
         (["--layers=-1,x"], 2, "--layers=-1,x must be numbers"),
         (["--layers=-1,-1"], 2, "--layers=-1,-1 names a layer twice"),
-        (["--layers="], 2, "nothing to write: pass --layers or --pooled"),
+        (["--layers="], 2, "nothing to write: pass --layers, --pooled or --pooling"),
+        (["--normalize"], 2, "--normalize needs --pooling=mean or --pooling=cls"),
         (["--layers=2"], 2, "there is no layer 2: the model has 2"),
         (["--layers=-3"], 2, "there is no layer -3: the model has 2"),
         (

@@ -43,10 +43,21 @@ class EmbedSettings(IgnoredSettings):
     )
     layers: str = setting(
         "-1,-2,-3,-4",
-        "Layers to write, separated by commas; -1 is the last one. May be empty with --pooled.",
+        "Layers to write, separated by commas; -1 is the last one. May be empty with --pooled or "
+        "--pooling.",
         DATA,
     )
     pooled: bool = setting(False, "Also write the pooled output, one vector per text.", DATA)
+    pooling: str = setting(
+        "none",
+        "Also write `sentence`, one vector per text from the last layer: the mean over all tokens, "
+        "including [CLS] and [SEP], or the state of [CLS].",
+        DATA,
+        choices=("none", "mean", "cls"),
+    )
+    normalize: bool = setting(
+        False, "Divide the vectors of --pooling by their Euclidean norms.", DATA
+    )
     init_checkpoint: str = setting(
         "",
         "Model: an export, the --output_dir of a run, or a checkpoint. Required.",

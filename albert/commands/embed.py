@@ -13,9 +13,10 @@ from albert.cli.embed import EmbedSettings
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable
 from albert.core.log import progress
-from albert.inference.embedding import Embedder
+from albert.inference.embedding import Embedder, Embedding
 from albert.inference.embedding_files import write_json_lines, write_npz
 from albert.inference.folders import ModelFolder, assemble_folder, open_folder
+from albert.inference.sentences import normalized
 from albert.tokenization import FullTokenizer
 from albert.training.encoder_task import TOKENIZER_FLAGS
 from albert.training.recorded_model import check_model, used_model
@@ -34,8 +35,11 @@ def main(settings: EmbedSettings) -> None:
     if settings.use_tpu:
         raise FlagError("--use_tpu=true: TPUs are not supported; remove the flag")
     layers = _numbers(settings.layers)
-    if not (layers or settings.pooled):
-        raise FlagError("nothing to write: pass --layers or --pooled")
+    pooling = "" if settings.pooling == "none" else settings.pooling
+    if not (layers or settings.pooled or pooling):
+        raise FlagError("nothing to write: pass --layers, --pooled or --pooling")
+    if settings.normalize and not pooling:
+        raise FlagError("--normalize needs --pooling=mean or --pooling=cls")
     check_readable(settings.input_file, "--input_file")
     if os.path.realpath(settings.input_file) == os.path.realpath(settings.output_file):
         raise FlagError("--output_file would replace --input_file; give another name")
@@ -43,11 +47,18 @@ def main(settings: EmbedSettings) -> None:
         count = sum(1 for _ in file)
     if not count:
         raise UserError(f"--input_file {settings.input_file} is empty; it needs a text per line")
-    embedder = Embedder(_model(settings), layers, settings.pooled, settings.batch_size)
+    embedder = Embedder(_model(settings), layers, settings.pooled, settings.batch_size, pooling)
     embedded = embedder.embed(_texts(settings.input_file))
+    if settings.normalize:
+        embedded = map(_of_unit_length, embedded)
     write = _WRITERS[settings.output_format]
     write(settings.output_file, progress(embedded, count, "texts", "texts"))
     tf.logging.info("Wrote the embeddings of %d texts to %s", count, settings.output_file)
+
+
+def _of_unit_length(text: Embedding) -> Embedding:
+    assert text.sentence is not None
+    return text._replace(sentence=normalized(text.sentence))
 
 
 def _numbers(text: str) -> list[int]:

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from albert.core.errors import UserError
 from albert.data.sequences import TokenSequence
-from albert.inference.display import FolderDisplay, table
+from albert.inference.display import table
 from albert.inference.folders import ModelFolder
+from albert.inference.sentences import SentenceEncoder
 from albert.inference.session import ModelSession
 from albert.tasks.glue.features import sequences_of
 from albert.tasks.glue.task import make_head
@@ -38,7 +39,7 @@ class LabelPrediction(NamedTuple):
         return table(("label", "probability"), rows)
 
 
-class TextClassifier(FolderDisplay):
+class TextClassifier(SentenceEncoder):
     """A model trained on GLUE or on your own task.
 
     Attributes:
@@ -77,7 +78,7 @@ class TextClassifier(FolderDisplay):
         return LabelPrediction(None, {}, min(max(number, low), high))
 
 
-class OptionChooser(FolderDisplay):
+class OptionChooser(SentenceEncoder):
     """A model trained on RACE.
 
     Attributes:

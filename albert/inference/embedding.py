@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError
-from albert.inference.display import FolderDisplay
 from albert.inference.folders import ModelFolder
+from albert.inference.sentences import SentenceEncoder, pooled_states
 from albert.inference.session import ModelSession
 from albert.tasks.glue.features import sequences_of
 from albert.training.model_fn import Encode, Head, HeadOutput
@@ -26,15 +26,17 @@ class Embedding(NamedTuple):
     Attributes:
       tokens: tokens of the text, including special tokens.
       layers: states by number of the layer, float32 [tokens, H].
-      pooled: float32 [H]; None if it was not requested.
+      pooled: the pooled output, float32 [H]; None if it was not requested.
+      sentence: the mean or [CLS] of the last layer, float32 [H]; None if it was not requested.
     """
 
     tokens: list[str]
     layers: dict[int, np.ndarray]
     pooled: np.ndarray | None
+    sentence: np.ndarray | None = None
 
 
-class Embedder(FolderDisplay):
+class Embedder(SentenceEncoder):
     """An encoder that returns embeddings.
 
     Attributes:
@@ -42,7 +44,12 @@ class Embedder(FolderDisplay):
     """
 
     def __init__(
-        self, folder: ModelFolder, layers: Sequence[int], pooled: bool, batch_size: int = 32
+        self,
+        folder: ModelFolder,
+        layers: Sequence[int],
+        pooled: bool,
+        batch_size: int = 32,
+        pooling: str = "",
     ):
         """Loads the encoder.
 
@@ -51,6 +58,7 @@ class Embedder(FolderDisplay):
           layers: numbers of the layers to return; negative numbers count from the last layer, -1.
           pooled: whether to return the pooled output too.
           batch_size: texts per batch.
+          pooling: one of `POOLINGS`, for one vector per text from the last layer; "" for none.
 
         Raises:
           FlagError: the model does not have such a layer.
@@ -61,7 +69,7 @@ class Embedder(FolderDisplay):
         self._layers = list(layers)
         width = folder.config.hidden_size * (len(self._layers) or 1) * self._longest
         self._at_once = max(_MOST_WAITING // (width * np.float32().nbytes), batch_size)
-        head = _make_head(self._layers, pooled)
+        head = _make_head(self._layers, pooled, pooling)
         self._session = ModelSession(folder, head, batch_size=batch_size)
 
     def embed(self, pairs: str | Iterable[str | Sequence[str]]) -> Iterator[Embedding]:
@@ -85,13 +93,14 @@ class Embedder(FolderDisplay):
                 tokenizer.convert_ids_to_tokens(sequences[number].ids),
                 {layer: output[_name(layer)][:length].copy() for layer in self._layers},
                 output.get("pooled"),
+                output.get("sentence"),
             )
             while first in waiting:
                 yield waiting.pop(first)
                 first += 1
 
 
-def _make_head(layers: Sequence[int], pooled: bool) -> Head:
+def _make_head(layers: Sequence[int], pooled: bool, pooling: str) -> Head:
     """Returns a head that outputs the encoder's states in prediction."""
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
@@ -107,6 +116,8 @@ def _make_head(layers: Sequence[int], pooled: bool) -> Head:
         outputs = {_name(layer): states[layer] for layer in layers}
         if pooled:
             outputs["pooled"] = encoder.get_pooled_output()
+        if pooling:
+            outputs["sentence"] = pooled_states(states[-1], features["input_mask"])[pooling]
         return HeadOutput(None, outputs)
 
     return head

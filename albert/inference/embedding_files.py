@@ -20,7 +20,7 @@ def write_json_lines(path: str, embedded: Iterable[Embedding]) -> None:
     """Writes one line per text, with `linex_index` and `features`.
 
     Each feature has its `token` and its `layers`. Each layer has its `index` and its `values`,
-    rounded to 6 decimals. A line also has `pooled` if the pooled output was requested.
+    rounded to 6 decimals. A line also has `pooled` and `sentence` if they were requested.
     """
     with open_atomically(path) as file:
         for number, text in enumerate(embedded):
@@ -32,10 +32,17 @@ def write_json_lines(path: str, embedded: Iterable[Embedding]) -> None:
                 f'{{"token": {json.dumps(token)}, "layers": [{", ".join(layers)}]}}'
                 for token, *layers in zip(text.tokens, *columns, strict=True)
             )
-            pooled = ""
-            if text.pooled is not None:
-                pooled = f', "pooled": {next(_rows(text.pooled[np.newaxis]))}'
-            file.write(f'{{"linex_index": {number}, "features": [{features}]{pooled}}}\n')
+            vectors = "".join(
+                f', "{name}": {next(_rows(vector[np.newaxis]))}'
+                for name, vector in _vectors(text).items()
+            )
+            file.write(f'{{"linex_index": {number}, "features": [{features}]{vectors}}}\n')
+
+
+def _vectors(text: Embedding) -> dict[str, np.ndarray]:
+    """Returns the vectors of a whole text, by their names in the files."""
+    found = {"pooled": text.pooled, "sentence": text.sentence}
+    return {name: vector for name, vector in found.items() if vector is not None}
 
 
 def _rows(values: np.ndarray) -> Iterator[str]:
@@ -47,8 +54,8 @@ def _rows(values: np.ndarray) -> Iterator[str]:
 def write_npz(path: str, embedded: Iterable[Embedding]) -> None:
     """Writes arrays in which the tokens of all texts are concatenated.
 
-    The arrays are `tokens`; `layer_-1` and so on, float32 [tokens, H]; `pooled`, float32
-    [texts, H]; and `lengths`, the number of tokens of each text.
+    The arrays are `tokens`; `layer_-1` and so on, float32 [tokens, H]; `pooled` and `sentence`,
+    float32 [texts, H]; and `lengths`, the number of tokens of each text.
     """
     with contextlib.ExitStack() as files:
         columns: dict[str, _Column] = {}
@@ -64,8 +71,8 @@ def write_npz(path: str, embedded: Iterable[Embedding]) -> None:
             lengths.append(len(text.tokens))
             for layer, states in text.layers.items():
                 add(f"layer_{layer}", states)
-            if text.pooled is not None:
-                add("pooled", text.pooled[np.newaxis])
+            for name, vector in _vectors(text).items():
+                add(name, vector[np.newaxis])
         with open_atomically(path, "wb") as file, zipfile.ZipFile(file, "w") as archive:
             numbers = {"tokens": np.array(tokens), "lengths": np.array(lengths, np.int64)}
             for name, values in numbers.items():

@@ -67,18 +67,22 @@ class ModelSession:
                 tf.train.Saver(variables).restore(self._session, folder.checkpoint)
 
     def run(
-        self, examples: Sequence[Sequence[TokenSequence]], pause: Callable[[], None] | None = None
+        self,
+        examples: Sequence[Sequence[TokenSequence]],
+        pause: Callable[[], None] | None = None,
+        batch_size: int = 0,
     ) -> Iterator[tuple[int, Output]]:
         """Yields the outputs for examples with their numbers, short examples first.
 
         Args:
           examples: the sequences of each example.
           pause: called before each example; it may raise. Without it, examples run in batches.
+          batch_size: examples per batch, if not those of the session.
 
         Raises:
           UserError: an output is not finite.
         """
-        size = 1 if pause else self._batch_size
+        size = 1 if pause else batch_size or self._batch_size
         lengths = [max(len(sequence.ids) for sequence in example) for example in examples]
         order = sorted(range(len(examples)), key=lengths.__getitem__)
         for start in range(0, len(order), size):

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert.data.sequences import TokenSequence, make_sequence
-from albert.inference.display import FolderDisplay, table
+from albert.inference.display import table
 from albert.inference.folders import ModelFolder
+from albert.inference.sentences import SentenceEncoder
 from albert.inference.session import ModelSession
 from albert.tasks.squad.examples import SquadExample
 from albert.tasks.squad.feature_files import columns_of, prediction_features
@@ -88,7 +89,7 @@ class QuestionAnswer(NamedTuple):
         return 1.0 / (1.0 + math.exp(-max(min(self.no_answer_odds, 500.0), -500.0)))
 
 
-class QuestionAnswerer(FolderDisplay):
+class QuestionAnswerer(SentenceEncoder):
     """A model trained on SQuAD.
 
     Attributes:

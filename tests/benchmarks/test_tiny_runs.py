@@ -61,7 +61,7 @@ def test_the_programs_of_train_have_equal_losses(give, squad_dir, monkeypatch, c
 RUNS = {
     "ask": (
         "--config={}/albert.json --lengths=32,48 --rounds=1 --starts=1",
-        ["first answer", "answer, 48 tokens"],
+        ["first answer", "answer, 48 tokens", "encode, all lengths"],
     ),
     "memory": ("--config={}/albert.json --batch_size=2 --seq_length=32", ["with", "without"]),
     "serve": (

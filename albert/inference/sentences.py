@@ -1,0 +1,111 @@
+"""Embeddings of whole texts: one vector per text, pooled from the encoder's last hidden states."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from albert.core.errors import UserError
+from albert.inference.display import FolderDisplay
+from albert.inference.folders import ModelFolder
+from albert.inference.session import ModelSession
+from albert.tasks.glue.features import cut_sequence
+from albert.training.model_fn import Encode, HeadOutput
+
+POOLINGS = ("mean", "cls")
+# The smallest divisor of a vector in `normalized`, as in PyTorch.
+_SMALLEST_NORM = 1e-12
+
+
+def pooled_states(states: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Returns a vector per text for each pooling in `POOLINGS`, float32 [B, H].
+
+    The mean is over all tokens of the text, including [CLS] and [SEP], as in sentence-transformers.
+
+    Args:
+      states: the last hidden states [B, S, H].
+      mask: 1 for tokens and 0 for padding, int32 [B, S].
+    """
+    weights = tf.cast(mask, tf.float32)[:, :, tf.newaxis]
+    mean = tf.reduce_sum(states * weights, axis=1) / tf.reduce_sum(weights, axis=1)
+    return {"mean": mean, "cls": states[:, 0]}
+
+
+def normalized(vectors: np.ndarray) -> np.ndarray:
+    """Returns vectors [..., H] divided by their Euclidean norms."""
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return vectors / np.maximum(norms, _SMALLEST_NORM)
+
+
+class SentenceEncoder(FolderDisplay):
+    """Base class of loaded models, with the embeddings of their encoder.
+
+    Attributes:
+      folder: the model's folder.
+    """
+
+    folder: ModelFolder
+
+    def encode(
+        self,
+        texts: Iterable[str],
+        pooling: str = "mean",
+        normalize: bool = False,
+        batch_size: int = 32,
+    ) -> np.ndarray:
+        """Returns a vector per text, float32 [N, H], in the order of the texts.
+
+        Texts that are longer than the model's `max_seq_length` are truncated; a warning counts
+        them. The first call builds the encoder's graph and reads its weights.
+
+        Args:
+          texts: any number of texts.
+          pooling: "mean" for the mean of the last hidden states of all tokens, including [CLS] and
+            [SEP]; "cls" for the last hidden state of [CLS].
+          normalize: whether to divide each vector by its Euclidean norm.
+          batch_size: texts per batch; a batch has texts of similar length.
+
+        Raises:
+          UserError: `texts` is not a list of strings, or an argument has another wrong value.
+        """
+        texts = _checked(texts, pooling, batch_size)
+        tokenizer, longest = self.folder.tokenizer, self.folder.value("max_seq_length")
+        special_ids = tokenizer.cls_id, tokenizer.sep_id
+        ids = tokenizer.encode(texts)
+        if truncated := sum(len(of_text) + len(special_ids) > longest for of_text in ids):
+            tf.logging.warning(
+                "Truncated %d of %d texts to the model's %d tokens", truncated, len(texts), longest
+            )
+        examples = [[cut_sequence(of_text, (), special_ids, longest)] for of_text in ids]
+        found = np.empty([len(texts), self.folder.config.hidden_size], np.float32)
+        for number, output in self._pooling_session.run(examples, batch_size=batch_size):
+            found[number] = output[pooling]
+        return normalized(found) if normalize else found
+
+    @functools.cached_property
+    def _pooling_session(self) -> ModelSession:
+        return ModelSession(self.folder, _head)
+
+
+def _head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
+    del is_training
+    states = encode(features).get_sequence_output()
+    return HeadOutput(None, pooled_states(states, features["input_mask"]))
+
+
+def _checked(texts: Iterable[str], pooling: str, batch_size: int) -> list[str]:
+    """Returns the texts as a list; raises the errors of `SentenceEncoder.encode`."""
+    if pooling not in POOLINGS:
+        raise UserError(f"the pooling {pooling!r} is not one of {', '.join(POOLINGS)}")
+    if batch_size < 1:
+        raise UserError(f"a batch_size of at least 1 is needed, not {batch_size}")
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        raise UserError(f"a list of texts is needed, not {texts!r:.40}")
+    found = list(texts)
+    for number, text in enumerate(found):
+        if not isinstance(text, str):
+            raise UserError(f"text {number} is {text!r:.40}, not a string")
+    return found
