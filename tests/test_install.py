@@ -108,6 +108,17 @@ def test_the_packages_requirements_are_those_of_the_locks():
     assert of_gaudi == {str(r.specifier) for r in file}
 
 
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+def test_the_tests_have_the_packages_of_optional_extras(python):
+    """With the versions that the extras allow, next to the TensorFlow of each Python."""
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    there, others = pinned("dev", python), pinned("cpu", python)
+    for requirement in map(Requirement, (*extras["track"], *extras["sweep"])):
+        assert requirement.specifier.contains(there[requirement.name]), requirement
+    assert {n: v for n, v in there.items() if others.get(n, v) != v} == {}
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> zipfile.ZipFile:
     """Builds the wheel of this tree without a network."""
