@@ -29,7 +29,7 @@ FLOORS = (
     ("data", "model", "optimizers", "precision"),
     ("modeling", "optimization"),
     ("training",),
-    ("convert", "preflight", "tasks.classification"),
+    ("convert", "preflight", "sweep", "tasks.classification"),
     ("tasks.glue", "tasks.pretraining", "tasks.race", "tasks.squad"),
     ("inference", "reference_api"),
     ("serving", *NAMES_ONLY),

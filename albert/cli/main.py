@@ -23,6 +23,7 @@ GROUPS = {
         "classify": "label texts: GLUE or your own data",
         "race": "choose one of four answers to a question: RACE",
         "pretrain": "predict masked words and the order of sentences",
+        "sweep": "search for the best learning rate, epochs, batch size and seed",
     },
     "use a model": {
         "ask": "ask questions about texts, or for the label of a text",

@@ -8,6 +8,7 @@ ends the program if the main thread takes too long or if a second signal comes.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import math
 import os
 import signal
@@ -20,6 +21,8 @@ from collections.abc import Iterator
 # mpirun forwards SIGUSR1 to all workers at once and, unlike after SIGTERM, does not kill them soon
 # after. Launchers send it to mean the same as SIGTERM.
 NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+# From Linux's <sys/prctl.h>: the signal that this process gets when its parent ends.
+_PR_SET_PDEATHSIG = 1
 # A terminal and a launcher may both forward the same signal. Within this time, it counts as one.
 _SAME_SECONDS = 0.5
 # The time that the main thread has to clean up before the program ends.
@@ -165,6 +168,19 @@ def _note_interrupt(number: int, frame: object) -> None:
     if _state.patience is None or _state.requested is not None:
         raise KeyboardInterrupt
     _state.requested = number
+
+
+def follow_parent(parent: int, number: int = signal.SIGKILL) -> None:
+    """Makes the system send a signal to this process when its parent ends.
+
+    Args:
+      parent: the number of the parent's process; if it has already ended, this process ends.
+      number: the number of the signal.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:
+        os._exit(1)
 
 
 def reinstall() -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
-import ctypes
 import gc
 import multiprocessing
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
+from albert.core import signals
 from albert.core.errors import UserError
 
 Task = TypeVar("Task")
@@ -20,8 +19,6 @@ Result = TypeVar("Result")
 
 # Tasks per worker that may wait, or have results not fetched yet; this bounds the memory.
 _AHEAD = 3
-# From Linux's <sys/prctl.h>: the signal that this process gets when its parent ends.
-_PR_SET_PDEATHSIG = 1
 # The function that the worker processes call. They inherit it by forking, including its closure.
 _function: Callable
 
@@ -75,10 +72,7 @@ def _begin(parent: int) -> None:
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     # Otherwise, if the parent is killed, the workers wait forever for tasks.
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)
+    signals.follow_parent(parent)
 
 
 def _call(task: Task) -> Any:

@@ -213,6 +213,10 @@ class Settings:
             if field.name in flags and not flags[field.name].is_path
         }
 
+    def arguments(self) -> list[str]:
+        """Returns the flags that the user set, as arguments of a command line."""
+        return [argument(name, getattr(self, name)) for name in sorted(self.given)]
+
     def require(self, *names: str | tuple[str, ...]) -> None:
         """Raises a `FlagError` that lists the settings without a value.
 
@@ -226,6 +230,15 @@ class Settings:
                 missing.append(" or ".join(f"--{one}" for one in either))
         if missing:
             raise FlagError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} required")
+
+
+def argument(name: str, value: Any) -> str:
+    """Returns a flag as an argument of a command line."""
+    if isinstance(value, bool):
+        value = str(value).lower()
+    elif isinstance(value, tuple):
+        value = ",".join(map(str, value))
+    return f"--{name}={'' if value is None else value}"
 
 
 def _recorded(value: Any) -> Any:

@@ -42,6 +42,7 @@ RESULTS = [
     "out/metrics.txt",
     "out/own/run/submit_results.tsv",
     "out/rivers/run-v2/null_odds.json",
+    "out/sweep/trials.svg",
     "out/tensorflow/model.ckpt.index",
     "out/theirs.html",
 ]

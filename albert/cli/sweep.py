@@ -1,0 +1,61 @@
+r"""Searches for the best learning rate, number of epochs, batch size and seed of a task.
+
+  albert sweep TASK FLAGS-OF-THE-TASK --output_dir=SWEEP [--trials=20] [--learning_rates=1e-5,1e-4]
+
+TASK is squad, squad 2.0, classify or race. Each trial is a run of the task in a folder below
+--output_dir. It trains with other values, which Optuna chooses, and is scored while it trains. A
+flag of the task that you pass, such as --seed=7, is the same in all trials. Run the same command
+again to resume a sweep that was stopped, with a larger --trials to extend it. `albert classify
+--help` explains the flags of the task classify.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from albert.cli import command_line
+from albert.cli.check import find_task
+from albert.cli.main import EntryPoint
+from albert.cli.training import Job
+from albert.core.errors import FlagError, see_help
+from albert.sweep.space import Space, SweepSettings, make_space
+
+ENTRY_POINT = EntryPoint("albert.commands.sweep", resumes=True)
+WORDS = ("squad", "classify", "race")
+
+
+class SweepRequest(NamedTuple):
+    """Holds a parsed command line of `albert sweep`.
+
+    Attributes:
+      words: the task as words of the command line.
+      job: the task with the flags of all trials.
+      settings: the options of the sweep.
+      space: the flags to search.
+    """
+
+    words: list[str]
+    job: Job
+    settings: SweepSettings
+    space: Space
+
+
+def parse(argv: list[str]) -> SweepRequest:
+    """Parses a command line.
+
+    Raises:
+      FlagError: the task is missing or unknown, a range is invalid, or see `command_line.parse`.
+    """
+    program, *rest = argv
+    names_task = bool(rest) and not rest[0].startswith("-")
+    word = rest.pop(0) if names_task else WORDS[0]
+    if word not in WORDS:
+        raise FlagError(f"{word!r} is not one of {', '.join(WORDS)}{see_help(word, WORDS)}")
+    version = rest.pop(0) if rest and rest[0] in ("1.1", "2.0") else ""
+    task = find_task(word, version)
+    command_line.parse([program, *rest], __doc__, task.settings, SweepSettings)
+    if not names_task:
+        raise FlagError(f"the task is missing; name it before the flags: {', '.join(WORDS)}")
+    job, settings = task.job(), SweepSettings.from_flags()
+    words = [word, version] if version else [word]
+    return SweepRequest(words, job, settings, make_space(settings, job.settings))

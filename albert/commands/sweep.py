@@ -1,0 +1,247 @@
+"""Searches for the best values of some flags: trains a task repeatedly, with Optuna's choices."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from typing import Any
+
+from albert.cli.sweep import SweepRequest
+from albert.core import locks, signals
+from albert.core.errors import FlagError, UserError
+from albert.core.files import command, make_writable_folder, read_json, write_json
+from albert.core.log import LOG
+from albert.distributed import launcher
+from albert.settings.fields import Affects, argument
+from albert.settings.run_settings import RunSettings
+from albert.sweep import study
+from albert.sweep.results import FIGURE, TABLE, best_of, folder_of, lines_of, write_results
+from albert.sweep.study import COMPLETE, FAILED, PRUNED, Study, Trial
+from albert.sweep.trial_process import Score, run_trial, scores_in
+from albert.training.output_folder import training_settings
+from albert.training.run_record import RECORD
+from albert.training.task import DEV, TRAIN, Task
+
+_RECORD = "sweep.json"
+_VERSION = 1
+# Flags that concern a single run, with the reason why a sweep refuses them.
+_REFUSED = {
+    "overwrite_output_dir": "a sweep resumes; remove its folder to start again",
+    "export_dir": "export the best trial afterwards: repeat its command with this flag",
+    "use_horovod": "a trial is a single process",
+    "download_only": "use it with the task's own command",
+}
+# Feature files that all trials share, by the task and the flag.
+_SHARED = {
+    "squad": {
+        "train_feature_file": "train.tf_record",
+        "predict_feature_file": "eval.tf_record",
+        "predict_feature_left_file": "eval_left.npz",
+    },
+    "classify": {"cached_dir": ""},
+    "race": {"train_file": "train.tf_record", "eval_file": "dev.tf_record"},
+}
+
+
+def main(request: SweepRequest) -> None:
+    """Runs the trials that are missing, and prints all of them.
+
+    Raises:
+      UserError: the flags or the input are not valid, the folder holds something else, or all
+        trials failed.
+      Stopped: a signal came; the running trial has saved its state.
+    """
+    _check(request)
+    study.check_installed()
+    sweep = Sweep(request)
+    sweep.take_folder()
+    # `run_trial` passes signals on.
+    signals.defer(math.inf)
+    try:
+        sweep.run()
+    finally:
+        signals.raise_stopped()
+    sweep.report()
+
+
+def _check(request: SweepRequest) -> None:
+    settings = request.job.settings
+    if launcher.label():
+        raise FlagError("start the sweep without mpirun: a trial is a single process")
+    for name, reason in _REFUSED.items():
+        if getattr(settings, name):
+            raise FlagError(f"--{name} does not work in a sweep: {reason}")
+    if "output_dir" not in settings.given:
+        raise FlagError("--output_dir is required")
+
+
+class Sweep:
+    """The trials in a folder."""
+
+    def __init__(self, request: SweepRequest):
+        """Checks the flags and the data of the task.
+
+        Raises:
+          UserError: a trial would raise it, too.
+        """
+        self._request = request
+        self._folder = request.job.settings.output_dir
+        task_class = request.job.program.load()
+        self._settings = settings = _of_all_trials(request)
+        settings.require(*task_class.required)
+        self._task: Task = task_class(settings)
+        self._num_examples = self._task.split(TRAIN).num_examples()
+        # Raises an error if the shortest trial has no step.
+        self._num_steps({name: _extreme(name, bounds) for name, bounds in request.space.items()})
+
+    def _num_steps(self, flags: dict[str, Any]) -> int:
+        """Returns the training steps of a trial."""
+        of_trial = self._task.with_settings(self._settings.replaced(**flags))
+        return of_trial.steps(self._num_examples)[0]
+
+    def take_folder(self) -> None:
+        """Locks the folder, and checks that it holds this sweep or nothing.
+
+        Raises:
+          UserError: the folder cannot be written, or another process uses it.
+          FlagError: the folder holds a run, or another sweep.
+        """
+        folder = self._folder
+        make_writable_folder(folder, "--output_dir")
+        locks.hold_until_exit(os.path.join(folder, "sweep"), f"--output_dir {folder}")
+        if os.path.exists(os.path.join(folder, RECORD)):
+            raise FlagError(f"--output_dir {folder} holds a run; give another one to the sweep")
+        path, ours = os.path.join(folder, _RECORD), self._identity()
+        if not os.path.exists(path):
+            write_json(path, {**ours, "version": _VERSION})
+            return
+        known = read_json(path, "the record of the sweep")
+        for part, values in ours.items():
+            before = known.get(part, {}) if isinstance(known, dict) else {}
+            differ = [n for n in {**before, **values} if before.get(n) != values.get(n)]
+            if differ:
+                raise FlagError(
+                    f"--output_dir {folder} holds a sweep with other values of "
+                    f"{', '.join(sorted(differ))}; give another --output_dir"
+                )
+
+    def _identity(self) -> dict[str, dict[str, Any]]:
+        """Returns everything that the scores of this sweep depend on."""
+        task, request = self._task, self._request
+        settings = {
+            **task.identity(),
+            **training_settings(task, task.contents(TRAIN)),
+            **task.settings.affecting(Affects.SCORES),
+            **task.contents(DEV),
+        }
+        # The length of a trial is a function of other values.
+        left = {*request.space, "save_checkpoints_steps"}
+        of_sweep = {name: getattr(request.settings, name) for name in ("checkpoints", "sweep_seed")}
+        found = {
+            "settings": {name: settings[name] for name in settings if name not in left},
+            "space": {name: bounds._asdict() for name, bounds in request.space.items()},
+            "sweep": of_sweep,
+        }
+        # As after reading it.
+        return json.loads(json.dumps(found))
+
+    def run(self) -> None:
+        """Runs trials until their number is that of --trials."""
+        asked = self._request.settings
+        self._study = Study(self._folder, self._request.space, asked.sweep_seed, asked.prune)
+        while (trial := self._study.next(asked.trials)) is not None:
+            self._run(trial)
+            self._write()
+
+    def _run(self, trial: Trial) -> None:
+        name = folder_of(trial.number)
+        folder = os.path.join(self._folder, name)
+        given = " ".join(argument(flag, value) for flag, value in trial.flags.items())
+        LOG.info("Trial %d of %d: %s", trial.number + 1, self._request.settings.trials, given)
+
+        def wants_end(score: Score) -> bool:
+            prunes = trial.report(score.place, score.value)
+            LOG.info("%s: step %d  %s %.4g", name, score.step, score.name, score.value)
+            return prunes
+
+        log_file = f"{folder}.log"
+        code = run_trial(self._command(trial, folder), folder, log_file, wants_end)
+        scores = [score.value for score in scores_in(folder)]
+        if code is None:
+            trial.end(PRUNED)
+            LOG.info("%s: pruned, because its scores are below the median", name)
+        elif code:
+            trial.end(FAILED)
+            LOG.warning("%s failed with exit code %d: %s", name, code, _last_line(log_file))
+        elif not scores:
+            raise UserError(f"{folder} has no scores: the data to score on has no true answers")
+        else:
+            trial.end(COMPLETE, max(scores))
+
+    def _command(self, trial: Trial, folder: str) -> list[str]:
+        """Returns the command of a trial."""
+        settings = self._settings
+        changed = {"output_dir": folder, "evaluate_while_training": True, **trial.flags}
+        if "save_checkpoints_steps" not in settings.given:
+            steps, number = self._num_steps(trial.flags), self._request.settings.checkpoints
+            changed["save_checkpoints_steps"] = -(-steps // number)
+        of_trial = settings.replaced(given=settings.given | changed.keys(), **changed)
+        return command(*self._request.words, *of_trial.arguments())
+
+    def _write(self) -> None:
+        results = self._study.results()
+        write_results(self._folder, results, self._request.space, self._score_name())
+
+    def _score_name(self) -> str:
+        """Returns the name of the score that selects the best checkpoint."""
+        for result in self._study.results():
+            for score in scores_in(os.path.join(self._folder, folder_of(result.number))):
+                return score.name
+        return "score"
+
+    def report(self) -> None:
+        """Prints the trials and the best one.
+
+        Raises:
+          UserError: all trials failed.
+        """
+        results, name = self._study.results(), self._score_name()
+        best = best_of(results)
+        if best is None:
+            raise UserError(
+                f"all {len(results)} trials failed; {self._folder}/{folder_of(0)}.log says why"
+            )
+        for line in lines_of(results, self._request.space, name):
+            print(line)
+        print(f"\nbest: {name} {best.score:.6g} in {self._folder}/{folder_of(best.number)}")
+        print(f"all trials: {self._folder}/{TABLE} and {FIGURE}", flush=True)
+
+
+def _of_all_trials(request: SweepRequest) -> RunSettings:
+    """Returns the flags of all trials: those of the user, and those that a sweep sets."""
+    settings, flags = request.job.settings, request.job.settings.flags()
+    for name in ("do_train", "do_eval" if "do_eval" in flags else "do_predict"):
+        if name in settings.given and not getattr(settings, name):
+            raise FlagError(f"--{name}=false does not work in a sweep; remove it")
+        settings = settings.replaced(given=settings.given | {name}, **{name: True})
+    for name, file in _SHARED[request.words[0]].items():
+        if name not in settings.given:
+            path = os.path.join(settings.output_dir, file)
+            settings = settings.replaced(given=settings.given | {name}, **{name: path})
+    if "keep_checkpoint_max" in flags and "keep_checkpoint_max" not in settings.given:
+        given = settings.given | {"keep_checkpoint_max"}
+        settings = settings.replaced(given=given, keep_checkpoint_max=1)
+    return settings
+
+
+def _extreme(name: str, bounds: Any) -> float:
+    """Returns the value of a flag with which a trial has the fewest steps."""
+    return max(bounds.values) if hasattr(bounds, "values") else bounds.low
+
+
+def _last_line(path: str) -> str:
+    """Returns the last line of a log."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = file.read().split("\n")
+    return next((line for line in reversed(lines) if line.strip()), "")

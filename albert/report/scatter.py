@@ -1,0 +1,100 @@
+"""A figure of scores by the values of some settings, as SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+from xml.sax.saxutils import escape
+
+from albert.core.files import open_atomically
+
+# Layout of a panel in pixels.
+_WIDTH, _HEIGHT = 240, 260
+_LEFT, _RIGHT, _TOP, _BOTTOM = 50, 230, 30, 210
+_BEST, _USUAL, _HOLLOW = "#d1495b", "#00798c", "none"
+# An axis shows up to this many different values, else the lowest, the middle and the highest.
+_MOST_VALUES = 5
+
+
+class Point(NamedTuple):
+    """A trial in the figure.
+
+    Attributes:
+      label: text that a browser shows when the mouse is over the point.
+      score: position on the vertical axis.
+      values: positions on the horizontal axes, by the name of the setting.
+      is_filled: false for a trial that was ended early.
+    """
+
+    label: str
+    score: float
+    values: dict[str, float]
+    is_filled: bool
+
+
+def write_scatter(
+    path: str, points: Sequence[Point], settings: dict[str, bool], score: str
+) -> None:
+    """Writes a panel for each setting, with a point for each trial; the best one is red.
+
+    Args:
+      path: the file to write.
+      points: the trials, at least one.
+      settings: whether the horizontal axis is logarithmic, by the name of the setting.
+      score: the name of the score.
+    """
+    width = _WIDTH * len(settings)
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{_HEIGHT}" '
+        'font-family="sans-serif" font-size="11" fill="#222222">',
+        f'<rect width="{width}" height="{_HEIGHT}" fill="#ffffff"/>',
+        f'<text x="8" y="16">{escape(score)}; hollow: pruned; red: the best</text>',
+    ]
+    for number, (name, is_log) in enumerate(settings.items()):
+        lines.append(f'<g transform="translate({number * _WIDTH} 0)">')
+        lines += _panel(points, name, is_log)
+        lines.append("</g>")
+    with open_atomically(path) as file:
+        file.write("\n".join([*lines, "</svg>", ""]))
+
+
+def _panel(points: Sequence[Point], name: str, is_log: bool) -> list[str]:
+    xs = [math.log10(p.values[name]) if is_log else p.values[name] for p in points]
+    ys = [point.score for point in points]
+    x_of, y_of = _scale(xs, _LEFT + 8, _RIGHT - 8), _scale(ys, _BOTTOM - 8, _TOP + 8)
+    lines = [f'<path d="M{_LEFT} {_TOP}V{_BOTTOM}H{_RIGHT}" fill="none" stroke="#888888"/>']
+    middle = (_LEFT + _RIGHT) / 2
+    lines.append(f'<text x="{middle}" y="{_BOTTOM + 36}" text-anchor="middle">{name}</text>')
+    for x in _ticks(xs):
+        label = f"{10**x if is_log else x:.3g}"
+        at = f'x="{x_of(x):.1f}" y="{_BOTTOM + 16}"'
+        lines.append(f'<text {at} text-anchor="middle">{label}</text>')
+    for y in _ticks(ys):
+        at = f'x="{_LEFT - 6}" y="{y_of(y) + 4:.1f}"'
+        lines.append(f'<text {at} text-anchor="end">{y:.4g}</text>')
+    best = max(points, key=lambda point: (point.is_filled, point.score))
+    for point, x, y in zip(points, xs, ys, strict=True):
+        color = _BEST if point is best else _USUAL
+        fill = color if point.is_filled else _HOLLOW
+        at = f'cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="4"'
+        title = f"<title>{escape(point.label)}</title>"
+        lines.append(f'<circle {at} fill="{fill}" stroke="{color}">{title}</circle>')
+    return lines
+
+
+def _scale(values: Sequence[float], first: float, last: float) -> Callable[[float], float]:
+    """Returns a function that maps the range of some values to a range of pixels."""
+    low, high = min(values), max(values)
+    size = high - low or 1.0
+    middle = 0.5 if high == low else 0.0
+    return lambda value: first + (last - first) * ((value - low) / size + middle)
+
+
+def _ticks(values: Sequence[float]) -> list[float]:
+    """Returns the numbers to show at an axis."""
+    different = sorted(set(values))
+    if len(different) <= _MOST_VALUES and all(value == int(value) for value in different):
+        return different
+    low, high = different[0], different[-1]
+    return sorted({low, (low + high) / 2, high})

@@ -1,0 +1,1 @@
+"""The search for the best flags of a task: `albert sweep`."""

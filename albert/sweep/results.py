@@ -1,0 +1,61 @@
+"""The results of a sweep: a table, a file of tab-separated values, and a figure."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Sequence
+
+from albert.core.files import open_atomically
+from albert.report.scatter import Point, write_scatter
+from albert.sweep.space import Range, Space
+from albert.sweep.study import COMPLETE, PRUNED, TrialResult
+
+TABLE, FIGURE = "trials.tsv", "trials.svg"
+
+
+def folder_of(number: int) -> str:
+    """Returns the name of a trial's folder."""
+    return f"trial-{number:03}"
+
+
+def best_of(results: Sequence[TrialResult]) -> TrialResult | None:
+    """Returns the completed trial with the highest score, of equal ones the first."""
+    completed = [result for result in results if result.state == COMPLETE]
+    return max(completed, key=lambda result: result.score or 0.0, default=None)
+
+
+def write_results(folder: str, results: Sequence[TrialResult], space: Space, score: str) -> None:
+    """Writes the table and, if a trial has a score, the figure into a folder."""
+    with open_atomically(os.path.join(folder, TABLE)) as file:
+        file.writelines("\t".join(row) + "\n" for row in _rows(results, space, score))
+    points = [
+        Point(f"{folder_of(r.number)}: {r.score:.4g}", r.score, r.flags, r.state == COMPLETE)
+        for r in results
+        if r.state in (COMPLETE, PRUNED) and r.score is not None and math.isfinite(r.score)
+    ]
+    if points:
+        scales = {
+            name: isinstance(bounds, Range) and not bounds.is_whole
+            for name, bounds in space.items()
+        }
+        write_scatter(os.path.join(folder, FIGURE), points, scales, score)
+
+
+def lines_of(results: Sequence[TrialResult], space: Space, score: str) -> list[str]:
+    """Returns the table with aligned columns, the best trial first."""
+    order = sorted(results, key=lambda r: (r.state != COMPLETE, -(r.score or -math.inf)))
+    rows = list(_rows(order, space, score))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _rows(results: Sequence[TrialResult], space: Space, score: str) -> Iterator[list[str]]:
+    yield ["folder", "state", score, *space]
+    for result in results:
+        value = "" if result.score is None else f"{result.score:.6g}"
+        flags = [f"{result.flags[name]:g}" if name in result.flags else "" for name in space]
+        yield [folder_of(result.number), result.state, value, *flags]

@@ -1,0 +1,166 @@
+"""The trials of a sweep, in a file of Optuna; the only module that imports it.
+
+The file is a journal, to which Optuna appends lines. It can be read while the sweep runs, for
+example by optuna-dashboard.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import math
+import os
+from typing import Any, NamedTuple
+
+from albert.core.errors import UserError
+from albert.sweep.space import MOST_TRIALS, Range, Space
+
+JOURNAL = "study.log"
+_NAME = "albert sweep"
+COMPLETE, PRUNED, FAILED, RUNNING = "complete", "pruned", "failed", "running"
+
+
+class TrialResult(NamedTuple):
+    """A trial as the tables show it.
+
+    Attributes:
+      number: its number, from 0.
+      state: `COMPLETE`, `PRUNED`, `FAILED` or `RUNNING`.
+      score: its best score; for a pruned trial the last one; None if it has none.
+      flags: the values of the flags, by name.
+    """
+
+    number: int
+    state: str
+    score: float | None
+    flags: dict[str, float]
+
+
+def check_installed() -> None:
+    """Raises a `UserError` if Optuna is not installed."""
+    if importlib.util.find_spec("optuna") is None:
+        raise UserError(
+            "the package optuna is missing: run `pip install optuna`, or `pip install "
+            "'albert-tensorflow[sweep]'`"
+        )
+
+
+class Study:
+    """The trials in a folder; the caller must have locked the folder."""
+
+    def __init__(self, folder: str, space: Space, seed: int, prunes: bool):
+        """Opens the study, or begins it.
+
+        Args:
+          folder: the sweep's folder.
+          space: the search space.
+          seed: seed for the search. The flags of a trial depend on it and on the earlier trials, so
+            a resumed sweep makes the same trials as an uninterrupted one.
+          prunes: whether trials with low scores are pruned.
+        """
+        import optuna
+        from optuna.storages import JournalStorage
+        from optuna.storages.journal import JournalFileBackend
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._optuna, self._space, self._seed = optuna, space, seed
+        path = os.path.join(folder, JOURNAL)
+        _remove_leftovers(path)
+        self._storage = JournalStorage(JournalFileBackend(path))
+        pruner = optuna.pruners.MedianPruner() if prunes else optuna.pruners.NopPruner()
+        self._study = optuna.create_study(
+            storage=self._storage,
+            study_name=_NAME,
+            direction="maximize",
+            pruner=pruner,
+            load_if_exists=True,
+        )
+
+    def results(self) -> list[TrialResult]:
+        """Returns all trials in their order."""
+        states = self._optuna.trial.TrialState
+        names = {states.COMPLETE: COMPLETE, states.PRUNED: PRUNED, states.FAIL: FAILED}
+        return [
+            TrialResult(t.number, names.get(t.state, RUNNING), t.value, self._flags(t.params))
+            for t in self._study.get_trials(deepcopy=False)
+        ]
+
+    def next(self, count: int) -> Trial | None:
+        """Returns the trial that a killed sweep did not end, or a new one; None after `count`."""
+        results = self.results()
+        running = [result.number for result in results if result.state == RUNNING]
+        number = running[0] if running else len(results)
+        if number >= count:
+            return None
+        # Seeded by the number, because the state of a sampler is lost when a sweep is killed.
+        seed = MOST_TRIALS * self._seed + number
+        self._study.sampler = self._optuna.samplers.TPESampler(seed=seed)
+        if running:
+            study_id = self._storage.get_study_id_from_name(_NAME)
+            found = self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
+            trial = self._optuna.trial.Trial(self._study, found)
+        else:
+            trial = self._study.ask()
+        parameters = {name: self._suggest(trial, name) for name in self._space}
+        return Trial(self._study, trial, self._flags(parameters))
+
+    def _suggest(self, trial: Any, name: str) -> float:
+        """Returns the value of a flag; the same one whenever it is called for a trial."""
+        bounds = self._space[name]
+        if not isinstance(bounds, Range):
+            return trial.suggest_categorical(name, bounds.values)
+        if bounds.is_whole:
+            return trial.suggest_int(name, int(bounds.low), int(bounds.high))
+        return trial.suggest_float(name, bounds.low, bounds.high, log=True)
+
+    @staticmethod
+    def _flags(parameters: dict[str, float]) -> dict[str, float]:
+        """Returns the values of the flags, with three digits, so that they can be typed."""
+        return {
+            name: float(f"{value:.3g}") if isinstance(value, float) else value
+            for name, value in parameters.items()
+        }
+
+
+class Trial:
+    """A trial that runs.
+
+    Attributes:
+      number: its number, from 0.
+      flags: the values of the flags, by name.
+    """
+
+    def __init__(self, study: Any, trial: Any, flags: dict[str, float]):
+        """Wraps a trial of an Optuna study."""
+        self._study, self._trial = study, trial
+        self.number, self.flags = trial.number, flags
+
+    def report(self, place: int, score: float) -> bool:
+        """Reports the score of a checkpoint; returns whether to prune the trial.
+
+        Args:
+          place: number of the checkpoint, from 1.
+          score: the score that selects the best checkpoint.
+        """
+        known = self._study.get_trials(deepcopy=False)[self.number].intermediate_values
+        if place not in known:
+            self._trial.report(score, place)
+        return bool(self._trial.should_prune())
+
+    def end(self, state: str, score: float | None = None) -> None:
+        """Ends the trial; without a finite score, a complete trial has failed."""
+        from optuna.trial import TrialState
+
+        if state == COMPLETE and score is not None and math.isfinite(score):
+            self._study.tell(self.number, score)
+        else:
+            found = TrialState.PRUNED if state == PRUNED else TrialState.FAIL
+            self._study.tell(self.number, state=found)
+
+
+def _remove_leftovers(path: str) -> None:
+    """Removes what a killed sweep has left: Optuna's lock, and a line without its end."""
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(f"{path}.lock")
+    with contextlib.suppress(FileNotFoundError), open(path, "rb+") as file:
+        file.truncate(file.read().rfind(b"\n") + 1)

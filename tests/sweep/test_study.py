@@ -1,0 +1,115 @@
+"""The study of a sweep: trials after a kill, pruning, and states."""
+
+import importlib.util
+import math
+import random
+import statistics
+
+import pytest
+
+from albert.core.errors import UserError
+from albert.sweep import study
+from albert.sweep.space import Choice, Range
+from albert.sweep.study import COMPLETE, FAILED, PRUNED, RUNNING, Study
+
+SPACE = {
+    "learning_rate": Range(1e-5, 1e-4, is_whole=False),
+    "num_train_epochs": Range(2, 5),
+    "train_batch_size": Choice((16, 32)),
+    "seed": Range(1, 5),
+}
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Opens the study of a folder, as a process does that starts."""
+
+    def opened(folder="study", prunes=True, seed=0) -> Study:
+        (tmp_path / folder).mkdir(exist_ok=True)
+        return Study(str(tmp_path / folder), SPACE, seed, prunes)
+
+    return opened
+
+
+def score_of(flags) -> float:
+    return -abs(math.log(flags["learning_rate"] / 3e-5)) + 0.01 * flags["seed"]
+
+
+def run(trial) -> None:
+    trial.end(COMPLETE, score_of(trial.flags))
+
+
+def test_a_killed_sweep_continues_as_if_it_had_not_been_killed(opened, tmp_path):
+    """A trial that was not ended comes again, even if a killed process has left a lock and half a
+    line."""
+    whole = opened("whole")
+    for _ in range(14):
+        run(whole.next(14))
+    assert whole.next(14) is None
+    for number in range(14):
+        killed = opened().next(14)
+        assert killed.report(1, 0.5) is False
+        (tmp_path / "study/study.log.lock").symlink_to("study.log")
+        with open(tmp_path / "study/study.log", "ab") as file:
+            file.write(b'{"op_code": 6')
+        assert opened().results()[number] == (number, RUNNING, None, killed.flags)
+        again = opened().next(14)
+        assert (again.number, again.flags) == (killed.number, killed.flags)
+        assert again.report(1, 0.25) is False, "the first report counts"
+        run(again)
+    assert opened().results() == whole.results()
+    assert opened().next(14) is None and opened().next(15).number == 14
+    assert opened("another", seed=1).next(1).flags != whole.results()[0].flags
+
+
+def test_flags_are_within_their_bounds_and_can_be_typed(opened):
+    sweep = opened()
+    for _ in range(30):
+        flags = sweep.next(30).flags
+        assert 1e-5 <= flags["learning_rate"] <= 1e-4
+        assert flags["learning_rate"] == float(f"{flags['learning_rate']:.3g}")
+        assert flags["num_train_epochs"] in range(2, 6) and flags["seed"] in range(1, 6)
+        assert flags["train_batch_size"] in (16, 32)
+        sweep._study.tell(len(sweep.results()) - 1, 0.0)
+    found = [result.flags for result in sweep.results()]
+    for name in ("num_train_epochs", "train_batch_size", "seed"):
+        assert len({flags[name] for flags in found}) > 1
+
+
+def test_a_trial_below_the_median_is_pruned(opened):
+    """Once five others are complete; compared are the best score so far and the others' scores at
+    the same checkpoint."""
+    sweep, never = opened(), opened("never", prunes=False)
+    rng, complete, pruned = random.Random(0), [], 0
+    for number in range(20):
+        scores = [rng.random() for _ in range(3)]
+        trial, unpruned = sweep.next(20), never.next(20)
+        state = COMPLETE
+        for place in range(1, 4):
+            medians = statistics.median(s[place - 1] for s in complete) if complete else 0
+            expected = len(complete) >= 5 and max(scores[:place]) < medians
+            assert trial.report(place, scores[place - 1]) == expected
+            assert unpruned.report(place, scores[place - 1]) is False
+            if expected:
+                state, pruned = PRUNED, pruned + 1
+                break
+        else:
+            complete.append(scores)
+        trial.end(state, max(scores))
+        unpruned.end(COMPLETE, max(scores))
+        result = sweep.results()[number]
+        assert result.state == state
+        assert result.score == (max(scores) if state == COMPLETE else scores[place - 1])
+    assert pruned > 3
+
+
+def test_without_a_finite_score_a_trial_has_failed(opened):
+    for state, score in ((FAILED, None), (COMPLETE, math.nan), (COMPLETE, None)):
+        opened().next(9).end(state, score)
+    assert [(r.state, r.score) for r in opened().results()] == [(FAILED, None)] * 3
+
+
+def test_a_missing_package_is_one_line(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="the package optuna is missing: run `pip install optuna`"):
+        study.check_installed()
