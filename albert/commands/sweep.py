@@ -19,6 +19,7 @@ from albert.sweep import study
 from albert.sweep.results import FIGURE, TABLE, best_of, folder_of, lines_of, write_results
 from albert.sweep.study import COMPLETE, FAILED, PRUNED, Study, Trial
 from albert.sweep.trial_process import Score, run_trial, scores_in
+from albert.training.job import fetch_missing
 from albert.training.output_folder import training_settings
 from albert.training.run_record import RECORD
 from albert.training.task import DEV, TRAIN, Task
@@ -90,6 +91,7 @@ class Sweep:
         task_class = request.job.program.load()
         self._settings = settings = _of_all_trials(request)
         settings.require(*task_class.required)
+        fetch_missing(settings, task_class.downloads(settings))
         self._task: Task = task_class(settings)
         self._num_examples = self._task.split(TRAIN).num_examples()
         # Raises an error if the shortest trial has no step.
@@ -135,11 +137,9 @@ class Sweep:
             **task.settings.affecting(Affects.SCORES),
             **task.contents(DEV),
         }
-        # The length of a trial is a function of other values.
-        left = {*request.space, "save_checkpoints_steps"}
         of_sweep = {name: getattr(request.settings, name) for name in ("checkpoints", "sweep_seed")}
         found = {
-            "settings": {name: settings[name] for name in settings if name not in left},
+            "settings": {name: settings[name] for name in settings if name not in request.space},
             "space": {name: bounds._asdict() for name, bounds in request.space.items()},
             "sweep": of_sweep,
         }
@@ -153,6 +153,8 @@ class Sweep:
         while (trial := self._study.next(asked.trials)) is not None:
             self._run(trial)
             self._write()
+        # A sweep may have been killed before it wrote them.
+        self._write()
 
     def _run(self, trial: Trial) -> None:
         name = folder_of(trial.number)

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 
-from albert.core.files import open_atomically
+from albert.core.files import open_atomically, read_bytes
 from albert.report.scatter import Point, write_scatter
 from albert.sweep.space import Range, Space
 from albert.sweep.study import COMPLETE, PRUNED, TrialResult
@@ -26,9 +26,11 @@ def best_of(results: Sequence[TrialResult]) -> TrialResult | None:
 
 
 def write_results(folder: str, results: Sequence[TrialResult], space: Space, score: str) -> None:
-    """Writes the table and, if a trial has a score, the figure into a folder."""
-    with open_atomically(os.path.join(folder, TABLE)) as file:
-        file.writelines("\t".join(row) + "\n" for row in _rows(results, space, score))
+    """Writes the table and, if a trial has a score, the figure; not if the table stays the same."""
+    path = os.path.join(folder, TABLE)
+    text = "".join("\t".join(row) + "\n" for row in _rows(results, space, score))
+    if os.path.exists(path) and read_bytes(path) == text.encode():
+        return
     points = [
         Point(f"{folder_of(r.number)}: {r.score:.4g}", r.score, r.flags, r.state == COMPLETE)
         for r in results
@@ -40,6 +42,9 @@ def write_results(folder: str, results: Sequence[TrialResult], space: Space, sco
             for name, bounds in space.items()
         }
         write_scatter(os.path.join(folder, FIGURE), points, scales, score)
+    # Last, because a table with this content asserts that the figure is written.
+    with open_atomically(path) as file:
+        file.write(text)
 
 
 def lines_of(results: Sequence[TrialResult], space: Space, score: str) -> list[str]:

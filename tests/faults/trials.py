@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import pathlib
 import random
@@ -13,6 +14,7 @@ import subprocess
 import time
 from typing import NamedTuple
 
+from albert.training import metrics
 from tests.faults.jobs import Job, make_inputs
 from tests.helpers.forking import LONGEST
 
@@ -53,10 +55,25 @@ def contents(folder: pathlib.Path) -> dict[str, str]:
     that scores before it continues its training has other numbers.
     """
     return {
-        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        str(path.relative_to(folder)): hashlib.sha256(content_of(path)).hexdigest()
         for path in sorted(folder.rglob("*"))
         if path.is_file() and "tfevents" not in path.name and path.suffix != ".meta"
     }
+
+
+def content_of(path: pathlib.Path) -> bytes:
+    """Returns the content of a file; of metrics, without times, speeds, and steps that are logged
+    only because a run starts with them."""
+    if path.name != metrics.METRICS:
+        return path.read_bytes()
+    lines = metrics.read(str(path.parent))
+    training = [line for line in lines if line["kind"] == metrics.TRAINING]
+    steps = [line["step"] for line in training]
+    scores = [{**line, "time": 0} for line in lines if line["kind"] == metrics.SCORES]
+    scores.sort(key=lambda line: line["step"])
+    ends = [(line["step"], line["loss"]) for line in (training[:1] + training[-1:])]
+    is_whole = path.read_bytes().count(b"\n") == len(lines) and steps == sorted({*steps})
+    return json.dumps([is_whole, ends, scores]).encode()
 
 
 class Trials:
