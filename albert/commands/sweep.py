@@ -91,7 +91,7 @@ class Sweep:
         task_class = request.job.program.load()
         self._settings = settings = _of_all_trials(request)
         settings.require(*task_class.required)
-        fetch_missing(settings, task_class.downloads(settings))
+        fetch_missing(task_class, settings)
         self._task: Task = task_class(settings)
         self._num_examples = self._task.split(TRAIN).num_examples()
         # Raises an error if the shortest trial has no step.
