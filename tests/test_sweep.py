@@ -54,7 +54,7 @@ class TestWhole:
             f"--albert_config_file={squad_dir}/albert.json --spm_model_file={squad_dir}/spm.model"
         )
         flags = f"--data_dir={folder}/data --task_name=tsv {model} --from_scratch --log_steps=1"
-        ranges = "--learning_rates=1e-4,1e-2 --epochs=40,41 --batch_sizes=8 --seeds=1,9"
+        ranges = "--learning_rates=1e-4,1e-2 --epochs=40,41 --batch_sizes=8 --seed_range=1,9"
         words = f"{flags} --max_seq_length=16 --output_dir={folder}/out {ranges} --checkpoints=2"
         return albert("sweep", "classify", *words.split(), "--trials=3")
 
@@ -114,7 +114,7 @@ class TestWhole:
     @pytest.mark.parametrize(
         ("flags", "parts"),
         [
-            (["--seeds=1,8"], ["holds a sweep with other values of seed;"]),
+            (["--seed_range=1,8"], ["holds a sweep with other values of seed;"]),
             (["--max_seq_length=17", "--patience=1"], ["values of max_seq_length, patience;"]),
             (["--trials=0"], ["--trials"]),
             (["--output_dir={out}/trial-000"], ["holds a run; give another one to the sweep"]),
@@ -142,7 +142,7 @@ def test_a_wrong_command_line_is_one_line(words, message):
     assert_fails(run(albert("sweep", *words)), 2, message)
 
 
-# Stands for the program of the task: its score is a function of the learning rate, and it fails
+# Represents the program of the task: its score is a function of the learning rate, and it fails
 # with a seed of 3. Late trials with a low score wait after their first checkpoint to be ended.
 PROGRAM = """
 import os, signal, sys
@@ -218,7 +218,7 @@ def test_failed_trials_are_reported_and_do_not_end_the_sweep(sweeping, tmp_path,
 
 def test_if_all_trials_fail_the_sweep_fails(sweeping, tmp_path):
     with pytest.raises(UserError, match=r"all 2 trials failed; .*out/trial-000.log says why"):
-        sweeping("--trials=2", "--seeds=3,3")
+        sweeping("--trials=2", "--seed_range=3,3")
     assert [row["state"] for row in rows_of(tmp_path / "out")] == ["failed", "failed"]
 
 

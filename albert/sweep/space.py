@@ -46,7 +46,7 @@ class SweepSettings(Settings):
     )
     epochs: str = setting("2,5", "Lowest and highest --num_train_epochs, whole numbers.")
     batch_sizes: str = setting("16,32", "Values of --train_batch_size.")
-    seeds: str = setting("1,5", "Lowest and highest --seed.")
+    seed_range: str = setting("1,5", "Lowest and highest --seed.")
     checkpoints: int = setting(
         4,
         "Number of checkpoints that each trial scores, at equal distances. After each of them, a "
@@ -72,7 +72,7 @@ def make_space(settings: SweepSettings, of_task: RunSettings) -> Space:
         "learning_rates": (("learning_rate",), _rates),
         "epochs": (("num_train_epochs", "train_steps"), _whole),
         "batch_sizes": (("train_batch_size",), _sizes),
-        "seeds": (("seed",), _whole),
+        "seed_range": (("seed",), _whole),
     }
     space: Space = {}
     for name, (flags, parse) in dimensions.items():
@@ -95,7 +95,7 @@ def _rates(name: str, text: str) -> Range:
 
 def _whole(name: str, text: str) -> Range:
     low, high = _bounds(name, text, int)
-    lowest = 0 if name == "seeds" else 1
+    lowest = 0 if name == "seed_range" else 1
     if low < lowest or high >= TOO_LARGE:
         raise FlagError(f"--{name}={text} must be whole numbers from {lowest} to {TOO_LARGE - 1}")
     return Range(low, high)
