@@ -97,6 +97,7 @@ def ours(flags: argparse.Namespace, workers: int, model: str | None, vocab: str 
     import tensorflow.compat.v1 as tf
 
     from albert.tasks.squad.feature_files import FeatureOptions, SquadFeatures
+    from albert.tasks.squad.question_source import QuestionSource
     from albert.tokenization import FullTokenizer
 
     tf.logging.set_verbosity(tf.logging.ERROR)
@@ -107,7 +108,7 @@ def ours(flags: argparse.Namespace, workers: int, model: str | None, vocab: str 
         # A copy whose cache of words is empty.
         tokenizer = copy.copy(loaded)
         paths = [os.path.join(folder, "features")]
-        source = SquadFeatures(flags.input_file, paths, tokenizer, options, workers)
+        source = SquadFeatures(QuestionSource(flags.input_file), paths, tokenizer, options, workers)
         return source.made().num_examples
 
     return fastest(work, flags.rounds)

@@ -202,6 +202,7 @@ def source(data: str, flags: argparse.Namespace, folder: str):
     from albert.tasks.glue.features import GlueFeatures
     from albert.tasks.glue.tasks import PROCESSORS
     from albert.tasks.squad.feature_files import FeatureOptions, SquadFeatures
+    from albert.tasks.squad.question_source import QuestionSource
     from albert.tokenization import FullTokenizer
 
     tokenizer = FullTokenizer(None, True, flags.spm_model_file)
@@ -212,9 +213,9 @@ def source(data: str, flags: argparse.Namespace, folder: str):
         return GlueFeatures(processor, tokenizer, MRPC_LENGTH, "train", file, path)
     options = FeatureOptions(flags.max_seq_length, DOC_STRIDE, MAX_QUERY_LENGTH)
     if data == "train":
-        return SquadFeatures(flags.train_file, [path], tokenizer, options)
+        return SquadFeatures(QuestionSource(flags.train_file), [path], tokenizer, options)
     left = os.path.join(folder, f"{data}_left.npz")
-    return SquadFeatures(flags.predict_file, [path, left], tokenizer, options)
+    return SquadFeatures(QuestionSource(flags.predict_file), [path, left], tokenizer, options)
 
 
 def program_command(name: str, python: str = sys.executable, **arguments: object) -> list[str]:

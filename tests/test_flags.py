@@ -90,14 +90,16 @@ OF_ALL_RUNS = """
     lr_schedule=linear overwrite_output_dir=false scale_learning_rate=false seed=12345
     shard_optimizer=none track=none weight_decay=0.01
 """
+OWN_OF_SQUAD = """
+    dev_fraction=0.0 dev_seed=12345 length_buckets on_bad_row=error preprocess_workers=$CORES
+    trim_batches=true
+"""
 OWN = {
     "run_squad_v1.py": f"""
-        {OF_ALL_RUNS} length_buckets mask_padding_in_loss=true preprocess_workers=$CORES
-        trim_batches=true
+        {OF_ALL_RUNS} {OWN_OF_SQUAD} mask_padding_in_loss=true
     """,
     "run_squad_v2.py": f"""
-        {OF_ALL_RUNS} length_buckets null_score_diff_threshold optimizer=adamw
-        preprocess_workers=$CORES trim_batches=true
+        {OF_ALL_RUNS} {OWN_OF_SQUAD} null_score_diff_threshold optimizer=adamw
     """,
     "run_classifier.py": f"""
         {OF_ALL_RUNS} length_buckets num_train_epochs=0.0 preprocess_workers=$CORES seeds

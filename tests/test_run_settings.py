@@ -41,18 +41,17 @@ PROGRAMS = [path.stem for path in sorted(ROOT.glob("run_*.py"))]
 # Other values than the defaults or those of `ARGUMENTS`; a switch has only one.
 OTHER = """
     adam_epsilon=1e-8 albert_config_file={0}/other.json allreduce_dtype=float16
-    cached_dir={0}/elsewhere data_dir={0}/other device=cpu doc_stride=8 dropout_prob=0.5 end_n_top=3
-    eval_file={0}/other.records export_dir={0}/exported gradient_accumulation_steps=2
+    cached_dir={0}/elsewhere data_dir={0}/other dev_seed=1 device=cpu doc_stride=8 dropout_prob=0.5
+    end_n_top=3 eval_file={0}/other.records export_dir={0}/exported gradient_accumulation_steps=2
     init_checkpoint={0}/model.ckpt keep_checkpoint_max=2 learning_rate=0.5 length_buckets=16,32
     log_steps=7 lr_schedule=cosine masked_lm_budget=0.5 max_answer_length=5 max_eval_steps=5
-    max_predictions_per_seq=5
-    max_qa_length=9 max_query_length=10 max_seq_length=48 n_best_size=5 ngram=2
-    null_score_diff_threshold=0.5 num_train_epochs=3 num_warmup_steps=3 optimizer={other_optimizer}
-    patience=3 poly_power=2 predict_batch_size=2 predict_file={0}/other.json.squad
-    precision=float16 preprocess_workers=2 save_checkpoints_minutes=1 save_checkpoints_steps=7
-    save_summary_steps=7 seed=1 shard_optimizer=state spm_model_file={0}/other.model
-    stall_seconds=60 start_n_top=3 start_warmup_step=3 task_name=mrpc threshold_to_export=0.5
-    track=mlflow train_batch_size=2
+    max_predictions_per_seq=5 max_qa_length=9 max_query_length=10 max_seq_length=48 n_best_size=5
+    ngram=2 null_score_diff_threshold=0.5 num_train_epochs=3 num_warmup_steps=3 on_bad_row=skip
+    optimizer={other_optimizer} patience=3 poly_power=2 precision=float16 predict_batch_size=2
+    predict_file={0}/other.json.squad preprocess_workers=2 save_checkpoints_minutes=1
+    save_checkpoints_steps=7 save_summary_steps=7 seed=1 shard_optimizer=state
+    spm_model_file={0}/other.model stall_seconds=60 start_n_top=3 start_warmup_step=3
+    task_name=mrpc threshold_to_export=0.5 track=mlflow train_batch_size=2
     train_feature_file={0}/{program}-train train_file={0}/other.json.squad train_steps=77
     warmup_proportion=0.5 warmup_step=3 weight_decay=0
 """
@@ -70,7 +69,8 @@ OTHER_IN = {
 # whose number is tested below, or they have no effect without another flag. --seeds sets --seed.
 NOT_CHANGED = {"do_eval", "do_predict", "do_train", "output_dir", "use_horovod", "vocab_file"}
 # Files that may be missing, or belong to another flag; flags that are refused.
-_NOT_CHANGED_IN_SQUAD = {"input_file", "predict_feature_file", "predict_feature_left_file"}
+_NOT_CHANGED_IN_SQUAD = {"dev_fraction", "input_file", "predict_feature_file"}
+_NOT_CHANGED_IN_SQUAD |= {"predict_feature_left_file"}
 NOT_CHANGED_IN = {
     "run_squad_v1": _NOT_CHANGED_IN_SQUAD,
     "run_squad_v2": _NOT_CHANGED_IN_SQUAD,

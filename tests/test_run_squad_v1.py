@@ -17,8 +17,8 @@ import tensorflow as tf2
 from albert.core import locks
 from albert.core.errors import FlagError, UserError
 from tests.helpers.checkpoints import weights
-from tests.helpers.running import assert_fails, assert_stopped, at_step, run, succeed
-from tests.helpers.squad import squad_command
+from tests.helpers.running import albert, assert_fails, assert_stopped, at_step, run, succeed
+from tests.helpers.squad import squad_command, write_table
 
 BF16 = "TF_BF16_CONVERSION"
 
@@ -56,6 +56,35 @@ def test_a_file_without_answers_can_be_answered(trained, squad_dir, tmp_path):
     assert read(tmp_path / "out/predictions.json") == expected
     recorded = read(tmp_path / "out/eval_results.json")["init_checkpoint"]
     assert initial == f"--init_checkpoint={recorded}"
+
+
+def test_a_part_of_a_table_is_the_development_set(squad_dir, tmp_path):
+    """A killed run resumes with the same split, and its questions can be scored again."""
+    out, table = tmp_path / "out", tmp_path / "train.csv"
+    write_table(squad_dir / "train-v1.1.json", table)
+    files = f"--train_file={table}", "--predict_file=", "--on_bad_row=first", "--train_steps=4"
+    split = "--dev_fraction=0.25", "--save_checkpoints_steps=2", "--remove_padding=false"
+    command = squad_command(squad_dir, out, *files, *split)
+    assert run(at_step("kill", 3, command)).returncode == -signal.SIGKILL
+    recorded = read(out / "run.json")["settings"]
+    assert (recorded["dev_fraction"], recorded["dev_seed"]) == (0.25, 12345)
+    assert "Training from step 2 to 4" in succeed(command)
+    dev = read(out / "dev_split.json")
+    assert (dev["dev_fraction"], dev["dev_seed"]) == (0.25, 12345)
+    paragraphs = [paragraph for article in dev["data"] for paragraph in article["paragraphs"]]
+    ids = {question["id"] for paragraph in paragraphs for question in paragraph["qas"]}
+    assert len(paragraphs) == 4 and ids == read(out / "predictions.json").keys()
+    found = [read(out / f"{name}.tf_record.json")["facts"] for name in ("train", "eval")]
+    assert [facts["num_examples"] for facts in found] == [48 - len(ids), len(ids)]
+    scored = run(albert("evaluate", out, f"--data={out}/dev_split.json", "--json"))
+    f1 = read(out / "eval_results.json")["f1"]
+    assert json.loads(scored.stdout)["f1"] == pytest.approx(f1), scored.stderr
+    for flag in ("--dev_seed=1", "--dev_fraction=0.5", "--on_bad_row=skip"):
+        assert_fails(run([*command, flag]), 2, "holds a run with other flags", flag.split("=")[0])
+    # The features of the split are not those of the file.
+    log = succeed([*command, "--dev_fraction=0", "--overwrite_output_dir", "--train_steps=1"])
+    assert "Making" in log and "train.tf_record again: it was made with dev_fraction 0.25" in log
+    assert read(out / "train.tf_record.json")["facts"]["num_examples"] == 48
 
 
 def test_a_stopped_run_without_patience_still_ends(squad_dir, tmp_path):
@@ -113,6 +142,7 @@ def test_an_export_can_be_converted_for_tflite(exported):
         ("--shard_optimizer=state", "--shard_optimizer=state .* add --use_horovod=true"),
         ("--spm_model_file=", "--spm_model_file or --vocab_file is required"),
         ("--do_train=true --train_file=", "--do_train needs --train_file"),
+        ("--dev_fraction=0.1", "--dev_fraction replaces --predict_file"),
         ("--init_checkpoint=a*", "--init_checkpoint a.*: TensorFlow takes a path with"),
         ("--export_dir=a*", "--export_dir a.*: TensorFlow takes a path with"),
         *((f"--output_dir=a{sign}", "with .* a symbolic link") for sign in ("[1]", "?", "\\b")),

@@ -20,26 +20,20 @@ class SourceLine(NamedTuple):
         return UserError(f"{self.path}, line {self.line}: {reason}")
 
 
-def read_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
-    """Yields the lines of a UTF-8 file without line ends; skips empty lines at the end of the file.
-
-    A byte order mark at the beginning and a carriage return at the end of a line are removed.
+def read_whole_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
+    """Yields the lines of a UTF-8 file with their line ends; removes a byte order mark.
 
     Raises:
       UserError: the file cannot be read or is not UTF-8.
     """
     check_regular(path, path)
-    pending = []
     try:
         with open(path, "rb") as file:
             for number, line in enumerate(file, start=1):
                 if number == 1:
                     line = line.removeprefix(b"\xef\xbb\xbf")
-                place, line = SourceLine(path, number), line.rstrip(b"\r\n")
-                pending.append((place, _decoded(line, place)))
-                if line:
-                    yield from pending
-                    pending.clear()
+                place = SourceLine(path, number)
+                yield place, _decoded(line, place)
     except OSError as e:
         raise UserError(f"{path} cannot be read: {e.strerror}") from e
 
@@ -51,6 +45,23 @@ def _decoded(line: bytes, place: SourceLine) -> str:
         raise place.error(f"byte {e.start + 1} of the line is not UTF-8") from e
 
 
+def read_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
+    """Yields the lines of a UTF-8 file without line ends; skips empty lines at the end of the file.
+
+    A byte order mark at the beginning and a carriage return at the end of a line are removed.
+
+    Raises:
+      UserError: as in `read_whole_lines`.
+    """
+    pending = []
+    for place, line in read_whole_lines(path):
+        line = line.rstrip("\r\n")
+        pending.append((place, line))
+        if line:
+            yield from pending
+            pending.clear()
+
+
 def read_tsv(path: str) -> Iterator[tuple[SourceLine, list[str]]]:
     """Yields the columns of every line; quotation marks have no special meaning.
 
@@ -59,20 +70,6 @@ def read_tsv(path: str) -> Iterator[tuple[SourceLine, list[str]]]:
     """
     for place, line in read_lines(path):
         yield place, line.split("\t")
-
-
-def read_tsv_records(path: str) -> Iterator[tuple[SourceLine, dict[str, str]]]:
-    """Yields the columns of every line after the header, by name.
-
-    Raises:
-      UserError: as in `read_lines`, or a line does not have as many columns as the header.
-    """
-    rows = read_tsv(path)
-    _, names = next(rows, (None, []))
-    for place, columns in rows:
-        if len(columns) != len(names):
-            raise place.error(f"{len(columns)} columns, but the header has {len(names)}")
-        yield place, dict(zip(names, columns, strict=True))
 
 
 def read_json_lines(path: str) -> Iterator[tuple[SourceLine, Mapping[str, Any]]]:

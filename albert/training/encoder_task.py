@@ -155,7 +155,7 @@ class TextTask(EncoderTask):
     settings: TextSettings
     required: ClassVar[Sequence[str | tuple[str, ...]]]
     required = CONFIG_FLAGS, TOKENIZER_FLAGS, "output_dir"
-    outputs: ClassVar[Sequence[str]] = (PAGE,)
+    outputs: Sequence[str] = (PAGE,)
 
     def __init__(self, settings: RunSettings):
         faults = ErrorCollector()

@@ -73,7 +73,7 @@ class Task(abc.ABC):
 
     kind: ClassVar[str] = ""
     required: ClassVar[Sequence[str | tuple[str, ...]]] = ()
-    outputs: ClassVar[Sequence[str]] = ()
+    outputs: Sequence[str] = ()
     label_outputs: ClassVar[Sequence[str]] = ()
     precision_list: str = configuration.SHIPPED
     settings: RunSettings

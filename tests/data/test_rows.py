@@ -5,7 +5,7 @@ import os
 import pytest
 
 from albert.core.errors import UserError
-from albert.data.rows import read_json_lines, read_tsv, read_tsv_records
+from albert.data.rows import read_json_lines, read_tsv
 
 
 @pytest.fixture
@@ -38,7 +38,6 @@ def test_tsv_is_split_at_tabs_and_line_ends_only(write, content, rows):
     """Empty lines count, except at the end."""
     found = [(place.line, row) for place, row in read_tsv(write(content.encode()))]
     assert found == list(enumerate(rows, start=1))
-    assert rows or list(read_tsv_records(write(content.encode()))) == []
 
 
 def test_not_utf8_names_line_and_byte(write):
@@ -47,7 +46,7 @@ def test_not_utf8_names_line_and_byte(write):
         list(read_tsv(path))
 
 
-@pytest.mark.parametrize("reader", [read_tsv, read_tsv_records, read_json_lines])
+@pytest.mark.parametrize("reader", [read_tsv, read_json_lines])
 def test_an_unreadable_file_is_one_line(tmp_path, reader):
     os.mkfifo(tmp_path / "pipe")
     for name, message in (
@@ -59,29 +58,22 @@ def test_an_unreadable_file_is_one_line(tmp_path, reader):
             list(reader(str(tmp_path / name)))
 
 
-def test_records_are_read_with_their_line_numbers(write):
-    def listed(records):
-        return [(place.line, record) for place, record in records]
-
-    found = listed(read_tsv_records(write(b"label\ttext_a\nyes\ta b\nno\t\n")))
-    assert found == [(2, {"label": "yes", "text_a": "a b"}), (3, {"label": "no", "text_a": ""})]
+def test_json_lines_are_read_with_their_line_numbers(write):
     path = write(b'{"text_a": "a\\tb"}\r\n{"text_a": "c", "label": 1}')
-    found = listed(read_json_lines(path))
+    found = [(place.line, record) for place, record in read_json_lines(path)]
     assert found == [(1, {"text_a": "a\tb"}), (2, {"text_a": "c", "label": 1})]
 
 
 @pytest.mark.parametrize(
-    ("reader", "content", "message"),
+    ("content", "message"),
     [
-        (read_tsv_records, b"label\ttext_a\nno\ta\nyes\n", "line 3: 1 columns, .* has 2"),
-        (read_tsv_records, b"label\ttext_a\nno\ta\nyes\ta\tb\n", "line 3: 3 columns, .* has 2"),
-        (read_json_lines, b"[" * 200_000, "line 1 cannot be parsed: its JSON is nested too deeply"),
+        (b"[" * 200_000, "line 1 cannot be parsed: its JSON is nested too deeply"),
         *(
-            (read_json_lines, b"{}\n" + line + b"\n{}", "line 2(: not a| is not) JSON")
+            (b"{}\n" + line + b"\n{}", "line 2(: not a| is not) JSON")
             for line in (b"{", b"[1]", b"text", b"")
         ),
     ],
 )
-def test_malformed_records_are_named_by_line(write, reader, content, message):
+def test_malformed_json_lines_are_named(write, content, message):
     with pytest.raises(UserError, match=message):
-        list(reader(write(content)))
+        list(read_json_lines(write(content)))

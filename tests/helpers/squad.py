@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import functools
 import importlib.util
 import json
@@ -118,6 +119,19 @@ def make_unanswerable(source: pathlib.Path, target: pathlib.Path) -> None:
         if question["is_impossible"]:
             question |= {"plausible_answers": question["answers"], "answers": []}
     target.write_text(json.dumps({**content, "version": "v2.0"}))
+
+
+def write_table(source: pathlib.Path, target: pathlib.Path) -> None:
+    """Writes the questions of a SQuAD 1.1 file as CSV, without the places of answers."""
+    with target.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "context", "question", "answer"])
+        for article in json.loads(source.read_text())["data"]:
+            for paragraph in article["paragraphs"]:
+                for question in paragraph["qas"]:
+                    answer = question["answers"][0]["text"]
+                    row = question["id"], paragraph["context"], question["question"], answer
+                    writer.writerow(row)
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Your own task, from TSV or JSONL files with `label`, `text_a` and optionally `text_b`."""
+"""Your own task, from tables with `label`, `text_a` and optionally `text_b`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from albert.core.errors import UserError
-from albert.data.rows import SourceLine, read_json_lines, read_tsv_records
+from albert.data.rows import SourceLine
+from albert.data.tables import Row, open_table
 from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.training.task import TEST, TRAIN
 
 # JSON can contain a lone surrogate, which UTF-8 cannot encode.
 _NOT_IN_A_TABLE = re.compile("[\t\r\n\ud800-\udfff]")
-_READERS = {".tsv": read_tsv_records, ".jsonl": read_json_lines}
+_ENDINGS = (".csv", ".tsv", ".jsonl")
 
 
 class TsvProcessor(DataProcessor):
-    """A reader of train, dev and test files, each .tsv with a header or .jsonl, in one folder.
+    """A reader of train, dev and test tables in one folder, each CSV, TSV or JSON Lines.
 
     For classification, the labels are the sorted labels in the training file. Columns or keys other
     than `label`, `text_a` and `text_b` are ignored. A test set needs no labels.
@@ -61,14 +62,14 @@ class TsvProcessor(DataProcessor):
         """Returns the file of a split, "train", "dev" or "test".
 
         Raises:
-          UserError: the file does not exist, or it exists in both formats.
+          UserError: the file does not exist, or it exists in several formats.
         """
-        names = [os.path.join(data_dir, part + ending) for ending in _READERS]
-        found = [name for name in names if os.path.exists(name)]
+        names = [part + ending for ending in _ENDINGS]
+        found = [name for name in names if os.path.exists(os.path.join(data_dir, name))]
         if len(found) != 1:
-            which = "both exist, remove one" if found else "neither exists"
-            raise UserError(f"one of {' and '.join(names)} is needed: {which}")
-        return found[0]
+            which = " and ".join(found) or "none"
+            raise UserError(f"{data_dir} must have one of {', '.join(names)}, not {which}")
+        return os.path.join(data_dir, found[0])
 
     def _examples(self, path: str, part: str) -> Iterator[InputExample]:
         for number, (place, record) in enumerate(self._records(path)):
@@ -82,8 +83,8 @@ class TsvProcessor(DataProcessor):
             )
 
     @staticmethod
-    def _records(path: str) -> Iterator[tuple[SourceLine, Mapping[str, Any]]]:
-        return _READERS[os.path.splitext(path)[1]](path)
+    def _records(path: str) -> Iterator[Row]:
+        return open_table(path).rows()
 
 
 def _text(place: SourceLine, record: Mapping[str, Any], key: str) -> str:

@@ -1,4 +1,4 @@
-"""Examples of SQuAD: reading JSON files into one example per question."""
+"""Examples of SQuAD: reading JSON files and tables into one example per question."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import Any
 from albert.core.errors import UserError
 from albert.core.files import check_readable, read_bytes, read_json
 from albert.core.log import LOG
+from albert.data.tables import Table, find_table
+from albert.tasks.squad import ERROR, SKIP
+from albert.tasks.squad.question_tables import BadRows, articles_of, read_questions
 
 _NAMED = 3  # number of skipped questions that a log line names
 # In a text, the quotation marks would be escaped with a backslash.
@@ -85,7 +88,7 @@ def listed(ids: Sequence[str]) -> str:
 
 
 def read_squad_examples(input_file: str, is_training: bool) -> list[SquadExample]:
-    """Reads a SQuAD 1.1 or 2.0 file.
+    """Reads a SQuAD 1.1 or 2.0 file, or a table of questions.
 
     For training, questions that cannot be learned from are skipped with a warning: those with an
     empty paragraph, question or answer, without an answer, or with an answer that is not at its
@@ -95,27 +98,71 @@ def read_squad_examples(input_file: str, is_training: bool) -> list[SquadExample
       UserError: the file cannot be read, is not SQuAD, has several answers to a question (if
         `is_training`), or has no usable question.
     """
-    examples, left_out = read_examples(load_squad(input_file), input_file, is_training)
+    articles = load_squad(input_file, is_training)
+    examples, left_out = read_examples(articles, input_file, is_training)
     left_out.log(input_file)
     return examples
 
 
-def load_squad(input_file: str) -> list[dict]:
-    """Loads the articles of a SQuAD file, which are its content under "data".
+def load_squad(input_file: str, is_training: bool = False, on_bad_row: str = ERROR) -> list[dict]:
+    """Loads the articles of a SQuAD file, which are its content under "data", or of a table.
+
+    Args:
+      input_file: the file.
+      is_training: for a table, whether every answer needs its place in the context.
+      on_bad_row: for a table, see `BadRows`.
 
     Raises:
-      UserError: the file cannot be read or parsed.
+      UserError: the file cannot be read or parsed, or a table has bad rows.
     """
+    if table := find_question_table(input_file):
+        bad = BadRows(input_file, on_bad_row)
+        articles = list(articles_of(read_questions(table, is_training, bad)))
+        bad.finish()
+        return articles
     content = read_json(input_file, "SQuAD file")
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
         raise UserError(f'{input_file} is not SQuAD: it has no list "data" at the top level')
     return content["data"]
 
 
+def find_question_table(input_file: str) -> Table | None:
+    """Returns the table of questions in a file; None for a JSON document.
+
+    Raises:
+      UserError: the file cannot be read, or has another kind of table.
+    """
+    check_readable(input_file, "SQuAD file")
+    table = find_table(input_file)
+    if table and not {"context", "question"} & set(table.columns):
+        raise UserError(
+            f'{input_file} is not SQuAD: it has neither a list "data" nor columns context and '
+            "question"
+        )
+    return table
+
+
+def questions_in(
+    input_file: str, is_training: bool, bad: BadRows
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the context and the content of every question in a file.
+
+    A table is read row by row. The arguments are those of `read_questions`.
+
+    Raises:
+      UserError: the file is not valid.
+    """
+    if table := find_question_table(input_file):
+        questions = read_questions(table, is_training, bad)
+        yield from ((question.context, question.content) for question in questions)
+    else:
+        yield from _questions(load_squad(input_file), input_file, is_training)
+
+
 def check_all_answerable(input_file: str, what: str) -> None:
     """Checks that a SQuAD file is not version 2.0, which has unanswerable questions.
 
-    Files with other errors pass. Only files that may be version 2.0 are parsed.
+    Files with other errors pass. Only tables and files that may be version 2.0 are parsed.
 
     Args:
       input_file: the file.
@@ -126,18 +173,22 @@ def check_all_answerable(input_file: str, what: str) -> None:
     """
     try:
         check_readable(input_file, what)
-        suspicious = _MAY_BE_IMPOSSIBLE.search(read_bytes(input_file))
+        impossible = list(_impossible(input_file))
     except UserError:
         return
-    if not suspicious:
-        return
-    questions = (question for _, question in _questions(load_squad(input_file), input_file, False))
-    impossible = [question["id"] for question in questions if question.get("is_impossible")]
     if impossible:
         raise UserError(
             f"{what} {input_file} is SQuAD 2.0: it has {len(impossible)} unanswerable questions, "
             f"the first is {impossible[0]}; use `albert squad 2.0`"
         )
+
+
+def _impossible(input_file: str) -> Iterator[str]:
+    """Yields the ids of the unanswerable questions in a file."""
+    if find_table(input_file) or _MAY_BE_IMPOSSIBLE.search(read_bytes(input_file)):
+        for _, question in questions_in(input_file, False, BadRows(input_file, SKIP)):
+            if question.get("is_impossible"):
+                yield question["id"]
 
 
 def read_examples(

@@ -13,7 +13,7 @@ from albert.core.errors import UserError
 from albert.data.cached_file import CachedFile
 from albert.data.feature_file import Chunk, FeatureFile, FeatureSource, sha256_of_input
 from albert.data.records import RecordFile, count_foreign_records
-from albert.tasks.squad.examples import DroppedQuestions, SquadExample, load_squad, read_examples
+from albert.tasks.squad.examples import DroppedQuestions, SquadExample, read_examples
 from albert.tasks.squad.features import (
     FIRST_UNIQUE_ID,
     Window,
@@ -23,6 +23,7 @@ from albert.tasks.squad.features import (
     model_inputs,
     with_unique_id,
 )
+from albert.tasks.squad.question_source import QuestionSource
 from albert.tokenization import FullTokenizer
 
 # Raise this when the same input gives other training features. So far, prediction features have not
@@ -47,7 +48,7 @@ class ScoringData(NamedTuple):
 
 
 class SquadFeatures(FeatureSource):
-    """The features of a SQuAD file, for training or for prediction.
+    """The features of the questions of a file, for training or for prediction.
 
     Prediction also has a file of token positions (--predict_feature_left_file).
 
@@ -61,7 +62,7 @@ class SquadFeatures(FeatureSource):
 
     def __init__(
         self,
-        input_file: str,
+        source: QuestionSource,
         paths: Sequence[str],
         tokenizer: FullTokenizer,
         options: FeatureOptions,
@@ -69,7 +70,8 @@ class SquadFeatures(FeatureSource):
         trims: bool = False,
     ):
         """Describes the feature file `paths[0]` and, for prediction, positions in `paths[1]`."""
-        self.input_file = input_file
+        self.input_file = source.path
+        self._source = source
         self.workers = workers
         self.trims = trims
         self._options = options
@@ -84,10 +86,11 @@ class SquadFeatures(FeatureSource):
             **dict.fromkeys(("start_positions", "end_positions"), options.max_seq_length),
         }
         made_from = {
-            "input_sha256": sha256_of_input(input_file, "SQuAD file "),
+            "input_sha256": sha256_of_input(source.path, "SQuAD file "),
             "tokenizer_sha256": tokenizer.sha256,
             "is_training": self._is_training,
             **(self._rules() if self._is_training else {}),
+            **source.made_from(),
             **options._asdict(),
             "do_lower_case": tokenizer.do_lower_case,
         }
@@ -100,8 +103,8 @@ class SquadFeatures(FeatureSource):
 
     @functools.cached_property
     def articles(self) -> list[dict]:
-        """Returns the file's articles."""
-        return load_squad(self.input_file)
+        """Returns the articles with the questions."""
+        return self._source.articles(self._is_training)
 
     @functools.cached_property
     def _examples(self) -> tuple[list[SquadExample], DroppedQuestions]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from albert.settings.fields import ANSWERS, DATA, FEATURES, TRAINING, Affects, setting
 from albert.settings.text_settings import TextSettings
+from albert.tasks.squad import ERROR, ON_BAD_ROW
 
 
 class SquadSettings(TextSettings):
@@ -18,7 +19,7 @@ class SquadSettings(TextSettings):
     )
     train_file: str = setting(
         "",
-        "SQuAD JSON file to train on, such as train-v1.1.json.",
+        "SQuAD JSON file or table (CSV, TSV, JSON Lines) to train on, such as train-v1.1.json.",
         DATA,
         Affects.WEIGHTS,
         basic=True,
@@ -26,11 +27,36 @@ class SquadSettings(TextSettings):
     )
     predict_file: str = setting(
         "",
-        "SQuAD JSON file with questions to answer, such as dev-v1.1.json.",
+        "SQuAD JSON file or table with questions to answer, such as dev-v1.1.json.",
         DATA,
         Affects.SCORES,
         basic=True,
         path=True,
+    )
+    dev_fraction: float = setting(
+        0.0,
+        "Instead of --predict_file: answer the questions about this fraction of the contexts in "
+        "--train_file, and train on those about the others.",
+        DATA,
+        Affects.WEIGHTS | Affects.SCORES,
+        lower=0.0,
+        upper=0.9,
+    )
+    dev_seed: int = setting(
+        12345,
+        "Seed with which --dev_fraction chooses contexts.",
+        DATA,
+        Affects.WEIGHTS | Affects.SCORES,
+        lower=0,
+    )
+    on_bad_row: str = setting(
+        ERROR,
+        "For a table, what to do with rows that cannot be used: error ends the run; skip skips "
+        "them; first also skips them, but uses the first place of an answer that occurs several "
+        "times in its context.",
+        DATA,
+        Affects.FEATURES,
+        choices=ON_BAD_ROW,
     )
     train_feature_file: str | None = setting(
         None,

@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from albert.core.errors import ErrorCollector, FlagError
 from albert.core.files import content_of, read_json, write_json
 from albert.data.batches import Data
 from albert.report.page import write_page
 from albert.settings.run_settings import RunSettings
-from albert.tasks.squad import NBEST, ODDS, PREDICTIONS
+from albert.tasks.squad import DEV_SPLIT, NBEST, ODDS, PREDICTIONS
 from albert.tasks.squad.examples import check_all_answerable
 from albert.tasks.squad.feature_files import (
     FeatureOptions,
@@ -36,6 +36,7 @@ from albert.tasks.squad.predictions import (
     spans_of_best,
     spans_v2,
 )
+from albert.tasks.squad.question_source import DevSplit, QuestionSource
 from albert.tasks.squad.scoring import (
     evaluate_v1,
     evaluate_v2,
@@ -65,7 +66,7 @@ class SquadTask(TextTask):
       raw_scores: function of articles and answers; returns exact match and F1 by question id.
     """
 
-    outputs: ClassVar[Sequence[str]] = (PREDICTIONS, NBEST, *TextTask.outputs)
+    outputs: Sequence[str] = (PREDICTIONS, NBEST, *TextTask.outputs)
     features: ClassVar[type[SquadFeatures]] = SquadFeatures
     version: ClassVar[str]
     settings: SquadSettings
@@ -84,11 +85,15 @@ class SquadTask(TextTask):
             _check_lengths(settings)
         faults.raise_all()
         self.trims = settings.trim_batches
+        if settings.dev_fraction:
+            self.outputs = (*self.outputs, DEV_SPLIT)
 
     @classmethod
     def inputs(cls, settings: RunSettings) -> Sequence[str]:
-        done = {"train_file": settings.do_train, "predict_file": settings.do_predict}
-        return (*super().inputs(settings), *(name for name in done if done[name]))
+        flags = cast(SquadSettings, settings)
+        done = {TRAIN: flags.do_train, DEV: flags.do_predict}
+        names = dict.fromkeys(_flag_of(flags, part) for part in done if done[part])
+        return (*super().inputs(settings), *names)
 
     @classmethod
     def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
@@ -113,12 +118,20 @@ class SquadTask(TextTask):
         options = FeatureOptions(
             settings.max_seq_length, settings.doc_stride, settings.max_query_length
         )
-        input_file = settings.train_file if name == TRAIN else settings.predict_file
-        paths, workers = self._paths[name], settings.preprocess_workers
-        return self.features(input_file, paths, self.tokenizer, options, workers, self.trims)
+        source, paths = self._source(name), self._paths[name]
+        workers = settings.preprocess_workers
+        return self.features(source, paths, self.tokenizer, options, workers, self.trims)
+
+    def _source(self, part: str) -> QuestionSource:
+        """Returns the questions of a split."""
+        settings, split = self.settings, None
+        if settings.dev_fraction:
+            split = DevSplit(settings.dev_fraction, settings.dev_seed)
+        path = getattr(settings, _flag_of(settings, part))
+        return QuestionSource(path, settings.on_bad_row, split, is_dev=part == DEV)
 
     def contents(self, part: str) -> dict[str, Any]:
-        name = "train_file" if part == TRAIN else "predict_file"
+        name = _flag_of(self.settings, part)
         return {**super().contents(part), name: content_of(getattr(self.settings, name))}
 
     def steps(self, num_examples: int) -> tuple[int, int]:
@@ -150,9 +163,12 @@ class SquadTask(TextTask):
         raise NotImplementedError
 
     def score(self, data: Data, outputs: list[Output]) -> CheckpointScores:
-        folder = self.settings.output_dir
+        folder, source = self.settings.output_dir, self._source(DEV)
         nbest = NbestLists(folder, self.settings.n_best_size)
         scores, contents = self.answer(data.source, outputs, nbest)
+        if source.split:
+            of_file = {"train_file": content_of(source.path), "data": data.source.articles}
+            contents[DEV_SPLIT] = {**source.made_from(), **of_file}
         scores = scores if self.score_key(data) else {}
 
         def write_outputs() -> None:
@@ -161,26 +177,32 @@ class SquadTask(TextTask):
             nbest.write(os.path.join(folder, NBEST))
             articles, answers = data.source.articles, contents[PREDICTIONS]
             raw = self.raw_scores(articles, answers) if scores else None
-            title = f"SQuAD {self.version}: {os.path.basename(self.settings.predict_file)}"
+            part = ", development part" * bool(source.split)
+            title = f"SQuAD {self.version}: {os.path.basename(source.path)}{part}"
             view = answers_view(title, articles, answers, scores, raw, nbest, contents.get(ODDS))
             write_page(self.page(), view)
 
         return CheckpointScores(scores, write_outputs)
 
 
+def _flag_of(settings: SquadSettings, part: str) -> str:
+    """Returns the flag that names the file of a split."""
+    return "predict_file" if part == DEV and not settings.dev_fraction else "train_file"
+
+
 def _wanted(settings: SquadSettings) -> list[str]:
     """Returns the splits that the flags ask for; see `is_wanted`.
 
     Raises:
-      FlagError: there is nothing to do, or the file of a requested split is missing.
+      FlagError: there is nothing to do, the file of a requested split is missing, or the
+        development set is given twice.
     """
+    if settings.dev_fraction and settings.predict_file:
+        raise FlagError("--dev_fraction replaces --predict_file: pass only one of them")
     wanted = [
         part
-        for part, do, file in (
-            (TRAIN, "do_train", "train_file"),
-            (DEV, "do_predict", "predict_file"),
-        )
-        if is_wanted(settings, do, file)
+        for part, do in ((TRAIN, "do_train"), (DEV, "do_predict"))
+        if is_wanted(settings, do, _flag_of(settings, part))
     ]
     if not wanted and not settings.export_dir:
         raise FlagError("nothing to do: pass --train_file, --predict_file or --export_dir")
@@ -237,9 +259,8 @@ class SquadV1Task(SquadTask):
         self.trims = settings.trim_batches and settings.mask_padding_in_loss
 
     def check_files(self, settings: SquadSettings) -> None:
-        for part, name in ((TRAIN, "train_file"), (DEV, "predict_file")):
-            if part in self.requested_splits():
-                check_all_answerable(getattr(settings, name), f"--{name}")
+        for name in dict.fromkeys(_flag_of(settings, part) for part in self.requested_splits()):
+            check_all_answerable(getattr(settings, name), f"--{name}")
 
     def head(self) -> Head:
         settings = self.settings

@@ -117,7 +117,7 @@ class TestFaults:
             processor(folder).get_labels()
         # Both files, or neither.
         folder = write(train_jsonl=[])
-        with pytest.raises(UserError, match=r"train\.tsv and .*train\.jsonl .*both exist"):
+        with pytest.raises(UserError, match=r"must have one of .*, not train.tsv and train.jsonl$"):
             processor(folder).get_labels()
-        with pytest.raises(UserError, match=r"dev\.tsv and .*dev\.jsonl .*neither exists"):
+        with pytest.raises(UserError, match=r"must have one of dev.csv, dev.*dev.jsonl, not none"):
             processor(folder).get_dev_examples(folder)

@@ -144,8 +144,9 @@ class TestErrors:
             read_squad_examples(path, is_training=True)
 
     def test_a_file_that_is_not_squad_is_an_error(self, write):
-        for content in ("{", "[]", "null", "{}", '{"data": {}}'):
-            what = "is not JSON" if content == "{" else 'no list "data"'
+        for content in ("{", "[]", "null", "{}", '{"data": {}}', "", '{"a": 1}', "a,b\n1,2\n"):
+            is_document = content[:1] in ("{", "[") and content != '{"a": 1}'
+            what = "is not JSON" if content == "{" else f'{"no" * is_document}.* list "data"'
             with pytest.raises(UserError, match=f"{write(content)} .*{what}"):
                 load_squad(write(content))
 

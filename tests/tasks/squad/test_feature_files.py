@@ -22,6 +22,7 @@ from albert.squad_utils import FeatureWriter
 from albert.tasks.squad import feature_files
 from albert.tasks.squad.feature_files import FeatureOptions, SquadFeatures
 from albert.tasks.squad.features import WindowMaker, feature_spec
+from albert.tasks.squad.question_source import QuestionSource
 from tests.helpers.files import write_records
 
 OPTIONS = FeatureOptions(64, 16, 20)
@@ -42,7 +43,8 @@ class Place:
     def source(self):
         """Returns the source of the files."""
         paths = [str(path) for path in (self.records, self.left)[: 1 if self.training else 2]]
-        return SquadFeatures(str(self.input), paths, self.tokenizer, self.options, self.workers)
+        source = QuestionSource(str(self.input))
+        return SquadFeatures(source, paths, self.tokenizer, self.options, self.workers)
 
     def make(self):
         """Makes the files; returns the feature file and the remaining features, None in

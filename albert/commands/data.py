@@ -1,0 +1,130 @@
+"""Checks a file of questions, or converts it to SQuAD's JSON, without keeping it in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from albert.cli import require_standard_output
+from albert.cli.data import CHECK, DataSettings
+from albert.core.errors import UserError
+from albert.core.files import open_atomically
+from albert.report.terminal import printable, style_of_output, width_of_output, wrapped
+from albert.tasks.squad.examples import find_question_table, questions_in
+from albert.tasks.squad.question_tables import COLUMNS, BadRows, articles_of, read_questions
+
+# Number of characters of a context to show before and after the answer's first one.
+_SHOWN = 200
+_NAME = 18  # width of the column of names
+
+_Question = tuple[str, dict[str, Any]]
+
+
+def main(asked: tuple[DataSettings, list[str]]) -> None:
+    """Prints what a training would use of a file, or writes it as SQuAD's JSON.
+
+    Raises:
+      UserError: the file is not valid, or has bad rows that are not skipped.
+    """
+    require_standard_output()
+    settings, (word, path, *target) = asked
+    bad = BadRows(path, settings.on_bad_row)
+    if word == CHECK:
+        check(path, bad, settings.num_examples)
+    else:
+        convert(path, target[0], bad)
+
+
+def check(path: str, bad: BadRows, num_examples: int) -> None:
+    """Prints the format, the columns, the counts of questions, and the first examples."""
+    table = find_question_table(path)
+    print(f"{path}: {table.format if table else 'SQuAD JSON'}")
+    if table:
+        _print_row("columns used", ", ".join(n for n in COLUMNS if n in table.columns))
+        ignored = ", ".join(n for n in table.columns if n and n not in COLUMNS)
+        _print_row("columns ignored", printable(ignored) or "none")
+    examples: list[_Question] = []
+    for name, value in _counted(questions_in(path, bool(table), bad), num_examples, examples):
+        _print_row(name, value)
+    for number, (context, question) in enumerate(examples, start=1):
+        print(f"\nexample {number}, id {printable(question['id'])}")
+        for line in _lines_of(context, question):
+            print(line)
+    bad.finish()
+
+
+def convert(path: str, target: str, bad: BadRows) -> None:
+    """Writes the questions of a table as SQuAD's JSON, one article per line."""
+    table = find_question_table(path)
+    if not table:
+        raise UserError(f"{path} is JSON already, and not a table in CSV, TSV or JSON Lines")
+    questions = is_version_2 = 0
+    with open_atomically(target) as file:
+        mark = '{"data": [\n'
+        for article in articles_of(read_questions(table, True, bad)):
+            file.write(mark + json.dumps(article))
+            mark = ",\n"
+            for question in article["paragraphs"][0]["qas"]:
+                questions += 1
+                is_version_2 |= "is_impossible" in question
+        bad.finish()
+        if not questions:
+            raise UserError(f"{path} has no usable questions")
+        file.write(f'\n], "version": "{"v2.0" if is_version_2 else "1.1"}"}}\n')
+    print(f"{target}: {questions:,} questions")
+
+
+def _counted(
+    questions: Iterable[_Question], num_examples: int, examples: list[_Question]
+) -> Iterator[tuple[str, str]]:
+    """Yields names and values about questions, and adds the first ones to `examples`."""
+    total = contexts = unanswerable = several = unknown = 0
+    last = None
+    for context, question in questions:
+        total += 1
+        contexts += context != last
+        last = context
+        answers = question.get("answers")
+        unanswerable += bool(question.get("is_impossible"))
+        unknown += answers is None
+        several += len(answers or ()) > 1
+        if len(examples) < num_examples:
+            examples.append((context, question))
+    yield "contexts", f"{contexts:,}"
+    yield "questions", f"{total:,}"
+    if unanswerable:
+        yield "unanswerable", f"{unanswerable:,}; train with `albert squad 2.0`"
+    if several:
+        yield "several answers", f"{several:,}; only for --predict_file"
+    if unknown:
+        yield "without answers", f"{unknown:,}; only for --predict_file"
+
+
+def _lines_of(context: str, question: dict[str, Any]) -> Iterator[str]:
+    """Yields the lines that show a question and the part of the context with its answer."""
+    answers = question.get("answers")
+    places = [(a.get("answer_start", context.find(a["text"])), a["text"]) for a in answers or ()]
+    first = max(0, places[0][0] if places else 0)
+    begin = max(0, first - _SHOWN)
+    marks = [
+        (start - begin, start - begin + len(text), "answer")
+        for start, text in places
+        if start >= begin
+    ]
+    part = printable(context[begin : first + _SHOWN])
+    texts = " | ".join(answer["text"] for answer in answers or ())
+    said = "unknown" if answers is None else texts or "no answer"
+    for name, text, of_text in (
+        ("question", printable(question["question"]), []),
+        ("answer", printable(said), []),
+        ("context", part, marks),
+    ):
+        width = width_of_output() - _NAME - 2
+        for number, line in enumerate(wrapped(text, of_text, width, style_of_output())):
+            print_name = "" if number else name
+            yield f"  {print_name:<{_NAME}}{line}"
+
+
+def _print_row(name: str, value: str) -> None:
+    print(f"  {name:<{_NAME}}{value}")

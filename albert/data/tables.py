@@ -1,0 +1,198 @@
+"""Tables with named columns in CSV, TSV or JSON Lines; the content of a file tells which.
+
+Rows are read one at a time, so that a table may be larger than the memory.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from albert.core.errors import UserError
+from albert.core.files import check_regular
+from albert.data.rows import SourceLine, read_json_lines, read_lines, read_whole_lines
+
+Row = tuple[SourceLine, Mapping[str, Any]]
+
+# Names of formats by their delimiters; JSON Lines has none.
+_FORMATS = {",": "CSV", ";": "CSV with semicolons", "\t": "TSV", "": "JSON Lines"}
+# Number of bytes from which the format is recognized.
+_HEAD = 1 << 16
+# A longer cell is probably the rest of a file after a quotation mark that is not closed.
+_LONGEST_CELL = 1 << 23
+# The key that a SQuAD file has at its top level. In a text, its quotation marks are escaped.
+_DATA = re.compile(rb'"data"\s*:')
+
+
+class Table(NamedTuple):
+    """A table in a file.
+
+    Attributes:
+      path: the file.
+      delimiter: the character between two cells; "" for JSON Lines.
+      columns: names of the columns; for JSON Lines, the keys of the first row.
+    """
+
+    path: str
+    delimiter: str
+    columns: Sequence[str]
+
+    @property
+    def format(self) -> str:
+        """Returns the name of the format."""
+        return _FORMATS[self.delimiter]
+
+    def rows(self, required: Sequence[str] = ()) -> Iterator[Row]:
+        """Yields the rows, with values by column and with the line in which each row begins.
+
+        Cells of CSV and TSV are texts, which may be empty. Values of JSON Lines have any type.
+
+        Args:
+          required: names of columns that must exist; every row of JSON Lines needs these keys.
+
+        Raises:
+          UserError: a column is missing, or a row is not valid.
+        """
+        if not self.delimiter:
+            for place, record in read_json_lines(self.path):
+                _check(place, required, record)
+                yield place, record
+            return
+        rows, columns = _cells(self.path, self.delimiter), self.columns
+        for place, _ in rows:
+            _check(place, required, columns)
+            break
+        for place, cells in rows:
+            if len(cells) != len(columns):
+                raise place.error(_wrong_width(len(cells), len(columns), self.delimiter))
+            yield place, dict(zip(columns, cells, strict=True))
+
+
+def find_table(path: str) -> Table | None:
+    """Returns the table in a file, without columns if it is empty; None for a JSON document.
+
+    Raises:
+      UserError: the file cannot be read, or its header or first row is not valid.
+    """
+    head = _head(path)
+    if head.lstrip()[:1] in (b"{", b"["):
+        if _is_document(head.lstrip()):
+            return None
+        _, first = next(read_json_lines(path))
+        return Table(path, "", list(first))
+    first_line = next(iter(head.lstrip(b"\r\n").splitlines()), b"")
+    delimiter = _delimiter(first_line.decode(errors="replace"))
+    place, header = next(_cells(path, delimiter), (SourceLine(path, 1), []))
+    columns = [name.strip() for name in header]
+    for number, name in enumerate(columns):
+        # Spreadsheets may have empty columns at the right.
+        if name and name in columns[:number]:
+            raise place.error(f"the column {name} occurs twice")
+    return Table(path, delimiter, columns)
+
+
+def open_table(path: str) -> Table:
+    """Returns the table in a file; raises as `find_table` does, and for a JSON document."""
+    table = find_table(path)
+    if table is None:
+        raise UserError(f"{path} is neither CSV, TSV nor JSON Lines, but a JSON document")
+    return table
+
+
+def _head(path: str) -> bytes:
+    """Returns the first bytes of a file, without a byte order mark."""
+    check_regular(path, path)
+    try:
+        with open(path, "rb") as file:
+            return file.read(_HEAD).removeprefix(b"\xef\xbb\xbf")
+    except OSError as e:
+        raise UserError(f"{path} cannot be read: {e.strerror}") from e
+
+
+def _is_document(head: bytes) -> bool:
+    """Returns whether JSON is one value, such as a SQuAD file, instead of an object per line."""
+    line, end, _ = head.partition(b"\n")
+    is_object = line.rstrip().endswith(b"}") or (not end and len(head) >= _HEAD // 2)
+    is_row = line.startswith(b"{") and is_object and line.strip() != b"{}"
+    return not is_row or bool(_DATA.search(line))
+
+
+def _delimiter(header: str) -> str:
+    """Returns the delimiter with which a header has the most columns."""
+
+    def count(delimiter: str) -> int:
+        return len(next(csv.reader([header], delimiter=delimiter), ()))
+
+    return max((",", ";", "\t"), key=count)
+
+
+def _cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, list[str]]]:
+    return _tsv_cells(path) if delimiter == "\t" else _csv_cells(path, delimiter)
+
+
+def _tsv_cells(path: str) -> Iterator[tuple[SourceLine, list[str]]]:
+    """Yields the cells of every line, without the quotation marks around a cell.
+
+    Most tab-separated texts are written without quotation marks, so others are part of the text.
+    """
+    for place, line in read_lines(path):
+        cells = line.split("\t")
+        yield place, [_unquoted(cell) for cell in cells] if '"' in line else cells
+
+
+def _unquoted(cell: str) -> str:
+    inner = cell[1:-1].replace('""', "\0")
+    is_quoted = len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in inner
+    return inner.replace("\0", '"') if is_quoted else cell
+
+
+def _csv_cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, list[str]]]:
+    """Yields the cells of every row that is not empty, with the row's first line."""
+    csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
+    reader = csv.reader(_csv_lines(path), delimiter=delimiter, strict=True)
+    while True:
+        place = SourceLine(path, reader.line_num + 1)
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as e:
+            raise place.error(_meaning(str(e))) from e
+        if row:
+            yield place, row
+
+
+def _csv_lines(path: str) -> Iterator[str]:
+    for place, line in read_whole_lines(path):
+        # Python 3.10 cannot parse it.
+        if "\0" in line:
+            raise place.error("a NUL character; the file is not UTF-8 text")
+        yield line
+
+
+def _meaning(message: str) -> str:
+    """Returns the meaning of an error of the `csv` module for the author of a table."""
+    if "unexpected end" in message or "field limit" in message:
+        return "a quotation mark is not closed"
+    if "expected after" in message:
+        return 'text after a closing quotation mark; in a quoted cell, write "" for "'
+    if "new-line" in message:
+        return "a carriage return in a cell without quotation marks; end lines with LF or CRLF"
+    return message
+
+
+def _check(place: SourceLine, required: Sequence[str], found: Sequence[str] | Mapping) -> None:
+    for name in required:
+        if name not in found:
+            names = ", ".join(found) or "nothing"
+            raise place.error(f"{name} is missing; found {names:.200}")
+
+
+def _wrong_width(number: int, expected: int, delimiter: str) -> str:
+    problem = f"{number} columns, but the header has {expected}"
+    if delimiter == "\t":
+        # The usual cause.
+        return f"{problem}; a cell of TSV has no tab or line end: save the table as CSV"
+    return f"{problem}; put cells that contain {delimiter!r} into quotation marks"

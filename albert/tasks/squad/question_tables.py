@@ -1,0 +1,241 @@
+"""Questions from tables: rows with a context, a question and its answer.
+
+The columns are `context`, `question` and `answer`, and optionally `answer_start`, `id` and `title`.
+Consecutive rows with the same id are one question with several answers.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from albert.core.errors import UserError
+from albert.core.log import LOG
+from albert.data.rows import SourceLine
+from albert.data.tables import Row, Table
+from albert.tasks.squad import ERROR, FIRST
+
+COLUMNS = ("context", "question", "answer", "answer_start", "id", "title")
+_NAMED = 3  # number of rows that a message names
+_BATCH = 10_000  # rows that are added to the database at a time
+_SEVERAL = "the answer occurs several times in the context"
+
+
+class TableQuestion(NamedTuple):
+    """A question of a table.
+
+    Attributes:
+      title: title of the article, which may be empty.
+      context: the text that the question is about.
+      content: the question as in a SQuAD file; without "answers" if the table has no answers.
+    """
+
+    title: str
+    context: str
+    content: dict[str, Any]
+
+
+class BadRows:
+    """The rows of a table that cannot be used: their number by reason, and the first ones.
+
+    Attributes:
+      action: "error"; "skip", which skips them; or "first", which also skips them, but uses the
+        first place of an answer that occurs several times.
+      counts: number of bad rows by reason.
+    """
+
+    def __init__(self, path: str, action: str):
+        """Starts without bad rows in a file."""
+        self.action = action
+        self.counts: collections.Counter[str] = collections.Counter()
+        self._path = path
+        self._first: dict[str, list[str]] = collections.defaultdict(list)
+
+    def add(self, place: SourceLine, reason: str, detail: str = "") -> None:
+        """Adds a row; the detail is shown after its line number."""
+        self.counts[reason] += 1
+        if len(self._first[reason]) < _NAMED:
+            self._first[reason].append(f"line {place.line}{detail}")
+
+    def finish(self) -> None:
+        """Logs which rows are skipped.
+
+        Raises:
+          UserError: there are bad rows, and no action other than an error was chosen.
+        """
+        lines = [
+            f"{count} row{'s' * (count > 1)}: {reason}: {', '.join(self._first[reason])}"
+            + (", ..." if count > _NAMED else "")
+            for reason, count in self.counts.items()
+        ]
+        if self.action == ERROR and lines:
+            raise UserError(
+                f"{self._path}: {'; '.join(lines)}; correct them, or pass --on_bad_row=skip or "
+                "first to the training or to `albert data convert`"
+            )
+        for reason, line in zip(self.counts, lines, strict=True):
+            is_used = reason == _SEVERAL and self.action == FIRST
+            LOG.warning("%s: %s %s", self._path, "used" if is_used else "skipped", line)
+
+
+def read_questions(table: Table, is_training: bool, bad: BadRows) -> Iterator[TableQuestion]:
+    """Yields the questions of a table, and adds rows that cannot be used to `bad`.
+
+    Args:
+      table: the table. It may be larger than the memory.
+      is_training: whether every answer needs its place in the context. If `answer_start` does not
+        give it, the answer must occur exactly once.
+      bad: see `BadRows`; the caller finishes it.
+
+    Raises:
+      UserError: the table or a value is not valid, or rows with the same id are not consecutive.
+    """
+    required = ("context", "question", "answer") if is_training else ("context", "question")
+    ids = _RepeatedIds(table.path) if "id" in table.columns or not table.delimiter else None
+
+    def key(row: Row) -> str | int:
+        return _text(*row, "id") or row[0].line
+
+    groups = itertools.groupby(table.rows(required), key)
+    for number, (_, group) in enumerate(groups, start=1):
+        (place, row), *others = group
+        qas_id = _text(place, row, "id") or str(number)
+        if ids:
+            ids.add(qas_id, place)
+        context, question = _text(place, row, "context"), _text(place, row, "question")
+        for other, its_row in others:
+            if (its_row["context"], its_row["question"]) != (context, question):
+                raise other.error(
+                    f"question id {qas_id} belongs to another question or context in line "
+                    f"{place.line}"
+                )
+        if not context.strip() or not question.strip():
+            bad.add(place, f"the {'question' if context.strip() else 'context'} is empty")
+            continue
+        content = {"id": qas_id, "question": question}
+        if "answer" in row:
+            content |= _answered(context, [(place, row), *others], is_training, bad)
+            if not content["answers"] and "is_impossible" not in content:
+                continue
+        yield TableQuestion(_text(place, row, "title"), context, content)
+    if ids:
+        ids.check()
+
+
+def articles_of(questions: Iterable[TableQuestion]) -> Iterator[dict]:
+    """Yields an article of a SQuAD file for consecutive questions about the same context."""
+    for (title, context), group in itertools.groupby(questions, key=lambda found: found[:2]):
+        qas = [found.content for found in group]
+        yield {"title": title, "paragraphs": [{"context": context, "qas": qas}]}
+
+
+def _answered(context: str, rows: Iterable[Row], is_training: bool, bad: BadRows) -> dict[str, Any]:
+    """Returns the answers in the rows of a question, and whether it is unanswerable."""
+    given = [(place, *answer) for place, row in rows for answer in _answers(place, row)]
+    if not given:
+        return {"answers": [], "is_impossible": True}
+    answers = []
+    for place, text, start in given:
+        if is_training:
+            text = text if start is not None else text.strip()
+            start, reason, detail = _place_of(context, text, start)
+            if reason:
+                bad.add(place, reason, detail)
+                if reason != _SEVERAL or bad.action != FIRST:
+                    continue
+        known = {} if start is None else {"answer_start": start}
+        answers.append({"text": text, **known})
+    return {"answers": answers}
+
+
+def _place_of(context: str, text: str, start: int | None) -> tuple[int, str, str]:
+    """Returns the place of an answer, and why it is not known, with a detail."""
+    if start is not None:
+        is_there = start >= 0 and context.startswith(text, start)
+        return start, "" if is_there else "the answer is not at its answer_start", ""
+    start = context.find(text)
+    if start < 0:
+        return start, "the answer does not occur in the context", f" ({text[:40]!r})"
+    if context.find(text, start + 1) < 0:
+        return start, "", ""
+    return start, _SEVERAL, f" ({text[:40]!r}, {context.count(text)} times)"
+
+
+def _answers(place: SourceLine, row: Mapping[str, Any]) -> list[tuple[str, int | None]]:
+    """Returns the texts and starts of a row's answers; an empty list if it has none."""
+    texts, starts = row.get("answer"), row.get("answer_start")
+    if texts is None:
+        return []
+    if not isinstance(texts, list):
+        texts, starts = [texts], [starts]
+    starts = [None] * len(texts) if starts in (None, "", []) else starts
+    if not isinstance(starts, list) or len(starts) != len(texts):
+        raise place.error("answer_start must be a list with a number for each answer")
+    found = []
+    for text, start in zip(texts, starts, strict=True):
+        if not isinstance(text, str):
+            raise place.error(f"answer must be a text, a list of texts or null, not {text!r:.40}")
+        if text.strip():
+            found.append((text, _number(place, start)))
+    return found
+
+
+def _number(place: SourceLine, value: object) -> int | None:
+    """Returns an answer_start; None if the cell is empty."""
+    if value is None or value == "":
+        return None
+    try:
+        number = float(value) if isinstance(value, str | int | float) else 0.5
+    except ValueError:
+        number = 0.5
+    if isinstance(value, bool) or not number.is_integer():
+        raise place.error(f"answer_start must be a whole number, not {value!r:.40}")
+    return int(number)
+
+
+def _text(place: SourceLine, row: Mapping[str, Any], name: str) -> str:
+    """Returns the text in a column; "" if the row has no value."""
+    value = row.get(name)
+    if name == "id" and isinstance(value, int):
+        return str(value)
+    if value is not None and not isinstance(value, str):
+        raise place.error(f"{name} must be a text, not {value!r:.40}")
+    return value or ""
+
+
+class _RepeatedIds:
+    """Finds ids that occur again, with a temporary database, because memory may not hold them."""
+
+    def __init__(self, path: str):
+        # Some builds of Python lack it.
+        import sqlite3
+
+        self._path, self._added = path, list[tuple[str, int]]()
+        self._database = sqlite3.connect("")
+        self._database.execute("CREATE TABLE ids (id TEXT, line INTEGER)")
+
+    def add(self, qas_id: str, place: SourceLine) -> None:
+        """Adds the id of a question in a line."""
+        self._added.append((qas_id, place.line))
+        if len(self._added) >= _BATCH:
+            self._flush()
+
+    def _flush(self) -> None:
+        self._database.executemany("INSERT INTO ids VALUES (?, ?)", self._added)
+        self._added.clear()
+
+    def check(self) -> None:
+        """Raises a `UserError` if an id was added twice."""
+        self._flush()
+        found = self._database.execute(
+            "SELECT id, MIN(line), MAX(line) FROM ids GROUP BY id HAVING COUNT(*) > 1 LIMIT 1"
+        ).fetchone()
+        self._database.close()
+        if found:
+            qas_id, first, last = found
+            raise UserError(
+                f"{self._path}, line {last}: question id {qas_id} occurs twice, first in line "
+                f"{first}; the rows of a question must be consecutive"
+            )

@@ -1,0 +1,173 @@
+"""Tables: formats told apart by their content, cells, the position of a fault, and memory."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import random
+import tracemalloc
+
+import pytest
+
+from albert.core.errors import UserError
+from albert.data.tables import find_table, open_table
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a file, text in UTF-8, and returns its path; the name says nothing."""
+
+    def write(content: str | bytes) -> str:
+        data = content.encode() if isinstance(content, str) else content
+        (tmp_path / "file").write_bytes(data)
+        return str(tmp_path / "file")
+
+    return write
+
+
+def rows_of(path: str) -> list[tuple[int, dict]]:
+    return [(place.line, dict(row)) for place, row in open_table(path).rows()]
+
+
+ROWS = [{"a": 'x, "y"; z', "b": " é "}, {"a": "", "b": "1"}]
+
+
+class TestFormats:
+    @pytest.mark.parametrize("mark", ["", "\ufeff"])
+    @pytest.mark.parametrize("end", ["\n", "\r\n"])
+    @pytest.mark.parametrize(
+        ("name", "lines"),
+        [
+            ("CSV", ["a,b", '"x, ""y""; z", é ', ",1"]),
+            ("CSV with semicolons", ['"a";b', '"x, ""y""; z"; é ', ";1"]),
+            ("TSV", ["a\tb", 'x, "y"; z\t é ', "\t1"]),
+            # As spreadsheets write it.
+            ("TSV", ["a \tb", '"x, ""y""; z"\t é ', "\t1"]),
+            ("JSON Lines", [json.dumps(row) for row in ROWS]),
+            ("JSON Lines", [json.dumps(row, ensure_ascii=False) for row in ROWS]),
+        ],
+    )
+    def test_all_formats_give_the_same_rows(self, write, name, lines, mark, end):
+        """With and without a line end after the last row."""
+        for last in ("", end):
+            path = write(mark + end.join(lines) + last)
+            table = open_table(path)
+            assert (table.format, [*table.columns]) == (name, ["a", "b"])
+            first = 1 if name == "JSON Lines" else 2
+            assert rows_of(path) == [(first, ROWS[0]), (first + 1, ROWS[1])]
+
+    @pytest.mark.parametrize(
+        "content",
+        [
+            *('{"data": []}', '{"version": "1.1", "data": []}', '\ufeff\n {\n"data": [{}]}', "{}"),
+            *("[]", '[{"a": 1}]', '{"a": 1,\n"b": 2}', '{"a": "x', '{"version": 1,"data":[{"a":'),
+        ],
+    )
+    def test_a_json_document_is_no_table(self, write, content):
+        path = write(content)
+        assert find_table(path) is None
+        with pytest.raises(UserError, match="neither CSV, TSV nor JSON Lines, but a JSON document"):
+            open_table(path)
+
+    def test_a_text_that_mentions_data_is_a_row(self, write):
+        """And a first row may be longer than the part that tells the format."""
+        for text in ('"data": [1]', "x" * 200_000):
+            path = write(json.dumps({"a": text, "b": 1}) + "\n")
+            assert rows_of(path) == [(1, {"a": text, "b": 1})]
+
+    @pytest.mark.parametrize("content", ["", "\n\r\n", "\ufeff"])
+    def test_an_empty_file_has_no_columns_and_rows(self, write, content):
+        path = write(content)
+        assert [*find_table(path).columns] == [] and rows_of(path) == []
+
+    def test_empty_columns_at_the_side_are_accepted(self, write):
+        """As pandas and spreadsheets write them."""
+        found = rows_of(write(",a,,\n0,x,,\n"))
+        assert found == [(2, {"": "", "a": "x"})]
+
+
+class TestCells:
+    def test_random_csv_is_read_as_written(self, write):
+        """Cells have delimiters, quotation marks and line ends; lines count those in cells."""
+        rng = random.Random(1)
+        for delimiter in ",;":
+            cells = [
+                ["".join(rng.choices('ab,;"\n\r\t é', k=rng.randint(1, 9))) for _ in range(3)]
+                for _ in range(300)
+            ]
+            file = io.StringIO()
+            writer = csv.writer(file, delimiter=delimiter)
+            writer.writerows([["a", "b", "c"], *cells])
+            text, line, expected = file.getvalue(), 2, []
+            for row in cells:
+                expected.append((line, dict(zip("abc", row, strict=True))))
+                line += 1 + sum(cell.count("\n") for cell in row)
+            assert rows_of(write(text)) == expected
+
+    def test_quotation_marks_within_tsv_are_text(self, write):
+        """Only a cell that is quoted as a whole loses them."""
+        cells = ['"an open one', '"a" and "b"', 'a "b"', '""', '"', '"""x"""', "'x'"]
+        found = rows_of(write("a\tb\n" + "".join(f"{cell}\t1\n" for cell in cells)))
+        texts = ['"an open one', '"a" and "b"', 'a "b"', "", '"', '"x"', "'x'"]
+        assert [row["a"] for _, row in found] == texts
+
+    @pytest.mark.parametrize("row", ['"{}",1\n', "{},1\n"])
+    def test_a_cell_may_have_a_million_characters(self, write, row):
+        text = "é" * 1_000_000
+        assert rows_of(write("a,b\n" + row.format(text))) == [(2, {"a": text, "b": "1"})]
+
+
+class TestFaults:
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ('a,b\nx,1\n"y\nz', "line 3: a quotation mark is not closed"),
+            ('a,b\nx,1\n"y,1\n"z",1\n', "line 3: text after a closing quotation mark"),
+            ('"a,b\n', "line 1: a quotation mark is not closed"),
+            ("a,b\nx,1\n\ny\n", "line 4: 1 columns, but the header has 2; put cells"),
+            ("a;b\nx;1;2\n", "line 2: 3 columns, but the header has 2; put cells that contain ';'"),
+            ('a\tb\n"x\ny"\t1\n', "line 2: 1 columns, .* save the table as CSV"),
+            ("a,b,a \nx,1,2\n", "line 1: the column a occurs twice"),
+            ("a,b\nx\ry,1\n", "line 2: a carriage return in a cell without quotation marks"),
+            ("a,b\nx\0,1\n", "line 2: a NUL character"),
+            ("a,b\nx,ü\n".encode("latin-1"), "line 2: byte 3 of the line is not UTF-8"),
+            ('a,b\n"x\né",1\n'.encode("cp1252"), "line 3: byte 1 of the line is not UTF-8"),
+            ("a,b\nx,1\n".encode("utf-16"), "line 1: byte 1 of the line is not UTF-8"),
+            ('{"a": 1}\n{"a": \n', "line 2 is not JSON"),
+            ('{"a": 1}\n[1]\n', "line 2: not a JSON object"),
+        ],
+    )
+    def test_a_bad_row_is_named_by_file_and_line(self, write, content, message):
+        path = write(content)
+        with pytest.raises(UserError, match=f"^{path}, {message}") as caught:
+            rows_of(path)
+        assert "\n" not in str(caught.value)
+
+    def test_a_forgotten_quotation_mark_does_not_read_the_whole_file(self, write):
+        path = write('a,b\n"x,1\n' + f"{'y' * 99},1\n" * 1_000_000)
+        tracemalloc.start()
+        with pytest.raises(UserError, match="line 2: a quotation mark is not closed"):
+            rows_of(path)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        # The text of the file takes 102 MB.
+        assert peak < 50e6
+
+    @pytest.mark.parametrize(
+        ("content", "line"), [("a,b\n", 1), ("a\tb\nx\t1\n", 1), ('{"c": 1}\n{"a": 1}', 2)]
+    )
+    def test_a_missing_column_is_named_with_those_that_exist(self, write, content, line):
+        with pytest.raises(UserError, match=f"file, line {line}: c is missing; found a"):
+            list(find_table(write(content)).rows(["c"]))
+
+    def test_an_unreadable_file_is_one_line(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        for name, message in (
+            ("missing", "missing cannot be read: No such file"),
+            ("", "cannot be read: Is a directory"),
+            ("pipe", "pipe is not a regular file"),
+        ):
+            with pytest.raises(UserError, match=message):
+                find_table(str(tmp_path / name))

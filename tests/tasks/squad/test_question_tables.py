@@ -1,0 +1,267 @@
+"""Questions from tables: the same as from SQuAD's JSON, rows that cannot be used, and memory."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import logging
+import random
+import tracemalloc
+
+import pytest
+
+from albert.core.errors import UserError
+from albert.data.tables import find_table
+from albert.squad_utils import read_squad_examples
+from albert.tasks.squad.examples import (
+    check_all_answerable,
+    load_squad,
+    questions_in,
+    read_examples,
+)
+from albert.tasks.squad.question_tables import BadRows, read_questions
+
+COLUMNS = ("id", "title", "context", "question", "answer", "answer_start")
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes rows as a table and returns its path: CSV, or JSON Lines with `as_json`."""
+
+    def write(*rows: dict, delimiter: str = ",", as_json: bool = False) -> str:
+        file = io.StringIO()
+        if as_json:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        else:
+            writer = csv.DictWriter(file, rows[0], delimiter=delimiter)
+            writer.writeheader()
+            writer.writerows(rows)
+        path = tmp_path / "table"
+        path.write_bytes(file.getvalue().encode())
+        return str(path)
+
+    return write
+
+
+CONTEXT = "The Tamar is 98 km long. It is a river of 98 km."
+
+
+def row(answer="long", **more) -> dict:
+    return {"context": CONTEXT, "question": "How long is it?", "answer": answer, **more}
+
+
+def questions_of(path: str, is_training: bool = True, action: str = "error") -> list[dict]:
+    bad = BadRows(path, action)
+    found = [content for _, content in questions_in(path, is_training, bad)]
+    bad.finish()
+    return found
+
+
+def random_articles(rng: random.Random) -> list[dict]:
+    """Returns articles with answerable and unanswerable questions; words repeat in contexts."""
+    articles, ids = [], itertools.count()
+    for number in range(30):
+        paragraphs = []
+        for _ in range(rng.randint(1, 3)):
+            words = rng.choices(["é", "a,b", '"c"', "d\ne", "f;g", "h\ti", "𝒳"], k=20)
+            context, qas = f"{len(paragraphs)} {number} {' '.join(words)}", []
+            for _ in range(rng.randint(1, 3)):
+                start = rng.randrange(len(context) - 5)
+                answer = context[start : start + 5]
+                answers = [{"text": answer, "answer_start": start}] if answer.strip() else []
+                if rng.random() < 0.3:
+                    answers = []
+                question = {
+                    "id": f"q{next(ids)}",
+                    "question": rng.choice("uvw"),
+                    "answers": answers,
+                }
+                qas.append({**question, "is_impossible": not answers})
+            paragraphs.append({"context": context, "qas": qas})
+        articles.append({"title": f"T{number}", "paragraphs": paragraphs})
+    return articles
+
+
+def rows_of(articles: list[dict], *columns: str) -> list[dict]:
+    """Returns a row for each question, or for each answer if it has several."""
+    rows = []
+    for article in articles:
+        for paragraph in article["paragraphs"]:
+            for question in paragraph["qas"]:
+                for answer in question["answers"] or [{"text": "", "answer_start": ""}]:
+                    values = question["id"], article["title"], paragraph["context"]
+                    values += question["question"], answer["text"], answer["answer_start"]
+                    rows.append(dict(zip(COLUMNS, values, strict=True)))
+    return [{name: row[name] for name in columns or COLUMNS} for row in rows]
+
+
+class TestSameAsJson:
+    @pytest.mark.parametrize("form", [{}, {"delimiter": ";"}, {"as_json": True}])
+    @pytest.mark.parametrize("is_training", [True, False])
+    def test_a_table_gives_the_examples_of_squads_json(self, write, tmp_path, form, is_training):
+        articles = random_articles(random.Random(1))
+        (tmp_path / "squad.json").write_text(json.dumps({"data": articles}))
+        paths = str(tmp_path / "squad.json"), write(*rows_of(articles), **form)
+        found = []
+        for path in paths:
+            examples, left_out = read_examples(load_squad(path, is_training), path, is_training)
+            found.append([vars(example) for example in examples])
+            assert not left_out.counts
+        assert found[0] == found[1] and len(found[0]) > 80
+        (titled,) = ({a["title"] for a in load_squad(path)} for path in paths[1:])
+        assert titled == {a["title"] for a in articles}
+
+    def test_several_answers_are_rows_or_a_list(self, write):
+        """Only a development set may have them."""
+        answers = [{"text": "98 km"}, {"text": "98 km long"}, {"text": "km", "answer_start": 16}]
+        starts = (None, None, 16)
+        texts = [answer["text"] for answer in answers]
+        as_rows = [row(t, id="x", answer_start=s) for t, s in zip(texts, starts, strict=True)] + [
+            row(id="y")
+        ]
+        as_list = row(texts, id="x", answer_start=[*starts]), row(id="y")
+        expected = [
+            {"id": "x", "question": "How long is it?", "answers": answers},
+            {"id": "y", "question": "How long is it?", "answers": [{"text": "long"}]},
+        ]
+        for path in (write(*as_rows), write(*as_list, as_json=True)):
+            assert questions_of(path, is_training=False) == expected
+            with pytest.raises(UserError, match=r"question x has 3 answers; .*development file"):
+                articles = load_squad(path, True, "first")
+                read_examples(articles, path, is_training=True)
+
+    def test_rows_are_numbered_without_ids(self, write):
+        """Questions on the same context are in one paragraph."""
+        other = {**row(), "context": "Another is long."}
+        path = write(row(), row(), other, row())
+        paragraphs = [p for a in load_squad(path) for p in a["paragraphs"]]
+        ids = [[q["id"] for q in p["qas"]] for p in paragraphs]
+        assert ids == [["1", "2"], ["3"], ["4"]]
+
+    def test_a_table_without_answers_is_a_test_set(self, write):
+        path = write({"context": CONTEXT, "question": "?"})
+        assert questions_of(path, is_training=False) == [{"id": "1", "question": "?"}]
+        with pytest.raises(UserError, match="table, line 1: answer is missing; found context, que"):
+            read_squad_examples(path, is_training=True)
+
+    @pytest.mark.parametrize("empty", ["", " ", None, []])
+    def test_an_empty_answer_makes_a_question_unanswerable(self, write, empty):
+        """For SQuAD 2.0 only."""
+        path = write(row(), row(empty), as_json=True)
+        expected = [{"answer_start": 19, "text": "long"}], []
+        assert [question["answers"] for question in questions_of(path)] == [*expected]
+        assert [e.is_impossible for e in read_squad_examples(path, True)] == [False, True]
+        with pytest.raises(UserError, match=r"--train_file .* is SQuAD 2.0: it has 1 unanswerable"):
+            check_all_answerable(path, "--train_file")
+        check_all_answerable(write(row()), "--train_file")
+
+    @pytest.mark.parametrize("start", ["19", "19.0", 19, 19.0])
+    def test_a_start_may_be_a_number_or_its_text(self, write, start):
+        """With an empty cell in the column, pandas writes a fraction."""
+        for as_json in (True, False):
+            (question,) = questions_of(write(row(answer_start=start), as_json=as_json))
+            assert question["answers"] == [{"text": "long", "answer_start": 19}]
+
+
+class TestBadRows:
+    def rows(self) -> list[dict]:
+        """Returns rows of which the first and the last can be used."""
+        return [
+            row(" long ", answer_start=""),
+            row("98 km", answer_start=""),
+            row("99 km", answer_start=""),
+            row("98 km", answer_start=14),
+            row("98 km", answer_start=-5),
+            {**row(answer_start=""), "context": " "},
+            {**row(answer_start=""), "question": ""},
+            row("98 km", answer_start=42),
+        ]
+
+    def test_an_error_counts_them_by_reason_and_names_their_lines(self, write):
+        path = write(*self.rows(), *[row("x", answer_start="")] * 3)
+        with pytest.raises(UserError) as caught:
+            load_squad(path, is_training=True)
+        assert str(caught.value) == (
+            f"{path}: 1 row: the answer occurs several times in the context: line 3 ('98 km', 2 "
+            "times); 4 rows: the answer does not occur in the context: line 4 ('99 km'), line 10 "
+            "('x'), line 11 ('x'), ...; 2 rows: the answer is not at its answer_start: line 5, "
+            "line 6; 1 row: the context is empty: line 7; 1 row: the question is empty: line 8; "
+            "correct them, or pass --on_bad_row=skip or first to the training or to `albert data "
+            "convert`"
+        )
+
+    def test_they_are_skipped_with_a_warning(self, write, log):
+        path = write(*self.rows())
+        examples, _ = read_examples(load_squad(path, True, "skip"), path, True)
+        assert [(e.qas_id, e.start_position) for e in examples] == [("1", 19), ("8", 42)]
+        lines = log(logging.WARNING)
+        assert len(lines) == 5
+        assert (
+            f"{path}: skipped 1 row: the answer does not occur in the context: line 4" in lines[1]
+        )
+
+    def test_the_first_place_of_an_answer_can_be_used(self, write, log):
+        path = write(*self.rows())
+        examples, _ = read_examples(load_squad(path, True, "first"), path, True)
+        found = [(e.qas_id, e.start_position) for e in examples]
+        assert found == [("1", 19), ("2", 13), ("8", 42)]
+        assert "used 1 row: the answer occurs several times" in log(logging.WARNING)[0]
+
+    def test_prediction_needs_no_places(self, write):
+        """Scores compare texts."""
+        usable = [r for r in self.rows() if r["context"].strip() and r["question"]]
+        assert len(questions_of(write(*usable), is_training=False)) == len(usable)
+
+    @pytest.mark.parametrize(
+        ("more", "message"),
+        [
+            ({"answer": 98}, "line 2: answer must be a text, a list of texts or null, not 98"),
+            ({"answer": ["a", None]}, "line 2: answer must be a text, a list"),
+            ({"answer": {"text": "a"}}, "line 2: answer must be a text, a list"),
+            ({"answer_start": "x"}, "line 2: answer_start must be a whole number, not 'x'"),
+            ({"answer_start": 1.5}, "line 2: answer_start must be a whole number, not 1.5"),
+            ({"answer_start": True}, "line 2: answer_start must be a whole number, not True"),
+            ({"answer_start": "nan"}, "line 2: answer_start must be a whole number, not 'nan'"),
+            ({"answer": ["a", "b"], "answer_start": 3}, "line 2: answer_start must be a list with"),
+            ({"answer": ["a"], "answer_start": [1, 2]}, "line 2: answer_start must be a list with"),
+            ({"question": ["x"]}, "line 2: question must be a text, not"),
+            ({"context": 7}, "line 2: context must be a text, not 7"),
+            ({"id": 1.5}, "line 2: id must be a text, not 1.5"),
+        ],
+    )
+    def test_a_value_of_another_type_is_an_error(self, write, more, message):
+        """Whatever the action is."""
+        path = write(row(), {**row(), **more}, as_json=True)
+        with pytest.raises(UserError, match=f"^{path}, {message}"):
+            questions_of(path, action="skip")
+
+    @pytest.mark.parametrize("as_json", [True, False])
+    def test_a_repeated_id_is_an_error(self, write, as_json):
+        """Rows of a question follow each other, and have the same context and question."""
+        path = write(row(id="x"), row(id="y"), row(id="z"), row(id="x"), as_json=as_json)
+        first, last = (1, 4) if as_json else (2, 5)
+        with pytest.raises(
+            UserError, match=f"line {last}: question id x occurs twice, first in line {first}"
+        ):
+            questions_of(path)
+        path = write(row(id="x"), {**row(id="x"), "question": "?"}, as_json=as_json)
+        with pytest.raises(UserError, match=f"question id x belongs to another .* line {first}"):
+            questions_of(path)
+
+
+def test_memory_does_not_grow_with_the_table(tmp_path):
+    """Ids are compared, too."""
+    peaks = []
+    for count in (10_000, 100_000):
+        path = tmp_path / str(count)
+        with path.open("w") as file:
+            file.write("context,question,answer,id\n")
+            file.writelines(f"The Tamar has {i} m.,How long?,{i} m,q{i}\n" for i in range(count))
+        tracemalloc.start()
+        bad = BadRows(str(path), "error")
+        assert sum(1 for _ in read_questions(find_table(str(path)), True, bad)) == count
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]

@@ -1,0 +1,147 @@
+"""`albert data`: what it reports about a file, and SQuAD's JSON made of a table."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from albert.cli.data import DataSettings
+from albert.commands import data
+from albert.core.errors import UserError
+from albert.tasks.squad.examples import load_squad
+from tests.helpers.files import settings_of
+from tests.helpers.running import albert, assert_fails, run
+
+TABLE = """\
+context;question;answer;id;note
+"The Tamar is 98 km long;
+it is a river.";How long is it?;98 km;a;
+"The Tamar is 98 km long;
+it is a river.";Who bridged it?;;b;x
+The Severn is long.;Is the Severn long?;is;c;
+"""
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(TABLE)
+    return path
+
+
+@pytest.fixture
+def call(capsys):
+    """Calls the program and returns its output."""
+
+    def call(*arguments):
+        flags = [a for a in map(str, arguments) if a.startswith("--")]
+        words = [a for a in map(str, arguments) if a not in flags]
+        data.main((settings_of(DataSettings, *flags), words))
+        return capsys.readouterr().out
+
+    return call
+
+
+def test_check_reports_counts_and_shows_examples(call, table):
+    first, *rest = call("check", table, "--num_examples=2").split("\n\n")
+    assert first.splitlines() == [
+        f"{table}: CSV with semicolons",
+        "  columns used      context, question, answer, id",
+        "  columns ignored   note",
+        "  contexts          2",
+        "  questions         3",
+        "  unanswerable      1; train with `albert squad 2.0`",
+    ]
+    assert [example.splitlines() for example in rest] == [
+        [
+            "example 1, id a",
+            "  question          How long is it?",
+            "  answer            98 km",
+            "  context           The Tamar is [98 km] long; it is a river.",
+        ],
+        [
+            "example 2, id b",
+            "  question          Who bridged it?",
+            "  answer            no answer",
+            "  context           The Tamar is 98 km long; it is a river.",
+        ],
+    ]
+
+
+def test_check_accepts_squads_json(call, squad_dir):
+    path = squad_dir / "dev-v1.1.json"
+    first, *examples = call("check", path).split("\n\n")
+    assert first.splitlines() == [
+        f"{path}: SQuAD JSON",
+        "  contexts          4",
+        "  questions         12",
+    ]
+    assert len(examples) == 5 and all("[" in example for example in examples)
+
+
+def test_check_shows_a_part_of_a_long_context(call, tmp_path):
+    """The one around the answer."""
+    text = f"{'a ' * 500_000}needle {'b ' * 500_000}"
+    (tmp_path / "table").write_text(f"context,question,answer\n{text},Where?,needle\n")
+    shown = call("check", tmp_path / "table")
+    assert "a [needle] b" in shown and len(shown) < 1500
+
+
+def test_check_fails_after_its_report_if_rows_are_bad(call, table, capsys):
+    table.write_text(TABLE + "No.;Is it?;yes;d;\n")
+    with pytest.raises(UserError, match="table.csv: 1 row: the answer does not occur .* line 7"):
+        call("check", table)
+    assert "questions         3\n" in capsys.readouterr().out
+    assert "questions         3\n" in call("check", table, "--on_bad_row=skip")
+
+
+def test_convert_writes_what_a_training_reads(call, table, tmp_path):
+    target = tmp_path / "out.json"
+    assert call("convert", table, target) == f"{target}: 3 questions\n"
+    content = json.loads(target.read_text())
+    assert content["version"] == "v2.0"
+    assert content["data"] == load_squad(str(target)) == load_squad(str(table), is_training=True)
+    call("convert", table, table)
+    assert json.loads(table.read_text()) == content, "a table can be replaced"
+
+
+def test_convert_writes_nothing_if_rows_are_bad(call, table, tmp_path):
+    table.write_text(TABLE + "No.;Is it?;yes;d;\n")
+    target = tmp_path / "out.json"
+    with pytest.raises(UserError, match="1 row: the answer does not occur"):
+        call("convert", table, target)
+    assert os.listdir(tmp_path) == ["table.csv"]
+    assert call("convert", table, target, "--on_bad_row=skip") == f"{target}: 3 questions\n"
+    for content, message in (("context,question,answer\n", "no usable questions"), ("{}", "JSON")):
+        table.write_text(content)
+        with pytest.raises(UserError, match=message):
+            call("convert", table, target)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("", "pass check or convert before the file; see --help"),
+        ("look x", "pass check or convert before the file; see --help"),
+        ("check a b", "check needs one file; see --help"),
+        ("convert a", "convert needs a file and the name of a new file; see --help"),
+    ],
+)
+def test_wrong_words_are_an_error(words, message):
+    assert_fails(run(albert("data", *words.split())), 2, message)
+
+
+def test_the_command_reads_100_000_rows_in_seconds(tmp_path):
+    """And ends with one line if one of them is malformed."""
+    path = tmp_path / "table"
+    rows = (f"The Tamar has {i} m.,How long is it?,{i} m\n" for i in range(100_000))
+    path.write_text("context,question,answer\n" + "".join(rows))
+    result = run(albert("data", "check", path))
+    assert result.returncode == 0 and "questions         100,000" in result.stdout, result.stderr
+    with path.open("a") as file:
+        file.write('"a,b,c\n')
+    result = run(albert("data", "convert", path, tmp_path / "out.json"))
+    assert_fails(result, 1, f"{path}, line 100002: a quotation mark is not closed")
+    assert not (tmp_path / "out.json").exists()
