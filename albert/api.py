@@ -72,14 +72,14 @@ class Result(NamedTuple):
         has the checkpoints.
       scores: the scores of the best checkpoint, by name; empty if there was no data to score on.
       predictions: the predictions of the best checkpoint on that data, by the example's id: the
-        text of an answer, a label, or a number.
+        text of an answer, a label, a list of labels, or a number.
       model: the folder of the run that trained the model.
     """
 
     task: str
     output_dir: str
     scores: dict[str, float]
-    predictions: dict[str, str | float]
+    predictions: dict[str, str | float | list[str]]
     model: str
 
     def load(self) -> Model:
@@ -242,10 +242,12 @@ def _result(task: str, output_dir: str) -> Result:
     page = os.path.join(output_dir, PAGE)
     if os.path.exists(page):
         view = read_page(page)
-        labels = view["labels"] if view["kind"] in ("labels", "options") else None
+        kind, labels = view["kind"], view["labels"]
         for sample in view["samples"]:
             answer = sample["answer"]
-            predictions[sample["id"]] = labels[answer] if labels else answer
+            if kind == "sets":
+                answer = [labels[number] for number in answer]
+            predictions[sample["id"]] = labels[answer] if kind in ("labels", "options") else answer
     return Result(task, output_dir, scores, predictions, output_dir)
 
 

@@ -156,6 +156,15 @@ def test_labels_are_printed_with_their_probabilities(asked, random_model):
     assert asked(model_of(random_model, "number"), "A text.").startswith("7\n")
 
 
+def test_predicted_labels_are_marked(asked, random_model):
+    model = model_of(random_model, "sets")
+    (found,) = rows(asked(model, "A text.", "--json"))
+    assert found["labels"] == [name for name, p in found["probabilities"].items() if p >= 0.5]
+    shares = sorted(found["probabilities"].items(), key=lambda pair: -pair[1])
+    lines = [f"{'* ' if name in found['labels'] else '  '}{name}  ({p:.1%})" for name, p in shares]
+    assert asked(model, "A text.").splitlines() == lines
+
+
 def test_the_best_option_is_printed(asked, random_model):
     model = model_of(random_model, "options")
     options = [part for word in ("one", "two", "red", "blue") for part in ("--option", word)]

@@ -6,10 +6,12 @@ input, and the name of its score; a task that answers questions also says how to
 
 from __future__ import annotations
 
+import csv
 import fnmatch
 import json
 import os
 import pathlib
+import random
 import re
 import signal
 import sys
@@ -519,6 +521,102 @@ class TestStsB(Glue):
         to_transformers(str(done), str(folder / "there"), ConversionOptions())
         config = read(folder / "there/config.json")
         assert config["problem_type"] == "regression" and len(config["id2label"]) == 1
+
+
+class TestSeveralLabels(Labels):
+    """Your own task, with several labels per text; tables are CSV with other names of columns."""
+
+    program, predicted, labels = "run_classifier", "predict.tf_record", ["a,b", "c", "d"]
+    features = ("tsv_train.tf_record", "tsv_eval.tf_record", "predict.tf_record")
+    best_by = "micro_f1"
+    flags = (
+        *(*MODEL, *LABELLING, "--task_name=tsv", "--multi_label", "--label_separator=|"),
+        *("--text_column=text", "--label_column=topics", "--train_step=30", "--warmup_step=3"),
+        *("--save_checkpoints_steps=10", "--max_seq_length=24"),
+    )
+    steps, kept = (10, 20, 30), (20, 30)
+
+    @pytest.fixture(scope="class")
+    def whole(self, done):
+        return done
+
+    def rows(self, seed: int) -> list[list[str]]:
+        """Returns texts with the words that their labels are about; some have no label."""
+        rng, words = random.Random(seed), dict(zip(self.labels, "nrl", strict=True))
+        rows = []
+        for _ in range(ROWS):
+            found = [label for label in self.labels if rng.random() < 0.5]
+            text = [words[label] for label in found] + rng.choices("scmeg", k=3)
+            rows.append([" ".join(rng.sample(text, len(text))), "|".join(found)])
+        return rows
+
+    def write_input(self, folder, squad_dir):
+        for seed, part in enumerate(("train", "dev", "test")):
+            with (folder / f"{part}.csv").open("w", newline="") as file:
+                rows = [["text", "topics"], *self.rows(seed)]
+                csv.writer(file).writerows(row[: 1 + (part != "test")] for row in rows)
+
+    def ask(self, model, folder):
+        return model.classify_all([(text, "") for text, _ in self.rows(2)])
+
+    def check_exported(self, found, done):
+        super().check_exported(found, done)
+        expected = [json.loads(answer) for _, answer in table(done / "submit_results.tsv")[1:]]
+        names = np.array(self.labels)
+        assert [names[row == 1].tolist() for row in found["predictions"]] == expected
+        threshold = read(done / "eval_results.json")["label_threshold"]
+        assert found["threshold"] == pytest.approx(threshold)
+
+    def check_asked(self, model, done, command):
+        """The threshold is that of the best checkpoint on the development set."""
+        found = self.ask(model, done.parent)
+        expected = [json.loads(answer) for _, answer in table(done / "submit_results.tsv")[1:]]
+        assert [labelled.labels for labelled in found] == expected
+        probabilities = [list(labelled.probabilities.values()) for labelled in found]
+        expected = np.loadtxt(done / "test_results.tsv", ndmin=2)
+        np.testing.assert_allclose(probabilities, expected, atol=1e-5)
+        threshold = read(done / "eval_results.json")["label_threshold"]
+        assert model.folder.description["label_threshold"] == threshold
+
+    def test_the_test_set_is_labeled(self, done, folder):
+        """And the scores are those of scikit-learn."""
+        _, *rows = table(done / "submit_results.tsv")
+        probabilities = np.loadtxt(done / "test_results.tsv", ndmin=2)
+        best = read(done / "eval_results.json")
+        chosen = [
+            [label for label, p in zip(self.labels, of_text, strict=True) if p >= threshold]
+            for threshold in [best["label_threshold"]]
+            for of_text in probabilities
+        ]
+        assert [name for name, _ in rows] == self.ids(folder)
+        assert [json.loads(labels) for _, labels in rows] == chosen
+        view = read_page(str(done / "predictions.html"))
+        truth, answers = np.zeros([2, ROWS, 3], int)
+        for number, sample in enumerate(view["samples"]):
+            truth[number, sample["truth"]] = answers[number, sample["answer"]] = 1
+        metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
+        given = [[self.labels[n] in row[1].split("|") for n in range(3)] for row in self.rows(1)]
+        np.testing.assert_array_equal(truth, given)
+        for name in ("micro", "macro"):
+            f1 = metrics.f1_score(truth, answers, average=name, zero_division=0)
+            assert best[f"{name}_f1"] == pytest.approx(f1)
+        to_transformers(str(done), str(folder / "there"), ConversionOptions())
+        config = read(folder / "there/config.json")
+        assert config["problem_type"] == "multi_label_classification"
+        assert list(config["id2label"].values()) == self.labels
+
+    def test_the_stored_threshold_is_used_elsewhere(self, done, command, tmp_path):
+        """A flag overrides it; a model with one label per text is refused."""
+        initial = f"--init_checkpoint={done / 'model.ckpt-best'}"
+        job = command(tmp_path / "out", initial, "--do_train=false", "--do_eval=false")
+        succeed(job)
+        expected = (done / "submit_results.tsv").read_text()
+        assert (tmp_path / "out/submit_results.tsv").read_text() == expected
+        succeed([*job, "--label_threshold=0"])
+        _, *rows = table(tmp_path / "out/submit_results.tsv")
+        assert {labels for _, labels in rows} == {json.dumps(self.labels)}
+        message = "was trained with --multi_label, not without --multi_label"
+        assert_fails(run([*job, "--multi_label=false"]), 1, message)
 
 
 class TestRace(Labels):

@@ -102,8 +102,10 @@ OWN = {
         {OF_ALL_RUNS} {OWN_OF_SQUAD} null_score_diff_threshold optimizer=adamw
     """,
     "run_classifier.py": f"""
-        {OF_ALL_RUNS} length_buckets num_train_epochs=0.0 preprocess_workers=$CORES seeds
-        train_steps=1000 tsv_regression=false use_einsum=false warmup_proportion=0.0
+        {OF_ALL_RUNS} label_column=label label_separator=, label_threshold length_buckets
+        multi_label=false num_train_epochs=0.0 preprocess_workers=$CORES seeds text_b_column=text_b
+        text_column=text_a train_steps=1000 tsv_regression=false use_einsum=false
+        warmup_proportion=0.0
     """,
     "run_race.py": f"""
         {OF_ALL_RUNS} deterministic_run=false enable_scoped_allocator=false export_dir

@@ -43,7 +43,8 @@ OTHER = """
     adam_epsilon=1e-8 albert_config_file={0}/other.json allreduce_dtype=float16
     cached_dir={0}/elsewhere data_dir={0}/other dev_seed=1 device=cpu doc_stride=8 dropout_prob=0.5
     end_n_top=3 eval_file={0}/other.records export_dir={0}/exported gradient_accumulation_steps=2
-    init_checkpoint={0}/model.ckpt keep_checkpoint_max=2 learning_rate=0.5 length_buckets=16,32
+    init_checkpoint={0}/model.ckpt keep_checkpoint_max=2 label_column=topic label_separator=;
+    learning_rate=0.5 length_buckets=16,32
     log_steps=7 lr_schedule=cosine masked_lm_budget=0.5 max_answer_length=5 max_eval_steps=5
     max_predictions_per_seq=5 max_qa_length=9 max_query_length=10 max_seq_length=48 n_best_size=5
     ngram=2 null_score_diff_threshold=0.5 num_train_epochs=3 num_warmup_steps=3 on_bad_row=skip
@@ -51,7 +52,8 @@ OTHER = """
     predict_file={0}/other.json.squad preprocess_workers=2 save_checkpoints_minutes=1
     save_checkpoints_steps=7 save_summary_steps=7 seed=1 shard_optimizer=state
     spm_model_file={0}/other.model stall_seconds=60 start_n_top=3 start_warmup_step=3
-    task_name=mrpc threshold_to_export=0.5 track=mlflow train_batch_size=2
+    task_name=mrpc text_b_column=second text_column=first threshold_to_export=0.5 track=mlflow
+    train_batch_size=2
     train_feature_file={0}/{program}-train train_file={0}/other.json.squad train_steps=77
     warmup_proportion=0.5 warmup_step=3 weight_decay=0
 """
@@ -74,7 +76,7 @@ _NOT_CHANGED_IN_SQUAD |= {"predict_feature_left_file"}
 NOT_CHANGED_IN = {
     "run_squad_v1": _NOT_CHANGED_IN_SQUAD,
     "run_squad_v2": _NOT_CHANGED_IN_SQUAD,
-    "run_classifier": {"input_file", "seeds"},
+    "run_classifier": {"input_file", "label_threshold", "seeds"},
     "run_pretraining": {"num_train_epochs", "warmup_proportion", "export_dir"},
 }
 # Only rank 0 knows the initial checkpoint where nothing is trained.
@@ -116,8 +118,9 @@ def files(squad_dir, tmp_path_factory) -> pathlib.Path:
     for name, answers in ((".", ["0", "1"]), ("other", ["1", "0"])):
         (folder / name).mkdir(exist_ok=True)
         for part in ("train", "dev"):
-            rows = [f"{answer}\tnr ls\n" for answer in answers]
-            (folder / name / f"{part}.tsv").write_text("label\ttext_a\n" + "".join(rows))
+            rows = [f"{answer}\tnr ls\t{answer}\tls\tnr\n" for answer in answers]
+            header = "label\ttext_a\ttopic\tfirst\tsecond\n"
+            (folder / name / f"{part}.tsv").write_text(header + "".join(rows))
     write_all(folder, list("nrlscmegbpta"))
     for number, name in enumerate((".", "other")):
         write_race(folder / name, "abc", first=number, count=1)

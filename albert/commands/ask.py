@@ -18,7 +18,12 @@ from albert.report.terminal import printable, style_of_output, width_of_output, 
 
 # Modules that need TensorFlow are imported where they are used, so that --help is fast.
 if TYPE_CHECKING:
-    from albert.inference.classification import LabelPrediction, OptionChooser, TextClassifier
+    from albert.inference.classification import (
+        LabelPrediction,
+        LabelSetPrediction,
+        OptionChooser,
+        TextClassifier,
+    )
     from albert.inference.squad import QuestionAnswer, QuestionAnswerer
 
 _STANDARD_INPUT = "-"
@@ -176,15 +181,19 @@ def _choose(model: OptionChooser, args: argparse.Namespace, contexts: list[Conte
 
 
 def _print_labelled(
-    found: LabelPrediction, asked: dict[str, Any], args: argparse.Namespace
+    found: LabelPrediction | LabelSetPrediction, asked: dict[str, Any], args: argparse.Namespace
 ) -> None:
+    shares = sorted(found.probabilities.items(), key=lambda item: -item[1])
     if args.json:
         print_json({**asked, **found._asdict()})
-    elif found.label is None:
-        print(f"{found.number:.4g}")
+    elif not shares:
+        print(f"{found._asdict()['number']:.4g}")
     else:
-        for label, probability in sorted(found.probabilities.items(), key=lambda item: -item[1]):
-            print(f"{label}  ({probability:.1%})")
+        # Of several labels, those that are predicted have a mark.
+        marked = found._asdict().get("labels")
+        for label, probability in shares:
+            mark = "" if marked is None else "* " if label in marked else "  "
+            print(f"{mark}{label}  ({probability:.1%})")
 
 
 def _typed(prompt: str, args: argparse.Namespace, contexts: list[Context]) -> Iterator[str]:

@@ -149,6 +149,8 @@ def _config(source: Source, variables: Variables, options: ConversionOptions) ->
             ending = "ForMultipleChoice"
         else:
             config |= _labels(count, labels)
+            if source.settings.get("multi_label"):
+                config["problem_type"] = "multi_label_classification"
     return {**config, "architectures": [source.family.capitalize() + ending], "dtype": "float32"}
 
 

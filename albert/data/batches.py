@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from albert.data.cached_file import Snapshot
 from albert.data.order import BucketOrder
 from albert.data.records import parsed_batches, sequence_lengths
+from albert.data.sequences import LABELS
 from albert.devices import device
 from albert.distributed import collectives
 
@@ -132,9 +133,10 @@ def batch_spec(
     sequence = list(spec["input_mask"].shape)
     read = [*sequence[:-1], None] if is_cut(trims, buckets) else sequence
 
-    def tensor(feature: tf.io.FixedLenFeature) -> tf.TensorSpec:
-        shape = read if list(feature.shape) == sequence else feature.shape
+    def tensor(name: str, feature: tf.io.FixedLenFeature) -> tf.TensorSpec:
+        is_sequence = list(feature.shape) == sequence and name != LABELS
+        shape = read if is_sequence else feature.shape
         dtype = tf.int32 if feature.dtype.is_integer else feature.dtype
         return tf.TensorSpec([batch_size, *shape], dtype)
 
-    return {name: tensor(feature) for name, feature in spec.items()}
+    return {name: tensor(name, feature) for name, feature in spec.items()}

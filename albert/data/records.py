@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError
 
 from albert.core.errors import UserError, graph_message, user_error_in
 from albert.data.order import BucketOrder, numbers_in_order, shuffled_numbers
+from albert.data.sequences import LABELS
 from albert.distributed import collectives
 
 # A record: 8 bytes length, 4 bytes checksum of the length, the content, 4 bytes checksum of the
@@ -261,8 +262,8 @@ def parsed_batches(
       order: int [N], record numbers in the order that replaces file order.
       bucket_order: with a seed, the order that replaces the seed's.
       pad_remainder: in file order, repeat the last record until the last batch is full.
-      trim_padding: shorten features with the shape of `input_mask` to the longest row of the
-        batch, rounded up to a multiple of 16.
+      trim_padding: shorten features with the shape of `input_mask`, except labels, to the longest
+        row of the batch, rounded up to a multiple of 16.
       lengths: ascending lengths to which the longest row is rounded up instead; the last one is
         the length of the records.
       rank, num_workers: this worker's rank, and the number of workers.
@@ -344,7 +345,5 @@ def _trim(features: dict[str, tf.Tensor], lengths: Sequence[int]) -> dict[str, t
     lengths = tf.constant(lengths or [*range(_TRIM_MULTIPLE, longest, _TRIM_MULTIPLE), longest])
     used = tf.reduce_max(mask * (1 + tf.range(longest)))
     length = tf.gather(lengths, tf.searchsorted(lengths, [used])[0])
-    return {
-        key: value[..., :length] if value.shape[1:] == mask.shape[1:] else value
-        for key, value in features.items()
-    }
+    is_trimmed = {k: v.shape[1:] == mask.shape[1:] and k != LABELS for k, v in features.items()}
+    return {k: v[..., :length] if is_trimmed[k] else v for k, v in features.items()}

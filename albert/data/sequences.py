@@ -8,6 +8,8 @@ from typing import NamedTuple
 from albert.data.tf_example import entry, varints
 
 SEQUENCE_KEYS = ("input_ids", "input_mask", "segment_ids")
+# The labels of an example, which may be as many as its tokens.
+LABELS = "label_ids"
 _ONE = b"\x01"
 
 

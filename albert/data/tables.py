@@ -83,7 +83,7 @@ def find_table(path: str) -> Table | None:
         _, first = next(read_json_lines(path))
         return Table(path, "", list(first))
     first_line = next(iter(head.lstrip(b"\r\n").splitlines()), b"")
-    delimiter = _delimiter(first_line.decode(errors="replace"))
+    delimiter = _delimiter(first_line.decode(errors="replace"), path)
     place, header = next(_cells(path, delimiter), (SourceLine(path, 1), []))
     columns = [name.strip() for name in header]
     for number, name in enumerate(columns):
@@ -119,13 +119,14 @@ def _is_document(head: bytes) -> bool:
     return not is_row or bool(_DATA.search(line))
 
 
-def _delimiter(header: str) -> str:
+def _delimiter(header: str, path: str) -> str:
     """Returns the delimiter with which a header has the most columns."""
 
     def count(delimiter: str) -> int:
         return len(next(csv.reader([header], delimiter=delimiter), ()))
 
-    return max((",", ";", "\t"), key=count)
+    # The first of several wins: a header may have one column only.
+    return max(("\t", ",", ";") if path.endswith(".tsv") else (",", ";", "\t"), key=count)
 
 
 def _cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, list[str]]]:

@@ -11,6 +11,7 @@ from albert.inference.display import table
 from albert.inference.folders import ModelFolder
 from albert.inference.sentences import SentenceEncoder
 from albert.inference.session import ModelSession
+from albert.tasks.classification.multi_label import chosen
 from albert.tasks.glue.features import sequences_of
 from albert.tasks.glue.task import make_head
 from albert.tasks.race.examples import InputExample, fill_blank
@@ -39,25 +40,47 @@ class LabelPrediction(NamedTuple):
         return table(("label", "probability"), rows)
 
 
+class LabelSetPrediction(NamedTuple):
+    """The prediction for a text that may have several labels.
+
+    Attributes:
+      labels: the predicted labels, in the order of their ids; may be empty.
+      probabilities: probability of every label.
+    """
+
+    labels: list[str]
+    probabilities: dict[str, float]
+
+    def _repr_html_(self) -> str:
+        rows = sorted(self.probabilities.items(), key=lambda pair: -pair[1])
+        return table(("label", "probability"), rows, ", ".join(self.labels) or "no label")
+
+
 class TextClassifier(SentenceEncoder):
     """A model trained on GLUE or on your own task.
 
     Attributes:
       folder: the model's folder.
       labels: labels in the order of their ids; `[None]` for regression.
+      is_multi_label: whether a text may have several labels.
     """
 
     def __init__(self, folder: ModelFolder):
         """Loads the model; raises the errors of `ModelSession`."""
         self.folder, self.labels = folder, folder.value("labels")
-        self._session = ModelSession(folder, make_head(len(self.labels), 0.0))
+        self.is_multi_label = folder.description.get("multi_label", False)
+        threshold = folder.value("label_threshold") if self.is_multi_label else None
+        head = make_head(len(self.labels), 0.0, label_threshold=threshold)
+        self._session = ModelSession(folder, head)
 
-    def classify(self, text_a: str, text_b: str = "") -> LabelPrediction:
+    def classify(self, text_a: str, text_b: str = "") -> LabelPrediction | LabelSetPrediction:
         """Labels a text or a pair of texts."""
         (labelled,) = self.classify_all([(text_a, text_b)])
         return labelled
 
-    def classify_all(self, pairs: Sequence[tuple[str, str]]) -> list[LabelPrediction]:
+    def classify_all(
+        self, pairs: Sequence[tuple[str, str]]
+    ) -> list[LabelPrediction | LabelSetPrediction]:
         """Labels pairs of texts; the second text of a pair may be empty.
 
         Raises:
@@ -70,7 +93,12 @@ class TextClassifier(SentenceEncoder):
         outputs = self._session.outputs([[sequence] for sequence in sequences])
         return [self._labelled(output) for output in outputs]
 
-    def _labelled(self, output: Output) -> LabelPrediction:
+    def _labelled(self, output: Output) -> LabelPrediction | LabelSetPrediction:
+        if self.is_multi_label:
+            probabilities = zip(self.labels, map(float, output["probabilities"]), strict=True)
+            return LabelSetPrediction(
+                chosen(self.labels, output["predictions"]), dict(probabilities)
+            )
         if self.labels != [None]:
             return _likeliest(self.labels, output)
         number = float(output["predictions"])

@@ -100,7 +100,8 @@ def _facts(sample: dict[str, Any], style: Style) -> Iterator[str]:
     if sample["right"] is not None:
         word = "right" if sample["right"] else "wrong"
         yield style.of(word, word)
-    if "question" in sample and sample["score"] is not None:
+    has_f1 = "question" in sample or isinstance(sample["answer"], list)
+    if has_f1 and sample["score"] is not None:
         yield f"F1 {sample['score']:.0%}"
     if sample["confidence"] is not None:
         yield f"confidence {sample['confidence']:.0%}"
@@ -137,8 +138,9 @@ def _of_label(view: dict[str, Any], sample: dict[str, Any]) -> Iterator[_Line]:
         for name, number in (("predicted", sample["answer"]), ("true", sample["truth"])):
             yield "", name, "unknown" if number is None else f"{number:.3f}", ()
         return
-    yield "", "predicted", labels[sample["answer"]], ()
-    yield "", "true", labels[sample["truth"]], ()
+    for name, found in (("predicted", sample["answer"]), ("true", sample["truth"])):
+        numbers = found if kind == "sets" else [found]
+        yield "", name, ", ".join(labels[number] for number in numbers) or "no label", ()
     yield from _table("all labels", zip(labels, sample["probabilities"], strict=True))
 
 

@@ -13,6 +13,7 @@ from albert.serving import fields
 from albert.serving.fields import Schema
 
 _PROBABILITY = {"type": "number", "minimum": 0, "maximum": 1}
+_PROBABILITIES = {"type": "object", "additionalProperties": _PROBABILITY}
 _TEXT, _COUNT = {"type": "string"}, {"type": "integer"}
 # Approximate number of bytes per token.
 _BYTES = 4
@@ -116,6 +117,9 @@ class TextService(Service):
         super().__init__(model)
         self._model = model
         self.result = _labelled(model.labels)
+        if model.is_multi_label:
+            labels = {"type": "array", "items": {"enum": list(model.labels)}}
+            self.result = _object(labels=labels, probabilities=_PROBABILITIES)
 
     def answer_all(
         self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None] | None = None
@@ -170,7 +174,7 @@ def _labelled(labels: Sequence[str | None]) -> Schema:
     is_number = list(labels) == [None]
     return _object(
         label={"type": "null"} if is_number else {"enum": list(labels)},
-        probabilities={"type": "object", "additionalProperties": _PROBABILITY},
+        probabilities=_PROBABILITIES,
         number={"type": "number" if is_number else "null"},
     )
 

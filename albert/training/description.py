@@ -52,6 +52,7 @@ _NUMBER_OR_NONE = _is_number_or_none, "a finite number or null"
 _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "task": _TEXT,
     "do_lower_case": _SWITCH,
+    "multi_label": _SWITCH,
     "mask_padding_in_loss": _SWITCH,
     "max_seq_length": _COUNT,
     "doc_stride": _COUNT,
@@ -62,6 +63,7 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "start_n_top": _COUNT,
     "end_n_top": _COUNT,
     "no_answer_threshold": _NUMBER_OR_NONE,
+    "label_threshold": _NUMBER_OR_NONE,
     "labels": (_are_labels, "a list of texts, or [null] for numbers"),
     "limits": (_are_limits, "two finite numbers or null"),
 }

@@ -205,6 +205,16 @@ class TestTrimming:
         specs["labels"] = tf.TensorSpec([2, 4], tf.int32)
         assert batch_spec(spec, 2, trims=True) == specs
 
+    def test_labels_are_never_trimmed(self, write):
+        """Even if there are as many as a sequence has tokens."""
+        mask, labels = [1] * 3 + [0] * (LENGTH - 3), [0] * (LENGTH - 1) + [1]
+        path = write([serialize({**dict.fromkeys(SEQUENCES, mask), "label_ids": labels})])
+        names = *SEQUENCES, "label_ids"
+        spec = {key: tf.io.FixedLenFeature([LENGTH], tf.int64) for key in names}
+        (batch,) = read(Data([path], spec, 1, 1, trims=True), 9, 1)
+        assert batch["input_mask"].shape == (1, 16) and batch["label_ids"].tolist() == [labels]
+        assert batch_spec(spec, 1, trims=True)["label_ids"].shape == (1, LENGTH)
+
 
 class TestBuckets:
     """Puts 32 records of 1 to 64 tokens into buckets of 16, 40 and 64, 12 of them a step."""

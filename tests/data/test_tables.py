@@ -77,6 +77,12 @@ class TestFormats:
             path = write(json.dumps({"a": text, "b": 1}) + "\n")
             assert rows_of(path) == [(1, {"a": text, "b": 1})]
 
+    def test_the_name_of_a_file_tells_the_format_of_a_single_column(self, write, tmp_path):
+        content, found = "a\nx, y\n", [(2, {"a": "x, y"})]
+        (tmp_path / "file.tsv").write_text(content)
+        assert rows_of(str(tmp_path / "file.tsv")) == found
+        assert rows_of(write('a\n"x, y"\n')) == found
+
     @pytest.mark.parametrize("content", ["", "\n\r\n", "\ufeff"])
     def test_an_empty_file_has_no_columns_and_rows(self, write, content):
         path = write(content)

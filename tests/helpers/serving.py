@@ -30,10 +30,15 @@ load_once = functools.cache(load_model)
 
 @functools.cache
 def model_of(random_model: Callable[..., str], kind: str) -> str:
-    """Returns the folder of a model with random weights, for "labels", a "number" or "options"."""
+    """Returns the folder of a model with random weights, for "labels", "sets" of labels, a "number"
+    or "options"."""
     if kind == "options":
         head, labels = make_race_head(0.0, 4), list("ABCD")
         return random_model(head, task="race", labels=labels, max_qa_length=16)
+    if kind == "sets":
+        # With small weights, all probabilities are about 0.5.
+        own = {"labels": LABELS, "limits": None, "multi_label": True, "label_threshold": 0.5}
+        return random_model(make_head(2, 0.0, label_threshold=0.5), task="glue", **own)
     labels, limits = (LABELS, None) if kind == "labels" else ([None], [7.0, 9.0])
     return random_model(make_head(len(labels), 0.0), task="glue", labels=labels, limits=limits)
 

@@ -293,6 +293,22 @@ def test_a_matrix_shows_and_selects_labels(open_view):
     assert page.text("#passage") == "a passage"
 
 
+def test_sets_of_labels_are_scored_by_f1(open_view):
+    texts = [{"id": f"e{n}", "passage": None, "texts": [f"text {n}"]} for n in range(3)]
+    outputs = [
+        {"label_ids": np.int64(truth), "predictions": np.int32(answer), "probabilities": [0.6, 0.4]}
+        for truth, answer in (([1, 1], [1, 0]), ([0, 0], [0, 0]), ([0, 1], [1, 0]))
+    ]
+    page = open_view(labels_view("Sets", texts, outputs, ["a", "b"], {"micro_f1": 0.5}))
+    assert page.texts("#scores .chip") == ["Micro F1 0.5000"]
+    assert page.text("#overall") == "F1 55.6, 3 examples"
+    facts = ["✗ wrong · F1 67% · a", "✓ right · no label", "✗ wrong · F1 0% · a"]
+    assert page.texts(".row .facts") == facts
+    assert page.texts("#detail dd") == ["a", "a, b"]
+    page.find("#order").send_keys("lowest")
+    assert shown(page) == ["text 2", "text 0", "text 1"]
+
+
 def test_numbers_are_listed_and_plotted(open_view):
     texts = [{"id": f"e{n}", "passage": None, "texts": [f"text {n}"]} for n in range(3)]
     outputs = [{"label_ids": np.float32(n), "predictions": np.float32(n * n)} for n in range(3)]
@@ -499,6 +515,11 @@ class TestServer:
         assert page.texts(".row span:last-child")[0] == f"{100 * share:.1f}%"
         bar = "return document.querySelector('.bar div').offsetWidth / arguments[0].offsetWidth"
         assert page.run(bar, page.find(".bar")) == pytest.approx(share, abs=0.01)
+        folder = model_of(random_model, "sets")
+        page = open_service(folder)
+        page.type("#text", "A text.")
+        self.ask(page)
+        assert page.text("#said") == ", ".join(load_once(folder).classify("A text.").labels)
         page = open_service(model_of(random_model, "options"))
         options = ["one", "two", "red", "blue"]
         for number, option in enumerate(options):

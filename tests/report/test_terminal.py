@@ -90,6 +90,10 @@ def test_labels_options_and_numbers_are_shown():
     options = ["  no         one", "  yes        two"]
     view["kind"] = "options"
     assert list(lines_of(view, {**sample, "passage": 0}, PLAIN))[1:4] == ["  text", *options]
+    view["kind"], sets = "sets", {"truth": [0, 1], "answer": [], "score": 0.0}
+    first, _, _, *said = list(lines_of(view, {**sample, **sets}, PLAIN))
+    assert first == "e1  wrong  F1 0%  confidence 70%"
+    assert said[:2] == ["  predicted  no label", "  true       no, yes"]
     number = {**labelled, "right": None, "confidence": None, "truth": 1.0, "answer": 1.25}
     view["kind"] = "numbers"
     assert list(lines_of(view, number, PLAIN))[3:5] == ["  predicted  1.250", "  true       1.000"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -14,8 +15,9 @@ from albert.data.feature_file import sha256_of_inputs
 from albert.report.page import write_page
 from albert.settings.run_settings import RunSettings
 from albert.tasks.classification.examples import Processor
-from albert.tasks.classification.features import LabelledFeatures, feature_spec
+from albert.tasks.classification.features import LabelledFeatures, feature_spec, label_shape
 from albert.tasks.classification.metrics import compute_metrics
+from albert.tasks.classification.multi_label import chosen
 from albert.tasks.classification.settings import ClassificationSettings
 from albert.tasks.classification.view import labels_view
 from albert.training.assets import Assets
@@ -125,16 +127,17 @@ class ClassificationTask(TextTask):
         return [*self.sequences, self.settings.max_seq_length]
 
     def model_inputs(self) -> Mapping[str, Any]:
-        spec = feature_spec(self.feature_shape(), self.labels == [None])
+        is_regression = self.labels == [None]
+        spec = feature_spec(self.feature_shape(), is_regression, label_shape(self.processor))
         return {name: spec[name] for name in spec if name != "is_real_example"}
 
     def score_key(self, data: Data) -> str:
         return self.metrics[0]
 
     def score(self, data: Data, outputs: list[Output]) -> CheckpointScores:
-        outputs = self._of_examples(data, outputs)
-        labels, logits = (np.array([o[key] for o in outputs]) for key in ("label_ids", "logits"))
-        scores = compute_metrics(self.metrics, labels, logits)
+        outputs = self.of_examples(data, outputs)
+        names = "label_ids", "logits", "predictions"
+        scores = compute_metrics(self.metrics, *(np.array([o[n] for o in outputs]) for n in names))
 
         def write_outputs() -> None:
             texts = [self.processor.display_parts(example) for example in data.source]
@@ -144,12 +147,12 @@ class ClassificationTask(TextTask):
         return CheckpointScores(scores, write_outputs)
 
     def write_labels(self, data: Data, outputs: list[Output], names: Sequence[str]) -> dict:
-        outputs = self._of_examples(data, outputs)
+        outputs = self.of_examples(data, outputs)
         ids = [self.processor.id_of(example) for example in data.source]
         write_predictions(names[0], names[1], ids, outputs, self.labels, self.limits)
         return {"num_examples": len(ids)}
 
-    def _of_examples(self, data: Data, outputs: list[Output]) -> list[Output]:
+    def of_examples(self, data: Data, outputs: list[Output]) -> list[Output]:
         """Returns the outputs of real examples, without those that only fill a batch.
 
         Raises:
@@ -177,7 +180,8 @@ def write_predictions(
     Args:
       results_file: file for the probabilities of all labels, or the number in regression, with one
         line per example.
-      submission_file: file for ids and predicted labels, below a header, in GLUE's format.
+      submission_file: file for ids and predicted labels, below a header, in GLUE's format; several
+        labels are a JSON list.
       ids: ids of the test set's examples.
       outputs: "probabilities" [C] and "predictions" of every example.
       labels: labels in the order of their ids; `[None]` for regression.
@@ -194,7 +198,10 @@ def write_predictions(
 def _answer(
     prediction: np.ndarray, labels: Sequence[str | None], limits: tuple[float, float] | None
 ) -> str:
-    if names := [label for label in labels if label is not None]:
+    names = [label for label in labels if label is not None]
+    if np.ndim(prediction):
+        return json.dumps(chosen(names, prediction), ensure_ascii=False)
+    if names:
         return names[int(prediction)]
     low, high = limits or (prediction, prediction)
     return str(min(max(prediction, low), high))

@@ -11,7 +11,13 @@ from albert.training.task import DEV, TEST, TRAIN
 
 
 class Processor(abc.ABC):
-    """A reader of a data set's files."""
+    """A reader of a data set's files.
+
+    Attributes:
+      is_multi_label: whether an example has any number of labels.
+    """
+
+    is_multi_label = False
 
     def __init__(self, use_spm, do_lower_case):
         """Makes a processor.

@@ -18,7 +18,8 @@ class ClassifierOutput(NamedTuple):
       losses: losses [B], or None without labels.
       probabilities: probabilities [B, C]; for regression, the predicted numbers [B, 1].
       logits: logits [B, C]; for regression, the predicted numbers [B].
-      predictions: most probable labels, int32 [B]; for regression, the predicted numbers.
+      predictions: most probable labels, int32 [B]; for regression, the predicted numbers; for
+        several labels, 0 or 1 for each label, int32 [B, C].
     """
 
     losses: tf.Tensor | None
@@ -32,7 +33,8 @@ class ClassifierOutput(NamedTuple):
         return None if self.losses is None else tf.reduce_mean(self.losses)
 
 
-# Arguments: pooled output [B, H], labels [B] or None, and the dropout rate.
+# Arguments: pooled output [B, H], labels (see `classified` and `multi_labelled`) or None, and the
+# dropout rate.
 Classify = Callable[[tf.Tensor, tf.Tensor | None, float], ClassifierOutput]
 
 
@@ -63,6 +65,27 @@ def classified(logits: tf.Tensor, labels: tf.Tensor | None) -> ClassifierOutput:
     losses = None
     if labels is not None:
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    return ClassifierOutput(losses, probabilities, logits, predictions)
+
+
+def multi_labelled(
+    logits: tf.Tensor, labels: tf.Tensor | None, threshold: float
+) -> ClassifierOutput:
+    """Returns predictions from scores [B, C], and losses if there are labels, int32 [B, C].
+
+    Args:
+      logits: the scores.
+      labels: 0 or 1 for each label. An example's loss is the mean over them.
+      threshold: the probability from which a label is predicted.
+    """
+    probabilities = tf.sigmoid(logits)
+    predictions = tf.cast(probabilities >= threshold, tf.int32)
+    losses = None
+    if labels is not None:
+        of_labels = tf.nn.sigmoid_cross_entropy_with_logits(
+            labels=tf.cast(labels, logits.dtype), logits=logits
+        )
+        losses = tf.reduce_mean(of_labels, axis=-1)
     return ClassifierOutput(losses, probabilities, logits, predictions)
 
 

@@ -22,6 +22,16 @@ def f1(labels: np.ndarray, predictions: np.ndarray) -> float:
     return float(2 * found / max(np.sum(labels == 1) + np.sum(predictions == 1), 1))
 
 
+def micro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Returns F1 over all labels of all examples; the arguments are int [N, C], each 0 or 1."""
+    return f1(labels.ravel(), predictions.ravel())
+
+
+def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
+    """Returns the mean of the F1 of every label; the arguments are those of `micro_f1`."""
+    return float(np.mean([f1(*columns) for columns in zip(labels.T, predictions.T, strict=True)]))
+
+
 def matthews(labels: np.ndarray, predictions: np.ndarray) -> float:
     """Returns the Matthews correlation, which for two classes equals the Pearson correlation.
 
@@ -73,10 +83,18 @@ def cross_entropy(labels: np.ndarray, logits: np.ndarray) -> float:
     return float(np.mean(log_sums - shifted[np.arange(len(labels)), labels]))
 
 
+def sigmoid_cross_entropy(labels: np.ndarray, logits: np.ndarray) -> float:
+    """Returns the mean of -log sigmoid of the logits, negated where the label is 0; both [N, C]."""
+    signed = np.where(labels, logits, -logits).astype(np.float64)
+    return float(np.mean(np.logaddexp(0.0, -signed)))
+
+
 # Names are those of the reference. Metrics that the reference lacks have their usual names.
 _METRICS = {
     "eval_accuracy": accuracy,
     "f1": f1,
+    "micro_f1": micro_f1,
+    "macro_f1": macro_f1,
     "matthew_corr": matthews,
     "pearson": pearson,
     "spearman": spearman,
@@ -85,17 +103,20 @@ _METRICS = {
 
 
 def compute_metrics(
-    names: Sequence[str], labels: np.ndarray, logits: np.ndarray
+    names: Sequence[str], labels: np.ndarray, logits: np.ndarray, predictions: np.ndarray
 ) -> dict[str, float]:
     """Returns scores by name, and `eval_loss`, the mean loss.
 
     Args:
       names: names of the scores.
-      labels: int [N]; for regression, float [N].
+      labels: int [N]; for regression, float [N]; for several labels, int [N, C], each 0 or 1.
       logits: float [N, C]; for regression, [N].
+      predictions: as the labels.
     """
     if logits.ndim == 1:
-        predictions, loss = logits, mean_squared_error(labels, logits)
+        loss = mean_squared_error(labels, logits)
+    elif labels.ndim == 1:
+        loss = cross_entropy(labels, logits)
     else:
-        predictions, loss = logits.argmax(axis=1), cross_entropy(labels, logits)
+        loss = sigmoid_cross_entropy(labels, logits)
     return {**{name: _METRICS[name](labels, predictions) for name in names}, "eval_loss": loss}

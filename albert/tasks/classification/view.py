@@ -23,7 +23,8 @@ def labels_view(
       title: title of the page.
       texts: `id`, `passage` (a text or None) and `texts` of each example. With a passage, the texts
         are options, one per label.
-      outputs: "label_ids", "predictions" and "probabilities" [C] of each example.
+      outputs: "label_ids", "predictions" and "probabilities" [C] of each example; for several
+        labels, the first two are 0 or 1 for each label.
       labels: labels in the order of their ids; `[None]` for regression.
       scores: scores of all examples, by name.
     """
@@ -32,9 +33,10 @@ def labels_view(
     for example, output in zip(texts, outputs, strict=True):
         passage = example["passage"]
         number = None if passage is None else passages.setdefault(passage, len(passages))
-        result = _number(output) if list(labels) == [None] else _label(output)
-        samples.append({**example, "passage": number, **result})
+        samples.append({**example, "passage": number, **_result(output, labels)})
     kind = "options" if passages else "numbers" if list(labels) == [None] else "labels"
+    if outputs and np.ndim(outputs[0]["label_ids"]):
+        kind = "sets"
     return {
         "kind": kind,
         "title": title,
@@ -45,9 +47,30 @@ def labels_view(
     }
 
 
+def _result(output: Mapping[str, np.ndarray], labels: Sequence[str | None]) -> dict[str, Any]:
+    if list(labels) == [None]:
+        return _number(output)
+    return _set(output) if np.ndim(output["label_ids"]) else _label(output)
+
+
 def _number(output: Mapping[str, np.ndarray]) -> dict[str, Any]:
     truth, answer = (rounded(float(output[key])) for key in ("label_ids", "predictions"))
     return {"right": None, "score": None, "confidence": None, "truth": truth, "answer": answer}
+
+
+def _set(output: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    truth, answer = (np.flatnonzero(output[key]).tolist() for key in ("label_ids", "predictions"))
+    return {
+        "right": truth == answer,
+        # F1 of a single example, which is 1 if no label is both true and predicted.
+        "score": 2 * len({*truth} & {*answer}) / (len(truth) + len(answer))
+        if truth or answer
+        else 1,
+        "confidence": None,
+        "truth": truth,
+        "answer": answer,
+        "probabilities": [rounded(p) for p in output["probabilities"]],
+    }
 
 
 def _label(output: Mapping[str, np.ndarray]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Your own task, from tables with `label`, `text_a` and optionally `text_b`."""
+"""Your own task, from tables with a label and one or two texts."""
 
 from __future__ import annotations
 
@@ -7,36 +7,60 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
 from albert.data.rows import SourceLine
 from albert.data.tables import Row, open_table
-from albert.tasks.glue.examples import DataProcessor, InputExample
+from albert.tasks.glue.examples import DataProcessor, InputExample, number_of
 from albert.training.task import TEST, TRAIN
 
 # JSON can contain a lone surrogate, which UTF-8 cannot encode.
 _NOT_IN_A_TABLE = re.compile("[\t\r\n\ud800-\udfff]")
 _ENDINGS = (".csv", ".tsv", ".jsonl")
+_TEXT_B = "text_b"
+
+
+class TableOptions(NamedTuple):
+    """What the columns of a table are, and what to predict.
+
+    Attributes:
+      text_column, text_b_column, label_column: names of the columns.
+      is_regression: whether labels are numbers.
+      is_multi_label: whether a text has any number of labels.
+      separator: for several labels, the text between two of them in a cell.
+    """
+
+    text_column: str = "text_a"
+    text_b_column: str = _TEXT_B
+    label_column: str = "label"
+    is_regression: bool = False
+    is_multi_label: bool = False
+    separator: str = ","
 
 
 class TsvProcessor(DataProcessor):
     """A reader of train, dev and test tables in one folder, each CSV, TSV or JSON Lines.
 
     For classification, the labels are the sorted labels in the training file. Columns or keys other
-    than `label`, `text_a` and `text_b` are ignored. A test set needs no labels.
+    than those in the options are ignored. A test set needs no labels.
     """
 
-    def __init__(self, use_spm, do_lower_case, data_dir: str, is_regression: bool):
+    def __init__(self, use_spm, do_lower_case, data_dir: str, options: TableOptions):
         """Makes a processor for a folder; for `use_spm` and `do_lower_case` see `DataProcessor`."""
         super().__init__(use_spm, do_lower_case)
         self._data_dir = data_dir
-        self._is_regression = is_regression
-        self.metrics = ("pearson", "spearman", "MSE") if is_regression else ("eval_accuracy",)
+        self._options = options
+        self.is_multi_label = options.is_multi_label
+        self.metrics = ("eval_accuracy",)
+        if options.is_regression:
+            self.metrics = ("pearson", "spearman", "MSE")
+        if options.is_multi_label:
+            self.metrics = ("micro_f1", "macro_f1")
 
     @property
     def is_regression(self) -> bool:
-        return self._is_regression
+        return self._options.is_regression
 
     # mypy considers a cached property read-only, although it can be set.
     @functools.cached_property
@@ -46,10 +70,10 @@ class TsvProcessor(DataProcessor):
         Raises:
           UserError: there are fewer than two labels, or the file is invalid.
         """
-        if self._is_regression:
+        if self.is_regression:
             return ()
         path = self.path(self._data_dir, TRAIN)
-        labels = {_label(place, record) for place, record in self._records(path)}
+        labels = {label for row in self._rows(path, TRAIN) for label in self._labels(*row)}
         if len(labels) < 2:
             found = ", ".join(map(repr, labels)) or "none"
             raise UserError(
@@ -71,31 +95,80 @@ class TsvProcessor(DataProcessor):
             raise UserError(f"{data_dir} must have one of {', '.join(names)}, not {which}")
         return os.path.join(data_dir, found[0])
 
+    def made_from(self) -> dict[str, Any]:
+        # None as in headers of earlier versions, which lack these values.
+        own, defaults = self._options._asdict(), TableOptions()._asdict()
+        return {name: None if own[name] == defaults[name] else own[name] for name in own}
+
     def _examples(self, path: str, part: str) -> Iterator[InputExample]:
-        for number, (place, record) in enumerate(self._records(path)):
-            text_b = _text(place, record, "text_b") if record.get("text_b") else None
-            label = None if part == TEST else _label(place, record)
+        options, known = self._options, frozenset(self.labels)
+        for number, (place, row) in enumerate(self._rows(path, part)):
+            text_b = row.get(options.text_b_column)
+            if text_b:
+                text_b = self.process_text(_text(place, row, options.text_b_column))
             yield InputExample(
                 guid=str(number) if part == TEST else f"{part}-{number}",
-                text_a=self.process_text(_text(place, record, "text_a")),
-                text_b=None if text_b is None else self.process_text(text_b),
-                label=self.label_of(label, place),
+                text_a=self.process_text(_text(place, row, options.text_column)),
+                text_b=text_b or None,
+                label=self._unknown() if part == TEST else self._checked(place, row, known),
             )
 
-    @staticmethod
-    def _records(path: str) -> Iterator[Row]:
-        return open_table(path).rows()
+    def _rows(self, path: str, part: str) -> Iterator[Row]:
+        options = self._options
+        optional = [options.text_b_column] if options.text_b_column != _TEXT_B else []
+        labels = [] if part == TEST else [options.label_column]
+        yield from open_table(path).rows([options.text_column, *labels, *optional])
+
+    def _unknown(self) -> str | float | tuple[str, ...]:
+        """Returns the label of an example without a label."""
+        if self.is_regression:
+            return 0.0
+        return () if self.is_multi_label else self.labels[0]
+
+    def _checked(
+        self, place: SourceLine, row: Mapping[str, Any], known: frozenset[str]
+    ) -> str | float | tuple[str, ...]:
+        """Returns the label of a row; for several labels, all of them."""
+        labels = self._labels(place, row)
+        if self.is_regression:
+            return number_of(labels[0], place)
+        for label in labels:
+            if label not in known:
+                raise place.error(f"the label is {label!r}, not one of {', '.join(self.labels)}")
+        return tuple(labels) if self.is_multi_label else labels[0]
+
+    def _labels(self, place: SourceLine, row: Mapping[str, Any]) -> list[str]:
+        """Returns the label of a row, or its labels."""
+        value = row.get(self._options.label_column)
+        if not self.is_multi_label:
+            return [_label(place, value)]
+        if isinstance(value, str):
+            value = _list_in(value, self._options.separator)
+        if not isinstance(value, list):
+            raise place.error("label is missing, or not a text or a list")
+        return [_label(place, item) for item in value]
 
 
-def _text(place: SourceLine, record: Mapping[str, Any], key: str) -> str:
-    if not isinstance(record.get(key), str):
-        raise place.error(f"{key} is missing or not a text; found {', '.join(map(str, record))}")
-    return record[key]
+def _list_in(cell: str, separator: str) -> list:
+    """Returns the items in a cell, which are a JSON list or separated."""
+    if cell.lstrip().startswith("["):
+        try:
+            return json.loads(cell)
+        except ValueError:
+            pass
+    return [item for item in cell.split(separator) if item.strip()]
 
 
-def _label(place: SourceLine, record: Mapping[str, Any]) -> str:
-    """Returns the label as it is in the file; a JSON number or Boolean keeps its JSON form."""
-    label = record.get("label")
+def _text(place: SourceLine, row: Mapping[str, Any], key: str) -> str:
+    if not isinstance(row.get(key), str):
+        raise place.error(f"{key} is missing or not a text; found {', '.join(map(str, row))}")
+    if not row[key].strip():
+        raise place.error(f"{key} is empty")
+    return row[key]
+
+
+def _label(place: SourceLine, label: object) -> str:
+    """Returns a label as it is in the file; a JSON number or Boolean keeps its JSON form."""
     if isinstance(label, bool | int | float):
         label = json.dumps(label)
     if not isinstance(label, str) or not label.strip():

@@ -21,7 +21,7 @@ class InputExample:
     Attributes:
       guid: id of the example; for a test set, its index in GLUE's submission.
       text_a, text_b: texts; text_b is None for tasks with single texts.
-      label: one of the processor's labels; a float for regression.
+      label: one of the processor's labels; a float for regression; a tuple for several labels.
     """
 
     def __init__(self, guid, text_a, text_b=None, label=None):
@@ -87,6 +87,10 @@ class DataProcessor(Processor):
     def is_regression(self) -> bool:
         """Returns whether labels are numbers."""
         return self.get_labels() == [None]
+
+    def made_from(self) -> dict[str, Any]:
+        """Returns values that features depend on, in addition to those of all tasks."""
+        return {}
 
     def path(self, data_dir: str, part: str) -> str:
         """Returns the file of a split, "train", "dev" or "test".
@@ -163,14 +167,14 @@ class DataProcessor(Processor):
         if text is None:
             return 0.0 if self.is_regression else labels[0]
         if self.is_regression:
-            return _number(text, place)
+            return number_of(text, place)
         if text not in labels:
             raise place.error(f"the label is {text!r}, not one of {', '.join(labels)}")
         return text
 
 
-def _number(text: str, place: SourceLine) -> float:
-    """Parses a finite number."""
+def number_of(text: str, place: SourceLine) -> float:
+    """Parses a finite number; raises a `UserError` if the text is something else."""
     try:
         value = float(text)
     except ValueError as e:

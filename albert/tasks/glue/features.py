@@ -21,12 +21,12 @@ class Feature(NamedTuple):
 
     Attributes:
       sequence: tokens of the texts.
-      label_id: number of the label; for regression, the label itself, a float.
+      label_id: see `albert.tasks.classification.features.serialize`.
       is_real_example: false for an example that only fills a batch.
     """
 
     sequence: TokenSequence
-    label_id: int | float
+    label_id: int | float | list[int]
     is_real_example: bool = True
 
 
@@ -128,7 +128,9 @@ def _kept(length_a: int, length_b: int, room: int) -> tuple[int, int]:
     return kept_a, room - kept_a
 
 
-def _label_id(example: InputExample, label_list: Sequence[str | None]) -> int | float:
+def _label_id(example: InputExample, label_list: Sequence[str | None]) -> int | float | list[int]:
+    if isinstance(example.label, tuple):
+        return [int(label in example.label) for label in label_list]
     if list(label_list) == [None]:
         return float(example.label)
     if example.label not in label_list:
@@ -170,6 +172,6 @@ class GlueFeatures(LabelledFeatures):
             tokenizer,
             [max_seq_length],
             maker.records,
-            {"task": type(processor).__name__},
+            {"task": type(processor).__name__, **processor.made_from()},
             workers,
         )

@@ -73,6 +73,39 @@ class GlueSettings(ClassificationSettings):
         DATA,
         Affects.FEATURES,
     )
+    multi_label: bool = setting(
+        False,
+        "With --task_name=tsv: a text may have several labels, or none.",
+        DATA,
+        Affects.FEATURES,
+    )
+    label_separator: str = setting(
+        ",",
+        "With --multi_label: the text between two labels in a cell, which may also be a JSON list.",
+        DATA,
+        Affects.FEATURES,
+    )
+    text_column: str = setting(
+        "text_a", "With --task_name=tsv: the column of the text.", DATA, Affects.FEATURES
+    )
+    text_b_column: str = setting(
+        "text_b",
+        "With --task_name=tsv: the column of the second text, for pairs of texts.",
+        DATA,
+        Affects.FEATURES,
+    )
+    label_column: str = setting(
+        "label", "With --task_name=tsv: the column of the label.", DATA, Affects.FEATURES
+    )
+    label_threshold: float | None = setting(
+        None,
+        "With --multi_label: the probability from which a label is predicted. Default: the value "
+        "with the best micro F1 on the development set, or 0.5 without --do_eval.",
+        ANSWERS,
+        Affects.SCORES,
+        lower=0.0,
+        upper=1.0,
+    )
     cached_dir: str | None = setting(
         None,
         "Folder for the features of the training and development sets. They are reused if they "

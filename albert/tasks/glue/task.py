@@ -8,21 +8,34 @@ import os
 from collections.abc import Sequence
 from typing import Any, cast
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError
+from albert.core.files import read_json
 from albert.data.batches import Data
 from albert.distributed import collectives
 from albert.settings.run_settings import RunSettings
 from albert.tasks.classification import head
 from albert.tasks.classification.base import ClassificationTask, check_flags
-from albert.tasks.classification.head import ClassifierOutput, classified, pooled_scores
-from albert.tasks.glue.custom import TsvProcessor
+from albert.tasks.classification.head import (
+    ClassifierOutput,
+    classified,
+    multi_labelled,
+    pooled_scores,
+)
+from albert.tasks.classification.multi_label import (
+    USUAL_THRESHOLD,
+    best_threshold,
+    with_predictions,
+)
+from albert.tasks.glue.custom import TableOptions, TsvProcessor
 from albert.tasks.glue.examples import DataProcessor
 from albert.tasks.glue.features import GlueFeatures
 from albert.tasks.glue.settings import CUSTOM, TASKS, GlueSettings
 from albert.tasks.glue.tasks import PROCESSORS
-from albert.training.assets import Assets
+from albert.training.assets import FOLDER, Assets, read_assets
+from albert.training.evaluation import CheckpointScores
 from albert.training.model_fn import Head
 from albert.training.output_folder import checkpoint_to_use
 from albert.training.prediction import Output
@@ -30,6 +43,8 @@ from albert.training.run_record import recorded_settings
 from albert.training.task import TEST, TRAIN
 
 _OF_MNLI = ("mnli", "mismnli", "ax")
+_OF_CUSTOM = {"tsv_regression", "multi_label", "label_separator", "label_threshold"}
+_OF_CUSTOM |= {"text_column", "text_b_column", "label_column"}
 
 
 class GlueTask(ClassificationTask):
@@ -77,16 +92,46 @@ class GlueTask(ClassificationTask):
         )
 
     def head(self) -> Head:
-        threshold = self.settings.threshold_to_export
-        return make_head(
-            len(self.labels), self.dropout, None if math.isnan(threshold) else threshold
-        )
+        exported: float | None = self.settings.threshold_to_export
+        if math.isnan(self.settings.threshold_to_export):
+            exported = self.label_threshold
+        return make_head(len(self.labels), self.dropout, exported, self.label_threshold)
 
     def assets(self) -> Assets:
         description, files = super().assets()
-        return Assets({**description, "limits": self.limits}, files)
+        threshold = self.label_threshold
+        own = {} if threshold is None else {"multi_label": True, "label_threshold": threshold}
+        return Assets({**description, "limits": self.limits, **own}, files)
+
+    @property
+    def label_threshold(self) -> float | None:
+        """Returns the probability from which a label is predicted; None for single labels."""
+        if not self.processor.is_multi_label:
+            return None
+        given, stored = self.settings.label_threshold, None
+        scores = os.path.join(self.settings.output_dir, "eval_results.json")
+        if given is not None:
+            return given
+        if os.path.exists(scores):
+            stored = read_json(scores, "the record of scores").get("label_threshold")
+        elif not self.settings.do_train:
+            beside = read_assets(os.path.join(_folder_of_model(self.settings), FOLDER))
+            stored = beside and beside.description.get("label_threshold")
+        return USUAL_THRESHOLD if stored is None else stored
+
+    def score(self, data: Data, outputs: list[Output]) -> CheckpointScores:
+        if not self.processor.is_multi_label:
+            return super().score(data, outputs)
+        outputs, threshold = self.of_examples(data, outputs), self.settings.label_threshold
+        if threshold is None:
+            names = "label_ids", "probabilities"
+            threshold = best_threshold(*(np.array([o[name] for o in outputs]) for name in names))
+        scored = super().score(data, with_predictions(outputs, threshold))
+        return scored._replace(scores={**scored.scores, "label_threshold": threshold})
 
     def write_labels(self, data: Data, outputs: list[Output], names: Sequence[str]) -> dict:
+        if (threshold := self.label_threshold) is not None:
+            outputs = with_predictions(outputs, threshold)
         summary = super().write_labels(data, outputs, names)
         if self.processor.submission:
             tf.logging.info(
@@ -125,13 +170,26 @@ def make_processor(settings: GlueSettings) -> DataProcessor:
         raise FlagError(
             f"--task_name={settings.task_name} is not a task; use one of {', '.join(TASKS)}"
         )
-    if settings.tsv_regression and name != CUSTOM:
-        raise FlagError(f"--tsv_regression is for --task_name={CUSTOM} only")
+    for flag in _OF_CUSTOM & settings.given:
+        if name != CUSTOM and getattr(settings, flag):
+            raise FlagError(f"--{flag} is for --task_name={CUSTOM} only")
+    if settings.tsv_regression and settings.multi_label:
+        raise FlagError("--tsv_regression and --multi_label exclude each other")
+    if settings.label_threshold is not None and not settings.multi_label:
+        raise FlagError("--label_threshold needs --multi_label")
+    if not settings.label_separator:
+        raise FlagError("--label_separator is empty")
     use_spm = bool(settings.spm_model_file)
     if name == CUSTOM:
-        return TsvProcessor(
-            use_spm, settings.do_lower_case, settings.data_dir, settings.tsv_regression
+        options = TableOptions(
+            settings.text_column,
+            settings.text_b_column,
+            settings.label_column,
+            settings.tsv_regression,
+            settings.multi_label,
+            settings.label_separator,
         )
+        return TsvProcessor(use_spm, settings.do_lower_case, settings.data_dir, options)
     return PROCESSORS[name](use_spm=use_spm, do_lower_case=settings.do_lower_case)
 
 
@@ -146,10 +204,16 @@ def load_processor(settings: GlueSettings) -> DataProcessor:
     if settings.do_train:
         return processor
     folder = _folder_of_model(settings)
-    trained_for = (recorded_settings(folder) or {}).get("labels")
+    recorded = recorded_settings(folder) or {}
+    trained_for = recorded.get("labels")
     if trained_for is None:
         return processor
     is_same_kind = processor.is_regression == (trained_for == [None])
+    if recorded.get("multi_label", False) != settings.multi_label:
+        raise UserError(
+            f"the model in {folder} was trained {_with_multi_label(not settings.multi_label)}, not "
+            f"{_with_multi_label(settings.multi_label)}"
+        )
     if isinstance(processor, TsvProcessor) and is_same_kind:
         # The folder of the files to label needs no training file.
         processor.labels = tuple(label for label in trained_for if label is not None)
@@ -172,6 +236,10 @@ def _folder_of_model(settings: GlueSettings) -> str:
         return settings.output_dir
 
 
+def _with_multi_label(is_multi_label: bool) -> str:
+    return f"{'with' if is_multi_label else 'without'} --multi_label"
+
+
 def _listed(labels: Sequence[str | None]) -> str:
     return "numbers" if labels == [None] else f"the labels {', '.join(map(str, labels))}"
 
@@ -181,16 +249,21 @@ def classify(
     labels: tf.Tensor | None,
     dropout: float,
     num_labels: int,
+    label_threshold: float | None = None,
 ) -> ClassifierOutput:
     """Builds the head.
 
     Args:
       pooled: float32 [B, H], the encoder's pooled output.
-      labels: int32 [B]; for regression, float32 [B]; None to compute no losses.
+      labels: int32 [B]; for regression, float32 [B]; for several labels, int32 [B, C]; None to
+        compute no losses.
       dropout: dropout rate of the pooled output; 0 outside training.
       num_labels: number of labels C; 1 for regression, whose loss is the squared difference.
+      label_threshold: see `multi_labelled`; None if an example has one label.
     """
     scores = pooled_scores(pooled, num_labels, dropout)
+    if label_threshold is not None:
+        return multi_labelled(scores, labels, label_threshold)
     if num_labels > 1:
         return classified(scores, labels)
     numbers = tf.squeeze(scores, [-1])
@@ -198,11 +271,17 @@ def classify(
     return ClassifierOutput(losses, scores, numbers, numbers)
 
 
-def make_head(num_labels: int, dropout: float, threshold: float | None = None) -> Head:
+def make_head(
+    num_labels: int,
+    dropout: float,
+    threshold: float | None = None,
+    label_threshold: float | None = None,
+) -> Head:
     """Returns the head of a classification or, if `num_labels` is 1, of a regression.
 
     Args:
-      num_labels: see `classify`.
+      num_labels, label_threshold: see `classify`.
       dropout, threshold: see `albert.tasks.classification.head.make_head`.
     """
-    return head.make_head(functools.partial(classify, num_labels=num_labels), dropout, threshold)
+    of_labels = functools.partial(classify, num_labels=num_labels, label_threshold=label_threshold)
+    return head.make_head(of_labels, dropout, threshold)

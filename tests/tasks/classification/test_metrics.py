@@ -71,13 +71,14 @@ def test_losses_are_means_and_stay_finite():
 def test_scores_are_json_numbers_in_the_given_order():
     """The loss comes last."""
     logits = np.stack([1.0 - FOUND, FOUND], axis=1).astype(np.float32) * 3
-    scores = metrics.compute_metrics(["matthew_corr", "eval_accuracy", "f1"], LABELS, logits)
+    names = ["matthew_corr", "eval_accuracy", "f1"]
+    scores = metrics.compute_metrics(names, LABELS, logits, FOUND)
     assert list(scores) == ["matthew_corr", "eval_accuracy", "f1", "eval_loss"]
     assert scores["f1"] == metrics.f1(LABELS, FOUND)
     assert scores["matthew_corr"] == metrics.matthews(LABELS, FOUND)
     assert scores["eval_loss"] == metrics.cross_entropy(LABELS, logits)
     x, y = random_numbers(0)
-    numbers = metrics.compute_metrics(["pearson", "spearman", "MSE"], x, y)
+    numbers = metrics.compute_metrics(["pearson", "spearman", "MSE"], x, y, y)
     assert numbers["pearson"] == metrics.pearson(x, y)
     assert numbers["eval_loss"] == numbers["MSE"] == metrics.mean_squared_error(x, y)
     assert {type(value) for value in (*scores.values(), *numbers.values())} == {float}

@@ -1,12 +1,13 @@
-"""A user's own task: equal from TSV and JSONL, labels of the training file, and faults."""
+"""A user's own task: equal from CSV, TSV and JSONL, labels of the training file, and faults."""
 
 import json
 import pathlib
+import time
 
 import pytest
 
 from albert.core.errors import UserError
-from albert.tasks.glue.custom import TsvProcessor
+from albert.tasks.glue.custom import TableOptions, TsvProcessor
 
 
 @pytest.fixture
@@ -22,8 +23,8 @@ def write(tmp_path):
     return write
 
 
-def processor(folder, is_regression=False, lower=True):
-    return TsvProcessor(True, lower, folder, is_regression)
+def processor(folder, is_regression=False, lower=True, **options):
+    return TsvProcessor(True, lower, folder, TableOptions(is_regression=is_regression, **options))
 
 
 def contents(examples):
@@ -38,10 +39,12 @@ TRAIN = "label\ttext_a\nyes\tx\nno\ty\n"
 
 
 class TestFormats:
-    def test_tsv_and_jsonl_give_the_same_examples(self, write):
+    def test_all_formats_give_the_same_examples(self, write):
         rows = 'text_b\tlabel\tnote\ttext_a\nc\tyes\t?\tA "b"\n\tno\t\td\n'
+        cells = 'text_b;label;note;text_a\nc;yes;?;"A ""b"""\n;no;;d\n'
         expected = [("train-0", 'a "b"', "c", "yes"), ("train-1", "d", None, "no")]
-        for file in ({"train_tsv": rows}, {"train_jsonl": RECORDS}):
+        forms = {"train_tsv": rows}, {"train_csv": cells}, {"train_jsonl": RECORDS}
+        for file in forms:
             folder = write(**file)
             assert contents(processor(folder).get_train_examples(folder)) == expected
             (pathlib.Path(folder) / next(iter(file)).replace("_", ".")).unlink()
@@ -64,6 +67,35 @@ class TestFormats:
         assert own.get_labels() == ["0", "1", "true"]
         assert [e.label for e in own.get_train_examples(folder)] == ["1", "0", "true", "1"]
 
+    def test_columns_may_have_other_names(self, write):
+        """A second text that is named must exist."""
+        rows = "topic,first,second\nyes,x,y\nno,z,\n"
+        names = {"text_column": "first", "text_b_column": "second", "label_column": "topic"}
+        folder = write(train_csv=rows, dev_csv="topic,first\nyes,x\n")
+        own = processor(folder, **names)
+        expected = [("train-0", "x", "y", "yes"), ("train-1", "z", None, "no")]
+        assert contents(own.get_train_examples(folder)) == expected
+        with pytest.raises(UserError, match=r"dev.csv, line 1: second is missing; found topic, f"):
+            own.get_dev_examples(folder)
+        assert own.made_from() != processor(folder).made_from()
+
+    def test_a_text_may_have_several_labels_or_none(self, write):
+        """They are separated, or a list; their order in a cell does not matter."""
+        cells = 'label;text_a\n"b, a";x\n;y\n"[""c, d"", 7]";z\n[e;w\n'
+        values = ["b,a", [], ["c, d", 7], "[e"]
+        records = [{"label": v, "text_a": t} for v, t in zip(values, "xyzw", strict=True)]
+        for file in ({"train_csv": cells}, {"train_jsonl": records}):
+            folder = write(**file)
+            own = processor(folder, is_multi_label=True)
+            assert own.get_labels() == ["7", "[e", "a", "b", "c, d"]
+            found = [example.label for example in own.get_train_examples(folder)]
+            assert found == [("b", "a"), (), ("c, d", "7"), ("[e",)]
+            (pathlib.Path(folder) / next(iter(file)).replace("_", ".")).unlink()
+        folder = write(train_csv="label;text_a\na|b,c;x\n", test_csv="text_a\nx\n")
+        own = processor(folder, is_multi_label=True, separator="|")
+        assert own.get_labels() == ["a", "b,c"] and own.metrics == ("micro_f1", "macro_f1")
+        assert own.get_test_examples(folder)[0].label == ()
+
     def test_labels_of_a_regression_are_numbers(self, write):
         numbers = [{"label": v, "text_a": "x"} for v in (1, "2.5", -3e2)]
         folder = write(train_jsonl=numbers, test_tsv="text_a\nx\n")
@@ -83,6 +115,7 @@ class TestFaults:
             ({"label": "yes"}, "text_a is missing"),
             ({"label": "yes", "text_a": 3}, "text_a is missing or not a text"),
             ({"label": "yes", "text_a": "x", "text_b": ["y"]}, "text_b is missing or not a text"),
+            ({"label": "yes", "text_a": " "}, "text_a is empty"),
             ({"text_a": "x"}, "label is missing"),
             ({"label": " ", "text_a": "x"}, "label is missing"),
             ({"label": ["yes"], "text_a": "x"}, "label is missing"),
@@ -100,13 +133,31 @@ class TestFaults:
 
     def test_a_file_without_texts_or_examples_is_an_error(self, write):
         for content, reason in (
-            ("sentence\tlabel\nx\tyes\n", r", line 2: text_a is missing"),
+            ("sentence\tlabel\nx\tyes\n", r", line 1: text_a is missing; found sentence, label"),
+            ("text_a\tlabel\nx\tyes\ty\n", r", line 2: 3 columns, but the header has 2"),
+            ('[{"text_a": "x"}]', " is neither CSV, TSV nor JSON Lines"),
             ("", " has no examples"),
             ("label\ttext_a\n", " has no examples"),
         ):
             folder = write(train_tsv=TRAIN, dev_tsv=content)
             with pytest.raises(UserError, match=rf"dev\.tsv{reason}"):
                 processor(folder).get_dev_examples(folder)
+
+    @pytest.mark.parametrize(
+        ("row", "reason"),
+        [
+            ({"label": ["yes", "maybe"], "text_a": "x"}, "the label is 'maybe', not one of no, y"),
+            ({"label": ["yes", ""], "text_a": "x"}, "label is missing"),
+            ({"label": ["y\nz"], "text_a": "x"}, r"the label 'y.nz' has"),
+            ({"label": [["yes"]], "text_a": "x"}, "label is missing"),
+            ({"label": 7, "text_a": "x"}, "label is missing, or not a text or a list"),
+            ({"label": None, "text_a": "x"}, "label is missing, or not a text or a list"),
+        ],
+    )
+    def test_a_bad_row_with_several_labels_is_named(self, write, row, reason):
+        folder = write(train_tsv=TRAIN, dev_jsonl=[{"label": ["yes"], "text_a": "x"}, row])
+        with pytest.raises(UserError, match=rf"dev\.jsonl, line 2: {reason}"):
+            processor(folder, is_multi_label=True).get_dev_examples(folder)
 
     def test_bad_labels_and_ambiguous_files_are_errors(self, write):
         folder = write(train_tsv=TRAIN)
@@ -121,3 +172,12 @@ class TestFaults:
             processor(folder).get_labels()
         with pytest.raises(UserError, match=r"must have one of dev.csv, dev.*dev.jsonl, not none"):
             processor(folder).get_dev_examples(folder)
+
+
+def test_100_000_rows_with_many_labels_are_read_in_seconds(write):
+    rows = (f'label {n % 5000},"A text, with number {n}"\n' for n in range(100_000))
+    folder = write(train_csv="label,text_a\n" + "".join(rows))
+    started = time.process_time()
+    own = processor(folder)
+    assert len(own.get_train_examples(folder)) == 100_000 and len(own.get_labels()) == 5000
+    assert time.process_time() - started < 30

@@ -27,9 +27,9 @@ def runs_of(build, count=1):
         return runs, session.run({v.op.name: v for v in tf.trainable_variables()})
 
 
-def outputs_of(num_labels, labels):
+def outputs_of(num_labels, labels, threshold=None):
     def build(pooled):
-        found = classify(pooled, tf.constant(labels), 0.0, num_labels)
+        found = classify(pooled, tf.constant(labels), 0.0, num_labels, threshold)
         return {"loss": found.loss, **found._asdict()}
 
     (values,), head = runs_of(build)
@@ -52,6 +52,22 @@ def test_classification_equals_numpy():
     np.testing.assert_allclose(values["losses"], losses, atol=1e-6)
     assert values["loss"] == pytest.approx(losses.mean(), abs=1e-6)
     assert values["predictions"].tolist() == logits.argmax(axis=1).tolist()
+
+
+def test_several_labels_equal_numpy():
+    """The loss is the mean over labels and examples, as in `transformers`."""
+    labels = np.array([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 0, 1], [0, 1, 0], [1, 0, 0]], np.int32)
+    values, head = outputs_of(3, labels, threshold=0.49)
+    logits = POOLED.astype(np.float64) @ head["output_weights"].T
+    probabilities = 1 / (1 + np.exp(-logits))
+    losses = -np.where(labels, np.log(probabilities), np.log(1 - probabilities)).mean(axis=1)
+    np.testing.assert_allclose(values["logits"], logits, atol=1e-6)
+    np.testing.assert_allclose(values["probabilities"], probabilities, atol=1e-6)
+    np.testing.assert_allclose(values["losses"], losses, atol=1e-6)
+    assert values["loss"] == pytest.approx(losses.mean(), abs=1e-6)
+    expected = probabilities >= 0.49
+    assert 0 < expected.sum() < expected.size and (expected != (probabilities >= 0.5)).any()
+    np.testing.assert_array_equal(values["predictions"], expected)
 
 
 def test_regression_equals_numpy():

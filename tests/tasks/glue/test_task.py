@@ -100,6 +100,10 @@ def test_steps_follow_from_examples_and_flags(make, flags, steps):
         (["--task_name=mrcp"], "--task_name=mrcp is not a task; use one of "),
         (["--tsv_regression"], "--tsv_regression is for --task_name=tsv only"),
         (["--task_name=all"], "a list of tasks and --seeds are for the command `albert classify`"),
+        (["--text_column=x"], "--text_column is for --task_name=tsv only"),
+        (["--task_name=tsv", "--tsv_regression", "--multi_label"], "exclude each other"),
+        (["--task_name=tsv", "--label_threshold=0.3"], "--label_threshold needs --multi_label"),
+        (["--task_name=tsv", "--label_separator="], "--label_separator is empty"),
         (["--train_step=0"], "--train_step must be positive, not 0"),
     ],
 )

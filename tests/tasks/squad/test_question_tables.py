@@ -232,7 +232,7 @@ class TestBadRows:
         ],
     )
     def test_a_value_of_another_type_is_an_error(self, write, more, message):
-        """Whatever the action is."""
+        """Also if bad rows are skipped."""
         path = write(row(), {**row(), **more}, as_json=True)
         with pytest.raises(UserError, match=f"^{path}, {message}"):
             questions_of(path, action="skip")
