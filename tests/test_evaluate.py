@@ -13,7 +13,7 @@ from albert.core.errors import FlagError, UserError
 from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
-from tests.helpers.squad import make_squad
+from tests.helpers.squad import make_squad, write_table
 
 
 @pytest.fixture
@@ -52,6 +52,14 @@ def test_one_file_is_scored(call, dev, tmp_path, log):
     assert found == {"exact_match": score, "f1": score, "left_out": left_out}
     assert log() == [f"1 questions have no prediction and score 0: {first}"]
     assert call(predictions, f"--data={path}") == "exact_match  91.67\nf1           91.67\n"
+
+
+def test_the_data_may_be_a_table(call, dev, tmp_path):
+    path, answers = dev
+    write_table(path, tmp_path / "dev.csv")
+    predictions = write(tmp_path / "p.json", {**answers, next(iter(answers)): "the wrong one"})
+    expected = call(predictions, f"--data={path}")
+    assert call(predictions, f"--data={tmp_path}/dev.csv") == expected
 
 
 def test_two_files_are_compared(call, dev, tmp_path):

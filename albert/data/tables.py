@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
@@ -22,6 +22,8 @@ _FORMATS = {",": "CSV", ";": "CSV with semicolons", "\t": "TSV", "": "JSON Lines
 _HEAD = 1 << 16
 # A longer cell is probably the rest of a file after a quotation mark that is not closed.
 _LONGEST_CELL = 1 << 23
+# Number of characters of a list of names in a message.
+_LONGEST_LIST = 200
 # The key that a SQuAD file has at its top level. In a text, its quotation marks are escaped.
 _DATA = re.compile(rb'"data"\s*:')
 
@@ -78,14 +80,14 @@ def find_table(path: str) -> Table | None:
     """
     head = _head(path)
     if head.lstrip()[:1] in (b"{", b"["):
-        if _is_document(head.lstrip()):
+        if _is_document(head):
             return None
         _, first = next(read_json_lines(path))
         return Table(path, "", list(first))
     first_line = next(iter(head.lstrip(b"\r\n").splitlines()), b"")
     delimiter = _delimiter(first_line.decode(errors="replace"), path)
     place, header = next(_cells(path, delimiter), (SourceLine(path, 1), []))
-    columns = [name.strip() for name in header]
+    columns = [" ".join(name.split()) for name in header]
     for number, name in enumerate(columns):
         # Spreadsheets may have empty columns at the right.
         if name and name in columns[:number]:
@@ -113,9 +115,11 @@ def _head(path: str) -> bytes:
 
 def _is_document(head: bytes) -> bool:
     """Returns whether JSON is one value, such as a SQuAD file, instead of an object per line."""
-    line, end, _ = head.partition(b"\n")
-    is_object = line.rstrip().endswith(b"}") or (not end and len(head) >= _HEAD // 2)
-    is_row = line.startswith(b"{") and is_object and line.strip() != b"{}"
+    line, end, _ = head.lstrip().partition(b"\n")
+    line = line.rstrip()
+    # A file may begin with a byte order mark, which is no longer in `head`.
+    is_part = not end and len(head) >= _HEAD - 3
+    is_row = line[:1] == b"{" and line != b"{}" and (is_part or line[-1:] == b"}")
     return not is_row or bool(_DATA.search(line))
 
 
@@ -187,8 +191,12 @@ def _meaning(message: str) -> str:
 def _check(place: SourceLine, required: Sequence[str], found: Sequence[str] | Mapping) -> None:
     for name in required:
         if name not in found:
-            names = ", ".join(found) or "nothing"
-            raise place.error(f"{name} is missing; found {names:.200}")
+            raise place.error(f"{name} is missing; found {listed(found)}")
+
+
+def listed(names: Iterable[str]) -> str:
+    """Returns the names of columns for a message of one line."""
+    return " ".join(", ".join(names).split())[:_LONGEST_LIST] or "nothing"
 
 
 def _wrong_width(number: int, expected: int, delimiter: str) -> str:

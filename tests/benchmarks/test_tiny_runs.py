@@ -72,6 +72,7 @@ RUNS = {
         "--config={}/albert.json --rounds=1 --steps=2",
         ["--help", "nothing left to do", "first step"],
     ),
+    "tables": ("--rows=2000", ["read", "check", "convert"]),
     "xla": (
         "--config={}/albert.json --batch_size=2 --seq_length=32 --rounds=1 --steps=1",
         ["training", "prediction"],

@@ -43,8 +43,10 @@ RESULTS = [
     "out/own/run/submit_results.tsv",
     "out/rivers/run-v2/null_odds.json",
     "out/sweep/trials.svg",
+    "out/table/run/dev_split.json",
     "out/tensorflow/model.ckpt.index",
     "out/theirs.html",
+    "out/topics/run/predictions.html",
 ]
 
 

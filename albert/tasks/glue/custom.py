@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
 from albert.data.rows import SourceLine
-from albert.data.tables import Row, open_table
+from albert.data.tables import Row, listed, open_table
 from albert.tasks.glue.examples import DataProcessor, InputExample, number_of
 from albert.training.task import TEST, TRAIN
 
@@ -161,7 +161,7 @@ def _list_in(cell: str, separator: str) -> list:
 
 def _text(place: SourceLine, row: Mapping[str, Any], key: str) -> str:
     if not isinstance(row.get(key), str):
-        raise place.error(f"{key} is missing or not a text; found {', '.join(map(str, row))}")
+        raise place.error(f"{key} is missing or not a text; found {listed(row)}")
     if not row[key].strip():
         raise place.error(f"{key} is empty")
     return row[key]

@@ -1,12 +1,14 @@
 """Questions from tables: rows with a context, a question and its answer.
 
 The columns are `context`, `question` and `answer`, and optionally `answer_start`, `id` and `title`.
-Consecutive rows with the same id are one question with several answers.
+JSON Lines may have `answers` instead, as Hugging Face's SQuAD does. Consecutive rows with the same
+id are one question with several answers.
 """
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -17,7 +19,7 @@ from albert.data.rows import SourceLine
 from albert.data.tables import Row, Table
 from albert.tasks.squad import ERROR, FIRST
 
-COLUMNS = ("context", "question", "answer", "answer_start", "id", "title")
+COLUMNS = ("context", "question", "answer", "answers", "answer_start", "id", "title")
 _NAMED = 3  # number of rows that a message names
 _BATCH = 10_000  # rows that are added to the database at a time
 _SEVERAL = "the answer occurs several times in the context"
@@ -92,7 +94,8 @@ def read_questions(table: Table, is_training: bool, bad: BadRows) -> Iterator[Ta
     Raises:
       UserError: the table or a value is not valid, or rows with the same id are not consecutive.
     """
-    required = ("context", "question", "answer") if is_training else ("context", "question")
+    answer = "answers" if "answer" not in table.columns and "answers" in table.columns else "answer"
+    required = ("context", "question", answer) if is_training else ("context", "question")
     ids = _RepeatedIds(table.path) if "id" in table.columns or not table.delimiter else None
 
     def key(row: Row) -> str | int:
@@ -115,7 +118,7 @@ def read_questions(table: Table, is_training: bool, bad: BadRows) -> Iterator[Ta
             bad.add(place, f"the {'question' if context.strip() else 'context'} is empty")
             continue
         content = {"id": qas_id, "question": question}
-        if "answer" in row:
+        if answer in row:
             content |= _answered(context, [(place, row), *others], is_training, bad)
             if not content["answers"] and "is_impossible" not in content:
                 continue
@@ -165,7 +168,9 @@ def _place_of(context: str, text: str, start: int | None) -> tuple[int, str, str
 
 def _answers(place: SourceLine, row: Mapping[str, Any]) -> list[tuple[str, int | None]]:
     """Returns the texts and starts of a row's answers; an empty list if it has none."""
-    texts, starts = row.get("answer"), row.get("answer_start")
+    texts, starts = row.get("answer", row.get("answers")), row.get("answer_start")
+    if isinstance(texts, dict) and texts.keys() == {"text", "answer_start"}:
+        texts, starts = texts["text"], texts["answer_start"]
     if texts is None:
         return []
     if not isinstance(texts, list):
@@ -212,30 +217,45 @@ class _RepeatedIds:
         # Some builds of Python lack it.
         import sqlite3
 
-        self._path, self._added = path, list[tuple[str, int]]()
-        self._database = sqlite3.connect("")
-        self._database.execute("CREATE TABLE ids (id TEXT, line INTEGER)")
+        self._error = sqlite3.Error
+        self._path, self._added = path, list[tuple[bytes, int]]()
+        with self._reporting():
+            self._database = sqlite3.connect("")
+            self._database.execute("CREATE TABLE ids (id BLOB, line INTEGER)")
+
+    @contextlib.contextmanager
+    def _reporting(self) -> Iterator[None]:
+        """Converts an error of the database, such as a full disk, to a `UserError`."""
+        try:
+            yield
+        except self._error as e:
+            raise UserError(
+                f"{self._path}: the temporary database to compare ids failed: {e}; set TMPDIR to a "
+                "folder with free space"
+            ) from e
 
     def add(self, qas_id: str, place: SourceLine) -> None:
         """Adds the id of a question in a line."""
-        self._added.append((qas_id, place.line))
+        # JSON can contain half of a surrogate pair, which the database does not accept as text.
+        self._added.append((qas_id.encode(errors="surrogatepass"), place.line))
         if len(self._added) >= _BATCH:
             self._flush()
 
     def _flush(self) -> None:
-        self._database.executemany("INSERT INTO ids VALUES (?, ?)", self._added)
+        with self._reporting():
+            self._database.executemany("INSERT INTO ids VALUES (?, ?)", self._added)
         self._added.clear()
 
     def check(self) -> None:
         """Raises a `UserError` if an id was added twice."""
         self._flush()
-        found = self._database.execute(
-            "SELECT id, MIN(line), MAX(line) FROM ids GROUP BY id HAVING COUNT(*) > 1 LIMIT 1"
-        ).fetchone()
-        self._database.close()
+        query = "SELECT id, MIN(line), MAX(line) FROM ids GROUP BY id HAVING COUNT(*) > 1 LIMIT 1"
+        with self._reporting():
+            found = self._database.execute(query).fetchone()
+            self._database.close()
         if found:
             qas_id, first, last = found
             raise UserError(
-                f"{self._path}, line {last}: question id {qas_id} occurs twice, first in line "
-                f"{first}; the rows of a question must be consecutive"
+                f"{self._path}, line {last}: question id {qas_id.decode(errors='replace')} occurs "
+                f"twice, first in line {first}; the rows of a question must be consecutive"
             )

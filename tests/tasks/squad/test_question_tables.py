@@ -132,6 +132,17 @@ class TestSameAsJson:
                 articles = load_squad(path, True, "first")
                 read_examples(articles, path, is_training=True)
 
+    def test_json_lines_of_hugging_face_are_accepted(self, write):
+        """As `datasets.Dataset.to_json` writes SQuAD; in 2.0 the lists may be empty."""
+        given = {"id": "x", "title": "t", "context": CONTEXT, "question": "?"}
+        answers = [{"answer_start": [19], "text": ["long"]}, {"text": [], "answer_start": []}]
+        rows = [{**given, "id": f"x{n}", "answers": a} for n, a in enumerate(answers)]
+        path = write(*rows, as_json=True)
+        expected = {"id": "x0", "question": "?", "answers": [{"text": "long", "answer_start": 19}]}
+        unanswerable = {"id": "x1", "question": "?", "answers": [], "is_impossible": True}
+        for is_training in (True, False):
+            assert questions_of(path, is_training) == [expected, unanswerable]
+
     def test_rows_are_numbered_without_ids(self, write):
         """Questions on the same context are in one paragraph."""
         other = {**row(), "context": "Another is long."}
@@ -156,6 +167,12 @@ class TestSameAsJson:
         with pytest.raises(UserError, match=r"--train_file .* is SQuAD 2.0: it has 1 unanswerable"):
             check_all_answerable(path, "--train_file")
         check_all_answerable(write(row()), "--train_file")
+
+    def test_half_of_a_surrogate_pair_is_text(self, write):
+        """JSON can contain it, also in SQuAD's."""
+        odd = {"id": "i\ud800", "question": "q\ud800", "context": "x \ud800 y", "answer": "\ud800"}
+        (question,) = questions_of(write(odd, as_json=True))
+        assert (question["id"], question["answers"][0]["answer_start"]) == ("i\ud800", 2)
 
     @pytest.mark.parametrize("start", ["19", "19.0", 19, 19.0])
     def test_a_start_may_be_a_number_or_its_text(self, write, start):
@@ -219,7 +236,7 @@ class TestBadRows:
         [
             ({"answer": 98}, "line 2: answer must be a text, a list of texts or null, not 98"),
             ({"answer": ["a", None]}, "line 2: answer must be a text, a list"),
-            ({"answer": {"text": "a"}}, "line 2: answer must be a text, a list"),
+            ({"answer": {"texts": "a"}}, "line 2: answer must be a text, a list"),
             ({"answer_start": "x"}, "line 2: answer_start must be a whole number, not 'x'"),
             ({"answer_start": 1.5}, "line 2: answer_start must be a whole number, not 1.5"),
             ({"answer_start": True}, "line 2: answer_start must be a whole number, not True"),
@@ -249,6 +266,50 @@ class TestBadRows:
         path = write(row(id="x"), {**row(id="x"), "question": "?"}, as_json=as_json)
         with pytest.raises(UserError, match=f"question id x belongs to another .* line {first}"):
             questions_of(path)
+
+
+# Parts that mean something in one of the formats.
+PARTS = [
+    '"',
+    ",",
+    "\n",
+    "\r",
+    "\t",
+    "\0",
+    "{",
+    "]",
+    "null",
+    "1e400",
+    "-1",
+    "\\ud800",
+    '"data":',
+    "é",
+]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_damaged_table_is_read_or_refused_in_one_line(write, seed):
+    rng = random.Random(seed)
+    rows = [row(id="x", answer_start=19), row("", id="y", answer_start=""), row(id="z")]
+    path = write(*rows[:2], delimiter=",;\t,"[seed % 4], as_json=seed > 3)
+    with open(path, "rb") as file:
+        good = file.read()
+    outcomes = set()
+    for _ in range(60):
+        content = bytearray(good)
+        for _ in range(rng.randint(1, 3)):
+            place, part = rng.randrange(len(content)), rng.choice(PARTS).encode()
+            change = rng.choice([part, b"", bytes([rng.randrange(256)])])
+            content[place : place + rng.randint(0, 9)] = change
+        with open(path, "wb") as file:
+            file.write(content)
+        try:
+            read_examples(load_squad(path, True, "first"), path, True, unanswerable=True)
+            outcomes.add("read")
+        except UserError as e:
+            assert str(e).count("\n") == 0 and path in str(e), content
+            outcomes.add("refused")
+    assert outcomes == {"read", "refused"}
 
 
 def test_memory_does_not_grow_with_the_table(tmp_path):
