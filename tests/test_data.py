@@ -81,12 +81,21 @@ def test_check_accepts_squads_json(call, squad_dir):
     assert len(examples) == 5 and all("[" in example for example in examples)
 
 
+def test_check_accepts_questions_without_answers(call, table):
+    """Which can be predicted; or the column has another name."""
+    table.write_text(TABLE.replace("answer", "antwort"))
+    shown = call("check", table)
+    assert "  columns ignored   antwort, note\n" in shown
+    assert "  without answers   3; only for --predict_file\n" in shown
+    assert "  answer            unknown\n" in shown
+
+
 def test_check_shows_a_part_of_a_long_context(call, tmp_path):
     """The one around the answer."""
-    text = f"{'a ' * 500_000}needle {'b ' * 500_000}"
-    (tmp_path / "table").write_text(f"context,question,answer\n{text},Where?,needle\n")
+    text, asked = f"{'a ' * 500_000}needle {'b ' * 500_000}", "Where? " * 100_000
+    (tmp_path / "table").write_text(f"context,question,answer\n{text},{asked},needle\n")
     shown = call("check", tmp_path / "table")
-    assert "a [needle] b" in shown and len(shown) < 1500
+    assert "a [needle] b" in shown and len(shown) < 2500
 
 
 def test_check_fails_after_its_report_if_rows_are_bad(call, table, capsys):

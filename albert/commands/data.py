@@ -14,7 +14,8 @@ from albert.report.terminal import printable, style_of_output, width_of_output, 
 from albert.tasks.squad.examples import find_question_table, questions_in
 from albert.tasks.squad.question_tables import COLUMNS, BadRows, articles_of, read_questions
 
-# Number of characters of a context to show before and after the answer's first one.
+# Number of characters of a context to show before and after the answer's first one, and half the
+# number of those of a question or answer.
 _SHOWN = 200
 _NAME = 18  # width of the column of names
 
@@ -45,7 +46,9 @@ def check(path: str, bad: BadRows, num_examples: int) -> None:
         ignored = ", ".join(n for n in table.columns if n and n not in COLUMNS)
         _print_row("columns ignored", printable(ignored) or "none")
     examples: list[_Question] = []
-    for name, value in _counted(questions_in(path, bool(table), bad), num_examples, examples):
+    # Without answers, the questions can only be predicted.
+    is_training = bool(table and {"answer", "answers"} & {*table.columns})
+    for name, value in _counted(questions_in(path, is_training, bad), num_examples, examples):
         _print_row(name, value)
     for number, (context, question) in enumerate(examples, start=1):
         print(f"\nexample {number}, id {printable(question['id'])}")
@@ -116,8 +119,8 @@ def _lines_of(context: str, question: dict[str, Any]) -> Iterator[str]:
     texts = " | ".join(answer["text"] for answer in answers or ())
     said = "unknown" if answers is None else texts or "no answer"
     for name, text, of_text in (
-        ("question", printable(question["question"]), []),
-        ("answer", printable(said), []),
+        ("question", printable(question["question"][: 2 * _SHOWN]), []),
+        ("answer", printable(said[: 2 * _SHOWN]), []),
         ("context", part, marks),
     ):
         width = width_of_output() - _NAME - 2

@@ -85,7 +85,8 @@ def find_table(path: str) -> Table | None:
         _, first = next(read_json_lines(path))
         return Table(path, "", list(first))
     first_line = next(iter(head.lstrip(b"\r\n").splitlines()), b"")
-    delimiter = _delimiter(first_line.decode(errors="replace"), path)
+    # Python 3.10 cannot parse NUL.
+    delimiter = _delimiter(first_line.replace(b"\0", b"").decode(errors="replace"), path)
     place, header = next(_cells(path, delimiter), (SourceLine(path, 1), []))
     columns = [" ".join(name.split()) for name in header]
     for number, name in enumerate(columns):
@@ -171,7 +172,6 @@ def _csv_cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, list[str
 
 def _csv_lines(path: str) -> Iterator[str]:
     for place, line in read_whole_lines(path):
-        # Python 3.10 cannot parse it.
         if "\0" in line:
             raise place.error("a NUL character; the file is not UTF-8 text")
         yield line

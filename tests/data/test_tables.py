@@ -138,6 +138,7 @@ class TestFaults:
             ("a,b,a \nx,1,2\n", "line 1: the column a occurs twice"),
             ("a,b\nx\ry,1\n", "line 2: a carriage return in a cell without quotation marks"),
             ("a,b\nx\0,1\n", "line 2: a NUL character"),
+            ("\0a,b\nx,1\n", "line 1: a NUL character"),
             ("a,b\nx,ü\n".encode("latin-1"), "line 2: byte 3 of the line is not UTF-8"),
             ('a,b\n"x\né",1\n'.encode("cp1252"), "line 3: byte 1 of the line is not UTF-8"),
             ("a,b\nx,1\n".encode("utf-16"), "line 1: byte 1 of the line is not UTF-8"),

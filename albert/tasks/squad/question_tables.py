@@ -163,7 +163,8 @@ def _place_of(context: str, text: str, start: int | None) -> tuple[int, str, str
         return start, "the answer does not occur in the context", f" ({text[:40]!r})"
     if context.find(text, start + 1) < 0:
         return start, "", ""
-    return start, _SEVERAL, f" ({text[:40]!r}, {context.count(text)} times)"
+    # At least twice, if it overlaps itself.
+    return start, _SEVERAL, f" ({text[:40]!r}, {max(2, context.count(text))} times)"
 
 
 def _answers(place: SourceLine, row: Mapping[str, Any]) -> list[tuple[str, int | None]]:
@@ -214,9 +215,13 @@ class _RepeatedIds:
     """Finds ids that occur again, with a temporary database, because memory may not hold them."""
 
     def __init__(self, path: str):
-        # Some builds of Python lack it.
-        import sqlite3
-
+        try:
+            import sqlite3
+        except ImportError as e:
+            raise UserError(
+                f"{path} has ids, and this Python was built without sqlite3, which compares them; "
+                "use another Python, or remove the column"
+            ) from e
         self._error = sqlite3.Error
         self._path, self._added = path, list[tuple[bytes, int]]()
         with self._reporting():
