@@ -1,10 +1,11 @@
-"""Converts a model's weights between TensorFlow checkpoints and Hugging Face folders.
+"""Converts a model's weights: TensorFlow checkpoints, Hugging Face folders, ONNX.
 
-  albert convert FROM TO [flags]
+  albert convert FROM TO [--to=onnx] [flags]
 
 FROM is a TensorFlow checkpoint, a folder with one, or the --output_dir of a run, whose best
 checkpoint is used; or a folder of Hugging Face's transformers with config.json and
-model.safetensors. TO is a new folder in the other format. The optimizer's variables are omitted.
+model.safetensors. TO is a new folder in the other format. With --to=onnx, FROM is a checkpoint, and
+TO gets a file model.onnx. The optimizer's variables are omitted.
 """
 
 from __future__ import annotations
@@ -17,8 +18,14 @@ ENTRY_POINT = EntryPoint("albert.commands.convert")
 
 
 class ConvertSettings(Settings):
-    """Information that the files lack; used only to write a folder for transformers."""
+    """The format, and information that the files lack; a folder of transformers needs none."""
 
+    to: str = setting(
+        "",
+        "Format of TO. Default: transformers for a checkpoint, and a checkpoint for a folder of "
+        "transformers.",
+        choices=("", "transformers", "onnx"),
+    )
     albert_config_file: str | None = setting(
         None,
         "Configuration of the model. Default: the run's, or the one in the checkpoint's folder.",

@@ -1,10 +1,10 @@
-"""Conversion between TensorFlow checkpoints and folders of the `transformers` library."""
+"""Conversion of TensorFlow checkpoints to ONNX, and from and to folders of `transformers`."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import safetensors.numpy
 import tensorflow.compat.v1 as tf
@@ -27,6 +27,7 @@ from albert.training import assets
 from albert.training.description import read_description
 from albert.training.recorded_model import check_model, used_model
 
+MODEL = "model.onnx"
 _SENTENCEPIECE, _WORDPIECE, _TOKENIZER = "spiece.model", "vocab.txt", "tokenizer_config.json"
 _CLASSES = {
     names.SQUAD_V1: "ForQuestionAnswering",
@@ -60,17 +61,12 @@ def to_transformers(path: str, target: str, options: ConversionOptions) -> str:
       path: see `find_source`.
       target: the folder to create.
       options: choices that the files do not record.
+
     Raises:
       UserError, FlagError: the checkpoint, a file or the folder cannot be used.
     """
     with temporary_folder(target) as folder:
-        source = find_source(path, options.config_file)
-        tokenizer = _Tokenizer(source, options)
-        config = source.config.forward_values()
-        used = used_model(config, tokenizer.files, tokenizer.do_lower_case)
-        check_model(source.checkpoint, used, "the checkpoint")
-        variables = read_variables(source)
-        config = _config(source, variables, options)
+        source, variables, config = _begin(path, folder, options)
         values, metadata = variables.values, {"format": "pt"}
         if variables.step is not None:
             metadata[STEP] = str(variables.step)
@@ -81,11 +77,42 @@ def to_transformers(path: str, target: str, options: ConversionOptions) -> str:
             safetensors.numpy.save_file(values, os.path.join(folder, WEIGHTS), metadata)
         except safetensors.SafetensorError as e:
             raise UserError(f"{target} cannot be written: {e}") from e
-        write_json(os.path.join(folder, CONFIG), config)
-        tokenizer.write(folder)
         with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as card:
             card.write(model_card(source, variables, config))
     return config["architectures"][0]
+
+
+def to_onnx(path: str, target: str, options: ConversionOptions) -> list[str]:
+    """Converts a checkpoint to a folder with `model.onnx`; returns the names of its outputs.
+
+    The folder also has the configuration and the tokenizer of a folder of `transformers`. The
+    arguments and errors are those of `to_transformers`.
+    """
+    from albert.convert.onnx_graph import write_model
+
+    with temporary_folder(target) as folder:
+        source, variables, _ = _begin(path, folder, options)
+        return write_model(os.path.join(folder, MODEL), source, variables)
+
+
+def _begin(
+    path: str, folder: str, options: ConversionOptions
+) -> tuple[Source, Variables, dict[str, Any]]:
+    """Reads a checkpoint, and writes its configuration and tokenizer to a folder.
+
+    Returns:
+      The checkpoint, its weights, and the content of `config.json`.
+    """
+    source = find_source(path, options.config_file)
+    tokenizer = _Tokenizer(source, options)
+    values = source.config.forward_values()
+    used = used_model(values, tokenizer.files, tokenizer.do_lower_case)
+    check_model(source.checkpoint, used, "the checkpoint")
+    variables = read_variables(source)
+    config = _config(source, variables, options)
+    write_json(os.path.join(folder, CONFIG), config)
+    tokenizer.write(folder)
+    return source, variables, config
 
 
 class _Tokenizer:

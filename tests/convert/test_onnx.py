@@ -1,0 +1,114 @@
+"""Models in ONNX: ONNX Runtime computes with them what this project computes."""
+
+import shutil
+import sys
+
+import numpy as np
+import onnxruntime
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert import modeling
+from albert.cli.convert import ConvertSettings
+from albert.commands import convert as command
+from albert.convert import convert, onnx_graph
+from albert.convert.convert import ConversionOptions, to_onnx
+from albert.core.errors import FlagError, UserError
+from albert.tasks.squad.head import V2Options, make_v2_head
+from tests.helpers import models
+from tests.helpers.files import settings_of
+
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+
+
+def run(folder, length=None, rows=None) -> dict[str, np.ndarray]:
+    """Returns the outputs of a converted model for the first rows and tokens of the inputs."""
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"))
+    given = zip(INPUTS, models.make_inputs(), strict=True)
+    inputs = {name: value[:rows, :length].astype(np.int64) for name, value in given}
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, inputs), strict=True))
+
+
+def compare(found: dict, expected: dict) -> None:
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        assert found[name].dtype == value.dtype
+        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("head", ["", "ForQuestionAnswering", "ForSequenceClassification"])
+@pytest.mark.parametrize("family", models.CONFIGS)
+def test_outputs_are_those_of_the_checkpoint(family, head, tmp_path):
+    """Also for another batch size and length; masked tokens change nothing."""
+    act = models.HEADS[head]
+    expected = models.make_checkpoint(tmp_path / "from", family, head, hidden_act=act)
+    names = to_onnx(str(tmp_path / "from"), str(tmp_path / "to"), ConversionOptions())
+    assert names == list(expected)
+    compare(run(tmp_path / "to"), expected)
+    # The second row has nine real tokens.
+    short = run(tmp_path / "to", length=9, rows=2)
+    of_tokens = {name for name, value in expected.items() if value.shape[1] == 15}
+    for name, value in expected.items():
+        part = value[1:2, :9] if name in of_tokens else value[1:2]
+        np.testing.assert_allclose(short[name][1:], part, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("length", [15, 4])
+def test_the_head_of_squad_2_0_finds_the_same_answers(tmp_path, length):
+    """Even if there are fewer tokens than best starts."""
+    models.make_checkpoint(tmp_path / "from", "albert", "v2")
+    ids, mask, _ = (value[:, :length] for value in models.make_inputs())
+    segments = np.zeros_like(ids)
+    segments[:, length // 2 :] = mask[:, length // 2 :]
+    config = modeling.read_config(str(tmp_path / "from/albert_config.json"))
+    with tf.Graph().as_default(), tf.Session() as session:
+        model = modeling.AlbertModel(config, False, *map(tf.constant, (ids, mask, segments)))
+        features = {"segment_ids": tf.constant(segments)}
+        outputs = make_v2_head(V2Options())(lambda _: model, features, False).predictions
+        checkpoint = str(tmp_path / "from/model.ckpt")
+        modeling.initialize_from_checkpoint(tf.trainable_variables(), checkpoint)
+        session.run(tf.global_variables_initializer())
+        expected = session.run(outputs)
+    to_onnx(str(tmp_path / "from"), str(tmp_path / "to"), ConversionOptions())
+    session = onnxruntime.InferenceSession(str(tmp_path / "to/model.onnx"))
+    inputs = zip(INPUTS, (ids, mask, segments), strict=True)
+    inputs = {name: value.astype(np.int64) for name, value in inputs}
+    names = [output.name for output in session.get_outputs()]
+    found = dict(zip(names, session.run(None, inputs), strict=True))
+    # Scores of positions outside of the text are equal, so their order is not determined.
+    for name in ("start", "end"):
+        possible = expected[f"{name}_top_log_probs"] > -1e29
+        assert possible.any()
+        for kind in ("log_probs", "index"):
+            key = f"{name}_top_{kind}"
+            compare({key: found.pop(key)[possible]}, {key: expected.pop(key)[possible]})
+    compare(found, expected)
+
+
+def test_the_command_writes_a_folder_with_tokenizer_and_configuration(tmp_path, log):
+    models.make_checkpoint(tmp_path / "from", "bert", "ForQuestionAnswering")
+    paths = [str(tmp_path / name) for name in ("from", "to")]
+    command.main((settings_of(ConvertSettings, "--to=onnx"), paths))
+    assert log()[-1] == f"{tmp_path}/to: a model with the outputs start_logits, end_logits"
+    names = {path.name for path in (tmp_path / "to").iterdir()}
+    assert names == {"model.onnx", "config.json", "tokenizer_config.json", "vocab.txt"}
+    convert.to_transformers(paths[0], str(tmp_path / "there"), ConversionOptions())
+    with pytest.raises(FlagError, match="--to=onnx is for a checkpoint, and .*there is a folder"):
+        command.main((settings_of(ConvertSettings, "--to=onnx"), [str(tmp_path / "there"), "x"]))
+
+
+def test_what_cannot_be_written_is_an_error(tmp_path, monkeypatch):
+    source, target = tmp_path / "from", tmp_path / "to"
+    models.make_checkpoint(source, "bert", "")
+    with monkeypatch.context() as patch:
+        patch.setattr(onnx_graph, "_LARGEST", 1000)
+        with pytest.raises(UserError, match="has more than the 2 GB that fit in a file of ONNX"):
+            to_onnx(str(source), str(target), ConversionOptions())
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "onnx", None)
+        patch.delitem(sys.modules, "albert.convert.onnx_graph")
+        with pytest.raises(UserError, match="the package onnx is missing: run `pip install onnx"):
+            to_onnx(str(source), str(target), ConversionOptions())
+    assert not target.exists()
+    shutil.rmtree(source)
