@@ -120,7 +120,8 @@ class Sweep:
             return
         known = read_json(path, "the record of the sweep")
         for part, values in ours.items():
-            before = known.get(part, {}) if isinstance(known, dict) else {}
+            before = known.get(part) if isinstance(known, dict) else None
+            before = before if isinstance(before, dict) else {}
             differ = [n for n in {**before, **values} if before.get(n) != values.get(n)]
             if differ:
                 raise FlagError(
@@ -227,7 +228,7 @@ def _of_all_trials(request: SweepRequest) -> RunSettings:
         if name in settings.given and not getattr(settings, name):
             raise FlagError(f"--{name}=false does not work in a sweep; remove it")
         settings = settings.replaced(given=settings.given | {name}, **{name: True})
-    for name, file in _SHARED[request.words[0]].items():
+    for name, file in _SHARED.get(request.words[0], {}).items():
         if name not in settings.given:
             path = os.path.join(settings.output_dir, file)
             settings = settings.replaced(given=settings.given | {name}, **{name: path})
