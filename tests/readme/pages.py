@@ -72,6 +72,7 @@ NOT_RUN = {
         ),
         _NEEDS_CLUSTER: "kubectl, docker, 8501",
     },
+    "tutorial.md": {_IS_RUN_BY_CI: "make demo"},
     "weights.md": {_NEEDS_MODEL: "run_squad_v1.py"},
     "workers.md": {
         _IS_RUN_BY_CI: "make horovod",
