@@ -98,15 +98,15 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path):
     assert len(json.loads(contents[0][0])["data"]) == 5
 
 
-def test_too_many_articles_for_the_names_are_an_error():
+def test_too_many_articles_for_the_names_are_an_error(tmp_path):
     """575 syllables and three endings give 1725 family names; 2000 articles need more."""
-    command = [sys.executable, "-m", "albert.demo.generate", "--output_dir=out"]
+    command = [sys.executable, "-m", "albert.demo.generate", f"--output_dir={tmp_path}/out"]
     result = run([*command, "--train_articles=2000"], cwd=ROOT)
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.startswith(
         "albert.demo.generate: error: these are too many articles for the 1725 available names; "
     )
-    assert not (ROOT / "out").exists()
+    assert not (tmp_path / "out").exists()
 
 
 def test_version_2_adds_unanswerable_questions():
