@@ -27,30 +27,20 @@ from albert.inference.embedding import Embedder
 from albert.inference.folders import assemble_folder
 from albert.report import PAGE
 from albert.report.page import read_page
+from albert.report.spans import Span, spans_of
 from albert.settings.fields import Affects
-from albert.settings.run_settings import RunSettings
+from albert.tasks import TASKS, Entry
 from albert.tasks.glue.settings import GlueSettings
-from albert.tasks.glue.task import GlueTask
-from albert.tasks.pretraining.settings import PretrainingSettings
-from albert.tasks.pretraining.task import PretrainingTask
-from albert.tasks.race.settings import RaceSettings
-from albert.tasks.race.task import RaceTask
-from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
-from albert.tasks.squad.task import SquadV1Task, SquadV2Task
 from albert.tokenization import FullTokenizer
 from albert.training.assets import CONFIG, FOLDER, SPM_MODEL, VOCABULARY
 from albert.training.run import run
 from albert.training.run_record import recorded_settings, recorded_task
-from albert.training.task import Task
 
-# The keys are the names of the commands.
-_TASKS: dict[str, tuple[type[Task], type[RunSettings]]] = {
-    "squad": (SquadV1Task, SquadV1Settings),
-    "squad 2.0": (SquadV2Task, SquadV2Settings),
-    "classify": (GlueTask, GlueSettings),
-    "race": (RaceTask, RaceSettings),
-    "pretrain": (PretrainingTask, PretrainingSettings),
-}
+# The keys are the names of the commands, with a version other than the default one.
+_TASKS: dict[str, Entry] = {}
+for _entry in TASKS:
+    _is_default = _entry.command not in _TASKS
+    _TASKS[_entry.command if _is_default else f"{_entry.command} {_entry.version}"] = _entry
 # An environment variable that may name another folder to keep published models in.
 _CACHE = "ALBERT_CACHE"
 # The files in the folder of a pretrained model, by the setting that takes each.
@@ -72,14 +62,14 @@ class Result(NamedTuple):
         has the checkpoints.
       scores: the scores of the best checkpoint, by name; empty if there was no data to score on.
       predictions: the predictions of the best checkpoint on that data, by the example's id: the
-        text of an answer, a label, a list of labels, or a number.
+        text of an answer, a label, a list of labels, a list of spans, or a number.
       model: the folder of the run that trained the model.
     """
 
     task: str
     output_dir: str
     scores: dict[str, float]
-    predictions: dict[str, str | float | list[str]]
+    predictions: dict[str, str | float | list[str] | list[Span]]
     model: str
 
     def load(self) -> Model:
@@ -104,9 +94,9 @@ def load(model: AnyPath | Result) -> Model | Embedder:
         model is downloaded unless it is already on disk.
 
     Returns:
-      A `QuestionAnswerer`, `TextClassifier` or `OptionChooser`, depending on the model's task. For
-      a pretrained model, an `Embedder` for the last layer and the pooled output. Each of them also
-      has `encode`, which returns one vector per text.
+      A `QuestionAnswerer`, `TextClassifier`, `OptionChooser` or `SpanFinder`, depending on the
+      model's task. For a pretrained model, an `Embedder` for the last layer and the pooled output.
+      Each of them also has `encode`, which returns one vector per text.
 
     Raises:
       UserError: the model does not exist, or cannot be used.
@@ -139,7 +129,7 @@ def train(
     a checkpoint. To resume the training, call the function again with the same folder.
 
     Args:
-      task: "squad", "squad 2.0", "classify", "race" or "pretrain".
+      task: the name of the command that trains it, such as "squad", "squad 2.0" or "classify".
       output_dir: the folder for checkpoints and results.
       model: a model to start from: a result of `train`, the folder of a run, or a pretrained model,
         by its folder or its published name, such as "albert_base_v2". A published model is
@@ -158,7 +148,7 @@ def train(
     """
     if task not in _TASKS:
         raise UserError(f"unknown task {task!r}; use one of {', '.join(map(repr, _TASKS))}")
-    task_class, kind = _TASKS[task]
+    kind = _TASKS[task].load("settings")
     values: dict[str, Any] = {"output_dir": os.path.abspath(os.fspath(output_dir))}
     if "preprocess_workers" in kind.flags():
         # TensorFlow has threads in this process, so forking it is not safe.
@@ -172,7 +162,7 @@ def train(
         values |= {name: path for name, path in found.items() if name in kind.flags()}
     checked = kind.of(**{**values, **settings})
     with _running(verbose):
-        run(task_class, checked)
+        run(_TASKS[task].load("task"), checked)
     return _result(task, values["output_dir"])
 
 
@@ -201,8 +191,8 @@ def evaluate(
     if recorded is None:
         raise UserError(f"{folder} has no run; pass the output_dir of a training")
     kind = recorded_task(folder)
-    task = next(name for name, (of_task, _) in _TASKS.items() if of_task.kind == kind)
-    flags = _TASKS[task][1].flags()
+    task = next(name for name, entry in _TASKS.items() if entry.kind == kind)
+    flags = _TASKS[task].load("settings").flags()
     kept = [name for name, flag in flags.items() if Affects.FEATURES in flag.affects]
     values = {name: recorded[name] for name in kept if name in recorded and not flags[name].is_path}
     values |= _trained_files(folder)
@@ -245,7 +235,9 @@ def _result(task: str, output_dir: str) -> Result:
         kind, labels = view["kind"], view["labels"]
         for sample in view["samples"]:
             answer = sample["answer"]
-            if kind == "sets":
+            if kind == "spans":
+                answer = spans_of(sample)
+            elif kind == "sets":
                 answer = [labels[number] for number in answer]
             predictions[sample["id"]] = labels[answer] if kind in ("labels", "options") else answer
     return Result(task, output_dir, scores, predictions, output_dir)

@@ -30,7 +30,7 @@ FLOORS = (
     ("modeling", "optimization"),
     ("training",),
     ("convert", "preflight", "sweep", "tasks.classification"),
-    ("tasks.glue", "tasks.pretraining", "tasks.race", "tasks.squad"),
+    ("tasks.entities", "tasks.glue", "tasks.pretraining", "tasks.race", "tasks.squad"),
     ("inference", "reference_api"),
     ("serving", *NAMES_ONLY),
     ("api", "cli", "demo"),

@@ -179,6 +179,32 @@ def test_the_best_option_is_printed(asked, random_model):
             load_once(model).choose("A passage.", "It is _ .", given)
 
 
+def test_spans_are_marked_and_listed(asked, random_model, monkeypatch):
+    model, text = model_of(random_model, "spans"), "Anna went\nto Rome \033 and\u00a0Berlin."
+    expected = load_once(model).find(text)
+    assert expected and all(text[span.start : span.end] == span.text for span in expected)
+    (found,) = rows(asked(model, text, "--json"))
+    assert found["text"] == text
+    for span, row in zip(expected, found["spans"], strict=True):
+        assert (row["start"], row["end"], row["text"], row["label"]) == span[:4]
+        assert row["probability"] == pytest.approx(span.probability)
+        line = text.split("\n")[row["line"] - 1]
+        assert line[row["character"] - 1 :].startswith(row["text"].split("\n")[0])
+    shown = asked(model, text)
+    marked, end = "", 0
+    for span in expected:
+        marked += f"{text[end : span.start]}[{span.text}]"
+        end = span.end
+    assert " ".join(printable(marked + text[end:]).split()) in " ".join(shown.split())
+    for span in expected:
+        assert f"  {span.label}  {printable(span.text)}  ({span.probability:.1%})\n" in shown
+    typed = asked(model, "--json", standard_input="Anna went.\n\nTo Rome.\n")
+    assert [row["text"] for row in rows(typed)] == ["Anna went.", "To Rome."]
+    assert [row["text"] for row in rows(asked(model, "a", "b", "c", "--json"))] == ["a", "b", "c"]
+    with pytest.raises(FlagError, match="labels texts: remove --question and --option"):
+        asked(model, "a", "--question", "Who?")
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "part"),
     [

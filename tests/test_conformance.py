@@ -15,18 +15,24 @@ import random
 import re
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from albert import api
 from albert.convert.convert import ConversionOptions, to_transformers
 from albert.core.errors import FlagError, UserError
 from albert.inference import Model, load_model
 from albert.report.page import read_page
+from albert.report.spans import Span
+from albert.tasks.entities.features import Tagger
 from albert.tasks.race.examples import RaceProcessor
+from albert.tokenization import FullTokenizer
+from albert.tokenizers.wordpiece_text import words_in
 from tests.helpers.checkpoints import losses, weights
+from tests.helpers.entities import write_entities
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import LABELS, ROWS, write_all
 from tests.helpers.mlflow import FILE_STORE, tracked_runs
@@ -712,6 +718,95 @@ class TestRace(Labels):
         monkeypatch.chdir(ROOT)
         with pytest.raises(UserError, match=message):
             prepare(command(tmp_path, *flags.split()))
+
+
+@pytest.mark.each_python
+class TestEntities(Answering):
+    """Uses a BERT with a WordPiece vocabulary; the texts and their entities are made up."""
+
+    program, best_by, kept = "run_ner", "f1", (4, 5)
+    predicted = "test.tf_record"
+    features = ("train.tf_record", "dev.tf_record", "test.tf_record")
+    flags = (
+        *("--albert_config_file={squad}/bert.json", "--vocab_file={squad}/vocab.txt", *SHORT),
+        *("--train_file={folder}/train.conll", "--predict_file={folder}/dev.jsonl"),
+        *("--test_file={folder}/test.txt", "--keep_checkpoint_max=2", "--max_seq_length=12"),
+    )
+
+    tags = ("O", "B-PER", "I-PER", "B-PLACE", "I-PLACE")
+
+    def write_input(self, folder, squad_dir):
+        write_entities(folder)
+
+    def found(self, done: pathlib.Path) -> dict[str, list[Span]]:
+        """Returns the spans that the run has found, by their texts."""
+        rows = map(json.loads, (done / "test_predictions.jsonl").read_text().splitlines())
+        return {row["text"]: [Span(**span) for span in row["spans"]] for row in rows}
+
+    def compare(self, spans: Iterable[list[Span]], done: pathlib.Path) -> None:
+        """Fails unless spans are those of the run."""
+        expected = list(self.found(done).values())
+        assert len(expected) == 12 and any(expected)
+        for found, of_run in zip(spans, expected, strict=True):
+            assert [span[:4] for span in found] == [span[:4] for span in of_run]
+            shares = [span.probability for span in of_run]
+            assert [span.probability for span in found] == pytest.approx(shares, abs=1e-5)
+
+    def check_exported(self, found, done):
+        assert found.keys() == {"predictions", "probabilities", "logits"}
+        tagger = Tagger(FullTokenizer(str(done / "assets.extra/vocab.txt")), self.tags, 12)
+        assert found["logits"].shape[-1] == len(self.tags)
+        texts = list(self.found(done))
+        shares = found["probabilities"].max(axis=-1)
+        rows = zip(found["predictions"], shares, strict=True)
+        outputs = [{"predictions": row, "probabilities": share} for row, share in rows]
+        assert len(outputs) > len(texts), "some texts have several windows"
+        self.compare(tagger.spans(((t, words_in(t)) for t in texts), outputs), done)
+
+    def check_asked(self, model, done, command):
+        texts = list(self.found(done))
+        self.compare(model.find_all(texts), done)
+        assert model.find(texts[0]) == model.find_all(texts)[0]
+        assert model.labels == ["PER", "PLACE"]
+
+    def test_the_page_shows_what_is_scored(self, done, folder):
+        """So does the Python API, which scores the model again."""
+        view, best = read_page(str(done / "predictions.html")), read(done / "eval_results.json")
+        spans, truths = (
+            [{tuple(span[:3]) for span in sample[name]} for sample in view["samples"]]
+            for name in ("spans", "truths")
+        )
+        hits = sum(len(found & true) for found, true in zip(spans, truths, strict=True))
+        assert best["precision"] == pytest.approx(hits / sum(map(len, spans)))
+        assert best["recall"] == pytest.approx(hits / sum(map(len, truths)))
+        texts = [
+            json.loads(line)["text"] for line in (folder / "dev.jsonl").read_text().split("\n")[:-1]
+        ]
+        assert view["kind"] == "spans" and view["passages"] == texts
+        result = api.evaluate(done, predict_file=folder / "dev.jsonl", verbose=False)
+        assert result.scores == {name: best[name] for name in result.scores} != {}
+        assert [f"line {n}" for n in range(1, 13)] == list(result.predictions)
+        for found, expected in zip(result.predictions.values(), spans, strict=True):
+            assert {(span.start, span.text, span.label) for span in found} == expected
+        to_transformers(str(done), str(folder / "there"), ConversionOptions())
+        config = read(folder / "there/config.json")
+        assert config["architectures"] == ["BertForTokenClassification"]
+        assert list(config["id2label"].values()) == [*self.tags]
+
+    def test_the_model_learns(self, command, tmp_path):
+        """It learns other tags than those of its file; `albert check` accepts the job."""
+        write_entities(tmp_path, count=60)
+        files = f"--train_file={tmp_path}/train.conll", f"--predict_file={tmp_path}/dev.jsonl"
+        steps = "--train_steps=60", "--save_checkpoints_steps=60", "--learning_rate=3e-3"
+        more = "--do_predict=false", "--tagging=BIOES", "--max_seq_length=32"
+        python, *job = command(tmp_path / "out", *files, *steps, *more)
+        result = run([*albert("check"), *job])
+        rows = result.stdout.splitlines()
+        assert rows[-1] == "the job can run" and not (tmp_path / "out").exists()
+        assert any("labels" in row and "O, B-PER, I-PER, E-PER, S-PER" in row for row in rows)
+        assert any("train examples" in row and row.endswith(" 60") for row in rows)
+        succeed([python, *job])
+        assert read(tmp_path / "out/eval_results.json")["f1"] > 0.95
 
 
 @pytest.mark.each_python

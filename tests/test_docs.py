@@ -173,7 +173,7 @@ def test_python_in_the_pages_names_existing_things():
             given = {keyword.arg for keyword in node.keywords}
             known = {*inspect.signature(getattr(package, node.func.attr)).parameters}
             task = node.args[0].value if node.func.attr == "train" else "squad"
-            known |= api._TASKS[task][1].flags().keys()
+            known |= api._TASKS[task].load("settings").flags().keys()
             # The page on Python shows an error.
             assert given - {"trian_file"} <= known
     assert called == {"load", "train", "evaluate"}

@@ -113,6 +113,15 @@ OWN = {
         preprocess_workers=$CORES save_summary_steps=1 train_steps=12000 use_einsum=false
         use_horovod=false warmup_proportion=0.0
     """,
+    # The reference has no such program.
+    "run_ner.py": f"""
+        {OF_ALL_RUNS} deterministic_run=false do_eval=true do_lower_case=true do_predict=true
+        do_train=true export_dir init_checkpoint keep_checkpoint_max=5 learning_rate=5e-05
+        length_buckets max_seq_length=128 num_train_epochs=3.0 optimizer=adamw output_dir=$HOME/tmp
+        predict_batch_size=8 predict_file preprocess_workers=$CORES save_checkpoints_steps=500
+        spm_model_file tagging=BIO test_file train_batch_size=32 train_file train_steps=-1
+        vocab_file warmup_proportion=0.1
+    """,
     "run_pretraining.py": f"""
         {OF_ALL_RUNS} ngram=3 predict_batch_size=64 spm_model_file train_steps=125000 vocab_file
     """,
@@ -182,7 +191,12 @@ def value_of(text: str | None) -> float | str | None:
 
 @pytest.mark.parametrize(
     ("page", "program", "at_least"),
-    [("flags", "run_squad_v1", 20), ("glue", "run_classifier", 3), ("race", "run_race", 8)],
+    [
+        ("flags", "run_squad_v1", 20),
+        ("glue", "run_classifier", 3),
+        ("race", "run_race", 8),
+        ("entities", "run_ner", 3),
+    ],
 )
 def test_defaults_in_the_pages_are_the_programs(page, program, at_least):
     """A default follows its flag: `--learning_rate` (5e-5)."""

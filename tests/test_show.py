@@ -77,8 +77,7 @@ def test_a_model_answers_a_range_of_a_large_file(call, trained, tmp_path):
     for number in (8033, 8036):
         question, context = f"How long is bridge {number}?", paragraphs[number]["context"]
         (best, *_) = model.answer(question, context).answers
-        end = best.place + len(best.text)
-        shown = f"{context[: best.place]}[{best.text}]{context[end:]}"
+        shown = f"{context[: best.start]}[{best.text}]{context[best.end :]}"
         assert shown in output.replace("{", "").replace("}", "")
     assert re.search(r"Samples 24100 to 24109 of 30000 in .*; exact_match [\d.]+, f1 ", output)
     last = call(*given, "--start_sample=29999", f"--page={tmp_path}/page.html")

@@ -97,6 +97,9 @@ class TransformersFolder:
             raise UserError(f"{path}/{CONFIG}: {e}") from e
         except KeyError as e:
             raise UserError(f"{path}/{CONFIG} has no {e.args[0]}") from e
+        # The classifiers for texts and for tokens have the same names.
+        is_of_tokens = "TokenClassification" in str(theirs.get("architectures"))
+        del pairs[names.CLASSIFIER if is_of_tokens else names.TOKENS]
         self._files = [os.path.join(path, name) for name in _files_of(path)]
         self._step: np.int64 | None = None
         found = self._find()
@@ -107,9 +110,9 @@ class TransformersFolder:
         shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
         self.parts = names.parts_in(pairs, shapes, path, theirs=True)
         self._pairs = {pair.ours: pair for part in self.parts for pair in pairs[part]}
-        # The graph of SQuAD 1.1 has a pooler without using it, so its values can be zeros.
+        # A graph that does not use its pooler can have one of zeros.
         self._zeros: dict[str, tuple[int, ...]] = {}
-        if names.SQUAD_V1 in self.parts and names.POOLER not in self.parts:
+        if names.WITHOUT_POOLER & {*self.parts} and names.POOLER not in self.parts:
             self._zeros = {pair.ours: pair.known_shape for pair in pairs[names.POOLER]}
         # Kept here, because a graph keeps only weak references to them.
         self._getters: dict[str, Callable[[], np.ndarray]] = {}

@@ -14,6 +14,9 @@ from albert.core.errors import UserError
 # Parts of a model, by their names in messages.
 POOLER, MASKED_TOKENS, NEXT_SENTENCE = "pooler", "masked tokens", "next sentence"
 SQUAD_V1, SQUAD_V2, CLASSIFIER = "SQuAD 1.1", "SQuAD 2.0", "classification"
+TOKENS = "token classification"
+# Parts whose models have no pooler in `transformers`; the graphs here have one without using it.
+WITHOUT_POOLER = {SQUAD_V1, TOKENS}
 ENCODER = "encoder"
 
 
@@ -69,6 +72,7 @@ def pairs_of(family: str, config: Mapping) -> dict[str, list[VariablePair]]:
             _dense("answer_class/dense_1", "answer_class.dense_1", hidden, 1)[0],
         ],
         CLASSIFIER: _scores("", "classifier", None, hidden),
+        TOKENS: _scores("cls/ner/", "classifier", None, hidden),
     }
 
 

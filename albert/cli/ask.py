@@ -1,9 +1,10 @@
-"""Asks a trained model questions about texts, or for the label of a text.
+"""Asks a trained model questions about texts, or for the labels of texts or of their entities.
 
   albert ask MODEL --context_file article.txt --question "Who wrote it?"
   albert ask MODEL --context_file *.txt                      prompts for questions
   cat article.txt | albert ask MODEL - --question "Who?"
   albert ask MODEL "A text to label." ["A second text."]     a GLUE model, or one for your own task
+  albert ask MODEL "A text." ["Another text." ...]           a model of named entities
   albert ask MODEL --context_file passage.txt --question "It is _ ." \\
     --option red --option blue --option green --option grey     a RACE model
 
@@ -33,7 +34,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         "text",
         nargs="*",
         default=[],
-        help="text to label, or a pair of texts; - reads standard input",
+        help="text to label, pair of texts, or texts to find entities in; - reads standard input",
     )
     add(
         "--context",

@@ -3,7 +3,8 @@
   albert check COMMAND FLAGS-OF-THE-COMMAND [--bf16] [--estimate] [--json]
   albert check [--json]                                      only the machine
 
-COMMAND is squad, squad 2.0, classify, race or pretrain, or a program such as run_squad_v1.py.
+COMMAND is a command that trains, such as squad, squad 2.0 or race, or a program such as
+run_squad_v1.py.
 The check writes nothing. It trains nothing either, except a few batches for --estimate, which
 estimates how long the job takes. The exit code is 1 if the job would fail. Under mpirun, every rank
 checks its own host, and the report lists what differs from rank 0. --device_memory=32GB compares
@@ -23,16 +24,11 @@ from albert.cli.training import Job, TaskProgram
 from albert.core.errors import FlagError, see_help
 from albert.preflight import GBIT
 from albert.settings.fields import LARGEST_BATCH, Settings, setting
+from albert.tasks import COMMANDS, TASKS
 
 ENTRY_POINT = EntryPoint("albert.commands.check")
-WORDS = ("squad", "classify", "race", "pretrain")
-_PROGRAMS = {
-    "run_squad_v1.py": ("squad", "1.1"),
-    "run_squad_v2.py": ("squad", "2.0"),
-    "run_classifier.py": ("classify", ""),
-    "run_race.py": ("race", ""),
-    "run_pretraining.py": ("pretrain", ""),
-}
+WORDS = COMMANDS
+_PROGRAMS = {f"{entry.program}.py": (entry.command, entry.version) for entry in TASKS}
 
 
 def _size(text: str) -> int:

@@ -18,11 +18,10 @@ from typing import cast
 
 from albert.cli import training
 from albert.cli.main import EntryPoint
-from albert.cli.training import Job, TaskCommand, TaskProgram
+from albert.cli.training import Job, TaskCommand
 from albert.tasks.glue.settings import GlueSettings
 
-_TASK = TaskProgram(__doc__, GlueSettings, "albert.tasks.glue.task", "GlueTask")
-COMMAND = TaskCommand({"": _TASK})
+COMMAND = TaskCommand.of("classify", "label texts: GLUE or your own data", __doc__)
 define, parse = COMMAND.define, COMMAND.parse
 ENTRY_POINT = EntryPoint("albert.cli.classify", resumes=True)
 

@@ -16,17 +16,16 @@ from typing import NamedTuple
 
 from albert.core.errors import FlagError, see_help
 from albert.core.version import VERSION
+from albert.tasks import COMMANDS as TASK_COMMANDS
 
+# Commands with their lines in the list of commands; a task's line is in its command's module.
 GROUPS = {
     "train a model": {
-        "squad": "answer questions about texts: SQuAD 1.1, SQuAD 2.0 or your own data",
-        "classify": "label texts: GLUE or your own data",
-        "race": "choose one of four answers to a question: RACE",
-        "pretrain": "predict masked words and the order of sentences",
+        **dict.fromkeys(TASK_COMMANDS, ""),
         "sweep": "search for the best learning rate, epochs, batch size and seed",
     },
     "use a model": {
-        "ask": "ask questions about texts, or for the label of a text",
+        "ask": "ask questions about texts, or for the labels of texts or entities",
         "serve": "serve the model over HTTP",
         "embed": "write embeddings of texts",
         "convert": "convert weights to or from Hugging Face's transformers",
@@ -179,7 +178,9 @@ def overview() -> str:
     ]
     for group, commands in GROUPS.items():
         lines += [f"{group}:"]
-        lines += [f"  {name:<18}{summary}" for name, summary in commands.items()]
+        for name, summary in commands.items():
+            summary = summary or importlib.import_module(module_of(name)).COMMAND.summary
+            lines += [f"  {name:<18}{summary}"]
         lines += [""]
     return "\n".join(lines[:-1])
 

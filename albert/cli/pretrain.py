@@ -11,12 +11,9 @@ To fine-tune the result, pass `model.ckpt-best` as --init_checkpoint.
 from __future__ import annotations
 
 from albert.cli.main import EntryPoint
-from albert.cli.training import TaskCommand, TaskProgram
-from albert.tasks.pretraining.settings import PretrainingSettings
+from albert.cli.training import TaskCommand
 
-_TASK = TaskProgram(
-    __doc__, PretrainingSettings, "albert.tasks.pretraining.task", "PretrainingTask"
-)
-COMMAND = TaskCommand({"": _TASK})
+_SUMMARY = "predict masked words and the order of sentences"
+COMMAND = TaskCommand.of("pretrain", _SUMMARY, __doc__)
 define, parse = COMMAND.define, COMMAND.parse
 ENTRY_POINT = EntryPoint("albert.cli.training", resumes=True)

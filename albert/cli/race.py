@@ -10,10 +10,8 @@ Run the same command again to resume a run that was stopped. A finished run ends
 from __future__ import annotations
 
 from albert.cli.main import EntryPoint
-from albert.cli.training import TaskCommand, TaskProgram
-from albert.tasks.race.settings import RaceSettings
+from albert.cli.training import TaskCommand
 
-_TASK = TaskProgram(__doc__, RaceSettings, "albert.tasks.race.task", "RaceTask")
-COMMAND = TaskCommand({"": _TASK})
+COMMAND = TaskCommand.of("race", "choose one of four answers to a question: RACE", __doc__)
 define, parse = COMMAND.define, COMMAND.parse
 ENTRY_POINT = EntryPoint("albert.cli.training", resumes=True)

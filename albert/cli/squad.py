@@ -14,8 +14,7 @@ none.
 from __future__ import annotations
 
 from albert.cli.main import EntryPoint
-from albert.cli.training import TaskCommand, TaskProgram
-from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
+from albert.cli.training import TaskCommand
 
 _V2 = r"""Fine-tunes ALBERT on SQuAD 2.0, where a question may have no answer, and scores answers.
 
@@ -28,12 +27,8 @@ Run the same command again to resume a run that was stopped. A finished run ends
 Without --train_file, it scores the checkpoints in --output_dir, or --init_checkpoint if there are
 none.
 """
-COMMAND = TaskCommand(
-    {
-        "1.1": TaskProgram(__doc__, SquadV1Settings, "albert.tasks.squad.task", "SquadV1Task"),
-        "2.0": TaskProgram(_V2, SquadV2Settings, "albert.tasks.squad.task", "SquadV2Task"),
-    }
-)
+_SUMMARY = "answer questions about texts: SQuAD 1.1, SQuAD 2.0 or your own data"
+COMMAND = TaskCommand.of("squad", _SUMMARY, __doc__, _V2)
 define, parse = COMMAND.define, COMMAND.parse
 WORDS = tuple(COMMAND.versions)
 ENTRY_POINT = EntryPoint("albert.cli.training", resumes=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from albert.cli.command_line import parse
 from albert.core.errors import FlagError
 from albert.settings.run_settings import RunSettings
+from albert.tasks import TASKS, Entry
 
 # The help of these commands does not need TensorFlow.
 if TYPE_CHECKING:
@@ -20,19 +20,20 @@ class TaskProgram(NamedTuple):
 
     Attributes:
       text: the help.
-      settings: the class of the settings.
-      module: the module of the task's class, which imports TensorFlow.
-      name: the name of that class.
+      entry: the task in `TASKS`.
     """
 
     text: str
-    settings: type[RunSettings]
-    module: str
-    name: str
+    entry: Entry
+
+    @property
+    def settings(self) -> type[RunSettings]:
+        """Returns the class of the settings."""
+        return self.entry.load("settings")
 
     def load(self) -> type[Task]:
-        """Imports the task."""
-        return getattr(importlib.import_module(self.module), self.name)
+        """Imports the task, which imports TensorFlow."""
+        return self.entry.load("task")
 
     def job(self) -> Job:
         """Returns the job that the parsed flags describe.
@@ -57,10 +58,19 @@ class TaskCommand(NamedTuple):
     """A command that trains one of several versions of a task.
 
     Attributes:
+      summary: the line about the command in the list of commands.
       versions: the tasks, by the name of the version. The first one is the default.
     """
 
+    summary: str
     versions: Mapping[str, TaskProgram]
+
+    @classmethod
+    def of(cls, name: str, summary: str, *texts: str) -> TaskCommand:
+        """Returns a command in `TASKS`; `texts` are the helps of its versions."""
+        entries = [entry for entry in TASKS if entry.command == name]
+        pairs = zip(texts, entries, strict=True)
+        return cls(summary, {entry.version: TaskProgram(text, entry) for text, entry in pairs})
 
     def define(self, version: str = "") -> Callable[[], Job]:
         """Defines the flags of a version; returns a function that makes a job of parsed flags."""

@@ -1,4 +1,4 @@
-"""Asks a trained model questions about texts, or for the label of a text."""
+"""Asks a trained model questions about texts, or for the labels of texts or of their entities."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from albert.cli import require_standard_output
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
         OptionChooser,
         TextClassifier,
     )
+    from albert.inference.spans import SpanFinder
     from albert.inference.squad import QuestionAnswer, QuestionAnswerer
+    from albert.report.spans import Span
 
 _STANDARD_INPUT = "-"
 # With a larger fraction of pieces that the tokenizer does not know, answers are guesses.
@@ -51,6 +53,7 @@ def main(args: argparse.Namespace) -> None:
     """
     from albert.inference import load_model
     from albert.inference.classification import OptionChooser, TextClassifier
+    from albert.inference.spans import SpanFinder
 
     require_standard_output()
     # Only the answers matter to the user.
@@ -59,6 +62,8 @@ def main(args: argparse.Namespace) -> None:
     model = load_model(args.model)
     if isinstance(model, TextClassifier):
         _label(model, args, contexts)
+    elif isinstance(model, SpanFinder):
+        _find(model, args, contexts)
     elif not contexts:
         raise FlagError(
             f"{args.model} answers from a text: pass --context_file FILE, --context TEXT, or - for "
@@ -128,7 +133,7 @@ def _print_answer(
 ) -> None:
     from albert.inference.places import place_of
 
-    indent, style = "    ", style_of_output()
+    indent = "    "
     print(f"\n{printable(question)}")
     if answered.no_answer_probability is not None:
         says = "no answer" if answered.abstains else "there is an answer"
@@ -137,27 +142,55 @@ def _print_answer(
             print("  if there is an answer:")
     for answer in answered.answers[:n_best]:
         name, text = contexts[answer.context]
-        place = place_of(text, answer.place, answer.place + len(answer.text))
+        place = place_of(text, answer.start, answer.end)
         print(f"  {printable(answer.text)}  ({answer.probability:.1%})")
         print(f"{indent}{printable(name)}, line {place.line}, character {place.character}:")
-        start = len(place.before)
-        marks = [(start, start + len(place.text), "answer")]
-        width = width_of_output() - len(indent)
-        for line in wrapped(printable(place.sentence), marks, width, style):
-            print(indent + line)
+        sentence = answer._replace(start=len(place.before), end=len(place.before + place.text))
+        _print_marked(place.sentence, [sentence], indent)
     if not answered.answers:
         print("  no answer: no part of the text can be an answer")
 
 
-def _label(model: TextClassifier, args: argparse.Namespace, contexts: list[Context]) -> None:
+def _print_marked(text: str, spans: Sequence[Span], indent: str) -> None:
+    marks = [(span.start, span.end, "answer") for span in spans]
+    for line in wrapped(printable(text), marks, width_of_output() - len(indent), style_of_output()):
+        print(indent + line)
+
+
+def _texts(args: argparse.Namespace, contexts: list[Context]) -> list[str]:
+    """Returns the texts to label.
+
+    Raises:
+      FlagError: arguments for other models are given, or the first text is empty.
+    """
     if args.question or args.option:
         raise FlagError(f"{args.model} labels texts: remove --question and --option; see --help")
     texts = [context.text for context in contexts]
     texts += [text for text in args.text if text != _STANDARD_INPUT]
-    if len(texts) > 2:
-        raise FlagError(f"{args.model} labels a text or a pair of texts, not {len(texts)} texts")
     if texts and not texts[0].strip():
         raise FlagError("the text is empty; pass a text")
+    return texts
+
+
+def _find(model: SpanFinder, args: argparse.Namespace, contexts: list[Context]) -> None:
+    from albert.inference.as_json import span_as_json
+
+    for text in _texts(args, contexts) or _typed("text> ", args, contexts):
+        _note_unknown(model, [text], "the text")
+        spans = model.find(text)
+        if args.json:
+            print_json({"text": text, "spans": [span_as_json(span, text) for span in spans]})
+            continue
+        print()
+        _print_marked(text, spans, "")
+        for span in spans:
+            print(f"  {span.label}  {printable(span.text)}  ({span.probability:.1%})")
+
+
+def _label(model: TextClassifier, args: argparse.Namespace, contexts: list[Context]) -> None:
+    texts = _texts(args, contexts)
+    if len(texts) > 2:
+        raise FlagError(f"{args.model} labels a text or a pair of texts, not {len(texts)} texts")
     for pair in [texts] if texts else map(_as_pair, _typed("text> ", args, contexts)):
         _note_unknown(model, pair, "the text")
         _print_labelled(model.classify(*pair), {"texts": pair}, args)

@@ -32,6 +32,7 @@ _SENTENCEPIECE, _WORDPIECE, _TOKENIZER = "spiece.model", "vocab.txt", "tokenizer
 _CLASSES = {
     names.SQUAD_V1: "ForQuestionAnswering",
     names.CLASSIFIER: "ForSequenceClassification",
+    names.TOKENS: "ForTokenClassification",
     names.MASKED_TOKENS: "ForMaskedLM",
     names.NEXT_SENTENCE: "ForNextSentencePrediction",
 }
@@ -169,7 +170,7 @@ def _config(source: Source, variables: Variables, options: ConversionOptions) ->
         ending = "ForPreTraining"
     else:
         ending = next((_CLASSES[part] for part in _CLASSES if part in parts), ending)
-    if names.CLASSIFIER in parts:
+    if {names.CLASSIFIER, names.TOKENS} & {*parts}:
         labels = source.settings.get("labels")
         count = len(variables.values["classifier.bias"])
         if count == 1 and (options.multiple_choice or (labels and len(labels) > 1)):

@@ -142,7 +142,7 @@ def read_variables(source: Source) -> Variables:
             if pair.is_transposed:
                 np.fill_diagonal(values[pair.theirs], 1.0)
     pooler = [pair.theirs for pair in pairs[names.POOLER] if names.POOLER in parts]
-    if names.SQUAD_V1 in parts and not any(values[name].any() for name in pooler):
+    if names.WITHOUT_POOLER & {*parts} and not any(values[name].any() for name in pooler):
         # A pooler of zeros means that the model had none in `transformers`; see
         # `TransformersFolder`.
         values = {name: value for name, value in values.items() if name not in pooler}

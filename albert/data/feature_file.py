@@ -87,13 +87,14 @@ class FeatureSource(abc.ABC):
     def convert(self, examples: Sequence[Any], start: int) -> Chunk:
         """Converts examples; the first one has the number `start`."""
 
-    @abc.abstractmethod
     def count_other_programs_records(self) -> int:
         """Returns the number of records of a file that this program did not write.
 
         Raises:
-          UserError: they are not features as this source makes them.
+          UserError: they are not features as this source makes them. This is the default, for tasks
+            that other programs have no features of.
         """
+        raise UserError(f"{self.cached.paths[0]} exists, but this program did not write it")
 
     def numbered(self, record: bytes, number: int) -> bytes:
         """Returns a record in its final form, which may contain its number in the file."""

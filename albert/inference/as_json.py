@@ -7,6 +7,7 @@ from typing import Any
 
 from albert.inference.places import place_of
 from albert.inference.squad import QuestionAnswer
+from albert.report.spans import Span
 
 
 def answer_as_json(
@@ -25,24 +26,32 @@ def answer_as_json(
       n_best: number of answers to list.
       names: names of the texts, if there are several.
     """
-    answers = []
-    for answer in answered.answers[:n_best]:
-        place = place_of(contexts[answer.context], answer.place, answer.place + len(answer.text))
-        answers.append(
-            {
-                "text": answer.text,
-                "probability": answer.probability,
-                **({"context": names[answer.context]} if names else {}),
-                "start": answer.place,
-                "line": place.line,
-                "character": place.character,
-                "sentence": place.sentence,
-            }
-        )
+    answers = [
+        {
+            **span_as_json(answer, contexts[answer.context]),
+            **({"context": names[answer.context]} if names else {}),
+        }
+        for answer in answered.answers[:n_best]
+    ]
     return {
         "question": question,
         "answer": "" if answered.abstains or not answers else answers[0]["text"],
         "abstains": answered.abstains,
         "no_answer_probability": answered.no_answer_probability,
         "answers": answers,
+    }
+
+
+def span_as_json(span: Span, text: str) -> dict[str, Any]:
+    """Returns a span of a text with its position; only a span with a label has the key `label`."""
+    place = place_of(text, span.start, span.end)
+    return {
+        "text": span.text,
+        **({} if span.label is None else {"label": span.label}),
+        "probability": span.probability,
+        "start": span.start,
+        "end": span.end,
+        "line": place.line,
+        "character": place.character,
+        "sentence": place.sentence,
     }

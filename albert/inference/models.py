@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+
 from albert.core.errors import UserError
 from albert.inference.classification import OptionChooser, TextClassifier
 from albert.inference.folders import open_folder
+from albert.inference.spans import SpanFinder
 from albert.inference.squad import QuestionAnswerer
+from albert.tasks import TASKS
 
-Model = QuestionAnswerer | TextClassifier | OptionChooser
-_OF_TASKS: dict[str, type[Model]] = {
-    "squad-1.1": QuestionAnswerer,
-    "squad-2.0": QuestionAnswerer,
-    "glue": TextClassifier,
-    "race": OptionChooser,
-}
+Model = QuestionAnswerer | TextClassifier | OptionChooser | SpanFinder
+# By the names of tasks in records.
+_CLASSES = {entry.kind: entry.model for entry in TASKS if entry.model}
 
 
 def load_model(path: str) -> Model:
@@ -24,9 +24,10 @@ def load_model(path: str) -> Model:
     """
     folder = open_folder(path)
     task = folder.value("task")
-    if task not in _OF_TASKS:
+    if task not in _CLASSES:
         raise UserError(
             f"{path} has a model for {task}, which cannot answer or classify; supported tasks are "
-            f"{', '.join(_OF_TASKS)}"
+            f"{', '.join(_CLASSES)}"
         )
-    return _OF_TASKS[task](folder)
+    module, name = _CLASSES[task].split(".")
+    return getattr(importlib.import_module(f"albert.inference.{module}"), name)(folder)

@@ -11,6 +11,7 @@ from albert.inference.display import table
 from albert.inference.folders import ModelFolder
 from albert.inference.sentences import SentenceEncoder
 from albert.inference.session import ModelSession
+from albert.report.spans import Span
 from albert.tasks.squad.examples import SquadExample
 from albert.tasks.squad.feature_files import columns_of, prediction_features
 from albert.tasks.squad.features import Window, WindowMaker
@@ -46,39 +47,24 @@ class _Part(NamedTuple):
     text: str
 
 
-class LocatedAnswer(NamedTuple):
-    """An answer in one of several texts.
-
-    Attributes:
-      text: the answer as it is written in the text.
-      context: number of the text.
-      place: offset of the answer's first character in the text.
-      probability: the answer's probability among the best answers to the question.
-    """
-
-    text: str
-    context: int
-    place: int
-    probability: float
-
-
 class QuestionAnswer(NamedTuple):
     """The answer to a question.
 
     Attributes:
       answers: the best answers, with different texts in each context; empty if the texts are empty.
+        Probabilities are relative to these answers.
       no_answer_odds: log-odds that the texts have no answer; None for SQuAD 1.1.
       abstains: whether the log-odds are above the model's threshold.
     """
 
-    answers: list[LocatedAnswer]
+    answers: list[Span]
     no_answer_odds: float | None = None
     abstains: bool = False
 
     def _repr_html_(self) -> str:
-        rows = [(a.text, a.probability, a.context, a.place) for a in self.answers]
+        rows = [(a.text, a.probability, a.context, a.start) for a in self.answers]
         caption = "The texts have no answer." if self.abstains else ""
-        return table(("answer", "probability", "text", "place"), rows, caption)
+        return table(("answer", "probability", "text", "start"), rows, caption)
 
     @property
     def no_answer_probability(self) -> float | None:
@@ -184,8 +170,8 @@ class QuestionAnswerer(SentenceEncoder):
         kept = kept[: self._n_best_size]
         shares = softmax([answer.score for _, answer in kept])
         answers = [
-            LocatedAnswer(answer.text, number, answer.place, share)
-            for (number, answer), share in zip(kept, shares, strict=True)
+            Span(a.place, a.place + len(a.text), a.text, None, share, number)
+            for (number, a), share in zip(kept, shares, strict=True)
         ]
         if not self._is_v2 or not odds:
             return QuestionAnswer(answers)

@@ -1,14 +1,16 @@
 """A self-contained HTML page of predictions, which contains them as JSON.
 
-The JSON object is called a view. It has `kind` ("answers" to questions, "labels" of texts, "sets"
-of labels, "options" with one right option, or "numbers"), `title`, `scores` by name, `labels`,
-`passages`, and `samples`. None replaces a number that is not finite, and means unknown. A sample
-has `id`, `passage` (its number, or None), `right` (None if unknown or a matter of degree), `score`
-(from 0 to 1, or None), `confidence` (from 0 to 1, or None), `answer`, and:
+The JSON object is called a view. It has `kind` ("answers" to questions, "spans" with labels,
+"labels" of texts, "sets" of labels, "options" with one right option, or "numbers"), `title`,
+`scores` by name, `labels`, `passages`, and `samples`. None replaces a number that is not finite,
+and means unknown. A sample has `id`, `passage` (its number, or None), `right` (None if unknown or a
+matter of degree), `score` (from 0 to 1, or None), `confidence` (from 0 to 1, or None), `answer`,
+and:
 
-  answers           `question`, `place` of the answer in the passage (-1 if it is not in it),
-                    `truths` (pairs of place and text), `unanswerable`, `abstained`, `odds`, `nbest`
-                    (pairs of text and probability)
+  answers, spans    `spans` and `truths`, the predicted and the true spans in the passage: lists of
+                    place (-1 if it is not known) and text and, with labels, label and probability;
+                    `nbest` (pairs of text and probability)
+  answers           also `question`, `unanswerable`, `abstained`, `odds`
   labels, options   `texts`, `truth` and `answer` (numbers of labels), `probabilities`
   sets              as labels, but `truth` and `answer` are lists of numbers
   numbers           `texts`, `truth`

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from albert.distributed import launcher
 from albert.report.page import read_page
+from albert.report.spans import listed
 
 _AT_END = 3  # samples that a run shows at its end
 _WIDEST = 100
@@ -85,8 +86,7 @@ def width_of_output() -> int:
 def lines_of(view: dict[str, Any], sample: dict[str, Any], style: Style) -> Iterator[str]:
     """Yields the lines that show a sample of a view, followed by an empty line."""
     width = width_of_output()
-    is_answer = view["kind"] == "answers"
-    lines = _of_answer(view, sample) if is_answer else _of_label(view, sample)
+    lines = _of_spans(view, sample) if "spans" in sample else _of_label(view, sample)
     yield style.of("faint", printable(sample["id"])) + "  " + "  ".join(_facts(sample, style))
     for kind, name, text, marks in lines:
         text = printable(text)
@@ -100,7 +100,7 @@ def _facts(sample: dict[str, Any], style: Style) -> Iterator[str]:
     if sample["right"] is not None:
         word = "right" if sample["right"] else "wrong"
         yield style.of(word, word)
-    has_f1 = "question" in sample or isinstance(sample["answer"], list)
+    has_f1 = "spans" in sample or isinstance(sample["answer"], list)
     if has_f1 and sample["score"] is not None:
         yield f"F1 {sample['score']:.0%}"
     if sample["confidence"] is not None:
@@ -113,19 +113,25 @@ def _facts(sample: dict[str, Any], style: Style) -> Iterator[str]:
 _Line = tuple[str, str, str, Sequence[tuple[int, int, str]]]
 
 
-def _of_answer(view: dict[str, Any], sample: dict[str, Any]) -> Iterator[_Line]:
-    answer, truths = sample["answer"], sample["truths"]
-    marks = [(start, start + len(text), "truth") for start, text in truths if start >= 0]
-    if sample["place"] >= 0:
-        marks.append((sample["place"], sample["place"] + len(answer), "answer"))
-    yield "title", "", sample["question"], ()
+def _of_spans(view: dict[str, Any], sample: dict[str, Any]) -> Iterator[_Line]:
+    marks = [
+        (start, start + len(text), kind)
+        for kind, spans in (("truth", sample["truths"]), ("answer", sample["spans"]))
+        for start, text, *_ in spans
+        if start >= 0
+    ]
+    is_answer, none = view["kind"] == "answers", "none"
+    if is_answer:
+        yield "title", "", sample["question"], ()
+        none = "no answer"
     yield "", "", view["passages"][sample["passage"]], marks
-    said = "no prediction" if answer is None else answer or "no answer"
+    said = "no prediction" if sample["answer"] is None else sample["answer"] or none
     yield "", "predicted", said, [(0, len(said), "answer")]
-    known = " | ".join(dict.fromkeys(text for _, text in truths))
-    none = "no answer" if sample["unanswerable"] else "not known"
-    yield "", "true", known or none, [(0, len(known), "truth")]
-    yield from _table("n-best", ((text or "no answer", share) for text, share in sample["nbest"]))
+    known = listed(sample["truths"])
+    is_known = not is_answer or sample["unanswerable"]
+    yield "", "true", known or (none if is_known else "not known"), [(0, len(known), "truth")]
+    name = "n-best" if is_answer else "confidence"
+    yield from _table(name, ((text or none, share) for text, share in sample["nbest"]))
 
 
 def _of_label(view: dict[str, Any], sample: dict[str, Any]) -> Iterator[_Line]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from albert.inference.as_json import answer_as_json
+from albert.inference.as_json import answer_as_json, span_as_json
 from albert.inference.classification import OptionChooser, TextClassifier
 from albert.inference.models import Model
+from albert.inference.spans import SpanFinder
 from albert.inference.squad import QuestionAnswerer
 from albert.serving import fields
 from albert.serving.fields import Schema
@@ -15,6 +16,9 @@ from albert.serving.fields import Schema
 _PROBABILITY = {"type": "number", "minimum": 0, "maximum": 1}
 _PROBABILITIES = {"type": "object", "additionalProperties": _PROBABILITY}
 _TEXT, _COUNT = {"type": "string"}, {"type": "integer"}
+# A span as `span_as_json` writes it, without a label.
+_SPAN: dict[str, Schema] = {"text": _TEXT, "probability": _PROBABILITY, "sentence": _TEXT}
+_SPAN |= dict.fromkeys(("start", "end", "line", "character"), _COUNT)
 # Approximate number of bytes per token.
 _BYTES = 4
 
@@ -80,14 +84,12 @@ class QuestionService(Service):
                 "The number of answers to list.", model.folder.value("n_best_size")
             ),
         }
-        found: dict[str, Schema] = {"text": _TEXT, "probability": _PROBABILITY, "sentence": _TEXT}
-        place: dict[str, Schema] = {"start": _COUNT, "line": _COUNT, "character": _COUNT}
         self.result = _object(
             question=_TEXT,
             answer=_TEXT,
             abstains={"type": "boolean"},
             no_answer_probability={**_PROBABILITY, "type": ["number", "null"]},
-            answers={"type": "array", "items": _object(**found, **place)},
+            answers={"type": "array", "items": _object(**_SPAN)},
         )
 
     def answer_all(
@@ -156,16 +158,42 @@ class ChoiceService(Service):
         return [labelled._asdict() for labelled in chosen]
 
 
+class SpanService(Service):
+    """A service that finds spans with labels in texts."""
+
+    summary = "Finds the parts of a text that have a label."
+    example = {"text": "Anna wrote it in Rome."}
+    fields = {"text": fields.text("The text.")}
+
+    def __init__(self, model: SpanFinder):
+        """Uses a model to find spans."""
+        super().__init__(model)
+        self._lengths = self._lengths[0], self._lengths[0] // 2
+        self._model = model
+        item = _object(label={"enum": list(model.labels)}, **_SPAN)
+        self.result = _object(spans={"type": "array", "items": item})
+
+    def answer_all(
+        self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None] | None = None
+    ) -> list[dict[str, Any]]:
+        """Finds spans."""
+        texts = [one["text"] for one in asked]
+        found = zip(texts, self._model.find_all(texts, pause), strict=True)
+        return [{"spans": [span_as_json(s, text) for s in spans]} for text, spans in found]
+
+
 _SERVICES = {
     QuestionAnswerer: QuestionService,
     TextClassifier: TextService,
     OptionChooser: ChoiceService,
+    SpanFinder: SpanService,
 }
 
 
 def service_of(model: Model) -> Service:
     """Returns the service for a model."""
-    service = _SERVICES[type(model)](model)
+    kind = next(kind for kind in _SERVICES if isinstance(model, kind))
+    service = _SERVICES[kind](model)
     service.folder = model.folder.path
     return service
 

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import itertools
 import sys
+from collections.abc import Sequence
 
 import numpy as np
 import sentencepiece as spm
@@ -54,6 +55,27 @@ class Tokens:
         end = int(self.starts.searchsorted(last, side="right")) - 1
         start = min(start, len(self.ids) - 1)
         return start, max(end, start)
+
+    def first_pieces(
+        self, words: Sequence[tuple[int, int]]
+    ) -> tuple[np.ndarray, list[tuple[int, int]]]:
+        """Returns the numbers of the tokens in which words begin, and these words.
+
+        Words that begin in the same token become one word. Words that have no characters in tokens
+        are skipped.
+
+        Args:
+          words: start and end of each word in the text; ends are exclusive.
+        """
+        starts, ends = np.array(words, np.int32).reshape(-1, 2).T
+        pieces = self.ends.searchsorted(starts)
+        known = pieces < len(self.ids)
+        known[known] = self.starts[pieces[known]] < ends[known]
+        pieces, starts, ends = pieces[known], starts[known], ends[known]
+        firsts = np.diff(pieces, prepend=-1) > 0
+        lasts = np.diff(pieces, append=len(self.ids)) > 0
+        joined = zip(starts[firsts].tolist(), ends[lasts].tolist(), strict=True)
+        return pieces[firsts], list(joined)
 
 
 class Aligner:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import collections
 import io
+import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -104,6 +105,11 @@ class BasicTokenizer:
         return char.translate(_CLEAN).isspace()
 
 
+def words_in(text: str) -> list[tuple[int, int]]:
+    """Returns the start and end of each word of a text, as the `BasicTokenizer` splits it."""
+    return [word.span() for word in re.finditer(r"a+|\.", text.translate(_KINDS))]
+
+
 class WordpieceTokenizer:
     """A tokenizer that splits words into the longest known pieces, from the left."""
 
@@ -188,3 +194,7 @@ def _is_punctuation(char: str) -> bool:
 _CLEAN = _Table(_clean)
 _WITHOUT_MARKS = _Table(lambda char: "" if unicodedata.category(char) == "Mn" else char)
 _PUNCTUATION_APART = _Table(lambda char: f" {char} " if _is_punctuation(char) else char)
+# White space as a space, characters that are words on their own as a period, others as a letter.
+_KINDS = _Table(
+    lambda c: " " if c.isspace() else "." if _is_punctuation(c) or _is_cjk(ord(c)) else "a"
+)

@@ -19,7 +19,7 @@ from albert.core.files import content_of
 from albert.distributed import collectives
 from albert.settings.fields import Affects
 from albert.settings.run_settings import RunSettings
-from albert.training.run_record import check_run
+from albert.training.run_record import check_run, recorded_settings
 from albert.training.task import TRAIN, Task
 
 
@@ -111,6 +111,33 @@ def checkpoint_to_use(settings: RunSettings) -> str:
             f"{settings.output_dir} has no checkpoint; train first, or give --init_checkpoint"
         )
     return resolve_checkpoint(found)
+
+
+def folder_of_model(settings: RunSettings) -> str:
+    """Returns the folder of `checkpoint_to_use`, whose record has the settings of its training.
+
+    Raises:
+      UserError: there is no checkpoint; only on rank 0, because other hosts need no checkpoint.
+    """
+    try:
+        return os.path.dirname(os.path.abspath(checkpoint_to_use(settings)))
+    except UserError:
+        if collectives.is_chief():
+            raise
+        return settings.output_dir
+
+
+def recorded_labels(settings: RunSettings) -> list:
+    """Returns the labels that the model of `checkpoint_to_use` was trained on.
+
+    Raises:
+      UserError: there is no checkpoint, or no record of its training.
+    """
+    folder = folder_of_model(settings)
+    labels = (recorded_settings(folder) or {}).get("labels")
+    if labels is None:
+        raise UserError(f"{folder} has no record of a training with labels; train a model first")
+    return labels
 
 
 def init_checkpoint_forgotten(settings: RunSettings) -> bool:

@@ -65,6 +65,17 @@ def steps_of_epochs(settings: RunSettings, num_examples: int, train_file: str) -
     return steps
 
 
+def steps_with_warmup(settings: RunSettings, num_examples: int, train_file: str) -> tuple[int, int]:
+    """Returns the numbers of training steps and warm-up steps.
+
+    --train_steps takes precedence over --num_train_epochs; raises as `steps_of_epochs` does.
+    """
+    num_steps = settings.train_steps
+    if num_steps < 1:
+        num_steps = steps_of_epochs(settings, num_examples, train_file)
+    return num_steps, int(num_steps * settings.warmup_proportion)
+
+
 _BATCH, _BATCHES = "train_batch_size", "gradient_accumulation_steps"
 _CUT = (WORKERS, _BATCHES, _BATCH)
 

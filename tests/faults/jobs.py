@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+from tests.helpers.entities import write_entities
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import write_all
 from tests.helpers.pretraining import write_topics
@@ -46,6 +47,11 @@ FLAGS = {
     "run_race": (
         *("--data_dir={0}", "--max_seq_length=24", "--max_qa_length=8", "--train_batch_size=4"),
         *_CHOICES,
+    ),
+    "run_ner": (
+        *("--train_file={0}/train.conll", "--predict_file={0}/dev.jsonl", *_COMMON),
+        *("--test_file={0}/test.txt", "--max_seq_length=16", "--train_batch_size=4"),
+        "--train_steps=16",
     ),
     "run_pretraining": _PRETRAINING,
 }
@@ -102,6 +108,7 @@ _ALL = (
     Job("plain", "run_squad_v1"),
     Job("plain", "run_squad_v1", 2, ("--train_batch_size=4",)),
     Job("plain", "run_squad_v2"),
+    Job("plain", "run_ner"),
     Job("plain", "run_pretraining"),
     Job("evaluate_while_training", "run_squad_v1", 1, (*_SCORING, _OFTEN)),
     Job("evaluate_while_training", "run_classifier", 1, _SCORING),
@@ -131,6 +138,7 @@ def make_inputs(folder: pathlib.Path) -> None:
         make_unanswerable(folder / f"{part}-v1.1.json", folder / f"{part}-v2.0.json")
     write_all(folder, _WORDS)
     write_race(folder, _WORDS[4:])
+    write_entities(folder)
     write_topics(folder / "topics.txt", 1, 60)
     command = [
         *(sys.executable, str(ROOT / "create_pretraining_data.py")),

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from albert import modeling
 from albert.tasks.classification.head import pooled_scores
+from albert.tasks.entities.task import make_head as make_tagging_head
 from albert.tasks.pretraining import head as pretraining_head
 from albert.tasks.squad.head import V2Options, answer_outputs, answer_scores
 from tests.helpers.checkpoints import weights
@@ -26,6 +27,7 @@ CONFIGS["albert"] = {**SIZES, "embedding_size": 12, "num_hidden_groups": 2, "inn
 # Each with an activation, so that tests see both.
 HEADS = {"": "gelu_erf", "ForPreTraining": "gelu", "ForQuestionAnswering": "gelu"}
 HEADS |= {"ForSequenceClassification": "gelu_erf", "ForMultipleChoice": "gelu"}
+HEADS |= {"ForTokenClassification": "gelu_erf"}
 
 
 def make_inputs() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -53,6 +55,10 @@ def build(config: modeling.EncoderConfig, head: str) -> dict[str, tf.Tensor]:
         return {"prediction_logits": words, "order_logits": order}
     if head == "ForQuestionAnswering":
         return dict(zip(("start_logits", "end_logits"), answer_scores(states), strict=True))
+    if head == "ForTokenClassification":
+        features = {"input_ids": tf.constant(make_inputs()[0])}
+        outputs = make_tagging_head(5, 0.0)(lambda _: model, features, False)
+        return {"logits": outputs.exported["logits"]}
     if head == "ForSequenceClassification":
         return {"logits": pooled_scores(pooled, 3, 0.0)}
     if head == "ForMultipleChoice":

@@ -15,6 +15,7 @@ from albert.inference import load_model
 from albert.serving.server import HttpServer, listen, url_of
 from albert.serving.services import QuestionService
 from albert.serving.web import Api, Limits
+from albert.tasks.entities.task import make_head as make_tagging_head
 from albert.tasks.glue.task import make_head
 from albert.tasks.race.task import make_race_head
 
@@ -23,6 +24,8 @@ LONGEST = 60
 TEXT = "Ten words are here. Another sentence follows, and one more after that."
 BODY = {"question": "What comes after words?", "context": TEXT}
 LABELS = ["no", "<b>yes"]
+# Random weights rarely predict one of them often.
+TAGS = ["O", "B-PER", "I-PER", "B-<b>LOC", "I-<b>LOC"]
 
 # Tests share models.
 load_once = functools.cache(load_model)
@@ -30,8 +33,10 @@ load_once = functools.cache(load_model)
 
 @functools.cache
 def model_of(random_model: Callable[..., str], kind: str) -> str:
-    """Returns the folder of a model with random weights, for "labels", "sets" of labels, a "number"
-    or "options"."""
+    """Returns the folder of a model with random weights, for "labels", "sets" of labels, a
+    "number", "options" or "spans"."""
+    if kind == "spans":
+        return random_model(make_tagging_head(len(TAGS), 0.0), task="entities", labels=TAGS)
     if kind == "options":
         head, labels = make_race_head(0.0, 4), list("ABCD")
         return random_model(head, task="race", labels=labels, max_qa_length=16)

@@ -48,15 +48,15 @@ def test_a_very_long_text_is_answered_in_parts(model, paragraphs, monkeypatch):
     # Positions count from the beginning of the text, even in parts without a space.
     for text in (" ".join(p["context"] for p in paragraphs), "a" * 9000):
         for answer in model.answer("What?", [text]).answers:
-            assert text[answer.place : answer.place + len(answer.text)] == answer.text
+            assert text[answer.start : answer.end] == answer.text
     question = paragraphs[0]["qas"][0]["question"]
     first, second = ((f"{p['context']} " * 100)[:3750] + "\n\n" for p in paragraphs[:2])
     (together,) = model.answer_all([(question, [first + second])])
     (apart,) = model.answer_all([(question, [first, second])])
     places = {}
     for found in apart.answers:
-        places.setdefault(found.text, found.place + len(first) * found.context)
-    kept = {a.text: a.place for a in together.answers}
+        places.setdefault(found.text, found.start + len(first) * found.context)
+    kept = {a.text: a.start for a in together.answers}
     assert len(kept) == len(together.answers) and places.items() <= kept.items()
 
 

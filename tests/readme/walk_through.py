@@ -40,6 +40,7 @@ RESULTS = [
     "out/export/saved_model",
     "out/finetuned/predictions.json",
     "out/metrics.txt",
+    "out/ner/run/test_predictions.jsonl",
     "out/own/run/submit_results.tsv",
     "out/rivers/run-v2/null_odds.json",
     "out/sweep/trials.svg",

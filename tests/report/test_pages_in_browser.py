@@ -14,6 +14,7 @@ import requests
 from scipy.stats import binomtest
 
 from albert.report.page import write_page
+from albert.report.spans import Span, spans_view
 from albert.serving.services import service_of
 from albert.serving.web import Limits
 from albert.tasks.classification.view import labels_view
@@ -309,6 +310,40 @@ def test_sets_of_labels_are_scored_by_f1(open_view):
     assert shown(page) == ["text 2", "text 0", "text 1"]
 
 
+def test_spans_are_marked_with_their_labels(open_view):
+    """A place that is predicted and true has both marks, and both labels if they differ."""
+    text = f"Anna 🏰 Bell left{MARKUP} Rome for York."
+    parts = {
+        part: (text.index(part), text.index(part) + len(part)) for part in ("Anna", "Rome", "York")
+    }
+
+    def span(part, label, share=None):
+        return Span(*parts[part], part, label, share)
+
+    found = [span("Anna", "PER", 0.9), span("Rome", MARKUP, 0.4)], []
+    truths = [span("Anna", "PER"), span("Rome", "LOC"), span("York", "LOC")], []
+    texts = {"line 1": text, "line 2": "nothing here"}
+    page = open_view(spans_view("Towns", texts, found, truths, {"f1": 0.4, "LOC_f1": 0.0}))
+    assert page.text("#passage") == text
+    assert page.texts("#passage mark.answer.truth") == ["Anna", "Rome"]
+    assert page.texts("#passage mark.truth:not(.answer)") == ["York"]
+    labels = "return [...document.querySelectorAll('#passage mark')].map(e => e.dataset.label)"
+    assert page.run(labels) == ["PER", f"{MARKUP}/LOC", "LOC"]
+    said = f"Anna (PER) | Rome ({MARKUP})", "Anna (PER) | Rome (LOC) | York (LOC)"
+    assert page.texts("#detail dd") == [*said]
+    assert page.texts("#scores .chip") == ["F1 0.4000", "LOC f1 0"]
+    assert page.texts(".bars .number") == ["90.0%", "40.0%"]
+    assert page.text("#overall") == "F1 70.0, 2 texts"
+    titles = "confidence", "label of the first true span", "words of the text"
+    assert page.texts("#plots h3") == [f"F1 by {title}" for title in titles]
+    assert shown(page) == [text, "nothing here"]
+    facts = f"✗ wrong · F1 40% · confidence 40% · {said[0]}"
+    assert page.texts(".row .facts") == [facts, "✓ right · none"]
+    page.find("[id='label:none']").click()
+    assert shown(page) == ["nothing here"] and page.texts("#detail dd") == ["none", "none"]
+    assert page.run("return window.broken") is None
+
+
 def test_numbers_are_listed_and_plotted(open_view):
     texts = [{"id": f"e{n}", "passage": None, "texts": [f"text {n}"]} for n in range(3)]
     outputs = [{"label_ids": np.float32(n), "predictions": np.float32(n * n)} for n in range(3)]
@@ -412,7 +447,7 @@ class TestServer:
         page.find("#others li:nth-child(2) button").click()
         assert page.run(marked) == found[1].text and page.run(in_text) == text
         before = "return document.querySelector('mark').previousSibling.textContent"
-        assert page.run(before) == text[: found[1].place]
+        assert page.run(before) == text[: found[1].start]
         assert page.run("return window.broken") is None
         assert page.texts("#result h2, #asked") == ["Answer", question]
         shares = [f"{100 * answer.probability:.1f}%" for answer in found[:5]]
@@ -528,6 +563,22 @@ class TestServer:
         label, option = page.text("#said").split(": ")
         assert options["ABCD".index(label)] == option
         assert len(page.texts("#others li")) == 4 and page.console() == []
+
+    def test_spans_are_marked_and_listed(self, open_service, random_model):
+        folder = model_of(random_model, "spans")
+        page, model = open_service(folder), load_once(folder)
+        text = f"Anna 🏰 went{MARKUP} to\nRome and Berlin."
+        page.run("document.getElementById('text').value = arguments[0]", text)
+        self.ask(page)
+        found = model.find(text)
+        of_all = "return [...document.querySelectorAll(arguments[0])].map(e => "
+        marks = page.run(f"{of_all}[e.textContent, e.dataset.label])", "mark")
+        assert marks == [[span.text, span.label] for span in found] != []
+        assert page.run("return document.getElementById('passage').textContent") == text
+        rows = page.run(f"{of_all}e.textContent)", ".row span:first-child")
+        assert rows == [f"{span.label}: {span.text}" for span in found]
+        assert page.texts(".row span:last-child")[0] == f"{100 * found[0].probability:.1f}%"
+        assert page.run("return window.broken") is None and page.console() == []
 
     @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])
     def test_the_answer_is_visible_on_any_screen(self, open_service, exported, width, scheme):

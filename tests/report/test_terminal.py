@@ -17,8 +17,9 @@ from albert.tasks.classification.view import labels_view
 
 VIEW = {"kind": "answers", "passages": ["Anna\tbuilt it;\x1b[31m then Anna left."], "labels": []}
 SAMPLE = {
-    **{"id": "q1", "passage": 0, "question": "Who built it?", "answer": "Anna", "place": 0},
-    **{"truths": [(0, "Anna"), (0, "Anna built it")], "nbest": [["Anna", 0.9], ["", 0.1]]},
+    **{"id": "q1", "passage": 0, "question": "Who built it?", "answer": "Anna"},
+    **{"spans": [(0, "Anna")], "truths": [(0, "Anna"), (0, "Anna built it")]},
+    **{"nbest": [["Anna", 0.9], ["", 0.1]]},
     **{"right": True, "score": 1.0, "confidence": 0.83, "odds": -1.5},
     **{"unanswerable": False, "abstained": False},
 }
@@ -57,7 +58,7 @@ def test_lines_fit_the_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     view = {**VIEW, "passages": ["word " * 30 + "x" * 100]}
     nbest = [["long " * 12, 0.004], ["", 1.0]]
-    sample = {**SAMPLE, "place": -1, "truths": [], "nbest": nbest}
+    sample = {**SAMPLE, "spans": [(-1, "x")], "truths": [], "nbest": nbest}
     lines = list(lines_of(view, sample, PLAIN))[1:]
     assert max(map(len, lines)) <= 40
     assert "".join(lines).count("x") == 100 and "".join(lines).count("word") == 30
@@ -73,7 +74,7 @@ def test_missing_answers_are_named():
         (None, [(0, "Anna")], False, "[no prediction]", "{Anna}"),
         ("x", [], False, "[x]", "not known"),
     ):
-        found = {"answer": answer, "truths": truths, "unanswerable": unanswerable, "place": -1}
+        found = {"answer": answer, "truths": truths, "unanswerable": unanswerable, "spans": []}
         lines = list(lines_of(VIEW, {**SAMPLE, **found, "right": None, "score": None}, PLAIN))
         assert f"  predicted  {predicted}" in lines and f"  true       {true}" in lines
 

@@ -297,6 +297,22 @@ def test_other_tasks_answer_as_their_models_do(serve, random_model, kind):
     assert served.post({"text": 1}).status_code == 422
 
 
+def test_spans_are_found_in_texts_of_any_length(serve, random_model):
+    model = load_once(model_of(random_model, "spans"))
+    served = serve(service_of(model))
+    described = served.get("/openapi.json").json()["paths"]["/v1/answer"]["post"]
+    schema = described["responses"]["200"]["content"]["application/json"]["schema"]
+    for text in ("Anna went\nto Rome 🏰 and Berlin.", "Anna went to Rome. " * 200):
+        found = served.post({"text": text})
+        assert found.status_code == 200, found.text
+        jsonschema.validate(found.json(), schema)
+        expected = model.find(text)
+        names = "start", "end", "text", "label", "probability"
+        rows = [[row[name] for name in names] for row in found.json()["spans"]]
+        assert rows == [[*span[:4], pytest.approx(span.probability, abs=1e-5)] for span in expected]
+    assert served.post({"text": " "}).json() == {"error": "'text' is empty"}
+
+
 FIELDS = {
     "question": fields.text("What?"),
     "more": fields.text("Or nothing.", may_be_empty=True),

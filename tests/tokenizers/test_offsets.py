@@ -1,5 +1,6 @@
 """The characters of each token, tested by properties over all kinds of text."""
 
+import re
 import time
 
 import hypothesis
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from albert import tokenization
 from albert.tokenizers.offsets import Aligner, WordAligner
-from albert.tokenizers.wordpiece_text import BasicTokenizer, WordpieceTokenizer
+from albert.tokenizers.wordpiece_text import BasicTokenizer, WordpieceTokenizer, words_in
 from tests.helpers.texts import TEXTS
 
 ASCII = st.text(st.characters(max_codepoint=127), max_size=40)
@@ -234,3 +235,90 @@ class TestWordPiece:
     def test_wordpiece_takes_linear_time(self, aligner):
         units = ["word ", "a", "é", "中", "각", "a\u200b", "\x00", "Σ.", "?"]
         assert_time_is_linear(lambda text: aligner.tokenize(text, True), units)
+
+
+def words_by_search(tokens, words):
+    """Returns the first token that has a character of each word, for words that have one, and the
+    words that have the same first token joined."""
+    places, found = list(zip(tokens.starts.tolist(), tokens.ends.tolist(), strict=True)), {}
+    for start, end in words:
+        piece = next((n for n, (a, b) in enumerate(places) if a < end and b >= start), None)
+        if piece is not None:
+            found[piece] = (found.get(piece, (start, end))[0], end)
+    return list(found), list(found.values())
+
+
+class TestFirstPieces:
+    """The token in which a word begins."""
+
+    EXAMPLES = (
+        "What comes after the river Ambrus, of 1,200 km?",
+        "unaffable Zürich, Łódź",
+        "a",
+        "New-York is in the U.S. (mostly)",
+        "中文 is Chinese",
+    )
+
+    @hypothesis.given(text=TEXTS | ASCII, lower=st.booleans())
+    @SETTINGS
+    def test_they_are_the_first_with_a_character_of_a_word(self, model, align, text, lower):
+        tokens = align(text, lower)
+        pieces, words = tokens.first_pieces(words_in(text))
+        assert (pieces.tolist(), words) == words_by_search(tokens, words_in(text))
+
+    @pytest.mark.parametrize("lower", [True, False])
+    @pytest.mark.parametrize("text", EXAMPLES)
+    def test_words_of_wordpiece_begin_as_in_transformers(self, tmp_path, text, lower):
+        transformers = pytest.importorskip("transformers")
+        letters = sorted({*"".join(self.EXAMPLES), *"".join(self.EXAMPLES).lower()} - {" "})
+        pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, "un", "##aff", "river"]
+        (tmp_path / "vocab.txt").write_text("\n".join([*pieces, *(f"##{c}" for c in letters)]))
+        options = {"do_lower_case": lower, "strip_accents": lower}
+        theirs = transformers.BertTokenizerFast(str(tmp_path / "vocab.txt"), **options)
+        encoding = theirs(text, add_special_tokens=False)
+        numbers = encoding.word_ids()
+        expected = [encoding.word_to_chars(number) for number in sorted(set(numbers))]
+        ours = tokenization.FullTokenizer(str(tmp_path / "vocab.txt"), lower)
+        tokens = ours.encode_with_offsets(text)
+        assert tokens.ids.tolist() == encoding["input_ids"]
+        assert words_in(text) == [(span.start, span.end) for span in expected]
+        found, kept = tokens.first_pieces(words_in(text))
+        assert found.tolist() == [numbers.index(number) for number in sorted(set(numbers))]
+        assert kept == words_in(text)
+
+    @pytest.mark.parametrize("text", EXAMPLES[:3])
+    def test_words_of_sentencepiece_begin_as_in_transformers(self, squad_dir, text):
+        tokenizers = pytest.importorskip("tokenizers")
+        path = squad_dir / "spm.model"
+        sp_model = load(path)
+        sizes = range(sp_model.get_piece_size())
+        pieces = [(sp_model.id_to_piece(i), sp_model.get_score(i)) for i in sizes]
+        # As `transformers` converts ALBERT's model, which needs a later protobuf than TensorFlow.
+        theirs = tokenizers.Tokenizer(tokenizers.models.Unigram(pieces, sp_model.unk_id()))
+        normalizers = tokenizers.normalizers
+        theirs.normalizer = normalizers.Sequence(
+            [normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase()]
+        )
+        theirs.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+        encoding = theirs.encode(text)
+        tokens = tokenization.FullTokenizer(None, True, str(path)).encode_with_offsets(text)
+        assert tokens.ids.tolist() == encoding.ids
+        words = [word.span() for word in re.finditer(r"\S+", text)]
+        # By its offsets, because by its `word_ids` a word may begin with a piece of white space.
+        offsets = list(enumerate(encoding.offsets))
+        expected = [
+            next(n for n, (begin, stop) in offsets if begin < end and stop > start)
+            for start, end in words
+        ]
+        assert tokens.first_pieces(words)[0].tolist() == expected
+
+
+def test_words_in_a_text_are_those_of_berts_tokenizer():
+    """Punctuation and ideographs are words on their own; control characters are part of words."""
+    text = "\u200bNew-York,\u00a0中文 1.5\t(x)\u2028_é"
+    words = [text[start:end] for start, end in words_in(text)]
+    assert words == [
+        *("\u200bNew", "-", "York", ",", "中", "文", "1", ".", "5", "(", "x", ")", "_", "é"),
+    ]
+    visible = text.replace("\u200b", "")
+    assert [w.strip("\u200b") for w in words] == BasicTokenizer(False).tokenize(visible)

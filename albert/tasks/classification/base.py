@@ -25,7 +25,7 @@ from albert.training.encoder_task import CONFIG_FLAGS, TOKENIZER_FLAGS, TextTask
 from albert.training.evaluation import CheckpointScores
 from albert.training.prediction import Output
 from albert.training.schedule import steps_of_epochs
-from albert.training.task import DEV, TEST, TRAIN
+from albert.training.task import DEV, TEST, TRAIN, is_wanted
 
 _DO = {TRAIN: "do_train", DEV: "do_eval", TEST: "do_predict"}
 
@@ -50,57 +50,85 @@ def splits_of(settings: ClassificationSettings) -> list[str]:
     return [part for part, flag in _DO.items() if getattr(settings, flag)]
 
 
-class ClassificationTask(TextTask):
+class LabelTask(TextTask):
+    """A task whose model predicts labels.
+
+    Attributes:
+      input_flags: the flags that name the files or folders of the splits.
+      labels: labels in the order of their ids; `[None]` for regression.
+      dropout: dropout rate of the head in training.
+      metrics: names of scores; the first selects the best checkpoint.
+    """
+
+    input_flags: ClassVar[Mapping[str, str]]
+    metrics: Sequence[str] = ("eval_accuracy",)
+
+    def __init__(self, settings: RunSettings, labels: Sequence[str | None], dropout: float):
+        flags = self.input_flags
+        self._wanted = [part for part, do in _DO.items() if is_wanted(settings, do, flags[part])]
+        super().__init__(settings)
+        self.labels = labels
+        self.dropout = 0.0 if settings.deterministic_run else dropout
+
+    @classmethod
+    def inputs(cls, settings: RunSettings) -> Sequence[str]:
+        return (*super().inputs(settings), *dict.fromkeys(cls.input_flags.values()))
+
+    def requested_splits(self) -> Sequence[str]:
+        return self._wanted
+
+    def contents(self, part: str) -> dict[str, Any]:
+        return {**super().contents(part), "labels": self.labels}
+
+    def describe(self) -> Iterator[tuple[str, object]]:
+        yield from super().describe()
+        numbers = "none: the task predicts a number"
+        yield "labels", numbers if self.labels == [None] else ", ".join(map(str, self.labels))
+
+    def has_dropout(self) -> bool:
+        return bool(self.dropout) or super().has_dropout()
+
+    def assets(self) -> Assets:
+        description, files = super().assets()
+        return Assets({**description, "labels": list(self.labels)}, files)
+
+    def score_key(self, data: Data) -> str:
+        return self.metrics[0]
+
+
+class ClassificationTask(LabelTask):
     """A classification or regression task.
 
     Attributes:
       processor: reader of the data set's files.
-      labels: labels in the order of their ids; `[None]` for regression.
-      dropout: dropout rate of the head in training.
       sequences: number of sequences of an example, as a shape; empty for a single sequence.
       input_name: name of a split's input in records of its content.
-      metrics: names of scores; the first selects the best checkpoint.
       limits: for regression, the range to which written predictions are clipped.
     """
 
+    input_flags = dict.fromkeys(_DO, "data_dir")
     required = ("data_dir", "task_name", CONFIG_FLAGS, TOKENIZER_FLAGS, "output_dir")
     settings: ClassificationSettings
     label_outputs = ("test_results.tsv", "submit_results.tsv")
     sequences: ClassVar[Sequence[int]] = ()
     input_name: ClassVar[str] = "{}_file"
-    metrics: Sequence[str] = ("eval_accuracy",)
     limits: tuple[float, float] | None = None
     needs_all_states = False
 
     def __init__(self, settings: ClassificationSettings, processor: Processor, dropout: float):
-        super().__init__(settings)
+        super().__init__(settings, processor.get_labels(), dropout)
         self.processor = processor
-        self.labels = processor.get_labels()
-        self.dropout = 0.0 if settings.deterministic_run else dropout
-
-    @classmethod
-    def inputs(cls, settings: RunSettings) -> Sequence[str]:
-        return (*super().inputs(settings), "data_dir")
 
     def split(self, name: str) -> LabelledFeatures:
         raise NotImplementedError
-
-    def requested_splits(self) -> Sequence[str]:
-        return splits_of(self.settings)
 
     def contents(self, part: str) -> dict[str, Any]:
         input_sha256 = sha256_of_inputs(self.processor.files_of(self.settings.data_dir, part))
         return {
             **super().contents(part),
             "task_name": self.settings.task_name.lower(),
-            "labels": self.labels,
             self.input_name.format(part): f"sha256:{input_sha256[:16]}",
         }
-
-    def describe(self) -> Iterator[tuple[str, object]]:
-        yield from super().describe()
-        numbers = "none: the task predicts a number"
-        yield "labels", numbers if self.labels == [None] else ", ".join(map(str, self.labels))
 
     def steps(self, num_examples: int) -> tuple[int, int]:
         settings = self.settings
@@ -114,13 +142,9 @@ class ClassificationTask(TextTask):
             num_warmup_steps = int(num_steps * settings.warmup_proportion)
         return num_steps, num_warmup_steps
 
-    def has_dropout(self) -> bool:
-        return bool(self.dropout) or super().has_dropout()
-
     def assets(self) -> Assets:
         description, files = super().assets()
-        values = {"task_name": self.settings.task_name.lower(), "labels": list(self.labels)}
-        return Assets({**description, **values}, files)
+        return Assets({**description, "task_name": self.settings.task_name.lower()}, files)
 
     def feature_shape(self) -> list[int]:
         """Returns the shape of an example's sequences; see `feature_spec`."""
@@ -130,9 +154,6 @@ class ClassificationTask(TextTask):
         is_regression = self.labels == [None]
         spec = feature_spec(self.feature_shape(), is_regression, label_shape(self.processor))
         return {name: spec[name] for name in spec if name != "is_real_example"}
-
-    def score_key(self, data: Data) -> str:
-        return self.metrics[0]
 
     def score(self, data: Data, outputs: list[Output]) -> CheckpointScores:
         outputs = self.of_examples(data, outputs)

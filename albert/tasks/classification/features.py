@@ -69,14 +69,56 @@ def serialize(
     return tf_example.example(entries) + joined.SerializeToString()
 
 
-class LabelledFeatures(FeatureSource):
-    """The features of a split.
+class ExampleFeatures(FeatureSource):
+    """The features of a split whose examples are read at once."""
+
+    trims = True
+
+    def __init__(
+        self,
+        part: str,
+        cached: CachedFile,
+        spec: Mapping[str, Any],
+        read: Callable[[], list[Any]],
+        records: Callable[[Sequence[Any]], list[bytes]],
+        workers: int,
+    ):
+        """Describes the features.
+
+        Args:
+          part: name of the split, "train", "dev" or "test".
+          cached: the feature file.
+          spec: see `FeatureSource`.
+          read: function that reads the examples.
+          records: function that makes the records of some examples.
+          workers: number of processes that make them.
+        """
+        self.name, self.cached, self.spec, self.workers = part, cached, spec, workers
+        self._read, self._records = read, records
+
+    @functools.cached_property
+    def _examples(self) -> list[Any]:
+        return self._read()
+
+    def read(self) -> tuple[list[Any], Mapping[str, int]]:
+        return self._examples, {}
+
+    def convert(self, examples: Sequence[Any], start: int) -> Chunk:
+        del start
+        return Chunk(len(examples), self._records(examples))
+
+    def source_of(self, file: FeatureFile) -> list[Any] | None:
+        """Returns the examples, or None for training, which needs only their features."""
+        return None if self.name == TRAIN else self._examples
+
+
+class LabelledFeatures(ExampleFeatures):
+    """The features of a split of labeled examples, with one record each.
 
     Attributes:
       way_out: advice in messages about a file that is not a feature file.
     """
 
-    trims = True
     way_out = "pass another name"
 
     def __init__(
@@ -104,13 +146,7 @@ class LabelledFeatures(FeatureSource):
           more: other values that the features depend on.
           workers: number of processes that make them.
         """
-        self.name = part
-        self.workers = workers
-        self._processor = processor
-        self._files = files
-        self._records = records
         labels = processor.get_labels()
-        self.spec = feature_spec(shape, labels == [None], label_shape(processor))
         self._limits = {"input_ids": tokenizer.size}
         if labels != [None]:
             self._limits[LABELS] = 2 if processor.is_multi_label else len(labels)
@@ -123,24 +159,16 @@ class LabelledFeatures(FeatureSource):
             "do_lower_case": processor.do_lower_case,
             **more,
         }
-        self.cached = CachedFile(feature_file, source, numbers=["num_examples"])
-
-    @functools.cached_property
-    def _examples(self) -> list[Any]:
-        return self._processor.read_files(self._files, self.name)
-
-    def read(self) -> tuple[list[Any], Mapping[str, int]]:
-        return self._examples, {}
-
-    def convert(self, examples: Sequence[Any], start: int) -> Chunk:
-        del start
-        return Chunk(len(examples), self._records(examples))
+        super().__init__(
+            part,
+            CachedFile(feature_file, source, numbers=["num_examples"]),
+            feature_spec(shape, labels == [None], label_shape(processor)),
+            lambda: processor.read_files(files, part),
+            records,
+            workers,
+        )
 
     def count_other_programs_records(self) -> int:
         length = self.spec["input_ids"].shape[-1]
         path = self.cached.paths[0]
         return count_foreign_records(path, self.spec, length, self.way_out, self._limits)
-
-    def source_of(self, file: FeatureFile) -> list[Any] | None:
-        """Returns the examples, or None for training, which needs only their features."""
-        return None if self.name == TRAIN else self._examples

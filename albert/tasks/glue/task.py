@@ -14,7 +14,6 @@ import tensorflow.compat.v1 as tf
 from albert.core.errors import FlagError, UserError
 from albert.core.files import read_json
 from albert.data.batches import Data
-from albert.distributed import collectives
 from albert.settings.run_settings import RunSettings
 from albert.tasks.classification import head
 from albert.tasks.classification.base import ClassificationTask, check_flags
@@ -37,7 +36,7 @@ from albert.tasks.glue.tasks import PROCESSORS
 from albert.training.assets import FOLDER, Assets, read_assets
 from albert.training.evaluation import CheckpointScores
 from albert.training.model_fn import Head
-from albert.training.output_folder import checkpoint_to_use
+from albert.training.output_folder import folder_of_model
 from albert.training.prediction import Output
 from albert.training.run_record import recorded_settings
 from albert.training.task import TEST, TRAIN
@@ -115,7 +114,7 @@ class GlueTask(ClassificationTask):
         if os.path.exists(scores):
             stored = read_json(scores, "the record of scores").get("label_threshold")
         elif not self.settings.do_train:
-            beside = read_assets(os.path.join(_folder_of_model(self.settings), FOLDER))
+            beside = read_assets(os.path.join(folder_of_model(self.settings), FOLDER))
             stored = beside and beside.description.get("label_threshold")
         return USUAL_THRESHOLD if stored is None else stored
 
@@ -203,7 +202,7 @@ def load_processor(settings: GlueSettings) -> DataProcessor:
     processor = make_processor(settings)
     if settings.do_train:
         return processor
-    folder = _folder_of_model(settings)
+    folder = folder_of_model(settings)
     recorded = recorded_settings(folder) or {}
     trained_for = recorded.get("labels")
     if trained_for is None:
@@ -224,16 +223,6 @@ def load_processor(settings: GlueSettings) -> DataProcessor:
             + (f" with {_listed(processor.get_labels())}" if is_same_kind else "")
         )
     return processor
-
-
-def _folder_of_model(settings: GlueSettings) -> str:
-    try:
-        return os.path.dirname(os.path.abspath(checkpoint_to_use(settings)))
-    except UserError:
-        if collectives.is_chief():
-            raise
-        # Only rank 0's host needs the model's folder.
-        return settings.output_dir
 
 
 def _with_multi_label(is_multi_label: bool) -> str:

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.core.errors import UserError
 from albert.data import tf_example
 from albert.data.sequences import SEQUENCE_KEYS
+from albert.data.windows import max_context_windows, window_starts
 from albert.tasks.squad.examples import SquadExample
 from albert.tokenization import FullTokenizer, Tokens
 
@@ -57,9 +57,9 @@ class Window(NamedTuple):
     def max_context(self) -> np.ndarray:
         """Returns, for each token of the window, whether no other window gives it more context.
 
-        The context is that on the token's shorter side (see `_max_context_windows`).
+        The context is that on the token's shorter side (see `max_context_windows`).
         """
-        best = _max_context_windows(self.starts, self.room, len(self.paragraph.ids))
+        best = max_context_windows(self.starts, self.room, len(self.paragraph.ids))
         return best[self.begin : self.end] == self.number
 
     @property
@@ -125,7 +125,7 @@ class WindowMaker:
         paragraph = self._tokenize(example.paragraph_text)
         answer = self._answer_tokens(example, paragraph)
         room = self._max_seq_length - len(question) - SPECIAL_TOKENS
-        starts = _window_starts(len(paragraph.ids), room, self._doc_stride)
+        starts = window_starts(len(paragraph.ids), room, self._doc_stride)
         for number, start in enumerate(starts):
             end = min(start + room, len(paragraph.ids))
             place = None
@@ -152,38 +152,6 @@ def _whole_words(text: str, first: int, last: int) -> tuple[int, int]:
     begin = max((space.end() for space in _SPACE.finditer(text, 0, first)), default=0)
     end = _SPACE.search(text, last)
     return begin, (end.start() if end else len(text)) - 1
-
-
-def _window_starts(length: int, room: int, stride: int) -> tuple[int, ...]:
-    """Returns the first token of each window over `length` tokens; the last reaches the end."""
-    if room < 1 or stride < 1:
-        raise UserError(
-            f"windows of {room} tokens every {stride} tokens cover no paragraph; pass a larger "
-            "max_seq_length or a smaller max_query_length"
-        )
-    starts: list[int] = []
-    while length and (not starts or starts[-1] + room < length):
-        starts.append(starts[-1] + min(room, stride) if starts else 0)
-    return tuple(starts)
-
-
-@functools.lru_cache(maxsize=8)
-def _max_context_windows(starts: tuple[int, ...], room: int, length: int) -> np.ndarray:
-    """Returns, for each of `length` tokens, the number of the window with the most context for it.
-
-    The context is the smaller of the numbers of tokens to the left and to the right in the window,
-    plus 0.01 for each token of the window. The first of equal windows wins.
-    """
-    best = np.zeros(length, np.int32)
-    best_score = np.full(length, -1.0)
-    for number, start in enumerate(starts):
-        end = min(start + room, length)
-        position = np.arange(end - start)
-        score = np.minimum(position, end - start - 1 - position) + 0.01 * (end - start)
-        better = score > best_score[start:end]
-        best[start:end][better] = number
-        best_score[start:end][better] = score[better]
-    return best
 
 
 def model_inputs(

@@ -53,7 +53,7 @@ from albert.training.encoder_task import TextTask, check_room
 from albert.training.evaluation import CheckpointScores
 from albert.training.model_fn import Head
 from albert.training.prediction import Output
-from albert.training.schedule import steps_of_epochs
+from albert.training.schedule import steps_with_warmup
 from albert.training.task import DEV, TRAIN, is_wanted
 
 
@@ -135,10 +135,7 @@ class SquadTask(TextTask):
         return {**super().contents(part), name: content_of(getattr(self.settings, name))}
 
     def steps(self, num_examples: int) -> tuple[int, int]:
-        settings, num_steps = self.settings, self.settings.train_steps
-        if num_steps < 1:
-            num_steps = steps_of_epochs(settings, num_examples, settings.train_file)
-        return num_steps, int(num_steps * settings.warmup_proportion)
+        return steps_with_warmup(self.settings, num_examples, self.settings.train_file)
 
     def model_inputs(self) -> Mapping[str, Any]:
         return feature_spec(self.settings.max_seq_length, is_training=True, with_p_mask=False)

@@ -75,7 +75,7 @@ def _compared(
     return {
         "truths": truths,
         "answer": answer,
-        "place": _place(context, answer, truths) if answer else -1,
+        "spans": [(_place(context, answer, truths), answer)] if answer else [],
         "right": None if exact is None else bool(exact),
         "score": rounded(f1),
         "unanswerable": raw is not None and not truths,

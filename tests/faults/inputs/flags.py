@@ -39,7 +39,7 @@ _VALUES = {
 # A program, and the folder of another program's run.
 _FOLDERS = (
     *(("run_squad_v2", "squad"), ("run_squad_v1", "mrpc"), ("run_classifier", "squad2")),
-    *(("run_race", "mrpc"), ("run_pretraining", "squad")),
+    *(("run_race", "mrpc"), ("run_ner", "mrpc"), ("run_pretraining", "squad")),
 )
 _NAMES = ("ü 日本 \U0001f389", "with space", "a,b", "a%20b", "{0}", "$HOME", "a=b", "-x")
 

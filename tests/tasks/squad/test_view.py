@@ -51,9 +51,11 @@ def test_an_answer_has_its_outcome(answer, truths, outcome):
 
 def test_the_true_occurrence_or_the_first_is_marked():
     """Of several equal texts the true one, or else the first; -1 if it is not in the paragraph."""
-    assert view_of("1900", [TRUTH])["place"] == YEAR
-    assert view_of("1900", [{"text": "Ann", "answer_start": CONTEXT.index("Ann")}])["place"] == 3
-    assert view_of("1901", [TRUTH])["place"] == view_of("", [TRUTH])["place"] == -1
+    assert view_of("1900", [TRUTH])["spans"] == [(YEAR, "1900")]
+    other = {"text": "Ann", "answer_start": CONTEXT.index("Ann")}
+    assert view_of("1900", [other])["spans"] == [(3, "1900")]
+    assert view_of("1901", [TRUTH])["spans"] == [(-1, "1901")]
+    assert view_of("", [TRUTH])["spans"] == []
     assert view_of("x", [TRUTH])["truths"] == [(YEAR, "1900")]
     # The file is wrong, or has no offset.
     for wrong in ({"answer_start": 1}, {"answer_start": -1}, {}):

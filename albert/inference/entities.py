@@ -1,0 +1,32 @@
+"""Named entities in texts, with a model trained on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from albert.inference.folders import ModelFolder
+from albert.inference.session import ModelSession
+from albert.inference.spans import SpanFinder
+from albert.report.spans import Span
+from albert.tasks.entities.features import Tagger
+from albert.tasks.entities.task import make_head
+from albert.tokenizers.wordpiece_text import words_in
+
+
+class EntityFinder(SpanFinder):
+    """A model trained on named entities."""
+
+    def __init__(self, folder: ModelFolder):
+        """Loads the model; raises the errors of `ModelSession`."""
+        self.folder, tags = folder, folder.value("labels")
+        self._tagger = Tagger(folder.tokenizer, tags, folder.value("max_seq_length"))
+        self.labels = self._tagger.labels
+        self._session = ModelSession(folder, make_head(len(tags), 0.0))
+
+    def find_all(
+        self, texts: Sequence[str], pause: Callable[[], None] | None = None
+    ) -> list[list[Span]]:
+        pairs = [(text, words_in(text)) for text in texts]
+        windows = (window for pair in pairs for window in self._tagger.encode(*pair)[1])
+        outputs = self._session.outputs([[sequence] for sequence, _ in windows], pause)
+        return list(self._tagger.spans(pairs, outputs))

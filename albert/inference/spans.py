@@ -1,0 +1,38 @@
+"""The base class of models that find spans with labels in texts."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+
+from albert.inference.display import FolderDisplay
+from albert.inference.folders import ModelFolder
+from albert.report.spans import Span
+
+
+class SpanFinder(FolderDisplay, abc.ABC):
+    """A model that finds spans in texts of any length.
+
+    Attributes:
+      folder: the model's folder.
+      labels: the labels that spans may have.
+    """
+
+    folder: ModelFolder
+    labels: Sequence[str]
+
+    def find(self, text: str) -> list[Span]:
+        """Returns the spans of a text, in order."""
+        (found,) = self.find_all([text])
+        return found
+
+    @abc.abstractmethod
+    def find_all(
+        self, texts: Sequence[str], pause: Callable[[], None] | None = None
+    ) -> list[list[Span]]:
+        """Returns the spans of texts, in batches of all their windows.
+
+        Args:
+          texts: the texts.
+          pause: called before each window; it may raise. Without it, windows run in batches.
+        """

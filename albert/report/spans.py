@@ -1,0 +1,120 @@
+"""Spans of texts, which models output: answers to a question, or parts with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Any, NamedTuple
+
+from albert.report.page import finite, rounded
+
+
+class Span(NamedTuple):
+    """A part of a text.
+
+    Attributes:
+      start, end: offset of its first character in the text, and the offset after its last one.
+      text: the part.
+      label: its label; None for an answer.
+      probability: its probability according to the model; None for a true span.
+      context: number of the text, if there are several.
+    """
+
+    start: int
+    end: int
+    text: str
+    label: str | None = None
+    probability: float | None = None
+    context: int = 0
+
+
+def listed(spans: Iterable[Sequence[Any]]) -> str:
+    """Returns the texts of a sample's spans in one line, with their labels; "" if there are none.
+
+    The spans are those of a view: place, text and, for spans with labels, label and probability.
+    """
+    named = (f"{text} ({rest[0]})" if rest else text for _, text, *rest in spans)
+    return " | ".join(dict.fromkeys(named))
+
+
+def spans_view(
+    title: str,
+    texts: Mapping[str, str],
+    found: Iterable[Sequence[Span]],
+    truths: Iterable[Sequence[Span]],
+    scores: Mapping[str, float],
+) -> dict[str, Any]:
+    """Returns the view of predicted and true spans with labels.
+
+    Args:
+      title: title of the page.
+      texts: the texts by id.
+      found, truths: the predicted and the true spans of each text.
+      scores: scores of all texts, by name.
+    """
+    rows = zip(texts, found, truths, strict=True)
+    samples = [{"passage": n, **_sample(*row)} for n, row in enumerate(rows)]
+    return {
+        "kind": "spans",
+        "title": title,
+        "scores": {name: finite(score) for name, score in scores.items()},
+        "labels": [],
+        "passages": list(texts.values()),
+        "samples": samples,
+    }
+
+
+def _sample(name: str, found: Sequence[Span], truths: Sequence[Span]) -> dict[str, Any]:
+    spans, true = ([_shown(span) for span in of_text] for of_text in (found, truths))
+    keys = [{(s.start, s.end, s.label) for s in of_text} for of_text in (found, truths)]
+    count = len(found) + len(truths)
+    shares = [span.probability for span in found if span.probability is not None]
+    return {
+        "id": name,
+        "right": keys[0] == keys[1],
+        # The F1 of this text; a text without spans is right.
+        "score": rounded(2 * len(keys[0] & keys[1]) / count if count else 1.0),
+        "confidence": rounded(min(shares, default=None)),
+        "answer": listed(spans),
+        "spans": spans,
+        "truths": true,
+        "nbest": [[listed([span]), span[3]] for span in spans],
+    }
+
+
+def spans_of(sample: Mapping[str, Any]) -> list[Span]:
+    """Returns the predicted spans of a sample with labels."""
+    rows = sample["spans"]
+    return [Span(start, start + len(text), text, *rest) for start, text, *rest in rows]
+
+
+def _shown(span: Span) -> list[Any]:
+    return [span.start, span.text, span.label, rounded(span.probability)]
+
+
+def span_scores(
+    found: Iterable[Sequence[Span]], truths: Iterable[Sequence[Span]]
+) -> dict[str, float]:
+    """Returns precision, recall and F1 of spans with labels: of all, and of each label.
+
+    These are seqeval's, as fractions: a span is right if its start, end and label are. A score is 0
+    if its denominator is.
+    """
+    keys = [
+        {
+            (n, span.start, span.end, span.label)
+            for n, spans in enumerate(of_texts)
+            for span in spans
+        }
+        for of_texts in (found, truths)
+    ]
+    scores = _scores(*keys)
+    for label in sorted({key[-1] or "" for key in keys[0] | keys[1]}):
+        of_label = _scores(*({key for key in each if key[-1] == label} for each in keys))
+        scores |= {f"{label}_{name}": score for name, score in of_label.items()}
+    return scores
+
+
+def _scores(found: Set[Any], true: Set[Any]) -> dict[str, float]:
+    hits = len(found & true)
+    counts = {"precision": len(found), "recall": len(true), "f1": (len(found) + len(true)) / 2}
+    return {name: hits / (count or 1) for name, count in counts.items()}

@@ -1,0 +1,77 @@
+"""Features of annotated texts, and spans from the model's outputs for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+
+from albert.data import tf_example
+from albert.data.annotations import AnnotatedText, spans_of_tags
+from albert.data.sequences import SEQUENCE_KEYS, TokenSequence, make_sequence, padded
+from albert.data.windows import places_in_windows
+from albert.report.spans import Span
+from albert.tokenization import FullTokenizer
+from albert.training.prediction import Output
+
+# The feature with the tag of a word at its first piece, from 1, and 0 elsewhere.
+TAG_IDS = "tag_ids"
+Words = list[tuple[int, int]]
+Windows = list[tuple[TokenSequence, np.ndarray]]
+
+
+class Tagger(NamedTuple):
+    """A converter of texts to inputs of a model that tags words, and of its outputs to spans."""
+
+    tokenizer: FullTokenizer
+    tags: Sequence[str]
+    max_seq_length: int
+
+    @property
+    def labels(self) -> list[str]:
+        """Returns the labels of the entities that the tags mark."""
+        return sorted({tag[2:] for tag in self.tags[1:]})
+
+    @property
+    def spec(self) -> dict:
+        """Returns the specification with which `tf.io.parse_example` reads a record."""
+        keys = (*SEQUENCE_KEYS, TAG_IDS)
+        return dict.fromkeys(keys, tf.io.FixedLenFeature([self.max_seq_length], tf.int64))
+
+    def encode(self, text: str, words: Words) -> tuple[Words, Windows]:
+        """Returns the words to tag, and windows with the places of their first pieces, in order."""
+        tokens, room = self.tokenizer.encode_with_offsets(text), self.max_seq_length - 2
+        windows, special_ids = Windows(), (self.tokenizer.cls_id, self.tokenizer.sep_id)
+        pieces, tagged = tokens.first_pieces(words)
+        for start, places in places_in_windows(len(tokens.ids), room, pieces):
+            ids = tokens.ids[start : start + room].tolist()
+            windows.append((make_sequence(ids, [], *special_ids), places - start + 1))
+        return tagged, windows
+
+    def records(self, texts: Sequence[AnnotatedText]) -> list[bytes]:
+        """Returns the record of each window of texts."""
+        records, is_bioes = list[bytes](), self.tags[-1].startswith("S-")
+        for text in texts:
+            words, windows = self.encode(text.text, text.words)
+            tags = iter(text._replace(words=words).tags(is_bioes))
+            for sequence, places in windows:
+                tag_ids = np.zeros(self.max_seq_length, np.int64)
+                tag_ids[places] = [1 + self.tags.index(next(tags)) for _ in places]
+                columns = *padded(sequence, self.max_seq_length), tag_ids.tolist()
+                records.append(tf_example.serialize(dict(zip(self.spec, columns, strict=True))))
+        return records
+
+    def spans(
+        self, texts: Iterable[tuple[str, Words]], outputs: Iterable[Output]
+    ) -> Iterator[list[Span]]:
+        """Yields the spans of each text, from the outputs for the windows of all texts in order."""
+        rest = iter(outputs)
+        for text, words in texts:
+            tagged, windows = self.encode(text, words)
+            tags, shares = list[str](), list[float]()
+            for (_, places), output in zip(windows, rest, strict=False):
+                tags += [self.tags[tag] for tag in output["predictions"][places]]
+                shares += output["probabilities"][places].tolist()
+            yield [span for _, span in spans_of_tags(text, tagged, tags, shares)]

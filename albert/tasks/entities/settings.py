@@ -1,0 +1,34 @@
+"""The settings of named entities."""
+
+from __future__ import annotations
+
+from albert.settings.fields import DATA, FEATURES, Affects, redefined, setting
+from albert.settings.run_settings import KeptCheckpoints
+from albert.settings.text_settings import TextSettings
+
+
+def _file(what: str, affects: Affects) -> str:
+    text = f"{what}, in columns as in CoNLL or as JSON lines with spans."
+    return setting("", text, DATA, affects, basic=True, path=True)
+
+
+class EntitiesSettings(KeptCheckpoints, TextSettings):
+    """The settings of named entities."""
+
+    num_train_epochs: float = redefined(TextSettings, "num_train_epochs", 3.0)
+    save_checkpoints_steps: int = redefined(TextSettings, "save_checkpoints_steps", 500)
+    max_seq_length: int = redefined(TextSettings, "max_seq_length", 128, lower=4)
+    train_file: str = _file("Training set", Affects.WEIGHTS)
+    predict_file: str = _file("Development set", Affects.SCORES)
+    test_file: str = _file("Texts to find entities in, labeled or not", Affects.NOTHING)
+    do_train: bool = setting(True, "Train on --train_file.", DATA, basic=True)
+    do_eval: bool = setting(True, "Score every checkpoint on --predict_file.", DATA, basic=True)
+    do_predict: bool = setting(True, "Find the entities in --test_file.", DATA, basic=True)
+    tagging: str = setting(
+        "BIO",
+        "Tags that the model learns, for any tags in the files: BIO marks the first word of an "
+        "entity, BIOES also the last one and the only one.",
+        FEATURES,
+        Affects.FEATURES,
+        choices=("BIO", "BIOES"),
+    )

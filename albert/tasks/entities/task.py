@@ -1,0 +1,133 @@
+"""The task of finding named entities: spans of words, from a tag for each word."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from albert import modeling
+from albert.core.errors import FlagError, UserError
+from albert.core.files import content_of
+from albert.data.annotations import AnnotatedText, read_annotated, write_annotated
+from albert.data.batches import Data
+from albert.data.cached_file import CachedFile
+from albert.data.feature_file import sha256_of_input
+from albert.report.page import write_page
+from albert.report.spans import Span, span_scores, spans_view
+from albert.tasks.classification.base import LabelTask
+from albert.tasks.classification.features import ExampleFeatures
+from albert.tasks.classification.head import classified, pooled_scores
+from albert.tasks.entities.features import TAG_IDS, Tagger
+from albert.tasks.entities.settings import EntitiesSettings
+from albert.training.evaluation import CheckpointScores
+from albert.training.model_fn import Encode, Head, HeadOutput
+from albert.training.output_folder import recorded_labels
+from albert.training.prediction import Output
+from albert.training.schedule import steps_with_warmup
+from albert.training.task import DEV, TEST, TRAIN
+
+
+class EntitiesTask(LabelTask):
+    """The task of finding named entities; its labels are tags."""
+
+    settings: EntitiesSettings
+    kind = "entities"
+    input_flags = {TRAIN: "train_file", DEV: "predict_file", TEST: "test_file"}
+    label_outputs = ("test_predictions.jsonl",)
+    metrics = ("f1",)
+
+    def __init__(self, settings: EntitiesSettings):
+        super().__init__(settings, (), dropout=0.1)
+        if not (self._wanted or settings.export_dir):
+            raise FlagError("nothing to do: pass --train_file, --predict_file or --test_file")
+        self._read = functools.cache(self._read_file)
+        self.labels = self._new_tags() if TRAIN in self._wanted else recorded_labels(settings)
+        self._tagger = Tagger(self.tokenizer, self.labels, settings.max_seq_length)
+
+    def _new_tags(self) -> list[str]:
+        labels = sorted({span.label or "" for text in self._read(TRAIN) for span in text.spans})
+        if not labels:
+            raise UserError(f"--train_file {self.settings.train_file} has no entities")
+        prefixes = self.settings.tagging.replace("O", "")
+        return ["O", *(f"{prefix}-{label}" for label in labels for prefix in prefixes)]
+
+    def _path(self, part: str) -> str:
+        return getattr(self.settings, self.input_flags[part])
+
+    def _read_file(self, part: str) -> list[AnnotatedText]:
+        labels = () if part == TRAIN else self._tagger.labels
+        return read_annotated(self._path(part), labels, is_labeled=part != TEST)
+
+    def split(self, name: str) -> ExampleFeatures:
+        settings, tagger = self.settings, self._tagger
+        source = {
+            "input_sha256": sha256_of_input(self._path(name)),
+            "tokenizer_sha256": self.tokenizer.sha256,
+            "do_lower_case": settings.do_lower_case,
+            "labels": self.labels,
+            "max_seq_length": settings.max_seq_length,
+        }
+        file = os.path.join(settings.output_dir, f"{name}.tf_record")
+        cached = CachedFile(file, source, numbers=["num_examples", "num_features"])
+        read, workers = functools.partial(self._read, name), settings.preprocess_workers
+        return ExampleFeatures(name, cached, tagger.spec, read, tagger.records, workers)
+
+    def contents(self, part: str) -> dict[str, Any]:
+        return {**super().contents(part), self.input_flags[part]: content_of(self._path(part))}
+
+    def steps(self, num_examples: int) -> tuple[int, int]:
+        return steps_with_warmup(self.settings, num_examples, self.settings.train_file)
+
+    def head(self) -> Head:
+        return make_head(len(self.labels), self.dropout)
+
+    def model_inputs(self) -> Mapping[str, Any]:
+        return self._tagger.spec
+
+    def _spans(self, data: Data, outputs: list[Output]) -> Iterator[list[Span]]:
+        return self._tagger.spans(((text.text, text.words) for text in data.source), outputs)
+
+    def score(self, data: Data, outputs: list[Output]) -> CheckpointScores:
+        found, truths = list(self._spans(data, outputs)), [text.spans for text in data.source]
+        scores = span_scores(found, truths)
+
+        def write_outputs() -> None:
+            texts = {f"line {text.place.line}": text.text for text in data.source}
+            title = f"Entities: {os.path.basename(self.settings.predict_file)}"
+            write_page(self.page(), spans_view(title, texts, found, truths, scores))
+
+        return CheckpointScores(scores, write_outputs)
+
+    def write_labels(self, data: Data, outputs: list[Output], names: Sequence[str]) -> dict:
+        write_annotated(names[0], data.source, self._spans(data, outputs))
+        return {"num_examples": len(data.source)}
+
+
+def make_head(num_tags: int, dropout: float) -> Head:
+    """Returns the head, whose loss is the mean cross-entropy at the first pieces of words.
+
+    Its predictions are the most probable tags and their probabilities, [B, S] each. An exported
+    model outputs the logits and probabilities of all tags, [B, S, tags] each.
+    """
+
+    def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
+        states = encode(features).get_sequence_output()
+        with tf.variable_scope("cls/ner"):
+            rows = modeling.reshape_to_matrix(states)
+            logits = pooled_scores(rows, num_tags, dropout if is_training else 0.0)
+        if is_training:
+            tag_ids = tf.reshape(features[TAG_IDS], [-1])
+            weights = tf.cast(tag_ids > 0, tf.float32)
+            losses = classified(logits, tf.maximum(tag_ids - 1, 0)).losses
+            loss = tf.reduce_sum(losses * weights) / tf.maximum(tf.reduce_sum(weights), 1.0)
+            return HeadOutput(loss, {})
+        logits = tf.reshape(logits, [*modeling.get_shape_list(states)[:2], num_tags])
+        shares, best = tf.nn.softmax(logits), tf.argmax(logits, axis=-1, output_type=tf.int32)
+        outputs = {"predictions": best, "probabilities": tf.reduce_max(shares, axis=-1)}
+        return HeadOutput(None, outputs, {**outputs, "probabilities": shares, "logits": logits})
+
+    return head

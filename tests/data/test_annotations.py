@@ -1,0 +1,203 @@
+"""Files of annotated texts, and tags of words: formats, faults, and seqeval's rules."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from albert.core.errors import UserError
+from albert.data.annotations import AnnotatedText, read_annotated, spans_of_tags, write_annotated
+from albert.data.rows import SourceLine
+from albert.report.spans import Span
+from tests.helpers.entities import as_columns, as_spans, sentences
+
+PLACE = SourceLine("file", 1)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content: str | bytes) -> str:
+        content = content.encode() if isinstance(content, str) else content
+        (tmp_path / "file").write_bytes(content)
+        return str(tmp_path / "file")
+
+    return write
+
+
+def words_of(count: int) -> list[tuple[int, int]]:
+    """Returns words of one letter."""
+    return [(2 * number, 2 * number + 1) for number in range(count)]
+
+
+def spans(*found: object, text: object = "a") -> str:
+    return json.dumps({"text": text, "spans": found}) + "\n"
+
+
+def span(start: object = 0, end: object = 1, label: object = "A") -> dict:
+    return {"start": start, "end": end, "label": label}
+
+
+def entities(tags: str) -> list[tuple[str, int, int]]:
+    """Returns label, first word and last word of the spans of tags, as seqeval does."""
+    count = len(tags.split())
+    text, words = " ".join("a" * count), words_of(count)
+    found = [span for _, span in spans_of_tags(text, words, tags.split())]
+    return [(span.label, span.start // 2, (span.end - 1) // 2) for span in found]
+
+
+# From `seqeval.metrics.sequence_labeling.get_entities` of seqeval 1.2.2.
+OF_SEQEVAL = {
+    "": [],
+    "O O": [],
+    "B-PER I-PER O B-LOC": [("PER", 0, 1), ("LOC", 3, 3)],
+    "B-PER B-PER I-PER": [("PER", 0, 0), ("PER", 1, 2)],
+    "I-PER I-PER B-PER": [("PER", 0, 1), ("PER", 2, 2)],
+    "I-PER I-LOC": [("PER", 0, 0), ("LOC", 1, 1)],
+    "B-PER I-LOC I-LOC": [("PER", 0, 0), ("LOC", 1, 2)],
+    "B-PER I-PER E-PER S-LOC": [("PER", 0, 2), ("LOC", 3, 3)],
+    "E-PER E-PER I-PER": [("PER", 0, 0), ("PER", 1, 1), ("PER", 2, 2)],
+    "S-PER I-PER O E-PER": [("PER", 0, 0), ("PER", 1, 1), ("PER", 3, 3)],
+    "B-X-Y I-X-Y I-X": [("X-Y", 0, 1), ("X", 2, 2)],
+    "B I O I B": [("_", 0, 1), ("_", 3, 3), ("_", 4, 4)],
+    "B-X I I-X": [("X", 0, 0), ("_", 1, 1), ("X", 2, 2)],
+}
+
+
+@pytest.mark.parametrize("tags", OF_SEQEVAL)
+def test_tags_are_read_as_seqeval_reads_them(tags):
+    assert entities(tags) == OF_SEQEVAL[tags]
+
+
+@st.composite
+def annotated(draw) -> AnnotatedText:
+    """Draws a text of one-letter words, and spans of whole words that do not overlap."""
+    count = draw(st.integers(0, 12))
+    cuts = sorted(draw(st.sets(st.integers(0, count), max_size=8)))
+    text, spans = " ".join("a" * count), list[Span]()
+    for first, last in zip(cuts, cuts[1:], strict=False):
+        if draw(st.booleans()):
+            label, start, end = draw(st.sampled_from(["PER", "X-Y"])), 2 * first, 2 * last - 1
+            spans.append(Span(start, end, text[start:end], label))
+    return AnnotatedText(PLACE, text, words_of(count), spans, [PLACE] * len(spans))
+
+
+@given(annotated(), st.booleans())
+def test_spans_come_back_from_their_tags(text, is_bioes):
+    tags = text.tags(is_bioes)
+    assert [span for _, span in spans_of_tags(text.text, text.words, tags)] == text.spans
+    prefixes = {tag[0] for tag in tags}
+    assert prefixes <= ({*"BIESO"} if is_bioes else {*"BIO"})
+    lengths = {span.end - span.start for span in text.spans}
+    assert not is_bioes or ("S" in prefixes) == (1 in lengths)
+
+
+def test_a_span_has_the_lowest_probability_of_its_tags():
+    tags, shares = ["B-PER", "I-PER", "B-PER"], [0.9, 0.4, 0.8]
+    found = [span for _, span in spans_of_tags("a a a", words_of(3), tags, shares)]
+    assert [(span.text, span.probability) for span in found] == [("a a", 0.4), ("a", 0.8)]
+
+
+@pytest.mark.parametrize("separator", [" ", "\t", "  "])
+def test_columns_and_spans_of_the_same_texts_are_equal(write, separator, log):
+    """With more columns, other line ends and a byte order mark. The last column has the tag."""
+    made = sentences(seed=1, count=20)
+    columns = as_columns([[(token, f"NN{separator}{tag}") for token, tag in rows] for rows in made])
+    columns = columns.replace(" ", separator).replace("\n", "\r\n")
+    columns = f"\ufeff-DOCSTART- -X- O\r\n\r\n\r\n{columns}"
+    of_columns = read_annotated(write(columns))
+    lines = "".join(json.dumps(as_spans(rows)) + "\n" for rows in made)
+    of_lines = read_annotated(write(lines))
+    assert [text[1:4] for text in of_columns] == [text[1:4] for text in of_lines]
+    assert [text.place.line for text in of_columns][:2] == [4, 4 + len(made[0]) + 1]
+    assert [text.place.line for text in of_lines] == list(range(1, 21))
+    assert log() == []
+
+
+def test_a_written_file_is_read_back(tmp_path, write):
+    made = [as_spans(rows) for rows in sentences(seed=1, count=5)]
+    texts = read_annotated(write("".join(json.dumps(row) + "\n" for row in made)))
+    found = [[span._replace(probability=0.5) for span in text.spans] for text in texts]
+    write_annotated(str(tmp_path / "written"), texts, found)
+    again = read_annotated(str(tmp_path / "written"))
+    assert [text[1:] for text in again] == [
+        text._replace(places=[place] * len(text.spans))[1:]
+        for text, place in zip(texts, (text.place for text in again), strict=True)
+    ]
+
+
+def test_a_file_without_labels_can_be_read_for_prediction(write):
+    expected = read_annotated(write("a B-PER\nb I-PER\n\nc O\n"))
+    for content in (
+        "a\nb\n\nc\n",
+        "a any\nb thing\n\nc else\n",
+        '{"text": "a b"}\n{"text": "c"}\n',
+    ):
+        found = read_annotated(write(content), ["LOC"], is_labeled=False)
+        assert [text[1:3] for text in found] == [text[1:3] for text in expected]
+        assert [text.spans for text in found] == [[], []]
+
+
+def test_unusual_spans_are_counted(write, log):
+    read_annotated(write("a O\nb I-PER\nc I-PER\n\nd I-LOC\n"))
+    assert log() == [f"{write('')}: 2 spans begin without B- or S-, as in IOB1; first: line 2"]
+    (text,) = read_annotated(write(spans(span(0, 3), span(5, 6), text="abc defg")))
+    (line,) = log()
+    assert line.endswith(
+        "1 spans begin or end inside a word, and are learned as whole words; first: line 1"
+    )
+    assert text.tags() == ["B-A", "B-A"] and text.spans[1].text == "e"
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "message"),
+    [
+        ("a O\nb\n", 2, "2 columns are needed, as in the first line, not 'b'"),
+        ("a O\n\nb NN O\n", 3, "2 columns are needed"),
+        ("a\tO\n\tO\n", 2, "2 columns are needed"),
+        ("a\n", 1, "the last column must be O, B-NAME or similar, not ''"),
+        ("a O\nb PER\n", 2, "the last column must be O, B-NAME or similar, not 'PER'"),
+        ("a B-\n", 1, "must be O, B-NAME"),
+        ("a B-PER\nb I-LOC\n", 2, "the label 'LOC' is not one of A, PER"),
+        ("a O\n" + "b" * 1_000_000 + "\n", 2, "2 columns are needed"),
+        ("a O\n" + "b " * 500_000 + "O\n", 2, "2 columns are needed"),
+        (b"a O\nb\xff O\n", 2, "byte 2 of the line is not UTF-8"),
+        (spans() + "[1]\n", 2, "not a JSON object"),
+        (spans() + '{"text": "b"}\n', 2, '"text" must be a text, and "spans" a list'),
+        (spans(text=1), 1, '"text" must be a text'),
+        (spans(span(label="B")), 1, "the label 'B' is not one of A, PER"),
+        (spans(span(end=2)), 1, "is not in the text of 1 characters"),
+        (spans(span(start=1)), 1, "is not in the text"),
+        (spans(span(start=-1)), 1, "is not in the text"),
+        (spans(span(start=False)), 1, "is not in the text"),
+        (spans(span(end=1.0)), 1, "is not in the text"),
+        (spans(7), 1, "the span 7 is not in the text"),
+        (spans(span(label=None)), 1, "has no label"),
+        (spans(span(label="\n")), 1, "has no label"),
+        (spans(span(), span()), 1, "'a' and 'a' overlap"),
+        (spans(span(1, 3), span(0, 2), text="abc"), 1, "'ab' and 'bc' overlap"),
+        (spans(text="a" * 1_000_000).replace("[]", "1"), 1, '"spans" a list'),
+        (spans(span(0, 2_000_000), text="a" * 1_000_000), 1, "is not in the text of 1000000"),
+    ],
+)
+def test_a_fault_names_the_line(write, content, line, message):
+    path = write(content)
+    with pytest.raises(UserError) as caught:
+        read_annotated(path, ["A", "PER"])
+    said = str(caught.value)
+    assert said.startswith(f"{path}, line {line}: ") and message in said
+    assert len(said) < 300 and "\n" not in said
+
+
+def test_a_file_without_texts_or_that_cannot_be_read_is_an_error(write, tmp_path):
+    for content in ("", "\n\n", "-DOCSTART- O\n\n"):
+        with pytest.raises(UserError, match="file has no texts"):
+            read_annotated(write(content))
+    with pytest.raises(UserError, match="none cannot be read: No such file"):
+        read_annotated(str(tmp_path / "none"))
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="pipe is not a regular file"):
+        read_annotated(str(tmp_path / "pipe"))

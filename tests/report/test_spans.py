@@ -1,0 +1,89 @@
+"""Spans with labels: their scores, and their view on the terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from albert.data.annotations import spans_of_tags
+from albert.report.spans import Span, span_scores, spans_of, spans_view
+from albert.report.terminal import COLOURED, PLAIN, lines_of
+
+TRUE = (
+    *("O O O B-MISC I-MISC I-MISC O", "B-PER I-PER O", "B-LOC B-LOC I-LOC O B-PER"),
+    *("I-PER I-LOC O", "S-LOC O B-PER E-PER", "O O"),
+)
+FOUND = (
+    *("O O B-MISC I-MISC I-MISC I-MISC O", "B-PER I-PER O", "B-LOC I-LOC I-LOC O B-PER"),
+    *("I-PER I-PER O", "B-LOC O I-PER I-PER", "B-ORG O"),
+)
+# From `seqeval.metrics.classification_report` of seqeval 1.2.2: precision, recall and F1.
+OF_SEQEVAL = {
+    "": (0.5, 0.4444444444444444, 0.47058823529411764),
+    "LOC_": (0.5, 0.25, 0.3333333333333333),
+    "MISC_": (0.0, 0.0, 0.0),
+    "ORG_": (0.0, 0.0, 0.0),
+    "PER_": (0.75, 0.75, 0.75),
+}
+
+
+def spans(tags: str) -> list[Span]:
+    words = [(2 * n, 2 * n + 1) for n in range(len(tags.split()))]
+    return [span for _, span in spans_of_tags(" ".join("a" * len(words)), words, tags.split())]
+
+
+def test_scores_are_those_of_seqeval():
+    found = span_scores(map(spans, FOUND), map(spans, TRUE))
+    names = "precision", "recall", "f1"
+    assert found == pytest.approx(
+        {
+            prefix + name: score
+            for prefix, scores in OF_SEQEVAL.items()
+            for name, score in zip(names, scores, strict=True)
+        }
+    )
+    assert span_scores([[]], [[]]) == dict.fromkeys(names, 0.0)
+
+
+TEXT = "Anna Bell left Rome."
+PERSON, PLACE = Span(0, 9, "Anna Bell", "PER", 0.9), Span(15, 19, "Rome", "LOC", 0.42)
+WRONG = PLACE._replace(label="PER")
+
+
+def view_of(*found: Span) -> dict:
+    truths = [PERSON._replace(probability=None), PLACE._replace(probability=None)]
+    return spans_view("T", {"line 1": TEXT}, [found], [truths], {"f1": 0.5})
+
+
+def test_a_text_has_its_outcome():
+    for found, right, score, confidence in (
+        ((PERSON, PLACE), True, 1.0, 0.42),
+        ((PERSON, WRONG), False, 0.5, 0.42),
+        ((PERSON,), False, 0.6667, 0.9),
+        ((), False, 0.0, None),
+    ):
+        view = view_of(*found)
+        (sample,) = view["samples"]
+        assert (sample["right"], sample["score"]) == (right, score)
+        assert sample["confidence"] == confidence
+        assert view["passages"] == [TEXT] and spans_of(sample) == [*found]
+    (sample,) = spans_view("T", {"line 1": ""}, [[]], [[]], {})["samples"]
+    assert (sample["right"], sample["score"], sample["answer"]) == (True, 1.0, "")
+
+
+def test_predicted_and_true_spans_are_marked_on_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    view = view_of(PERSON, WRONG)
+    assert list(lines_of(view, view["samples"][0], PLAIN)) == [
+        "line 1  wrong  F1 50%  confidence 42%",
+        "  [{Anna Bell}] left [{Rome}].",
+        "  predicted  [Anna Bell (PER) | Rome (PER)]",
+        "  true       {Anna Bell (PER) | Rome (LOC)}",
+        "  confidence  90%  Anna Bell (PER)",
+        "              42%  Rome (PER)",
+        "",
+    ]
+    _, passage, *_ = lines_of(view, view["samples"][0], COLOURED)
+    assert "\33[7m\33[4mAnna Bell\33[24m\33[27m left" in passage
+    view = spans_view("T", {"line 1": "None here."}, [[]], [[]], {})
+    lines = list(lines_of(view, view["samples"][0], PLAIN))
+    assert lines[2:4] == ["  predicted  [none]", "  true       none"]

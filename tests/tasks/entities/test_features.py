@@ -1,0 +1,122 @@
+"""Windows, tags and spans of texts for a model that tags words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from albert.data.annotations import AnnotatedText
+from albert.data.rows import SourceLine
+from albert.report.spans import Span
+from albert.tasks.entities.features import Tagger
+from albert.tokenization import FullTokenizer
+from albert.tokenizers.wordpiece_text import words_in
+
+PLACE = SourceLine("file", 1)
+TAGS = ["O", "B-PER", "I-PER"]
+BIOES = ["O", "B-PER", "I-PER", "E-PER", "S-PER"]
+
+
+def annotated(text: str, *places: tuple[int, int]) -> AnnotatedText:
+    spans = [Span(start, end, text[start:end], "PER") for start, end in places]
+    return AnnotatedText(PLACE, text, words_in(text), spans, [PLACE] * len(spans))
+
+
+@pytest.fixture(scope="module", params=["spm.model", "vocab.txt", "cased.txt"])
+def tokenizer(request, squad_dir, tmp_path_factory) -> FullTokenizer:
+    """Returns a tokenizer of each kind, of made-up words; the last one keeps the case."""
+    if request.param == "spm.model":
+        return FullTokenizer(None, True, str(squad_dir / "spm.model"))
+    if request.param == "vocab.txt":
+        return FullTokenizer(str(squad_dir / "vocab.txt"), True)
+    path = tmp_path_factory.mktemp("cased") / "vocab.txt"
+    letters = [chr(code) for code in range(33, 127)]
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    path.write_text("\n".join([*special, *letters, *(f"##{letter}" for letter in letters)]))
+    return FullTokenizer(str(path), False)
+
+
+def parsed(tagger: Tagger, records: list[bytes]) -> list[dict[str, np.ndarray]]:
+    rows = [tf.train.Example.FromString(record).features.feature for record in records]
+    return [{name: np.array(row[name].int64_list.value) for name in tagger.spec} for row in rows]
+
+
+def test_only_first_pieces_have_tags(tokenizer):
+    """A window has [CLS], the pieces and [SEP]; of a word, the first piece has the tag."""
+    tagger = Tagger(tokenizer, TAGS, 32)
+    text = annotated("Anna Bell, of Rome.", (0, 9))
+    (row,) = parsed(tagger, tagger.records([text]))
+    tokens = tokenizer.encode_with_offsets(text.text)
+    used = len(tokens.ids) + 2
+    assert row["input_ids"].tolist()[:used] == [tokenizer.cls_id, *tokens.ids, tokenizer.sep_id]
+    assert row["input_mask"].tolist() == [1] * used + [0] * (32 - used)
+    assert not row["segment_ids"].any()
+    tags = np.flatnonzero(row["tag_ids"])
+    begun = {text.text[tokens.starts[n - 1] : tokens.ends[n - 1] + 1].strip()[0] for n in tags}
+    assert begun == {*"AB,oR."} and len(tags) == 6 < len(tokens.ids)
+    assert [TAGS[n - 1] for n in row["tag_ids"][tags]] == ["B-PER", "I-PER", "O", "O", "O", "O"]
+    (row,) = parsed(tagger, Tagger(tokenizer, BIOES, 32).records([text]))
+    assert [BIOES[n - 1] for n in row["tag_ids"][tags]][:2] == ["B-PER", "E-PER"]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data(), length=st.integers(4, 40), is_bioes=st.booleans())
+def test_perfect_outputs_give_the_spans_of_texts_of_any_length(tokenizer, data, length, is_bioes):
+    """No entity is lost between windows, and each word is tagged in one window."""
+    tagger = Tagger(tokenizer, BIOES if is_bioes else TAGS, length)
+    texts = []
+    for _ in range(data.draw(st.integers(0, 3))):
+        words = data.draw(st.lists(st.sampled_from(["a", "Anna", "km", ",", "U.S."]), max_size=40))
+        text = " ".join(words)
+        edges = words_in(text)
+        cuts = sorted(data.draw(st.sets(st.integers(0, len(edges)), max_size=12)))
+        chosen = zip(cuts[::2], cuts[1::2], strict=False)
+        places = [(edges[first][0], edges[last - 1][1]) for first, last in chosen]
+        texts.append(annotated(text, *places))
+    rows = parsed(tagger, tagger.records(texts))
+    outputs = [
+        {"predictions": np.maximum(row["tag_ids"] - 1, 0), "probabilities": np.ones(length)}
+        for row in rows
+    ]
+    assert all(row["input_mask"].sum() <= length for row in rows)
+    found = list(tagger.spans(((text.text, text.words) for text in texts), outputs))
+    assert [[span[:4] for span in spans] for spans in found] == [
+        [span[:4] for span in text.spans] for text in texts
+    ]
+    tagged = sum(np.count_nonzero(row["tag_ids"]) for row in rows)
+    assert tagged == sum(len(text.words) for text in texts)
+
+
+def test_words_in_one_piece_have_one_tag(en8k):
+    """A piece of SentencePiece may contain a number and the sign after it."""
+    tagger, text = Tagger(en8k, TAGS, 16), "it is 90% of 9/11"
+    words, ((_, places),) = tagger.encode(text, words_in(text))
+    assert [text[start:end] for start, end in words] == ["it", "is", "90%", "of", "9/11"]
+    tags = np.array([0] * places[2] + [1] + [0] * 15)
+    output = {"predictions": tags, "probabilities": np.full(16, 0.5)}
+    ((span,),) = tagger.spans([(text, words_in(text))], [output])
+    assert span == Span(6, 9, "90%", "PER", 0.5)
+
+
+def test_words_without_pieces_and_texts_without_words_have_no_tags(tokenizer):
+    tagger = Tagger(tokenizer, TAGS, 16)
+    for text in ("", "  \n", "\u200b"):
+        words, windows = tagger.encode(text, words_in(text))
+        if tokenizer.is_wordpiece or not text.strip():
+            assert (words, windows) == ([], [])
+    assert tagger.records([annotated("")]) == []
+    assert list(tagger.spans([("", [])], [])) == [[]]
+
+
+def test_a_text_of_a_million_characters_takes_seconds(en8k):
+    tagger = Tagger(en8k, TAGS, 128)
+    text = "The river Ambrus rises near Tamar. " * 28572
+    words = words_in(text)
+    tagged, windows = tagger.encode(text, words)
+    assert len(text) > 10**6 and tagged == words
+    outputs = [{"predictions": np.ones(128, int), "probabilities": np.ones(128)}] * len(windows)
+    (spans,) = tagger.spans([(text, words)], outputs)
+    assert len(spans) == len(words)

@@ -1,0 +1,94 @@
+"""Named entities under the flags: tags, steps, labels of a trained model, and faults."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert.core.errors import FlagError, UserError
+from albert.tasks.entities.settings import EntitiesSettings
+from albert.tasks.entities.task import EntitiesTask
+from albert.training.task import DEV, TEST, TRAIN
+from tests.helpers.entities import write_entities
+from tests.helpers.files import settings_of
+
+
+@pytest.fixture
+def make(squad_dir, tmp_path):
+    write_entities(tmp_path)
+
+    def make(*flags: str) -> EntitiesTask:
+        model = f"--albert_config_file={squad_dir}/albert.json"
+        own = model, f"--spm_model_file={squad_dir}/spm.model", "--max_seq_length=32"
+        folder = f"--output_dir={tmp_path / 'out'}"
+        given = [flag.format(tmp_path) for flag in flags]
+        return EntitiesTask(settings_of(EntitiesSettings, *own, folder, *given))
+
+    return make
+
+
+FILES = "--train_file={0}/train.conll", "--predict_file={0}/dev.jsonl", "--test_file={0}/test.txt"
+
+
+def test_tags_follow_from_the_training_file_and_the_flag(make):
+    tags = ["O", "B-PER", "I-PER", "B-PLACE", "I-PLACE"]
+    task = make(*FILES, "--train_batch_size=4", "--num_train_epochs=2")
+    assert task.assets().description["labels"] == task.contents(DEV)["labels"] == tags
+    assert ("labels", ", ".join(tags)) in [*task.describe()]
+    tags = ["O", *(f"{prefix}-{label}" for label in ("PER", "PLACE") for prefix in "BIES")]
+    assert make(*FILES, "--tagging=BIOES").assets().description["labels"] == tags
+    assert task.steps(num_examples=100) == (50, 5)
+    assert make(*FILES, "--train_steps=10").steps(num_examples=100) == (10, 1)
+
+
+def test_a_split_is_requested_if_its_file_is_given(make, log):
+    assert make(*FILES).requested_splits() == [TRAIN, DEV, TEST]
+    log()
+    assert make(FILES[0]).requested_splits() == [TRAIN]
+    assert [line for line in log() if "is off" in line] == [
+        "--do_eval is off, because --predict_file is not given",
+        "--do_predict is off, because --test_file is not given",
+    ]
+    assert make(*FILES, "--do_predict=false").requested_splits() == [TRAIN, DEV]
+    with pytest.raises(FlagError, match="--do_predict needs --test_file"):
+        make(FILES[0], "--do_predict")
+    with pytest.raises(FlagError, match="nothing to do: pass --train_file, --predict_file or --t"):
+        make()
+
+
+def test_a_prediction_takes_the_labels_of_the_training(make, tmp_path):
+    """They are in the record of the run; without one, an error says so."""
+    with pytest.raises(UserError, match="out has no checkpoint; train first, or give --init_check"):
+        make(*FILES[1:])
+    with tf.Graph().as_default(), tf.Session() as session:
+        session.run(tf.get_variable("weight", [2]).initializer)
+        path = str(tmp_path / "out/model.ckpt-best")
+        tf.train.Saver().save(session, path, write_state=False)
+    with pytest.raises(UserError, match="out has no record of a training with labels"):
+        make(*FILES[1:])
+    record = {"task": "entities", "settings": {"labels": ["O", "B-PER", "I-PER"]}}
+    (tmp_path / "out/run.json").write_text(json.dumps(record))
+    task = make(*FILES[1:])
+    assert task.labels == ["O", "B-PER", "I-PER"]
+    assert len(task.split(TEST).read()[0]) == 12
+    with pytest.raises(
+        UserError, match=r"dev.jsonl, line \d+: the label 'PLACE' is not one of PER"
+    ):
+        task.split(DEV).read()
+
+
+def test_a_faulty_file_is_an_error(make, tmp_path):
+    (tmp_path / "train.conll").write_text("a O\nb O\n")
+    with pytest.raises(UserError, match="--train_file .*train.conll has no entities"):
+        make(*FILES)
+    (tmp_path / "train.conll").write_text("a O\nb\n")
+    with pytest.raises(UserError, match="train.conll, line 2: 2 columns are needed"):
+        make(*FILES)
+    (tmp_path / "train.conll").write_text("a B-PER\n")
+    task = make(*FILES, "--preprocess_workers=1")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/train.tf_record").write_text("other")
+    with pytest.raises(UserError, match="train.tf_record exists, but this program did not write"):
+        task.split(TRAIN).prepared()
