@@ -2,11 +2,11 @@ r"""Searches for the best learning rate, number of epochs, batch size and seed o
 
   albert sweep TASK FLAGS-OF-THE-TASK --output_dir=SWEEP [--trials=20] [--learning_rates=1e-5,1e-4]
 
-TASK is squad, squad 2.0, classify or race. Each trial is a run of the task in a folder below
---output_dir. It trains with other values, which Optuna chooses, and is scored while it trains. A
-flag of the task that you pass, such as --seed=7, is the same in all trials. Run the same command
-again to resume a sweep that was stopped, with a larger --trials to extend it. `albert classify
---help` explains the flags of the task classify.
+TASK is squad, squad 2.0, classify, race or entities. Each trial is a run of the task in a folder
+below --output_dir. It trains with other values, which Optuna chooses, and is scored while it
+trains. A flag of the task that you pass, such as --seed=7, is the same in all trials. Run the same
+command again to resume a sweep that was stopped, with a larger --trials to extend it. `albert
+classify --help` explains the flags of the task classify.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from albert.core.errors import FlagError, see_help
 from albert.sweep.space import Space, SweepSettings, make_space
 
 ENTRY_POINT = EntryPoint("albert.commands.sweep", resumes=True)
-WORDS = ("squad", "classify", "race")
+WORDS = ("squad", "classify", "race", "entities")
 
 
 class SweepRequest(NamedTuple):

@@ -112,6 +112,7 @@ def build_model(source: Source, variables: Variables) -> onnx.ModelProto:
       SQuAD 1.1: `start_logits` and `end_logits`, [B, S]
       SQuAD 2.0: the outputs of this project's export, see `albert.tasks.squad.head`
       classification: `logits` [B, labels]
+      named entities: `logits` [B, S, tags]
       otherwise: `last_hidden_state` [B, S, H] and, if the checkpoint has a pooler, `pooler_output`
 
     Raises:
@@ -263,6 +264,9 @@ def _outputs(
         logits = graph.split(graph.dense(states, "qa_outputs"), axis=2, count=2)
         labels = ("start_logits", "end_logits")
         return {n: (t, TensorProto.FLOAT, of_tokens) for n, t in zip(labels, logits, strict=True)}
+    if names.TOKENS in parts:
+        tags = graph.dense(states, "classifier")
+        return {"logits": (tags, TensorProto.FLOAT, [*of_tokens, "label"])}
     if names.SQUAD_V2 in parts:
         return _squad_v2(graph, states)
     pooled = ""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Sequence
 
-from albert.inference.display import FolderDisplay
 from albert.inference.folders import ModelFolder
+from albert.inference.sentences import SentenceEncoder
 from albert.report.spans import Span
 
 
-class SpanFinder(FolderDisplay, abc.ABC):
+class SpanFinder(SentenceEncoder, abc.ABC):
     """A model that finds spans in texts of any length.
 
     Attributes:

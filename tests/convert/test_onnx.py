@@ -19,6 +19,7 @@ from tests.helpers import models
 from tests.helpers.files import settings_of
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+HEADS = ("", "ForQuestionAnswering", "ForSequenceClassification", "ForTokenClassification")
 
 
 def run(folder, length=None, rows=None) -> dict[str, np.ndarray]:
@@ -37,7 +38,7 @@ def compare(found: dict, expected: dict) -> None:
         np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-4, err_msg=name)
 
 
-@pytest.mark.parametrize("head", ["", "ForQuestionAnswering", "ForSequenceClassification"])
+@pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("family", models.CONFIGS)
 def test_outputs_are_those_of_the_checkpoint(family, head, tmp_path):
     """Also for another batch size and length; masked tokens change nothing."""
