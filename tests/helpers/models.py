@@ -56,8 +56,7 @@ def build(config: modeling.EncoderConfig, head: str) -> dict[str, tf.Tensor]:
     if head == "ForQuestionAnswering":
         return dict(zip(("start_logits", "end_logits"), answer_scores(states), strict=True))
     if head == "ForTokenClassification":
-        features = {"input_ids": tf.constant(make_inputs()[0])}
-        outputs = make_tagging_head(5, 0.0)(lambda _: model, features, False)
+        outputs = make_tagging_head(5, 0.0)(lambda _: model, {}, is_training=False)
         return {"logits": outputs.exported["logits"]}
     if head == "ForSequenceClassification":
         return {"logits": pooled_scores(pooled, 3, 0.0)}
