@@ -131,7 +131,7 @@ class TestWhole:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["sqaud"], "'sqaud' is not one of squad, classify, race; did you mean squad?"),
+        (["sqaud"], "'sqaud' is not one of squad, classify, race, entities; did you mean squad?"),
         (["pretrain"], "'pretrain' is not one of"),
         (["--trials=2"], "the task is missing; name it before the flags"),
         (["squad", "3.0"], "'3.0' is not a flag"),
