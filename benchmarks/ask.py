@@ -85,7 +85,7 @@ def main() -> int:
     imports, answers = (statistics.median(column) for column in zip(*first, strict=True))
     of_first = statistics.median(answer / imported for imported, answer in first)
     print(f"{'':24}{'seconds':>10}{'times':>8}   of")
-    row = "{:24}{:10.3f}{:8.2f}   {}"
+    row = "{:24}{:10.4f}{:8.2f}   {}"
     print(row.format("first answer", answers, of_first, f"import tensorflow ({imports:.2f} s)"))
     for length, (seconds, times) in later.items():
         print(row.format(f"answer, {length} tokens", seconds, times, "the forward pass"))
