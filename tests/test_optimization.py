@@ -408,3 +408,12 @@ def test_an_overflow_at_the_smallest_scale_is_an_error(graph):
     assert {name: value.tolist() for name, value in after.items()} == {
         name: value.tolist() for name, value in before.items()
     }
+
+
+def test_a_skipped_step_does_not_count_for_radam(graph):
+    """Its correction follows the number of updates that the moments have had."""
+    options = {"optimizer": "radam", "schedule": "constant", "num_warmup_steps": 0}
+    found = [ScaledProblem(**options).run(np.inf, 1.0, 1.0)["w"]]
+    with tf.Graph().as_default():
+        found.append(ScaledProblem(**options).run(1.0, 1.0)["w"])
+    np.testing.assert_array_equal(*found)

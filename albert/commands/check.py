@@ -27,6 +27,7 @@ from albert.preflight.report import Report, Row, describe_environment
 from albert.preflight.scaling import Link
 from albert.settings.fields import DEVICE
 from albert.settings.run_settings import RunSettings
+from albert.training.job import tell_bridge
 from albert.training.output_folder import split_settings
 from albert.training.task import Task
 
@@ -128,6 +129,8 @@ def describe_input(report: Report, task_class: type[Task], settings: RunSettings
 def connect(report: Report, checked: Checked | None) -> None:
     """Loads the device, waits for the other ranks and compares settings, as the job would."""
     with report.section("job"):
+        if checked:
+            tell_bridge(checked.task)
         device.prepare()
     collectives.connect(on_cpu=device.kind() == "cpu")
     if all(collectives.all_gather_objects(report.ok)) and checked:

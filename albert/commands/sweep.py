@@ -170,7 +170,7 @@ class Sweep:
 
         log_file = f"{folder}.log"
         code = run_trial(self._command(trial, folder), folder, log_file, wants_end)
-        scores = [score.value for score in scores_in(folder)]
+        scores = [score.value for score in scores_in(folder) if not math.isnan(score.value)]
         if code is None:
             trial.end(PRUNED)
             LOG.info("%s: pruned, because its scores are below the median", name)
@@ -178,7 +178,10 @@ class Sweep:
             trial.end(FAILED)
             LOG.warning("%s failed with exit code %d: %s", name, code, _last_line(log_file))
         elif not scores:
-            raise UserError(f"{folder} has no scores: the data to score on has no true answers")
+            raise UserError(
+                f"{folder} has no scores: the data to score on has no true answers, or all outputs "
+                "of the model are NaN"
+            )
         else:
             trial.end(COMPLETE, max(scores))
 

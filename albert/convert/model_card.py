@@ -10,8 +10,9 @@ from albert.core.version import VERSION
 
 _NAMES = {"albert": "ALBERT", "bert": "BERT"}
 _TAGS = {names.SQUAD_V1: "question-answering", names.SQUAD_V2: "question-answering"}
+_TAGS |= {names.CLASSIFIER: "text-classification", names.TOKENS: "token-classification"}
 # Entries of the scores file that are not scores.
-_NO_SCORES = ("global_step", "version")
+_NO_SCORES = ("global_step", "version", "label_threshold")
 _ACTIVATIONS = {
     "gelu_new": "GELU in its tanh form, as in Google's code (`gelu_new`)",
     "gelu": "GELU in its exact form, with the error function (`gelu`)",

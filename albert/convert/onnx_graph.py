@@ -242,6 +242,7 @@ def _block(graph: _Graph, state: str, bias: str, source: Source, of: _LayerNames
 
 def _activate(graph: _Graph, x: str, name: str | Callable | None) -> str:
     """Adds the activation with a name, see `albert.model.layers.get_activation`."""
+    name = name.lower() if isinstance(name, str) else name
     if name in ("gelu", "gelu_erf"):
         form = "tanh" if name == "gelu" else "none"
         return graph.add("Gelu", x, approximate=form)

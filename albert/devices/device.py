@@ -111,14 +111,15 @@ def check_precision(precision: str) -> None:
             "--precision=float16: Gaudi cards compute in bfloat16; pass --precision=bfloat16"
         )
     if precision == "bfloat16" and _device.kind == "gpu":
-        for gpu in tf2.config.list_physical_devices("GPU"):
-            found = tf2.config.experimental.get_device_details(gpu).get("compute_capability")
-            if found and found < _BFLOAT16_CAPABILITY:
-                number = ".".join(map(str, found))
-                raise FlagError(
-                    f"--precision=bfloat16: the GPU has compute capability {number}, and bfloat16 "
-                    "needs 8.0 or later; pass --precision=float16"
-                )
+        gpus = tf2.config.list_physical_devices("GPU")
+        own = gpus[collectives.local_rank() % len(gpus)]
+        found = tf2.config.experimental.get_device_details(own).get("compute_capability")
+        if found and found < _BFLOAT16_CAPABILITY:
+            number = ".".join(map(str, found))
+            raise FlagError(
+                f"--precision=bfloat16: the GPU has compute capability {number}, and bfloat16 "
+                "needs 8.0 or later; pass --precision=float16"
+            )
     if precision == "float16" and _device.kind == "cpu":
         tf.logging.warning(
             "--precision=float16: most CPUs emulate float16 slowly; it is meant for GPUs"

@@ -27,7 +27,7 @@ class Scaling(NamedTuple):
 
     Attributes:
       scale: float32, the factor of the loss.
-      good_steps: int32, the number of steps since the scale last changed.
+      good_steps: int64, the number of steps since the scale last changed.
       skipped_steps: int64, the number of steps that were skipped since the training began.
     """
 
@@ -48,10 +48,14 @@ class LossScale:
         """Creates the variables `loss_scale`, `loss_scale/good_steps` and `.../skipped_steps`."""
         self.variables = Scaling(
             _scalar(LOSS_SCALE, INITIAL_SCALE, tf.float32),
-            _scalar(f"{LOSS_SCALE}/good_steps", 0, tf.int32),
+            _scalar(f"{LOSS_SCALE}/good_steps", 0, tf.int64),
             _scalar(f"{LOSS_SCALE}/skipped_steps", 0, tf.int64),
         )
         self.value = tf.identity(self.variables.scale)
+
+    def skipped_steps(self, dtype: tf.DType) -> tf.Tensor:
+        """Returns the number of steps that were skipped before this step."""
+        return tf.cast(self.variables.skipped_steps, dtype)
 
     def update_or_skip(self, norm: tf.Tensor, update: Callable[[], tf.Operation]) -> tf.Tensor:
         """Runs an update if the gradients are finite, and adapts the scale.
@@ -70,7 +74,8 @@ class LossScale:
             is_due = tf.equal(count, STEPS_TO_DOUBLE)
             with tf.control_dependencies([update()]):
                 return self._set(
-                    tf.where(is_due, self.value * 2.0, self.value), tf.where(is_due, 0, count)
+                    tf.where(is_due, self.value * 2.0, self.value),
+                    tf.where(is_due, tf.zeros_like(count), count),
                 )
 
         def skip() -> tf.Tensor:

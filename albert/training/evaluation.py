@@ -7,8 +7,8 @@ checkpoints are not scored again, so a stopped run resumes with the next checkpo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -48,6 +48,7 @@ class Evaluation:
         settings: dict,
         outputs: Sequence[str],
         init_checkpoint: str | None,
+        defaults: Mapping[str, Any] | None = None,
     ):
         """Reads the scores of earlier evaluations with the same settings.
 
@@ -57,10 +58,12 @@ class Evaluation:
           settings: JSON object with everything that scores depend on, except the checkpoint.
           outputs: files in the folder that receive the best checkpoint's predictions.
           init_checkpoint: scored if the folder has no checkpoint; recorded.
+          defaults: defaults of flags, for records of earlier versions, which lack newer flags.
         """
         self._folder = output_dir
         self._key = key
         self._settings = settings
+        self._defaults = defaults or {}
         self._init_checkpoint = init_checkpoint
         self._record_path = os.path.join(output_dir, "eval_results.json")
         self._best_path = os.path.join(output_dir, BEST)
@@ -169,12 +172,14 @@ class Evaluation:
             return []
         try:
             record = read_json(self._record_path, "the record of scores")
-            if record["version"] != _VERSION or record["settings"] != self._settings:
+            new = self._settings.keys() - record["settings"].keys() & self._defaults.keys()
+            known = {**{name: self._defaults[name] for name in new}, **record["settings"]}
+            if record["version"] != _VERSION or known != self._settings:
                 return []
             history, files = list(record["history"]), dict(record.get("files", {}))
             if not all(self._is_entry(entry) for entry in history):
                 raise ValueError("no history of scores")
-        except (ValueError, LookupError, TypeError):
+        except (ValueError, LookupError, TypeError, AttributeError):
             tf.logging.warning("%s is damaged: scoring all checkpoints again", self._record_path)
             return []
         for name in self._outputs:

@@ -88,6 +88,16 @@ def _check_workers(settings: RunSettings) -> None:
         )
 
 
+def tell_bridge(task: Task) -> None:
+    """Names the list of --precision=bfloat16 in the environment, where Gaudi's bridge reads it.
+
+    Call this before `device.prepare`, which loads the bridge.
+    """
+    config = task.precision_config()
+    if config and task.settings.precision and device.is_hpu():
+        os.environ[configuration.VARIABLE] = config.source
+
+
 def connect(facts: dict, stall_seconds: float) -> None:
     """Loads the device, waits for the other workers, and checks that all do the same run.
 

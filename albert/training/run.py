@@ -28,7 +28,7 @@ from albert.data.cached_file import CachedFile
 from albert.data.records import reading_records
 from albert.devices import device
 from albert.distributed import collectives
-from albert.precision import configuration, conversion
+from albert.precision import conversion
 from albert.settings.run_settings import RunSettings
 from albert.training import assets, job, metrics
 from albert.training.assets import Assets
@@ -84,8 +84,15 @@ def start(task_class: type[Task], settings: RunSettings) -> None:
     fetch_missing(task_class, settings)
 
 
-def download(task_class: type[Task], settings: RunSettings) -> None:
+def download(
+    task_class: type[Task], settings: RunSettings, check: Callable[[], None] = lambda: None
+) -> None:
     """Downloads what a job needs, on a machine that need not have the job's device.
+
+    Args:
+      task_class: the task.
+      settings: the flags.
+      check: further checks of the files, which raise a `UserError`.
 
     Raises:
       UserError: a download failed, or the job would not accept its flags or its files.
@@ -98,6 +105,7 @@ def download(task_class: type[Task], settings: RunSettings) -> None:
         task = task_class(one)
         for part in requested_splits(task):
             task.contents(part)
+    check()
     tf.logging.info("All files of the job exist: start it without --download_only")
 
 
@@ -134,9 +142,7 @@ class Run:
         self.facts = {"bf16 configuration": precision_digest(task)}
         self._settings = settings = task.settings
         self._precision = task.precision_config()
-        if self._precision and settings.precision and device.is_hpu():
-            # The bridge reads its list from the environment when it loads.
-            os.environ[configuration.VARIABLE] = self._precision.source
+        job.tell_bridge(task)
         self._trains = TRAIN in task.requested_splits()
         # The settings that `run.json` records, set when the training data is prepared.
         self._recorded: dict[str, Any] = {}
@@ -360,6 +366,7 @@ class Run:
             scoring_settings(self.task, self._contents(DEV)),
             self.task.outputs,
             settings.init_checkpoint or None,
+            settings.defaults(),
         )
 
     def label(self, data: Data) -> None:
@@ -407,7 +414,8 @@ class Run:
         if recorded is None:
             return own
         # The flags of these values were checked against `run.json`.
-        checked = {name: own.description[name] for name in ("task", "do_lower_case")}
+        names = {"task", "do_lower_case", "label_threshold"} & own.description.keys()
+        checked = {name: own.description[name] for name in names}
         return own._replace(description={**own.description, **recorded.description, **checked})
 
     def predictor(self, data: Data, by_length: bool = True) -> Predictor:

@@ -148,7 +148,8 @@ def begin_run(
       UserError: the record is damaged.
     """
     if overwrite:
-        removed = remove_outputs(output_dir, _written(output_dir, outputs))
+        # The records of earlier versions lack the last two.
+        removed = remove_outputs(output_dir, {*_written(output_dir, outputs), METRICS, MLFLOW})
         if removed:
             tf.logging.info("--overwrite_output_dir: removed %d files in %s", removed, output_dir)
     check_run(output_dir, settings, defaults)

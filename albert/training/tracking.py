@@ -10,6 +10,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -163,9 +164,10 @@ class MlflowRun:
         for name, value in values.items():
             if not isinstance(value, float) or name == "time":
                 continue
-            sent = self._sent_of(prefix + name)
+            key = _metric_name(prefix + name)
+            sent = self._sent_of(key)
             if step not in sent or (prefix and sent[step] != value):
-                self._waiting.append(Metric(prefix + name, value, int(seconds * 1000), step))
+                self._waiting.append(Metric(key, value, int(seconds * 1000), step))
 
     def _flush(self) -> None:
         """Sends the waiting metrics."""
@@ -200,7 +202,9 @@ class MlflowRun:
         if not self._id:
             return
         self._stop.set()
-        self._thread.join()
+        # It does not run if its start failed.
+        if self._thread.ident is not None:
+            self._thread.join()
 
         def send() -> None:
             self._send()
@@ -209,9 +213,14 @@ class MlflowRun:
                 best = read_json(path, "the scores")
                 self._add("best/", best, best["global_step"], time.time())
                 self._flush()
-            self._client.set_terminated(self._id, status)
 
         self._try(send)
+        self._try(lambda: self._client.set_terminated(self._id, status))
+
+
+def _metric_name(name: str) -> str:
+    """Returns a name that MLflow accepts; those of scores may contain labels, such as R&D."""
+    return re.sub(r"[^/\w.\- ]", "_", name)
 
 
 def _text(value: Any) -> str:

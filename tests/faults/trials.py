@@ -62,8 +62,8 @@ def contents(folder: pathlib.Path) -> dict[str, str]:
 
 
 def content_of(path: pathlib.Path) -> bytes:
-    """Returns the content of a file; of metrics, without times, speeds, and steps that are logged
-    only because a run starts with them."""
+    """Returns the content of a file; of metrics, without times and speeds, and without the training
+    steps after the first, which may be logged only because a run starts with them."""
     if path.name != metrics.METRICS:
         return path.read_bytes()
     lines = metrics.read(str(path.parent))
@@ -71,9 +71,9 @@ def content_of(path: pathlib.Path) -> bytes:
     steps = [line["step"] for line in training]
     scores = [{**line, "time": 0} for line in lines if line["kind"] == metrics.SCORES]
     scores.sort(key=lambda line: line["step"])
-    ends = [(line["step"], line["loss"]) for line in (training[:1] + training[-1:])]
+    first = [(line["step"], line["loss"]) for line in training[:1]]
     is_whole = path.read_bytes().count(b"\n") == len(lines) and steps == sorted({*steps})
-    return json.dumps([is_whole, ends, scores]).encode()
+    return json.dumps([is_whole, first, scores]).encode()
 
 
 class Trials:

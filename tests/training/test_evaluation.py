@@ -30,6 +30,7 @@ class Place:
         self.folder = folder
         self.scored = []  # basenames, in the order in which they were scored
         self.settings = {"predict_file": "sha256:aa", "n_best_size": 20}
+        self.defaults = {"new": 1}
         self.key, self.init_checkpoint = "f1", None
         self.scores = dict(SCORES)
         self.output = folder / "predictions.json"
@@ -52,7 +53,7 @@ class Place:
         return self.scored, best
 
     def evaluation(self):
-        args = self.key, self.settings, [str(self.output)], self.init_checkpoint
+        args = self.key, self.settings, [str(self.output)], self.init_checkpoint, self.defaults
         return Evaluation(str(self.folder), *args)
 
     def score(self, checkpoint):
@@ -198,6 +199,11 @@ class TestResumed:
             scored, best = place.run()
             assert scored == named(5, 10) and best["global_step"] == 5
             assert place.record()["settings"] == place.settings and place.run()[0] == []
+        # A record of an earlier version lacks a flag; its scores are those of the default.
+        place.settings = {"more": 3, "new": 1}
+        assert place.run()[0] == []
+        place.settings = {"more": 3, "new": 2}
+        assert place.run()[0] == named(5, 10)
 
     @pytest.mark.parametrize(
         ("name", "damage"),

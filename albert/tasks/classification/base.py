@@ -72,7 +72,8 @@ class LabelTask(TextTask):
 
     @classmethod
     def inputs(cls, settings: RunSettings) -> Sequence[str]:
-        return (*super().inputs(settings), *dict.fromkeys(cls.input_flags.values()))
+        wanted = [flag for part, flag in cls.input_flags.items() if getattr(settings, _DO[part])]
+        return (*super().inputs(settings), *dict.fromkeys(wanted))
 
     def requested_splits(self) -> Sequence[str]:
         return self._wanted

@@ -33,7 +33,7 @@ def run_benchmark(settings: GlueSettings) -> None:
       UserError: the flags, the input or the environment are not valid.
     """
     if settings.download_only:
-        download(GlueTask, settings)
+        download(GlueTask, settings, lambda: _check_data(settings))
         return
     start(GlueTask, settings)
     _check_data(settings)
