@@ -170,10 +170,19 @@ def wrapped(
     for start, end, kind in marks:
         for of_character in kinds[start:end]:
             of_character.add(kind)
+    # Where a part ends and the next one of its kind begins, both get their own marks.
+    begins, ends = ({(mark[side], mark[2]) for mark in marks} for side in (0, 1))
+    cuts = {place for place, _ in begins & ends}
+    numbers = list(itertools.accumulate(place in cuts for place in range(len(text))))
+    pieces = list(zip(numbers, kinds, strict=True))
     for start, end in _lines(text, max(width, 20)):
         line, current = "", set[str]()
-        for of_piece, places in itertools.groupby(range(start, end), key=kinds.__getitem__):
-            line += style.change(current, of_piece) + "".join(text[place] for place in places)
+        for (_, of_piece), places in itertools.groupby(range(start, end), key=pieces.__getitem__):
+            first, *others = places
+            if first in cuts:
+                line += style.change(current, set())
+                current = set()
+            line += style.change(current, of_piece) + text[first : first + 1 + len(others)]
             current = of_piece
         yield line + style.change(current, set())
 

@@ -12,7 +12,7 @@ import pytest
 from albert.core.errors import UserError
 from albert.report import ONLY, terminal
 from albert.report.page import read_page, rounded, write_page
-from albert.report.terminal import COLOURED, PLAIN, lines_of, style_of_output
+from albert.report.terminal import COLOURED, PLAIN, lines_of, style_of_output, wrapped
 from albert.tasks.classification.view import labels_view
 
 VIEW = {"kind": "answers", "passages": ["Anna\tbuilt it;\x1b[31m then Anna left."], "labels": []}
@@ -52,6 +52,12 @@ def test_colors_say_the_same():
     plain = "\n".join(lines_of(VIEW, SAMPLE, PLAIN))
     without = re.sub(r"\x1b\[[\d;]+m", "", coloured)
     assert without == re.sub(r"[{}]|\[(?!31m)|\]", "", plain)
+
+
+def test_parts_next_to_each_other_have_their_own_marks():
+    """Parts that overlap, such as several true answers, share theirs."""
+    marks = [(0, 2, "answer"), (2, 4, "answer"), (5, 6, "answer"), (5, 9, "truth"), (7, 9, "truth")]
+    assert list(wrapped("ab,c d ef", marks, 40, PLAIN)) == ["[ab][,c] [{d] ef}"]
 
 
 def test_lines_fit_the_terminal(monkeypatch):
