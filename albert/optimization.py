@@ -147,7 +147,7 @@ def build_train_step(
             update = functools.partial(shares.apply, optimizer, own)
         norm = global_norm(squares, batch.metrics, num_batches)
         # Skipped steps do not change the moments, so they do not count for their correction.
-        done = step - scale.skipped_steps(step.dtype) if scale else step
+        done = step - tf.cast(scale.variables.skipped_steps, step.dtype) if scale else step
         with tf.control_dependencies([update_if_finite(norm, lambda f: update(f, done), scale)]):
             counted = tf.assign_add(global_step, 1)
         with tf.control_dependencies([counted]):

@@ -17,6 +17,7 @@ from albert.settings.fields import Affects, argument
 from albert.settings.run_settings import RunSettings
 from albert.sweep import study
 from albert.sweep.results import FIGURE, TABLE, best_of, folder_of, lines_of, write_results
+from albert.sweep.space import Choice, Range
 from albert.sweep.study import COMPLETE, FAILED, PRUNED, Study, Trial
 from albert.sweep.trial_process import Score, run_trial, scores_in
 from albert.training.job import fetch_missing
@@ -95,7 +96,7 @@ class Sweep:
         self._task: Task = task_class(settings)
         self._num_examples = self._task.split(TRAIN).num_examples()
         # Raises an error if the shortest trial has no step.
-        self._num_steps({name: _extreme(name, bounds) for name, bounds in request.space.items()})
+        self._num_steps({name: _least_steps(bounds) for name, bounds in request.space.items()})
 
     def _num_steps(self, flags: dict[str, Any]) -> int:
         """Returns the training steps of a trial."""
@@ -241,9 +242,9 @@ def _of_all_trials(request: SweepRequest) -> RunSettings:
     return settings
 
 
-def _extreme(name: str, bounds: Any) -> float:
+def _least_steps(bounds: Range | Choice) -> float:
     """Returns the value of a flag with which a trial has the fewest steps."""
-    return max(bounds.values) if hasattr(bounds, "values") else bounds.low
+    return max(bounds.values) if isinstance(bounds, Choice) else bounds.low
 
 
 def _last_line(path: str) -> str:

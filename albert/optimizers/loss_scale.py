@@ -53,10 +53,6 @@ class LossScale:
         )
         self.value = tf.identity(self.variables.scale)
 
-    def skipped_steps(self, dtype: tf.DType) -> tf.Tensor:
-        """Returns the number of steps that were skipped before this step."""
-        return tf.cast(self.variables.skipped_steps, dtype)
-
     def update_or_skip(self, norm: tf.Tensor, update: Callable[[], tf.Operation]) -> tf.Tensor:
         """Runs an update if the gradients are finite, and adapts the scale.
 

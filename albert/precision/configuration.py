@@ -161,13 +161,20 @@ def chosen(precision: str | None, shipped: str = SHIPPED) -> PrecisionConfig | N
             "unset the variable, or remove the flag"
         )
     if precision == "float16":
-        config, pattern = load("1", shipped), NodePattern(re.compile(_NOT_IN_ENCODER), "")
-        assert config is not None
+        config, pattern = _shipped(shipped), NodePattern(re.compile(_NOT_IN_ENCODER), "")
         kept = (*config.non_convertible_exceptions, pattern)
         return config._replace(dtype=tf.float16, non_convertible_exceptions=kept)
     if precision == "bfloat16" and not names_list:
-        return load("1", shipped)
+        return _shipped(shipped)
     return from_environment(shipped)
+
+
+@functools.cache
+def _shipped(path: str) -> PrecisionConfig:
+    """Loads a list of this project once, although several parts of a run ask for it."""
+    config = load("1", path)
+    assert config is not None
+    return config
 
 
 def from_environment(shipped: str = SHIPPED) -> PrecisionConfig | None:

@@ -292,20 +292,20 @@ class TrainingLog(tf.train.SessionRunHook):
         )
         if self._done.steps == 1:
             self._after_first = self._done
-        step = self.step
-        if found.get("skipped", 0) > self._skipped:
-            self._skipped = found["skipped"]
+        step, figures = self.step, {name: found[name] for name in _OF_STEP if name in found}
+        if figures.get("skipped", 0) > self._skipped:
+            self._skipped = figures["skipped"]
             tf.logging.info(
                 "Skipped step %d: its gradients overflow float16; the loss scale is now %g",
                 step,
-                found["loss_scale"],
+                figures["loss_scale"],
             )
         if step % self._summary_every == 0:
-            self._add_to_curves(step, **{n: found[n] for n in _OF_STEP if n in found})
+            self._add_to_curves(step, **figures)
         silence = self._done.seconds - self._logged.seconds
         is_due = step % self._every == 0 or silence >= self._LONGEST_SILENCE
         if is_due or step >= self._total or self._done.steps == 1:
-            self._log(step, found)
+            self._log(step, figures)
 
     def end(self, session) -> None:
         if self._curves:
@@ -329,7 +329,7 @@ class TrainingLog(tf.train.SessionRunHook):
             rows["skipped steps"] = self._skipped
         log_statistics("Training statistics", rows)
 
-    def _log(self, step: int, found: Mapping[str, float]) -> None:
+    def _log(self, step: int, figures: Mapping[str, float]) -> None:
         recent = self._done - self._logged
         steady = self._done - self._after_first
         mean = steady if steady.steps else self._done
@@ -347,20 +347,20 @@ class TrainingLog(tf.train.SessionRunHook):
             step,
             self._total,
             100.0 * step / self._total,
-            found["loss"],
-            found["learning_rate"],
+            figures["loss"],
+            figures["learning_rate"],
             rates["examples_per_second"],
             mean.per_second(self._batch_size),
             rates["tokens_per_second"],
             "" if waiting is None else f"waiting for input {waiting:.1%}  ",
-            _scaling_summary(found),
+            _scaling_summary(figures),
             memory_use.summary(),
             format_seconds(left),
         )
         rates |= memory_use.curves()
         self._add_to_curves(step, **rates)
         if self._folder:
-            of_step = {**{n: found[n] for n in _OF_STEP if n in found}, **rates}
+            of_step = {**figures, **rates}
             values = {name: float(f"{value:.7g}") for name, value in of_step.items()}
             metrics.append(self._folder, metrics.TRAINING, step, values)
         self._logged = self._done
@@ -376,11 +376,11 @@ class TrainingLog(tf.train.SessionRunHook):
             self._curves.add(step, **values)
 
 
-def _scaling_summary(found: Mapping[str, float]) -> str:
+def _scaling_summary(figures: Mapping[str, float]) -> str:
     """Returns the part of a log line about the loss scale; "" without one."""
-    if "loss_scale" not in found:
+    if "loss_scale" not in figures:
         return ""
-    return f"loss scale {found['loss_scale']:g}  skipped={found['skipped']}  "
+    return f"loss scale {figures['loss_scale']:g}  skipped={figures['skipped']}  "
 
 
 def log_statistics(title: str, rows: Mapping[str, object]) -> None:

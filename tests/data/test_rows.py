@@ -6,6 +6,7 @@ import pytest
 
 from albert.core.errors import UserError
 from albert.data.rows import read_json_lines, read_tsv
+from albert.data.tables import find_table
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_not_utf8_names_line_and_byte(write):
         list(read_tsv(path))
 
 
-@pytest.mark.parametrize("reader", [read_tsv, read_json_lines])
+@pytest.mark.parametrize("reader", [read_tsv, read_json_lines, find_table])
 def test_an_unreadable_file_is_one_line(tmp_path, reader):
     os.mkfifo(tmp_path / "pipe")
     for name, message in (

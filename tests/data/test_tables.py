@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import random
 import tracemalloc
 
@@ -168,13 +167,3 @@ class TestFaults:
     def test_a_missing_column_is_named_with_those_that_exist(self, write, content, line):
         with pytest.raises(UserError, match=f"file, line {line}: c is missing; found a"):
             list(find_table(write(content)).rows(["c"]))
-
-    def test_an_unreadable_file_is_one_line(self, tmp_path):
-        os.mkfifo(tmp_path / "pipe")
-        for name, message in (
-            ("missing", "missing cannot be read: No such file"),
-            ("", "cannot be read: Is a directory"),
-            ("pipe", "pipe is not a regular file"),
-        ):
-            with pytest.raises(UserError, match=message):
-                find_table(str(tmp_path / name))
