@@ -33,14 +33,16 @@ class _Model:
         with tf.Graph().as_default() as graph:
             tf.set_random_seed(config.tf_random_seed)
             features, hooks = estimator._get_features_from_input_fn(input_fn, mode)
-            self._outputs = estimator.model_fn(features, None, mode, config).predictions
+            spec = estimator.model_fn(features, None, mode, config)
+            self._outputs = spec.predictions
             self._variables = tf.global_variables()
             self._initial = tf.global_variables_initializer()
             self._saver = tf.train.Saver(self._variables)
-            self._hooks = [*hooks, *collectives.starting_hooks()]
+            # The model's own hooks need the values that the workers have received.
+            self._hooks = [*hooks, *collectives.starting_hooks(), *spec.prediction_hooks]
             for hook in self._hooks:
                 hook.begin()
-        self._session = tf.Session(graph=graph, config=estimator._session_config)
+        self._session = tf.Session(graph=graph, config=_session_config(estimator))
 
     def begin(self, checkpoint: str | None) -> None:
         """Loads the values of a checkpoint, or initial ones, and rewinds to the first batch.
@@ -65,6 +67,19 @@ class _Model:
     def close(self) -> None:
         """Closes the session and frees its memory."""
         self._session.close()
+
+
+def _session_config(estimator: estimators.Estimator) -> tf.ConfigProto:
+    """Returns the estimator's options, for a graph that is optimized twice.
+
+    Only the second pass computes GELU in the matrix product before it, which saves a tenth of the
+    time in float32 and a fifth in bfloat16.
+    """
+    config = tf.ConfigProto()
+    config.CopyFrom(estimator._session_config)
+    rewrites = config.graph_options.rewrite_options
+    rewrites.meta_optimizer_iterations = type(rewrites).TWO
+    return config
 
 
 class Predictor:
