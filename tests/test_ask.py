@@ -45,7 +45,7 @@ def texts(squad_dir, tmp_path_factory) -> list[pathlib.Path]:
 def asked(capsys, monkeypatch):
     """Runs the command in this process without changing its log; returns its output, notes last."""
     level = LOG.level
-    monkeypatch.setattr(inference, "load_model", lambda path: load_once(str(path)))
+    monkeypatch.setattr(inference, "load_model", lambda path, engine: load_once(str(path), engine))
 
     def asked(*arguments: object, standard_input: str | bytes = b"") -> str:
         if isinstance(standard_input, str):
@@ -78,7 +78,7 @@ def test_an_answer_is_printed_with_its_place(asked, exported, texts):
         assert line[answer["character"] - 1 :].startswith(answer["text"].split("\r")[0])
         assert answer["text"] in answer["sentence"]
     first = found["answers"][0]
-    shown = asked(*arguments)
+    shown = asked(*arguments, "--engine=onnxruntime")
     where = f"{first['context']}, line {first['line']}, character {first['character']}:"
     text = printable(first["text"])
     assert f"\n{QUESTION}\n  {text}  ({first['probability']:.1%})\n    {where}\n" in shown

@@ -43,7 +43,8 @@ PROGRAMS = [path.stem for path in sorted(ROOT.glob("run_*.py"))]
 OTHER = """
     adam_epsilon=1e-8 albert_config_file={0}/other.json allreduce_dtype=float16
     cached_dir={0}/elsewhere data_dir={0}/other dev_seed=1 device=cpu doc_stride=8 dropout_prob=0.5
-    end_n_top=3 eval_file={0}/other.records export_dir={0}/exported gradient_accumulation_steps=2
+    end_n_top=3 engine=onnxruntime eval_file={0}/other.records export_dir={0}/exported
+    gradient_accumulation_steps=2
     init_checkpoint={0}/model.ckpt keep_checkpoint_max=2 label_column=topic label_separator=;
     learning_rate=0.5 length_buckets=16,32
     log_steps=7 lr_schedule=cosine masked_lm_budget=0.5 max_answer_length=5 max_eval_steps=5

@@ -76,12 +76,19 @@ def test_flags_set_the_limits(starts, monkeypatch):
     def begin(service, *given):
         raise InterruptedError(given)
 
-    monkeypatch.setattr(inference, "load_model", lambda path: load_once(str(path)))
+    engines = []
+
+    def load(path, engine):
+        engines.append(engine)
+        return load_once(str(path))
+
+    monkeypatch.setattr(inference, "load_model", load)
     monkeypatch.setattr(web, "Api", begin)
     monkeypatch.setenv(serve.TOKEN, "secret")
     flags = ("--max_bytes=1", "--max_seconds=2.5", "--max_queue=3", "--max_batch=4")
     with pytest.raises(InterruptedError) as caught:
-        starts("--port=0", *flags, "--allowed_hosts=A.example,b")
+        starts("--port=0", *flags, "--allowed_hosts=A.example,b", "--engine=onnxruntime")
+    assert engines == ["onnxruntime"]
     limits = web.Limits(body_bytes=1, seconds=2.5, waiting=3, together=4)
     assert caught.value.args == (("squad-1.1", limits, "secret", ["a.example", "b"]),)
 

@@ -17,6 +17,7 @@ import argparse
 
 from albert.cli.main import EntryPoint
 from albert.core.arguments import Parser
+from albert.settings.run_settings import ENGINE_HELP, ENGINES, TENSORFLOW
 
 ENTRY_POINT = EntryPoint("albert.commands.ask")
 
@@ -65,6 +66,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         metavar="N",
         help="number of answers to show for each question (default: 1)",
     )
+    add("--engine", choices=ENGINES, default=TENSORFLOW, help=ENGINE_HELP)
     add("--json", action="store_true", help="print one JSON object per line, for programs")
     args = parser.parse_intermixed_args(argv[1:])
     if args.n_best < 1:

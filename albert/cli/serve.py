@@ -17,6 +17,7 @@ import re
 
 from albert.cli.main import EntryPoint
 from albert.core.arguments import Parser
+from albert.settings.run_settings import ENGINE_HELP, ENGINES, TENSORFLOW
 
 _HOSTS = (
     "values to accept in a request's Host header, separated by commas; * accepts any (default: "
@@ -46,6 +47,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add_with_default("--max_seconds", float, 30.0, "longest time for an answer, in seconds")
     add_with_default("--max_queue", int, 64, "largest number of requests that may wait")
     add_with_default("--max_batch", int, 8, "largest number of windows in a batch")
+    add("--engine", choices=ENGINES, default=TENSORFLOW, help=ENGINE_HELP)
     add("--allowed_hosts", default="", help=_HOSTS)
     args = parser.parse_args(argv[1:])
     if not 0 <= args.port < 2**16:

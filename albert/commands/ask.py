@@ -59,7 +59,7 @@ def main(args: argparse.Namespace) -> None:
     # Only the answers matter to the user.
     LOG.setLevel(logging.WARNING)
     contexts = list(_contexts(args))
-    model = load_model(args.model)
+    model = load_model(args.model, args.engine)
     if isinstance(model, TextClassifier):
         _label(model, args, contexts)
     elif isinstance(model, SpanFinder):

@@ -33,7 +33,7 @@ def main(args: argparse.Namespace) -> None:
     limits = Limits(args.max_bytes, args.max_seconds, args.max_queue, args.max_batch)
     listener = listen(args.host, args.port)
     token = _token(args.host, is_local(listener))
-    model = load_model(args.model)
+    model = load_model(args.model, args.engine)
     service, task = service_of(model), model.folder.value("task")
     service.warm_up()
     api = Api(service, task, limits, token, hosts_of(listener, args.allowed_hosts))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from albert.checkpoints.checkpoint_files import BEST, best_or_newest, resolve_checkpoint
 from albert.core.errors import UserError
 from albert.modeling import BertConfig, EncoderConfig, read_config
+from albert.settings.run_settings import TENSORFLOW
 from albert.tokenization import FullTokenizer
 from albert.training import assets
 from albert.training.description import read_description
@@ -29,6 +30,7 @@ class ModelFolder(NamedTuple):
       checkpoint: prefix of the weights.
       config: configuration of the encoder.
       tokenizer: the model's tokenizer.
+      engine: what computes the encoder, a value of --engine.
     """
 
     path: str
@@ -36,6 +38,7 @@ class ModelFolder(NamedTuple):
     checkpoint: str
     config: EncoderConfig
     tokenizer: FullTokenizer
+    engine: str = TENSORFLOW
 
     def __str__(self) -> str:
         sizes = f"{self.config.num_hidden_layers} layers of {self.config.hidden_size}"

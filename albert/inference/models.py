@@ -9,6 +9,7 @@ from albert.inference.classification import OptionChooser, TextClassifier
 from albert.inference.folders import open_folder
 from albert.inference.spans import SpanFinder
 from albert.inference.squad import QuestionAnswerer
+from albert.settings.run_settings import ENGINES, TENSORFLOW
 from albert.tasks import TASKS
 
 Model = QuestionAnswerer | TextClassifier | OptionChooser | SpanFinder
@@ -16,13 +17,20 @@ Model = QuestionAnswerer | TextClassifier | OptionChooser | SpanFinder
 _CLASSES = {entry.kind: entry.model for entry in TASKS if entry.model}
 
 
-def load_model(path: str) -> Model:
+def load_model(path: str, engine: str = TENSORFLOW) -> Model:
     """Loads a model from a folder that --export_dir or --output_dir has written.
 
+    Args:
+      path: the folder.
+      engine: what computes the encoder: "tensorflow", or "onnxruntime", which is for the CPU.
+
     Raises:
-      UserError: there is no model, a file is missing, or the task is not supported.
+      UserError: there is no model, a file or a package is missing, or the task or the engine is not
+        supported.
     """
-    folder = open_folder(path)
+    if engine not in ENGINES:
+        raise UserError(f"the engine {engine!r} is not one of {', '.join(ENGINES)}")
+    folder = open_folder(path)._replace(engine=engine)
     task = folder.value("task")
     if task not in _CLASSES:
         raise UserError(

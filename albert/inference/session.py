@@ -12,12 +12,13 @@ from albert.core import estimators
 from albert.core.errors import UserError
 from albert.data.sequences import SEQUENCE_KEYS, TokenSequence, padded
 from albert.inference.folders import ModelFolder
+from albert.settings.run_settings import ONNXRUNTIME, TENSORFLOW
 from albert.training.model_fn import Head, ModelOptions, make_model_fn
 from albert.training.prediction import Output
 
-# Lengths are rounded up to multiples of this. The first use of a shape is slow, and rounding keeps
-# the number of shapes small.
-_LENGTH_STEP = 16
+# Lengths are rounded up to multiples of this. In TensorFlow the first use of a shape is slow, and
+# rounding keeps the number of shapes small.
+_LENGTH_STEPS = {TENSORFLOW: 16, ONNXRUNTIME: 1}
 
 
 class ModelSession:
@@ -47,6 +48,7 @@ class ModelSession:
         self._options = options
         self._longest = folder.value("max_seq_length")
         self._trims = trims
+        self._length_step = _LENGTH_STEPS[folder.engine]
         self._batch_size = batch_size
         graph = tf.Graph()
         with graph.as_default():
@@ -55,7 +57,7 @@ class ModelSession:
             tf.set_random_seed(1)
             shape = [None, options, None] if options else [None, None]
             self._inputs = {key: tf.placeholder(tf.int32, shape, key) for key in SEQUENCE_KEYS}
-            model_fn = make_model_fn(folder.config, head, ModelOptions())
+            model_fn = make_model_fn(folder.config, head, ModelOptions(engine=folder.engine))
             spec = model_fn(self._inputs, None, estimators.ModeKeys.PREDICT, None)
             # The exported outputs have all scores; the predictions may have only the best ones.
             (exported,) = (output.outputs for output in spec.export_outputs.values())
@@ -65,6 +67,8 @@ class ModelSession:
             self._session = tf.Session()
             with restoring(folder.checkpoint):
                 tf.train.Saver(variables).restore(self._session, folder.checkpoint)
+            for hook in spec.prediction_hooks:
+                hook.after_create_session(self._session, None)
 
     def run(
         self,
@@ -102,7 +106,7 @@ class ModelSession:
         return [output for _, output in numbered]
 
     def _length(self, longest: int) -> int:
-        rounded = -(-longest // _LENGTH_STEP) * _LENGTH_STEP
+        rounded = -(-longest // self._length_step) * self._length_step
         return min(rounded, self._longest) if self._trims else self._longest
 
     def _predict(

@@ -21,6 +21,12 @@ from albert.settings.fields import (
 
 # The same values as in `optimization`, whose import needs TensorFlow.
 OPTIMIZERS = ("adamw", "lamb", "radam")
+TENSORFLOW, ONNXRUNTIME = "tensorflow", "onnxruntime"
+ENGINES = (TENSORFLOW, ONNXRUNTIME)
+ENGINE_HELP = (
+    "Software that computes the encoder in prediction. onnxruntime is for the CPU and float32, and "
+    "needs `pip install 'albert-tensorflow[onnxruntime]'`."
+)
 PRECISIONS = ("float32", "bfloat16", "float16")
 SCHEDULES = ("linear", "constant", "cosine")
 # Values of --track.
@@ -275,6 +281,13 @@ class DeviceSettings(Settings):
         Affects.WEIGHTS | Affects.SCORES,
         basic=True,
         choices=PRECISIONS,
+    )
+    engine: str = setting(
+        TENSORFLOW,
+        f"{ENGINE_HELP} Training always uses TensorFlow.",
+        DEVICE,
+        Affects.SCORES,
+        choices=ENGINES,
     )
     use_horovod: bool = setting(
         False,

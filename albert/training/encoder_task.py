@@ -20,7 +20,7 @@ from albert.optimization import OptimizerOptions
 from albert.precision import configuration
 from albert.report import PAGE
 from albert.report.terminal import samples_at_end
-from albert.settings.run_settings import RunSettings
+from albert.settings.run_settings import TENSORFLOW, RunSettings
 from albert.settings.text_settings import TextSettings
 from albert.tokenization import FullTokenizer
 from albert.training.assets import CONFIG, SPM_MODEL, VOCABULARY, Assets
@@ -83,7 +83,7 @@ class EncoderTask(Task):
             del values["num_hidden_groups"], values["inner_group_num"]
         return {CONFIG_FLAGS[0]: values}
 
-    def model_fn(self, steps: tuple[int, int] | None) -> Callable:
+    def model_fn(self, steps: tuple[int, int] | None, engine: str = TENSORFLOW) -> Callable:
         settings = self.settings
         options = ModelOptions(
             self.optimizer_options(*steps) if steps else None,
@@ -92,6 +92,7 @@ class EncoderTask(Task):
             use_einsum=settings.use_einsum,
             gradient_checkpointing=settings.gradient_checkpointing,
             remove_padding=self._removes_padding(),
+            engine=engine,
         )
         return make_model_fn(self.config, self.head(), options)
 

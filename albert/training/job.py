@@ -12,7 +12,7 @@ from albert.devices import device, host
 from albert.distributed import collectives, heartbeats, launcher
 from albert.distributed.failure import fail
 from albert.precision import configuration
-from albert.settings.run_settings import RunSettings
+from albert.settings.run_settings import TENSORFLOW, RunSettings
 from albert.training import tracking
 from albert.training.task import Task
 
@@ -38,6 +38,24 @@ def start(settings: RunSettings) -> None:
     configuration.chosen(settings.precision)
     if settings.precision:
         device.check_precision(settings.precision)
+    check_engine(settings)
+
+
+def check_engine(settings: RunSettings) -> None:
+    """Checks that --engine is installed, and fits the device and the precision.
+
+    Raises:
+      FlagError: it does not fit.
+      UserError: a package is missing.
+    """
+    if settings.engine == TENSORFLOW:
+        return
+    insist = f"--engine={settings.engine} computes on the CPU in float32: "
+    if device.kind() != "cpu":
+        raise FlagError(f"{insist}pass --device=cpu, or --engine={TENSORFLOW}")
+    if configuration.chosen(settings.precision):
+        raise FlagError(f"{insist}pass --precision=float32, or --engine={TENSORFLOW}")
+    import albert.onnx.encoder  # noqa: F401
 
 
 def _check(settings: RunSettings) -> None:

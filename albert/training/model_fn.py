@@ -15,6 +15,7 @@ from albert.core import estimators
 from albert.modeling import Encoder, EncoderConfig
 from albert.optimization import OptimizerOptions, build_train_step
 from albert.settings.fields import TOO_LARGE
+from albert.settings.run_settings import ONNXRUNTIME, TENSORFLOW
 
 # Builds an encoder from a mapping with `input_ids`, `input_mask` and `segment_ids`, int32 [B, S],
 # and the `positions` that the last layer must compute, see `modeling.Encoder`.
@@ -49,6 +50,7 @@ class ModelOptions(NamedTuple):
         group starts from its own.
       use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
       gradient_checkpointing: see `modeling.Encoder`; only in training.
+      engine: one of `ENGINES`, which computes the encoder in prediction.
       remove_padding: see `modeling.Encoder`; only for batches that are shortened when they are
         read. If all batches have one length, a device may need to know every shape.
     """
@@ -60,6 +62,7 @@ class ModelOptions(NamedTuple):
     use_einsum: bool = False
     gradient_checkpointing: bool = False
     remove_padding: bool = False
+    engine: str = TENSORFLOW
 
 
 def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> Callable:
@@ -74,10 +77,19 @@ def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> C
         if not is_training and mode != estimators.ModeKeys.PREDICT:
             raise ValueError(f"Only TRAIN and PREDICT modes are supported: {mode}")
 
+        hooks: list[tf.train.SessionRunHook] = []
+
         def encode(
             sequences: Mapping[str, tf.Tensor], positions: tf.Tensor | None = None
         ) -> Encoder:
             inputs = sequences["input_ids"], sequences["input_mask"], sequences["segment_ids"]
+            if options.engine == ONNXRUNTIME and not is_training:
+                # An optional package.
+                from albert.onnx.encoder import OnnxEncoder
+
+                encoder = OnnxEncoder(config, *inputs, positions)
+                hooks.append(encoder.hook)
+                return encoder
             return Encoder(
                 config,
                 is_training,
@@ -97,6 +109,7 @@ def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> C
             return estimators.EstimatorSpec(
                 mode,
                 predictions=output.predictions,
+                prediction_hooks=hooks,
                 export_outputs={_DEFAULT: estimators.PredictOutput(exported)},
             )
         if checkpoint := options.init_checkpoint:

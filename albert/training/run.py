@@ -436,7 +436,7 @@ class Run:
         return data._replace(buckets=self._settings.length_buckets or ())
 
     def _model_fn(self, steps: tuple[int, int] | None) -> Callable:
-        model_fn = self.task.model_fn(steps)
+        model_fn = self.task.model_fn(steps, self._settings.engine)
         # On the HPU the bridge reads the configuration and converts the graph itself.
         if self._precision and not device.is_hpu():
             model_fn = conversion.convert(model_fn, self._precision, device.kind())

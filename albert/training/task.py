@@ -14,7 +14,7 @@ from albert.core.errors import FlagError
 from albert.data.batches import Data, batch_spec
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.precision import configuration
-from albert.settings.run_settings import RunSettings
+from albert.settings.run_settings import TENSORFLOW, RunSettings
 from albert.training.assets import Assets
 from albert.training.evaluation import CheckpointScores
 from albert.training.prediction import Output
@@ -148,11 +148,12 @@ class Task(abc.ABC):
         """
 
     @abc.abstractmethod
-    def model_fn(self, steps: tuple[int, int] | None) -> Callable:
+    def model_fn(self, steps: tuple[int, int] | None, engine: str = TENSORFLOW) -> Callable:
         """Returns the `model_fn`.
 
         Args:
           steps: the numbers of training and warm-up steps; None for prediction.
+          engine: what computes the encoder in prediction, a value of --engine.
         """
 
     def precision_config(self) -> configuration.PrecisionConfig | None:

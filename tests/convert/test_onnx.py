@@ -11,9 +11,10 @@ import tensorflow.compat.v1 as tf
 from albert import modeling
 from albert.cli.convert import ConvertSettings
 from albert.commands import convert as command
-from albert.convert import convert, onnx_graph
+from albert.convert import convert
 from albert.convert.convert import ConversionOptions, to_onnx
 from albert.core.errors import FlagError, UserError
+from albert.onnx import graph
 from albert.tasks.squad.head import V2Options, make_v2_head
 from tests.helpers import models
 from tests.helpers.files import settings_of
@@ -103,12 +104,13 @@ def test_what_cannot_be_written_is_an_error(tmp_path, monkeypatch):
     source, target = tmp_path / "from", tmp_path / "to"
     models.make_checkpoint(source, "bert", "")
     with monkeypatch.context() as patch:
-        patch.setattr(onnx_graph, "_LARGEST", 1000)
-        with pytest.raises(UserError, match="has more than the 2 GB that fit in a file of ONNX"):
+        patch.setattr(graph, "_LARGEST", 1000)
+        with pytest.raises(UserError, match="more than the 2 GB that fit in a model of ONNX"):
             to_onnx(str(source), str(target), ConversionOptions())
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "onnx", None)
-        patch.delitem(sys.modules, "albert.convert.onnx_graph")
+        for name in ("albert.onnx.graph", "albert.convert.onnx_graph"):
+            patch.delitem(sys.modules, name)
         with pytest.raises(UserError, match="the package onnx is missing: run `pip install onnx"):
             to_onnx(str(source), str(target), ConversionOptions())
     assert not target.exists()

@@ -1,0 +1,1 @@
+"""Encoders in ONNX: their graphs, and ONNX Runtime as another engine for prediction."""

@@ -1,0 +1,269 @@
+"""Graphs in ONNX (https://onnx.ai): an encoder with its weights.
+
+Letters in shape comments: B batch, S sequence length, H hidden size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from albert.core.errors import UserError
+from albert.model.config import BertConfig, EncoderConfig
+
+try:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ImportError as e:
+    raise UserError(
+        "the package onnx is missing: run `pip install onnx`, or `pip install "
+        "'albert-tensorflow[onnx]'`"
+    ) from e
+
+# The first version with GELU; ONNX Runtime supports it since version 1.17.
+OPSET = 20
+# The names of `transformers` and Optimum; int64 [B, S].
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+FLOAT, INT32 = TensorProto.FLOAT, TensorProto.INT32
+EPSILON = 1e-12
+# Of a protocol buffer, less what the nodes may take.
+_LARGEST = 2**31 - 2**20
+# As in `albert.model.layers`.
+_MASKED_SCORE = -10000.0
+
+
+# A tensor, its type and its shape.
+Output = tuple[str, int, list[str | int]]
+
+
+class Graph:
+    """A graph under construction; its methods add nodes and return the names of their outputs.
+
+    Attributes:
+      domains: domains of operations that are not in the standard.
+    """
+
+    domains: Sequence[str] = ()
+
+    def __init__(self, weights: Mapping[str, np.ndarray]):
+        """Starts an empty graph; `weights` have the names and shapes of `transformers`."""
+        self.weights = weights
+        self.nodes: list[onnx.NodeProto] = []
+        self._initializers: dict[str, onnx.TensorProto] = {}
+        self._shared: dict[str, str] = {}
+
+    def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """Adds an operation with one output."""
+        return self.add_all(kind, 1, *inputs, **attributes)[0]
+
+    def add_all(self, kind: str, count: int, *inputs: str, **attributes: Any) -> list[str]:
+        """Adds an operation with several outputs."""
+        number = len(self.nodes)
+        outputs = [f"{kind}_{number}:{output}" for output in range(count)]
+        self.nodes.append(helper.make_node(kind, inputs, outputs, f"{kind}_{number}", **attributes))
+        return outputs
+
+    def add_once(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        """Adds an operation with one output, shared by all uses with the same arguments."""
+        key = f"{kind} {inputs} {attributes}"
+        if key not in self._shared:
+            self._shared[key] = self.add(kind, *inputs, **attributes)
+        return self._shared[key]
+
+    def constant(self, value: Any, dtype: type = np.int64) -> str:
+        """Adds a constant, shared by all nodes that use an equal one."""
+        array: np.ndarray = np.array(value, dtype)
+        return self.initializer(f"{array.dtype}_{array.tolist()}", array)
+
+    def weight(self, name: str) -> str:
+        """Adds a weight once; a matrix of a dense layer becomes [inputs, outputs]."""
+        value = self.weights[name]
+        is_table = "embeddings.weight" in name
+        return self.initializer(name, value if is_table else value.T)
+
+    def initializer(self, name: str, value: np.ndarray) -> str:
+        """Adds a constant with a name, unless the name exists."""
+        if name not in self._initializers:
+            proto = numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name)
+            self._initializers[name] = proto
+        return name
+
+    def dense(self, x: str, name: str) -> str:
+        """Adds a dense layer."""
+        product = self.add("MatMul", x, self.weight(f"{name}.weight"))
+        return self.add("Add", product, self.weight(f"{name}.bias"))
+
+    def norm(self, x: str, name: str) -> str:
+        """Adds a layer normalization over the last axis."""
+        return self.add("LayerNormalization", x, *self.norm_weights(name), axis=-1, epsilon=EPSILON)
+
+    def norm_weights(self, name: str) -> list[str]:
+        """Adds the scale and the shift of a layer normalization."""
+        return [self.weight(f"{name}.{part}") for part in ("weight", "bias")]
+
+    def attention(self, state: str, mask: str, name: str, heads: int) -> str:
+        """Adds self-attention, without the dense layer for its output.
+
+        Args:
+          state: the states [B, S, H].
+          mask: the name of the input with 1 for tokens and 0 for padding, [B, S].
+          name: the prefix of the weights.
+          heads: number of attention heads.
+        """
+        hidden = len(self.weights[f"{name}.query.bias"])
+
+        def by_head(part: str, order: Sequence[int]) -> str:
+            x = self.dense(state, f"{name}.{part}")
+            # A 0 keeps the size of the input: batch and length.
+            x = self.add("Reshape", x, self.constant([0, 0, heads, hidden // heads]))
+            return self.add("Transpose", x, perm=order)
+
+        query, value = (by_head(part, [0, 2, 1, 3]) for part in ("query", "value"))
+        query = self.add("Mul", query, self.constant(1 / math.sqrt(hidden // heads), np.float32))
+        scores = self.add("MatMul", query, by_head("key", [0, 2, 3, 1]))
+        scores = self.add("Add", scores, self._mask_bias(mask))
+        context = self.add("MatMul", self.add("Softmax", scores, axis=-1), value)
+        context = self.add("Transpose", context, perm=[0, 2, 1, 3])
+        return self.add("Reshape", context, self.constant([0, 0, hidden]))
+
+    def _mask_bias(self, mask: str) -> str:
+        """Adds the bias of the attention scores, [B, 1, 1, S], once for all layers."""
+        mask = self.add_once("Unsqueeze", mask, self.constant([1, 2]))
+        padding = self.add_once("Sub", self.constant(1), mask)
+        bias = self.add_once("Cast", padding, to=FLOAT)
+        return self.add_once("Mul", bias, self.constant(_MASKED_SCORE, np.float32))
+
+    def dense_activation(self, x: str, name: str, activation: str | Callable | None) -> str:
+        """Adds a dense layer and an activation, see `albert.model.layers.get_activation`.
+
+        Raises:
+          UserError: ONNX lacks the activation.
+        """
+        return self._activate(self.dense(x, name), activation)
+
+    def _activate(self, x: str, name: str | Callable | None) -> str:
+        name = name.lower() if isinstance(name, str) else name
+        if name in ("gelu", "gelu_erf"):
+            form = "tanh" if name == "gelu" else "none"
+            return self.add("Gelu", x, approximate=form)
+        kinds = {"relu": "Relu", "tanh": "Tanh", "linear": "", "": "", None: ""}
+        if name not in kinds:
+            raise UserError(f"hidden_act {name!r} cannot be written to ONNX")
+        return self.add(kinds[name], x) if kinds[name] else x
+
+    def dense_residual_norm(self, x: str, name: str, residual: str, norm: str) -> str:
+        """Adds a dense layer, a residual and a layer normalization."""
+        return self.norm(self.add("Add", self.dense(x, name), residual), norm)
+
+    def build(self, outputs: Mapping[str, Output]) -> onnx.ModelProto:
+        """Returns a model with the inputs `INPUTS`.
+
+        Args:
+          outputs: the outputs by name.
+
+        Raises:
+          UserError: the weights are too large for the format.
+        """
+        if sum(value.nbytes for value in self.weights.values()) >= _LARGEST:
+            raise UserError("the weights have more than the 2 GB that fit in a model of ONNX")
+        results = []
+        for name, (tensor, kind, shape) in outputs.items():
+            self.nodes.append(helper.make_node("Identity", [tensor], [name]))
+            results.append(helper.make_tensor_value_info(name, kind, shape))
+        inputs = [
+            helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "sequence"])
+            for name in INPUTS
+        ]
+        built = helper.make_graph(
+            self.nodes, "albert", inputs, results, [*self._initializers.values()]
+        )
+        standard = helper.make_opsetid("", OPSET)
+        return helper.make_model(
+            built,
+            producer_name="albert-tensorflow",
+            opset_imports=[standard, *(helper.make_opsetid(domain, 1) for domain in self.domains)],
+            # The version of the format that came with the operators.
+            ir_version=helper.find_min_ir_version_for([standard]),
+        )
+
+
+def save_model(model: onnx.ModelProto, path: str) -> None:
+    """Checks a model against the standard, and writes it to a file."""
+    onnx.checker.check_model(model)
+    onnx.save_model(model, path)
+
+
+def add_encoder(graph: Graph, config: EncoderConfig) -> str:
+    """Adds the embeddings and all layers; returns the last states [B, S, H].
+
+    Raises:
+      UserError: ONNX lacks the configuration's activation.
+    """
+    family = "bert" if isinstance(config, BertConfig) else "albert"
+    ids, mask, segments = INPUTS
+    length = graph.add("Shape", ids, start=1, end=2)
+    prefix = f"{family}.embeddings"
+    tables = [graph.weight(f"{prefix}.{n}_embeddings.weight") for n in ("word", "token_type")]
+    summands = [graph.add("Gather", t, of) for t, of in zip(tables, (ids, segments), strict=True)]
+    positions = graph.weight(f"{prefix}.position_embeddings.weight")
+    start, axis = graph.constant([0]), graph.constant([0])
+    summands.append(graph.add("Slice", positions, start, length, axis))
+    state = graph.add("Add", graph.add("Add", *summands[:2]), summands[2])
+    state = graph.norm(state, f"{prefix}.LayerNorm")
+    if config.embedding_size != config.hidden_size:
+        state = graph.dense(state, f"{family}.encoder.embedding_hidden_mapping_in")
+    for layer in range(config.num_hidden_layers):
+        for of in _blocks(config, layer):
+            context = graph.attention(state, mask, of.attention, config.num_attention_heads)
+            attention = graph.dense_residual_norm(context, of.output, state, of.output_norm)
+            wide = graph.dense_activation(attention, of.wide, config.hidden_act)
+            state = graph.dense_residual_norm(wide, of.narrow, attention, of.norm)
+    return state
+
+
+class _BlockNames(NamedTuple):
+    """Names of the weights of a block in `transformers`."""
+
+    attention: str
+    output: str
+    output_norm: str
+    wide: str
+    narrow: str
+    norm: str
+
+
+def _blocks(config: EncoderConfig, layer: int) -> list[_BlockNames]:
+    """Returns the names of the blocks of a layer: one in BERT, `inner_group_num` in ALBERT."""
+    if isinstance(config, BertConfig):
+        place = f"bert.encoder.layer.{layer}"
+        output, attention = f"{place}.output", f"{place}.attention"
+        of_output = f"{attention}.output"
+        return [
+            _BlockNames(
+                f"{attention}.self",
+                f"{of_output}.dense",
+                f"{of_output}.LayerNorm",
+                f"{place}.intermediate.dense",
+                f"{output}.dense",
+                f"{output}.LayerNorm",
+            )
+        ]
+    group = layer * config.num_hidden_groups // config.num_hidden_layers
+    found = []
+    for inner in range(config.inner_group_num):
+        place = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}"
+        attention = f"{place}.attention"
+        found.append(
+            _BlockNames(
+                attention,
+                f"{attention}.dense",
+                f"{attention}.LayerNorm",
+                f"{place}.ffn",
+                f"{place}.ffn_output",
+                f"{place}.full_layer_layer_norm",
+            )
+        )
+    return found

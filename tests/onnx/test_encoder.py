@@ -1,0 +1,100 @@
+"""The encoder that ONNX Runtime computes: its states are those of TensorFlow's."""
+
+import sys
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert import modeling
+from albert.core.errors import FlagError, UserError
+from albert.devices import device
+from albert.inference import load_model
+from albert.onnx.encoder import OnnxEncoder
+from albert.settings.run_settings import ONNXRUNTIME, TENSORFLOW, RunSettings
+from albert.tasks.race.task import make_race_head
+from albert.tasks.squad.head import make_v1_head
+from albert.training.job import check_engine
+from tests.helpers import models
+from tests.helpers.files import settings_of
+
+
+@pytest.mark.parametrize("act", ["gelu", "gelu_erf"])
+@pytest.mark.parametrize("family", models.CONFIGS)
+def test_states_are_those_of_tensorflow(family, act):
+    """With masked tokens anywhere, for chosen positions, and again with other weights."""
+    values = {**models.CONFIGS[family], "hidden_act": act}
+    kind = modeling.BertConfig if family == "bert" else modeling.AlbertConfig
+    config, inputs = kind.from_dict(values), models.make_inputs()
+    inputs[1][0, 3:5] = 0
+    positions = np.array([[0, 2, 8]], "i4")
+    with tf.Graph().as_default(), tf.Session() as session:
+        expected = modeling.Encoder(config, False, *map(tf.constant, inputs))
+        variables = {v.op.name: v for v in tf.trainable_variables()}
+        found = []
+        for options in ({}, {"positions": tf.constant(positions)}):
+            with tf.variable_scope(tf.get_variable_scope(), reuse=True):
+                found.append(OnnxEncoder(config, *map(tf.constant, inputs), **options))
+        assert variables == {v.op.name: v for v in tf.trainable_variables()}
+        whole, chosen = found
+        rng = np.random.default_rng(1)
+        for _ in range(2):
+            for name, variable in variables.items():
+                value = rng.normal(0, 0.2, variable.shape) + name.endswith("gamma")
+                variable.load(value.astype("f4"), session)
+            for encoder in found:
+                encoder.hook.after_create_session(session, None)
+            states = session.run(expected.get_sequence_output())
+            pairs = (
+                (whole.get_sequence_output(), states),
+                (whole.get_pooled_output(), session.run(expected.get_pooled_output())),
+                (chosen.get_sequence_output(), states[:, positions[0]]),
+            )
+            for tensor, value in pairs:
+                np.testing.assert_allclose(session.run(tensor), value, rtol=0, atol=2e-5)
+            assert whole.get_embedding_table() is expected.get_embedding_table()
+
+
+@pytest.mark.parametrize("num_options", [0, 2])
+def test_loaded_models_use_the_engine(random_model, num_options):
+    """Also with several sequences per example."""
+    lengths = {"doc_stride": 16, "max_query_length": 20, "n_best_size": 3, "max_answer_length": 5}
+    texts = ["a b c d e", "f g h a b c d"]
+    if num_options:
+        head = make_race_head(0.0, num_options)
+        folder = random_model(head, task="race", max_qa_length=20, labels=["A", "B"])
+        found, expected = (m.choose(texts[0], "what?", texts) for m in both(folder))
+        assert found.probabilities == pytest.approx(expected.probabilities, abs=1e-5)
+        return
+    head = make_v1_head(mask_padding_in_loss=True)
+    folder = random_model(head, task="squad-1.1", mask_padding_in_loss=True, **lengths)
+    found, expected = (m.answer("what?", texts).answers for m in both(folder))
+    assert [answer[:3] for answer in found] == [answer[:3] for answer in expected]
+    found, expected = (m.encode(texts) for m in both(folder))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5)
+
+
+def both(folder: str) -> list:
+    """Returns a model with ONNX Runtime, which does not need lengths in steps, and without."""
+    models = [load_model(folder, engine) for engine in (ONNXRUNTIME, TENSORFLOW)]
+    assert [model._session._length(17) for model in models] == [17, 32]
+    return models
+
+
+def test_an_engine_that_does_not_fit_is_an_error(monkeypatch, random_model):
+    def check(*flags: str) -> None:
+        check_engine(settings_of(RunSettings, f"--engine={ONNXRUNTIME}", *flags))
+
+    check()
+    with pytest.raises(FlagError, match="on the CPU in float32: pass --precision=float32, or"):
+        check("--precision=bfloat16")
+    with monkeypatch.context() as patch:
+        patch.setattr(device, "_device", device.Device("gpu", "a test"))
+        with pytest.raises(FlagError, match="on the CPU in float32: pass --device=cpu, or --eng"):
+            check()
+    with pytest.raises(UserError, match="the engine 'onnx' is not one of tensorflow, onnxruntime"):
+        load_model("any", "onnx")
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.delitem(sys.modules, "albert.onnx.encoder")
+    with pytest.raises(UserError, match="the package onnxruntime is missing: run `pip install 'al"):
+        check()
