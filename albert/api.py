@@ -29,6 +29,7 @@ from albert.report import PAGE
 from albert.report.page import read_page
 from albert.report.spans import Span, spans_of
 from albert.settings.fields import Affects
+from albert.settings.run_settings import TENSORFLOW
 from albert.tasks import TASKS, Entry
 from albert.tasks.glue.settings import GlueSettings
 from albert.tokenization import FullTokenizer
@@ -85,13 +86,14 @@ class Result(NamedTuple):
         return table(("score", ""), self.scores.items(), f"{self.task} in {self.output_dir}")
 
 
-def load(model: AnyPath | Result) -> Model | Embedder:
+def load(model: AnyPath | Result, engine: str = TENSORFLOW) -> Model | Embedder:
     """Loads a trained model to answer, classify or choose, or a pretrained model to embed texts.
 
     Args:
       model: a result of `train`, or the folder of a run or an export. To compute embeddings, a
         pretrained model: its folder or its published name, such as "albert_base_v2". A published
         model is downloaded unless it is already on disk.
+      engine: what computes a trained model: "tensorflow", or "onnxruntime" on the CPU.
 
     Returns:
       A `QuestionAnswerer`, `TextClassifier`, `OptionChooser` or `SpanFinder`, depending on the
@@ -105,7 +107,9 @@ def load(model: AnyPath | Result) -> Model | Embedder:
     # In a notebook, TensorFlow would also print the log.
     with shown_log(verbose=False):
         if os.path.isdir(path) and not _pretrained_files(path):
-            return load_model(path)
+            return load_model(path, engine)
+        if engine != TENSORFLOW:
+            raise UserError(f"{path} is a pretrained model, which only TensorFlow computes")
         files = _pretrained(path)
         tokenizer = FullTokenizer(files.get("vocab_file"), True, files.get("spm_model_file"))
         checkpoint = resolve_checkpoint(files["init_checkpoint"])

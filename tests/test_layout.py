@@ -28,7 +28,7 @@ def test_the_drawing_shows_the_actual_rooms():
 
 
 def test_drivers_horovod_and_optional_packages_have_one_module_each():
-    for package in ("horovod", "habana_frameworks", "mlflow", "optuna"):
+    for package in ("horovod", "habana_frameworks", "mlflow", "onnx", "onnxruntime", "optuna"):
         assert len([s.name for s in sources() if package in s.tops]) == 1
 
 

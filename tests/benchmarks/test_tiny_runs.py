@@ -63,6 +63,11 @@ RUNS = {
         "--config={}/albert.json --lengths=32,48 --rounds=1 --starts=1",
         ["first answer", "answer, 48 tokens", "encode, all lengths"],
     ),
+    "bound": (
+        "--config={}/albert.json --batch_size=2 --seq_length=32 --rounds=1 --steps=1 "
+        "--matrix_size=64",
+        ["all", "no GELU", "none of the three"],
+    ),
     "memory": ("--config={}/albert.json --batch_size=2 --seq_length=32", ["with", "without"]),
     "serve": (
         "--config={}/albert.json --lengths=32 --clients=1,2 --seconds=0.1 --rounds=1",
