@@ -42,7 +42,7 @@ class _Model:
             self._hooks = [*hooks, *collectives.starting_hooks(), *spec.prediction_hooks]
             for hook in self._hooks:
                 hook.begin()
-        self._session = tf.Session(graph=graph, config=_session_config(estimator))
+        self._session = tf.Session(graph=graph, config=optimized_twice(estimator._session_config))
 
     def begin(self, checkpoint: str | None) -> None:
         """Loads the values of a checkpoint, or initial ones, and rewinds to the first batch.
@@ -69,14 +69,13 @@ class _Model:
         self._session.close()
 
 
-def _session_config(estimator: estimators.Estimator) -> tf.ConfigProto:
-    """Returns the estimator's options, for a graph that is optimized twice.
+def optimized_twice(config: tf.ConfigProto) -> tf.ConfigProto:
+    """Returns the options of a session whose graph TensorFlow optimizes in two passes.
 
-    Only the second pass computes GELU in the matrix product before it, which saves a tenth of the
-    time in float32 and a fifth in bfloat16.
+    Only the second pass computes GELU in the matrix product before it, which saves some of the time
+    of prediction in float32, and a fifth in bfloat16.
     """
-    config = tf.ConfigProto()
-    config.CopyFrom(estimator._session_config)
+    config = tf.ConfigProto.FromString(config.SerializeToString())
     rewrites = config.graph_options.rewrite_options
     rewrites.meta_optimizer_iterations = type(rewrites).TWO
     return config
