@@ -6,7 +6,6 @@ ONNX Runtime. Heads, inputs and checkpoints stay as they are.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +14,8 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints import transformers_names as names
 from albert.core.errors import UserError
+from albert.devices import host
+from albert.distributed import collectives
 from albert.model.layers import dense
 from albert.modeling import BertConfig, Encoder, EncoderConfig
 from albert.onnx.graph import EPSILON, FLOAT, INPUTS, INT32, Graph, add_encoder
@@ -96,8 +97,8 @@ def _session_of(config: EncoderConfig, weights: Mapping[str, np.ndarray]) -> Any
     states = add_encoder(graph, config)
     model = graph.build({"states": (states, FLOAT, ["batch", "sequence", config.hidden_size])})
     options = onnxruntime.SessionOptions()
-    # By default, it would use the cores of the machine, even those that belong to other workers.
-    options.intra_op_num_threads = len(os.sched_getaffinity(0))
+    # By default, it would use all cores of the machine, even those of other workers and containers.
+    options.intra_op_num_threads = host.count_cores(collectives.local_size())
     return onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
