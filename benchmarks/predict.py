@@ -1,7 +1,7 @@
 """Times prediction on real batches next to `transformers` and ONNX Runtime.
 
   make bench NAME=predict FLAGS="[--rows float32] ..."      batches, in processes that take turns
-  make bench NAME=predict FLAGS="--settings ..."            the same for each setting of the peers
+  make bench NAME=predict FLAGS="--settings ..."            the same for each setting of a peer
   make bench NAME=predict FLAGS="--programs [--questions 100] ..."   whole programs
 
 All programs get the same batches of features of similar length, padded to the longest of the batch.
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 import tempfile
 
@@ -105,27 +106,29 @@ def measure_turns(rows: dict[str, Row], flags: argparse.Namespace, folder: str) 
 
 
 def measure_settings(rows: dict[str, Row], flags: argparse.Namespace, folder: str) -> None:
-    """Prints the speed of each setting of the peers, each in a separate process."""
-    print(f"{'':14}{'':56}{'examples/s':^44}\n{'':70}{'new shapes':>22}{'known shapes':>22}")
-    for row in rows.values():
-        for name, settings in SETTINGS[row.dtype].items():
-            settings = {
-                n: program for n, program in settings.items() if program.kind in flags.peers
-            }
-            models = sorted({p.options["model"] for p in settings.values() if "model" in p.options})
-            if not settings:
+    """Prints the speed of each setting of the peers; those of a peer take turns."""
+    print(f"{'':70}{'examples/s':^44}\n{'':70}{'new shapes':>22}{'known shapes':>22}")
+    for dtype, row in rows.items():
+        for name, settings in SETTINGS[dtype].items():
+            programs = {setting: of for setting, of in settings.items() if can_run(of, flags)}
+            models = {of.options["model"] for of in programs.values() if "model" in of.options}
+            if not programs:
                 continue
-            of_name = os.path.join(folder, name.replace(" ", "-"))
-            os.makedirs(of_name, exist_ok=True)
-            files = turns.prepare(row, flags, of_name, models)
-            for setting, program in settings.items():
-                try:
-                    found, _ = turns.take_turns({setting: program}, row, files, flags, peak=False)
-                    of = found[setting]
-                    speeds = f"{turns.spread(of.new):>22}{turns.spread(of.known):>22}"
-                except ChildProcessError as e:
-                    speeds = f"  failed: {e}"
+            # Other peers need other models.
+            with tempfile.TemporaryDirectory(dir=folder) as of_peer:
+                files = turns.prepare(row, flags, of_peer, sorted(models))
+                measured, _ = turns.take_turns(programs, row, files, flags, peak=False)
+            for setting, of in measured.items():
+                speeds = f"{turns.spread(of.new):>22}{turns.spread(of.known):>22}"
                 print(f"{name:24}{setting:46}{speeds}", flush=True)
+
+
+def can_run(program: Program, flags: argparse.Namespace) -> bool:
+    """Returns whether a setting can be timed, which for a compiled model needs a compiler."""
+    can = not program.options.get("compile") or bool(shutil.which(os.environ.get("CXX", "g++")))
+    if not can:
+        print("without torch.compile: it needs a C++ compiler")
+    return can and program.kind in flags.peers
 
 
 if __name__ == "__main__":

@@ -18,8 +18,6 @@ from albert.tasks.squad.feature_files import FeatureOptions
 MRPC_LENGTH = 128
 # Without padding, this project rounds the rows of a batch up to a multiple of this.
 _ROWS = 64
-# Features per feature that is needed, to choose from.
-_CHOICE = 8
 
 
 def write_batches(path: str, data: str, is_sorted: bool, flags: argparse.Namespace) -> None:
@@ -32,9 +30,7 @@ def write_batches(path: str, data: str, is_sorted: bool, flags: argparse.Namespa
       flags: those of a benchmark, see `turns.add_flags`, with a batch size.
     """
     count = flags.turns * flags.batches
-    # Prediction sorts all features.
-    needed = 10**9 if data == "dev" else _CHOICE * flags.batch_size * count
-    records = features(data, flags, os.path.dirname(path), needed)
+    records = features(data, flags, os.path.dirname(path))
     lengths = records["input_mask"].sum(axis=1)
     chosen, new = choose(lengths, flags.batch_size, count, is_sorted)
     if new < count:
@@ -71,18 +67,14 @@ def choose(lengths: np.ndarray, size: int, count: int, is_sorted: bool) -> tuple
     return np.stack([new[n] for n in (spread if is_sorted else range(count))]), count
 
 
-def features(
-    data: str, flags: argparse.Namespace, folder: str, count: int
-) -> Mapping[str, np.ndarray]:
-    """Returns at most `count` features of a data set, padded to its longest; shuffled for
-    training."""
+def features(data: str, flags: argparse.Namespace, folder: str) -> Mapping[str, np.ndarray]:
+    """Returns all features of a data set, padded to its longest; shuffled for training."""
     import tensorflow.compat.v1 as tf
 
     tf.logging.set_verbosity(tf.logging.ERROR)
     with tf.Graph().as_default(), tf.Session() as session:
         part = source(data, flags, folder).prepared()._replace(trims=False)
-        size = min(count, part.num_records)
-        made = part.input_fn(size, shuffle_seed=None if data == "dev" else 1)()
+        made = part.input_fn(part.num_records, shuffle_seed=None if data == "dev" else 1)()
         return session.run(tf.data.make_one_shot_iterator(made).get_next())
 
 

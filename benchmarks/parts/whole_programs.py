@@ -50,7 +50,7 @@ def measure(rows: Mapping[str, Row], flags: argparse.Namespace, folder: str) -> 
     row = next(iter(rows.values()))
     first_questions(flags.predict_file, os.path.join(folder, "questions.json"), flags.questions)
     flags.predict_file = os.path.join(folder, "questions.json")
-    made = features("dev", flags, folder, 10**9)
+    made = features("dev", flags, folder)
     np.savez(os.path.join(folder, _FEATURES), **made)
     has_onnx = "onnxruntime" in flags.peers
     model = turns.write_model(row, folder, ONNX_MODELS if has_onnx else ())
