@@ -6,14 +6,15 @@
 
 All programs get the same batches of features of similar length, padded to the longest of the batch.
 Each turn has batches spread over all lengths. Their shapes are new at first; then the same batches
-come again. Weights are random, and `albert convert` passes them to the peers. ONNX Runtime has
-weights in float32, or in eight bits with dynamic quantization. `--settings` shows what else was
+come again. Weights are random, and `albert convert` passes them to the peers. `transformers`
+runs as it is, or compiled by PyTorch, before it gets the batches. ONNX Runtime has weights in
+float32, or in eight bits with dynamic quantization. `--settings` shows what else was
 tried for the peers; the fastest are the defaults. Settings that change the numbers, such as
 oneDNN's faster types for products in float32, were not tried.
 
 Whole programs are timed from the command to their end, and they alternate. This project reads
 questions, makes features and writes all files of a prediction. The others get ready features, and
-write the positions of the most probable answers.
+write the positions of the most probable answers; compiling counts.
 
 "Of peak" is the speed with known shapes relative to that of a large matrix product of the same
 type, the best of the same run. It counts the layers' matrix products for real tokens, without
@@ -25,13 +26,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 import tempfile
 
 from benchmarks.parts import turns, whole_programs
 from benchmarks.parts.harness import DATA, new_parser
-from benchmarks.parts.peers import ONNX_MODELS, PEERS, SETTINGS
+from benchmarks.parts.peers import KINDS, ONNX_MODELS, PEERS, SETTINGS, kinds_of
 from benchmarks.parts.turns import OURS, Program, Row
 
 _ALBERT = "albert_base_v2.json"
@@ -41,7 +41,6 @@ ROWS = {
 }
 # A row for a GPU, in addition; in float32, TensorFlow and PyTorch then use no TF32.
 ROWS_OF_GPU = {"tf32": Row("prediction", "dev", _ALBERT, "tf32", 8)}
-_KINDS = ("transformers", "onnxruntime")
 
 
 def main() -> None:
@@ -66,7 +65,7 @@ def parse_flags() -> argparse.Namespace:
     kind.add_argument("--settings", action="store_true", help="time the settings of the peers")
     kind.add_argument("--programs", action="store_true", help="time whole programs")
     parser.add_argument(
-        "--peers", default=",".join(_KINDS), help="programs to compare with, separated by commas"
+        "--peers", default=",".join(KINDS), help="programs to compare with, separated by commas"
     )
     parser.add_argument("--config", help="configuration of the model; default: ALBERT-base")
     parser.add_argument(
@@ -76,13 +75,11 @@ def parse_flags() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=3, help="for whole programs: runs of each")
     parser.add_argument("--predict_file", default=os.path.join(DATA, "squad", "dev-v1.1.json"))
-    turns.add_flags(parser, batches=4, turns=3)
+    turns.add_flags(parser, batches=3, turns=3)
     flags = parser.parse_args()
     turns.check_files(flags, "predict_file", "spm_model_file")
     flags.config = flags.config and os.path.abspath(flags.config)
-    flags.peers = [kind for kind in flags.peers.split(",") if kind]
-    if flags.device == "gpu":
-        flags.peers = [kind for kind in flags.peers if kind != "onnxruntime"]
+    flags.peers = kinds_of(flags)
     return flags
 
 
@@ -110,7 +107,7 @@ def measure_settings(rows: dict[str, Row], flags: argparse.Namespace, folder: st
     print(f"{'':70}{'examples/s':^44}\n{'':70}{'new shapes':>22}{'known shapes':>22}")
     for dtype, row in rows.items():
         for name, settings in SETTINGS[dtype].items():
-            programs = {setting: of for setting, of in settings.items() if can_run(of, flags)}
+            programs = {setting: of for setting, of in settings.items() if of.kind in flags.peers}
             models = {of.options["model"] for of in programs.values() if "model" in of.options}
             if not programs:
                 continue
@@ -121,14 +118,6 @@ def measure_settings(rows: dict[str, Row], flags: argparse.Namespace, folder: st
             for setting, of in measured.items():
                 speeds = f"{turns.spread(of.new):>22}{turns.spread(of.known):>22}"
                 print(f"{name:24}{setting:46}{speeds}", flush=True)
-
-
-def can_run(program: Program, flags: argparse.Namespace) -> bool:
-    """Returns whether a setting can be timed, which for a compiled model needs a compiler."""
-    can = not program.options.get("compile") or bool(shutil.which(os.environ.get("CXX", "g++")))
-    if not can:
-        print("without torch.compile: it needs a C++ compiler")
-    return can and program.kind in flags.peers
 
 
 if __name__ == "__main__":

@@ -3,6 +3,10 @@ tried."""
 
 from __future__ import annotations
 
+import argparse
+import os
+import shutil
+import sys
 from typing import Any
 
 from benchmarks.parts.turns import Program
@@ -10,9 +14,13 @@ from benchmarks.parts.turns import Program
 # A core for each thread of OpenMP, which PyTorch uses.
 _BOUND = {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}
 
+# The compiler may then rearrange weights, and use products of oneDNN.
+_FROZEN = {"TORCHINDUCTOR_FREEZING": "1"}
+
 
 def _torch(environment: dict[str, str] | None = None, **options: Any) -> Program:
-    return Program("transformers", options, environment or {})
+    kind = "compiled" if options.get("compile") else "transformers"
+    return Program(kind, options, environment or {})
 
 
 def _onnx(model: str, **options: Any) -> Program:
@@ -21,23 +29,31 @@ def _onnx(model: str, **options: Any) -> Program:
 
 
 _TRANSFORMERS = _torch(attention="sdpa")
+_COMPILED = _torch(_FROZEN, attention="sdpa", compile=True)
 _FLOAT32, _INT8 = _onnx("model"), _onnx("pytorch-int8")
 # By the type of products of this project.
 PEERS = {
     "float32": {
         "transformers": _TRANSFORMERS,
+        "transformers, compiled": _COMPILED,
         "ONNX Runtime": _FLOAT32,
         "ONNX Runtime, int8": _INT8,
     },
-    "bfloat16": {"transformers": _TRANSFORMERS, "ONNX Runtime, int8": _INT8},
+    "bfloat16": {
+        "transformers": _TRANSFORMERS,
+        "transformers, compiled": _COMPILED,
+        "ONNX Runtime, int8": _INT8,
+    },
     "tf32": {"transformers": _TRANSFORMERS},
 }
+KINDS = ("transformers", "compiled", "onnxruntime")
 ONNX_MODELS = (_FLOAT32.options["model"], _INT8.options["model"])
 
 _OF_TORCH = {
     "attention: sdpa": _torch(attention="sdpa"),
     "attention: eager": _torch(attention="eager"),
     "sdpa, torch.compile(dynamic=True)": _torch(attention="sdpa", compile=True),
+    "the same with frozen weights": _torch(_FROZEN, attention="sdpa", compile=True),
     "sdpa, threads bound to cores": _torch(_BOUND, attention="sdpa"),
     "sdpa, denormal numbers count as zero": _torch(attention="sdpa", flush_denormal=True),
 }
@@ -71,3 +87,16 @@ SETTINGS = {
     },
     "tf32": {},
 }
+
+
+def kinds_of(flags: argparse.Namespace) -> list[str]:
+    """Returns the kinds of --peers that this machine can run."""
+    kinds = [kind for kind in flags.peers.split(",") if kind]
+    if unknown := set(kinds) - set(KINDS):
+        sys.exit(f"benchmark: error: no peer is {', '.join(unknown)}; there are {', '.join(KINDS)}")
+    if flags.device == "gpu":
+        return [kind for kind in kinds if kind == "transformers"]
+    if "compiled" in kinds and not shutil.which(os.environ.get("CXX", "g++")):
+        print("without torch.compile: it needs a C++ compiler")
+        kinds.remove("compiled")
+    return kinds

@@ -1,8 +1,8 @@
 """The programs that `benchmarks.train` and `benchmarks.predict` time, each in a process that waits.
 
 For each number of a turn on standard input, a program works on the batches of this turn and prints
-their seconds, the losses and its memory as a line of JSON. Before that, it works on one example and
-prints an empty object. `--program=make` writes the weights for all of them instead.
+their seconds, the losses and its memory as a line of JSON. Before that, it works on two examples
+and prints an empty object. `--program=make` writes the weights for all of them instead.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _MODULES = {
     "padded": "pytorch",
     "dynamic": "pytorch",
     "transformers": "pytorch",
+    "compiled": "pytorch",
     "onnxruntime": "onnx_runtime",
 }
 
@@ -69,8 +70,9 @@ def turns(flags: argparse.Namespace) -> Callable[[int], dict]:
     with np.load(flags.batches) as file:
         records = {name: file[name] for name in file.files}
     order, cuts = records.pop("order"), flags.program != "padded"
-    # The first work of a process is slower with any shape.
-    step(batch_of(records, order[0, 0, :1], cuts))
+    # The first work of a process is slower with any shape. Two examples, because a compiler may
+    # take a size of one for a constant.
+    step(batch_of(records, order[0, 0, :2], cuts))
 
     def turn(number: int) -> dict:
         seconds, losses = [], []

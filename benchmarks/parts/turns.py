@@ -163,7 +163,7 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def uses_torch(kind: str) -> bool:
-    return kind in ("padded", "dynamic", "transformers")
+    return kind in ("padded", "dynamic", "transformers", "compiled")
 
 
 class _Process:

@@ -60,10 +60,52 @@ def test_the_programs_of_train_have_equal_losses(give, squad_dir, monkeypatch, c
         assert all(float(rate) > 0 for rate in rates.groups())
 
 
+PROGRAMS_IN_PREDICTION = {
+    "": [
+        "this project",
+        "transformers",
+        "transformers, compiled",
+        "ONNX Runtime",
+        "ONNX Runtime, int8",
+    ],
+    "--programs --questions=5 --rounds=1 --peers=transformers,onnxruntime": [
+        *("this project, float32", "transformers, float32", "ONNX Runtime", "ONNX Runtime, int8"),
+    ],
+    "--settings --peers=onnxruntime": [
+        *("model of albert convert", "the same, fused by its optimizer", "..., parallel execution"),
+        "export of torch.onnx, fused by its optimizer",
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", PROGRAMS_IN_PREDICTION)
+def test_every_program_of_predict_has_rates(kind, squad_dir):
+    pytest.importorskip("torch")
+    files = {"predict_file": "dev-v1.1.json", "spm_model_file": "spm.model"}
+    files["config"] = "albert.json"
+    sizes = ["--max_seq_length=128", "--matrix_size=64", "--batch_size=2", "--batches=1"]
+    flags = [*sizes, "--turns=2", "--rows=float32", *kind.split()]
+    flags += [f"--{name}={squad_dir / file}" for name, file in files.items()]
+    command = [sys.executable, "-m", "benchmarks.predict", *flags]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    for program in PROGRAMS_IN_PREDICTION[kind]:
+        median = re.search(
+            rf"(?:^|  ){re.escape(program)} +([\d.]+) \([\d.]+-[\d.]+\)",
+            result.stdout,
+            re.MULTILINE,
+        )
+        assert median and float(median[1]) > 0, result.stdout
+
+
 RUNS = {
     "ask": (
-        "--config={}/albert.json --lengths=32,48 --rounds=1 --starts=1",
-        ["first answer", "answer, 48 tokens", "encode, all lengths"],
+        "--config={}/albert.json --lengths=32,48 --peer_lengths=48 --rounds=1 --starts=1",
+        [
+            *("first answer", "answer, 48 tokens", "encode, all lengths"),
+            *("48 tokens: answer", "48 tokens: request to albert serve"),
+            "48 tokens: ONNX Runtime, threads: 1",
+        ],
     ),
     "memory": ("--config={}/albert.json --batch_size=2 --seq_length=32", ["with", "without"]),
     "serve": (
