@@ -152,6 +152,8 @@ $(VENV)/installed-bench: $(VENV)/installed-dev requirements/lock-bench.txt
 # Requirements of a benchmark in addition to the package.
 NEEDED-features = $(VENV)/installed-bench
 NEEDED-train = $(VENV)/installed-bench
+NEEDED-predict = $(VENV)/installed-bench
+NEEDED-ask = $(VENV)/installed-dev
 NEEDED-gpu = $(VENV)/installed-bench $(VENV)/installed-horovod
 NEEDED-scaling = $(VENV)/installed-horovod
 NEEDED-zero = $(VENV)/installed-horovod

@@ -6,6 +6,11 @@ The first answer is that of a new process, including all imports and loading the
 compared with the time of `import tensorflow` in the same process. A later answer is compared with
 the time of the model's forward pass, and so are embeddings. `encode` is timed without tokenization,
 on texts of all lengths. The table has medians.
+
+Answers of `model.answer` and requests to `albert serve` are also compared with the forward pass of
+ONNX Runtime, with a thread for each core, on one sequence of the same length, without tokenization.
+These take turns. The model for ONNX Runtime comes from `albert convert`. Its time with one thread
+is for information, because this project always uses all cores.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import sentencepiece as spm
 import tensorflow.compat.v1 as tf
@@ -39,6 +45,9 @@ from albert.tasks.squad.head import make_v1_head
 from albert.training import assets
 from albert.training.model_fn import Head, ModelOptions, make_model_fn
 from benchmarks.parts.harness import new_parser
+
+if TYPE_CHECKING:
+    from benchmarks.parts import peer_answers
 
 # The bounds, as multiples.
 MOST_FIRST, MOST_LATER, MOST_ENCODED = 3.0, 1.3, 1.05
@@ -82,10 +91,11 @@ def main() -> int:
         embedded = {name: embeddings(folder, texts[lengths[0]], form[name]) for name in form}
         encoded = encodings(model, list(texts.values()), flags.rounds)
         first = [first_answer(folder, texts[lengths[-1]]) for _ in range(flags.starts)]
+        compared = peer_times(folder, model, flags)
     imports, answers = (statistics.median(column) for column in zip(*first, strict=True))
     of_first = statistics.median(answer / imported for imported, answer in first)
-    print(f"{'':24}{'seconds':>10}{'times':>8}   of")
-    row = "{:24}{:10.4f}{:8.2f}   {}"
+    print(f"{'':40}{'seconds':>10}{'times':>8}   of")
+    row = "{:40}{:10.4f}{:8.2f}   {}"
     print(row.format("first answer", answers, of_first, f"import tensorflow ({imports:.2f} s)"))
     for length, (seconds, times) in later.items():
         print(row.format(f"answer, {length} tokens", seconds, times, "the forward pass"))
@@ -94,6 +104,11 @@ def main() -> int:
     print(row.format("encode, all lengths", *encoded, "the forward pass"))
     holds = of_first <= MOST_FIRST and all(times <= MOST_LATER for _, times in later.values())
     holds = holds and encoded[1] <= MOST_ENCODED
+    for length, ways in compared.items():
+        for name, of in ways.items():
+            label = f"{length} tokens: {name}"
+            print(row.format(label, of.seconds, of.times, "ONNX Runtime on all cores"))
+            holds = holds and of.holds
     return 0 if holds else 1
 
 
@@ -102,6 +117,9 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--config", default="configs/albert_base_v2.json")
     parser.add_argument(
         "--lengths", default="32,64,128,256,384", help="numbers of tokens, separated by commas"
+    )
+    parser.add_argument(
+        "--peer_lengths", default="32,128,384", help="those to compare with ONNX Runtime"
     )
     parser.add_argument("--rounds", type=int, default=9, help="answers of each length")
     parser.add_argument("--starts", type=int, default=3, help="number of new processes")
@@ -219,6 +237,18 @@ def encodings(model: QuestionAnswerer, texts: Sequence[str], rounds: int) -> tup
     seconds, in_model = zip(*timed, strict=True)
     times = statistics.median(map(operator.truediv, seconds, in_model))
     return statistics.median(seconds) / len(texts), times
+
+
+def peer_times(
+    folder: str, model: QuestionAnswerer, flags: argparse.Namespace
+) -> dict[int, dict[str, peer_answers.Times]]:
+    """Returns the times of answers and of ONNX Runtime, by length."""
+    # Other benchmarks import this module, and work without ONNX Runtime.
+    from benchmarks.parts import peer_answers
+
+    lengths = [int(length) for length in flags.peer_lengths.split(",")]
+    texts = {length: text_of(model.folder, length) for length in lengths}
+    return peer_answers.compare(folder, model, QUESTION, texts, flags.rounds)
 
 
 def forward_pass(session: ModelSession) -> contextlib.AbstractContextManager[list[float]]:

@@ -12,6 +12,7 @@ command without a GPU, and --quick makes everything small.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import platform
@@ -28,14 +29,19 @@ from benchmarks.parts.harness import ROOT, new_parser
 
 _QUICK_TRAIN = (
     "--batches=1",
-    "--turns=2",
+    "--turns=1",
     "--matrix_size=512",
     "--max_seq_length=128",
     "--batch_size=2",
 )
 _QUICK_SCALING = ("--batch_size=1", "--seq_length=32", "--steps=1", "--rounds=1")
 _OF_GPU = ("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader")
-_PROGRAMS = ("this project", "padded", "dynamic")
+_OURS = "this project"
+# Benchmarks, their columns for `transformers`, and flags: prediction needs no other peers.
+_WORK = {
+    "training": ("train", ("padded", "dynamic"), ()),
+    "prediction": ("predict", ("", "transformers"), ("--peers=transformers",)),
+}
 
 
 def main() -> None:
@@ -104,45 +110,53 @@ def squad(flags: argparse.Namespace, folder: str) -> Iterator[str]:
     """Yields a table of training and prediction in every precision."""
     yield from ("", "## SQuAD with ALBERT-base", "")
     yield (
-        "Examples per second, and peak memory of the device. In brackets, how many times as fast "
-        "as `transformers` this project is."
+        "Examples per second with known shapes, and peak memory of the device. In brackets, how "
+        "many times as fast as `transformers` this project is."
     )
     yield from ("", "| | batch | this project | `transformers`, padded | padded to the batch |")
     yield "|---|---|---|---|---|"
     of_demo = {
-        "train_file": "data-1/train-v1.1.json",
-        "predict_file": "data-1/dev-v1.1.json",
-        "spm_model_file": "model-1/spm.model",
+        "training": ("train_file", "data-1/train-v1.1.json"),
+        "prediction": ("predict_file", "data-1/dev-v1.1.json"),
+        "both": ("spm_model_file", "model-1/spm.model"),
     }
-    files = [
-        f"--{name}={getattr(flags, name) or os.path.join(folder, path)}"
-        for name, path in of_demo.items()
+    files = {
+        work: f"--{name}={getattr(flags, name) or os.path.join(folder, path)}"
+        for work, (name, path) in of_demo.items()
+    }
+    options = [
+        files.pop("both"),
+        f"--device={flags.device}",
+        f"--torch_python={flags.torch_python}",
     ]
-    options = [*files, f"--device={flags.device}", f"--torch_python={flags.torch_python}"]
     options += (
         [*_QUICK_TRAIN, "--batch_size=2"] if flags.quick else [f"--batch_size={flags.batch_size}"]
     )
     precisions = ("float32", "bfloat16", *(["tf32"] if flags.device == "gpu" else []))
-    for name in (f"{work}/{dtype}" for work in ("training", "prediction") for dtype in precisions):
-        yield squad_row(name, options, folder)
+    for work, dtype in itertools.product(_WORK, precisions):
+        yield squad_row(work, dtype, [files[work], *options], folder)
 
 
-def squad_row(name: str, options: Sequence[str], folder: str) -> str:
+def squad_row(work: str, dtype: str, options: Sequence[str], folder: str) -> str:
     """Returns a row of the table; without `transformers` if that fails."""
-    path = os.path.join(folder, f"{name.replace('/', '-')}.json")
-    command = ("-m", "benchmarks.train", f"--rows={name}", f"--json={path}", *options)
+    name = f"{work}/{dtype}"
+    path = os.path.join(folder, f"{work}-{dtype}.json")
+    benchmark, columns, flags = _WORK[work]
+    module = ("-m", f"benchmarks.{benchmark}")
+    command = (*module, f"--rows={dtype}", f"--json={path}", *options, *flags)
     failure = run(*command)
-    without = run(*command, "--no_transformers") if failure and not os.path.exists(path) else ""
+    without = run(*command, "--peers=") if failure and not os.path.exists(path) else ""
     if not os.path.exists(path):
         return f"| {name} | | {without or failure or 'not measured'} | | |"
     with open(path, encoding="utf-8") as file:
         found = json.load(file)
-    ours = found["programs"][_PROGRAMS[0]]
+    ours = found["programs"][_OURS]
     cells = [f"{ours['rate']:.1f}, {ours['memory']:.1f} GB"]
-    for program in _PROGRAMS[1:]:
+    for program in columns:
         of = found["programs"].get(program)
         ratio = f" ({ours['rate'] / of['rate']:.1f})" if of else ""
-        cells.append(f"{of['rate']:.1f}{ratio}, {of['memory']:.1f} GB" if of else "failed")
+        lacks = "failed" if program else "not measured"
+        cells.append(f"{of['rate']:.1f}{ratio}, {of['memory']:.1f} GB" if of else lacks)
     note = f": {failure}" if failure else ""
     return f"| {name}{note} | {found['batch']} | {' | '.join(cells)} |"
 

@@ -14,25 +14,21 @@ from __future__ import annotations
 import argparse
 import contextlib
 import http.client
-import json
-import re
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.core import files
 from albert.inference import load_model
 from benchmarks.ask import QUESTION, text_of, write_model
 from benchmarks.parts.harness import new_parser
+from benchmarks.parts.server import ask, served
 
 # With this many clients, the server must be at least as fast as one by one.
 ENOUGH = 8
@@ -59,7 +55,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         write_model(folder, flags.config)
         model = load_model(folder)
-        with served(folder) as port:
+        with served(folder, MOST_TOGETHER) as port:
             print("{:30}{:>10}{:>8}{:>10}{:>10}{:>10}".format("", "a second", "times", *COLUMNS))
             holds = [
                 measure(model, port, int(length), clients, flags)
@@ -87,23 +83,6 @@ def parse_flags() -> argparse.Namespace:
     return parser.parse_args()
 
 
-@contextlib.contextmanager
-def served(folder: str) -> Iterator[int]:
-    """Serves a model; yields the port."""
-    # Long enough for a slow machine.
-    limits = [f"--max_batch={MOST_TOGETHER}", "--max_seconds=3600"]
-    command = files.command("serve", folder, "--port=0", *limits)
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        lines = iter(process.stderr)
-        port = next((found[1] for line in lines if (found := re.search(r":(\d+);", line))), None)
-        try:
-            if not port:
-                raise RuntimeError("the server has not started")
-            yield int(port)
-        finally:
-            process.send_signal(signal.SIGTERM)
-
-
 def measure(
     model: object, port: int, length: int, clients: list[int], flags: argparse.Namespace
 ) -> bool:
@@ -128,12 +107,12 @@ def measure(
     return holds
 
 
-def timed(ask: Callable[[int], object], seconds: float) -> Measurement:
+def timed(asks: Callable[[int], object], seconds: float) -> Measurement:
     """Asks repeatedly; simultaneous calls need different numbers."""
     start, each = time.perf_counter(), []
     while not each or time.perf_counter() - start < seconds:
         begin = time.perf_counter()
-        ask(len(each))
+        asks(len(each))
         each.append(time.perf_counter() - begin)
     return Measurement(len(each) / (time.perf_counter() - start), each)
 
@@ -145,7 +124,9 @@ def asked_by(count: int, port: int, text: str, seconds: float) -> Measurement:
     def client(number: int) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port)
         with contextlib.closing(connection):
-            results.append(timed(lambda n: post(connection, f"{number} {n} {text}"), seconds))
+            results.append(
+                timed(lambda n: ask(connection, QUESTION, f"{number} {n} {text}"), seconds)
+            )
 
     threads = [threading.Thread(target=client, args=(number,)) for number in range(count)]
     for thread in threads:
@@ -157,16 +138,6 @@ def asked_by(count: int, port: int, text: str, seconds: float) -> Measurement:
     return Measurement(
         sum(one.rate for one in results), [s for one in results for s in one.seconds]
     )
-
-
-def post(connection: http.client.HTTPConnection, text: str) -> None:
-    """Asks, and reads the answer."""
-    body = json.dumps({"question": QUESTION, "context": text})
-    connection.request("POST", "/v1/answer", body, {"Content-Type": "application/json"})
-    response = connection.getresponse()
-    content = response.read()
-    if response.status != 200:
-        raise RuntimeError(f"{response.status}: {content.decode()}")
 
 
 def print_row(name: str, measured: list[Measurement], times: float, bound: float = 0.0) -> float:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pytest
 
 from albert.tasks.squad.examples import check_all_answerable
 from benchmarks import memory, precision, zero
-from benchmarks.parts import squad_size
+from benchmarks.parts import batches, squad_size, turns, whole_programs
 
 SVG = "{http://www.w3.org/2000/svg}"
 CURVES = {
@@ -75,3 +76,38 @@ def test_the_file_of_squads_size_has_unique_ids_and_answers(squad_dir, tmp_path)
     check_all_answerable(str(path), "the file")
     answers = [(p["context"], a) for p in paragraphs for q in p["qas"] for a in q["answers"]]
     assert all(context.startswith(a["text"], a["answer_start"]) for context, a in answers)
+
+
+def test_batches_differ_in_length_and_in_rows_without_padding():
+    """Sorted ones have the smallest possible padding, and are spread over the lengths."""
+    lengths = np.random.RandomState(0).randint(20, 385, 900)
+    for is_sorted in (True, False):
+        chosen, new = batches.choose(lengths, 8, 12, is_sorted)
+        assert chosen.shape == (12, 8) and new == 12
+        assert (
+            len({*lengths[chosen].max(axis=1)}) == len({*(lengths[chosen].sum(axis=1) // 64)}) == 12
+        )
+        assert len({*chosen.flat}) == chosen.size
+        # Numbers of the shortest feature and the longest one, among the sorted features.
+        found = np.sort(lengths).searchsorted(lengths[chosen].min(axis=1))
+        if is_sorted:
+            assert (np.ptp(lengths[chosen], axis=1) < 20).all()
+            assert found[0] < 100 and found[-1] > 800 and (np.diff(found) > 8).all()
+
+
+def test_batches_repeat_where_too_few_shapes_exist():
+    lengths = np.array([10, 10, 10, 10, 200, 210, 10, 10])
+    chosen, new = batches.choose(lengths, 2, 5, is_sorted=False)
+    assert new == 2 and chosen.tolist() == [[0, 1], [4, 5], [2, 3], [6, 7], [0, 1]]
+
+
+def test_a_file_of_the_first_questions_has_only_their_paragraphs(squad_dir, tmp_path):
+    path = tmp_path / "first.json"
+    whole_programs.first_questions(str(squad_dir / "dev-v1.1.json"), str(path), 4)
+    (article,) = json.loads(path.read_text())["data"]
+    assert [len(paragraph["qas"]) for paragraph in article["paragraphs"]] == [3, 1]
+
+
+def test_ratios_are_of_the_same_turn():
+    assert turns.ratios_of([2.0, 9.0], [1.0, 3.0]) == [2.0, 3.0]
+    assert turns.spread([3.0, 2.0, 10.0]) == "3.00 (2.00-10.00)"

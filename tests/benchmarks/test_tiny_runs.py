@@ -16,6 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.modeling import BertConfig, read_config
 from benchmarks import answers, precision, pretraining_data, train
+from benchmarks.parts import turns
 from tests.helpers.forking import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -45,23 +46,66 @@ def test_the_programs_of_train_have_equal_losses(give, squad_dir, monkeypatch, c
     """Each program runs in a separate process."""
     pytest.importorskip("torch")
     config = str(squad_dir / "albert.json")
-    row = train.Row("training", "train", config, "float32", 2, (1.0, 1.0), 0.5)
+    row = train.Row("training", "train", config, "float32", 2, {"padded": 1.0})
     monkeypatch.setattr(train, "ROWS", {"SQuAD": row})
-    files = {"train_file": "train-v1.1.json", "predict_file": "dev-v1.1.json"}
-    files |= {"mrpc_dir": "", "spm_model_file": "spm.model"}
-    sizes = ["--max_seq_length=64", "--matrix_size=64", "--batches=1", "--turns=2"]
+    files = {"train_file": "train-v1.1.json", "mrpc_dir": "", "spm_model_file": "spm.model"}
+    sizes = ["--max_seq_length=128", "--matrix_size=64", "--batches=1", "--turns=2"]
     give(*(f"--{name}={squad_dir / file}" for name, file in files.items()), *sizes)
     assert train.main() == 0
     output = capsys.readouterr().out
-    assert re.search(r"losses of the first 2 steps: [\d.e+-]+ apart", output)
-    for program in train.PROGRAMS:
-        assert all(float(n) > 0 for n in re.search(rf"{program} +(\S+) +(\S+)", output).groups())
+    # Two turns of a batch, each with a new and then with a known shape.
+    assert re.search(r"losses of the first 4 steps: [\d.e+-]+ apart", output)
+    for program in (turns.OURS, *train.PEERS):
+        rates = re.search(rf" {program} +([\d.]+) \(.*?\) +([\d.]+) \(", output)
+        assert all(float(rate) > 0 for rate in rates.groups())
+
+
+PROGRAMS_IN_PREDICTION = {
+    "": [
+        "this project",
+        "transformers",
+        "transformers, compiled",
+        "ONNX Runtime",
+        "ONNX Runtime, int8",
+    ],
+    "--programs --questions=5 --rounds=1 --peers=transformers,onnxruntime": [
+        *("this project, float32", "transformers, float32", "ONNX Runtime", "ONNX Runtime, int8"),
+    ],
+    "--settings --peers=onnxruntime": [
+        *("model of albert convert", "the same, fused by its optimizer", "..., parallel execution"),
+        "export of torch.onnx, fused by its optimizer",
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", PROGRAMS_IN_PREDICTION)
+def test_every_program_of_predict_has_rates(kind, squad_dir):
+    pytest.importorskip("torch")
+    files = {"predict_file": "dev-v1.1.json", "spm_model_file": "spm.model"}
+    files["config"] = "albert.json"
+    sizes = ["--max_seq_length=128", "--matrix_size=64", "--batch_size=2", "--batches=1"]
+    flags = [*sizes, "--turns=2", "--rows=float32", *kind.split()]
+    flags += [f"--{name}={squad_dir / file}" for name, file in files.items()]
+    command = [sys.executable, "-m", "benchmarks.predict", *flags]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    for program in PROGRAMS_IN_PREDICTION[kind]:
+        median = re.search(
+            rf"(?:^|  ){re.escape(program)} +([\d.]+) \([\d.]+-[\d.]+\)",
+            result.stdout,
+            re.MULTILINE,
+        )
+        assert median and float(median[1]) > 0, result.stdout
 
 
 RUNS = {
     "ask": (
-        "--config={}/albert.json --lengths=32,48 --rounds=1 --starts=1",
-        ["first answer", "answer, 48 tokens", "encode, all lengths"],
+        "--config={}/albert.json --lengths=32,48 --peer_lengths=48 --rounds=1 --starts=1",
+        [
+            *("first answer", "answer, 48 tokens", "encode, all lengths"),
+            *("48 tokens: answer", "48 tokens: request to albert serve"),
+            "48 tokens: ONNX Runtime, threads: 1",
+        ],
     ),
     "bound": (
         "--config={}/albert.json --batch_size=2 --seq_length=32 --rounds=1 --steps=1 "
@@ -113,8 +157,8 @@ def test_the_report_on_a_machine_has_every_part(tmp_path):
     assert result.returncode == 0 and "Traceback" not in result.stderr, result.stderr
     text = report.read_text()
     assert re.search(r"## Demo\n\n\d+ s, F1 \d+\.\d\d\n", text), text
-    for work in ("training", "prediction"):
-        rate = r"[1-9][\d.]*, [\d.]+ GB \| failed \| failed \|"
+    for work, padded in (("training", "failed"), ("prediction", "not measured")):
+        rate = rf"[1-9][\d.]*, [\d.]+ GB \| {padded} \| failed \|"
         assert re.search(rf"^\| {work}/float32: .* \| 2 \| {rate}$", text, re.MULTILINE), text
     assert re.search(r"^\| 2 workers, 2 cores \| [\d.]+ \|$", text, re.MULTILINE), text
 
