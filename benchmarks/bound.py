@@ -67,7 +67,7 @@ def measure(flags: argparse.Namespace) -> dict[str, float]:
     from albert.tasks.squad.head import make_v1_head
     from albert.training.model_fn import ModelOptions, make_model_fn
     from benchmarks.parts.step import make_batch, training_step
-    from benchmarks.train import matrix_work
+    from benchmarks.parts.turns import matrix_work
 
     tf.logging.set_verbosity(tf.logging.ERROR)
     device.choose("cpu")

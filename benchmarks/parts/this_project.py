@@ -15,6 +15,7 @@ from albert.devices import device, memory_use
 from albert.optimization import OptimizerOptions
 from albert.precision import configuration, conversion
 from albert.training.model_fn import ModelOptions, make_model_fn
+from albert.training.prediction import optimized_twice
 from benchmarks.parts.program import BEST, DECAY, EPSILON, RATE, Batch, Functions, host_memory
 from benchmarks.parts.weights import config_of, head_of
 
@@ -31,7 +32,9 @@ def functions(flags: argparse.Namespace) -> Functions:
     if flags.dtype == "bfloat16":
         os.environ.setdefault("TF_BF16_CONVERSION", "1")
         model_fn = conversion.convert(model_fn, configuration.from_environment(), device.kind())
-    session = tf.Session(graph=tf.Graph(), config=device.session_config())
+    config = device.session_config()
+    config = config if is_training else optimized_twice(config)
+    session = tf.Session(graph=tf.Graph(), config=config)
     with session.graph.as_default():
         records = np.load(flags.batches)
         inputs = {
