@@ -8,9 +8,10 @@ the time of the model's forward pass, and so are embeddings. `encode` is timed w
 on texts of all lengths. The table has medians.
 
 Answers of `model.answer` and requests to `albert serve` are also compared with the forward pass of
-ONNX Runtime, with a thread for each core, on one sequence of the same length, without tokenization.
-These take turns. The model for ONNX Runtime comes from `albert convert`. Its time with one thread
-is for information, because this project always uses all cores.
+ONNX Runtime on one sequence of the same length, without tokenization. These take turns. ONNX
+Runtime has a thread for each core, which spins or not, and the faster of both counts. Its model
+comes from `albert convert`. Its time with one thread is for information, because this project
+always uses all cores.
 """
 
 from __future__ import annotations
@@ -94,8 +95,8 @@ def main() -> int:
         compared = peer_times(folder, model, flags)
     imports, answers = (statistics.median(column) for column in zip(*first, strict=True))
     of_first = statistics.median(answer / imported for imported, answer in first)
-    print(f"{'':40}{'seconds':>10}{'times':>8}   of")
-    row = "{:40}{:10.4f}{:8.2f}   {}"
+    print(f"{'':46}{'seconds':>10}{'times':>8}   of")
+    row = "{:46}{:10.4f}{:8.2f}   {}"
     print(row.format("first answer", answers, of_first, f"import tensorflow ({imports:.2f} s)"))
     for length, (seconds, times) in later.items():
         print(row.format(f"answer, {length} tokens", seconds, times, "the forward pass"))

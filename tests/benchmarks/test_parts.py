@@ -10,7 +10,7 @@ import pytest
 
 from albert.tasks.squad.examples import check_all_answerable
 from benchmarks import memory, precision, zero
-from benchmarks.parts import batches, squad_size, turns, whole_programs
+from benchmarks.parts import batches, peer_answers, squad_size, turns, whole_programs
 
 SVG = "{http://www.w3.org/2000/svg}"
 CURVES = {
@@ -111,3 +111,16 @@ def test_a_file_of_the_first_questions_has_only_their_paragraphs(squad_dir, tmp_
 def test_ratios_are_of_the_same_turn():
     assert turns.ratios_of([2.0, 9.0], [1.0, 3.0]) == [2.0, 3.0]
     assert turns.spread([3.0, 2.0, 10.0]) == "3.00 (2.00-10.00)"
+
+
+def test_answers_are_compared_with_the_fastest_setting_of_the_peer():
+    rounds = [
+        {"answer": 3.0, "spins": 4.0, "waits": 2.0},
+        {"answer": 6.0, "spins": 4.0, "waits": 8.0},
+    ]
+    rounds += [{"answer": 3.0, "spins": 4.0, "waits": 3.0}]
+    found = peer_answers.summary(rounds, ["spins", "waits"])
+    # Not the ratio of the medians.
+    assert found["answer"] == (3.0, 1.0, True) and found["waits"].times == 1.0
+    assert not peer_answers.summary(rounds[:1], ["waits"])["answer"].holds
+    assert peer_answers.summary(rounds[:1], ["waits"])["spins"].holds
