@@ -154,12 +154,12 @@ class SquadTask(TextTask):
         return self.best_by(list(questions_of(data.source.articles)))
 
     def answer(
-        self, questions: ScoringData, outputs: list[Output], nbest: NbestLists
+        self, questions: ScoringData, outputs: Sequence[Output], nbest: NbestLists
     ) -> tuple[dict[str, float], dict[str, Any]]:
         """Returns scores, and the contents of `outputs` by name; adds n-best lists to `nbest`."""
         raise NotImplementedError
 
-    def score(self, data: Data, outputs: list[Output]) -> CheckpointScores:
+    def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
         folder, source = self.settings.output_dir, self._source(DEV)
         nbest = NbestLists(folder, self.settings.n_best_size)
         scores, contents = self.answer(data.source, outputs, nbest)
@@ -272,7 +272,7 @@ class SquadV1Task(SquadTask):
         return "f1" if any(question.get("answers") for question in questions) else None
 
     def answer(
-        self, questions: ScoringData, outputs: list[Output], nbest: NbestLists
+        self, questions: ScoringData, outputs: Sequence[Output], nbest: NbestLists
     ) -> tuple[dict[str, float], dict[str, Any]]:
         articles, examples, features = questions
         find_spans = spans_of_best(self.settings.max_answer_length)
@@ -330,7 +330,7 @@ class SquadV2Task(SquadTask):
         return "best_f1" if known else None
 
     def answer(
-        self, questions: ScoringData, outputs: list[Output], nbest: NbestLists
+        self, questions: ScoringData, outputs: Sequence[Output], nbest: NbestLists
     ) -> tuple[dict[str, float], dict[str, Any]]:
         articles, examples, features = questions
         results = raw_results_v2(outputs)
