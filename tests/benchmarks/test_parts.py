@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from albert.tasks.squad.examples import check_all_answerable
+from albert.tasks.squad.question_stream import check_all_answerable
 from benchmarks import memory, precision, zero
 from benchmarks.parts import squad_size
 
