@@ -64,6 +64,7 @@ RUNS = {
         ["first answer", "answer, 48 tokens", "encode, all lengths"],
     ),
     "memory": ("--config={}/albert.json --batch_size=2 --seq_length=32", ["with", "without"]),
+    "prediction_memory": ("--questions=200", ["1.1", "2.0"]),
     "serve": (
         "--config={}/albert.json --lengths=32 --clients=1,2 --seconds=0.1 --rounds=1",
         ["32 tokens, one by one", "32 tokens, 1 clients", "32 tokens, 2 clients"],
