@@ -87,7 +87,7 @@ def measure(flags: argparse.Namespace) -> tuple[int, int, float, float, float]:
             middle = time.perf_counter()
             scored.write_outputs()
             rounds.append((middle - start, time.perf_counter() - middle))
-        counts = len(data.source.examples), data.num_records
+        counts = data.num_examples, data.num_records
         return *counts, before, *min(rounds, key=sum)
 
 

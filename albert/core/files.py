@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
 from albert.core.errors import UserError
@@ -109,6 +109,16 @@ def write_json(path: str, value: Any, indent: int | None = 2) -> None:
     """Writes a value as JSON, atomically."""
     with open_atomically(path) as file:
         file.write(json.dumps(value, indent=indent) + "\n")
+
+
+def write_members(path: str, members: Iterable[tuple[str, Any]]) -> None:
+    """Writes an object of texts and numbers as `write_json` does with an indent of 4."""
+    with open_atomically(path) as file:
+        before = "{"
+        for key, value in members:
+            file.write(f"{before}\n    {json.dumps(key)}: {json.dumps(value)}")
+            before = ","
+        file.write("{}\n" if before == "{" else "\n}\n")
 
 
 def copy_atomically(source: str, target: str) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import hashlib
+import itertools
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -16,7 +18,7 @@ from albert.core.files import sha256_of
 from albert.core.log import progress_bar
 from albert.data.batches import Data
 from albert.data.cached_file import CachedFile, Snapshot, content_of_records
-from albert.data.process_pool import ordered_map
+from albert.data.process_pool import Countable, ordered_map
 from albert.distributed import collectives
 
 # Timing converts at most this many chunks of a split, evenly spaced.
@@ -39,6 +41,21 @@ class FeatureFile(NamedTuple):
     num_features: int
     snapshot: Snapshot
     is_foreign: bool = False
+
+
+class Chunks(NamedTuple):
+    """The chunks of examples: the number of the first example, and the examples."""
+
+    examples: Countable[Any]
+    size: int
+
+    def __len__(self) -> int:
+        return -(-len(self.examples) // self.size)
+
+    def __iter__(self) -> Iterator[tuple[int, list[Any]]]:
+        examples = iter(self.examples)
+        for start in range(0, len(self.examples), self.size):
+            yield start, list(itertools.islice(examples, self.size))
 
 
 class Chunk(NamedTuple):
@@ -76,8 +93,8 @@ class FeatureSource(abc.ABC):
     chunk = 512
 
     @abc.abstractmethod
-    def read(self) -> tuple[Sequence[Any], Mapping[str, int]]:
-        """Returns the examples, and the number of skipped ones by reason; reads the input once.
+    def read(self) -> tuple[Countable[Any], Mapping[str, int]]:
+        """Returns the examples, and the number of skipped ones by reason; checks the input once.
 
         Raises:
           UserError: the input is not valid.
@@ -101,8 +118,13 @@ class FeatureSource(abc.ABC):
         del number
         return record
 
-    def write_companion(self, path: str, parts: list[Any]) -> None:
-        """Writes the companion file from the chunks' parts."""
+    def writing_companion(
+        self, path: str
+    ) -> contextlib.AbstractContextManager[Callable[[Any], None]]:
+        """Returns a context manager of a function that adds a chunk's part to the companion.
+
+        The file is complete at the end of the `with` block.
+        """
         raise NotImplementedError
 
     def log_left_out(self) -> None:
@@ -144,17 +166,17 @@ class FeatureSource(abc.ABC):
         if self.cached.reusable(explain=False) is not None or self.cached.is_foreign():
             return self.prepared(), 0.0
         examples = self.read()[0]
-        starts = range(0, len(examples), self.chunk)
+        all_chunks = Chunks(examples, self.chunk)
         started = time.perf_counter()
-        chunks = [
-            self.convert(examples[start : start + self.chunk], start)
-            for start in starts[:: -(-len(starts) // _SAMPLED_CHUNKS)]
-        ]
+        sampled = itertools.islice(
+            iter(all_chunks), 0, None, -(-len(all_chunks) // _SAMPLED_CHUNKS)
+        )
+        chunks = [self.convert(some, start) for start, some in sampled]
         path = os.path.join(folder, f"{self.name}.tf_record")
         converted = sum(chunk.num_examples for chunk in chunks)
-        num_features, _ = self._write(path, chunks, converted)
+        num_features = self._write(path, chunks, converted)
         seconds = (time.perf_counter() - started) * len(examples) / converted
-        processes = min(self.workers, len(starts), len(os.sched_getaffinity(0)))
+        processes = min(self.workers, len(all_chunks), len(os.sched_getaffinity(0)))
         records = round(num_features * len(examples) / converted)
         data = Data([path], self.spec, len(examples), records, trims=self.trims)
         return data, seconds / processes
@@ -202,14 +224,14 @@ class FeatureSource(abc.ABC):
         self.log_left_out()
         started = time.perf_counter()
 
-        def convert(start: int) -> Chunk:
-            return self.convert(examples[start : start + self.chunk], start)
+        def convert(task: tuple[int, list[Any]]) -> Chunk:
+            start, some = task
+            return self.convert(some, start)
 
-        with self.cached.building() as (names, summary):
-            chunks = ordered_map(convert, range(0, len(examples), self.chunk), self.workers)
-            num_features, parts = self._write(names[0], chunks, len(examples))
-            if len(names) > 1:
-                self.write_companion(names[1], parts)
+        with self.cached.building() as (names, summary), contextlib.ExitStack() as stack:
+            add = stack.enter_context(self.writing_companion(names[1])) if names[1:] else None
+            chunks = ordered_map(convert, Chunks(examples, self.chunk), self.workers)
+            num_features = self._write(names[0], chunks, len(examples), add)
             summary |= {"num_examples": len(examples), "num_features": num_features}
             summary["left_out"] = dict(left_out)
         seconds = time.perf_counter() - started
@@ -222,9 +244,15 @@ class FeatureSource(abc.ABC):
         )
         return summary
 
-    def _write(self, name: str, chunks: Iterable[Chunk], total: int) -> tuple[int, list[Any]]:
-        """Writes the records of chunks; returns their number and the companion's parts."""
-        number, parts = 0, []
+    def _write(
+        self,
+        name: str,
+        chunks: Iterable[Chunk],
+        total: int,
+        add_to_companion: Callable[[Any], None] | None = None,
+    ) -> int:
+        """Writes the records and the companion; returns the number of records."""
+        number = 0
         with (
             tf.io.TFRecordWriter(name) as writer,
             progress_bar(total, "features", "examples") as bar,
@@ -233,9 +261,10 @@ class FeatureSource(abc.ABC):
                 for record in chunk.records:
                     writer.write(self.numbered(record, number))
                     number += 1
-                parts.append(chunk.companion)
+                if add_to_companion:
+                    add_to_companion(chunk.companion)
                 bar.update(chunk.num_examples)
-        return number, parts
+        return number
 
 
 def sha256_of_input(path: str, what: str = "") -> str:

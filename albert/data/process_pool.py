@@ -8,13 +8,14 @@ import gc
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeVar
 
 from albert.core import signals
 from albert.core.errors import UserError
 
 Task = TypeVar("Task")
+Item = TypeVar("Item", covariant=True)
 Result = TypeVar("Result")
 
 # Tasks per worker that may wait, or have results not fetched yet; this bounds the memory.
@@ -23,8 +24,16 @@ _AHEAD = 3
 _function: Callable
 
 
+class Countable(Protocol[Item]):
+    """Items that can be counted and read, such as a list or a file that is read for every pass."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Item]: ...
+
+
 def ordered_map(
-    function: Callable[[Task], Result], tasks: Sequence[Task], workers: int
+    function: Callable[[Task], Result], tasks: Countable[Task], workers: int
 ) -> Iterator[Result]:
     """Yields `function(task)` for every task, in order.
 

@@ -6,9 +6,9 @@ import array
 import contextlib
 import functools
 import math
-import mmap
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 import google_crc32c
 import numpy as np
@@ -24,6 +24,8 @@ from albert.distributed import collectives
 # content. A checksum is a CRC-32C, rotated right by 15 bits, plus a constant.
 _BEFORE, _AFTER = 12, 4
 _CHECKSUM_ADDED = 0xA282EAD8
+# Records to read at a time in order.
+_AT_A_TIME = 256
 # Batches are shortened to multiples of this length, so that few different shapes occur.
 _TRIM_MULTIPLE = 16
 # Parts of TensorFlow's messages for records with other lengths, or with ids out of range.
@@ -130,25 +132,30 @@ class RecordFile:
         Raises:
           UserError: a file ends inside a record, or a record's length is damaged.
         """
-        self._maps, self._paths, places, checksums = [], [], [], []
+        # Read instead of mapped into memory: what a process has read of a mapped file counts as its
+        # memory.
+        self._files, self._paths, starts, checksums = list[IO[bytes]](), list[str](), [], []
         for path in paths:
-            with open(path, "rb") as file:
-                file.seek(0, 2)
-                if not file.tell():
-                    continue
-                content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            self._maps.append(content)
-            self._paths.append(path)
-            of_file = _record_places(content, path)
-            places.append(of_file[0])
-            checksums.append(of_file[1])
-        # Arrays of two numbers per record, because there may be tens of millions of records.
-        self._places = np.concatenate([np.zeros((0, 2), np.int64), *places])
-        self._crcs = np.concatenate([np.zeros(0, np.uint32), *map(_crcs, checksums)])
-        self._ends = np.cumsum([len(part) for part in places], dtype=np.int64)
+            file = open(path, "rb")  # noqa: SIM115
+            of_file = _record_places(file, path)
+            if len(of_file[1]):
+                self._files.append(file)
+                self._paths.append(path)
+                starts.append(np.frombuffer(of_file[0], np.int64))
+                checksums.append(np.frombuffer(of_file[1], np.uint32))
+        # Few bytes per record, because there may be tens of millions of records. Each file has an
+        # additional start, after its last record.
+        self._starts = np.concatenate([np.zeros(0, np.int64), *starts])
+        self._crcs = _crcs(np.concatenate([np.zeros(0, np.uint32), *checksums]))
+        self._ends = np.cumsum([len(part) for part in checksums], dtype=np.int64)
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._crcs)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yields all records; raises as `read` does."""
+        for start in range(0, len(self), _AT_A_TIME):
+            yield from self.read(range(start, min(start + _AT_A_TIME, len(self))))
 
     def read(self, numbers: Sequence[int] | np.ndarray) -> list[bytes]:
         """Returns the records with these numbers.
@@ -156,9 +163,16 @@ class RecordFile:
         Raises:
           UserError: a record does not match its checksum.
         """
-        files = np.searchsorted(self._ends, numbers, side="right").tolist()
-        places = zip(files, self._places[numbers].tolist(), strict=True)
-        records = [self._maps[file][start:end] for file, (start, end) in places]
+        numbers = np.asarray(numbers, np.int64)
+        files = np.searchsorted(self._ends, numbers, side="right")
+        starts = self._starts[numbers + files]
+        lengths = self._starts[numbers + files + 1] - starts - (_BEFORE + _AFTER)
+        records = [
+            os.pread(self._files[file].fileno(), length, start)
+            for file, length, start in zip(
+                files.tolist(), lengths.tolist(), starts.tolist(), strict=True
+            )
+        ]
         found, written = list(map(google_crc32c.value, records)), self._crcs[numbers].tolist()
         if found != written:
             wrong = int(np.not_equal(found, written).argmax())
@@ -167,21 +181,25 @@ class RecordFile:
         return records
 
 
-def _record_places(content: mmap.mmap, path: str) -> tuple[np.ndarray, np.ndarray]:
-    """Returns each record's first byte and end, int64 [N, 2], and its checksum, uint32 [N]."""
-    places, checksums, position = array.array("q"), array.array("I"), 0
-    while position < len(content):
-        before = content[position : position + _BEFORE]
+def _record_places(file: IO[bytes], path: str) -> tuple[array.array, array.array]:
+    """Returns the first byte of each record and of one after the last, and the checksums."""
+    starts, checksums, position = array.array("q"), array.array("I"), 0
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    while position < size:
+        before = file.read(_BEFORE)
         length = int.from_bytes(before[:8], "little")
-        start, end = position + _BEFORE, position + _BEFORE + length
-        if end + _AFTER > len(content):
-            raise UserError(f"{path} ends inside record {len(places) // 2}; make the file again")
+        end = position + _BEFORE + length
+        if end + _AFTER > size:
+            raise UserError(f"{path} ends inside record {len(starts)}; make the file again")
         if before != _before_content(length):
-            raise _damaged(path, len(places) // 2)
+            raise _damaged(path, len(starts))
+        starts.append(position + _BEFORE)
+        file.seek(length, os.SEEK_CUR)
+        checksums.append(int.from_bytes(file.read(_AFTER), "little"))
         position = end + _AFTER
-        places.extend((start, end))
-        checksums.append(int.from_bytes(content[end:position], "little"))
-    return np.array(places, np.int64).reshape(-1, 2), np.array(checksums, np.uint32)
+    starts.append(position + _BEFORE)
+    return starts, checksums
 
 
 @functools.lru_cache(maxsize=4096)
@@ -331,8 +349,7 @@ def sequence_lengths(files: Sequence[str], spec: Mapping[str, Any]) -> np.ndarra
     records, seq_length = RecordFile(files), spec["input_mask"].shape[-1]
     lengths = np.zeros([len(records), math.prod(spec["input_mask"].shape[:-1])], np.int64)
     positions = np.arange(1, seq_length + 1)
-    for number in range(len(records)):
-        (record,) = records.read([number])
+    for number, record in enumerate(records):
         mask = tf.train.Example.FromString(record).features.feature["input_mask"].int64_list.value
         lengths[number] = (np.reshape(mask[:], [-1, seq_length]) * positions).max(axis=1)
     return lengths

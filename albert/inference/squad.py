@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from albert.data.sequences import TokenSequence, make_sequence
 from albert.inference.display import table
@@ -13,21 +13,21 @@ from albert.inference.sentences import SentenceEncoder
 from albert.inference.session import ModelSession
 from albert.report.spans import Span
 from albert.tasks.squad.examples import SquadExample
-from albert.tasks.squad.feature_files import columns_of, prediction_features
 from albert.tasks.squad.features import Window, WindowMaker
 from albert.tasks.squad.head import V2Options, make_v1_head, make_v2_head
 from albert.tasks.squad.predictions import (
     Answer,
     best_answers,
     best_positions,
-    by_example,
+    by_question,
     no_answer_odds,
-    raw_results_v2,
+    raw_result_v2,
     softmax,
     spans_in,
     spans_of_best,
     spans_v2,
 )
+from albert.tasks.squad.token_places import columns_of, prediction_features
 
 # The threshold of run_squad_v2.py when no scores have given a better one.
 _DEFAULT_THRESHOLD = 0.0
@@ -148,18 +148,13 @@ class QuestionAnswerer(SentenceEncoder):
         windows = list(self._windows.windows(examples))
         features = list(prediction_features(columns_of(windows)))
         outputs = self._session.outputs([[self._sequence(window)] for window in windows], pause)
-        with_ids = [
-            {**output, "unique_ids": feature.unique_id}
-            for feature, output in zip(features, outputs, strict=True)
-        ]
-        results: Mapping[int, Any] = (raw_results_v2 if self._is_v2 else best_positions)(with_ids)
-        of_examples, best = by_example(features), []
-        for index, example in enumerate(examples):
-            spans = spans_in(of_examples[index], results, self._find_spans)
+        best, odds = [], []
+        results = map(raw_result_v2 if self._is_v2 else best_positions, outputs)
+        for example, found in by_question(examples, features, results):
+            spans = spans_in(found, self._find_spans)
             best.append(best_answers(example, spans, self._n_best_size))
-        if not self._is_v2:
-            return best, [0.0] * len(examples)
-        return best, no_answer_odds(len(examples), features, results)
+            odds.append(no_answer_odds(result for _, result in found) if self._is_v2 else 0.0)
+        return best, odds
 
     def _answered(self, found: list[tuple[int, Answer]], odds: list[float]) -> QuestionAnswer:
         """Merges the answers found in all parts of a question's texts."""

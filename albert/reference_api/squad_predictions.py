@@ -12,7 +12,6 @@ import tensorflow.compat.v1 as tf
 from albert.core.files import write_json
 from albert.reference_api.squad_features import InputFeatures
 from albert.tasks.squad.examples import SquadExample
-from albert.tasks.squad.feature_files import PredictionFeature
 from albert.tasks.squad.predictions import (
     NO_ANSWER,
     NO_ANSWER_V2,
@@ -20,7 +19,6 @@ from albert.tasks.squad.predictions import (
     FindSpans,
     RawResultV2,
     Spans,
-    by_example,
     nbest_of,
     no_answer_odds,
     spans_of_best,
@@ -33,6 +31,7 @@ from albert.tasks.squad.scoring import (
     make_eval_dict,
     make_qid_to_has_ans,
 )
+from albert.tasks.squad.token_places import PredictionFeature
 
 RawResult = collections.namedtuple("RawResult", ["unique_id", "start_log_prob", "end_log_prob"])
 
@@ -130,9 +129,10 @@ def accumulate_predictions_v2(
     features = list(map(_prediction_feature, all_features))
     results = {result.unique_id: result for result in all_results}
     _accumulate(result_dict, all_examples, features, results, spans_v2(max_answer_length))
-    odds = no_answer_odds(len(all_examples), features, results)
-    for index, value in enumerate(odds):
-        cls_dict.setdefault(index, []).append(value)
+    of_examples = _by_example(features)
+    for index in range(len(all_examples)):
+        odds = no_answer_odds(results[feature.unique_id] for feature in of_examples[index])
+        cls_dict.setdefault(index, []).append(odds)
 
 
 def write_predictions_v2(
@@ -246,7 +246,7 @@ def _accumulate(
     results: Mapping[int, Any],
     find_spans: FindSpans,
 ) -> None:
-    features = by_example(map(_prediction_feature, all_features))
+    features = _by_example(map(_prediction_feature, all_features))
     for index in range(len(all_examples)):
         of_example = result_dict.setdefault(index, {})
         for feature in features[index]:
@@ -264,7 +264,7 @@ def _nbest_predictions(
     no_answer: dict,
 ) -> dict[str, list[dict]]:
     """Returns each question's best answers with different texts, best first; at least one."""
-    features = by_example(map(_prediction_feature, all_features))
+    features = _by_example(map(_prediction_feature, all_features))
     return {
         example.qas_id: nbest_of(
             example,
@@ -284,6 +284,14 @@ def _mean_spans(of_feature: dict[tuple[int, int], list[tuple[float, float]]]) ->
         for scores in of_feature.values()
     ]
     return Spans(*places.T, *np.array(means, np.float64).reshape(-1, 2).T)
+
+
+def _by_example(features: Iterable[PredictionFeature]) -> dict[int, list[PredictionFeature]]:
+    """Returns the features of each example by its number; an empty list if it has none."""
+    found = collections.defaultdict(list)
+    for feature in features:
+        found[feature.example_index].append(feature)
+    return found
 
 
 def _prediction_feature(feature: InputFeatures | PredictionFeature) -> PredictionFeature:

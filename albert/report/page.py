@@ -18,31 +18,59 @@ and:
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
 import re
+from collections.abc import Container, Iterator
 from typing import Any
 
 from albert.core.errors import UserError
 from albert.core.files import open_atomically, parse_json
+from albert.core.json_reader import JsonReader
 
 _TEMPLATE = os.path.join(os.path.dirname(__file__), "page.html")
-_DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
+_ELEMENT = b'<script type="application/json" id="data">'
+_DATA = re.compile(rf"{_ELEMENT.decode()}(.*?)</script>", re.DOTALL)
+# Bytes in which the element begins.
+_MOST_BEFORE = 1 << 15
+# Items of an iterator that are written at a time.
+_ITEMS = 64
 
 
 def write_page(path: str, view: dict[str, Any]) -> None:
-    """Writes the page for a view.
+    """Writes the page for a view, in which iterators may replace lists.
 
     Raises:
       UserError: the page cannot be written.
     """
     with open(_TEMPLATE, encoding="utf-8") as file:
         head, tail = file.read().split("{{data}}")
-    # Without "<", no text can end the element or begin another one.
-    data = json.dumps(view, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     with open_atomically(path) as file:
-        file.writelines((head, data, tail))
+        file.write(head)
+        # Without "<", no text can end the element or begin another one.
+        file.writelines(part.replace("<", "\\u003c") for part in _parts(view))
+        file.write(tail)
+
+
+def _parts(view: dict[str, Any]) -> Iterator[str]:
+    """Yields the parts of a view's JSON; all views together may not fit into memory."""
+    encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+    before = "{"
+    for key, value in view.items():
+        yield f"{before}{encode(key)}:"
+        if isinstance(value, Iterator):
+            yield "["
+            between = ""
+            while some := list(itertools.islice(value, _ITEMS)):
+                yield between + encode(some)[1:-1]
+                between = ","
+            yield "]"
+        else:
+            yield encode(value)
+        before = ","
+    yield "}"
 
 
 def read_page(path: str) -> dict[str, Any]:
@@ -62,6 +90,51 @@ def read_page(path: str) -> dict[str, Any]:
     if not isinstance(view, dict) or not {"kind", "samples"} <= view.keys():
         raise UserError(f"{path} is not a page of predictions")
     return view
+
+
+def read_first_samples(path: str, count: int) -> tuple[dict[str, Any], int]:
+    """Returns the view in a page with only its first samples, and the number of all samples.
+
+    The view has the passages of these samples, by their numbers.
+
+    Raises:
+      UserError: as in `read_page`.
+    """
+    try:
+        with open(path, "rb") as file:
+            begin = file.read(_MOST_BEFORE).index(_ELEMENT) + len(_ELEMENT)
+            view, number = _first_samples(JsonReader(file.fileno(), begin), count)
+            chosen = {sample["passage"] for sample in view["samples"]}
+            view["passages"] = _passages(JsonReader(file.fileno(), begin), chosen)
+            return view, number
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        # Either raises the error, or the view has an unusual form.
+        view = read_page(path)
+        return view, len(view["samples"])
+
+
+def _first_samples(reader: JsonReader, count: int) -> tuple[dict[str, Any], int]:
+    """Returns a view without passages, with only the first samples; and the number of all."""
+    view, samples, number = dict[str, Any](), list[dict[str, Any]](), 0
+    for key in reader.members():
+        if key == "samples":
+            for number, sample in enumerate(reader.values(), start=1):
+                samples += [sample] * (number <= count)
+        elif key == "passages":
+            for _ in reader.values():
+                pass
+        else:
+            view[key] = reader.value()
+    return {"kind": view.pop("kind"), **view, "samples": samples}, number
+
+
+def _passages(reader: JsonReader, chosen: Container[int | None]) -> dict[int, str]:
+    """Returns the chosen passages of a view by their numbers; they precede the samples."""
+    for key in reader.members():
+        if key == "passages":
+            return {n: text for n, text in enumerate(reader.values()) if n in chosen}
+        reader.value()
+    raise ValueError("a view has no passages")
 
 
 def finite(value: float | None) -> float | None:

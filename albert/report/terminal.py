@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from albert.distributed import launcher
-from albert.report.page import read_page
+from albert.report.page import read_first_samples
 from albert.report.spans import listed
 
 _AT_END = 3  # samples that a run shows at its end
@@ -71,11 +71,11 @@ def style_of_output() -> Style:
 
 def samples_at_end(path: str) -> Iterator[str]:
     """Yields the lines of a page's first samples, and a line with the page's path."""
-    view = read_page(path)
+    view, count = read_first_samples(path, _AT_END)
     style = style_of_output()
     for sample in view["samples"][:_AT_END]:
         yield from lines_of(view, sample, style)
-    yield f"All {len(view['samples'])} samples are in {path}; open it in a browser."
+    yield f"All {count} samples are in {path}; open it in a browser."
 
 
 def width_of_output() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -12,13 +13,15 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import as_files, check_fits, restoring
 from albert.core import estimators
-from albert.core.log import progress
+from albert.core.log import progress_bar
 from albert.data.records import reading_records
 from albert.devices import memory_use
 from albert.distributed import collectives
 from albert.training.hooks import format_seconds, log_statistics
+from albert.training.output_rows import Output, OutputRows, pack
 
-Output = dict[str, np.ndarray]
+# Examples that each worker predicts between two exchanges; this bounds the memory.
+_ROUND = 4096
 
 
 class _Model:
@@ -113,21 +116,25 @@ class Predictor:
         self._batch_size = batch_size
         self._num_examples = num_examples
         # The position at which each example arrives.
-        self._places = None if order is None else np.argsort(order)
+        self._places = None if order is None else np.argsort(order).astype(np.int32)
         workers = np.arange(num_examples) // batch_size % collectives.size()
         self._num_own = int(np.sum(workers == collectives.rank()))
         self._seconds: list[float] = []
         self._model: _Model | None = None
 
-    def outputs(self, checkpoint: str) -> list[Output]:
+    def outputs(self, checkpoint: str) -> OutputRows:
         """Returns the model's outputs for every example, with the weights of a checkpoint.
 
         Raises:
-          UserError: the checkpoint does not match the model.
+          UserError: the checkpoint does not match the model, or the disk is full.
         """
         collectives.broadcast_object(checkpoint)
         started = time.perf_counter()
-        rows = self._outputs(checkpoint)
+        places = self._num_examples if self._places is None else self._places
+        rows = OutputRows(self._estimator.model_dir, self._batch_size, places)
+        for batch in self._all_batches(checkpoint):
+            rows.add(batch)
+        rows.flush()
         seconds = time.perf_counter() - started
         self._seconds.append(seconds)
         tf.logging.info(
@@ -142,7 +149,8 @@ class Predictor:
     def follow(self) -> None:
         """Predicts this worker's batches for every checkpoint that rank 0 names, until `finish`."""
         while (checkpoint := collectives.broadcast_object(None)) is not None:
-            self._outputs(checkpoint)
+            for _ in self._all_batches(checkpoint):
+                pass
         self.close()
 
     def finish(self) -> None:
@@ -174,13 +182,6 @@ class Predictor:
     def _per_second(self, checkpoints: int, seconds: float) -> str:
         return f"{checkpoints * self._num_examples / seconds:.2f}"
 
-    def _outputs(self, checkpoint: str) -> list[Output]:
-        own = progress(self._predict(checkpoint), self._num_own, "prediction", "examples")
-        rows = list(own)[: self._num_own]
-        if collectives.size() > 1:
-            rows = self._merged(rows)
-        return rows if self._places is None else [rows[place] for place in self._places]
-
     def batches(self, checkpoint: str | None) -> Iterator[Output]:
         """Yields this worker's batches of outputs, computed with a checkpoint's values.
 
@@ -193,28 +194,30 @@ class Predictor:
             while True:
                 yield self._model.next()
 
-    def _predict(self, checkpoint: str) -> Iterator[Output]:
-        with restoring(checkpoint), reading_records(), as_files(checkpoint) as files:
+    def _own_batches(self, checkpoint: str) -> Iterator[np.ndarray]:
+        """Yields this worker's batches of outputs as `pack` returns them."""
+        with (
+            progress_bar(self._num_own, "prediction", "examples") as bar,
+            restoring(checkpoint),
+            reading_records(),
+            as_files(checkpoint) as files,
+        ):
             for batch in self.batches(files):
-                for values in zip(*batch.values(), strict=True):
-                    yield dict(zip(batch, values, strict=True))
+                yield pack(batch)
+                bar.update(self._batch_size)
 
-    def _merged(self, rows: list[Output]) -> list[Output]:
-        """Returns the rows of all workers, in the order in which a single worker predicts."""
-        layout = collectives.broadcast_object(
-            [(key, value.dtype.str, value.ndim) for key, value in rows[0].items()] if rows else []
-        )
-        columns = []
-        for key, dtype, dimensions in layout:
-            values = [np.ravel(row[key]) for row in rows]
-            by_rank = collectives.gather_arrays(values, np.dtype(dtype))
-            ordered = list(self._in_order(by_rank))
-            columns.append(ordered if dimensions else [value[0] for value in ordered])
-        names = [key for key, _, _ in layout]
-        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-    def _in_order(self, by_rank: list[list[np.ndarray]]) -> Iterator[np.ndarray]:
-        """Yields the rows of batch 0, which rank 0 computed, then those of batch 1, and so on."""
-        rows = [iter(share) for share in by_rank]
-        for example in range(self._num_examples):
-            yield next(rows[example // self._batch_size % len(rows)])
+    def _all_batches(self, checkpoint: str) -> Iterator[np.ndarray]:
+        """Yields the batches of all workers, in the order in which a single worker predicts."""
+        own = self._own_batches(checkpoint)
+        if collectives.size() == 1:
+            yield from own
+            return
+        of_round = -(-_ROUND // self._batch_size)
+        for _ in range(0, self._num_examples, of_round * self._batch_size * collectives.size()):
+            batches = list(itertools.islice(own, of_round))
+            by_rank = collectives.gather_arrays(batches, np.dtype(np.uint8))
+            for turn in itertools.zip_longest(*by_rank):
+                yield from (batch for batch in turn if batch is not None)
+        for _ in own:
+            # There are no more; this ends the reading.
+            pass

@@ -188,14 +188,14 @@ class Task(abc.ABC):
         """Returns the score that decides which checkpoint is best; None if there are no scores."""
 
     @abc.abstractmethod
-    def score(self, data: Data, outputs: list[Output]) -> CheckpointScores:
+    def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
         """Returns the scores of the model's outputs for all records of `DEV`; runs on rank 0."""
 
     def samples(self) -> Iterator[str]:
         """Yields lines with samples of the best checkpoint's predictions, for the end of a run."""
         return iter(())
 
-    def write_labels(self, data: Data, outputs: list[Output], names: Sequence[str]) -> dict:
+    def write_labels(self, data: Data, outputs: Sequence[Output], names: Sequence[str]) -> dict:
         """Writes the model's labels for all records of `TEST`; runs on rank 0.
 
         Args:

@@ -113,6 +113,7 @@ RUNS = {
         ["all", "no GELU", "none of the three"],
     ),
     "memory": ("--config={}/albert.json --batch_size=2 --seq_length=32", ["with", "without"]),
+    "prediction_memory": ("--questions=200", ["1.1", "2.0"]),
     "serve": (
         "--config={}/albert.json --lengths=32 --clients=1,2 --seconds=0.1 --rounds=1",
         ["32 tokens, one by one", "32 tokens, 1 clients", "32 tokens, 2 clients"],

@@ -122,6 +122,10 @@ class TestWriting:
         text = (folder / "j").read_text(encoding="utf-8")
         assert json.loads(text) == value
         assert text.startswith('{\n    "b"') and text.endswith("}\n")
+        for members in ({"é\ud800": "<\n", "b": 1, "c": float("nan")}, {}):
+            files.write_json("j", members, indent=4)
+            files.write_members("m", members.items())
+            assert (folder / "m").read_bytes() == (folder / "j").read_bytes()
 
 
 class TestCopy:

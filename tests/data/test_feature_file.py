@@ -3,6 +3,8 @@
 Reuse and foreign files are in `tests/tasks/squad/test_feature_files.py`.
 """
 
+import contextlib
+
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -35,12 +37,15 @@ class Letters(FeatureSource):
 
     def convert(self, examples, start):
         records = [record_of(0) for letter in examples for _ in range(1 + letter.isupper())]
-        return Chunk(len(examples), records, (start, examples))
+        return Chunk(len(examples), records, (start, "".join(examples)))
 
     def numbered(self, record, number):
         return record_of(number)
 
-    def write_companion(self, path, parts):
+    @contextlib.contextmanager
+    def writing_companion(self, path):
+        parts = []
+        yield parts.append
         with open(path, "w") as file:
             file.write(repr(parts))
 

@@ -11,7 +11,7 @@ import pytest
 
 from albert.core.errors import UserError
 from albert.report import ONLY, terminal
-from albert.report.page import read_page, rounded, write_page
+from albert.report.page import read_first_samples, read_page, rounded, write_page
 from albert.report.terminal import COLOURED, PLAIN, lines_of, style_of_output, wrapped
 from albert.tasks.classification.view import labels_view
 
@@ -172,11 +172,29 @@ def test_a_written_view_is_read_back(tmp_path):
     assert known == [None, None, None, 0.1235]
 
 
+@pytest.mark.parametrize("count", [0, 2, 200])
+def test_the_first_samples_are_read_alone(tmp_path, count):
+    """Iterators are written as lists are."""
+    samples = [{"id": f"<{n}>", "passage": n // 3 or None} for n in range(150)]
+    view = {**WHOLE, "scores": {}, "passages": [f"<p>{n}" for n in range(60)], "samples": samples}
+    write_page(str(tmp_path / "lists"), view)
+    streams = {name: iter(view[name]) for name in ("passages", "samples")}
+    write_page(str(tmp_path / "streams"), {**view, **streams})
+    assert (tmp_path / "streams").read_bytes() == (tmp_path / "lists").read_bytes()
+    first, number = read_first_samples(str(tmp_path / "lists"), count)
+    assert number == 150 and first["samples"] == samples[:count]
+    assert first["passages"] == {n: f"<p>{n}" for n in range(1, -(-count // 3)) if n < 50}
+    assert {name: first[name] for name in ("kind", "title", "scores")} == {
+        name: view[name] for name in ("kind", "title", "scores")
+    }
+
+
 def test_another_page_is_an_error(tmp_path):
     path, script = tmp_path / "predictions.html", b'<script type="application/json" id="data">'
     for content in (b"<html></html>", b"\xff", script + b"[]</script>"):
         path.write_bytes(content)
-        with pytest.raises(UserError, match="is not a page of predictions"):
-            read_page(str(path))
+        for read in (read_page, lambda path: read_first_samples(path, 3)):
+            with pytest.raises(UserError, match="is not a page of predictions"):
+                read(str(path))
     with pytest.raises(UserError, match="none.html cannot be read: No such file"):
         read_page(str(tmp_path / "none.html"))

@@ -15,6 +15,7 @@ from albert.distributed import collectives
 from albert.distributed.collectives import Worker
 from albert.model import layers
 from albert.training import prediction
+from albert.training.output_rows import OutputRows, pack
 from albert.training.prediction import Predictor
 from tests.helpers.checkpoints import write_checkpoint
 
@@ -81,39 +82,58 @@ def test_checkpoints_share_a_graph_until_the_end(predictor, checkpoints, tmp_pat
         predictor.outputs(other)
 
 
-def row(number: int) -> dict[str, np.ndarray]:
-    """Returns a model's outputs for an example."""
-    return {"id": np.int32(number), "logits": np.arange(3, dtype=np.float32) - number}
+def rows_of(numbers: list[int], length: int) -> dict[str, np.ndarray]:
+    """Returns a model's outputs for examples; logits depend on the length of their batch."""
+    columns = np.array(numbers, np.int32)
+    return {"id": columns, "logits": np.arange(length, dtype=np.float32) - columns[:, None]}
 
 
 @pytest.mark.parametrize(
-    ("workers", "batch_size", "count"), [(1, 4, 10), (2, 3, 12), (3, 2, 11), (3, 8, 5)]
+    ("workers", "batch_size", "count"), [(1, 4, 10), (2, 3, 12), (3, 2, 11), (3, 8, 5), (2, 2, 41)]
 )
 @pytest.mark.parametrize("is_mixed", [True, False])
-def test_rows_are_in_the_order_of_the_examples(monkeypatch, workers, batch_size, count, is_mixed):
-    """The last batch is filled up; a worker may have no batch at all."""
+def test_rows_are_in_the_order_of_the_examples(
+    monkeypatch, tmp_path, workers, batch_size, count, is_mixed
+):
+    """The last batch is filled up; a worker may have no batch at all, or more than one round."""
     order = np.random.default_rng(1).permutation(count) if is_mixed else np.arange(count)
-    batches = np.append(order, [-1] * (-count % batch_size)).reshape(-1, batch_size)
-    shares = [batches[rank::workers].ravel().tolist() for rank in range(workers)]
-    keys = iter(row(0))
+    batches = np.append(order, [-1] * (-count % batch_size)).reshape(-1, batch_size).tolist()
+    packed = [pack(rows_of(batch, 3 + n % 2)) for n, batch in enumerate(batches)]
+    rounds = itertools.count()
 
-    def gather(values, dtype):
-        """Returns what each worker sends for one column; the other workers send the same as this
-        one."""
-        key = next(keys)
-        sent = [[np.ravel(row(n)[key]) for n in share if n >= 0] for share in shares]
-        np.testing.assert_array_equal(values, np.array(sent[0], dtype), strict=True)
+    def gather(own, dtype):
+        """Returns what all workers send; checks that this one sends its own."""
+        first = next(rounds) * 2
+        sent = [packed[rank::workers][first : first + 2] for rank in range(workers)]
+        for mine, expected in zip(own, sent[0], strict=True):
+            np.testing.assert_array_equal(mine, np.array(expected, dtype), strict=True)
         return sent
 
+    monkeypatch.setattr(prediction, "_ROUND", 2 * batch_size)
     monkeypatch.setattr(collectives, "_worker", Worker(0, workers, 0, workers, "mpirun"))
     monkeypatch.setattr(collectives, "broadcast_object", lambda value: value)
     monkeypatch.setattr(collectives, "gather_arrays", gather)
-    predictor = Predictor(None, None, batch_size, count, order if is_mixed else None)
-    monkeypatch.setattr(predictor, "_predict", lambda checkpoint: map(row, shares[0]))
+    estimator = types.SimpleNamespace(model_dir=str(tmp_path))
+    predictor = Predictor(estimator, None, batch_size, count, order if is_mixed else None)
+    monkeypatch.setattr(predictor, "_own_batches", lambda checkpoint: iter(packed[::workers]))
     outputs = predictor.outputs("model.ckpt-5")
-    assert len(outputs) == count
+    assert len(outputs) == count and list(tmp_path.iterdir()) == []
     for number, output in enumerate(outputs):
-        np.testing.assert_equal(output, row(number))
+        length = 3 + order.tolist().index(number) // batch_size % 2
+        expected = {name: values[0] for name, values in rows_of([number], length).items()}
+        np.testing.assert_equal(output, expected)
+        assert {name: v.dtype for name, v in output.items()} == {
+            name: v.dtype for name, v in expected.items()
+        }
+
+
+def test_a_full_disk_is_a_one_line_error(tmp_path):
+    rows = OutputRows(str(tmp_path), 2, 2)
+    rows._file.close()
+    rows._file = open("/dev/full", "wb", buffering=0)  # noqa: SIM115
+    message = f"^outputs of the model cannot be stored in {tmp_path}: No space left on device$"
+    with pytest.raises(UserError, match=message), rows._file:
+        rows.add(pack(rows_of([1, 2], 3)))
 
 
 def test_gelu_is_computed_in_the_product_before_it(tmp_path):

@@ -156,7 +156,7 @@ class ClassificationTask(LabelTask):
         spec = feature_spec(self.feature_shape(), is_regression, label_shape(self.processor))
         return {name: spec[name] for name in spec if name != "is_real_example"}
 
-    def score(self, data: Data, outputs: list[Output]) -> CheckpointScores:
+    def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
         outputs = self.of_examples(data, outputs)
         names = "label_ids", "logits", "predictions"
         scores = compute_metrics(self.metrics, *(np.array([o[n] for o in outputs]) for n in names))
@@ -168,13 +168,13 @@ class ClassificationTask(LabelTask):
 
         return CheckpointScores(scores, write_outputs)
 
-    def write_labels(self, data: Data, outputs: list[Output], names: Sequence[str]) -> dict:
+    def write_labels(self, data: Data, outputs: Sequence[Output], names: Sequence[str]) -> dict:
         outputs = self.of_examples(data, outputs)
         ids = [self.processor.id_of(example) for example in data.source]
         write_predictions(names[0], names[1], ids, outputs, self.labels, self.limits)
         return {"num_examples": len(ids)}
 
-    def of_examples(self, data: Data, outputs: list[Output]) -> list[Output]:
+    def of_examples(self, data: Data, outputs: Sequence[Output]) -> list[Output]:
         """Returns the outputs of real examples, without those that only fill a batch.
 
         Raises:

@@ -88,10 +88,10 @@ class EntitiesTask(LabelTask):
     def model_inputs(self) -> Mapping[str, Any]:
         return self._tagger.spec
 
-    def _spans(self, data: Data, outputs: list[Output]) -> Iterator[list[Span]]:
+    def _spans(self, data: Data, outputs: Sequence[Output]) -> Iterator[list[Span]]:
         return self._tagger.spans(((text.text, text.words) for text in data.source), outputs)
 
-    def score(self, data: Data, outputs: list[Output]) -> CheckpointScores:
+    def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
         found, truths = list(self._spans(data, outputs)), [text.spans for text in data.source]
         scores = span_scores(found, truths)
 
@@ -102,7 +102,7 @@ class EntitiesTask(LabelTask):
 
         return CheckpointScores(scores, write_outputs)
 
-    def write_labels(self, data: Data, outputs: list[Output], names: Sequence[str]) -> dict:
+    def write_labels(self, data: Data, outputs: Sequence[Output], names: Sequence[str]) -> dict:
         write_annotated(names[0], data.source, self._spans(data, outputs))
         return {"num_examples": len(data.source)}
 

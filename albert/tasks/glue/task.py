@@ -118,7 +118,7 @@ class GlueTask(ClassificationTask):
             stored = beside and beside.description.get("label_threshold")
         return USUAL_THRESHOLD if stored is None else stored
 
-    def score(self, data: Data, outputs: list[Output]) -> CheckpointScores:
+    def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
         if not self.processor.is_multi_label:
             return super().score(data, outputs)
         outputs, threshold = self.of_examples(data, outputs), self.settings.label_threshold
@@ -128,7 +128,7 @@ class GlueTask(ClassificationTask):
         scored = super().score(data, with_predictions(outputs, threshold))
         return scored._replace(scores={**scored.scores, "label_threshold": threshold})
 
-    def write_labels(self, data: Data, outputs: list[Output], names: Sequence[str]) -> dict:
+    def write_labels(self, data: Data, outputs: Sequence[Output], names: Sequence[str]) -> dict:
         if (threshold := self.label_threshold) is not None:
             outputs = with_predictions(outputs, threshold)
         summary = super().write_labels(data, outputs, names)

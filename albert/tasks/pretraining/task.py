@@ -115,7 +115,7 @@ class PretrainingTask(EncoderTask):
     def score_key(self, data: Data) -> str:
         return KEY_SCORE
 
-    def score(self, data: Data, outputs: list[Output]) -> CheckpointScores:
+    def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
         return CheckpointScores(scores_of(outputs), lambda: None)
 
 

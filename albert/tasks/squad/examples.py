@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import collections
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from albert.core.errors import UserError
-from albert.core.files import check_readable, read_bytes, read_json
+from albert.core.files import check_readable, read_json
 from albert.core.log import LOG
 from albert.data.tables import Table, find_table
-from albert.tasks.squad import ERROR, SKIP
+from albert.tasks.squad import ERROR
 from albert.tasks.squad.question_tables import BadRows, articles_of, read_questions
 
 _NAMED = 3  # number of skipped questions that a log line names
-# In a text, the quotation marks would be escaped with a backslash.
-_MAY_BE_IMPOSSIBLE = re.compile(rb'"is_impossible"\s*:(?!\s*false)')
 
 
 class SquadExample:
@@ -73,6 +70,11 @@ class DroppedQuestions:
     def counts(self) -> dict[str, int]:
         """Returns the number of skipped questions by reason."""
         return {reason: len(ids) for reason, ids in self._ids.items()}
+
+    def none_is_left(self, input_file: str) -> UserError:
+        """Returns the error for a file without other questions."""
+        reasons = ", ".join(f"{n} {reason}" for reason, n in self.counts.items())
+        return UserError(f"{input_file}: no usable questions ({reasons or 'it has none'})")
 
     def log(self, input_file: str) -> None:
         """Logs a warning for each reason."""
@@ -156,39 +158,7 @@ def questions_in(
         questions = read_questions(table, is_training, bad)
         yield from ((question.context, question.content) for question in questions)
     else:
-        yield from _questions(load_squad(input_file), input_file, is_training)
-
-
-def check_all_answerable(input_file: str, what: str) -> None:
-    """Checks that a SQuAD file is not version 2.0, which has unanswerable questions.
-
-    Files with other errors pass. Only tables and files that may be version 2.0 are parsed.
-
-    Args:
-      input_file: the file.
-      what: name of the file in messages.
-
-    Raises:
-      UserError: the file has unanswerable questions.
-    """
-    try:
-        check_readable(input_file, what)
-        impossible = list(_impossible(input_file))
-    except UserError:
-        return
-    if impossible:
-        raise UserError(
-            f"{what} {input_file} is SQuAD 2.0: it has {len(impossible)} unanswerable questions, "
-            f"the first is {impossible[0]}; use `albert squad 2.0`"
-        )
-
-
-def _impossible(input_file: str) -> Iterator[str]:
-    """Yields the ids of the unanswerable questions in a file."""
-    if find_table(input_file) or _MAY_BE_IMPOSSIBLE.search(read_bytes(input_file)):
-        for _, question in questions_in(input_file, False, BadRows(input_file, SKIP)):
-            if question.get("is_impossible"):
-                yield question["id"]
+        yield from checked_questions(load_squad(input_file), input_file, is_training)
 
 
 def read_examples(
@@ -204,7 +174,7 @@ def read_examples(
         question that is marked but has answers is then skipped.
     """
     examples, left_out = [], DroppedQuestions()
-    for paragraph_text, question in _questions(articles, input_file, is_training):
+    for paragraph_text, question in checked_questions(articles, input_file, is_training):
         example = SquadExample(question["id"], question["question"], paragraph_text)
         if is_training:
             has_answers = bool(question.get("answers"))
@@ -219,17 +189,19 @@ def read_examples(
                 continue
         examples.append(example)
     if not examples:
-        reasons = ", ".join(f"{n} {reason}" for reason, n in left_out.counts.items())
-        raise UserError(f"{input_file}: no usable questions ({reasons or 'it has none'})")
+        raise left_out.none_is_left(input_file)
     return examples, left_out
 
 
-def _questions(
+def checked_questions(
     articles: list[dict], input_file: str, is_training: bool
 ) -> Iterator[tuple[str, dict]]:
     """Yields every question in the file with its paragraph's text, after checking their form.
 
     The positions of answers are only checked for training, because scores compare texts.
+
+    Raises:
+      UserError: a value is missing or has another type, or an id occurs twice.
     """
     seen = set()
     for a, article in enumerate(articles):
@@ -238,24 +210,29 @@ def _questions(
             text = _get(paragraph, "context", str, input_file, place)
             for q, question in enumerate(_get(paragraph, "qas", list, input_file, place)):
                 here = f"{place}.qas[{q}]"
-                _get(question, "question", str, input_file, here)
-                if question.get("answers") is not None:
-                    _get(question, "answers", list, input_file, here)
-                for answer in question.get("answers") or []:
-                    _get(answer, "text", str, input_file, here + ".answers")
-                    if is_training:
-                        _get(answer, "answer_start", int, input_file, here + ".answers")
-                impossible = question.get("is_impossible")
-                if not isinstance(impossible, bool | None):
-                    raise UserError(
-                        f'{input_file} is not SQuAD: {here}: "is_impossible" must be true or '
-                        f"false, not {impossible!r:.80}"
-                    )
-                qas_id = _get(question, "id", str, input_file, here)
+                qas_id = check_question(question, input_file, here, is_training)
                 if qas_id in seen:
                     raise UserError(f"{input_file}: question id {qas_id} occurs twice ({here})")
                 seen.add(qas_id)
                 yield text, question
+
+
+def check_question(question: Any, input_file: str, place: str, is_training: bool) -> str:
+    """Returns the id of a question after checking its form; see `checked_questions`."""
+    _get(question, "question", str, input_file, place)
+    if question.get("answers") is not None:
+        _get(question, "answers", list, input_file, place)
+    for answer in question.get("answers") or []:
+        _get(answer, "text", str, input_file, place + ".answers")
+        if is_training:
+            _get(answer, "answer_start", int, input_file, place + ".answers")
+    impossible = question.get("is_impossible")
+    if not isinstance(impossible, bool | None):
+        raise UserError(
+            f'{input_file} is not SQuAD: {place}: "is_impossible" must be true or false, not '
+            f"{impossible!r:.80}"
+        )
+    return _get(question, "id", str, input_file, place)
 
 
 def _get(owner: Any, key: str, kind: type, input_file: str, place: str) -> Any:

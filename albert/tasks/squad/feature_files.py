@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
 from albert.data.cached_file import CachedFile
-from albert.data.feature_file import Chunk, FeatureFile, FeatureSource, sha256_of_input
+from albert.data.feature_file import Chunk, Chunks, FeatureFile, FeatureSource, sha256_of_input
+from albert.data.process_pool import Countable
 from albert.data.records import RecordFile, count_foreign_records
 from albert.tasks.squad.examples import DroppedQuestions, SquadExample, read_examples
 from albert.tasks.squad.features import (
@@ -24,6 +27,14 @@ from albert.tasks.squad.features import (
     with_unique_id,
 )
 from albert.tasks.squad.question_source import QuestionSource
+from albert.tasks.squad.question_stream import QuestionExamples, Questions
+from albert.tasks.squad.token_places import (
+    PredictionFeature,
+    TokenColumns,
+    TokenPlaces,
+    columns_of,
+    writing_places,
+)
 from albert.tokenization import FullTokenizer
 
 # Raise this when the same input gives other training features. So far, prediction features have not
@@ -40,11 +51,10 @@ class FeatureOptions(NamedTuple):
 
 
 class ScoringData(NamedTuple):
-    """The parts of a predicted file that scoring needs."""
+    """The parts of a predicted file that scoring needs; features are in the order of questions."""
 
-    articles: list[dict]
-    examples: list[SquadExample]
-    features: list[PredictionFeature]
+    questions: Questions
+    features: Iterable[PredictionFeature]
 
 
 class SquadFeatures(FeatureSource):
@@ -102,15 +112,21 @@ class SquadFeatures(FeatureSource):
         return {"rules of version": _TRAINING_VERSION, **unanswerable}
 
     @functools.cached_property
-    def articles(self) -> list[dict]:
-        """Returns the articles with the questions."""
-        return self._source.articles(self._is_training)
+    def _questions(self) -> Questions:
+        """Returns the questions to predict."""
+        return Questions(self._source)
 
     @functools.cached_property
-    def _examples(self) -> tuple[list[SquadExample], DroppedQuestions]:
-        return read_examples(self.articles, self.input_file, self._is_training, self.unanswerable)
+    def _examples(self) -> tuple[Countable[SquadExample], DroppedQuestions]:
+        path = self.input_file
+        if self._is_training:
+            return read_examples(self._source.articles(True), path, True, self.unanswerable)
+        left_out = DroppedQuestions()
+        if not len(self._questions):
+            raise left_out.none_is_left(path)
+        return QuestionExamples(self._questions), left_out
 
-    def read(self) -> tuple[list[SquadExample], dict[str, int]]:
+    def read(self) -> tuple[Countable[SquadExample], dict[str, int]]:
         examples, left_out = self._examples
         return examples, left_out.counts
 
@@ -126,8 +142,10 @@ class SquadFeatures(FeatureSource):
     def numbered(self, record: bytes, number: int) -> bytes:
         return with_unique_id(record, FIRST_UNIQUE_ID + number)
 
-    def write_companion(self, path: str, parts: list[TokenColumns]) -> None:
-        write_columns(path, join_columns(parts))
+    def writing_companion(
+        self, path: str
+    ) -> contextlib.AbstractContextManager[Callable[[TokenColumns], None]]:
+        return writing_places(path, os.path.dirname(path))
 
     def source_of(self, file: FeatureFile) -> ScoringData | None:
         """Returns the questions of a file to predict.
@@ -140,9 +158,9 @@ class SquadFeatures(FeatureSource):
         if file.is_foreign:
             features = self._token_places_for_others_records()
         else:
-            features = list(prediction_features(read_columns(self.cached.paths[1])))
+            features = TokenPlaces(self.cached.paths[1])
         file.snapshot.check()
-        return ScoringData(self.articles, self.read()[0], features)
+        return ScoringData(self._questions, features)
 
     def state(self) -> str:
         def check() -> None:
@@ -161,23 +179,29 @@ class SquadFeatures(FeatureSource):
             self._limits,
         )
 
-    def _token_places_for_others_records(self) -> list[PredictionFeature]:
+    def _token_places_for_others_records(self) -> TokenPlaces:
         """Returns the token positions for a file without our header, after comparing both."""
         path = self.cached.paths[0]
-        windows = list(self._windows.windows(self.read()[0]))
-        records = RecordFile([path])
-        same = len(windows) == len(records) and all(
-            self._describes(window, number, record)
-            for number, (window, record) in enumerate(
-                zip(windows, records.read(range(len(records))), strict=True)
-            )
-        )
-        if not same:
+        records, number, same = RecordFile([path]), 0, True
+        # It disappears with the object that reads it.
+        file = tempfile.TemporaryFile()  # noqa: SIM115
+        with writing_places(file) as add:
+            for start, examples in Chunks(self.read()[0], self.chunk):
+                windows = list(self._windows.windows(examples, start))
+                numbers = range(number, number + len(windows))
+                same = numbers.stop <= len(records) and all(
+                    map(self._describes, windows, numbers, records.read(numbers))
+                )
+                if not same:
+                    break
+                add(columns_of(windows))
+                number = numbers.stop
+        if not same or number < len(records):
             raise UserError(
                 f"{path} has other features than --predict_file and the flags give; this program "
                 "neither reads nor replaces it: pass another name or remove it"
             )
-        return list(prediction_features(columns_of(windows)))
+        return TokenPlaces(file)
 
     def _describes(self, window: Window, number: int, record: bytes) -> bool:
         feature = tf.train.Example.FromString(record).features.feature
@@ -200,71 +224,3 @@ class SquadV2Features(SquadFeatures):
                 "%s has no unanswerable questions, so the model does not learn to abstain",
                 self.input_file,
             )
-
-
-TokenColumns = dict[str, np.ndarray]
-
-
-class PredictionFeature(NamedTuple):
-    """The values that prediction needs in addition to the model's inputs.
-
-    Attributes:
-      unique_id, example_index: number of the feature, from 1000000000, and number of the question.
-      doc_offset: position of the window's first token in the feature.
-      starts, ends: int32, first and last character of each token of the window.
-      max_context: bool, whether no other window gives the token more context.
-    """
-
-    unique_id: int
-    example_index: int
-    doc_offset: int
-    starts: np.ndarray
-    ends: np.ndarray
-    max_context: np.ndarray
-
-
-def columns_of(windows: Sequence[Window]) -> TokenColumns:
-    """Returns columns with one row per window, and concatenated columns with one row per token."""
-    numbers = {
-        "example_index": [w.example_index for w in windows],
-        "doc_offset": [w.doc_offset for w in windows],
-        "num_tokens": [len(w.max_context) for w in windows],
-    }
-    empty = np.zeros(0, np.int32)
-    return {
-        **{key: np.array(values, np.int32) for key, values in numbers.items()},
-        "starts": np.concatenate([empty, *(w.paragraph.starts[w.begin : w.end] for w in windows)]),
-        "ends": np.concatenate([empty, *(w.paragraph.ends[w.begin : w.end] for w in windows)]),
-        "max_context": np.concatenate([empty.astype(bool), *(w.max_context for w in windows)]),
-    }
-
-
-def join_columns(parts: Sequence[TokenColumns]) -> TokenColumns:
-    """Concatenates the columns of one or more parts."""
-    return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-
-
-def write_columns(path: str, columns: TokenColumns) -> None:
-    """Writes the file of token positions."""
-    with open(path, "wb") as file:
-        np.savez(file, **columns)
-
-
-def read_columns(path: str) -> TokenColumns:
-    """Reads the file of token positions."""
-    with np.load(path, allow_pickle=False) as columns:
-        return dict(columns)
-
-
-def prediction_features(columns: TokenColumns) -> Iterator[PredictionFeature]:
-    """Yields the features that the columns describe, in order."""
-    end = 0
-    rows = zip(columns["example_index"], columns["doc_offset"], columns["num_tokens"], strict=True)
-    for number, (example_index, doc_offset, num_tokens) in enumerate(rows):
-        start, end = end, end + num_tokens
-        yield PredictionFeature(
-            FIRST_UNIQUE_ID + number,
-            int(example_index),
-            int(doc_offset),
-            *(columns[key][start:end] for key in ("starts", "ends", "max_context")),
-        )

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import array
 import collections
 import contextlib
+import itertools
 import json
 import marshal
 import math
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from albert.core.errors import UserError
 from albert.core.files import open_atomically
 from albert.tasks.squad.examples import SquadExample
-from albert.tasks.squad.feature_files import PredictionFeature
+from albert.tasks.squad.token_places import PredictionFeature
 
 # The only entry of an n-best list without candidates.
 NO_ANSWER = {"text": "", "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
@@ -43,6 +45,10 @@ class Spans(NamedTuple):
     end_scores: np.ndarray
 
 
+# What the model returns for a feature.
+R = TypeVar("R")
+_NO_GROUP: tuple[int, Iterator] = -1, iter(())
+
 # Returns the candidates in a feature, from the model's output for it.
 FindSpans = Callable[[PredictionFeature, Any], Spans]
 
@@ -67,48 +73,59 @@ class Answer(NamedTuple):
         return self.start_log_prob + self.end_log_prob
 
 
-def best_positions(outputs: Iterable[Mapping[str, Any]]) -> dict[int, BestPositions]:
-    """Returns the outputs of the head for SQuAD 1.1 by the features' unique ids."""
-    return {
-        int(o["unique_ids"]): BestPositions(
-            (o["start_top_index"], o["start_top_log_probs"]),
-            (o["end_top_index"], o["end_top_log_probs"]),
-        )
-        for o in outputs
-    }
+def best_positions(output: Mapping[str, Any]) -> BestPositions:
+    """Returns the output of the head for SQuAD 1.1 for a feature."""
+    return BestPositions(
+        (output["start_top_index"], output["start_top_log_probs"]),
+        (output["end_top_index"], output["end_top_log_probs"]),
+    )
+
+
+def by_question(
+    examples: Iterable[SquadExample], features: Iterable[PredictionFeature], results: Iterable[R]
+) -> Iterator[tuple[SquadExample, list[tuple[PredictionFeature, R]]]]:
+    """Yields each example with its features and their results; some have none.
+
+    Args:
+      examples: the examples.
+      features: their features, in the order of the examples.
+      results: a result for each feature.
+    """
+    pairs = zip(features, results, strict=True)
+    groups = itertools.groupby(pairs, key=lambda pair: pair[0].example_index)
+    of_index, group = next(groups, _NO_GROUP)
+    for index, example in enumerate(examples):
+        found = []
+        if index == of_index:
+            found = list(group)
+            of_index, group = next(groups, _NO_GROUP)
+        yield example, found
 
 
 def answer_questions(
-    examples: Sequence[SquadExample],
+    examples: Iterable[SquadExample],
     features: Iterable[PredictionFeature],
-    results: Mapping[int, Any],
+    results: Iterable[R],
     find_spans: FindSpans,
     nbest: NbestLists,
     no_answer: dict = NO_ANSWER,
-) -> dict[str, str]:
-    """Returns the best answer to every question, "" for no answer.
+) -> Iterator[tuple[str, list[R]]]:
+    """Yields the best answer to every question, "" for no answer, and the results for it.
 
     Questions are processed one at a time, because the spans of all questions take much memory
     (100 KB per feature).
 
     Args:
-      examples: the questions.
-      features: their features.
-      results: the model's outputs by the features' unique ids.
+      examples, features, results: see `by_question`; a result is the model's output.
       find_spans: function that finds candidates in an output.
       nbest: receives the n-best lists.
       no_answer: the only entry of a list without candidates.
-
-    Returns:
-      Answers by question id.
     """
-    of_examples, answers = by_example(features), {}
-    for index, example in enumerate(examples):
-        found = spans_in(of_examples[index], results, find_spans)
-        entries = nbest_of(example, found, nbest.size, no_answer)
+    for example, found in by_question(examples, features, results):
+        spans = spans_in(found, find_spans)
+        entries = nbest_of(example, spans, nbest.size, no_answer)
         nbest.add(example.qas_id, entries)
-        answers[example.qas_id] = entries[0]["text"]
-    return answers
+        yield entries[0]["text"], [result for _, result in found]
 
 
 def _as_json(entries: Sequence[Mapping[str, str | float]]) -> str:
@@ -132,7 +149,7 @@ class NbestLists:
         """Creates a temporary file in a folder."""
         self.size = size
         self._folder = folder
-        self._lengths: list[int] = []
+        self._lengths = array.array("I")
         with self._writing():
             # The file disappears with this object.
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
@@ -172,10 +189,10 @@ class NbestLists:
 
 
 def spans_in(
-    features: Iterable[PredictionFeature], results: Mapping[int, Any], find_spans: FindSpans
+    found: Iterable[tuple[PredictionFeature, R]], find_spans: FindSpans
 ) -> list[tuple[PredictionFeature, Spans]]:
-    """Returns a question's features with the candidates in them; see `answer_questions`."""
-    return [(feature, find_spans(feature, results[feature.unique_id])) for feature in features]
+    """Returns a question's features with the candidates in them; see `by_question`."""
+    return [(feature, find_spans(feature, result)) for feature, result in found]
 
 
 def spans_of_best(max_answer_length: int) -> FindSpans:
@@ -218,7 +235,7 @@ def likely_spans(
     lengths = last - first[:, None] + 1
     valid = usable[:, None] & (last < count) & (lengths > 0) & (lengths <= max_answer_length)
     rows, columns = np.nonzero(valid)
-    of_end = (rows if len(last) > 1 else np.zeros_like(rows)), columns
+    of_end = (rows if len(last) > 1 else 0), columns
     return Spans(first[rows], last[of_end], first_scores[rows], last_scores[of_end])
 
 
@@ -293,18 +310,10 @@ def softmax(scores: Sequence[float]) -> list[float]:
     return [e / total for e in exponentials]
 
 
-def by_example(features: Iterable[PredictionFeature]) -> dict[int, list[PredictionFeature]]:
-    """Returns the features of each example by its number; an empty list if it has none."""
-    found = collections.defaultdict(list)
-    for feature in features:
-        found[feature.example_index].append(feature)
-    return found
-
-
 # `NO_ANSWER` with the reference's scores for SQuAD 2.0.
 NO_ANSWER_V2 = {"text": "", "probability": 1.0, "start_log_prob": -1e6, "end_log_prob": -1e6}
-# The log-odds of no answer for a question without features.
-_NO_FEATURES = 1000000
+# The log-odds of no answer for a question without features, an integer as in the reference.
+NO_FEATURES = 1000000
 
 RawResultV2 = collections.namedtuple(
     "RawResultV2",
@@ -312,13 +321,10 @@ RawResultV2 = collections.namedtuple(
 )
 
 
-def raw_results_v2(outputs: Iterable[Mapping[str, Any]]) -> dict[int, RawResultV2]:
-    """Returns the model's outputs by the features' unique ids."""
+def raw_result_v2(output: Mapping[str, Any]) -> RawResultV2:
+    """Returns the output of the head for SQuAD 2.0 for a feature."""
     fields = RawResultV2._fields[1:]
-    results = (
-        RawResultV2(int(o["unique_ids"]), **{key: o[key] for key in fields}) for o in outputs
-    )
-    return {result.unique_id: result for result in results}
+    return RawResultV2(output.get("unique_ids"), **{key: output[key] for key in fields})
 
 
 def spans_v2(max_answer_length: int) -> FindSpans:
@@ -335,12 +341,6 @@ def spans_v2(max_answer_length: int) -> FindSpans:
     return find_spans
 
 
-def no_answer_odds(
-    num_examples: int, features: Iterable[PredictionFeature], results: Mapping[int, RawResultV2]
-) -> list[float]:
-    """Returns each example's log-odds of no answer, the minimum over its features."""
-    odds: list[float] = [_NO_FEATURES] * num_examples
-    for feature in features:
-        of_feature = float(results[feature.unique_id].cls_logits)
-        odds[feature.example_index] = min(odds[feature.example_index], of_feature)
-    return odds
+def no_answer_odds(results: Iterable[Any]) -> float:
+    """Returns a question's log-odds of no answer, the minimum over its features."""
+    return min([NO_FEATURES, *(float(result.cls_logits) for result in results)])

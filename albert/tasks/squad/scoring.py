@@ -6,10 +6,12 @@ The functions for 2.0 have the names and arguments of the script.
 from __future__ import annotations
 
 import collections
+import functools
 import math
 import re
 import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from albert.core.log import LOG
 from albert.tasks.squad.examples import listed
@@ -18,6 +20,8 @@ _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
+# Each score compares the same few texts.
+@functools.lru_cache(maxsize=64)
 def normalize_answer_v1(s: str) -> str:
     """Returns the text in lower case, without ASCII punctuation, articles and extra white space."""
     return " ".join(_ARTICLES.sub(" ", s.lower().translate(_WITHOUT_PUNCTUATION)).split())
@@ -69,13 +73,21 @@ def get_raw_scores_v1(
     """
     exact, f1 = {}, {}
     for question in questions_of(dataset):
-        qas_id, answers = question["id"], [a["text"] for a in question.get("answers") or []]
+        qas_id = question["id"]
         # A missing prediction is wrong, even if the true answer has no words.
-        answers = answers if qas_id in predictions else []
-        prediction = predictions.get(qas_id, "")
-        exact[qas_id] = metric_max_over_ground_truths(exact_match_score, prediction, answers)
-        f1[qas_id] = metric_max_over_ground_truths(f1_score, prediction, answers)
+        exact[qas_id], f1[qas_id] = (
+            raw_score_v1(question, predictions[qas_id]) if qas_id in predictions else (0.0, 0.0)
+        )
     return exact, f1
+
+
+def raw_score_v1(question: Mapping[str, Any], prediction: str) -> tuple[float, float]:
+    """Returns exact match and F1 of the answer to a question, computed as in SQuAD 1.1."""
+    answers = [answer["text"] for answer in question.get("answers") or []]
+    return (
+        metric_max_over_ground_truths(exact_match_score, prediction, answers),
+        metric_max_over_ground_truths(f1_score, prediction, answers),
+    )
 
 
 def without_prediction(dataset: list[dict], predictions: Mapping[str, str]) -> list[str]:
@@ -164,13 +176,17 @@ def get_raw_scores(
     """
     exact, f1 = dict[str, float](), dict[str, float]()
     for question in questions_of(dataset):
-        qas_id, answers = question["id"], [a["text"] for a in question.get("answers") or []]
-        if qas_id not in preds:
-            continue
-        answers = [answer for answer in answers if normalize_answer_v2(answer)] or [""]
-        exact[qas_id] = max(compute_exact(answer, preds[qas_id]) for answer in answers)
-        f1[qas_id] = max(compute_f1(answer, preds[qas_id]) for answer in answers)
+        if (qas_id := question["id"]) in preds:
+            answers = answers_v2(question)
+            exact[qas_id] = max(compute_exact(answer, preds[qas_id]) for answer in answers)
+            f1[qas_id] = max(compute_f1(answer, preds[qas_id]) for answer in answers)
     return exact, f1
+
+
+def answers_v2(question: Mapping[str, Any]) -> list[str]:
+    """Returns the true answers to a question that have words, or an empty one."""
+    answers = (answer["text"] for answer in question.get("answers") or [])
+    return [answer for answer in answers if normalize_answer_v2(answer)] or [""]
 
 
 def apply_no_ans_threshold(

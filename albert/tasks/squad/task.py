@@ -6,18 +6,19 @@ abstain.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 from albert.core.errors import ErrorCollector, FlagError
-from albert.core.files import content_of, read_json, write_json
+from albert.core.files import content_of, read_json, write_json, write_members
 from albert.data.batches import Data
 from albert.report.page import write_page
 from albert.settings.run_settings import RunSettings
 from albert.tasks.squad import DEV_SPLIT, NBEST, ODDS, PREDICTIONS
-from albert.tasks.squad.examples import check_all_answerable
+from albert.tasks.squad.examples import SquadExample
 from albert.tasks.squad.feature_files import (
     FeatureOptions,
     ScoringData,
@@ -27,27 +28,23 @@ from albert.tasks.squad.feature_files import (
 from albert.tasks.squad.features import SPECIAL_TOKENS, feature_spec
 from albert.tasks.squad.head import V2Options, make_v1_head, make_v2_head
 from albert.tasks.squad.predictions import (
+    NO_ANSWER,
     NO_ANSWER_V2,
+    FindSpans,
     NbestLists,
+    R,
     answer_questions,
     best_positions,
     no_answer_odds,
-    raw_results_v2,
+    raw_result_v2,
     spans_of_best,
     spans_v2,
 )
+from albert.tasks.squad.question_scores import QuestionScores, QuestionScoresV2
 from albert.tasks.squad.question_source import DevSplit, QuestionSource
-from albert.tasks.squad.scoring import (
-    evaluate_v1,
-    evaluate_v2,
-    find_all_best_thresh,
-    get_raw_scores,
-    get_raw_scores_v1,
-    make_qid_to_has_ans,
-    questions_of,
-)
+from albert.tasks.squad.question_stream import Questions, check_all_answerable
 from albert.tasks.squad.settings import SquadSettings, SquadV1Settings, SquadV2Settings
-from albert.tasks.squad.view import answers_view
+from albert.tasks.squad.view import FoundAnswer, samples_of, view_of_samples
 from albert.training.assets import Assets
 from albert.training.encoder_task import TextTask, check_room
 from albert.training.evaluation import CheckpointScores
@@ -63,14 +60,12 @@ class SquadTask(TextTask):
     Attributes:
       features: class that makes a file's features.
       version: version of SQuAD.
-      raw_scores: function of articles and answers; returns exact match and F1 by question id.
     """
 
     outputs: Sequence[str] = (PREDICTIONS, NBEST, *TextTask.outputs)
     features: ClassVar[type[SquadFeatures]] = SquadFeatures
     version: ClassVar[str]
     settings: SquadSettings
-    raw_scores: ClassVar[Callable[..., tuple[dict[str, float], dict[str, float]]]]
 
     def __init__(self, settings: SquadSettings):
         faults = ErrorCollector()
@@ -146,40 +141,74 @@ class SquadTask(TextTask):
         values = {name: getattr(self.settings, name) for name in names}
         return Assets({**description, **values}, files)
 
-    def best_by(self, questions: list[dict]) -> str | None:
+    def best_by(self, questions: Iterable[dict]) -> str | None:
         """Returns the score that selects the best checkpoint; None if answers are unknown."""
         raise NotImplementedError
 
     def score_key(self, data: Data) -> str | None:
-        return self.best_by(list(questions_of(data.source.articles)))
+        return self.best_by(question for _, question in data.source.questions)
 
-    def answer(
-        self, questions: ScoringData, outputs: list[Output], nbest: NbestLists
-    ) -> tuple[dict[str, float], dict[str, Any]]:
-        """Returns scores, and the contents of `outputs` by name; adds n-best lists to `nbest`."""
+    def scored(
+        self, data: ScoringData, outputs: Sequence[Output], nbest: NbestLists
+    ) -> QuestionScores:
+        """Returns the scores of the answers; adds n-best lists to `nbest`."""
         raise NotImplementedError
 
-    def score(self, data: Data, outputs: list[Output]) -> CheckpointScores:
+    def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
         folder, source = self.settings.output_dir, self._source(DEV)
         nbest = NbestLists(folder, self.settings.n_best_size)
-        scores, contents = self.answer(data.source, outputs, nbest)
-        if source.split:
-            of_file = {"train_file": content_of(source.path), "data": data.source.articles}
-            contents[DEV_SPLIT] = {**source.made_from(), **of_file}
-        scores = scores if self.score_key(data) else {}
+        scored = self.scored(data.source, outputs, nbest)
+        scores = scored.totals() if self.score_key(data) else {}
 
         def write_outputs() -> None:
-            for name, content in contents.items():
-                write_json(os.path.join(folder, name), content, indent=4)
+            self.write_answers(scored, nbest)
             nbest.write(os.path.join(folder, NBEST))
-            articles, answers = data.source.articles, contents[PREDICTIONS]
-            raw = self.raw_scores(articles, answers) if scores else None
+            questions: Questions = data.source.questions
+            if source.split:
+                of_file = {"train_file": content_of(source.path), "data": questions.articles}
+                split = {**source.made_from(), **of_file}
+                write_json(os.path.join(folder, DEV_SPLIT), split, indent=4)
             part = ", development part" * bool(source.split)
             title = f"SQuAD {self.version}: {os.path.basename(source.path)}{part}"
-            view = answers_view(title, articles, answers, scores, raw, nbest, contents.get(ODDS))
-            write_page(self.page(), view)
+            found = _found_answers(scored, nbest, bool(scores))
+            samples = samples_of(questions.paragraphs(), found, bool(scores))
+            contexts = (context for context, _ in questions.paragraphs())
+            write_page(self.page(), view_of_samples(title, scores, contexts, samples))
 
         return CheckpointScores(scores, write_outputs)
+
+    def write_answers(self, scored: QuestionScores, nbest: NbestLists) -> None:
+        """Writes the best answers."""
+        texts = (
+            (qas_id, "" if scored.abstains(number) else entries[0]["text"])
+            for number, (qas_id, entries) in enumerate(nbest)
+        )
+        write_members(os.path.join(self.settings.output_dir, PREDICTIONS), texts)
+
+
+def _answered(
+    data: ScoringData,
+    results: Iterable[R],
+    find_spans: FindSpans,
+    nbest: NbestLists,
+    no_answer: dict = NO_ANSWER,
+) -> Iterator[tuple[dict[str, Any], str, list[R]]]:
+    """Yields each question with its answer and results; see `answer_questions`."""
+    questions, again = itertools.tee(data.questions)
+    examples = (SquadExample(q["id"], q["question"], context) for context, q in again)
+    answers = answer_questions(examples, data.features, results, find_spans, nbest, no_answer)
+    for (_, question), (answer, of_question) in zip(questions, answers, strict=True):
+        yield question, answer, of_question
+
+
+def _found_answers(
+    scored: QuestionScores, nbest: NbestLists, is_known: bool
+) -> Iterator[FoundAnswer]:
+    """Yields the answers to all questions, with their scores if the true answers are known."""
+    for number, (_, entries) in enumerate(nbest):
+        answer = "" if scored.abstains(number) else entries[0]["text"]
+        raw = (scored.exact[number], scored.f1[number]) if is_known else (None, None)
+        yield FoundAnswer(answer, entries, scored.odds(number), *raw)
 
 
 def _flag_of(settings: SquadSettings, part: str) -> str:
@@ -248,7 +277,6 @@ class SquadV1Task(SquadTask):
 
     settings: SquadV1Settings
     version = "1.1"
-    raw_scores = staticmethod(get_raw_scores_v1)
     kind = "squad-1.1"
 
     def __init__(self, settings: SquadV1Settings):
@@ -268,16 +296,17 @@ class SquadV1Task(SquadTask):
         masks = {"mask_padding_in_loss": self.settings.mask_padding_in_loss}
         return Assets({**description, **masks}, files)
 
-    def best_by(self, questions: list[dict]) -> str | None:
+    def best_by(self, questions: Iterable[dict]) -> str | None:
         return "f1" if any(question.get("answers") for question in questions) else None
 
-    def answer(
-        self, questions: ScoringData, outputs: list[Output], nbest: NbestLists
-    ) -> tuple[dict[str, float], dict[str, Any]]:
-        articles, examples, features = questions
+    def scored(
+        self, data: ScoringData, outputs: Sequence[Output], nbest: NbestLists
+    ) -> QuestionScores:
         find_spans = spans_of_best(self.settings.max_answer_length)
-        answers = answer_questions(examples, features, best_positions(outputs), find_spans, nbest)
-        return evaluate_v1(articles, answers), {PREDICTIONS: answers}
+        results, scores = map(best_positions, outputs), QuestionScores()
+        for question, answer, _ in _answered(data, results, find_spans, nbest):
+            scores.add(question, answer)
+        return scores
 
 
 class SquadV2Task(SquadTask):
@@ -286,7 +315,6 @@ class SquadV2Task(SquadTask):
     settings: SquadV2Settings
     outputs = (*SquadTask.outputs, ODDS)
     version = "2.0"
-    raw_scores = staticmethod(get_raw_scores)
     kind = "squad-2.0"
     features = SquadV2Features
 
@@ -324,27 +352,24 @@ class SquadV2Task(SquadTask):
             return self.settings.null_score_diff_threshold
         return read_json(path, "the record of scores").get("best_f1_thresh")
 
-    def best_by(self, questions: list[dict]) -> str | None:
+    def best_by(self, questions: Iterable[dict]) -> str | None:
         # Without the key, answers may be unknown; an empty list means that there is no answer.
         known = any({"answers", "is_impossible"} & question.keys() for question in questions)
         return "best_f1" if known else None
 
-    def answer(
-        self, questions: ScoringData, outputs: list[Output], nbest: NbestLists
-    ) -> tuple[dict[str, float], dict[str, Any]]:
-        articles, examples, features = questions
-        results = raw_results_v2(outputs)
+    def scored(
+        self, data: ScoringData, outputs: Sequence[Output], nbest: NbestLists
+    ) -> QuestionScores:
         find_spans = spans_v2(self.settings.max_answer_length)
-        answers = answer_questions(examples, features, results, find_spans, nbest, NO_ANSWER_V2)
-        ids = [example.qas_id for example in examples]
-        odds = dict(zip(ids, no_answer_odds(len(examples), features, results), strict=True))
-        # From the answers without abstentions, so that they cover every threshold.
-        best: dict[str, float] = {}
-        scores = get_raw_scores(articles, answers)
-        find_all_best_thresh(best, answers, *scores, odds, make_qid_to_has_ans(articles))
-        threshold = self.settings.null_score_diff_threshold
-        if threshold is None:
-            # 0 if the true answers are unknown.
-            threshold = best["best_f1_thresh"]
-        answers = {i: "" if odds[i] > threshold else answer for i, answer in answers.items()}
-        return evaluate_v2(articles, answers, None) | best, {PREDICTIONS: answers, ODDS: odds}
+        results, scores = map(raw_result_v2, outputs), QuestionScoresV2()
+        for question, answer, of_question in _answered(
+            data, results, find_spans, nbest, NO_ANSWER_V2
+        ):
+            scores.add(question, answer, no_answer_odds(of_question))
+        scores.abstain(self.settings.null_score_diff_threshold)
+        return scores
+
+    def write_answers(self, scored: QuestionScores, nbest: NbestLists) -> None:
+        super().write_answers(scored, nbest)
+        odds = ((qas_id, scored.odds(number)) for number, (qas_id, _) in enumerate(nbest))
+        write_members(os.path.join(self.settings.output_dir, ODDS), odds)

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from albert.report.page import finite, rounded
 
 _NBEST = 5  # answers per question on the page
+
+
+class FoundAnswer(NamedTuple):
+    """The answer to a question.
+
+    Attributes:
+      answer: the answer; "" means no answer, None that there is no prediction.
+      nbest: the best answers, of which the page shows the first.
+      odds: log-odds of no answer; None if unknown.
+      exact, f1: scores of the answer; None if unknown.
+    """
+
+    answer: str | None
+    nbest: Sequence[Mapping[str, Any]] = ()
+    odds: float | None = None
+    exact: float | None = None
+    f1: float | None = None
 
 
 def answers_view(
@@ -31,28 +48,31 @@ def answers_view(
       nbest: question ids with n-best lists, for any of the questions.
       odds: log-odds of no answer by question id; None if unknown.
     """
-    # The complete lists of all questions may not fit into memory.
-    lists = {qas_id: entries[:_NBEST] for qas_id, entries in nbest}
-    passages, samples = list[str](), list[dict[str, Any]]()
-    for paragraph in (p for article in articles for p in article["paragraphs"]):
-        context = paragraph["context"]
-        for question in paragraph["qas"]:
-            qas_id = question["id"]
-            found = {
-                "id": qas_id,
-                "passage": len(passages),
-                "question": question["question"],
-                "nbest": [
-                    [entry["text"], rounded(entry["probability"])]
-                    for entry in lists.get(qas_id, ())
-                ],
-                "odds": rounded((odds or {}).get(qas_id)),
-            }
-            answer = answers.get(qas_id)
-            found |= _compared(context, question, answer, raw)
-            confidence = _confidence(answer, lists.get(qas_id, ()), (odds or {}).get(qas_id))
-            samples.append(found | {"confidence": rounded(confidence)})
-        passages.append(context)
+    paragraphs = [(p["context"], p["qas"]) for article in articles for p in article["paragraphs"]]
+    lists, (exact, f1) = dict(nbest), raw or ({}, {})
+    found = (
+        FoundAnswer(
+            answers.get(qas_id),
+            lists.get(qas_id, ()),
+            (odds or {}).get(qas_id),
+            exact.get(qas_id),
+            f1.get(qas_id),
+        )
+        for _, questions in paragraphs
+        for qas_id in (question["id"] for question in questions)
+    )
+    contexts = (context for context, _ in paragraphs)
+    samples = samples_of(paragraphs, found, raw is not None)
+    return view_of_samples(title, scores, list(contexts), list(samples))
+
+
+def view_of_samples(
+    title: str,
+    scores: Mapping[str, float],
+    passages: Iterable[str],
+    samples: Iterable[dict[str, Any]],
+) -> dict[str, Any]:
+    """Returns the view of the contexts of all paragraphs, and of samples from `samples_of`."""
     return {
         "kind": "answers",
         "title": title,
@@ -63,22 +83,50 @@ def answers_view(
     }
 
 
+def samples_of(
+    paragraphs: Iterable[tuple[str, Iterable[Mapping[str, Any]]]],
+    found: Iterable[FoundAnswer],
+    is_known: bool,
+) -> Iterator[dict[str, Any]]:
+    """Yields the samples of a view.
+
+    Args:
+      paragraphs: contexts with their questions.
+      found: the answer to each question.
+      is_known: whether the true answers are known.
+    """
+    answers = iter(found)
+    for passage, (context, questions) in enumerate(paragraphs):
+        for question in questions:
+            answer = next(answers)
+            shown = answer.nbest[:_NBEST]
+            yield {
+                "id": question["id"],
+                "passage": passage,
+                "question": question["question"],
+                "nbest": [[entry["text"], rounded(entry["probability"])] for entry in shown],
+                "odds": rounded(answer.odds),
+                **_compared(context, question, answer, is_known),
+                "confidence": rounded(_confidence(answer.answer, shown, answer.odds)),
+            }
+
+
 def _compared(
     context: str,
     question: Mapping[str, Any],
-    answer: str | None,
-    raw: tuple[Mapping[str, float], Mapping[str, float]] | None,
+    found: FoundAnswer,
+    is_known: bool,
 ) -> dict[str, Any]:
     """Returns a question's predicted and true answers, with their places in the paragraph."""
     truths = [_place_of_truth(context, truth) for truth in question.get("answers") or []]
-    exact, f1 = (of_all.get(question["id"]) for of_all in raw) if raw else (None, None)
+    answer = found.answer
     return {
         "truths": truths,
         "answer": answer,
         "spans": [(_place(context, answer, truths), answer)] if answer else [],
-        "right": None if exact is None else bool(exact),
-        "score": rounded(f1),
-        "unanswerable": raw is not None and not truths,
+        "right": None if found.exact is None else bool(found.exact),
+        "score": rounded(found.f1),
+        "unanswerable": is_known and not truths,
         "abstained": answer == "",
     }
 

@@ -8,7 +8,8 @@ import pytest
 
 from albert.core.errors import UserError
 from albert.squad_utils import read_squad_examples
-from albert.tasks.squad.examples import check_all_answerable, load_squad, read_examples
+from albert.tasks.squad.examples import load_squad, read_examples
+from albert.tasks.squad.question_stream import check_all_answerable
 
 TEXT = "Rivers run to the sea. The sea is not full."
 

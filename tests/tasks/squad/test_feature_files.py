@@ -52,7 +52,7 @@ class Place:
         source = self.source()
         file = source.made()
         questions = source.source_of(file)
-        return file, None if self.training else questions.features
+        return file, None if self.training else list(questions.features)
 
     def features(self):
         """Returns what `convert_examples_to_features` makes of the same input."""
@@ -151,6 +151,8 @@ class TestWritten:
             assert best == feature.token_is_max_context
         with np.load(prediction.left, allow_pickle=False) as columns:
             assert {array.dtype.kind for array in columns.values()} <= {"i", "b"}
+            np.savez(prediction.out / "again.npz", **columns)
+        assert prediction.left.read_bytes() == (prediction.out / "again.npz").read_bytes()
 
     def test_skipped_questions_are_logged_and_counted(self, training, log):
         training.edit_input(lambda data: data[0]["paragraphs"][0]["qas"][1].update(answers=[]))

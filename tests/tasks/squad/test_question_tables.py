@@ -16,11 +16,11 @@ from albert.core.errors import UserError
 from albert.data.tables import find_table
 from albert.squad_utils import read_squad_examples
 from albert.tasks.squad.examples import (
-    check_all_answerable,
     load_squad,
     questions_in,
     read_examples,
 )
+from albert.tasks.squad.question_stream import check_all_answerable
 from albert.tasks.squad.question_tables import BadRows, read_questions
 
 COLUMNS = ("id", "title", "context", "question", "answer", "answer_start")

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import strategies as st
 
 from albert.tasks.squad import scoring
+from albert.tasks.squad.predictions import NO_FEATURES
+from albert.tasks.squad.question_scores import QuestionScores, QuestionScoresV2
 from tests.helpers.squad import official_script
 
 PARTS = ["the", "A", "an", "Theatre", "cat", ".", "-", " ", "\t", "\u00a0", "É", "ß", "“", "'", "_"]
@@ -89,6 +91,39 @@ class TestVersion2:
         has_answer = {i: bool(texts) for i, texts in answers.items()}
         metrics.find_all_best_thresh(theirs, predictions, exact, f1, odds, has_answer)
         assert ours == pytest.approx(dict(theirs))
+
+    @hypothesis.given(
+        st.lists(
+            st.tuples(
+                st.lists(TEXTS, max_size=3), TEXTS, st.sampled_from([-1.5, 0.1, 0.7, NO_FEATURES])
+            ),
+            min_size=1,
+        ),
+        st.sampled_from([None, 0.1, 1.0]),
+    )
+    def test_scores_question_by_question_are_the_same(self, cases, threshold):
+        """Equal odds keep their order."""
+        answers, predictions, odds = (
+            {str(i): value for i, value in enumerate(column)} for column in zip(*cases, strict=True)
+        )
+        data = dataset_of(**answers)
+        one_by_one, version_1 = QuestionScoresV2(), QuestionScores()
+        for question in scoring.questions_of(data):
+            one_by_one.add(question, predictions[question["id"]], odds[question["id"]])
+            version_1.add(question, predictions[question["id"]])
+        assert version_1.totals() == scoring.evaluate_v1(data, predictions)
+        one_by_one.abstain(threshold)
+        best, raw = {}, scoring.get_raw_scores(data, predictions)
+        has_answer = scoring.make_qid_to_has_ans(data)
+        scoring.find_all_best_thresh(best, predictions, *raw, odds, has_answer)
+        threshold = best["best_f1_thresh"] if threshold is None else threshold
+        final = {i: "" if odds[i] > threshold else text for i, text in predictions.items()}
+        assert one_by_one.totals() == scoring.evaluate_v2(data, final, None) | best
+        numbers = range(len(cases))
+        assert [one_by_one.abstains(n) for n in numbers] == [o > threshold for o in odds.values()]
+        assert repr([one_by_one.odds(n) for n in numbers]) == repr(list(odds.values()))
+        exact, f1 = (list(scores.values()) for scores in scoring.get_raw_scores(data, final))
+        assert (list(one_by_one.exact), list(one_by_one.f1)) == (exact, f1)
 
     def test_a_question_without_prediction_is_skipped_and_logged(self, log):
         data = dataset_of(a=["x"], b=[])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.core import locks
+from albert.core import json_reader, locks
 from albert.core.errors import FlagError, UserError
+from albert.data import cached_file, feature_file
 from albert.data.batches import Data
 from albert.data.order import shuffled_numbers
 from albert.devices import device, ops
@@ -17,19 +19,23 @@ from albert.distributed import collectives
 from albert.distributed.collectives import Worker
 from albert.optimization import OptimizerOptions
 from albert.report.page import read_page
-from albert.tasks.squad.examples import SquadExample
-from albert.tasks.squad.feature_files import PredictionFeature, ScoringData
+from albert.tasks.squad import features
+from albert.tasks.squad.feature_files import ScoringData, SquadFeatures
+from albert.tasks.squad.question_source import QuestionSource
+from albert.tasks.squad.question_stream import Questions
 from albert.tasks.squad.scoring import evaluate_v2
 from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadV1Task, SquadV2Task
+from albert.tasks.squad.token_places import PredictionFeature
 from albert.training import encoder_task
 from albert.training import run as run_module
 from albert.training.model_fn import ModelOptions
+from albert.training.output_rows import OutputRows, pack
 from albert.training.run import Run
 from albert.training.task import DEV, TRAIN
 from tests.helpers.files import settings_of
 from tests.helpers.sessions import quick_session
-from tests.helpers.squad import squad_command
+from tests.helpers.squad import make_squad, squad_command
 
 
 @pytest.fixture
@@ -233,9 +239,10 @@ class TestVersion2:
         articles = [{"paragraphs": [{"context": "x", "qas": questions}]}]
         for question in questions if known else []:
             question["answers"] = [{"text": "x", "answer_start": 0}] * (question["id"] < "c")
-        examples = [SquadExample(i, "?", "x") for i in "abcd"]
+        path = tmp_path / "questions.json"
+        path.write_text(json.dumps({"data": articles}))
         one = np.zeros(1, np.int32)
-        features = [PredictionFeature(i, i, 3, one, one, one == 0) for i in range(4)]
+        windows = [PredictionFeature(i, i, 3, one, one, one == 0) for i in range(4)]
         top = {
             f"{name}_top_{of}": [3] for name in ("start", "end") for of in ("index", "log_probs")
         }
@@ -243,7 +250,7 @@ class TestVersion2:
         outputs = [{"unique_ids": i, "cls_logits": o, **top} for i, o in enumerate(odds)]
         task = make_v2(*flags)
         (tmp_path / "out").mkdir()
-        data = Data([], {}, 4, 4, source=ScoringData(articles, examples, features))
+        data = Data([], {}, 4, 4, source=ScoringData(Questions(QuestionSource(str(path))), windows))
         scored = task.score(data, outputs)
         scored.write_outputs()
         names = [name for name in task.outputs if name.endswith(".json")]
@@ -260,3 +267,47 @@ class TestVersion2:
         assert scored.scores == (at_threshold | best if known else {})
         if not flags and known:
             assert scored.scores["f1"] == 100
+
+
+def test_memory_does_not_grow_with_the_questions(make, tmp_path, monkeypatch):
+    """From the file to the samples that are shown at the end; the model's outputs are given.
+
+    Caches and buffers are full with few questions.
+    """
+    monkeypatch.setattr(features, "_REMEMBERED_PARAGRAPHS", 8)
+    monkeypatch.setattr(SquadFeatures, "chunk", 32)
+    monkeypatch.setattr(json_reader, "_CHUNK", 1 << 10)
+    # It reads up to 1 MB at a time.
+    for module in (cached_file, feature_file):
+        monkeypatch.setattr(module, "sha256_of", lambda path: "")
+
+    def peaks(count: int) -> np.ndarray:
+        """Returns the peak memory of making features, and of the rest."""
+        path, folder = tmp_path / f"{count}.json", tmp_path / str(count)
+        path.write_text(json.dumps(make_squad(1, count // 6)))
+        folder.mkdir()
+        flags = f"--predict_file={path}", f"--output_dir={folder}", "--preprocess_workers=1"
+        lengths = "--max_seq_length=128", "--doc_stride=96"
+        task = make("--train_file=", *flags, *lengths, task_class=SquadV2Task)
+        rng = np.random.default_rng(1)
+        tracemalloc.start()
+        data = task.split(DEV).prepared()
+        found = [tracemalloc.get_traced_memory()[1]]
+        tracemalloc.reset_peak()
+        outputs = OutputRows(str(folder), 64, np.argsort(data.order()).astype("i4"))
+        for _ in range(0, data.num_records, 64):
+            batch = {"cls_logits": rng.normal(size=64)}
+            for name, number in (("start", 5), ("end", 25)):
+                batch[f"{name}_top_index"] = rng.integers(20, 60, (64, number), np.int32)
+                batch[f"{name}_top_log_probs"] = rng.normal(size=(64, number))
+            outputs.add(pack(batch))
+        outputs.flush()
+        task.score(data, outputs).write_outputs()
+        assert list(task.samples())[-1].startswith(f"All {count} samples")
+        found.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        return np.array(found)
+
+    # The first time, modules are imported.
+    _, small, large = map(peaks, (30, 300, 1500))
+    assert max(large - small) / 1200 < 100

@@ -1,0 +1,119 @@
+"""Reading of JSON documents that are too large for the memory, one value at a time."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+# Bytes to read at a time, at least.
+_CHUNK = 1 << 16
+_SPACE = " \t\n\r"
+_decode = json.JSONDecoder().raw_decode
+# The characters after a complete value; before another one, a number may continue.
+_AFTER_VALUE = frozenset(",:]} \t\n\r")
+
+
+class JsonReader:
+    """A reader of a JSON document, from its beginning to its end.
+
+    It holds only a part of the text. All methods raise a `ValueError` if the document is not JSON,
+    or does not have what they read, and a `RecursionError` if a value is nested too deeply.
+    """
+
+    def __init__(self, descriptor: int, begin: int = 0):
+        """Begins to read an open file, whose position does not change, at a byte."""
+        self._descriptor, self._offset = descriptor, begin
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self._text, self._at, self._ended = "", 0, False
+
+    def value(self) -> Any:
+        """Reads any value, as a whole."""
+        self._peek()
+        while True:
+            try:
+                value, end = _decode(self._text, self._at)
+            except json.JSONDecodeError:
+                if not self._grow():
+                    raise
+                continue
+            if self._text[end : end + 1] in _AFTER_VALUE or not self._grow():
+                self._at = end
+                return value
+
+    def members(self) -> Iterator[str]:
+        """Yields the keys of an object; the caller reads the value of each."""
+        self._expect("{")
+        keys = set[str]()
+        if self._take("}"):
+            return
+        while self._peek() == '"':
+            key = self.value()
+            if key in keys:
+                raise ValueError(f"the key {key} occurs twice")
+            keys.add(key)
+            self._expect(":")
+            yield key
+            if self._take("}"):
+                return
+            self._expect(",")
+        raise ValueError("an object is not complete")
+
+    def items(self) -> Iterator[None]:
+        """Yields None for each item of an array; the caller reads its value."""
+        self._expect("[")
+        if self._take("]"):
+            return
+        while True:
+            yield
+            if self._take("]"):
+                return
+            self._expect(",")
+
+    def values(self) -> Iterator[Any]:
+        """Yields the items of an array."""
+        for _ in self.items():
+            yield self.value()
+
+    def end(self) -> None:
+        """Reads the end of the document."""
+        self._expect("")
+
+    def _expect(self, character: str) -> None:
+        if not self._take(character):
+            raise ValueError(f"{self._peek()!r} instead of {character!r}")
+
+    def _take(self, character: str) -> bool:
+        """Reads a character if it is the next one, and returns whether it is."""
+        is_next = self._peek() == character
+        self._at += is_next
+        return is_next
+
+    def _peek(self) -> str:
+        """Returns the next character that is not white space; "" at the end."""
+        while (character := self._text[self._at : self._at + 1]) <= " ":
+            if not character:
+                if not self._grow():
+                    break
+            elif character in _SPACE:
+                self._at += 1
+            else:
+                break
+        return character
+
+    def _grow(self) -> bool:
+        """Reads more text; returns False at the end of the file."""
+        if self._ended:
+            return False
+        # Twice as much each time, so that a long value is not decoded too often in vain.
+        size = max(_CHUNK, len(self._text) - self._at)
+        content = os.pread(self._descriptor, size, self._offset)
+        if not content:
+            self._ended = True
+            self._decoder.decode(b"", final=True)
+            return False
+        self._offset += len(content)
+        self._text, self._at = self._text[self._at :] + self._decoder.decode(content), 0
+        return True
