@@ -257,8 +257,8 @@ def take_turns(
 
 
 HEADER = (
-    f"{'':20}{'':20}{'examples/s':^44}{'of':>7}{'peak':>9}{'this project / program':^34}\n"
-    f"{'':20}{'program':<20}{'new shapes':>22}{'known shapes':>22}{'peak':>7}{'memory':>9}"
+    f"{'':20}{'':24}{'examples/s':^43}{'of':>7}{'peak':>9}{'this project / program':^34}\n"
+    f"{'':20}{'program':<24}{'new shapes':>20}{'known shapes':>22}{'peak':>7}{'memory':>9}"
     f"{'new shapes':>17}{'known shapes':>17}{'wanted':>8}"
 )
 
@@ -284,7 +284,7 @@ def print_row(
         aim = row.wanted.get(program)
         aims = "" if aim is None else f"{aim:.0%}" if is_ours else f"{aim:.1f}"
         print(
-            f"{name if is_ours else '':20}{program:<19} {spread(of.new):>21} {spread(of.known):>21}"
+            f"{name if is_ours else '':20}{program:<23} {spread(of.new):>20} {spread(of.known):>21}"
             f"{'' if share is None else f'{share:.0%}':>7}{of.memory:>6.2f} GB"
             f" {shown[0]:>16} {shown[1]:>16}{aims:>8}",
             flush=True,
