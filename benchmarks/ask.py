@@ -95,8 +95,8 @@ def main() -> int:
         compared = peer_times(folder, model, flags)
     imports, answers = (statistics.median(column) for column in zip(*first, strict=True))
     of_first = statistics.median(answer / imported for imported, answer in first)
-    print(f"{'':46}{'seconds':>10}{'times':>8}   of")
-    row = "{:46}{:10.4f}{:8.2f}   {}"
+    print(f"{'':50}{'seconds':>10}{'times':>8}   of")
+    row = "{:50}{:10.4f}{:8.2f}   {}"
     print(row.format("first answer", answers, of_first, f"import tensorflow ({imports:.2f} s)"))
     for length, (seconds, times) in later.items():
         print(row.format(f"answer, {length} tokens", seconds, times, "the forward pass"))

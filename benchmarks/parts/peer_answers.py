@@ -61,7 +61,7 @@ class Answers:
         path, cores = os.path.join(target, MODEL), len(os.sched_getaffinity(0))
         settings = {
             f"threads: {cores}": {"threads": cores},
-            f"threads: {cores}, without spinning": {"threads": cores, "spins": False},
+            f"threads: {cores}, no spinning": {"threads": cores, "spins": False},
             "threads: 1": {"threads": 1},
         }
         self._sessions = {
