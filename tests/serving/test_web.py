@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import math
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -223,6 +224,14 @@ def test_a_model_error_fails_only_its_request(serve, model, caplog):
     (record,) = caplog.records
     assert record.getMessage() == f"a request failed: {message}" and not record.exc_info
     assert served.post().status_code == 200
+
+
+def test_answers_are_sent_without_delay():
+    """A kept connection would otherwise wait for acknowledgements."""
+    with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_only_allowed_hosts_are_served(serve, model):
