@@ -55,7 +55,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         write_model(folder, flags.config)
         model = load_model(folder)
-        with served(folder, MOST_TOGETHER) as port:
+        with served(folder, f"--max_batch={MOST_TOGETHER}") as port:
             print("{:30}{:>10}{:>8}{:>10}{:>10}{:>10}".format("", "a second", "times", *COLUMNS))
             holds = [
                 measure(model, port, int(length), clients, flags)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import inspect
 import os
 import statistics
 import time
@@ -24,9 +23,9 @@ from benchmarks.parts.server import ask, served
 
 # The bound, as a multiple, and the ways for which it holds.
 MOST = 1.1
-_ANSWER, _REQUEST = "answer", "request to albert serve"
-_BOUND = (_ANSWER, _REQUEST)
-_ENGINE = "answer, engine of ONNX Runtime"
+_ANSWER, _ENGINE = "answer", "answer, --engine=onnxruntime"
+_REQUEST = "request, --engine=onnxruntime"
+_BOUND = (_ENGINE, _REQUEST)
 _PEER = "ONNX Runtime, "
 # Timed calls of a way in a round, after one that does not count: the way before it was another.
 _CALLS = 3
@@ -69,9 +68,7 @@ class Answers:
             for name, options in settings.items()
         }
         self._bases = [*self._sessions][:2]
-        self._models = {_ANSWER: model}
-        if "engine" in inspect.signature(load_model).parameters:
-            self._models[_ENGINE] = load_model(folder, engine="onnxruntime")
+        self._models = {_ANSWER: model, _ENGINE: load_model(folder, "onnxruntime")}
         self._question, self._port = question, port
 
     def compare(self, text: str, length: int, rounds: int) -> dict[str, Times]:
@@ -113,7 +110,7 @@ def compare(
     folder: str, model: QuestionAnswerer, question: str, texts: Mapping[int, str], rounds: int
 ) -> dict[int, dict[str, Times]]:
     """Returns the times of all ways, for texts by their number of tokens."""
-    with served(folder, max_batch=8) as port:
+    with served(folder, "--max_batch=8", "--engine=onnxruntime") as port:
         answers = Answers(folder, model, port, question)
         return {length: answers.compare(text, length, rounds) for length, text in texts.items()}
 

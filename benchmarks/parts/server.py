@@ -14,11 +14,10 @@ from albert.core import files
 
 
 @contextlib.contextmanager
-def served(folder: str, max_batch: int) -> Iterator[int]:
-    """Serves a model, which may answer `max_batch` requests together; yields the port."""
+def served(folder: str, *flags: str) -> Iterator[int]:
+    """Serves a model with flags; yields the port."""
     # Long enough for a slow machine.
-    limits = [f"--max_batch={max_batch}", "--max_seconds=3600"]
-    command = files.command("serve", folder, "--port=0", *limits)
+    command = files.command("serve", folder, "--port=0", "--max_seconds=3600", *flags)
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         lines = iter(process.stderr)
         port = next((found[1] for line in lines if (found := re.search(r":(\d+);", line))), None)

@@ -103,7 +103,7 @@ RUNS = {
         "--config={}/albert.json --lengths=32,48 --peer_lengths=48 --rounds=1 --starts=1",
         [
             *("first answer", "answer, 48 tokens", "encode, all lengths"),
-            *("48 tokens: answer", "48 tokens: request to albert serve"),
+            *("48 tokens: answer", "48 tokens: request, --engine=onnxruntime"),
             "48 tokens: ONNX Runtime, threads: 1",
         ],
     ),
