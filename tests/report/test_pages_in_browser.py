@@ -554,7 +554,9 @@ class TestServer:
         page = open_service(folder)
         page.type("#text", "A text.")
         self.ask(page)
-        assert page.text("#said") == ", ".join(load_once(folder).classify("A text.").labels)
+        # The weights are random, so there may be none.
+        labels = load_once(folder).classify("A text.").labels
+        assert page.text("#said") == (", ".join(labels) or "No label")
         page = open_service(model_of(random_model, "options"))
         options = ["one", "two", "red", "blue"]
         for number, option in enumerate(options):
