@@ -24,8 +24,7 @@ try:
     import onnxruntime
 except ImportError as e:
     raise UserError(
-        "--engine=onnxruntime: the package onnxruntime is missing: run `pip install "
-        "'albert-tensorflow[onnxruntime]'`"
+        "--engine=onnxruntime: the package onnxruntime is missing: run `pip install onnxruntime`"
     ) from e
 
 # The domain of the operations that ONNX Runtime adds to the standard.

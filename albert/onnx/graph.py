@@ -19,8 +19,8 @@ try:
     from onnx import TensorProto, helper, numpy_helper
 except ImportError as e:
     raise UserError(
-        "the package onnx is missing: run `pip install onnx`, or `pip install "
-        "'albert-tensorflow[onnx]'`"
+        "the package onnx is missing: run `pip install onnx==1.18.0`, and for "
+        "--engine=onnxruntime also `pip install onnxruntime`"
     ) from e
 
 # The first version with GELU; ONNX Runtime supports it since version 1.17.

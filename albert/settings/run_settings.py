@@ -25,7 +25,7 @@ TENSORFLOW, ONNXRUNTIME = "tensorflow", "onnxruntime"
 ENGINES = (TENSORFLOW, ONNXRUNTIME)
 ENGINE_HELP = (
     "Software that computes the encoder in prediction. onnxruntime is for the CPU and float32, and "
-    "needs `pip install 'albert-tensorflow[onnxruntime]'`."
+    "needs the packages onnx and onnxruntime."
 )
 PRECISIONS = ("float32", "bfloat16", "float16")
 SCHEDULES = ("linear", "constant", "cosine")

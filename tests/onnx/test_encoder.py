@@ -96,5 +96,7 @@ def test_an_engine_that_does_not_fit_is_an_error(monkeypatch, random_model):
         load_model("any", "onnx")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     monkeypatch.delitem(sys.modules, "albert.onnx.encoder")
-    with pytest.raises(UserError, match="the package onnxruntime is missing: run `pip install 'al"):
+    with pytest.raises(
+        UserError, match="the package onnxruntime is missing: run `pip install onnx"
+    ):
         check()
