@@ -53,6 +53,7 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--matrix_size", type=int, default=4096)
     parser.add_argument("--way", choices=list(_WAYS), help=argparse.SUPPRESS)
+    parser.set_defaults(device="cpu")
     return parser.parse_args()
 
 
@@ -66,12 +67,12 @@ def measure(flags: argparse.Namespace) -> dict[str, float]:
     from albert.precision import configuration, conversion
     from albert.tasks.squad.head import make_v1_head
     from albert.training.model_fn import ModelOptions, make_model_fn
+    from benchmarks.parts.program import fastest_product
     from benchmarks.parts.step import make_batch, training_step
+    from benchmarks.parts.this_project import choose_device, matrix_product
     from benchmarks.parts.turns import matrix_work
 
-    tf.logging.set_verbosity(tf.logging.ERROR)
-    device.choose("cpu")
-    device.prepare()
+    choose_device(flags)
     remove(_WAYS[flags.way].split())
     config = modeling.read_config(flags.config)
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
@@ -86,18 +87,9 @@ def measure(flags: argparse.Namespace) -> dict[str, float]:
         step, feed = training_step(model_fn, batch)
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         steps = [seconds_of(session, step, feed) for _ in range(flags.steps + 1)][1:]
-    with tf.Graph().as_default(), tf.Session() as session:
-        shape, ones = [flags.matrix_size] * 2, tf.ones_initializer()
-        pair = [tf.get_variable(n, shape, flags.dtype, ones, use_resource=True) for n in "ab"]
-        session.run(tf.global_variables_initializer())
-        product = tf.matmul(*pair).op
-        fastest = min(seconds_of(session, product, {}) for _ in range(4))
-    tokens = flags.batch_size * flags.seq_length
-    seconds = statistics.median(steps)
-    rate, peak = (
-        matrix_work(flags.config, "training") * tokens / seconds,
-        2.0 * shape[0] ** 3 / fastest,
-    )
+    peak = fastest_product(matrix_product(flags), flags.matrix_size)
+    tokens, seconds = flags.batch_size * flags.seq_length, statistics.median(steps)
+    rate = matrix_work(flags.config, "training") * tokens / seconds
     return {"seconds": seconds, "share": rate / peak}
 
 

@@ -111,14 +111,31 @@ def write_json(path: str, value: Any, indent: int | None = 2) -> None:
         file.write(json.dumps(value, indent=indent) + "\n")
 
 
-def write_members(path: str, members: Iterable[tuple[str, Any]]) -> None:
-    """Writes an object of texts and numbers as `write_json` does with an indent of 4."""
+def write_members(
+    path: str, members: Iterable[tuple[str, Any]], encode: Callable[[Any], str] = json.dumps
+) -> None:
+    """Writes an object as `write_json` does with an indent of 4, one member at a time.
+
+    Args:
+      path: the file.
+      members: keys and values.
+      encode: returns the JSON of a value, indented; the default is for texts and numbers.
+    """
     with open_atomically(path) as file:
         before = "{"
         for key, value in members:
-            file.write(f"{before}\n    {json.dumps(key)}: {json.dumps(value)}")
+            file.write(f"{before}\n    {json.dumps(key)}: {encode(value)}")
             before = ","
         file.write("{}\n" if before == "{" else "\n}\n")
+
+
+@contextlib.contextmanager
+def storing(what: str, folder: str) -> Iterator[None]:
+    """Converts an error of a temporary file in a folder, such as a full disk, to a `UserError`."""
+    try:
+        yield
+    except OSError as e:
+        raise UserError(f"{what} cannot be stored in {folder}: {e.strerror}") from e
 
 
 def copy_atomically(source: str, target: str) -> None:

@@ -6,6 +6,7 @@ ONNX Runtime. Heads, inputs and checkpoints stay as they are.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -110,12 +111,16 @@ class _FusedGraph(Graph):
 
     def attention(self, state: str, mask: str, name: str, heads: int) -> str:
         """See `Graph.attention`: one product makes query, key and value."""
-        parts = [f"{name}.{part}" for part in ("query", "key", "value")]
-        joined = {
-            kind: np.concatenate([self.weights[f"{part}.{kind}"].T for part in parts], axis=-1)
+
+        def joined(kind: str) -> np.ndarray:
+            parts = (self.weights[f"{name}.{part}.{kind}"] for part in ("query", "key", "value"))
+            return np.concatenate([part.T for part in parts], axis=-1)
+
+        # Layers that share weights share the joined ones, too.
+        weights = [
+            self.initializer(f"{name}.{kind}", functools.partial(joined, kind))
             for kind in ("weight", "bias")
-        }
-        weights = [self.initializer(f"{name}.{kind}", value) for kind, value in joined.items()]
+        ]
         mask = self.add_once("Cast", mask, to=INT32)
         return self.add("Attention", state, *weights, mask, domain=_DOMAIN, num_heads=heads)
 

@@ -49,7 +49,13 @@ class Graph:
     domains: Sequence[str] = ()
 
     def __init__(self, weights: Mapping[str, np.ndarray]):
-        """Starts an empty graph; `weights` have the names and shapes of `transformers`."""
+        """Starts an empty graph; `weights` have the names and shapes of `transformers`.
+
+        Raises:
+          UserError: the weights are too large for the format.
+        """
+        if sum(value.nbytes for value in weights.values()) >= _LARGEST:
+            raise UserError("the weights have more than the 2 GB that fit in a model of ONNX")
         self.weights = weights
         self.nodes: list[onnx.NodeProto] = []
         self._initializers: dict[str, onnx.TensorProto] = {}
@@ -76,17 +82,18 @@ class Graph:
     def constant(self, value: Any, dtype: type = np.int64) -> str:
         """Adds a constant, shared by all nodes that use an equal one."""
         array: np.ndarray = np.array(value, dtype)
-        return self.initializer(f"{array.dtype}_{array.tolist()}", array)
+        return self.initializer(f"{array.dtype}_{array.tolist()}", lambda: array)
 
     def weight(self, name: str) -> str:
         """Adds a weight once; a matrix of a dense layer becomes [inputs, outputs]."""
         value = self.weights[name]
         is_table = "embeddings.weight" in name
-        return self.initializer(name, value if is_table else value.T)
+        return self.initializer(name, lambda: value if is_table else value.T)
 
-    def initializer(self, name: str, value: np.ndarray) -> str:
-        """Adds a constant with a name, unless the name exists."""
+    def initializer(self, name: str, make: Callable[[], np.ndarray]) -> str:
+        """Adds a constant with a name, whose value is only made if the name is new."""
         if name not in self._initializers:
+            value = make()
             proto = numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name)
             self._initializers[name] = proto
         return name
@@ -163,12 +170,7 @@ class Graph:
 
         Args:
           outputs: the outputs by name.
-
-        Raises:
-          UserError: the weights are too large for the format.
         """
-        if sum(value.nbytes for value in self.weights.values()) >= _LARGEST:
-            raise UserError("the weights have more than the 2 GB that fit in a model of ONNX")
         results = []
         for name, (tensor, kind, shape) in outputs.items():
             self.nodes.append(helper.make_node("Identity", [tensor], [name]))

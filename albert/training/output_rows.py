@@ -7,12 +7,12 @@ import contextlib
 import io
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from albert.core.errors import UserError
+from albert.core.files import storing
 
 Output = dict[str, np.ndarray]
 # Bytes before the header of NumPy's format; the last two are its length.
@@ -47,7 +47,7 @@ class OutputRows(Sequence[Output]):
         # Where each batch begins, and the form of its rows; few forms are different.
         self._begins, self._types = array.array("q"), list[np.dtype]()
         self._known: dict[bytes, np.dtype] = {}
-        with self._reporting():
+        with self._storing():
             # The file disappears with this object.
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
 
@@ -65,13 +65,13 @@ class OutputRows(Sequence[Output]):
             np.lib.format.read_magic(content)
             self._known[header] = np.lib.format.read_array_header_1_0(content)[2]
         self._types.append(self._known[header])
-        with self._reporting():
+        with self._storing():
             self._begins.append(self._file.tell() + len(header))
             self._file.write(packed.data)
 
     def flush(self) -> None:
         """Makes all batches readable; raises as `add` does."""
-        with self._reporting():
+        with self._storing():
             self._file.flush()
 
     def __len__(self) -> int:
@@ -85,10 +85,5 @@ class OutputRows(Sequence[Output]):
         row = np.frombuffer(content, dtype)[0]
         return {name: row[name] for name in dtype.names or ()}
 
-    @contextlib.contextmanager
-    def _reporting(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as e:
-            message = f"outputs of the model cannot be stored in {self._folder}: {e.strerror}"
-            raise UserError(message) from e
+    def _storing(self) -> contextlib.AbstractContextManager[None]:
+        return storing("outputs of the model", self._folder)

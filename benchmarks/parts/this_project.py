@@ -22,7 +22,7 @@ from benchmarks.parts.weights import config_of, head_of
 
 def functions(flags: argparse.Namespace) -> Functions:
     """Returns the functions of this project."""
-    _choose_device(flags)
+    choose_device(flags)
     is_training = flags.work == "training"
     optimizer = OptimizerOptions(
         RATE, 10**9, optimizer="radam", epsilon=EPSILON, weight_decay=DECAY
@@ -62,7 +62,7 @@ def functions(flags: argparse.Namespace) -> Functions:
 
 def matrix_product(flags: argparse.Namespace) -> Callable[[], object]:
     """Returns a function that multiplies two large matrices."""
-    _choose_device(flags)
+    choose_device(flags)
     session = tf.Session(graph=tf.Graph(), config=device.session_config())
     with session.graph.as_default():
         shape, ones = [flags.matrix_size] * 2, tf.ones_initializer()
@@ -73,7 +73,8 @@ def matrix_product(flags: argparse.Namespace) -> Callable[[], object]:
     return lambda: session.run(product)
 
 
-def _choose_device(flags: argparse.Namespace) -> None:
+def choose_device(flags: argparse.Namespace) -> None:
+    """Makes this process ready for a device, and for a type of products."""
     tf.logging.set_verbosity(tf.logging.ERROR)
     device.choose(flags.device)
     device.prepare()

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from albert.core.errors import UserError
-from albert.core.files import open_atomically
+from albert.core.files import storing, write_members
 from albert.tasks.squad.examples import SquadExample
 from albert.tasks.squad.token_places import PredictionFeature
 
@@ -150,7 +149,7 @@ class NbestLists:
         self.size = size
         self._folder = folder
         self._lengths = array.array("I")
-        with self._writing():
+        with self._storing():
             # The file disappears with this object.
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
 
@@ -160,13 +159,13 @@ class NbestLists:
         Raises:
           UserError: the disk is full.
         """
-        with self._writing():
+        with self._storing():
             # Writing JSON would take as long as finding the answers.
             self._lengths.append(self._file.write(marshal.dumps((qas_id, entries))))
 
     def __iter__(self) -> Iterator[tuple[str, list[dict]]]:
         """Yields the id and the list of each question."""
-        with self._writing():
+        with self._storing():
             self._file.seek(0)
         for length in self._lengths:
             # `marshal` would read byte by byte if it read from the file.
@@ -174,18 +173,10 @@ class NbestLists:
 
     def write(self, path: str) -> None:
         """Writes the lists in the format of `write_predictions_v1`."""
-        with open_atomically(path) as file:
-            for number, (qas_id, entries) in enumerate(self):
-                file.write("," if number else "{")
-                file.write(f"\n    {json.dumps(qas_id)}: [\n{_as_json(entries)}\n    ]")
-            file.write("\n}\n")
+        write_members(path, self, lambda entries: f"[\n{_as_json(entries)}\n    ]")
 
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as e:
-            raise UserError(f"n-best lists cannot be stored in {self._folder}: {e.strerror}") from e
+    def _storing(self) -> contextlib.AbstractContextManager[None]:
+        return storing("n-best lists", self._folder)
 
 
 def spans_in(

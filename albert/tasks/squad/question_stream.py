@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -26,8 +27,10 @@ from albert.tasks.squad.question_source import QuestionSource
 from albert.tasks.squad.question_tables import BadRows, read_questions
 
 # In a text, the quotation marks would be escaped with a backslash.
-_IS_IMPOSSIBLE = b'"is_impossible"'
-_CHUNK = 1 << 20
+_MAY_BE_IMPOSSIBLE = re.compile(rb'"is_impossible"(?!\s*:\s*false)')
+# Bytes to search at a time, and the last ones, which are searched again together with the next
+# ones, because a match may continue there.
+_CHUNK, _TAIL = 1 << 20, 64
 
 T = TypeVar("T")
 # The context of a paragraph, and its questions, which must be read before the next paragraph.
@@ -250,20 +253,22 @@ def _impossible(input_file: str) -> Iterator[str]:
     questions: Iterable[tuple[str, dict[str, Any]]] = ()
     if find_table(input_file):
         questions = questions_in(input_file, False, BadRows(input_file, SKIP))
-    elif _contains(input_file, _IS_IMPOSSIBLE):
+    elif _contains(input_file, _MAY_BE_IMPOSSIBLE):
         questions = Questions(QuestionSource(input_file))
     yield from (question["id"] for _, question in questions if question.get("is_impossible"))
 
 
-def _contains(path: str, word: bytes) -> bool:
-    """Returns whether a file contains a word."""
-    before = b""
+def _contains(path: str, pattern: re.Pattern[bytes]) -> bool:
+    """Returns whether a file contains a pattern; true, too, if a match is too long to be sure."""
+    tail = b""
     try:
         with open(path, "rb") as file:
             while content := file.read(_CHUNK):
-                if word in before + content:
+                tail += content
+                found = pattern.search(tail)
+                if found and found.start() < len(tail) - _TAIL:
                     return True
-                before = content[-len(word) :]
+                tail = tail[-_TAIL:]
     except OSError as e:
         raise UserError(f"{path} cannot be read: {e.strerror}") from e
-    return False
+    return bool(pattern.search(tail))

@@ -179,10 +179,7 @@ class SquadTask(TextTask):
 
     def write_answers(self, scored: QuestionScores, nbest: NbestLists) -> None:
         """Writes the best answers."""
-        texts = (
-            (qas_id, "" if scored.abstains(number) else entries[0]["text"])
-            for number, (qas_id, entries) in enumerate(nbest)
-        )
+        texts = ((qas_id, answer) for qas_id, answer, _ in _final_answers(scored, nbest))
         write_members(os.path.join(self.settings.output_dir, PREDICTIONS), texts)
 
 
@@ -201,12 +198,19 @@ def _answered(
         yield question, answer, of_question
 
 
+def _final_answers(
+    scored: QuestionScores, nbest: NbestLists
+) -> Iterator[tuple[str, str, list[dict]]]:
+    """Yields the id of each question, its answer after abstentions, and its n-best list."""
+    for number, (qas_id, entries) in enumerate(nbest):
+        yield qas_id, "" if scored.abstains(number) else entries[0]["text"], entries
+
+
 def _found_answers(
     scored: QuestionScores, nbest: NbestLists, is_known: bool
 ) -> Iterator[FoundAnswer]:
     """Yields the answers to all questions, with their scores if the true answers are known."""
-    for number, (_, entries) in enumerate(nbest):
-        answer = "" if scored.abstains(number) else entries[0]["text"]
+    for number, (_, answer, entries) in enumerate(_final_answers(scored, nbest)):
         raw = (scored.exact[number], scored.f1[number]) if is_known else (None, None)
         yield FoundAnswer(answer, entries, scored.odds(number), *raw)
 

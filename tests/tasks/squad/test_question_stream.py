@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from albert.core import json_reader
 from albert.core.errors import UserError
+from albert.tasks.squad import question_stream
 from albert.tasks.squad.examples import checked_questions, load_squad
 from albert.tasks.squad.question_source import DevSplit, QuestionSource
-from albert.tasks.squad.question_stream import Questions
+from albert.tasks.squad.question_stream import Questions, check_all_answerable
 from tests.helpers.squad import make_squad, write_table
 
 
@@ -130,3 +131,18 @@ def test_a_file_may_be_replaced_but_not_changed(squad_dir, tmp_path):
     message = f"^{path} was changed while this job ran; start the job again$"
     with pytest.raises(UserError, match=message):
         list(questions)
+
+
+@pytest.mark.parametrize("before", [0, 1, 40, 63, 64, 65, 99])
+def test_only_a_file_that_may_be_2_0_is_parsed(tmp_path, monkeypatch, before):
+    """Wherever the mark is in the parts in which the file is read."""
+    parsed = []
+    monkeypatch.setattr(question_stream, "_CHUNK", 100)
+    monkeypatch.setattr(question_stream, "Questions", lambda source: parsed.append(source) or [])
+    path = tmp_path / "dev.json"
+    for value, is_parsed in (("false", 0), (" \n false", 0), ("true", 1), ("null", 1)):
+        text = f'{" " * before}"is_impossible": {value}{" " * 300}'
+        path.write_text(f'{{"data": [\n{{{text}}}]}}')
+        check_all_answerable(str(path), "--predict_file")
+        assert len(parsed) == is_parsed
+        parsed.clear()
