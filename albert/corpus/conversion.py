@@ -219,15 +219,16 @@ class _Corpus:
             {**described, **{name: tally.counts[name] for name in COUNTS}, "faults": tally.faults}
             for described, tally in zip(made_from["inputs"], self._tallies, strict=True)
         ]
+        totals = {name: sum(one[name] for one in inputs) for name in COUNTS}
         if not names:
-            faults = [fault for tally in self._tallies for fault in tally.faults]
-            dropped = {name: sum(tally.counts[name] for tally in self._tallies) for name in REASONS}
-            reasons = ", ".join(f"{count} {name}" for name, count in dropped.items() if count)
-            raise UserError("the input has no document to keep: " + "; ".join([*faults, reasons]))
+            dropped = [f"{totals[name]} {name}" for name in REASONS if totals[name]]
+            counted = ", ".join([f"{totals['read']} read", *dropped])
+            faults = [fault for tally in self._tallies for fault in tally.faults][:_FAULTS_SHOWN]
+            raise UserError("; ".join([f"no document to keep ({counted})", *faults]))
         return {
             "made_from": made_from,
             "files": {name: os.path.getsize(os.path.join(self._folder, name)) for name in names},
-            "totals": {name: sum(one[name] for one in inputs) for name in COUNTS},
+            "totals": totals,
             "inputs": inputs,
         }
 
@@ -239,6 +240,8 @@ def convert(document: Document, options: Options) -> Converted:
         text = wikitext.plain_text(document.text, document.hidden)
     if text is None:
         return Converted(document.source, "unreadable")
+    # JSON and wikitext can have halves of surrogate pairs, which UTF-8 cannot.
+    text = text.encode(errors="replace").decode()
     lines, cut = sentences.split_sentences(text, options.language)
     characters = sum(map(len, lines))
     if not lines or characters < options.min_chars or len(lines) < options.min_sentences:
@@ -246,7 +249,5 @@ def convert(document: Document, options: Options) -> Converted:
     if options.max_chars and characters > options.max_chars:
         return Converted(document.source, "too_long")
     joined = "\n".join(lines) + "\n"
-    # JSON can have halves of surrogate pairs, which UTF-8 cannot.
-    encoded = joined.encode("utf-8", "replace")
     counts = {"sentences": len(lines), "characters": characters, "cut_sentences": cut}
-    return Converted(document.source, "", encoded, content_hash(joined), counts)
+    return Converted(document.source, "", joined.encode(), content_hash(joined), counts)

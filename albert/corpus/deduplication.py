@@ -10,7 +10,7 @@ import unicodedata
 def content_hash(text: str) -> int:
     """Returns a 64-bit hash of a text, the same for any case, width and white space."""
     normalized = " ".join(unicodedata.normalize("NFKC", text).lower().split())
-    digest = hashlib.blake2b(normalized.encode("utf-8", "replace"), digest_size=8).digest()
+    digest = hashlib.blake2b(normalized.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
 
 

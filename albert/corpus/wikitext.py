@@ -39,9 +39,11 @@ _UNCLOSED = re.compile(r"\[\[|\]\]|\{\{|\}\}")
 # Links to the same article in another language begin with a language's code.
 _LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z-]+)?")
 # What dropped templates leave: brackets without words, and space before a comma.
-_EMPTY_BRACKETS = re.compile(r" ?\([\s,;:]*\)")
-_BRACKET_START = re.compile(r"\([\s,;:]+")
-_SPACE_BEFORE = re.compile(r"[ \t]+([,.)])")
+_EMPTY_BRACKETS = re.compile(r" ?\([ ,;:]*\)")
+_BRACKET_START = re.compile(r"\([ ,;:]+")
+# Bold and italic text that is not closed.
+_QUOTES = re.compile(r"'{2,}")
+_SPACE_BEFORE = re.compile(r" ([,.)])")
 # The parser's time grows with the square of the marks in a paragraph: this is a second or two.
 _MOST_WORK = 2e7
 
@@ -139,9 +141,9 @@ def _inline(paragraph: str, hidden: Container[str]) -> str:
     if _MARKS.search(paragraph):
         parser = _parser()
         paragraph = "".join(_shown(parser.parse(paragraph), hidden))
-        paragraph = _TAG.sub(" ", paragraph)
-    paragraph = _BRACKET_START.sub("(", _EMPTY_BRACKETS.sub("", paragraph))
-    return _SPACE_BEFORE.sub(r"\1", paragraph).strip()
+        paragraph = _QUOTES.sub("", _TAG.sub(" ", paragraph))
+    text = _EMPTY_BRACKETS.sub("", " ".join(paragraph.split()))
+    return _SPACE_BEFORE.sub(r"\1", _BRACKET_START.sub("(", text)).strip()
 
 
 def _shown(code, hidden: Container[str]) -> Iterator[str]:
@@ -156,6 +158,8 @@ def _shown(code, hidden: Container[str]) -> Iterator[str]:
         elif isinstance(node, nodes.ExternalLink):
             if node.title is not None:
                 yield from _shown(node.title, hidden)
+            elif not node.brackets:
+                yield str(node.url)
         elif isinstance(node, nodes.HTMLEntity):
             yield node.normalize()
         elif isinstance(node, nodes.Tag):
