@@ -210,13 +210,16 @@ def test_wrong_input_writes_nothing(tmp_path, inputs, code, part):
 
 
 def test_a_full_disk_leaves_nothing(tmp_path):
-    texts = [f"Text {k} begins. Text {k} ends." for k in range(2000)]
+    text = "".join(f"Text {k} begins. Text {k} ends.\n\n" for k in range(2000))
+    (tmp_path / "in.txt").write_text(text)
+    sources = find_sources(str(tmp_path / "in.txt"), str(tmp_path / "out"))
+    options = Options(blank_line_ends_document=True)
     with (
         pytest.raises(UserError, match="out cannot be written: "),
         limited(resource.RLIMIT_FSIZE, 50_000),
     ):
-        corpus(tmp_path, texts)
-    assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+        make_corpus(sources, str(tmp_path / "out"), options, workers=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
 
 
 def test_after_a_kill_the_next_run_starts_again_without_litter(tmp_path):
