@@ -19,8 +19,7 @@ import tempfile
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
-from benchmarks.parts.harness import give, new_parser, run_again
-from benchmarks.pretraining_data import measured
+from benchmarks.parts.harness import give, measured, new_parser, run_again
 
 _HEAD = '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/"><siteinfo></siteinfo>\n'
 
@@ -147,7 +146,8 @@ WAYS = {
 def print_table(rounds: list[dict[str, dict]]) -> None:
     """Prints MB of XML a second, and the ratio to the plain way of the same turn; medians."""
     print(
-        f"{'':<20}{'MB':>8}{'articles':>10}{'MB/s':>8}{'times plain':>13}{'memory':>10}{'worker':>10}"
+        f"{'':<20}{'MB':>8}{'articles':>10}{'MB/s':>8}{'times plain':>13}"
+        f"{'memory':>10}{'worker':>10}"
     )
     for way in WAYS:
         found = [one[way] for one in rounds]

@@ -112,7 +112,7 @@ def test_templates_and_tables_anywhere_change_nothing(paragraphs, depth):
     "part", ["{{a|", "{{{a|[[b|<i>", "[[a|", "<ref>{{", "\n{|\n|a", "[http://a ", "''a '''", " "]
 )
 def test_a_page_full_of_unclosed_markup_takes_seconds_at_most(part):
-    """The parser alone takes minutes or hours for some of these."""
+    """Without the limit, the parser takes minutes or hours for some of these."""
     page = part * (LONGEST_PAGE // len(part)) + "x"
     started = time.process_time()
     plain_text(page, HIDDEN)
