@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import subprocess
+import sys
 import time
 
 import pytest
@@ -207,6 +208,19 @@ def test_wrong_input_writes_nothing(tmp_path, inputs, code, part):
     before = sorted(tmp_path.rglob("*"))
     assert_fails(run(pretraining_text(tmp_path, inputs=inputs.format(tmp_path))), code, part)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("mwparserfromhell", "a.xml"), ("sentencex", "a.txt"), ("backports", "a.txt.zst")],
+)
+def test_a_missing_package_is_named_before_any_work(tmp_path, monkeypatch, module, name):
+    (tmp_path / name).write_text("Text.")
+    monkeypatch.setitem(sys.modules, module, None)
+    sources = find_sources(str(tmp_path / name), str(tmp_path / "out"))
+    with pytest.raises(UserError, match=rf"{module}.* is missing: .*albert-tensorflow\[text\]"):
+        make_corpus(sources, str(tmp_path / "out"), Options(), workers=1)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_a_full_disk_leaves_nothing(tmp_path):

@@ -143,7 +143,7 @@ def _found(output_dir: str, made_from: dict) -> dict | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as e:
-        raise UserError(f"{path} is not the report of a corpus; remove {output_dir}") from e
+        raise UserError(f"{path} is not the report of a corpus; give another --output_dir") from e
     for name, value in {**made_from, **made_from["options"]}.items():
         old = {**before, **before["options"]}.get(name)
         if name != "options" and old != value:

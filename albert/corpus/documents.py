@@ -95,7 +95,6 @@ def read_documents(
 
 def _texts_of_file(stream: BinaryIO, path: str, how: Format, tally: Tally) -> Iterator[str]:
     """Yields the documents of a text file."""
-    text = ""
     parts: list[str] = []
     size, begins_line = 0, True
     try:
