@@ -13,12 +13,10 @@ import argparse
 import itertools
 import os
 import random
-import resource
 import tempfile
-import time
 
 from albert.core import files
-from benchmarks.parts.harness import give, new_parser, output_of, run_again
+from benchmarks.parts.harness import give, measured, new_parser, output_of, run_again
 from benchmarks.parts.plain_pretraining_data import (
     MASKED_LM_PROB,
     MAX_PREDICTIONS,
@@ -79,29 +77,6 @@ def write_text(path: str, mb: float) -> None:
                 sentence[len(sentence) // 2] += rng.choice(["", ",", " 1995,", ";"])
                 lines.append(" ".join(sentence).capitalize() + ".\n")
             left -= file.write("".join(lines) + "\n")
-
-
-def measured(work, mb: float) -> dict:
-    """Times `work()`, which returns the number of records, for `mb` MB of text."""
-    wall, cpu = time.perf_counter(), cpu_seconds()
-    records = work()
-    memory = [
-        resource.getrusage(who).ru_maxrss / 1e3
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    ]
-    return {
-        "mb": mb,
-        "records": records,
-        "seconds": time.perf_counter() - wall,
-        "cpu_seconds": cpu_seconds() - cpu,
-        "memory": memory,
-    }
-
-
-def cpu_seconds() -> float:
-    """Returns the processor time of this process and of its finished workers."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
 
 
 def ours(flags: argparse.Namespace, workers: int) -> dict:

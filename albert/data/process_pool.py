@@ -33,18 +33,19 @@ class Countable(Protocol[Item]):
 
 
 def ordered_map(
-    function: Callable[[Task], Result], tasks: Countable[Task], workers: int
+    function: Callable[[Task], Result], tasks: Countable[Task] | Iterator[Task], workers: int
 ) -> Iterator[Result]:
     """Yields `function(task)` for every task, in order.
 
     With more than one worker and task, the calls run in forked processes. Tasks and results are
     sent between processes, so they should be small; objects that the function refers to are not
-    sent.
+    sent. An iterator is read a few tasks ahead.
 
     Raises:
       UserError: a worker process died, for example because memory ran out.
     """
-    workers = min(workers, len(tasks))
+    if not isinstance(tasks, Iterator):
+        workers = min(workers, len(tasks))
     if workers < 2:
         yield from map(function, tasks)
         return
