@@ -18,7 +18,7 @@ from albert.data.cached_file import CachedFile
 from albert.distributed import launcher
 
 # Seconds between two looks at files that other processes make.
-_POLL_SECONDS = 1.0
+_POLL_SECONDS = 0.5
 # Another process may be between two files for this long.
 _IDLE_SECONDS = 4.0
 

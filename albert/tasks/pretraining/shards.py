@@ -161,6 +161,7 @@ class ShardMaker:
                 taken.append(shard)
                 yield from plan.shards[shard].blocks
 
+        started = time.perf_counter()
         with contextlib.closing(ordered_map(maker.records, numbers(), self._workers)) as results:
             try:
                 for first in results:
@@ -168,8 +169,10 @@ class ShardMaker:
                     others = itertools.islice(results, len(shard.blocks) - 1)
                     blocks = (plan.blocks[number] for number in shard.blocks)
                     made = zip(map(_size, blocks), itertools.chain([first], others), strict=True)
-                    claims.finish(taken[0], _make(shard, claims.files[taken[0]], made, bar))
-                    taken.popleft()
+                    counts = _make(shard, claims.files[taken[0]], made, bar)
+                    claims.finish(taken.popleft(), counts)
+                    _log(shard, counts, time.perf_counter() - started)
+                    started = time.perf_counter()
             except OvertakenError as e:
                 tf.logging.warning("%s", e)
             except UserError as e:
@@ -188,14 +191,12 @@ def _make(
     shard: Shard, file: CachedFile, made: Iterator[tuple[int, BlockRecords]], bar: tqdm.tqdm
 ) -> dict:
     """Makes a shard from the sizes and the records of its blocks, and returns its counts."""
-    started = time.perf_counter()
     with file.building() as (names, counts):
         counts.update(_write(names[0], made, bar))
         if not counts["records"]:
             raise UserError(
                 f"{shard.path}: its text has no pair of sentences; put one sentence on each line"
             )
-    _log(shard, counts, time.perf_counter() - started)
     return counts
 
 
