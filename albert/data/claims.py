@@ -51,7 +51,9 @@ class Claims:
         self._failures: dict[int, UserError] = {}
         # One for each file that this process holds or has found held, see `Claim`.
         self._claims: dict[int, Claim] = {}
-        self._must_wait, self._last_held = False, -math.inf
+        self._must_wait = False
+        # When another process held a file, or may have been about to take its first one.
+        self._last_held = time.monotonic() if size > 1 else -math.inf
 
     def __enter__(self) -> Claims:
         return self
