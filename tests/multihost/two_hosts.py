@@ -179,11 +179,12 @@ def test_two_hosts_share_pretraining_data(hosts, squad_dir, tmp_path, fault):
     """Each is started by hand. A killed one has a name that the other cannot check."""
     write_topics(tmp_path / "text", 1, 6000)
     flags = f"--input_file={tmp_path}/text", f"--spm_model_file={squad_dir}/spm.model"
-    command = albert("pretraining-data", *flags, "--num_shards=12", "--preprocess_workers=1")
+    flags += "--num_shards=12", "--preprocess_workers=1", "--dupe_factor=10"
+    command = albert("pretraining-data", *flags)
     run([*command, f"--output_file={tmp_path}/alone/r"])
     command += [f"--output_file={tmp_path}/apart/r"]
-    log = open(tmp_path / "log", "w+")
-    first, second = (subprocess.Popen(on(host, *command), stderr=log) for host in HOSTS)
+    with open(tmp_path / "log", "w") as log:
+        first, second = (subprocess.Popen(on(host, *command), stderr=log) for host in HOSTS)
     if fault == "kill":
         while not locked_by("albert-host-2", tmp_path / "apart"):
             time.sleep(0.01)
@@ -192,9 +193,8 @@ def test_two_hosts_share_pretraining_data(hosts, squad_dir, tmp_path, fault):
     assert second.wait(100) == (-9 if fault == "kill" else 0)
     made = {path.name: path.read_bytes() for path in (tmp_path / "apart").iterdir()}
     assert made == {path.name: path.read_bytes() for path in (tmp_path / "alone").iterdir()}
-    log.seek(0)
     if fault == "none":
-        assert log.read().count(" records of ") == 12
+        assert (tmp_path / "log").read_text().count(" records of ") == 12
 
 
 def locked_by(host: str, folder: pathlib.Path) -> list[pathlib.Path]:
