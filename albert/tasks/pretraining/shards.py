@@ -118,7 +118,7 @@ class ShardMaker:
 
         Raises:
           UserError: the text of a shard is invalid, a shard would be empty, or a file that this
-            program did not write has its name. The other shards are made all the same.
+            program did not write has its name. The other shards are still made.
         """
         hashes = list(ordered_map(sha256_of, plan.files, self._workers))
         files = [
