@@ -64,7 +64,7 @@ class PackedOrder(TrainingOrder):
     """The order of a training in which a row holds several records; one epoch has every record.
 
     The rows of an epoch have the same combinations of lengths as those of any other. The records of
-    each length, and the rows, are shuffled anew. A batch depends only on the lengths, the seed, its
+    each length, and the rows, are shuffled again. A batch depends only on the lengths, the seed, its
     size and its number.
 
     Attributes:
