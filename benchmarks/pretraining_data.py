@@ -15,9 +15,19 @@ import itertools
 import os
 import random
 import tempfile
+import time
 
 from albert.core import files
-from benchmarks.parts.harness import give, measured, mpirun, new_parser, output_of, run_again
+from benchmarks.parts.harness import (
+    GIGABYTES,
+    give,
+    measured,
+    mpirun,
+    new_parser,
+    output_of,
+    print_estimate,
+    run_again,
+)
 from benchmarks.parts.plain_pretraining_data import (
     MASKED_LM_PROB,
     MAX_PREDICTIONS,
@@ -53,7 +63,14 @@ def main() -> None:
             )
             for way in WAYS
         }
+        started = time.perf_counter()
+        files.sha256_of(os.path.join(folder, "text.txt"))
+        hashing = (time.perf_counter() - started) / flags.mb
     print_table(results)
+    of_host = results[f"{CORES} workers"]
+    seconds = GIGABYTES * 1000 * of_host["seconds"] / of_host["mb"]
+    copies = f"--dupe_factor={flags.dupe_factor}"
+    print_estimate(f"records with {copies}", seconds, GIGABYTES * 1000 * hashing)
 
 
 def parse_flags() -> argparse.Namespace:

@@ -20,6 +20,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 SHARED = os.path.join(ROOT, os.pardir, "shared")
 DATA = os.path.join(SHARED, "data")
 _MARK = "measured: "
+# The text that estimates are for, about that of the English Wikipedia.
+GIGABYTES = 16
 
 
 def new_parser(text: str) -> argparse.ArgumentParser:
@@ -85,3 +87,15 @@ def cpu_seconds() -> float:
     """Returns the processor time of this process and of its finished workers."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
+
+
+def print_estimate(work: str, seconds: float, common: float = 0.0) -> None:
+    """Prints how long work on `GIGABYTES` of text takes on 1, 8 and 64 hosts like this one.
+
+    Args:
+      work: what is done.
+      seconds: time on one host of what the hosts share.
+      common: time of what each of them does.
+    """
+    times = (f"{hosts}: {(common + seconds / hosts) / 3600:.2f} h" for hosts in (1, 8, 64))
+    print(f"{GIGABYTES} GB of text, {work}, on hosts like this one: {', '.join(times)}")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -113,6 +114,10 @@ RUNS = {
         ["all", "no GELU", "none of the three"],
     ),
     "memory": ("--config={}/albert.json --batch_size=2 --seq_length=32", ["with", "without"]),
+    "packing": (
+        "--config={}/albert.json --seq_length=64 --batch_size=2 --steps=3 --rounds=1",
+        ["the text, 64", "Wikipedia, 512", "rows of one example", "packed rows"],
+    ),
     "prediction_memory": ("--questions=200", ["1.1", "2.0"]),
     "serve": (
         "--config={}/albert.json --lengths=32 --clients=1,2 --seconds=0.1 --rounds=1",
@@ -186,7 +191,26 @@ def test_pretraining_text_measures_every_way(give, tmp_path, capsys):
         results[way] = pretraining_text.WAYS[way](pretraining_text.parse_flags())
     assert results["one process"]["records"] == results["2 workers"]["records"] > 10
     pretraining_text.print_table([results])
-    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert "16 GB of text, from a dump" in capsys.readouterr().out
+
+
+def test_pretraining_fine_tunes_with_and_without(squad_dir, tmp_path):
+    (tmp_path / "text").mkdir()
+    for article in json.loads((squad_dir / "train-v1.1.json").read_text())["data"]:
+        text = "\n\n".join(paragraph["context"] for paragraph in article["paragraphs"])
+        (tmp_path / "text" / f"{article['title']}.txt").write_text(text)
+    files = {"train_file": "train-v1.1.json", "predict_file": "dev-v1.1.json"}
+    flags = [f"--{name}={squad_dir / file}" for name, file in files.items()]
+    flags += [f"--spm_model_file={squad_dir}/spm.model", f"--text={tmp_path}/text"]
+    flags += [f"--folder={tmp_path}/out", "--seeds=7", "--dev_fraction=0.5", "--hidden_size=16"]
+    flags += ["--pretraining_steps=8", "--fine_tuning_steps=1"]
+    command = [sys.executable, "-m", "benchmarks.pretraining", *flags]
+    for _ in range(2):
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (found,) = json.loads((tmp_path / "out/results.json").read_text())["seeds"]
+    assert found["seed"] == 7 and found["pretraining"]["masked_lm_loss"] > 0
+    starts = [found[arm]["init_checkpoint"] for arm in ("from scratch", "pretrained")]
+    assert starts[0] is None and starts[1].endswith("model.ckpt-8")
 
 
 def test_pretraining_data_measures_every_way(give, squad_dir, tmp_path, capsys):
