@@ -134,6 +134,40 @@ FLAG_FILES = {
                 ("WNLI", 200, "3e-5", 800, 100, 32),
             )
         },
+        # The ALBERT paper, and NVIDIA's scripts for BERT with LAMB.
+        **{
+            f"pretrain_albert_{size}": f"""
+                albert_config_file=configs/albert_{size}_v1.json optimizer=lamb
+                learning_rate=0.00176 global_batch_size=4096 train_batch_size={batch}
+                num_train_steps=125000 num_warmup_steps=3125 max_seq_length=512
+                max_predictions_per_seq=77 do_eval evaluate_while_training
+            """
+            for size, batch in (("base", 32), ("large", 16), ("xlarge", 8), ("xxlarge", 4))
+        },
+        **{
+            f"pretrain_bert_{size}": f"""
+                albert_config_file=configs/bert_{size}_uncased.json
+                phases=configs/pretrain_bert_{size}_phase_1.flags,configs/pretrain_bert_{size}_phase_2.flags
+                optimizer=lamb poly_power=0.5 do_eval evaluate_while_training
+            """
+            for size in ("base", "large")
+        },
+        **{
+            f"pretrain_bert_{size}_phase_{number}": f"{flags} train_batch_size={batches[number - 1]}"
+            for size, batches in (("base", (64, 16)), ("large", (32, 8)))
+            for number, flags in (
+                (
+                    1,
+                    "max_seq_length=128 max_predictions_per_seq=20 global_batch_size=65536 "
+                    "learning_rate=6e-3 num_train_steps=7038 num_warmup_steps=2000",
+                ),
+                (
+                    2,
+                    "max_seq_length=512 max_predictions_per_seq=80 global_batch_size=32768 "
+                    "learning_rate=4e-3 num_train_steps=1563 num_warmup_steps=200",
+                ),
+            )
+        },
     }.items()
 }
 

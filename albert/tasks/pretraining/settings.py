@@ -22,7 +22,6 @@ from albert.settings.fields import (
 )
 from albert.settings.run_settings import KeptCheckpoints, RunSettings
 
-
 # The phases share the model, the job and its folder.
 _THEMES_OF_JOB = (MODEL, DEVICE)
 _OF_JOB = ("phases", "output_dir", "export_dir", "overwrite_output_dir", "do_train")
