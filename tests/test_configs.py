@@ -147,7 +147,7 @@ FLAG_FILES = {
         **{
             f"pretrain_bert_{size}": f"""
                 albert_config_file=configs/bert_{size}_uncased.json
-                phases=configs/pretrain_bert_{size}_phase_1.flags,configs/pretrain_bert_{size}_phase_2.flags
+                phases={",".join(f"configs/pretrain_bert_{size}_phase_{n}.flags" for n in (1, 2))}
                 optimizer=lamb poly_power=0.5 do_eval evaluate_while_training
             """
             for size in ("base", "large")
