@@ -46,6 +46,21 @@ from albert.model.recompute import Recomputation
 from albert.model.token_rows import PackedRows, PaddedRows, TokenRows
 
 
+class Packing(NamedTuple):
+    """The sequences of rows that hold several of them (https://arxiv.org/abs/2107.02027).
+
+    Attributes:
+      sequence_ids: int32 [B, S], the number, from 1, of each token's sequence in its row; 0 for
+        padding. A token attends only to the tokens of its sequence.
+      position_ids: int32 [B, S], the position of each token in its sequence.
+      num_sequences: greatest number of sequences in a row, K.
+    """
+
+    sequence_ids: tf.Tensor
+    position_ids: tf.Tensor
+    num_sequences: int
+
+
 class Encoder:
     """An encoder with its pooler in the current graph; the configuration selects ALBERT or BERT.
 
@@ -71,6 +86,7 @@ class Encoder:
         gradient_checkpointing=False,
         remove_padding=False,
         positions=None,
+        packing=None,
     ):
         """Builds the graph.
 
@@ -90,6 +106,9 @@ class Encoder:
             stay the same and the other states are 0; dropout masks differ.
           positions: int32 [B, P], or [1, P] for all sequences: real tokens, beginning with the
             first. The last layer computes only their states, [B, P, H]; None for all tokens.
+          packing: a `Packing`, for rows of several sequences; None for rows of one sequence. It
+            needs `positions`, which begin with the first tokens of the K sequences, and excludes
+            `remove_padding`.
 
         Raises:
           UserError: the configuration or the sequence length is impossible.
@@ -104,6 +123,7 @@ class Encoder:
             use_einsum,
             gradient_checkpointing,
             remove_padding,
+            packing,
         )
         batch_size, seq_length = get_shape_list(input_ids, expected_rank=2)
         if input_mask is None:
@@ -136,6 +156,7 @@ class Encoder:
                     # Google's BERT always does this for segments. The gradient then has one row per
                     # segment, not per token, in the norm that clips gradients.
                     use_one_hot_embeddings=use_one_hot_embeddings or isinstance(config, BertConfig),
+                    position_ids=packing.position_ids if packing else None,
                 )
             with tf.variable_scope("encoder"):
                 self.all_encoder_layers = _encode(
@@ -143,12 +164,19 @@ class Encoder:
                 )
             self.sequence_output = self.all_encoder_layers[-1]
             with tf.variable_scope("pooler"):
+                first = self.sequence_output[:, 0]
+                if packing:
+                    first = self.sequence_output[:, : packing.num_sequences]
+                    first = tf.reshape(first, [-1, config.hidden_size])
                 self.pooled_output = tf.tanh(
-                    dense(self.sequence_output[:, 0], config.hidden_size, config.initializer_range)
+                    dense(first, config.hidden_size, config.initializer_range)
                 )
 
     def get_pooled_output(self) -> tf.Tensor:
-        """Returns float32 [B, H]: the first token's last state after a dense layer and tanh."""
+        """Returns float32 [B, H]: the first token's last state after a dense layer and tanh.
+
+        With a `Packing`, returns [B * K, H], one for each sequence of each row.
+        """
         return self.pooled_output
 
     def get_sequence_output(self) -> tf.Tensor:
@@ -262,6 +290,7 @@ class _BuildOptions(NamedTuple):
     use_einsum: bool
     gradient_checkpointing: bool = False
     remove_padding: bool = False
+    packing: Packing | None = None
 
 
 class _Scopes(NamedTuple):
@@ -326,8 +355,12 @@ def _encode(
     """
     config, width = building.config, embeddings.shape[-1]
     scope = tf.get_variable_scope().name
-    rows_of = PackedRows if building.remove_padding else PaddedRows
-    tokens = rows_of(input_mask, config.num_attention_heads)
+    num_heads, packing = config.num_attention_heads, building.packing
+    tokens: TokenRows
+    if building.remove_padding:
+        tokens = PackedRows(input_mask, num_heads)
+    else:
+        tokens = PaddedRows(input_mask, num_heads, packing.sequence_ids if packing else None)
     state = tokens.rows(embeddings)
     if width != config.hidden_size:
         state = dense(

@@ -4,7 +4,8 @@
 
 The plain way (`plain_pretraining_data.py`) gets the first part of the same text. Every way runs in
 a separate process; start-up does not count. The peak memory is that of the process and of its
-largest worker, which shares most of its memory with the process.
+largest worker, which shares most of its memory with the process. Two processes that share the work
+are started by mpirun; their processor time is twice that of the first.
 """
 
 from __future__ import annotations
@@ -13,12 +14,10 @@ import argparse
 import itertools
 import os
 import random
-import resource
 import tempfile
-import time
 
 from albert.core import files
-from benchmarks.parts.harness import give, new_parser, output_of, run_again
+from benchmarks.parts.harness import give, measured, mpirun, new_parser, output_of, run_again
 from benchmarks.parts.plain_pretraining_data import (
     MASKED_LM_PROB,
     MAX_PREDICTIONS,
@@ -29,6 +28,7 @@ from benchmarks.parts.plain_pretraining_data import (
 )
 
 VOCAB_SIZE = 8000
+SHARDS = 8
 CORES = len(os.sched_getaffinity(0))
 
 
@@ -47,7 +47,12 @@ def main() -> None:
         options = [f"--{name}={value}" for name, value in names.items()]
         output_of(files.command("sentencepiece", *options))
         place = f"--folder={folder}"
-        results = {way: run_again("pretraining_data", f"--way={way}", place) for way in WAYS}
+        results = {
+            way: run_again(
+                "pretraining_data", f"--way={way}", place, launcher=LAUNCHERS.get(way, ())
+            )
+            for way in WAYS
+        }
     print_table(results)
 
 
@@ -81,31 +86,9 @@ def write_text(path: str, mb: float) -> None:
             left -= file.write("".join(lines) + "\n")
 
 
-def measured(work, mb: float) -> dict:
-    """Times `work()`, which returns the number of records, for `mb` MB of text."""
-    wall, cpu = time.perf_counter(), cpu_seconds()
-    records = work()
-    memory = [
-        resource.getrusage(who).ru_maxrss / 1e3
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    ]
-    return {
-        "mb": mb,
-        "records": records,
-        "seconds": time.perf_counter() - wall,
-        "cpu_seconds": cpu_seconds() - cpu,
-        "memory": memory,
-    }
-
-
-def cpu_seconds() -> float:
-    """Returns the processor time of this process and of its finished workers."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
-
-
-def ours(flags: argparse.Namespace, workers: int) -> dict:
-    """Times this project, with `workers` worker processes."""
+def ours(flags: argparse.Namespace, workers: int, shards: int = 1) -> dict:
+    """Times this project, with `workers` worker processes for each process of the launcher."""
+    from albert.distributed import launcher
     from albert.tasks.pretraining.blocks import DataOptions
     from albert.tasks.pretraining.masking import MaskingOptions
     from albert.tasks.pretraining.pairs import PairOptions
@@ -117,15 +100,20 @@ def ours(flags: argparse.Namespace, workers: int) -> dict:
         pairs=PairOptions(MAX_SEQ_LENGTH, SHORT_SEQ_PROB, random_next_sentence=False),
         masking=MaskingOptions(MAX_PREDICTIONS, MASKED_LM_PROB, NGRAM),
     )
-    output = os.path.join(flags.folder, f"records-{workers}")
+    prefix = os.path.join(flags.folder, f"records-{launcher.started.size}-{workers}-{shards}")
+    outputs = [f"{prefix}-{k}" for k in range(shards)]
     maker = ShardMaker(load_tokenizer(flags), options, workers)
 
     def work() -> int:
         text = os.path.join(flags.folder, "text.txt")
-        return maker.make(plan_shards([text], [output], flags.dupe_factor, False))["records"]
+        return maker.make(plan_shards([text], outputs, flags.dupe_factor, False))["records"]
 
     result = measured(work, flags.mb)
-    os.remove(output)
+    result["cpu_seconds"] *= launcher.started.size
+    # The other process may still look at them.
+    if launcher.started.size == 1:
+        for output in outputs:
+            os.remove(output)
     return result
 
 
@@ -150,22 +138,25 @@ def load_tokenizer(flags: argparse.Namespace):
 WAYS = {
     "plain, one process": plain,
     "one process": lambda flags: ours(flags, 1),
+    "one process, shards": lambda flags: ours(flags, 1, SHARDS),
+    "two processes, shards": lambda flags: ours(flags, 1, SHARDS),
     f"{CORES} workers": lambda flags: ours(flags, CORES),
 }
+LAUNCHERS = {"two processes, shards": mpirun(2)}
 
 
 def print_table(results: dict[str, dict]) -> None:
     """Prints rates in MB of text a minute, by wall-clock and processor time, and memory."""
     plain_rate = results["plain, one process"]["mb"] / results["plain, one process"]["cpu_seconds"]
     print(
-        f"{'':<20}{'MB':>8}{'records':>10}{'MB/min':>9}{'MB/min a core':>15}{'times plain':>13}"
+        f"{'':<24}{'MB':>8}{'records':>10}{'MB/min':>9}{'MB/min a core':>15}{'times plain':>13}"
         f"{'memory':>10}{'a worker':>10}"
     )
     for way, result in results.items():
         rate = result["mb"] / result["cpu_seconds"]
         own, workers = (f"{mb:.0f} MB" for mb in result["memory"])
         print(
-            f"{way:<20}{result['mb']:>8.1f}{result['records']:>10}"
+            f"{way:<24}{result['mb']:>8.1f}{result['records']:>10}"
             f"{60 * result['mb'] / result['seconds']:>9.1f}{60 * rate:>15.1f}"
             f"{rate / plain_rate:>13.1f}{own:>10}{workers:>10}"
         )

@@ -28,7 +28,7 @@ FLOORS = (
     ("checkpoints", "devices", "report", "tokenization"),
     ("data", "model", "optimizers", "precision"),
     ("modeling", "optimization"),
-    ("onnx",),
+    ("corpus", "onnx"),
     ("training",),
     ("convert", "preflight", "sweep", "tasks.classification"),
     ("tasks.entities", "tasks.glue", "tasks.pretraining", "tasks.race", "tasks.squad"),

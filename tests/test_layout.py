@@ -28,7 +28,8 @@ def test_the_drawing_shows_the_actual_rooms():
 
 
 def test_drivers_horovod_and_optional_packages_have_one_module_each():
-    for package in ("horovod", "habana_frameworks", "mlflow", "onnx", "onnxruntime", "optuna"):
+    packages = ("backports", "habana_frameworks", "horovod", "mlflow", "mwparserfromhell", "onnx")
+    for package in (*packages, "onnxruntime", "optuna", "sentencex"):
         assert len([s.name for s in sources() if package in s.tops]) == 1
 
 

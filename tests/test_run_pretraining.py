@@ -6,6 +6,8 @@ import collections
 import json
 import pathlib
 import re
+import shutil
+import signal
 from collections.abc import Iterator
 
 import numpy as np
@@ -16,7 +18,7 @@ import tensorflow.compat.v1 as tf
 from albert.core.errors import FlagError
 from tests.helpers.checkpoints import weights
 from tests.helpers.pretraining import write_topics
-from tests.helpers.running import assert_fails, command_of, run, run_text, succeed
+from tests.helpers.running import albert, assert_fails, at_step, command_of, run, run_text, succeed
 from tests.helpers.squad import squad_command, write_vocabulary
 
 LENGTHS = "--max_seq_length=48", "--max_predictions_per_seq=6"
@@ -178,3 +180,24 @@ def test_main_runs_under_flags_that_a_program_sets(walk, tmp_path):
     for name in ("model.ckpt-best", "model.ckpt-1"):
         assert {f"{name}.{part}" for part in ("meta", "index", "data-00000-of-00001")} <= names
     assert {"eval_results.txt", "checkpoint"} <= names
+
+
+def test_packed_rows_train_the_same_weights_after_a_kill(walk, tmp_path):
+    """The check says how many rows there are; the curves are those of an uninterrupted run."""
+    steps = "--num_train_steps=8", "--save_checkpoints_steps=4", "--do_eval=false"
+    flags = *steps, "--pack_sequences", "--deterministic_run"
+    short = "--short_seq_prob=1", f"--spm_model_file={walk}/new/spm.model"
+    make_data(walk / "dev.txt", tmp_path / "train.tfrecord", *short)
+    shutil.copy(walk / "albert.json", tmp_path)
+    whole = pretraining(tmp_path, tmp_path / "whole", *flags)
+    checked = run([*albert("check"), *whole[1:]]).stdout
+    said = re.search(r"(\d+) examples in (\d+) rows, [\d.]+ per row", checked)
+    assert said and int(said[1]) > 1.2 * int(said[2])
+    assert said[0] in succeed(whole)
+    killed = pretraining(tmp_path, tmp_path / "killed", *flags)
+    assert run(at_step("kill", 6, killed)).returncode == -signal.SIGKILL
+    assert "from step 4 to 8" in succeed(killed)
+    one, other = (weights(tmp_path / name, "model.ckpt-8") for name in ("whole", "killed"))
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        np.testing.assert_array_equal(other[name], value, err_msg=name)

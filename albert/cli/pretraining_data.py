@@ -6,7 +6,8 @@ r"""Makes masked sentence pairs for pretraining from text files.
 Each line of a text file is a sentence. A blank line, or the end of the file, ends a document. The
 text is streamed, so it may be larger than memory. The records do not depend on the number of worker
 processes. If you run the same command again, it makes only the output files that are missing or
-that were made from different input.
+that were made from different input. Several hosts with a common file system share the output files
+among themselves if mpirun, srun or you start the same command on each, with --num_shards.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class PretrainingDataSettings(Settings):
     )
     preprocess_workers: int = setting(
         len(os.sched_getaffinity(0)),
-        "Number of worker processes; does not affect the records. Default: the number of cores.",
+        "Number of worker processes; does not affect the records. Default: the number of cores, "
+        "or this process's share of them under mpirun or srun.",
         lower=1,
     )
     parallel: bool = setting(False, "Make the n-th output file from the n-th input file.")

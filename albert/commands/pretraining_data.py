@@ -11,6 +11,8 @@ from albert import tokenization
 from albert.cli.pretraining_data import PretrainingDataSettings
 from albert.core.errors import FlagError
 from albert.core.files import check_readable
+from albert.devices.host import count_cores
+from albert.distributed import launcher
 from albert.tasks.pretraining.blocks import DataOptions
 from albert.tasks.pretraining.masking import MaskingOptions
 from albert.tasks.pretraining.pairs import PairOptions
@@ -19,7 +21,12 @@ from albert.tasks.pretraining.text import matching_files
 
 
 def main(settings: PretrainingDataSettings) -> None:
-    """Checks the settings and writes the records."""
+    """Checks the settings and writes the records.
+
+    The processes of a launcher, or processes on hosts with a common file system, share the work.
+    """
+    # Each process reports the files that it makes.
+    tf.logging.set_verbosity(tf.logging.INFO)
     settings.require("input_file", ("spm_model_file", "vocab_file"))
     settings = settings.with_model_defaults()
     files = matching_files(settings.input_file, "input_file")
@@ -31,8 +38,24 @@ def main(settings: PretrainingDataSettings) -> None:
     tokenizer.check()
     one_of_each_file = settings.parallel or not settings.output_file
     plan = plan_shards(files, output_files(files, settings), settings.dupe_factor, one_of_each_file)
+    worker = launcher.started
+    workers = settings.preprocess_workers
+    if "preprocess_workers" not in settings.given:
+        workers = count_cores(worker.local_size)
+    if worker.size > 1 and launcher.is_first():
+        tf.logging.info("%d processes, with %d workers in this one", worker.size, workers)
+        if len(plan.shards) < worker.size:
+            tf.logging.warning(
+                "%d output files for %d processes: some have nothing to do; pass --num_shards=%d "
+                "or more",
+                len(plan.shards),
+                worker.size,
+                worker.size,
+            )
     started = time.perf_counter()
-    counts = ShardMaker(tokenizer, data_options(settings), settings.preprocess_workers).make(plan)
+    counts = ShardMaker(tokenizer, data_options(settings), workers).make(plan)
+    if not launcher.is_first():
+        return
     tf.logging.info(
         "Wrote %d records to %d files, from %d documents (%d with only one sentence), in %.1f s",
         counts["records"],

@@ -85,12 +85,13 @@ def temporary_names(pattern: str) -> str:
 
 
 def remove_temporary_files(path: str) -> None:
-    """Removes the temporary files of processes that were killed while they wrote `path`."""
+    """Removes what processes left that were killed while they wrote the file or folder `path`."""
     folder, name = os.path.split(os.path.abspath(path))
     leftover = temporary_names(re.escape(name))
     for found in os.listdir(folder) if os.path.isdir(folder) else ():
         if re.fullmatch(leftover, found):
-            os.remove(os.path.join(folder, found))
+            one = os.path.join(folder, found)
+            shutil.rmtree(one) if os.path.isdir(one) else os.remove(one)
 
 
 @contextlib.contextmanager

@@ -46,6 +46,38 @@ def exclusive(path: str) -> Iterator[bool]:
         lock.release()
 
 
+class Claim:
+    """The lock `path.lock`, for a process that does other work while another one holds it.
+
+    To notice that a holder on another host is dead, keep the object and call `take` repeatedly.
+    """
+
+    def __init__(self, path: str):
+        self._path = path
+        self._lock = _lease(path)
+
+    def take(self) -> bool:
+        """Takes the lock unless a live process holds it; returns whether this process has it now.
+
+        Raises:
+          UserError: the lock cannot be written.
+        """
+        try:
+            os.makedirs(os.path.dirname(os.path.abspath(self._path)), exist_ok=True)
+            # The first attempt may remove the lock of a dead process, and the second then takes it.
+            for _ in range(2):
+                with contextlib.suppress(filelock.Timeout):
+                    self._lock.acquire(timeout=0)
+                    return True
+        except OSError as e:
+            raise UserError(f"{self._path} cannot be written: {e.strerror}") from e
+        return False
+
+    def release(self) -> None:
+        """Releases the lock if this process has it."""
+        self._lock.release()
+
+
 def remove_abandoned(path: str) -> None:
     """Removes the lock `path.lock` if its holder was killed."""
     if os.path.exists(path + ".lock"):

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.data.cached_file import Snapshot
-from albert.data.order import BucketOrder
+from albert.data.order import BucketOrder, TrainingOrder
 from albert.data.records import parsed_batches, sequence_lengths
 from albert.data.sequences import LABELS
 from albert.devices import device
@@ -31,6 +31,8 @@ class Data(NamedTuple):
         shortened to multiples of 16, or not at all on a device that must know every shape.
       max_batches: most batches in a pass, over all workers and evenly spread over the records; None
         for all.
+      packing: returns, for a seed, the order of a training whose rows hold several records; None
+        for rows of one record.
       transform: maps a dataset of batches to another dataset, given also the number of this
         worker's first batch and the distance between its batches; None for no change.
       content: identifies the data among other data at the same path.
@@ -45,6 +47,7 @@ class Data(NamedTuple):
     trims: bool = False
     buckets: Sequence[int] = ()
     max_batches: int | None = None
+    packing: Callable[[int], TrainingOrder] | None = None
     transform: Callable[[tf.data.Dataset, int, int], tf.data.Dataset] | None = None
     content: str | None = None
     source: Any = None
@@ -54,16 +57,16 @@ class Data(NamedTuple):
         batch_size: int,
         shuffle_seed: int | None = None,
         start_batch: int = 0,
-        bucket_order: BucketOrder | None = None,
+        training_order: TrainingOrder | None = None,
         order: np.ndarray | None = None,
     ) -> Callable[[], tf.data.Dataset]:
         """Returns an `input_fn` that yields this worker's batches.
 
         Args:
-          batch_size: records per batch.
+          batch_size: rows per batch.
           shuffle_seed: seed of an endless shuffled order; None for one pass in file order.
           start_batch: number of the first batch, counted over all workers.
-          bucket_order: order that replaces the seed's.
+          training_order: order that replaces the seed's.
           order: int [N], record numbers in the order of the pass; None for file order.
         """
 
@@ -76,7 +79,7 @@ class Data(NamedTuple):
                 start_batch=start_batch,
                 max_batches=self.max_batches if shuffle_seed is None else None,
                 order=order,
-                bucket_order=bucket_order,
+                training_order=training_order,
                 pad_remainder=device.is_hpu(),
                 trim_padding=is_cut(self.trims, self.buckets),
                 lengths=self.buckets,
@@ -85,9 +88,12 @@ class Data(NamedTuple):
             )
             if self.snapshot:
                 self.snapshot.check()
-            if self.transform is None:
-                return batches
-            return self.transform(batches, start_batch + collectives.rank(), collectives.size())
+            first, stride = start_batch + collectives.rank(), collectives.size()
+            if self.transform:
+                batches = self.transform(batches, first, stride)
+            if training_order:
+                batches = training_order.arrange(batches, batch_size, first, stride)
+            return batches
 
         return input_fn
 
@@ -106,12 +112,14 @@ class Data(NamedTuple):
         # Half the memory of NumPy's integers: it is held while the task predicts.
         return np.argsort(-lengths, kind="stable").astype(np.int32)
 
-    def bucket_order(self, step_size: int, seed: int) -> BucketOrder | None:
-        """Returns the order of a training in buckets; None if `buckets` is empty.
+    def training_order(self, step_size: int, seed: int) -> TrainingOrder | None:
+        """Returns the order of a training in packed rows or in buckets; None if it has neither.
 
         Raises:
           UserError: a record is damaged.
         """
+        if self.packing:
+            return self.packing(seed)
         if not self.buckets:
             return None
         return BucketOrder(sequence_lengths(self.files, self.spec), self.buckets, step_size, seed)

@@ -75,7 +75,7 @@ def _state(path: str) -> tuple[int, ...] | None:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-class _OvertakenError(UserError):
+class OvertakenError(UserError):
     """Another process took this one for dead and removed its unfinished files."""
 
 
@@ -100,21 +100,42 @@ class CachedFile:
         self._numbers = numbers
         self._header_path = path + ".json"
 
-    def reusable(self, explain: bool = True) -> dict | None:
+    def reusable(self, explain: bool = True, check_content: bool = True) -> dict | None:
         """Returns the files' summary if they are intact and made from `made_from`, else None.
 
-        If `explain`, logs why existing files of this program cannot be reused.
+        Args:
+          explain: whether to log why existing files of this program cannot be reused.
+          check_content: whether to read the files; otherwise they only have to exist, and nothing
+            is logged if they can be reused.
         """
         header = self._header()
         if header is None:
             return None
-        reason = self._why_not(header)
+        reason = self._why_not(header, check_content)
         if reason is None:
-            tf.logging.info("Reusing %s", " and ".join(self.paths))
+            if check_content:
+                tf.logging.info("Reusing %s", " and ".join(self.paths))
             return header["facts"]
         if explain:
             tf.logging.info("Making %s again: %s", self.paths[0], reason)
         return None
+
+    def header_state(self) -> tuple[int, ...] | None:
+        """Returns values that change when the files are made again; None without a header."""
+        return _state(self._header_path)
+
+    def check_source(self) -> None:
+        """Checks that files which another process has just made have the sources of these.
+
+        Raises:
+          UserError: they have other sources.
+        """
+        header = self._header()
+        if header is not None and self._is_sound(header) and (other := self._other_source(header)):
+            raise UserError(
+                f"{self.paths[0]} was made by another process while this one ran, and {other}; "
+                "give all processes the same files and flags"
+            )
 
     def state(self, check: Callable[[], object]) -> str:
         """Returns, human-readable, whether `build_once` would reuse the files; changes nothing.
@@ -188,7 +209,7 @@ class CachedFile:
                 return found
             try:
                 return build(), Snapshot.of(self.paths)
-            except _OvertakenError:
+            except OvertakenError:
                 if again:
                     raise
                 return None
@@ -258,7 +279,7 @@ class CachedFile:
 
     def _check_not_overtaken(self, names: Sequence[str]) -> None:
         if not all(map(os.path.exists, names)):
-            raise _OvertakenError(
+            raise OvertakenError(
                 f"{self.paths[0]} cannot be written: another process removed the unfinished file, "
                 "perhaps because this process was paused; try again"
             )
@@ -287,7 +308,7 @@ class CachedFile:
         is_damaged = _OWN_HASH in header and not self._is_sound(header)
         return is_damaged or not isinstance(files, dict) or self._key(path) in files
 
-    def _why_not(self, header: dict) -> str | None:
+    def _why_not(self, header: dict, check_content: bool = True) -> str | None:
         """Returns why the files that this header describes cannot be reused; None if they can."""
         damaged = f"its header {self._header_path} is damaged"
         if "version" not in header:
@@ -296,14 +317,20 @@ class CachedFile:
             return f"its header has version {header['version']}, and this program writes {_VERSION}"
         if not self._is_sound(header):
             return damaged
-        for key, value in self.made_from.items():
-            if header["source"].get(key) != value:
-                return f"it was made with {key} {header['source'].get(key)}, and now it is {value}"
+        if other := self._other_source(header):
+            return other
         for path in self.paths:
             if not os.path.isfile(path):
                 return f"{path} is missing"
-            if sha256_of(path) != header["files"].get(self._key(path)):
+            if check_content and sha256_of(path) != header["files"].get(self._key(path)):
                 return f"the content of {path} has changed"
+        return None
+
+    def _other_source(self, header: dict) -> str | None:
+        """Returns how the sources in a sound header differ from those of these files, or None."""
+        for key, value in self.made_from.items():
+            if header["source"].get(key) != value:
+                return f"it was made with {key} {header['source'].get(key)}, and now it is {value}"
         return None
 
     def _is_sound(self, header: dict) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import abc
 import bisect
 import functools
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -23,19 +25,48 @@ def shuffled_numbers(count: int, batch_size: int, seed: int, batch: int) -> np.n
     position = batch * batch_size + np.arange(batch_size)
     epochs = position // count
     return np.array(
-        [
-            _permutation(count, seed, int(e))[p]
-            for e, p in zip(epochs, position % count, strict=True)
-        ]
+        [permutation(count, seed, int(e))[p] for e, p in zip(epochs, position % count, strict=True)]
     )
 
 
 @functools.lru_cache(maxsize=4)
-def _permutation(count: int, seed: int, epoch: int) -> np.ndarray:
+def permutation(count: int, seed: int, epoch: int) -> np.ndarray:
+    """Returns the numbers below `count` in the shuffled order of an epoch."""
     return np.random.Generator(np.random.PCG64([seed, epoch])).permutation(count)
 
 
-class BucketOrder:
+class TrainingOrder(abc.ABC):
+    """An endless order of training records that replaces the shuffled one.
+
+    Attributes:
+      has_fixed_size: whether every batch has as many records as rows.
+    """
+
+    has_fixed_size: ClassVar[bool] = True
+
+    @abc.abstractmethod
+    def numbers(self, batch_size: int, batch: int) -> np.ndarray:
+        """Returns the record numbers of a batch of `batch_size` rows."""
+
+    @abc.abstractmethod
+    def log(self, num_steps: int) -> None:
+        """Logs what the order does to a training of `num_steps` steps."""
+
+    def arrange(
+        self, batches: tf.data.Dataset, batch_size: int, first: int, stride: int
+    ) -> tf.data.Dataset:
+        """Returns batches whose records are arranged in rows; by default, each record is a row.
+
+        Args:
+          batches: batches of the records of `numbers`.
+          batch_size: rows per batch.
+          first: number of the first batch.
+          stride: distance between the numbers of successive batches.
+        """
+        return batches
+
+
+class BucketOrder(TrainingOrder):
     """The order of a training in which each step has records of one bucket, of similar length.
 
     Records arrive in the order without buckets, and wait in the smallest bucket that they fit into.
@@ -121,7 +152,7 @@ class BucketOrder:
 
     def _make_epoch(self, epoch: int) -> tuple[list[np.ndarray], np.ndarray]:
         """Returns the records of an epoch by bucket, and the buckets of its steps, in order."""
-        records = _permutation(len(self._bucket_of), self._seed, epoch)
+        records = permutation(len(self._bucket_of), self._seed, epoch)
         by_bucket = np.argsort(self._bucket_of[records], kind="stable")
         places = np.split(by_bucket, np.cumsum(self._counts)[:-1])
         waiting = [epoch * count % self._step_size for count in self._counts]

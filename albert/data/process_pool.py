@@ -6,9 +6,10 @@ import collections
 import concurrent.futures
 import gc
 import multiprocessing
+import operator
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, Protocol, TypeVar
 
 from albert.core import signals
@@ -33,18 +34,18 @@ class Countable(Protocol[Item]):
 
 
 def ordered_map(
-    function: Callable[[Task], Result], tasks: Countable[Task], workers: int
-) -> Iterator[Result]:
+    function: Callable[[Task], Result], tasks: Countable[Task] | Iterator[Task], workers: int
+) -> Generator[Result, None, None]:
     """Yields `function(task)` for every task, in order.
 
     With more than one worker and task, the calls run in forked processes. Tasks and results are
     sent between processes, so they should be small; objects that the function refers to are not
-    sent.
+    sent. Each task is read only when a worker may soon need it.
 
     Raises:
       UserError: a worker process died, for example because memory ran out.
     """
-    workers = min(workers, len(tasks))
+    workers = min(workers, operator.length_hint(tasks, workers))
     if workers < 2:
         yield from map(function, tasks)
         return

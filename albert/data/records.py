@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 from google.protobuf.message import DecodeError
 
 from albert.core.errors import UserError, graph_message, user_error_in
-from albert.data.order import BucketOrder, numbers_in_order, shuffled_numbers
+from albert.data.order import TrainingOrder, numbers_in_order, shuffled_numbers
 from albert.data.sequences import LABELS
 from albert.distributed import collectives
 
@@ -256,7 +256,7 @@ def parsed_batches(
     drop_remainder: bool = False,
     pad_remainder: bool = False,
     order: np.ndarray | None = None,
-    bucket_order: BucketOrder | None = None,
+    training_order: TrainingOrder | None = None,
     trim_padding: bool = False,
     lengths: Sequence[int] = (),
     rank: int = 0,
@@ -278,7 +278,7 @@ def parsed_batches(
       max_batches: in file order, the most batches to take, evenly spread; None for all.
       drop_remainder: in file order, omit a last batch that is not full.
       order: int [N], record numbers in the order that replaces file order.
-      bucket_order: with a seed, the order that replaces the seed's.
+      training_order: with a seed, the order that replaces the seed's.
       pad_remainder: in file order, repeat the last record until the last batch is full.
       trim_padding: shorten features with the shape of `input_mask`, except labels, to the longest
         row of the batch, rounded up to a multiple of 16.
@@ -287,20 +287,23 @@ def parsed_batches(
       rank, num_workers: this worker's rank, and the number of workers.
 
     Returns:
-      A dataset of dictionaries of tensors with B rows; integers are int32.
+      A dataset of dictionaries of tensors with B rows, or a row for each record of
+      `training_order`; integers are int32.
     """
     records = RecordFile(files)
     end = len(records) // batch_size if drop_remainder else -(-len(records) // batch_size)
     if shuffle_seed is None:
         numbers = functools.partial(numbers_in_order, len(records), batch_size, order)
-    elif bucket_order:
-        numbers = functools.partial(bucket_order.numbers, batch_size)
+    elif training_order:
+        numbers = functools.partial(training_order.numbers, batch_size)
     else:
         numbers = functools.partial(shuffled_numbers, len(records), batch_size, shuffle_seed)
     if shuffle_seed is not None:
         end = np.iinfo(np.int64).max
     count = end if max_batches is None else min(end, max_batches)
     full = shuffle_seed is not None or drop_remainder or pad_remainder
+    if training_order and not training_order.has_fixed_size:
+        full = False
 
     def read(batch: np.ndarray) -> tuple[np.ndarray, bytes]:
         try:

@@ -59,6 +59,7 @@ def embedding_postprocessor(
     max_position_embeddings=512,
     dropout_prob=0.1,
     use_one_hot_embeddings=True,
+    position_ids=None,
 ) -> tf.Tensor:
     """Adds segment and position embeddings to word embeddings, then applies layer norm and dropout.
 
@@ -72,6 +73,7 @@ def embedding_postprocessor(
       initializer_range: standard deviation of their initializer.
       dropout_prob: rate of dropout.
       use_one_hot_embeddings: look up segments by a product with a one-hot matrix.
+      position_ids: int32 [B, S], the position of each token; None for its place in the row.
 
     Returns:
       float32 [B, S, E].
@@ -98,7 +100,10 @@ def embedding_postprocessor(
         positions = _table(
             position_embedding_name, max_position_embeddings, width, initializer_range
         )
-        total += positions[:seq_length]
+        positions = positions[:seq_length]
+        # The gradient of the slice is dense. It has one row per position, not per token, in the
+        # norm that clips gradients, with `position_ids` too.
+        total += positions if position_ids is None else tf.gather(positions, position_ids)
     site = f"{tf.get_variable_scope().name}/output"
     return dropout(layer_norm(total), dropout_prob, site=site)
 
@@ -182,6 +187,16 @@ def attention_bias(input_mask: tf.Tensor) -> tf.Tensor:
     # Dimensions of size 1 broadcast over heads and query positions.
     mask = tf.expand_dims(tf.expand_dims(input_mask, 1), 1)
     return (1.0 - tf.cast(mask, tf.float32)) * _MASKED_SCORE
+
+
+def block_diagonal_bias(sequence_ids: tf.Tensor) -> tf.Tensor:
+    """Returns a bias [B, 1, S, S] for scores; it stops attention between sequences of a row.
+
+    `sequence_ids`, int32 [B, S], has the number of each token's sequence.
+    """
+    ids = tf.expand_dims(sequence_ids, 1)
+    is_same = tf.equal(tf.expand_dims(ids, 3), tf.expand_dims(ids, 2))
+    return (1.0 - tf.cast(is_same, tf.float32)) * _MASKED_SCORE
 
 
 def split_heads(x: tf.Tensor, batch_shape: list, num_attention_heads: int) -> tf.Tensor:

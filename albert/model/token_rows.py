@@ -17,7 +17,13 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from albert.model.layers import attend, attention_bias, get_shape_list, split_heads
+from albert.model.layers import (
+    attend,
+    attention_bias,
+    block_diagonal_bias,
+    get_shape_list,
+    split_heads,
+)
 
 # The number of rows and the lengths in attention are multiples of these, which limits the number of
 # shapes: libraries prepare a matrix product for every new shape.
@@ -60,17 +66,23 @@ class TokenRows(abc.ABC):
 class PaddedRows(TokenRows):
     """A layout with one row per position."""
 
-    def __init__(self, input_mask: tf.Tensor, num_heads: int):
+    def __init__(
+        self, input_mask: tf.Tensor, num_heads: int, sequence_ids: tf.Tensor | None = None
+    ):
         """Makes the layout.
 
         Args:
           input_mask: int32 [B, S], 1 where a token may be attended to.
           num_heads: number of attention heads N.
+          sequence_ids: see `Packing` in `albert.modeling`; they then replace the mask.
         """
         self._num_heads = num_heads
         input_mask = tf.convert_to_tensor(input_mask)
         self._shape = get_shape_list(input_mask, expected_rank=2)
-        self._bias = attention_bias(input_mask)
+        if sequence_ids is None:
+            self._bias = attention_bias(input_mask)
+        else:
+            self._bias = block_diagonal_bias(sequence_ids)
 
     def rows(self, sequences: tf.Tensor) -> tf.Tensor:
         return tf.reshape(sequences, [-1, sequences.shape[-1]])

@@ -12,13 +12,13 @@ from albert.checkpoints.initialization import (
     initialize_from_checkpoint,
 )
 from albert.core import estimators
-from albert.modeling import Encoder, EncoderConfig
+from albert.modeling import Encoder, EncoderConfig, Packing
 from albert.optimization import OptimizerOptions, build_train_step
 from albert.settings.fields import TOO_LARGE
 from albert.settings.run_settings import ONNXRUNTIME, TENSORFLOW
 
 # Builds an encoder from a mapping with `input_ids`, `input_mask` and `segment_ids`, int32 [B, S],
-# and the `positions` that the last layer must compute, see `modeling.Encoder`.
+# the `positions` that the last layer must compute, and a `Packing`; see `modeling.Encoder`.
 Encode = Callable[..., Encoder]
 
 
@@ -80,7 +80,9 @@ def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> C
         hooks: list[tf.train.SessionRunHook] = []
 
         def encode(
-            sequences: Mapping[str, tf.Tensor], positions: tf.Tensor | None = None
+            sequences: Mapping[str, tf.Tensor],
+            positions: tf.Tensor | None = None,
+            packing: Packing | None = None,
         ) -> Encoder:
             inputs = sequences["input_ids"], sequences["input_mask"], sequences["segment_ids"]
             if options.engine == ONNXRUNTIME and not is_training:
@@ -99,6 +101,7 @@ def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> C
                 gradient_checkpointing=options.gradient_checkpointing and is_training,
                 remove_padding=options.remove_padding and inputs[0].shape[1] is None,
                 positions=positions,
+                packing=packing,
             )
 
         scope = tf.get_variable_scope()

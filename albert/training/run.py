@@ -280,10 +280,10 @@ class Run:
         )
         start_batch = done * plan.micro_batches * collectives.size()
         data = self._in_buckets(data)
-        buckets = data.bucket_order(plan.global_batch_size, settings.seed)
-        if buckets:
-            buckets.log(plan.num_steps)
-        input_fn = data.input_fn(settings.train_batch_size, settings.seed, start_batch, buckets)
+        order = data.training_order(plan.global_batch_size, settings.seed)
+        if order:
+            order.log(plan.num_steps)
+        input_fn = data.input_fn(settings.train_batch_size, settings.seed, start_batch, order)
         monitor = StepMonitor()
         estimator = self._make_estimator(monitor.watching(self._model_fn(steps)))
         with reading_records(data.files):

@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -60,3 +62,26 @@ def mpirun(workers: int, *placing: str) -> list[str]:
     path = os.path.join(os.path.dirname(sys.executable), "mpirun")
     where = placing or ("--bind-to", "core", "--map-by", "socket:PE=1")
     return [path, "--allow-run-as-root", *where, "-np", str(workers)]
+
+
+def measured(work: Callable[[], int], mb: float) -> dict:
+    """Times `work()`, which returns the number of records, for `mb` MB of text."""
+    wall, cpu = time.perf_counter(), cpu_seconds()
+    records = work()
+    memory = [
+        resource.getrusage(who).ru_maxrss / 1e3
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    ]
+    return {
+        "mb": mb,
+        "records": records,
+        "seconds": time.perf_counter() - wall,
+        "cpu_seconds": cpu_seconds() - cpu,
+        "memory": memory,
+    }
+
+
+def cpu_seconds() -> float:
+    """Returns the processor time of this process and of its finished workers."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

@@ -15,7 +15,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.modeling import BertConfig, read_config
-from benchmarks import answers, precision, pretraining_data, train
+from benchmarks import answers, precision, pretraining_data, pretraining_text, train
 from benchmarks.parts import turns
 from tests.helpers.forking import ROOT
 
@@ -176,6 +176,17 @@ def test_answers_measures_every_way(give, squad_dir, tmp_path, monkeypatch, vers
     questions, windows, *seconds = answers.measure(flags)
     assert 60 <= questions < 120 and windows >= questions
     assert len(seconds) == 3 and min(seconds) > 0
+
+
+def test_pretraining_text_measures_every_way(give, tmp_path, capsys):
+    results = {}
+    for way in pretraining_text.WAYS:
+        mb = pretraining_text.write_dump(str(tmp_path / "dump.xml.bz2"), 0.2)
+        give(f"--folder={tmp_path}", f"--mb={mb}")
+        results[way] = pretraining_text.WAYS[way](pretraining_text.parse_flags())
+    assert results["one process"]["records"] == results["2 workers"]["records"] > 10
+    pretraining_text.print_table([results])
+    assert len(capsys.readouterr().out.splitlines()) == 4
 
 
 def test_pretraining_data_measures_every_way(give, squad_dir, tmp_path, capsys):

@@ -228,8 +228,8 @@ class TestBuckets:
         return data_of(path, trims=True, buckets=self.BUCKETS)
 
     def trained(self, data, bsz=12, start=0):
-        order = data.bucket_order(12, 7)
-        return read(data, (self.STEPS - start) * 12 // bsz, bsz, 7, start, bucket_order=order)
+        order = data.training_order(12, 7)
+        return read(data, (self.STEPS - start) * 12 // bsz, bsz, 7, start, training_order=order)
 
     def widths(self, got):
         return [batch["input_ids"].shape[1] for batch in got]
@@ -248,12 +248,12 @@ class TestBuckets:
 
     def test_all_workers_are_in_the_same_bucket(self, data, be_worker):
         """Each worker has its part of the step, which does not depend on the number of workers."""
-        whole, order = self.trained(data), data.bucket_order(12, 7)
+        whole, order = self.trained(data), data.training_order(12, 7)
         for rank in range(3):
             be_worker(rank, 3)
             own = slice(4 * rank, 4 * rank + 4)
             expected = [{key: value[own] for key, value in step.items()} for step in whole]
-            assert same(read(data, self.STEPS, 4, 7, bucket_order=order), expected)
+            assert same(read(data, self.STEPS, 4, 7, training_order=order), expected)
 
     def test_prediction_uses_the_same_lengths(self, data):
         got = read(data, 99, 5, order=data.order())
@@ -269,7 +269,7 @@ class TestBuckets:
         for got in (self.trained(data), read(data, 99, 5, order=order)):
             assert {*self.widths(got)} == {*buckets}
         with tf.Graph().as_default():
-            specs = data.input_fn(12, 7, 0, data.bucket_order(12, 7))().element_spec
+            specs = data.input_fn(12, 7, 0, data.training_order(12, 7))().element_spec
         assert specs == batch_spec(data.spec, 12, True, buckets)
         assert specs["input_ids"].shape.as_list() == [12, 64 if len(buckets) == 1 else None]
 

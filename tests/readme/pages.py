@@ -43,6 +43,7 @@ NOT_RUN = {
         _NEEDS_MODEL: "deploy/preset.sh",
         "needs a cluster; tests/deploy has one that is made up": "sbatch",
     },
+    "corpus.md": {_DOWNLOADS: "enwiki, books/, out/wiki"},
     "gaudi.md": {
         _NEEDS_CARD: "hl-smi, /dev/accel, albert compare-devices, out/first_step, deploy/mpirun.sh",
         _INSTALLS: "make install",

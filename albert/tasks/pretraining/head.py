@@ -11,6 +11,11 @@ import tensorflow.compat.v1 as tf
 from albert import modeling
 from albert.training.model_fn import Encode, Head, HeadOutput
 
+# The features that rows of several examples have, in addition to those of rows of one example.
+SEQUENCE_IDS, POSITION_IDS = "sequence_ids", "position_ids"
+# Their places for examples, and which of these have one.
+FIRST_POSITIONS, EXAMPLE_WEIGHTS = "next_sentence_positions", "next_sentence_weights"
+
 
 class Prediction(NamedTuple):
     """The losses and hits of a head.
@@ -68,11 +73,11 @@ def predict_relation(
 
     Args:
       albert_config: the encoder's configuration.
-      pooled: float32 [B, H], the encoder's pooled output.
-      labels: int32 [B].
+      pooled: float32 [N, H], the encoder's pooled output for each example.
+      labels: int32 [N].
 
     Returns:
-      Losses and hits [B].
+      Losses and hits [N].
     """
     with tf.variable_scope("cls/seq_relationship"):
         weights = tf.get_variable(
@@ -107,12 +112,12 @@ def make_head(albert_config: modeling.EncoderConfig) -> Head:
     relation_name = NEXT_SENTENCE if is_bert else SENTENCE_ORDER
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
-        masked = features["masked_lm_positions"]
-        first = tf.zeros_like(masked[:, :1])
-        model = encode(features, tf.concat([first, masked], axis=1))
+        masked, packing = features["masked_lm_positions"], packing_of(features)
+        first = features[FIRST_POSITIONS] if packing else tf.zeros_like(masked[:, :1])
+        model = encode(features, tf.concat([first, masked], axis=1), packing)
         tokens = predict_masked_tokens(
             albert_config,
-            model.get_sequence_output()[:, 1:],
+            model.get_sequence_output()[:, first.shape[1] :],
             model.get_embedding_table(),
             features["masked_lm_ids"],
         )
@@ -124,10 +129,22 @@ def make_head(albert_config: modeling.EncoderConfig) -> Head:
         )
         if not is_training:
             return HeadOutput(None, _sums(tokens, weights, relation, relation_name))
-        loss = weighted_mean(tokens.losses, weights) + tf.reduce_mean(relation.losses)
-        return HeadOutput(loss, {})
+        if packing:
+            is_example = tf.reshape(features[EXAMPLE_WEIGHTS], [-1])
+            loss = tf.reduce_sum(is_example * relation.losses) / tf.reduce_sum(is_example)
+        else:
+            loss = tf.reduce_mean(relation.losses)
+        return HeadOutput(weighted_mean(tokens.losses, weights) + loss, {})
 
     return head
+
+
+def packing_of(features: Mapping[str, tf.Tensor]) -> modeling.Packing | None:
+    """Returns how rows hold several examples; None if each row is an example."""
+    if SEQUENCE_IDS not in features:
+        return None
+    count = features[FIRST_POSITIONS].shape[1]
+    return modeling.Packing(features[SEQUENCE_IDS], features[POSITION_IDS], count)
 
 
 def _sums(

@@ -86,7 +86,7 @@ class Masker:
         if self._options.do_whole_word_mask:
             starts = layout.word_starts(begins_word)
         words = _words_of(starts, layout, self._options.ngram)
-        budget = self._num_to_predict(layout.lengths)
+        budget = self.num_to_predict(layout.lengths)
         taken = np.zeros(words.begins.shape, bool)
         masked_ids = ids.copy()
         places = rows, columns = self._draw(words, layout, budget, taken, rng)
@@ -99,8 +99,8 @@ class Masker:
             rows, columns = rows[in_order], columns[in_order]
         return self._predictions(masked_ids, ids, rows, columns)
 
-    def _num_to_predict(self, lengths: np.ndarray) -> np.ndarray:
-        """Returns the number of tokens to mask in each row, [N]."""
+    def num_to_predict(self, lengths: np.ndarray) -> np.ndarray:
+        """Returns the number of tokens to mask in rows with these numbers of tokens, [N]."""
         probability = self._options.masked_lm_prob
         if not probability:
             return np.zeros_like(lengths)

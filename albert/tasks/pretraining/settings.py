@@ -154,6 +154,15 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
         lower=1,
         upper=LONGEST_SEQUENCE,
     )
+    pack_sequences: bool = setting(
+        False,
+        "Put several short examples into each row of --max_seq_length tokens, so that less of it "
+        "is padding. Attention, positions and losses stay those of separate examples. "
+        "--train_batch_size then counts rows; the log says how many examples a row has.",
+        FEATURES,
+        Affects.WEIGHTS,
+        basic=True,
+    )
     spm_model_file: str | None = setting(
         None,
         "SentencePiece model. Needed only with --masked_lm_budget.",

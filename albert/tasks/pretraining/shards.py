@@ -2,12 +2,13 @@
 
 The text is split into blocks. Worker processes turn them into records one by one, so only a few
 blocks are in memory. A shard has the records of a run of blocks. A shard that was already made from
-the same input is reused.
+the same input is reused. Several processes, also on several hosts, can share the shards.
 """
 
 from __future__ import annotations
 
 import collections
+import contextlib
 import hashlib
 import itertools
 import time
@@ -20,9 +21,9 @@ import tqdm
 from albert import tokenization
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
-from albert.core.locks import exclusive
 from albert.core.log import progress_bar
-from albert.data.cached_file import CachedFile
+from albert.data.cached_file import CachedFile, OvertakenError
+from albert.data.claims import Claims
 from albert.data.process_pool import ordered_map
 from albert.tasks.pretraining.blocks import BlockMaker, BlockRecords, DataOptions
 from albert.tasks.pretraining.text import Block, PieceEncoder, plan_blocks
@@ -112,30 +113,25 @@ class ShardMaker:
     def make(self, plan: ShardPlan) -> collections.Counter:
         """Makes the missing shards, and returns the totals over all shards, by name.
 
-        If several processes need the same shards, one makes them and the others wait.
+        Other processes may make shards of the same plan at the same time. Each shard is made by one
+        of them, and all of them return when all shards are made.
 
         Raises:
-          UserError: the text is invalid, a shard would be empty, or a file that this program did
-            not write has its name.
+          UserError: the text of a shard is invalid, a shard would be empty, or a file that this
+            program did not write has its name. The other shards are still made.
         """
         hashes = list(ordered_map(sha256_of, plan.files, self._workers))
-        derived = [
+        files = [
             CachedFile(shard.path, self._made_from(hashes, plan, shard), numbers=_COUNTS)
             for shard in plan.shards
         ]
-        with exclusive(plan.shards[0].path):
-            counts = [file.reusable() for file in derived]
-            foreign = next((file for file in derived if file.is_foreign()), None)
-            if foreign:
-                raise UserError(
-                    f"{foreign.paths[0]} exists and was not written by this program, which does "
-                    "not replace it; pass another name or remove the file"
-                )
-            todo = [k for k, found in enumerate(counts) if found is None]
-            made = self._make(plan, [plan.shards[k] for k in todo], [derived[k] for k in todo])
-            for k, of_shard in zip(todo, made, strict=True):
-                counts[k] = of_shard
-        return sum((collections.Counter(of) for of in counts), collections.Counter[str]())
+        maker = BlockMaker(plan.blocks, self._encoder, self._options)
+        kilobytes = sum(map(_size, plan.blocks)) // 1000
+        with Claims(files) as claims, progress_bar(kilobytes, "records", "kB") as bar:
+            while claims.unfinished():
+                self._make_free(plan, maker, claims, bar)
+                claims.wait()
+        return sum(map(collections.Counter, claims.summaries.values()), collections.Counter[str]())
 
     def _made_from(self, hashes: list[str], plan: ShardPlan, shard: Shard) -> dict:
         """Returns all values that a shard depends on."""
@@ -152,27 +148,56 @@ class ShardMaker:
             "blocks": [shard.blocks.start, shard.blocks.stop, len(plan.blocks)],
         }
 
-    def _make(
-        self, plan: ShardPlan, shards: Sequence[Shard], files: Sequence[CachedFile]
-    ) -> Iterator[dict]:
-        """Makes shards in sequence, and yields the counts of each."""
-        maker = BlockMaker(plan.blocks, self._encoder, self._options)
-        numbers = list(itertools.chain.from_iterable(shard.blocks for shard in shards))
-        results = ordered_map(maker.records, numbers, self._workers)
-        sizes = [sum(span.end - span.start for span in block) for block in plan.blocks]
-        with progress_bar(sum(sizes[k] for k in numbers) // 1000, "records", "kB") as bar:
-            for shard, file in zip(shards, files, strict=True):
-                started = time.perf_counter()
-                with file.building() as (names, counts):
-                    mine = zip(shard.blocks, results, strict=False)
-                    counts.update(_write(names[0], ((sizes[k], made) for k, made in mine), bar))
-                    if not counts["records"]:
-                        raise UserError(
-                            f"{shard.path}: its text has no pair of sentences; put one sentence on "
-                            "each line"
-                        )
-                _log(shard, counts, time.perf_counter() - started)
-                yield counts
+    def _make_free(
+        self, plan: ShardPlan, maker: BlockMaker, claims: Claims, bar: tqdm.tqdm
+    ) -> None:
+        """Makes the shards that no other process holds, until one cannot be made."""
+        taken = collections.deque[int]()
+
+        def numbers() -> Iterator[int]:
+            # Workers may soon need the next shard's blocks, which are few, so its lock is taken
+            # before the previous shard is complete.
+            for shard in claims.taken():
+                taken.append(shard)
+                yield from plan.shards[shard].blocks
+
+        started = time.perf_counter()
+        with contextlib.closing(ordered_map(maker.records, numbers(), self._workers)) as results:
+            try:
+                for first in results:
+                    shard = plan.shards[taken[0]]
+                    others = itertools.islice(results, len(shard.blocks) - 1)
+                    blocks = (plan.blocks[number] for number in shard.blocks)
+                    made = zip(map(_size, blocks), itertools.chain([first], others), strict=True)
+                    counts = _make(shard, claims.files[taken[0]], made, bar)
+                    claims.finish(taken.popleft(), counts)
+                    _log(shard, counts, time.perf_counter() - started)
+                    started = time.perf_counter()
+            except OvertakenError as e:
+                tf.logging.warning("%s", e)
+            except UserError as e:
+                # Results come in order, so it concerns the first of the shards.
+                claims.fail(taken.popleft(), e)
+        for number in taken:
+            claims.give_back(number)
+
+
+def _size(block: Block) -> int:
+    """Returns the size of a block in bytes."""
+    return sum(span.end - span.start for span in block)
+
+
+def _make(
+    shard: Shard, file: CachedFile, made: Iterator[tuple[int, BlockRecords]], bar: tqdm.tqdm
+) -> dict:
+    """Makes a shard from the sizes and the records of its blocks, and returns its counts."""
+    with file.building() as (names, counts):
+        counts.update(_write(names[0], made, bar))
+        if not counts["records"]:
+            raise UserError(
+                f"{shard.path}: its text has no pair of sentences; put one sentence on each line"
+            )
+    return counts
 
 
 def _write(

@@ -40,10 +40,11 @@ def encoder(tokenizer) -> PieceEncoder:
 
 @pytest.fixture(scope="session")
 def files(corpus, tokenizer, tmp_path_factory) -> dict[str, str]:
-    """Returns files of the same sentences: "masked" has masks, "plain" has none."""
-    folder = tmp_path_factory.mktemp("records")
-    for name, probability in (("masked", 0.15), ("plain", 0.0)):
-        options = DataOptions(2, 1, PairOptions(32, 0.1, False), MaskingOptions(4, probability))
+    """Returns files of the same sentences: "plain" has no masks, "short" has short sequences."""
+    folder, found = tmp_path_factory.mktemp("records"), {}
+    for name, short, probability in (("masked", 0.1, 0.15), ("plain", 0.1, 0), ("short", 1, 0.15)):
+        options = DataOptions(2, 1, PairOptions(32, short, False), MaskingOptions(4, probability))
         plan = plan_shards([str(corpus / "dev.txt")], [str(folder / name)], 2, False)
         ShardMaker(tokenizer, options).make(plan)
-    return {name: str(folder / name) for name in ("masked", "plain")}
+        found[name] = str(folder / name)
+    return found

@@ -6,18 +6,22 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import string
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
+from albert.core.files import sha256_of
 from albert.tasks.pretraining import shards
 from albert.tasks.pretraining.blocks import DataOptions
 from albert.tasks.pretraining.masking import MaskingOptions
 from albert.tasks.pretraining.pairs import PairOptions
 from albert.tasks.pretraining.shards import ShardMaker, plan_shards
+from albert.tokenization import FullTokenizer
 from benchmarks.parts import plain_pretraining_data as plain
+from tests.helpers.pretraining import write_topics
 
 DUPE_FACTOR = 4
 
@@ -53,6 +57,22 @@ def test_the_bytes_do_not_depend_on_the_workers(corpus, tokenizer, tmp_path, sma
         contents.append([name.read_bytes() for name in names])
     assert contents[0] == contents[1] == contents[2]
     assert len(set(contents[0])) == 3
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_bytes_are_those_of_version_0_2(tmp_path, small_blocks, workers):
+    """The vocabulary and the text do not depend on a library."""
+    letters = string.ascii_lowercase
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *letters]
+    pieces += [f"##{letter}" for letter in letters]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    write_topics(tmp_path / "text", 1, 60)
+    names = [tmp_path / f"shard-{k}" for k in range(3)]
+    tokenizer = FullTokenizer(str(tmp_path / "vocab.txt"), True, None)
+    assert make([tmp_path / "text"], names, tokenizer, workers) == 721
+    assert [sha256_of(str(name))[:16] for name in names] == [
+        *("95b3446214ab45e5", "e621bbb5622f2402", "893a227c3213120e"),
+    ]
 
 
 def test_only_missing_shards_are_made(corpus, tokenizer, tmp_path, small_blocks):

@@ -69,7 +69,7 @@ def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
         Run(task).train(data, None)
         expected = shuffled_numbers(data.num_records, 8, seed, 6)
         if flags:
-            expected = data._replace(buckets=[58, 62, 64]).bucket_order(16, seed).numbers(8, 6)
+            expected = data._replace(buckets=[58, 62, 64]).training_order(16, seed).numbers(8, 6)
         assert read.pop().tolist() == expected.tolist()
 
 

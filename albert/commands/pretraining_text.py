@@ -1,0 +1,39 @@
+"""Makes text for pretraining from Wikipedia's dumps, folders of texts, and JSON Lines."""
+
+from __future__ import annotations
+
+from albert.cli import require_standard_output
+from albert.cli.pretraining_text import PretrainingTextSettings
+from albert.corpus.conversion import COUNTS, Options, check_faults, make_corpus
+from albert.corpus.sources import find_sources
+
+# The widest name of an input that the table shows as a whole.
+_NAME = 40
+
+
+def main(settings: PretrainingTextSettings) -> None:
+    """Makes the text and prints a table of what was read, kept and dropped."""
+    settings.require("input", "output_dir")
+    require_standard_output()
+    sources = find_sources(settings.input, settings.output_dir)
+    options = Options(*(getattr(settings, name) for name in Options._fields))
+    report = make_corpus(sources, settings.output_dir, options, settings.preprocess_workers)
+    print_table(report)
+    check_faults(report, settings.output_dir)
+
+
+def print_table(report: dict) -> None:
+    """Prints a row for each input, and one for all; without columns that have only zeros."""
+    columns = [name for name in COUNTS if report["totals"][name]]
+    rows = [(one["name"][-_NAME:], one) for one in report["inputs"]]
+    if len(rows) > 1:
+        rows.append(("all", report["totals"]))
+    width = max(len("input"), *(len(name) for name, _ in rows))
+    print(" ".join([f"{'input':<{width}}", *(f"{name:>{_width(name)}}" for name in columns)]))
+    for name, counts in rows:
+        numbers = (f"{counts[column]:>{_width(column)},}" for column in columns)
+        print(" ".join([f"{name:<{width}}", *numbers]))
+
+
+def _width(column: str) -> int:
+    return max(len(column), 15 if column == "characters" else 12)

@@ -1,0 +1,253 @@
+"""Conversion of sources to files of documents: read, convert, filter, de-duplicate, write."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from albert.core.errors import UserError
+from albert.core.files import remove_temporary_files, temporary_folder, write_json
+from albert.core.locks import exclusive
+from albert.core.log import LOG, progress_bar
+from albert.corpus import sentences, wikitext
+from albert.corpus.deduplication import HashSet, content_hash
+from albert.corpus.documents import Document, Format, Tally, read_documents
+from albert.corpus.sources import Kind, Source, check_zstd, kind_of
+from albert.corpus.writer import PartWriter
+from albert.data.process_pool import ordered_map
+
+REPORT = "report.json"
+# Raise this when the same input gives other text.
+_VERSION = 1
+# Characters of text that a worker converts at a time, roughly.
+_BATCH = 256 << 10
+_FAULTS_SHOWN = 3
+# The reasons to drop a document, and what is counted of the others.
+REASONS = ("redirect", "other_namespace", "unreadable", "too_short", "too_long", "duplicate")
+COUNTS = (
+    *("read", *REASONS, "kept", "dev"),
+    *("sentences", "characters", "cut_sentences", "cut_documents"),
+)
+
+
+class Options(NamedTuple):
+    """The options that affect the text.
+
+    Attributes:
+      language: the language for the sentence splitter.
+      text_field: the field of JSON Lines that holds the text.
+      blank_line_ends_document: whether a `.txt` file has several documents.
+      min_chars, max_chars: limits for the characters of a document; 0 for none.
+      min_sentences: fewest sentences of a document.
+      deduplicate: whether a document that occurs again is dropped.
+      dev_fraction: fraction of the documents that is held out.
+      file_mb: greatest size of an output file in MB, unless one document is larger.
+    """
+
+    language: str = "en"
+    text_field: str = "text"
+    blank_line_ends_document: bool = False
+    min_chars: int = 0
+    max_chars: int = 0
+    min_sentences: int = 2
+    deduplicate: bool = True
+    dev_fraction: float = 0.0
+    file_mb: int = 256
+
+
+class Converted(NamedTuple):
+    """A converted document; its text, or the reason why it was dropped.
+
+    Attributes:
+      source: the number of its source.
+      reason: one of `REASONS`; "" if the text was not dropped.
+      text: lines of sentences in UTF-8.
+      content: its hash, for de-duplication.
+      counts: "sentences", "characters" and "cut_sentences".
+    """
+
+    source: int
+    reason: str
+    text: bytes = b""
+    content: int = 0
+    counts: dict[str, int] = {}
+
+
+def make_corpus(sources: Sequence[Source], output_dir: str, options: Options, workers: int) -> dict:
+    """Makes the files of a corpus, or finds them if they were made before.
+
+    If the process is killed, `output_dir` does not exist yet, and the next call removes what is
+    left and starts again.
+
+    Returns:
+      The report.
+
+    Raises:
+      UserError: the folder has something else, or cannot be written; or no document was kept. If
+        only a part of the input cannot be read, the rest is written; see `check_faults`.
+    """
+    _check_installed(sources)
+    made_from = _made_from(sources, options)
+    output_dir = os.path.abspath(output_dir)
+    with exclusive(output_dir):
+        report = _found(output_dir, made_from)
+        if report is None:
+            remove_temporary_files(output_dir)
+            with temporary_folder(output_dir) as folder:
+                report = _Corpus(sources, options, folder).make(made_from, workers)
+                write_json(os.path.join(folder, REPORT), report)
+    return report
+
+
+def check_faults(report: dict, output_dir: str) -> None:
+    """Raises a `UserError` if a part of the input could not be read."""
+    faults = [fault for source in report["inputs"] for fault in source["faults"]]
+    if faults:
+        more = f"; and {len(faults) - _FAULTS_SHOWN} more" * (len(faults) > _FAULTS_SHOWN)
+        raise UserError(
+            f"{'; '.join(faults[:_FAULTS_SHOWN])}{more}. The text of the rest is in {output_dir}; "
+            "repair or leave out what is damaged, and write to another folder"
+        )
+
+
+def _check_installed(sources: Sequence[Source]) -> None:
+    sentences.check_installed()
+    if any(kind_of(path) is Kind.DUMP for source in sources for path in source.paths):
+        wikitext.check_installed()
+    check_zstd(sources)
+
+
+def _made_from(sources: Sequence[Source], options: Options) -> dict:
+    """Returns everything that the text depends on."""
+    return {
+        "version": _VERSION,
+        "options": options._asdict(),
+        "inputs": [source.described() for source in sources],
+    }
+
+
+def _found(output_dir: str, made_from: dict) -> dict | None:
+    """Returns the report of a corpus that was made before; None if it does not exist.
+
+    Raises:
+      UserError: the folder has something else, or a corpus that was made from something else.
+    """
+    path = os.path.join(output_dir, REPORT)
+    try:
+        with open(path, encoding="utf-8") as file:
+            report = json.load(file)
+        before = {key: report["made_from"][key] for key in made_from}
+        files = report["files"]
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise UserError(f"{path} is not the report of a corpus; give another --output_dir") from e
+    for name, value in {**made_from, **made_from["options"]}.items():
+        old = {**before, **before["options"]}.get(name)
+        if name != "options" and old != value:
+            raise UserError(
+                f"{output_dir} was made with {name} {_short(old)}, and now it is {_short(value)}; "
+                "give another --output_dir, or remove this one"
+            )
+    for name, size in files.items():
+        written = os.path.join(output_dir, name)
+        if not os.path.isfile(written) or os.path.getsize(written) != size:
+            raise UserError(f"{written} has changed or is missing; remove {output_dir}")
+    LOG.info("Reusing %s", output_dir)
+    return report
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(f"{one['name']} ({one['bytes']} bytes)" for one in value)
+    return str(value)
+
+
+class _Corpus:
+    """A corpus in the making."""
+
+    def __init__(self, sources: Sequence[Source], options: Options, folder: str):
+        self._sources, self._options, self._folder = sources, options, folder
+        self._tallies = [Tally() for _ in sources]
+        self._seen = HashSet()
+
+    def make(self, made_from: dict, workers: int) -> dict:
+        """Writes the files, and returns the report."""
+        size = sum(described["bytes"] for described in made_from["inputs"])
+        file_bytes = self._options.file_mb * 1_000_000
+        parts = {name: PartWriter(self._folder, name, file_bytes) for name in ("train", "dev")}
+        with parts["train"] as train, parts["dev"] as dev, progress_bar(size, "text", "B") as bar:
+            batches = self._batches(bar.update)
+            for results in ordered_map(self._convert, batches, workers):
+                for one in results:
+                    reason = one.reason or self._reason_of_content(one.content)
+                    counts = self._tallies[one.source].counts
+                    if reason:
+                        counts[reason] += 1
+                        continue
+                    is_dev = one.content < self._options.dev_fraction * 2**64
+                    (dev if is_dev else train).write(one.text)
+                    counts.update({**one.counts, "kept": 1, "dev": int(is_dev)})
+        return self._report(made_from, [*train.names, *dev.names])
+
+    def _batches(self, watch: Callable[[int], object]) -> Iterator[list[Document]]:
+        """Yields the documents of all sources in batches."""
+        how = Format(self._options.text_field, self._options.blank_line_ends_document)
+        batch, size = [], 0
+        for number, source in enumerate(self._sources):
+            for document in read_documents(number, source, how, self._tallies[number], watch):
+                batch.append(document)
+                size += len(document.text)
+                if size >= _BATCH:
+                    yield batch
+                    batch, size = [], 0
+        if batch:
+            yield batch
+
+    def _convert(self, batch: Iterable[Document]) -> list[Converted]:
+        """Converts documents, in a worker process."""
+        return [convert(document, self._options) for document in batch]
+
+    def _reason_of_content(self, content: int) -> str:
+        is_new = not self._options.deduplicate or self._seen.add(content)
+        return "" if is_new else "duplicate"
+
+    def _report(self, made_from: dict, names: Sequence[str]) -> dict:
+        inputs = [
+            {**described, **{name: tally.counts[name] for name in COUNTS}, "faults": tally.faults}
+            for described, tally in zip(made_from["inputs"], self._tallies, strict=True)
+        ]
+        totals = {name: sum(one[name] for one in inputs) for name in COUNTS}
+        if not names:
+            dropped = [f"{totals[name]} {name}" for name in REASONS if totals[name]]
+            counted = ", ".join([f"{totals['read']} read", *dropped])
+            faults = [fault for tally in self._tallies for fault in tally.faults][:_FAULTS_SHOWN]
+            raise UserError("; ".join([f"no document to keep ({counted})", *faults]))
+        return {
+            "made_from": made_from,
+            "files": {name: os.path.getsize(os.path.join(self._folder, name)) for name in names},
+            "totals": totals,
+            "inputs": inputs,
+        }
+
+
+def convert(document: Document, options: Options) -> Converted:
+    """Converts a document to lines of sentences, or says why it is dropped."""
+    text: str | None = document.text
+    if document.hidden is not None:
+        text = wikitext.plain_text(document.text, document.hidden)
+    if text is None:
+        return Converted(document.source, "unreadable")
+    # JSON and wikitext can have halves of surrogate pairs, which UTF-8 cannot.
+    text = text.encode(errors="replace").decode()
+    lines, cut = sentences.split_sentences(text, options.language)
+    characters = sum(map(len, lines))
+    if not lines or characters < options.min_chars or len(lines) < options.min_sentences:
+        return Converted(document.source, "too_short")
+    if options.max_chars and characters > options.max_chars:
+        return Converted(document.source, "too_long")
+    joined = "\n".join(lines) + "\n"
+    counts = {"sentences": len(lines), "characters": characters, "cut_sentences": cut}
+    return Converted(document.source, "", joined.encode(), content_hash(joined), counts)

@@ -1,0 +1,169 @@
+"""Documents of text files, JSON Lines and dumps, with what is wrong with these files."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import io
+import json
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, NamedTuple
+
+from albert.core.errors import UserError
+from albert.corpus.dump import DumpReader
+from albert.corpus.sources import Kind, Source, kind_of, opened
+
+# A longer document is cut, so that a file of any size fits into memory. In characters.
+LONGEST_DOCUMENT = 8 << 20
+# Bytes; a longer line of JSON Lines is not parsed.
+_LONGEST_LINE = 64 << 20
+_PIECE = 1 << 20
+
+
+class Document(NamedTuple):
+    """A document as it was read.
+
+    Attributes:
+      source: the number of its source.
+      text: the text or wikitext.
+      hidden: for wikitext, the namespaces whose links do not show; None for plain text.
+    """
+
+    source: int
+    text: str
+    hidden: frozenset[str] | None = None
+
+
+class Format(NamedTuple):
+    """How to find documents in files.
+
+    Attributes:
+      text_field: the field of JSON Lines that holds the text.
+      blank_line_ends_document: whether a `.txt` file has several documents; otherwise it is one.
+    """
+
+    text_field: str = "text"
+    blank_line_ends_document: bool = False
+
+
+@dataclasses.dataclass
+class Tally:
+    """What happened to the documents of a source.
+
+    Attributes:
+      counts: numbers of documents and of other things, by name.
+      faults: one line for each file that could not be read as a whole.
+    """
+
+    counts: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    faults: list[str] = dataclasses.field(default_factory=list)
+
+
+def read_documents(
+    number: int, source: Source, how: Format, tally: Tally, watch: Callable[[int], object]
+) -> Iterator[Document]:
+    """Yields the documents of a source.
+
+    A file that is damaged ends there: the documents before the damage are yielded, the fault goes
+    to the tally, and the next file follows.
+
+    Args:
+      number: the number of the source, for the documents.
+      source: the files.
+      how: how to find documents in them.
+      tally: receives the counts and the faults.
+      watch: is called with the number of bytes of each read.
+    """
+    for path in source.paths:
+        try:
+            with opened(path, watch) as stream:
+                if kind_of(path) is Kind.DUMP:
+                    dump = DumpReader(path, tally.counts)
+                    for text in dump.texts(stream):
+                        yield Document(number, text, frozenset(dump.hidden))
+                    continue
+                if kind_of(path) is Kind.TEXT:
+                    texts = _texts_of_file(stream, path, how, tally)
+                else:
+                    texts = _texts_of_lines(stream, path, how.text_field, tally)
+                for text in texts:
+                    tally.counts["read"] += 1
+                    yield Document(number, text)
+        except UserError as e:
+            tally.faults.append(str(e))
+
+
+def _texts_of_file(stream: BinaryIO, path: str, how: Format, tally: Tally) -> Iterator[str]:
+    """Yields the documents of a text file."""
+    parts: list[str] = []
+    size, begins_line = 0, True
+    try:
+        lines = io.TextIOWrapper(stream, encoding="utf-8-sig")
+        # In pieces, because a line may be as long as the file.
+        while piece := lines.readline(_PIECE):
+            if "\0" in piece:
+                raise UserError(f"{path} is not text: it contains a zero byte")
+            if begins_line and how.blank_line_ends_document and piece.isspace() and parts:
+                yield "".join(parts)
+                parts, size = [], 0
+            begins_line = piece.endswith("\n")
+            parts.append(piece)
+            size += len(piece)
+            if size > LONGEST_DOCUMENT:
+                *whole, rest = _cut("".join(parts), tally)
+                yield from whole
+                parts, size = [rest], len(rest)
+    except UnicodeDecodeError as e:
+        raise UserError(f"{path} is not UTF-8: {e.reason} {e.object[e.start]:#04x}") from e
+    text = "".join(parts)
+    if text.strip():
+        yield text
+
+
+def _texts_of_lines(stream: BinaryIO, path: str, field: str, tally: Tally) -> Iterator[str]:
+    """Yields the documents of JSON Lines; of the lines that are wrong, the first is a fault."""
+    number, is_rest, wrong = 0, False, ""
+    while line := stream.readline(_LONGEST_LINE):
+        number += not is_rest
+        is_too_long = not line.endswith(b"\n") and len(line) == _LONGEST_LINE
+        is_rest, was_rest = is_too_long, is_rest
+        if was_rest or not line.strip():
+            continue
+        try:
+            if is_too_long:
+                raise ValueError(f"longer than {_LONGEST_LINE} bytes")
+            text = _field_of(line, field)
+        except (ValueError, RecursionError) as e:
+            tally.counts.update(("read", "unreadable"))
+            wrong = wrong or f"{path}, line {number}: {e}"
+            continue
+        yield from _cut(text, tally)
+    if wrong:
+        raise UserError(wrong)
+
+
+def _field_of(line: bytes, field: str) -> str:
+    """Returns a field of an object in JSON; raises a `ValueError` if it is not text."""
+    try:
+        value = json.loads(line.decode("utf-8-sig"))
+    except UnicodeDecodeError as e:
+        raise ValueError("not UTF-8") from e
+    except json.JSONDecodeError as e:
+        raise ValueError(f"not JSON: {e.msg}") from e
+    text = value.get(field) if isinstance(value, dict) else None
+    if not isinstance(text, str):
+        raise ValueError(f"has no text in a field {field!r}; see --text_field")
+    return text
+
+
+def _cut(text: str, tally: Tally) -> list[str]:
+    """Returns a text in pieces of at most `LONGEST_DOCUMENT`, cut at the end of a line or word."""
+    pieces = []
+    while len(text) > LONGEST_DOCUMENT:
+        start = text[:LONGEST_DOCUMENT]
+        ends = (start.rfind(mark) + 1 for mark in ("\n\n", "\n", " "))
+        end = next((end for end in ends if end > LONGEST_DOCUMENT // 2), LONGEST_DOCUMENT)
+        pieces.append(text[:end])
+        text = text[end:]
+        tally.counts["cut_documents"] += 1
+    return [*pieces, text]

@@ -1,0 +1,189 @@
+"""Input files of text: finding them, and reading them decompressed.
+
+The suffix of a file says what it holds (`.xml`, `.txt`, `.jsonl`) and how it is compressed (`.bz2`,
+`.gz`, `.zst`).
+"""
+
+from __future__ import annotations
+
+import bz2
+import contextlib
+import enum
+import glob
+import gzip
+import io
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO, NamedTuple, cast
+
+from albert.core.errors import FlagError, UserError
+from albert.core.files import check_readable
+
+
+class Kind(enum.Enum):
+    """The kinds of files, each with the pattern of its names."""
+
+    # The parts of a dump have names such as "pages-articles1.xml-p1p41242.bz2".
+    DUMP = r"\.xml(?:-p\d+p\d+)?"
+    TEXT = r"\.txt"
+    JSON_LINES = r"\.(?:jsonl|ndjson)"
+
+
+_NAME = re.compile(
+    rf"(?:{'|'.join(f'(?P<{kind.name}>{kind.value})' for kind in Kind)})(?:\.(?:bz2|gz|zst))?$"
+)
+_SUFFIXES = ".xml, .txt, .jsonl or .ndjson, also followed by .bz2, .gz or .zst"
+
+
+class Source(NamedTuple):
+    """An argument of `--input`: a file, or a folder with all its files.
+
+    Attributes:
+      name: the path of the file or folder.
+      paths: the files to read, in order.
+    """
+
+    name: str
+    paths: list[str]
+
+    def described(self) -> dict:
+        """Returns values that change when a file is added, removed or changed."""
+        states = [os.stat(path) for path in self.paths]
+        return {
+            "name": self.name,
+            "files": len(states),
+            "bytes": sum(state.st_size for state in states),
+            "changed_ns": max(state.st_mtime_ns for state in states),
+        }
+
+
+def kind_of(path: str) -> Kind | None:
+    """Returns the kind of a file by its name; None for any other name."""
+    match = _NAME.search(os.path.basename(path).lower())
+    return Kind[cast(str, match.lastgroup)] if match else None
+
+
+def find_sources(patterns: str, output_dir: str) -> list[Source]:
+    """Returns the files and folders that match comma-separated names or globs, in order.
+
+    Of a folder, hidden files and files with other suffixes are skipped.
+
+    Raises:
+      FlagError: there is no name, or a folder contains `output_dir`.
+      UserError: a name or glob matches nothing, or a file cannot be used.
+    """
+    sources = []
+    for pattern in filter(None, patterns.split(",")):
+        found = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern))
+        if not found:
+            raise UserError(f"--input: {pattern} matches no file")
+        sources += [_source(path, output_dir) for path in found]
+    if not sources:
+        raise FlagError(f"--input={patterns} names no file")
+    seen = set[str]()
+    for path in (path for source in sources for path in source.paths):
+        if os.path.realpath(path) in seen:
+            raise UserError(f"--input names {path} twice")
+        seen.add(os.path.realpath(path))
+    return sources
+
+
+def _source(path: str, output_dir: str) -> Source:
+    if not os.path.isdir(path):
+        check_readable(path, "--input")
+        if not kind_of(path):
+            raise UserError(f"--input: the name of {path} does not end in {_SUFFIXES}")
+        return Source(path, [path])
+    whole, output = os.path.realpath(path), os.path.realpath(output_dir)
+    if os.path.commonpath([whole, output]) == whole:
+        raise FlagError(f"--output_dir {output_dir} is inside the input {path}; give another")
+    files = [one for one in _files_in(path) if kind_of(one)]
+    if not files:
+        raise UserError(f"--input: {path} contains no file that ends in {_SUFFIXES}")
+    for file in files:
+        check_readable(file, "--input")
+    return Source(path, files)
+
+
+def _files_in(folder: str) -> Iterator[str]:
+    """Yields the files of a folder and its subfolders in order, except hidden ones."""
+
+    def refuse(error: OSError) -> None:
+        raise UserError(f"--input {error.filename} cannot be read: {error.strerror}") from error
+
+    for place, folders, names in os.walk(folder, onerror=refuse):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (os.path.join(place, name) for name in sorted(names) if name[0] != ".")
+
+
+class _WatchedFile(io.FileIO):
+    """A file that reports the number of bytes of each read."""
+
+    def __init__(self, path: str, watch: Callable[[int], object]):
+        super().__init__(path)
+        self._watch = watch
+
+    def readinto(self, buffer) -> int:
+        count = super().readinto(buffer)
+        self._watch(count or 0)
+        return count
+
+
+@contextlib.contextmanager
+def opened(path: str, watch: Callable[[int], object]) -> Iterator[BinaryIO]:
+    """Opens a file for reading, decompressed; several streams or frames in a row are one.
+
+    Args:
+      path: the file.
+      watch: is called with the number of bytes of each read of the file itself.
+
+    Raises:
+      UserError: during the block, the file cannot be read, or its compressed data is damaged or
+        incomplete.
+    """
+    errors: Sequence[type[Exception]] = (EOFError, zlib.error, OSError)
+    try:
+        with io.BufferedReader(_WatchedFile(path, watch), 1 << 20) as file:
+            suffix = os.path.splitext(path)[1].lower()
+            if suffix == ".bz2":
+                stream: BinaryIO = cast(BinaryIO, bz2.BZ2File(file))
+            elif suffix == ".gz":
+                stream = cast(BinaryIO, gzip.GzipFile(fileobj=file))
+            elif suffix == ".zst":
+                zstd = _zstd()
+                errors = (*errors, zstd.ZstdError)
+                stream = zstd.ZstdFile(file)
+            else:
+                stream = cast(BinaryIO, file)
+            with stream:
+                yield stream
+    except Exception as e:
+        if not isinstance(e, tuple(errors)):
+            raise
+        if isinstance(e, OSError) and e.errno is not None:
+            raise UserError(f"{path} cannot be read: {e.strerror}") from e
+        raise UserError(f"{path} is damaged or incomplete: {e}") from e
+
+
+def check_zstd(sources: Sequence[Source]) -> None:
+    """Raises a `UserError` if a file needs the package for zstd, and it is missing."""
+    if any(path.lower().endswith(".zst") for source in sources for path in source.paths):
+        _zstd()
+
+
+def _zstd():
+    try:
+        from backports import zstd
+    except ImportError as e:
+        raise missing_package("backports.zstd") from e
+    return zstd
+
+
+def missing_package(name: str) -> UserError:
+    """Returns the error for a missing package of the extra."""
+    return UserError(
+        f"the package {name} is missing: run `pip install {name}`, or `pip install "
+        "'albert-tensorflow[text]'`"
+    )

@@ -1,0 +1,188 @@
+"""Conversion of wikitext to the plain text of its paragraphs.
+
+Headings, lists, tables, templates, references, files, categories, comments and formulas are
+dropped, like in the text that BERT was pretrained on (Devlin et al. 2018, section 3.1). The blocks
+among them are found here, in linear time. mwparserfromhell parses the markup inside of paragraphs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterator
+
+from albert.corpus.sources import missing_package
+
+# Elements that are dropped with their content.
+_DROPPED_TAGS = (
+    *("ref", "references", "math", "chem", "ce", "gallery", "timeline", "score", "hiero", "graph"),
+    *("syntaxhighlight", "source", "imagemap", "mapframe", "maplink", "templatestyles", "pre"),
+    *("includeonly", "table", "style", "script"),
+)
+# Elements whose marks are dropped, and whose content stays.
+_OTHER_TAGS = (
+    *("abbr", "b", "bdi", "bdo", "big", "blockquote", "br", "center", "cite", "code", "del", "dfn"),
+    *("div", "em", "font", "hr", "i", "ins", "kbd", "mark", "noinclude", "nowiki", "onlyinclude"),
+    *("p", "poem", "q", "rp", "rt", "ruby", "s", "samp", "section", "small", "span", "strike"),
+    *("strong", "sub", "sup", "tt", "u", "var", "wbr"),
+)
+_DROPPED = re.compile(rf"<(/?)({'|'.join(_DROPPED_TAGS)})\b([^<>]*)>", re.IGNORECASE)
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_BRACES = re.compile(r"(?P<open>\{{2,})|\}{2,}")
+_TABLES = re.compile(r"(?P<open>^[ \t:]*\{\|)|^[ \t]*\|\}", re.MULTILINE)
+_SWITCH = re.compile(r"__[A-Z]+__")
+_TAG = re.compile(rf"</?(?:{'|'.join((*_OTHER_TAGS, *_DROPPED_TAGS))})\b[^<>]*>", re.IGNORECASE)
+# A heading, an item of a list, a row of a table, or a horizontal line.
+_NO_PROSE = re.compile(r"=.*=\s*$|[*#:;|!]|\{\||-{4}")
+_MARKS = re.compile(r"[\[<&]|''|https?:")
+# What is left of markup that is not closed.
+_UNCLOSED = re.compile(r"\[\[|\]\]|\{\{|\}\}")
+# Links to the same article in another language begin with a language's code.
+_LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z-]+)?")
+# What dropped templates leave: brackets without words, and space before a comma.
+_EMPTY_BRACKETS = re.compile(r" ?\([ ,;:]*\)")
+_BRACKET_START = re.compile(r"\([ ,;:]+")
+# Bold and italic text that is not closed.
+_QUOTES = re.compile(r"'{2,}")
+_SPACE_BEFORE = re.compile(r" ([,.)])")
+# The parser's time grows with the square of the marks in a paragraph: this is a second or two.
+_MOST_WORK = 2e7
+
+
+def check_installed() -> None:
+    """Raises a `UserError` if mwparserfromhell is not installed."""
+    _parser()
+
+
+def plain_text(wikitext: str, hidden: Container[str]) -> str | None:
+    """Returns the paragraphs of a page, separated by blank lines.
+
+    A paragraph with markup that is not closed is dropped.
+
+    Args:
+      wikitext: the source text of the page.
+      hidden: names of the namespaces whose links do not show, such as "file", in lower case.
+
+    Returns:
+      The text, or None if the page would take too long or the parser fails.
+    """
+    text = _without_tags(_COMMENT.sub("", wikitext))
+    text = _without_nested(_without_nested(text, _BRACES), _TABLES)
+    paragraphs = list(_paragraphs(_SWITCH.sub("", text)))
+    if sum(len(_MARKS.findall(paragraph)) ** 2 for paragraph in paragraphs) > _MOST_WORK:
+        return None
+    try:
+        shown = [_inline(paragraph, hidden) for paragraph in paragraphs]
+    except Exception:
+        # No error of the parser, known or not, may end the conversion of all other pages.
+        return None
+    return "\n\n".join(text for text in shown if text and not _UNCLOSED.search(text))
+
+
+def _without_tags(text: str) -> str:
+    """Drops elements that do not show as text, which may be nested in others of another name."""
+    kept, position, lowered = [], 0, text.lower()
+    unclosed = set[str]()
+    while match := _DROPPED.search(text, position):
+        kept.append(text[position : match.start()])
+        position = match.end()
+        closing, name, rest = match[1], match[2].lower(), match[3]
+        if closing or rest.endswith("/") or name in unclosed:
+            continue
+        end = lowered.find(f"</{name}", position)
+        if end < 0:
+            # Only its mark is dropped; the search is not repeated.
+            unclosed.add(name)
+        else:
+            position = end
+    return "".join([*kept, text[position:]])
+
+
+def _without_nested(text: str, marks: re.Pattern[str]) -> str:
+    """Drops everything between opening and closing marks, which may be nested.
+
+    A closing mark closes as many characters as it has: "}}}}" closes two of "{{".
+    """
+    opened: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
+    for match in marks.finditer(text):
+        if match["open"]:
+            opened.append((match.start(), len(match[0].strip(" \t:"))))
+            continue
+        left = len(match[0].strip())
+        while left >= 2 and opened:
+            start, size = opened.pop()
+            closed = min(left, size)
+            left, size = left - closed, size - closed
+            if size >= 2:
+                opened.append((start, size))
+            while spans and spans[-1][0] >= start:
+                spans.pop()
+            spans.append((start + size, match.end() - (left if left >= 2 else 0)))
+    kept, position = [], 0
+    for start, end in spans:
+        kept.append(text[position:start])
+        position = end
+    return "".join([*kept, text[position:]])
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """Yields the paragraphs, which end at blank lines and at lines that are not prose."""
+    lines: list[str] = []
+    for line in [*text.split("\n"), ""]:
+        if line.strip() and not _NO_PROSE.match(line.lstrip()):
+            lines.append(line)
+        elif lines:
+            yield "\n".join(lines)
+            lines = []
+
+
+def _inline(paragraph: str, hidden: Container[str]) -> str:
+    """Returns the text of a paragraph without the markup in it."""
+    if _MARKS.search(paragraph):
+        parser = _parser()
+        paragraph = "".join(_shown(parser.parse(paragraph), hidden))
+        paragraph = _QUOTES.sub("", _TAG.sub(" ", paragraph))
+    text = _EMPTY_BRACKETS.sub("", " ".join(paragraph.split()))
+    return _SPACE_BEFORE.sub(r"\1", _BRACKET_START.sub("(", text)).strip()
+
+
+def _shown(code, hidden: Container[str]) -> Iterator[str]:
+    """Yields the parts of parsed wikitext that show as text."""
+    from mwparserfromhell import nodes
+
+    for node in code.nodes:
+        if isinstance(node, nodes.Text):
+            yield node.value
+        elif isinstance(node, nodes.Wikilink):
+            yield from _shown_of_link(node, hidden)
+        elif isinstance(node, nodes.ExternalLink):
+            if node.title is not None:
+                yield from _shown(node.title, hidden)
+            elif not node.brackets:
+                yield str(node.url)
+        elif isinstance(node, nodes.HTMLEntity):
+            yield node.normalize()
+        elif isinstance(node, nodes.Tag):
+            if node.wiki_markup is None and node.self_closing:
+                yield " "
+            elif node.contents is not None:
+                yield from _shown(node.contents, hidden)
+
+
+def _shown_of_link(link, hidden: Container[str]) -> Iterator[str]:
+    title = str(link.title).strip()
+    prefix, colon, _ = title.partition(":")
+    if colon and (prefix.strip().lower() in hidden or _LANGUAGE.fullmatch(prefix)):
+        return
+    if link.text is not None:
+        yield from _shown(link.text, hidden)
+    else:
+        yield title.lstrip(":")
+
+
+def _parser():
+    try:
+        import mwparserfromhell
+    except ImportError as e:
+        raise missing_package("mwparserfromhell") from e
+    return mwparserfromhell

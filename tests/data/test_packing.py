@@ -1,0 +1,70 @@
+"""Packing of records into rows: every record once, rows that fit, the same order when resumed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from albert.data.packing import MOST_RECORDS, PackedOrder, pack_lengths
+
+LENGTHS = st.lists(st.integers(1, 24), min_size=1, max_size=80)
+
+
+@given(LENGTHS)
+def test_every_record_has_a_place_in_a_row_that_fits(lengths):
+    counts = np.bincount(lengths, minlength=25)
+    kinds, numbers = pack_lengths(counts, 24)
+    assert kinds.shape == (len(numbers), MOST_RECORDS) and (numbers > 0).all()
+    assert (kinds.sum(axis=1) <= 24).all() and (kinds[:, 0] > 0).all()
+    placed = np.bincount(np.repeat(kinds, numbers, axis=0).ravel(), minlength=25)
+    np.testing.assert_array_equal(placed[1:], counts[1:])
+
+
+@given(LENGTHS)
+def test_a_short_row_is_not_left_beside_another_that_has_room(lengths):
+    """At most one row is at most half full, except for rows of many records."""
+    kinds, numbers = pack_lengths(np.bincount(lengths, minlength=25), 24)
+    half = (kinds.sum(axis=1) <= 12) & ((kinds > 0).sum(axis=1) <= MOST_RECORDS // 2)
+    assert numbers[half].sum() <= 1
+
+
+@settings(max_examples=30)
+@given(LENGTHS, st.integers(1, 7), st.integers(0, 3))
+def test_epochs_have_every_record_once_in_another_order(lengths, batch_size, seed):
+    lengths = np.array(lengths)
+    order = PackedOrder(lengths, 24, seed)
+    count = 2 * order.num_rows
+    whole = [(order.numbers(1, k), order.rows(1, k)) for k in range(count)]
+    for epoch in (whole[: order.num_rows], whole[order.num_rows :]):
+        records = np.concatenate([numbers for numbers, _ in epoch])
+        np.testing.assert_array_equal(np.sort(records), np.arange(len(lengths)))
+        assert all(lengths[numbers].sum() <= 24 for numbers, _ in epoch)
+    # Batches are the same rows, whatever was read before.
+    again = PackedOrder(lengths, 24, seed)
+    batch = count // batch_size // 2
+    rows = whole[batch * batch_size : (batch + 1) * batch_size]
+    if len(rows) == batch_size:
+        expected = np.concatenate([numbers for numbers, _ in rows])
+        np.testing.assert_array_equal(again.numbers(batch_size, batch), expected)
+        places = np.repeat(np.arange(batch_size), [len(numbers) for numbers, _ in rows])
+        np.testing.assert_array_equal(again.rows(batch_size, batch), places)
+
+
+def test_rows_and_their_records_differ_between_epochs_and_seeds():
+    lengths = np.full(400, 6)
+    one, other = PackedOrder(lengths, 24, 1), PackedOrder(lengths, 24, 2)
+    first, second = one.numbers(50, 0), one.numbers(50, 2)
+    assert one.num_rows == 100 and one.num_sequences == 4
+    for changed in (second, other.numbers(50, 0)):
+        assert len(np.intersect1d(first, changed)) < 180
+    neighbors = {tuple(sorted(row)) for row in first.reshape(50, 4)}
+    assert not neighbors & {tuple(sorted(row)) for row in one.numbers(100, 1).reshape(100, 4)}
+
+
+def test_rows_of_many_lengths_are_nearly_full():
+    lengths = np.random.default_rng(1).integers(5, 129, 20_000)
+    order = PackedOrder(lengths, 128, 1)
+    assert order.density > 0.99
+    assert order.records_per_row == pytest.approx(128 * 0.99 / lengths.mean(), rel=0.01)

@@ -1,0 +1,271 @@
+"""`albert pretraining-text`: every kind of input, the report, reruns, and faults."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import tensorflow.compat.v1 as tf
+from backports import zstd
+
+from albert.core.errors import UserError
+from albert.corpus import documents
+from albert.corpus.conversion import Options, make_corpus
+from albert.corpus.sources import find_sources
+from tests.helpers.dumps import dump, page
+from tests.helpers.files import limited
+from tests.helpers.running import albert, assert_fails, run, succeed
+
+BOB = (
+    "{{Box|a={{b}}}}'''Bob''' is a [[man]].<ref>x</ref> He lives.\n{|\n| a\n|}\n* item\n\n"
+    "[[Datei:a.jpg]]"
+)
+PAGES = [
+    page(BOB),
+    page("He is a talk page. Really.", namespace=1),
+    page("#REDIRECT [[Bob]]", redirect=True),
+    page("Ann is a woman. {{open\n\nShe [[live|lives]] here. She works."),
+    page(BOB.replace("a={{b}}", "c")),
+    page("Too short."),
+    page("[[a|" * 20_000),
+]
+WIKI = "Bob is a man.\nHe lives.\n\nShe lives here.\nShe works.\n"
+
+
+def pretraining_text(folder, *flags, inputs="in"):
+    return albert(
+        "pretraining-text", f"--input={folder / inputs}", f"--output_dir={folder / 'out'}", *flags
+    )
+
+
+def text_of(folder, part="train"):
+    return "".join(path.read_text() for path in sorted((folder / "out").glob(f"{part}-*.txt")))
+
+
+def report_of(folder):
+    return json.loads((folder / "out/report.json").read_text())
+
+
+def streams(content, size=700):
+    """Returns content as several streams of bzip2 in a row, as in the multistream dumps."""
+    parts = (content[start : start + size] for start in range(0, len(content), size))
+    return b"".join(map(bz2.compress, parts))
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    """Makes a folder with each kind of input."""
+    folder = tmp_path / "in"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.xml-p1p2.bz2").write_bytes(streams(dump(PAGES)))
+    (folder / "b.txt").write_text(
+        "\ufeffA file. Its end\nis here.\r\n\r\nA new paragraph. It ends."
+    )
+    (folder / "c.txt.gz").write_bytes(gzip.compress(b"Zipped text. More of it."))
+    (folder / "picture.png").write_bytes(b"\x89PNG")
+    (folder / ".hidden.txt").write_text("Hidden text. It is hidden.")
+    lines = [{"text": f"Number {k} is first. It is {k}."} for k in (1, 2, 1)]
+    lines += [{"text": "BOB is a  man.\nHe lives."}]
+    content = "\n".join(map(json.dumps, lines)).encode()
+    (folder / "sub/d.jsonl.zst").write_bytes(
+        zstd.compress(content[:40]) + zstd.compress(content[40:])
+    )
+    return tmp_path
+
+
+def test_all_kinds_of_input_make_the_same_text_for_any_number_of_workers(mixed):
+    result = run(pretraining_text(mixed, "--preprocess_workers=1"))
+    assert result.returncode == 0, result.stderr
+    numbers = "".join(f"\nNumber {k} is first.\nIt is {k}.\n" for k in (1, 2))
+    files = "\nA file.\nIts end is here.\nA new paragraph.\nIt ends.\n\nZipped text.\nMore of it.\n"
+    assert text_of(mixed) == WIKI + files + numbers
+    report, text = report_of(mixed), (mixed / "out/train-00000.txt").read_bytes()
+    expected = {"read": 13, "redirect": 1, "other_namespace": 1, "unreadable": 1, "too_short": 1}
+    expected |= {"duplicate": 3, "kept": 6, "sentences": 14, "faults": []}
+    (of_input,) = report["inputs"]
+    assert {name: of_input[name] for name in expected} == expected
+    assert result.stdout.splitlines()[1].split()[1:5] == ["13", "1", "1", "1"]
+    # The same command ends at once; another folder gets the same bytes from three workers.
+    before = (mixed / "out/report.json").stat().st_mtime_ns
+    assert "Reusing" in succeed(pretraining_text(mixed, "--preprocess_workers=3"))
+    assert (mixed / "out/report.json").stat().st_mtime_ns == before
+    (mixed / "out").rename(mixed / "first")
+    succeed(pretraining_text(mixed, "--preprocess_workers=3"))
+    assert (mixed / "out/train-00000.txt").read_bytes() == text and report_of(mixed) == report
+    assert sorted(path.name for path in mixed.iterdir()) == ["first", "in", "out"]
+
+
+def test_a_rerun_with_other_input_or_options_is_refused(mixed):
+    succeed(pretraining_text(mixed))
+    for flag, part in (
+        ("--min_chars=30", "min_chars 0, and now it is 30"),
+        ("--language=de", "de"),
+    ):
+        assert_fails(run(pretraining_text(mixed, flag)), 1, part, "give another --output_dir")
+    (mixed / "in/b.txt").write_text("Other text. It is new.")
+    assert_fails(run(pretraining_text(mixed)), 1, "was made with inputs")
+    (mixed / "out/train-00000.txt").write_text("changed")
+    (mixed / "out/report.json").write_text("{")
+    assert_fails(run(pretraining_text(mixed)), 1, "report.json is not the report of a corpus")
+
+
+def corpus(tmp_path, texts, **options):
+    """Makes a corpus of JSON Lines, and returns the report."""
+    (tmp_path / "in.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts))
+    sources = find_sources(str(tmp_path / "in.jsonl"), str(tmp_path / "out"))
+    return make_corpus(sources, str(tmp_path / "out"), Options(**options), workers=1)
+
+
+def test_whole_documents_are_held_out_by_their_content(tmp_path):
+    texts = [f"Text {k} begins. Text {k} ends." for k in range(2000)]
+    report = corpus(tmp_path, texts, dev_fraction=0.1)
+    held_out = {*text_of(tmp_path, "dev").split("\n\n")}
+    kept = {*text_of(tmp_path).split("\n\n")}
+    assert 150 < report["totals"]["dev"] == len(held_out) < 250
+    assert len(kept) == 2000 - len(held_out) and not kept & held_out
+    (tmp_path / "out").rename(tmp_path / "first")
+    corpus(tmp_path, texts[::-1], dev_fraction=0.1)
+    strip = lambda found: {one.strip() for one in found}  # noqa: E731
+    assert strip(text_of(tmp_path, "dev").split("\n\n")) == strip(held_out)
+
+
+def test_filters_and_size_of_files(tmp_path):
+    texts = ["A b.", "One is. Two is.", "Long one. " * 9, "x. " * 3, *["Same size. It is."] * 2]
+    report = corpus(tmp_path, texts, min_chars=10, max_chars=80, deduplicate=False)
+    found = {name: report["totals"][name] for name in ("too_short", "too_long", "kept")}
+    assert found == {"too_short": 2, "too_long": 1, "kept": 3}
+    (tmp_path / "out").rename(tmp_path / "first")
+    words = [f"{k} " + "word " * 100_000 for k in range(3)]
+    report = corpus(tmp_path, words, file_mb=1)
+    assert {*report["files"]} == {f"train-0000{k}.txt" for k in range(3)}
+    assert report["totals"]["cut_sentences"] > 300 and max(report["files"].values()) <= 1_000_000
+
+
+def test_a_blank_line_can_end_a_document_and_a_long_one_is_cut(tmp_path, monkeypatch):
+    monkeypatch.setattr(documents, "LONGEST_DOCUMENT", 1000)
+    (tmp_path / "in").mkdir()
+    text = "One is. Two is.\n \nThree is. Four is.\n\n\n" + "A long one. It goes on. " * 100
+    (tmp_path / "in/a.txt").write_text(text)
+    sources = find_sources(str(tmp_path / "in"), str(tmp_path / "out"))
+    options = Options(blank_line_ends_document=True, deduplicate=False)
+    report = make_corpus(sources, str(tmp_path / "out"), options, workers=1)
+    assert report["totals"]["cut_documents"] == 2 and report["totals"]["kept"] == 5
+    assert "".join(text_of(tmp_path).split()) == "".join(text.split())
+
+
+def test_damaged_files_lose_only_what_is_behind_the_damage(mixed):
+    """And each is named, in the report and in the error."""
+    many = [page(f"Town {k} is old. It has {os.urandom(3000).hex()}.") for k in range(40)]
+    (mixed / "in/cut.xml.bz2").write_bytes(streams(dump(many), 20_000)[:-30_000])
+    (mixed / "in/cut.xml").write_bytes(dump(PAGES[3:4])[:-20])
+    (mixed / "in/cut.jsonl.zst").write_bytes(zstd.compress(b'{"text": "No."}\n' * 9)[:-6])
+    (mixed / "in/html.xml").write_text("<html></html>")
+    (mixed / "in/latin.txt").write_bytes("Ein schöner Tag. Ja.".encode("latin-1"))
+    (mixed / "in/zero.txt").write_bytes(b"Bin\0ary. It is.")
+    (mixed / "in/lines.jsonl").write_bytes(b'{"text": "First is. Last is."}\nno\n[1]\n\xff\n')
+    result = run(pretraining_text(mixed))
+    assert_fails(result, 1, "cut.jsonl.zst", "; and 4 more", f"is in {mixed / 'out'}")
+    faults = " | ".join(report_of(mixed)["inputs"][0]["faults"])
+    for part in (
+        "cut.xml.bz2 is damaged or incomplete",
+        "cut.xml is damaged",
+        "cut.jsonl.zst is dam",
+    ):
+        assert part in faults
+    for part in ("html.xml is not a dump", "latin.txt is not UTF-8", "zero.txt is not text"):
+        assert part in faults
+    assert "lines.jsonl, line 2: not JSON" in faults
+    text = text_of(mixed)
+    assert "Town 0 is old." in text and "Town 39" not in text and "First is." in text
+    assert "Zipped text." in text and "schöner" not in text
+    # A rerun says it again.
+    assert_fails(run(pretraining_text(mixed)), 1, "; and 4 more")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "code", "part"),
+    [
+        ("none", 1, "none matches no file"),
+        ("empty", 1, "empty contains no file"),
+        ("a.png", 1, "does not end in .xml"),
+        ("a.txt,{0}/*.txt", 1, "a.txt twice"),
+        (".", 2, "is inside the input"),
+        ("a.txt", 1, "no document to keep (1 read, 1 too_short)"),
+    ],
+)
+def test_wrong_input_writes_nothing(tmp_path, inputs, code, part):
+    (tmp_path / "empty").mkdir()
+    for name in ("a.png", "a.txt"):
+        (tmp_path / name).write_text("Alone.")
+    before = sorted(tmp_path.rglob("*"))
+    assert_fails(run(pretraining_text(tmp_path, inputs=inputs.format(tmp_path))), code, part)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("mwparserfromhell", "a.xml"), ("sentencex", "a.txt"), ("backports", "a.txt.zst")],
+)
+def test_a_missing_package_is_named_before_any_work(tmp_path, monkeypatch, module, name):
+    (tmp_path / name).write_text("Text.")
+    monkeypatch.setitem(sys.modules, module, None)
+    sources = find_sources(str(tmp_path / name), str(tmp_path / "out"))
+    with pytest.raises(UserError, match=rf"{module}.* is missing: .*albert-tensorflow\[text\]"):
+        make_corpus(sources, str(tmp_path / "out"), Options(), workers=1)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_full_disk_leaves_nothing(tmp_path):
+    text = "".join(f"Text {k} begins. Text {k} ends.\n\n" for k in range(2000))
+    (tmp_path / "in.txt").write_text(text)
+    sources = find_sources(str(tmp_path / "in.txt"), str(tmp_path / "out"))
+    options = Options(blank_line_ends_document=True)
+    with (
+        pytest.raises(UserError, match="out cannot be written: "),
+        limited(resource.RLIMIT_FSIZE, 50_000),
+    ):
+        make_corpus(sources, str(tmp_path / "out"), options, workers=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
+
+
+def test_after_a_kill_the_next_run_starts_again_without_litter(tmp_path):
+    (tmp_path / "in").mkdir()
+    text = "".join(f"Text {k} begins. Text {k} ends.\n\n" for k in range(100_000))
+    (tmp_path / "in/a.txt").write_text(text)
+    command = pretraining_text(tmp_path, "--blank_line_ends_document", "--preprocess_workers=2")
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    while not [*tmp_path.glob(".out.*/train-00000.txt")]:
+        time.sleep(0.01)
+        assert process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert [*tmp_path.glob(".out.*")] and not (tmp_path / "out").exists()
+    succeed(command)
+    assert report_of(tmp_path)["totals"]["kept"] == 100_000
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+
+
+def test_from_a_dump_to_records(tmp_path, squad_dir):
+    towns = "".join(f" The house {k} is old. It has {k} doors." for k in range(30))
+    (tmp_path / "in.xml.bz2").write_bytes(
+        streams(dump([page(f"Town {k}.{towns}") for k in range(9)]))
+    )
+    succeed(pretraining_text(tmp_path, inputs="in.xml.bz2"))
+    records = tmp_path / "records"
+    flags = [
+        "--dupe_factor=1",
+        "--max_seq_length=48",
+        f"--spm_model_file={squad_dir / 'spm.model'}",
+    ]
+    files = [f"--input_file={tmp_path / 'out'}/train-*.txt", f"--output_file={records}"]
+    log = succeed(albert("pretraining-data", *flags, *files))
+    assert "from 9 documents (0 with only one sentence)" in log
+    assert len(list(tf.data.TFRecordDataset(str(records)).as_numpy_iterator())) > 50
