@@ -153,8 +153,8 @@ FLAG_FILES = {
             for size in ("base", "large")
         },
         **{
-            f"pretrain_bert_{size}_phase_{number}": f"{flags} train_batch_size={batches[number - 1]}"
-            for size, batches in (("base", (64, 16)), ("large", (32, 8)))
+            f"pretrain_bert_{size}_phase_{number}": f"{flags} train_batch_size={batch[number - 1]}"
+            for size, batch in (("base", (64, 16)), ("large", (32, 8)))
             for number, flags in (
                 (
                     1,
