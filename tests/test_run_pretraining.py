@@ -201,3 +201,57 @@ def test_packed_rows_train_the_same_weights_after_a_kill(walk, tmp_path):
     assert one.keys() == other.keys()
     for name, value in one.items():
         np.testing.assert_array_equal(other[name], value, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def phased(walk, tmp_path_factory) -> pathlib.Path:
+    """Returns a folder with records of two lengths and the flags of a phase for each."""
+    folder = tmp_path_factory.mktemp("phased")
+    for number, length, steps, rate in ((1, 24, 4, 3e-3), (2, 48, 6, 1e-3)):
+        (folder / str(length)).mkdir()
+        flags = f"--spm_model_file={walk}/new/spm.model", f"--max_seq_length={length}"
+        make_data(walk / "dev.txt", folder / str(length) / "records", *flags)
+        lines = f"--max_seq_length={length}", f"--num_train_steps={steps}"
+        lines += f"--learning_rate={rate}", "--num_warmup_steps=1"
+        (folder / f"{number}.flags").write_text("\n".join(lines))
+    return folder
+
+
+def in_phases(walk: pathlib.Path, folder: pathlib.Path, out: pathlib.Path, *flags: str) -> list:
+    """Returns the command of two short phases."""
+    files = (f"--{name}_file={folder}/{{max_seq_length}}/records" for name in ("input", "eval"))
+    always = f"--phases={folder}/1.flags,{folder}/2.flags", "--max_predictions_per_seq=6"
+    always += f"--albert_config_file={walk}/albert.json", f"--output_dir={out}", *files
+    always += "--train_batch_size=4", "--global_batch_size=8", "--save_checkpoints_steps=2"
+    always += "--optimizer=lamb", "--deterministic_run", "--remove_padding=false"
+    return [
+        *albert("pretrain"),
+        *always,
+        "--do_eval",
+        "--evaluate_while_training",
+        "--max_eval_steps=2",
+        *flags,
+    ]
+
+
+def test_phases_end_with_the_same_weights_after_kills(walk, phased, tmp_path):
+    """One in each phase. The second phase starts from the last weights of the first."""
+    whole = in_phases(walk, phased, tmp_path / "whole")
+    log = succeed(whole)
+    names = weights(tmp_path / "whole/phase_1", "model.ckpt-4").keys() - {"global_step"}
+    taken = {name for name in names if not name.endswith(("/adam_m", "/adam_v"))}
+    start = f"{tmp_path}/whole/phase_1/model.ckpt-4: {len(taken)} variables taken; new: none"
+    assert start in log
+    assert succeed(whole).count("Training is already complete") == 2
+
+    killed = in_phases(walk, phased, tmp_path / "killed")
+    assert run(at_step("kill", 3, killed)).returncode == -signal.SIGKILL
+    again = run(at_step("kill", 5, killed))
+    assert again.returncode == -signal.SIGKILL
+    assert "from step 2 to 4" in again.stderr
+    assert "from step 4 to 6" in succeed(killed)
+    ends = (tmp_path / name / "phase_2" for name in ("whole", "killed"))
+    one, other = (weights(end, "model.ckpt-6") for end in ends)
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        np.testing.assert_array_equal(other[name], value, err_msg=name)
