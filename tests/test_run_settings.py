@@ -11,6 +11,7 @@ import pathlib
 import shutil
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -25,6 +26,7 @@ from albert.settings.fields import WITHOUT_USE, Affects, Flag
 from albert.tasks.glue import settings as glue_settings
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.pretraining import task as pretraining_task
+from albert.tasks.pretraining.packing import ExampleSizes
 from albert.training import run as run_module
 from albert.training.output_folder import scoring_settings
 from albert.training.run import Run
@@ -157,6 +159,8 @@ def files(squad_dir, tmp_path_factory) -> pathlib.Path:
 def program(request, monkeypatch) -> str:
     # The records only need to differ.
     monkeypatch.setattr(pretraining_task, "check_files", lambda paths, options: None)
+    sizes = ExampleSizes(np.array([5]), np.array([1]))
+    monkeypatch.setattr(pretraining_task, "read_sizes", lambda files, options, workers: sizes)
     # Other tests in this process must not be deterministic.
     monkeypatch.setattr(run_module, "make_deterministic", lambda: None)
     return request.param

@@ -63,9 +63,9 @@ def pack_lengths(counts: np.ndarray, row_length: int) -> tuple[np.ndarray, np.nd
 class PackedOrder(TrainingOrder):
     """The order of a training in which a row holds several records; one epoch has every record.
 
-    The rows of an epoch have the same combinations of lengths as those of any other. The records of
-    each length, and the rows, are shuffled anew. A batch depends only on the lengths, the seed, its
-    size and its number.
+    The rows of every epoch have the same combinations of lengths. The records of each length, and
+    the rows, are shuffled again in each. A batch depends only on the lengths, the seed, its size
+    and its number.
 
     Attributes:
       kinds: int [R, `MOST_RECORDS`], the lengths in each kind of row; see `pack_lengths`.

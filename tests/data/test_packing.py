@@ -41,7 +41,7 @@ def test_epochs_have_every_record_once_in_another_order(lengths, batch_size, see
         records = np.concatenate([numbers for numbers, _ in epoch])
         np.testing.assert_array_equal(np.sort(records), np.arange(len(lengths)))
         assert all(lengths[numbers].sum() <= 24 for numbers, _ in epoch)
-    # Batches are the same rows, whatever was read before.
+    # Batches are the same rows, also if nothing was read before.
     again = PackedOrder(lengths, 24, seed)
     batch = count // batch_size // 2
     rows = whole[batch * batch_size : (batch + 1) * batch_size]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from google.protobuf.message import DecodeError
 
 from albert.core.errors import UserError
 from albert.data.packing import PackedOrder
@@ -53,7 +54,10 @@ def _sizes_of_file(path: str, options: RecordOptions) -> np.ndarray:
     records = RecordFile([path])
     sizes = np.zeros([2, len(records)], np.int32)
     for number, record in enumerate(records):
-        features = tf.train.Example.FromString(record).features.feature
+        try:
+            features = tf.train.Example.FromString(record).features.feature
+        except DecodeError as e:
+            raise UserError(f"{path}: record {number} is not a tf.train.Example") from e
         mask = features["input_mask"].int64_list.value[::-1]
         if 1 not in mask:
             raise UserError(f"{path}: record {number} has no token; make the file again")
