@@ -16,7 +16,7 @@ import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError
-from tests.helpers.checkpoints import weights
+from tests.helpers.checkpoints import points, weights
 from tests.helpers.pretraining import write_topics
 from tests.helpers.running import albert, assert_fails, at_step, command_of, run, run_text, succeed
 from tests.helpers.squad import squad_command, write_vocabulary
@@ -224,25 +224,26 @@ def in_phases(walk: pathlib.Path, folder: pathlib.Path, out: pathlib.Path, *flag
     always += f"--albert_config_file={walk}/albert.json", f"--output_dir={out}", *files
     always += "--train_batch_size=4", "--global_batch_size=8", "--save_checkpoints_steps=2"
     always += "--optimizer=lamb", "--deterministic_run", "--remove_padding=false"
-    return [
-        *albert("pretrain"),
-        *always,
-        "--do_eval",
-        "--evaluate_while_training",
-        "--max_eval_steps=2",
-        *flags,
-    ]
+    return [*albert("pretrain"), *always, *flags]
 
 
 def test_phases_end_with_the_same_weights_after_kills(walk, phased, tmp_path):
     """One in each phase. The second phase starts from the last weights of the first."""
-    whole = in_phases(walk, phased, tmp_path / "whole")
+    scored = "--do_eval", "--evaluate_while_training", "--max_eval_steps=2"
+    whole = in_phases(walk, phased, tmp_path / "whole", *scored)
     log = succeed(whole)
     names = weights(tmp_path / "whole/phase_1", "model.ckpt-4").keys() - {"global_step"}
     taken = {name for name in names if not name.endswith(("/adam_m", "/adam_v"))}
     start = f"{tmp_path}/whole/phase_1/model.ckpt-4: {len(taken)} variables taken; new: none"
     assert start in log
     assert succeed(whole).count("Training is already complete") == 2
+    for number, steps in ((1, 4), (2, 6)):
+        folder = tmp_path / f"whole/phase_{number}"
+        best, curves = results(folder), points(folder / "eval")
+        assert best["masked_lm_perplexity"] == pytest.approx(np.exp(best["masked_lm_loss"]))
+        for score in ("masked_lm_perplexity", "masked_lm_accuracy", "sentence_order_accuracy"):
+            assert set(curves[score]) == set(range(2, steps + 1, 2))
+            assert curves[score][best["global_step"]] == pytest.approx(best[score])
 
     killed = in_phases(walk, phased, tmp_path / "killed")
     assert run(at_step("kill", 3, killed)).returncode == -signal.SIGKILL
