@@ -278,8 +278,11 @@ def test_pretrainings_have_their_batches_on_any_number_of_cards(
 
 
 def test_both_phases_of_a_pretraining_pass_the_check(tmp_path, monkeypatch):
-    """With records of a tiny text, which have the lengths of the phases."""
+    """With a tiny model, and records of a tiny text that have the lengths of the phases."""
     monkeypatch.chdir(ROOT)
+    config = json.loads(pathlib.Path(config_of("bert_base_uncased")).read_text())
+    config |= {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    (tmp_path / "bert.json").write_text(json.dumps({**config, "vocab_size": 30}))
     (tmp_path / "text").write_text("a b c d\nc d a b\n\nd a b c\nb c d a\n\n" * 20)
     write_vocabulary(tmp_path / "vocab.txt", ["a b c d"], 30)
     files = f"--input_file={tmp_path}/text", f"--vocab_file={tmp_path}/vocab.txt"
@@ -288,7 +291,8 @@ def test_both_phases_of_a_pretraining_pass_the_check(tmp_path, monkeypatch):
         records = f"--output_file={tmp_path}/{length}"
         succeed([*albert("pretraining-data"), *files, *sizes, records])
     job = "--flagfile=configs/pretrain_bert_base.flags", f"--output_dir={tmp_path / 'out'}"
-    data = (f"--{part}_file={tmp_path}/{{max_seq_length}}" for part in ("input", "eval"))
+    data = [f"--{part}_file={tmp_path}/{{max_seq_length}}" for part in ("input", "eval")]
+    data += [f"--albert_config_file={tmp_path}/bert.json"]
     result = run([*albert("check"), "pretrain", *job, *data])
     assert result.returncode == 0, result.stdout
     for steps, _, batch in PRETRAININGS["pretrain_bert_base"]:

@@ -1,6 +1,6 @@
 """Pretraining in phases: each starts from the last weights of the one before.
 
-The optimizer and the learning rate start anew in each phase, as in NVIDIA's BERT:
+The optimizer and the learning rate start again in each phase, as in NVIDIA's BERT:
 `run_pretraining_lamb_phase2.sh` passes the last checkpoint of phase 1 as --init_checkpoint.
 """
 

@@ -25,7 +25,7 @@ from albert.settings.run_settings import KeptCheckpoints, RunSettings
 # The phases share the model, the job and its folder.
 _THEMES_OF_JOB = (MODEL, DEVICE)
 _OF_JOB = ("phases", "output_dir", "export_dir", "overwrite_output_dir", "do_train")
-# Stands for a phase's --max_seq_length in the names of record files.
+# Means a phase's --max_seq_length in the names of record files.
 _LENGTH = "{max_seq_length}"
 
 
@@ -74,7 +74,7 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
         "Files of flags, separated by commas, one for each phase. The phases run in sequence, each "
         "in its folder in --output_dir: phase_1, phase_2 and so on. Each takes the flags of its "
         "file that you do not pass, and starts from the last checkpoint of the phase before it. In "
-        "--input_file and --eval_file, {max_seq_length} stands for the phase's value.",
+        "--input_file and --eval_file, {max_seq_length} means the phase's value.",
         TRAINING,
         basic=True,
         parser=parse_phases,
