@@ -26,7 +26,9 @@ def run_phases(settings: PretrainingSettings) -> None:
         return
     start(PretrainingTask, settings)
     phases = settings.runs()
-    prepared = {name: Run(PretrainingTask(one)) for name, one in phases.items()}
+    # The flags of all phases are checked before a folder is made.
+    tasks = {name: PretrainingTask(one) for name, one in phases.items()}
+    prepared = {name: Run(task) for name, task in tasks.items()}
     for run in prepared.values():
         run.prepare_all()
     for name, run in in_sequence(prepared, settings.stall_seconds):
