@@ -224,7 +224,7 @@ def in_phases(folder: pathlib.Path, out: pathlib.Path, *flags: str) -> list[str]
     files = (f"--{name}_file={folder}/{{max_seq_length}}/records" for name in ("input", "eval"))
     always = f"--phases={folder}/1.flags,{folder}/2.flags", "--max_predictions_per_seq=6"
     always += f"--albert_config_file={folder}/albert.json", f"--output_dir={out}", *files
-    always += "--train_batch_size=4", "--global_batch_size=8", "--save_checkpoints_steps=2"
+    always += "--train_batch_size=4", "--global_batch_size=4", "--save_checkpoints_steps=2"
     always += "--optimizer=adamw", "--deterministic_run", "--remove_padding=false"
     return [*albert("pretrain"), *always, *flags]
 

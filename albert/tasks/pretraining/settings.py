@@ -24,7 +24,7 @@ from albert.settings.run_settings import KeptCheckpoints, RunSettings
 
 # The phases share the model, the job and its folder.
 _THEMES_OF_JOB = (MODEL, DEVICE)
-_OF_JOB = ("phases", "output_dir", "export_dir", "overwrite_output_dir", "do_train")
+_OF_JOB = ("phases", "output_dir", "overwrite_output_dir", "do_train")
 # Means a phase's --max_seq_length in the names of record files.
 _LENGTH = "{max_seq_length}"
 
@@ -222,7 +222,6 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
             **files,
             phases=None,
             output_dir=os.path.join(self.output_dir, f"phase_{number}"),
-            export_dir=self.export_dir if number == len(self.phases or ()) else "",
             init_checkpoint="" if follows else self.init_checkpoint,
             follows=follows,
         )

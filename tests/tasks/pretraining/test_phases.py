@@ -18,21 +18,20 @@ def phases(tmp_path):
             lines = f"--max_seq_length={length}\n--learning_rate=0.00{number}\n"
             (tmp_path / f"{number}").write_text(lines + flags * (number == 2))
         always = f"--phases={tmp_path}/1,{tmp_path}/2", f"--output_dir={tmp_path}/out"
-        always += "--input_file={max_seq_length}/train-*", f"--export_dir={tmp_path}/export"
+        always += ("--input_file={max_seq_length}/train-*",)
         settings = settings_of(PretrainingSettings, *always, "--init_checkpoint=model", *given)
         return list(settings.runs().values())
 
     return phases
 
 
-def test_a_phase_has_its_own_flags_and_follows_the_one_before(phases, tmp_path):
+def test_a_phase_has_its_own_flags_and_follows_the_one_before(phases):
     one, two = phases("", "--learning_rate=0.5")
     assert (one.max_seq_length, two.max_seq_length) == (128, 512)
     assert (one.input_file, two.input_file) == ("128/train-*", "512/train-*")
     assert one.learning_rate == two.learning_rate == 0.5, "the command wins"
     assert (one.init_checkpoint, two.init_checkpoint) == ("model", "")
     assert (one.follows, two.follows) == ("", one.output_dir)
-    assert (one.export_dir, two.export_dir) == ("", f"{tmp_path}/export")
 
 
 @pytest.mark.parametrize(
