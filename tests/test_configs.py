@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -11,12 +12,15 @@ from albert.distributed import collectives
 from albert.distributed.collectives import Worker
 from albert.modeling import AlbertConfig, EncoderConfig, read_config
 from albert.tasks.glue.tasks import PROCESSORS
+from albert.tasks.pretraining.settings import PretrainingSettings
+from albert.tasks.pretraining.task import PretrainingTask
 from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadV1Task, SquadV2Task
+from albert.training.schedule import training_plan
 from tests.helpers.files import defaults_of, flags_in, settings_of
 from tests.helpers.forking import ROOT
-from tests.helpers.running import albert, run
-from tests.helpers.squad import squad_command
+from tests.helpers.running import albert, run, succeed
+from tests.helpers.squad import squad_command, write_vocabulary
 
 # Millions of parameters, table 1 of https://arxiv.org/abs/1909.11942.
 PUBLISHED = {"base": 12, "large": 18, "xlarge": 60, "xxlarge": 235}
@@ -134,6 +138,40 @@ FLAG_FILES = {
                 ("WNLI", 200, "3e-5", 800, 100, 32),
             )
         },
+        # The ALBERT paper, and NVIDIA's scripts for BERT with LAMB.
+        **{
+            f"pretrain_albert_{size}": f"""
+                albert_config_file=configs/albert_{size}_v1.json optimizer=lamb
+                learning_rate=0.00176 global_batch_size=4096 train_batch_size={batch}
+                num_train_steps=125000 num_warmup_steps=3125 max_seq_length=512
+                max_predictions_per_seq=77 do_eval evaluate_while_training
+            """
+            for size, batch in (("base", 32), ("large", 16), ("xlarge", 8), ("xxlarge", 4))
+        },
+        **{
+            f"pretrain_bert_{size}": f"""
+                albert_config_file=configs/bert_{size}_uncased.json
+                phases={",".join(f"configs/pretrain_bert_{size}_phase_{n}.flags" for n in (1, 2))}
+                optimizer=lamb poly_power=0.5 do_eval evaluate_while_training
+            """
+            for size in ("base", "large")
+        },
+        **{
+            f"pretrain_bert_{size}_phase_{number}": f"{flags} train_batch_size={batch[number - 1]}"
+            for size, batch in (("base", (64, 16)), ("large", (32, 8)))
+            for number, flags in (
+                (
+                    1,
+                    "max_seq_length=128 max_predictions_per_seq=20 global_batch_size=65536 "
+                    "learning_rate=6e-3 num_train_steps=7038 num_warmup_steps=2000",
+                ),
+                (
+                    2,
+                    "max_seq_length=512 max_predictions_per_seq=80 global_batch_size=32768 "
+                    "learning_rate=4e-3 num_train_steps=1563 num_warmup_steps=200",
+                ),
+            )
+        },
     }.items()
 }
 
@@ -207,3 +245,57 @@ def test_presets_have_the_published_numbers_of_steps(name, squad_dir, tmp_path, 
     monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
     task = (SquadV2Task if is_v2 else SquadV1Task)(settings)
     assert list(task.steps(QUESTIONS[name.split("_")[1][1:]])) == expected
+
+
+# By preset and phase: the steps, the warm-up steps and the global batch, for any number of workers.
+PRETRAININGS = {
+    **{
+        f"pretrain_albert_{size}": [(125_000, 3125, 4096)]
+        for size in ("base", "large", "xlarge", "xxlarge")
+    },
+    **{
+        f"pretrain_bert_{size}": [(7038, 2000, 65_536), (1563, 200, 32_768)]
+        for size in ("base", "large")
+    },
+}
+
+
+@pytest.mark.parametrize("workers", [1, 8, 64])
+@pytest.mark.parametrize("name", PRETRAININGS)
+def test_pretrainings_have_their_batches_on_any_number_of_cards(
+    name, workers, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
+    flags = f"--flagfile=configs/{name}.flags", f"--output_dir={tmp_path}", "--input_file=records"
+    found = []
+    for settings in settings_of(PretrainingSettings, *flags).runs().values():
+        task = PretrainingTask(settings)
+        plan = training_plan(task.settings, task.steps(10**6)[0])
+        found.append((*task.steps(10**6), plan.global_batch_size))
+        assert task.config.max_position_embeddings >= settings.max_seq_length
+    assert found == PRETRAININGS[name]
+
+
+def test_both_phases_of_a_pretraining_pass_the_check(tmp_path, monkeypatch):
+    """With a tiny model, and records of a tiny text that have the lengths of the phases."""
+    monkeypatch.chdir(ROOT)
+    config = json.loads(pathlib.Path(config_of("bert_base_uncased")).read_text())
+    config |= {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    (tmp_path / "bert.json").write_text(json.dumps({**config, "vocab_size": 30}))
+    (tmp_path / "text").write_text("a b c d\nc d a b\n\nd a b c\nb c d a\n\n" * 20)
+    write_vocabulary(tmp_path / "vocab.txt", ["a b c d"], 30)
+    files = f"--input_file={tmp_path}/text", f"--vocab_file={tmp_path}/vocab.txt"
+    for length, predictions in ((128, 20), (512, 80)):
+        sizes = f"--max_seq_length={length}", f"--max_predictions_per_seq={predictions}"
+        records = f"--output_file={tmp_path}/{length}"
+        succeed([*albert("pretraining-data"), *files, *sizes, records])
+    job = "--flagfile=configs/pretrain_bert_base.flags", f"--output_dir={tmp_path / 'out'}"
+    data = [f"--{part}_file={tmp_path}/{{max_seq_length}}" for part in ("input", "eval")]
+    data += [f"--albert_config_file={tmp_path}/bert.json"]
+    result = run([*albert("check"), "pretrain", *job, *data])
+    assert result.returncode == 0, result.stdout
+    for steps, _, batch in PRETRAININGS["pretrain_bert_base"]:
+        assert re.search(rf"steps +{steps}, .*{batch}", result.stdout), result.stdout
+    assert f"the last one of {tmp_path}/out/phase_1" in result.stdout
+    assert not (tmp_path / "out").exists()

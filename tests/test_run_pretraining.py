@@ -16,7 +16,7 @@ import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError
-from tests.helpers.checkpoints import weights
+from tests.helpers.checkpoints import points, weights
 from tests.helpers.pretraining import write_topics
 from tests.helpers.running import albert, assert_fails, at_step, command_of, run, run_text, succeed
 from tests.helpers.squad import squad_command, write_vocabulary
@@ -198,6 +198,63 @@ def test_packed_rows_train_the_same_weights_after_a_kill(walk, tmp_path):
     assert run(at_step("kill", 6, killed)).returncode == -signal.SIGKILL
     assert "from step 4 to 8" in succeed(killed)
     one, other = (weights(tmp_path / name, "model.ckpt-8") for name in ("whole", "killed"))
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        np.testing.assert_array_equal(other[name], value, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def phased(walk, tmp_path_factory) -> pathlib.Path:
+    """Returns a folder with records of two lengths and the flags of a phase for each."""
+    folder = tmp_path_factory.mktemp("phased")
+    for number, length, steps, rate in ((1, 24, 4, 3e-3), (2, 48, 6, 1e-3)):
+        (folder / str(length)).mkdir()
+        flags = f"--spm_model_file={walk}/new/spm.model", f"--max_seq_length={length}"
+        make_data(walk / "dev.txt", folder / str(length) / "records", *flags)
+        lines = f"--max_seq_length={length}", f"--num_train_steps={steps}"
+        lines += f"--learning_rate={rate}", "--num_warmup_steps=1"
+        (folder / f"{number}.flags").write_text("\n".join(lines))
+    config = {**json.loads((walk / "albert.json").read_text()), "num_hidden_layers": 1}
+    (folder / "albert.json").write_text(json.dumps(config))
+    return folder
+
+
+def in_phases(folder: pathlib.Path, out: pathlib.Path, *flags: str) -> list[str]:
+    """Returns the command of two short phases."""
+    files = (f"--{name}_file={folder}/{{max_seq_length}}/records" for name in ("input", "eval"))
+    always = f"--phases={folder}/1.flags,{folder}/2.flags", "--max_predictions_per_seq=6"
+    always += f"--albert_config_file={folder}/albert.json", f"--output_dir={out}", *files
+    always += "--train_batch_size=4", "--global_batch_size=4", "--save_checkpoints_steps=2"
+    always += "--optimizer=adamw", "--deterministic_run", "--remove_padding=false"
+    return [*albert("pretrain"), *always, *flags]
+
+
+def test_phases_end_with_the_same_weights_after_kills(phased, tmp_path):
+    """One in each phase. The second phase starts from the last weights of the first."""
+    scored = "--do_eval", "--evaluate_while_training", "--max_eval_steps=2"
+    whole = in_phases(phased, tmp_path / "whole", *scored)
+    log = succeed(whole)
+    names = weights(tmp_path / "whole/phase_1", "model.ckpt-4").keys() - {"global_step"}
+    taken = {name for name in names if not name.endswith(("/adam_m", "/adam_v"))}
+    start = f"{tmp_path}/whole/phase_1/model.ckpt-4: {len(taken)} variables taken; new: none"
+    assert start in log
+    assert succeed(whole).count("Training is already complete") == 2
+    for number, steps in ((1, 4), (2, 6)):
+        folder = tmp_path / f"whole/phase_{number}"
+        best, curves = results(folder), points(folder / "eval")
+        assert best["masked_lm_perplexity"] == pytest.approx(np.exp(best["masked_lm_loss"]))
+        for score in ("masked_lm_perplexity", "masked_lm_accuracy", "sentence_order_accuracy"):
+            assert set(curves[score]) == set(range(2, steps + 1, 2))
+            assert curves[score][best["global_step"]] == pytest.approx(best[score])
+
+    killed = in_phases(phased, tmp_path / "killed")
+    assert run(at_step("kill", 3, killed)).returncode == -signal.SIGKILL
+    again = run(at_step("kill", 5, killed))
+    assert again.returncode == -signal.SIGKILL
+    assert "from step 2 to 4" in again.stderr
+    assert "from step 4 to 6" in succeed(killed)
+    ends = (tmp_path / name / "phase_2" for name in ("whole", "killed"))
+    one, other = (weights(end, "model.ckpt-6") for end in ends)
     assert one.keys() == other.keys()
     for name, value in one.items():
         np.testing.assert_array_equal(other[name], value, err_msg=name)

@@ -46,6 +46,7 @@ OTHER = """
     adam_epsilon=1e-8 albert_config_file={0}/other.json allreduce_dtype=float16
     cached_dir={0}/elsewhere data_dir={0}/other dev_seed=1 device=cpu doc_stride=8 dropout_prob=0.5
     end_n_top=3 engine=onnxruntime eval_file={0}/other.records export_dir={0}/exported
+    global_batch_size=8192
     gradient_accumulation_steps=2
     init_checkpoint={0}/model.ckpt keep_checkpoint_max=2 label_column=topic label_separator=;
     learning_rate=0.5 length_buckets=16,32
@@ -86,7 +87,7 @@ NOT_CHANGED_IN = {
     "run_squad_v1": _NOT_CHANGED_IN_SQUAD,
     "run_squad_v2": _NOT_CHANGED_IN_SQUAD,
     "run_classifier": {"input_file", "label_threshold", "seeds"},
-    "run_pretraining": {"num_train_epochs", "warmup_proportion", "export_dir"},
+    "run_pretraining": {"num_train_epochs", "warmup_proportion", "export_dir", "phases"},
 }
 # Only rank 0 knows the initial checkpoint where nothing is trained.
 NOT_ALIKE = {"init_checkpoint"}

@@ -68,6 +68,7 @@ def _parsed(argv: list[str], settings: Classes, arguments: bool) -> list[str]:
     known = {*flags.FLAGS, *(f"no{name}" for name in flags.FLAGS if flags.FLAGS[name].boolean)}
     try:
         words = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=arguments)
+        words = [_of_the_package(word) for word in words]
         return flags.FLAGS([argv[0], *with_underscores(words, known)])
     except SystemExit:
         # absl has printed a help text, which it reports as a failure.

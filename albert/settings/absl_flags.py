@@ -93,8 +93,20 @@ def with_values(settings: type[Settings], given: Mapping[str, Any]) -> flags.Fla
 
 
 def in_file(settings: type[Settings], path: str) -> flags.FlagValues:
-    """Returns the flags of a class, set to the values in a file; raises absl's errors."""
+    """Returns the flags of a class, set to the values in a file.
+
+    Raises:
+      FlagError: the file cannot be read, or is not a valid file of the class's flags.
+    """
     values = flags.FlagValues()
     settings.define_flags(values)
-    values(["", f"--flagfile={path}"])
+    try:
+        rest = values(["", f"--flagfile={path}"])[1:]
+    except flags.UnrecognizedFlagError as e:
+        advice = see_help(e.flagname, values, "docs/flags.md")
+        raise FlagError(f"{path}: --{e.flagname} is not a flag{advice}") from e
+    except (flags.Error, ValueError, OSError, RecursionError) as e:
+        raise FlagError(f"{path} is not a file of flags: {e}") from e
+    if rest:
+        raise FlagError(f"{path} is not a file of flags: {rest[0]!r} is not a flag")
     return values

@@ -194,7 +194,7 @@ class Settings:
 
     @classmethod
     def of_file(cls: type[AnySettings], path: str) -> AnySettings:
-        """Returns the settings in a file of flags; raises absl's errors if the file is invalid."""
+        """Returns the settings in a file of flags; raises a `FlagError` if the file is invalid."""
         from albert.settings import absl_flags
 
         return cls.from_flags(absl_flags.in_file(cls, path))

@@ -373,6 +373,8 @@ class RunSettings(
       do_lower_case: whether the tokenizer lowercases the text.
       do_train, do_predict: whether to train and to predict.
       do_eval: whether to score every checkpoint; none is removed before it is scored.
+      follows: the folder of an earlier run of this job, whose last checkpoint this run starts from;
+        "" if it follows none.
     """
 
     max_seq_length: int = 512
@@ -384,6 +386,7 @@ class RunSettings(
     do_train: bool = True
     do_eval: bool = False
     do_predict: bool = False
+    follows: str = ""
 
     def runs(self) -> Mapping[str, RunSettings]:
         """Returns the settings of each run of the job, by name; a single run needs no name.

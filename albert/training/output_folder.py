@@ -95,8 +95,13 @@ def check_output_dir(settings: RunSettings, shaping: dict) -> None:
                 f"--init_checkpoint {initial} would be replaced or removed by this run, which "
                 "writes its own checkpoints there; give another --output_dir"
             )
-    if not settings.overwrite_output_dir:
-        check_run(output_dir, shaping, settings.defaults())
+    if settings.overwrite_output_dir:
+        return
+    if settings.follows and not initial:
+        # Compared when the earlier run has ended, see `Run.start_from`.
+        begun = recorded_settings(output_dir) or {}
+        shaping = {**shaping, "init_checkpoint": begun.get("init_checkpoint")}
+    check_run(output_dir, shaping, settings.defaults())
 
 
 def checkpoint_to_use(settings: RunSettings) -> str:

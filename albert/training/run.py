@@ -43,6 +43,7 @@ from albert.training.output_folder import (
     precision_digest,
     scoring_settings,
     split_settings,
+    training_settings,
     warn_if_init_checkpoint_forgotten,
 )
 from albert.training.prediction import Predictor
@@ -206,8 +207,7 @@ class Run:
         if part == TRAIN:
             self._recorded = settings
             if collectives.is_chief():
-                self._recorded = original_batch_settings(self._settings, settings)
-                check_output_dir(self._settings, self._recorded)
+                self._check_folder(settings)
                 warn_if_init_checkpoint_forgotten(self._settings)
         elif part == TEST and collectives.is_chief():
             check_labels(self.task)
@@ -215,6 +215,24 @@ class Run:
         data = self.task.split(part).prepared()
         self.facts[f"{part} features"] = data.content
         return data
+
+    def _check_folder(self, shaping: dict[str, Any]) -> None:
+        """Checks that the folder has no other run; sets the settings that `run.json` records."""
+        self._recorded = original_batch_settings(self._settings, shaping)
+        check_output_dir(self._settings, self._recorded)
+
+    def start_from(self, checkpoint: str) -> None:
+        """Sets the initial checkpoint of a run that follows another, once that one has ended.
+
+        The other ranks need no file, because a training starts from rank 0's variables.
+
+        Raises:
+          FlagError: the folder holds a run that started from another checkpoint.
+        """
+        if collectives.is_chief():
+            self._use(self._settings.replaced(init_checkpoint=checkpoint))
+            check_weights(self.task)
+            self._check_folder(training_settings(self.task, self._contents(TRAIN)))
 
     def train(
         self,

@@ -21,6 +21,8 @@ from tests.helpers.running import run
 SCRIPT = ROOT / "deploy" / "preset.sh"
 BASE = "albert_base_v2"
 PRESETS = sorted(path.stem for path in (ROOT / "configs").glob("*.flags"))
+# deploy/preset.sh starts from a pretrained model, which a pretraining does not have.
+PRESETS = [name for name in PRESETS if not name.startswith("pretrain_")]
 # What a name begins with, the program, and the data it gets.
 PROGRAMS = {
     "squad_v1.1": ("run_squad_v1", ["train_file", "predict_file"]),

@@ -1,7 +1,6 @@
 """Runs several tasks of GLUE with one or more seeds, and summarizes their scores in a table.
 
-All runs share this process, because a process can join its MPI job only once. As in a single run,
-everything that may fork comes before that: the features of all runs are made first.
+All runs share this process, see `several_runs`: the features of all of them are made first.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from albert.tasks.glue.settings import GlueSettings
 from albert.tasks.glue.table import Table
 from albert.tasks.glue.task import GlueTask
 from albert.tasks.glue.tasks import PROCESSORS
-from albert.training import job
 from albert.training.output_folder import checkpoint_to_use
 from albert.training.run import Run, download, start
+from albert.training.several_runs import in_sequence
 
 # The file of the table, and the folder of the files to submit to GLUE.
 TABLE, SUBMISSION = "glue_results.json", "submission"
@@ -39,17 +38,13 @@ def run_benchmark(settings: GlueSettings) -> None:
     _check_data(settings)
     runs = settings.runs()
     prepared = {name: _prepare(name, one) for name, one in runs.items()}
-    facts = {
-        f"{name}, {fact}": v for name, run in prepared.items() for fact, v in run.facts.items()
-    }
-    job.connect(facts, settings.stall_seconds)
     results: dict[str, dict[int, dict[str, float]]] = {}
-    for number, (name, one) in enumerate(runs.items(), start=1):
-        tf.logging.info("%s: run %d of %d", name, number, len(runs))
-        # Not kept, because the data of a finished run only take memory.
-        for task, scores in _finish(name, one, prepared.pop(name)).items():
+    for name, run in in_sequence(prepared, settings.stall_seconds):
+        one = runs[name]
+        for task, scores in _finish(name, one, run).items():
             results.setdefault(task, {})[one.seed] = scores
         if results:
+            number = len(runs) - len(prepared)
             record = {"finished_runs": number, "runs": len(runs), **Table(results).as_json()}
             write_json(os.path.join(settings.output_dir, TABLE), record)
         if one.do_predict and collectives.is_chief():

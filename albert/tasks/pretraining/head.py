@@ -161,6 +161,8 @@ def _sums(
 
 
 KEY_SCORE = "masked_lm_accuracy"
+# Above, the perplexity would not be finite in the curves, whose values are float32.
+_LARGEST_EXPONENT = 88.0
 # Names of the relation between the segments, for ALBERT and for BERT.
 SENTENCE_ORDER, NEXT_SENTENCE = "sentence_order", "next_sentence"
 
@@ -169,7 +171,8 @@ def scores_of(outputs: Sequence[dict[str, np.ndarray]]) -> dict[str, float]:
     """Returns mean losses and accuracies under the reference's names.
 
     Values for masked tokens are means over all masked tokens. Values for sentence order or next
-    sentence are means over all examples. `loss` is the sum of both losses.
+    sentence are means over all examples. `loss` is the sum of both losses. `masked_lm_perplexity`,
+    which the reference does not have, is e to the power of `masked_lm_loss`.
     """
     columns = {key: np.array([output[key] for output in outputs], float) for key in outputs[0]}
     masked = max(columns["masked_lm_weight"].sum(), 1.0)
@@ -180,5 +183,6 @@ def scores_of(outputs: Sequence[dict[str, np.ndarray]]) -> dict[str, float]:
         f"{relation}_accuracy": columns[f"{relation}_correct"].mean(),
         f"{relation}_loss": columns[f"{relation}_loss"].mean(),
     }
+    scores["masked_lm_perplexity"] = np.exp(min(scores["masked_lm_loss"], _LARGEST_EXPONENT))
     scores["loss"] = scores["masked_lm_loss"] + scores[f"{relation}_loss"]
     return {name: float(value) for name, value in scores.items()}

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+
+from albert.core.errors import FlagError
+from albert.core.files import found
 from albert.settings.fields import (
     ANSWERS,
     DATA,
+    DEVICE,
     FEATURES,
+    LARGEST_BATCH,
     LONGEST_SEQUENCE,
     MODEL,
     TRAINING,
@@ -14,6 +21,20 @@ from albert.settings.fields import (
     setting,
 )
 from albert.settings.run_settings import KeptCheckpoints, RunSettings
+
+# The phases share the model, the job and its folder.
+_THEMES_OF_JOB = (MODEL, DEVICE)
+_OF_JOB = ("phases", "output_dir", "overwrite_output_dir", "do_train")
+# Means a phase's --max_seq_length in the names of record files.
+_LENGTH = "{max_seq_length}"
+
+
+def parse_phases(text: str) -> tuple[str, ...]:
+    """Parses names of files, separated by commas; raises a `ValueError`."""
+    paths = tuple(path.strip() for path in text.split(","))
+    if not all(paths):
+        raise ValueError("must be files of flags, such as phase_1.flags,phase_2.flags")
+    return paths
 
 
 class PretrainingSettings(KeptCheckpoints, RunSettings):
@@ -48,6 +69,27 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
     )
     do_train: bool = setting(True, "Train on --input_file.", DATA, basic=True)
     do_eval: bool = setting(False, "Score every checkpoint on --eval_file.", DATA, basic=True)
+    phases: tuple[str, ...] | None = setting(
+        None,
+        "Files of flags, separated by commas, one for each phase. The phases run in sequence, each "
+        "in its folder in --output_dir: phase_1, phase_2 and so on. Each takes the flags of its "
+        "file that you do not pass, and starts from the last checkpoint of the phase before it. In "
+        "--input_file and --eval_file, {max_seq_length} means the phase's value.",
+        TRAINING,
+        basic=True,
+        parser=parse_phases,
+    )
+    global_batch_size: int = setting(
+        0,
+        "Examples in a step of all workers. Sets --gradient_accumulation_steps for the number of "
+        "workers, which then does not divide the numbers of steps. 0 to compute it from the other "
+        "flags.",
+        TRAINING,
+        Affects.WEIGHTS,
+        basic=True,
+        lower=0,
+        upper=LARGEST_BATCH,
+    )
     max_seq_length: int = setting(
         512,
         "Length of a sequence, in tokens, as in the records.",
@@ -144,3 +186,42 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
         Affects.SCORES,
         lower=1,
     )
+
+    def runs(self) -> Mapping[str, PretrainingSettings]:
+        """See `RunSettings.runs`. The runs of a job with phases have the flags of their files."""
+        if not self.phases:
+            return {"": self}
+        if not self.do_train:
+            raise FlagError("--phases trains: to score a phase, pass its folder as --output_dir")
+        if os.path.exists(os.path.join(self.output_dir, "run.json")):
+            raise FlagError(
+                f"--output_dir {self.output_dir} holds a run without --phases; give another one"
+            )
+        runs = {}
+        follows = ""
+        for number, path in enumerate(self.phases, start=1):
+            one = runs[f"phase {number}"] = self._phase(number, path, follows)
+            follows = one.output_dir
+        return runs
+
+    def _phase(self, number: int, path: str, follows: str) -> PretrainingSettings:
+        """Returns the settings of a phase; `follows` is the folder of the one before, or ""."""
+        preset, flags = self.of_file(found(path)), self.flags()
+        for name in sorted(preset.given):
+            if name in _OF_JOB or flags[name].theme in _THEMES_OF_JOB:
+                raise FlagError(
+                    f"--phases: {path} has --{name}, which all phases share; pass it to the command"
+                )
+        values = {name: getattr(preset, name) for name in preset.given - self.given}
+        phase = self.replaced(**values, given=self.given | preset.given)
+        files = {
+            name: getattr(phase, name).replace(_LENGTH, str(phase.max_seq_length))
+            for name in ("input_file", "eval_file")
+        }
+        return phase.replaced(
+            **files,
+            phases=None,
+            output_dir=os.path.join(self.output_dir, f"phase_{number}"),
+            init_checkpoint="" if follows else self.init_checkpoint,
+            follows=follows,
+        )

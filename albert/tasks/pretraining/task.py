@@ -54,8 +54,9 @@ class PretrainingTask(EncoderTask):
     needs_all_states = False
 
     def __init__(self, settings: PretrainingSettings):
-        super().__init__(settings)
         _check(settings)
+        settings = _with_micro_batches(settings)
+        super().__init__(settings)
         if settings.init_from_group0 and isinstance(self.config, BertConfig):
             raise FlagError("--init_from_group0 is for ALBERT only: BERT's layers have no groups")
         self._options = record_options(settings, self.config)
@@ -106,9 +107,15 @@ class PretrainingTask(EncoderTask):
         yield "vocabulary", f"{self.config.vocab_size} pieces"
 
     def steps(self, num_examples: int) -> tuple[int, int]:
-        """Divides the steps by the number of workers, as in the Habana fork."""
-        settings, workers = self.settings, collectives.size()
-        return max(settings.train_steps // workers, 1), settings.num_warmup_steps // workers
+        """Divides the steps by the number of workers, as in the Habana fork.
+
+        A --global_batch_size does not grow with the workers, so that the steps stay the same.
+        """
+        settings, share = self.settings, self._share_of_steps()
+        return max(settings.train_steps // share, 1), settings.num_warmup_steps // share
+
+    def _share_of_steps(self) -> int:
+        return 1 if self.settings.global_batch_size else collectives.size()
 
     def head(self) -> Head:
         return make_head(self.config)
@@ -117,7 +124,7 @@ class PretrainingTask(EncoderTask):
         options = super().optimizer_options(num_steps, num_warmup_steps)
         return options._replace(
             poly_power=self.settings.poly_power,
-            start_warmup_step=self.settings.start_warmup_step // collectives.size(),
+            start_warmup_step=self.settings.start_warmup_step // self._share_of_steps(),
         )
 
     def num_groups(self) -> int:
@@ -220,6 +227,8 @@ def _warn_of_both(trained_on: Sequence[str], scored_on: Sequence[str]) -> None:
 
 def _check(settings: PretrainingSettings) -> None:
     """Raises a `FlagError` if flags contradict each other."""
+    if settings.phases:
+        raise FlagError("--phases is for the command `albert pretrain`; run one phase at a time")
     if not (settings.do_train or settings.do_eval):
         raise FlagError("nothing to do: at least one of --do_train and --do_eval must be true")
     if settings.do_train or not settings.eval_file:
@@ -238,6 +247,29 @@ def _check(settings: PretrainingSettings) -> None:
         )
     if settings.masked_lm_budget and not (settings.spm_model_file or settings.vocab_file):
         raise FlagError("--masked_lm_budget needs --spm_model_file or --vocab_file")
+
+
+def _with_micro_batches(settings: PretrainingSettings) -> PretrainingSettings:
+    """Returns settings whose --gradient_accumulation_steps make the --global_batch_size.
+
+    Raises:
+      FlagError: the workers cannot split it.
+    """
+    size, workers = settings.global_batch_size, collectives.size()
+    if not size:
+        return settings
+    if "gradient_accumulation_steps" in settings.given:
+        raise FlagError(
+            "--global_batch_size sets --gradient_accumulation_steps; remove one of them"
+        )
+    micro_batches, rest = divmod(size, settings.train_batch_size * workers)
+    if rest:
+        of_workers = f" of {workers} workers" if workers > 1 else ""
+        raise FlagError(
+            f"--global_batch_size {size} is not a multiple of --train_batch_size "
+            f"{settings.train_batch_size}{of_workers}; change one of them"
+        )
+    return settings.replaced(gradient_accumulation_steps=micro_batches)
 
 
 def record_options(settings: PretrainingSettings, config: EncoderConfig) -> RecordOptions:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -199,4 +201,5 @@ def test_scores_are_means_over_masked_tokens_and_examples():
     outputs = [dict(zip(names, map(np.float32, row), strict=True)) for row in rows]
     expected = {"masked_lm_accuracy": 1 / 4, "masked_lm_loss": 6 / 4, "loss": 1.75}
     expected |= {"sentence_order_accuracy": 2 / 3, "sentence_order_loss": 0.25}
+    expected |= {"masked_lm_perplexity": math.exp(1.5)}
     assert scores_of(outputs) == pytest.approx(expected)

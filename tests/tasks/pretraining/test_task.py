@@ -122,3 +122,24 @@ def test_another_models_tokenizer_is_an_error(make, squad_dir):
         UserError, match=r"spm\.model has 200 pieces, .* must belong to the same model"
     ):
         make("--masked_lm_budget=0.1", f"--spm_model_file={squad_dir / 'spm.model'}")
+
+
+@pytest.mark.parametrize(("workers", "micro_batches"), [(1, 8), (2, 4), (8, 1)])
+def test_a_global_batch_keeps_the_steps_on_all_workers(make, monkeypatch, workers, micro_batches):
+    monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
+    task = make("--global_batch_size=32", "--train_batch_size=4", "--num_train_steps=100")
+    assert task.settings.gradient_accumulation_steps == micro_batches
+    assert task.steps(1000)[0] == 100
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ((), "33 is not a multiple of --train_batch_size 4 of 2 workers"),
+        (("--gradient_accumulation_steps=2",), "remove one of them"),
+    ],
+)
+def test_a_global_batch_that_cannot_be_split_is_refused(make, monkeypatch, flags, message):
+    monkeypatch.setattr(collectives, "_worker", Worker(0, 2))
+    with pytest.raises(FlagError, match=message):
+        make("--global_batch_size=33", "--train_batch_size=4", *flags)
