@@ -74,10 +74,10 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--dev_fraction", type=float, default=0.03, help="of the documents")
     parser.add_argument("--hidden_size", type=int, default=128)
     parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--pretraining_steps", type=int, default=8000)
+    parser.add_argument("--pretraining_steps", type=int, default=6000)
     parser.add_argument("--pretraining_rate", type=float, default=1e-3)
-    parser.add_argument("--fine_tuning_steps", type=int, default=400)
-    parser.add_argument("--fine_tuning_rate", type=float, default=5e-4)
+    parser.add_argument("--fine_tuning_steps", type=int, default=240)
+    parser.add_argument("--fine_tuning_rate", type=float, default=2e-4)
     return parser.parse_args()
 
 
@@ -165,11 +165,12 @@ class Jobs(NamedTuple):
         return self._run(words, seed, f"pretrained-{seed}")
 
     def fine_tune(self, seed: int, arm: str, wait: Callable[[], object]) -> dict:
-        """Fine-tunes for SQuAD with a seed after `wait()`; returns the scores of the last step."""
+        """Fine-tunes for SQuAD with a seed after `wait()`; returns the best checkpoint's scores."""
         wait()
         flags, folder, steps = self.flags, self.folder, self.flags.fine_tuning_steps
         start = _ARMS[arm].format(folder / f"pretrained-{seed}", flags.pretraining_steps)
-        shape = f"--train_steps={steps}", f"--save_checkpoints_steps={steps}"
+        shape = f"--train_steps={steps}", f"--save_checkpoints_steps={max(steps // 6, 1)}"
+        shape += "--evaluate_while_training", "--keep_checkpoint_max=1"
         shape += "--train_batch_size=32", f"--learning_rate={flags.fine_tuning_rate}"
         shape += "--max_seq_length=192", "--max_query_length=32", "--doc_stride=96"
         names = f"--train_file={flags.train_file}", f"--predict_file={flags.predict_file}"

@@ -59,6 +59,7 @@ def embedding_postprocessor(
     max_position_embeddings=512,
     dropout_prob=0.1,
     use_one_hot_embeddings=True,
+    *,
     position_ids=None,
 ) -> tf.Tensor:
     """Adds segment and position embeddings to word embeddings, then applies layer norm and dropout.
