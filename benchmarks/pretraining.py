@@ -170,7 +170,7 @@ class Jobs(NamedTuple):
         flags, folder, steps = self.flags, self.folder, self.flags.fine_tuning_steps
         start = _ARMS[arm].format(folder / f"pretrained-{seed}", flags.pretraining_steps)
         shape = f"--train_steps={steps}", f"--save_checkpoints_steps={max(steps // 6, 1)}"
-        shape += "--evaluate_while_training", "--keep_checkpoint_max=1"
+        shape += ("--evaluate_while_training",)
         shape += "--train_batch_size=32", f"--learning_rate={flags.fine_tuning_rate}"
         shape += "--max_seq_length=192", "--max_query_length=32", "--doc_stride=96"
         names = f"--train_file={flags.train_file}", f"--predict_file={flags.predict_file}"
