@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from albert.core.errors import FlagError, UserError
+from albert.tasks.pretraining.phases import check_start
 from albert.tasks.pretraining.settings import PretrainingSettings
 from tests.helpers.files import settings_of
 
@@ -56,3 +57,13 @@ def test_a_missing_file_and_the_folder_of_another_run_are_named(phases, tmp_path
     (tmp_path / "out/run.json").touch()
     with pytest.raises(FlagError, match="holds a run without --phases"):
         phases()
+
+
+def test_a_phase_that_was_begun_needs_the_checkpoint_of_the_one_before(phases, tmp_path):
+    """Before the earlier phase is trained again."""
+    (tmp_path / "out/phase_2").mkdir(parents=True)
+    (tmp_path / "out/phase_2/run.json").write_text('{"settings": {"seed": 1}}')
+    _, two = phases()
+    with pytest.raises(UserError, match="phase_1, which has no checkpoint any more"):
+        check_start(two)
+    check_start(two.replaced(overwrite_output_dir=True))
