@@ -193,7 +193,7 @@ class Jobs(NamedTuple):
 def run(words: Sequence[str], log: pathlib.Path, core: int | None = None) -> None:
     """Runs a command of `albert`, on one core if it is given; its output goes to a log."""
     on = ["taskset", "-c", str(core)] if core is not None else []
-    with open(log, "w") as file:
+    with open(log, "a") as file:
         done = subprocess.run([*on, *files.command(*words)], stdout=file, stderr=file)
     if done.returncode:
         raise SystemExit(f"{words[0]} failed; see {log}")

@@ -52,7 +52,7 @@ def check_start(phase: PretrainingSettings) -> None:
     continues = phase.follows and not phase.overwrite_output_dir
     if continues and recorded_settings(phase.output_dir) and not newest_checkpoint(phase.follows):
         raise UserError(
-            f"{phase.output_dir} continues {phase.follows}, which has no checkpoint any more; "
+            f"{phase.output_dir} continues {phase.follows}, which no longer has a checkpoint; "
             f"restore it, or move {phase.output_dir} away"
         )
 

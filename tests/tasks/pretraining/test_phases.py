@@ -64,6 +64,6 @@ def test_a_phase_that_was_begun_needs_the_checkpoint_of_the_one_before(phases, t
     (tmp_path / "out/phase_2").mkdir(parents=True)
     (tmp_path / "out/phase_2/run.json").write_text('{"settings": {"seed": 1}}')
     _, two = phases()
-    with pytest.raises(UserError, match="phase_1, which has no checkpoint any more"):
+    with pytest.raises(UserError, match="phase_1, which no longer has a checkpoint"):
         check_start(two)
     check_start(two.replaced(overwrite_output_dir=True))
