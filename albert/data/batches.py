@@ -31,8 +31,8 @@ class Data(NamedTuple):
         shortened to multiples of 16, or not at all on a device that must know every shape.
       max_batches: most batches in a pass, over all workers and evenly spread over the records; None
         for all.
-      packing: returns, for a seed, the order of a training whose rows hold several records; None
-        for rows of one record.
+      packing: the order of a training whose rows hold several records; None for rows of one
+        record.
       transform: maps a dataset of batches to another dataset, given also the number of this
         worker's first batch and the distance between its batches; None for no change.
       content: identifies the data among other data at the same path.
@@ -47,7 +47,7 @@ class Data(NamedTuple):
     trims: bool = False
     buckets: Sequence[int] = ()
     max_batches: int | None = None
-    packing: Callable[[int], TrainingOrder] | None = None
+    packing: TrainingOrder | None = None
     transform: Callable[[tf.data.Dataset, int, int], tf.data.Dataset] | None = None
     content: str | None = None
     source: Any = None
@@ -119,7 +119,7 @@ class Data(NamedTuple):
           UserError: a record is damaged.
         """
         if self.packing:
-            return self.packing(seed)
+            return self.packing
         if not self.buckets:
             return None
         return BucketOrder(sequence_lengths(self.files, self.spec), self.buckets, step_size, seed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from albert.core.files import content_of
 from albert.data.batches import Data
 from albert.data.cached_file import content_of_records
 from albert.data.records import RecordFile
+from albert.devices.host import count_cores
 from albert.distributed import collectives
 from albert.modeling import BertConfig, EncoderConfig
 from albert.optimization import OptimizerOptions
@@ -26,12 +26,7 @@ from albert.tasks.pretraining.input_pipeline import (
     record_files,
 )
 from albert.tasks.pretraining.masking import Masker, MaskingOptions
-from albert.tasks.pretraining.packing import (
-    ExampleSizes,
-    PackedExamples,
-    packed_spec,
-    read_sizes,
-)
+from albert.tasks.pretraining.packing import PackedExamples, packed_spec, read_sizes
 from albert.tasks.pretraining.records import feature_spec
 from albert.tasks.pretraining.settings import PretrainingSettings
 from albert.training.encoder_task import CONFIG_FLAGS, EncoderTask, check_vocabulary
@@ -74,8 +69,8 @@ class PretrainingTask(EncoderTask):
     def split(self, name: str) -> RecordPart:
         settings, files = self.settings, self.files(name)
         if name == TRAIN:
-            sizes = (lambda: self._sizes) if settings.pack_sequences else None
-            return RecordPart("training", files, self._options, sizes=sizes)
+            packed = (lambda: self._packed) if settings.pack_sequences else None
+            return RecordPart("training", files, self._options, packed=packed)
         is_training_data = settings.do_train and not settings.eval_file
         if settings.do_train and settings.eval_file:
             _warn_of_both(self.files(TRAIN), files)
@@ -89,10 +84,11 @@ class PretrainingTask(EncoderTask):
         )
 
     @functools.cached_property
-    def _sizes(self) -> ExampleSizes:
-        """The sizes of the training examples."""
-        workers = max(len(os.sched_getaffinity(0)) // collectives.local_size(), 1)
-        return read_sizes(self.files(TRAIN), self._options, workers)
+    def _packed(self) -> PackedExamples:
+        """The order of the training in rows of several examples."""
+        workers = count_cores(collectives.local_size())
+        sizes = read_sizes(self.files(TRAIN), self._options, workers)
+        return PackedExamples(sizes, self._options.seq_length, self.settings.seed)
 
     def contents(self, part: str) -> dict[str, Any]:
         settings = self.settings
@@ -133,8 +129,7 @@ class PretrainingTask(EncoderTask):
     def model_inputs(self) -> Mapping[str, Any]:
         options, settings = self._options, self.settings
         if settings.do_train and settings.pack_sequences:
-            order = PackedExamples(self._sizes, options.seq_length, settings.seed)
-            return packed_spec(order.shape)
+            return packed_spec(self._packed.shape)
         return feature_spec(options.seq_length, options.max_predictions, with_masks=True)
 
     def score_key(self, data: Data) -> str:
@@ -155,7 +150,7 @@ class RecordPart:
         max_batches: int | None = None,
         batch_size: int = 0,
         is_checked: bool = False,
-        sizes: Callable[[], ExampleSizes] | None = None,
+        packed: Callable[[], PackedExamples] | None = None,
     ):
         """Describes the split.
 
@@ -166,8 +161,8 @@ class RecordPart:
           max_batches: maximum number of batches of `batch_size` in a pass; None for no limit.
           batch_size: records in such a batch.
           is_checked: whether the files have already been checked as another split.
-          sizes: returns the sizes of the examples, to pack them into rows; None for rows of one
-            example.
+          packed: returns the order of a training in rows of several examples; None for rows of
+            one example.
         """
         self._name = name
         self._files = list(files)
@@ -175,25 +170,20 @@ class RecordPart:
         self._max_batches = max_batches
         self._max_records = None if max_batches is None else max_batches * batch_size
         self._is_checked = is_checked
-        self._sizes = sizes
+        self._packed = packed
 
     def describe(self) -> Iterator[tuple[str, object]]:
         self._check()
         yield f"{self._name} records", f"{self._num_records()} in {len(self._files)} files"
-        if self._sizes:
+        if self._packed:
             yield "packing", self._packed().summary()
 
     def num_examples(self) -> int:
         """See `Split.num_examples`; with packing, a row counts as an example."""
-        return self._packed().num_rows if self._sizes else self._num_records()
+        return self._packed().num_rows if self._packed else self._num_records()
 
     def _num_records(self) -> int:
         return len(RecordFile(self._files))
-
-    def _packed(self, seed: int = 0) -> PackedExamples:
-        """Returns the order of a training in rows of several examples."""
-        assert self._sizes is not None, "rows of one example have another order"
-        return PackedExamples(self._sizes(), self._options.seq_length, seed)
 
     def prepared(self) -> Data:
         self._check()
@@ -208,7 +198,7 @@ class RecordPart:
             self.num_examples(),
             num_records if self._max_records is None else min(num_records, self._max_records),
             max_batches=self._max_batches,
-            packing=self._packed if self._sizes else None,
+            packing=self._packed() if self._packed else None,
             transform=drawing_masks(options) if options.masker else None,
         )
 

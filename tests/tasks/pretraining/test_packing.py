@@ -84,7 +84,9 @@ def packed(files, options):
 
     def make(name):
         sizes = read_sizes([files[name]], options[name], 1)
-        part = RecordPart("training", [files[name]], options[name], sizes=lambda: sizes)
+        part = RecordPart(
+            "training", [files[name]], options[name], packed=lambda: PackedExamples(sizes, SEQ, 7)
+        )
         data = part.prepared()
         return types.SimpleNamespace(
             data=data, order=data.training_order(BATCH, 7), sizes=sizes, part=part
