@@ -146,7 +146,7 @@ FLAG_FILES = {
                 num_train_steps=125000 num_warmup_steps=3125 max_seq_length=512
                 max_predictions_per_seq=77 do_eval evaluate_while_training
             """
-            for size, batch in (("base", 32), ("large", 16), ("xlarge", 8), ("xxlarge", 4))
+            for size, batch in (("base", 32), ("large", 8), ("xlarge", 8), ("xxlarge", 4))
         },
         **{
             f"pretrain_bert_{size}": f"""
@@ -277,25 +277,41 @@ def test_pretrainings_have_their_batches_on_any_number_of_cards(
     assert found == PRETRAININGS[name]
 
 
-def test_both_phases_of_a_pretraining_pass_the_check(tmp_path, monkeypatch):
-    """With a tiny model, and records of a tiny text that have the lengths of the phases."""
-    monkeypatch.chdir(ROOT)
-    config = json.loads(pathlib.Path(config_of("bert_base_uncased")).read_text())
-    config |= {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    (tmp_path / "bert.json").write_text(json.dumps({**config, "vocab_size": 30}))
-    (tmp_path / "text").write_text("a b c d\nc d a b\n\nd a b c\nb c d a\n\n" * 20)
-    write_vocabulary(tmp_path / "vocab.txt", ["a b c d"], 30)
-    files = f"--input_file={tmp_path}/text", f"--vocab_file={tmp_path}/vocab.txt"
-    for length, predictions in ((128, 20), (512, 80)):
+@pytest.fixture(scope="module")
+def records(tmp_path_factory) -> pathlib.Path:
+    """Returns a folder of records of a tiny text, one file for each phase of the presets."""
+    folder = tmp_path_factory.mktemp("records")
+    (folder / "text").write_text("a b c d\nc d a b\n\nd a b c\nb c d a\n\n" * 20)
+    write_vocabulary(folder / "vocab.txt", ["a b c d"], 30)
+    files = f"--input_file={folder}/text", f"--vocab_file={folder}/vocab.txt"
+    for model, length, predictions in (("bert", 128, 20), ("bert", 512, 80), ("albert", 512, 77)):
         sizes = f"--max_seq_length={length}", f"--max_predictions_per_seq={predictions}"
-        records = f"--output_file={tmp_path}/{length}"
-        succeed([*albert("pretraining-data"), *files, *sizes, records])
-    job = "--flagfile=configs/pretrain_bert_base.flags", f"--output_dir={tmp_path / 'out'}"
-    data = [f"--{part}_file={tmp_path}/{{max_seq_length}}" for part in ("input", "eval")]
-    data += [f"--albert_config_file={tmp_path}/bert.json"]
-    result = run([*albert("check"), "pretrain", *job, *data])
+        made = f"--output_file={folder}/{model}-{length}"
+        succeed([*albert("pretraining-data"), *files, *sizes, made])
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name == "pretrain_bert_base" else pytest.param(name, marks=pytest.mark.slow)
+        for name in PRETRAININGS
+    ],
+)
+def test_pretrainings_pass_the_check_and_fit_cards_of_32_gb(name, records, tmp_path, monkeypatch):
+    """In their full size, for one card and 64; both phases, if there are two."""
+    monkeypatch.chdir(ROOT)
+    model, out = name.split("_")[1], tmp_path / "out"
+    job = [f"--flagfile=configs/{name}.flags", f"--output_dir={out}"]
+    job += [f"--{part}_file={records}/{model}-{{max_seq_length}}" for part in ("input", "eval")]
+    if model == "albert":
+        job = [flag.format(max_seq_length=512) for flag in job]
+    cards = "--device_memory=32GB", "--estimate", "--workers=64", "--examples_per_second=50"
+    result = run([*albert("check"), "pretrain", *job, *cards])
     assert result.returncode == 0, result.stdout
-    for steps, _, batch in PRETRAININGS["pretrain_bert_base"]:
-        assert re.search(rf"steps +{steps}, .*{batch}", result.stdout), result.stdout
-    assert f"the last one of {tmp_path}/out/phase_1" in result.stdout
-    assert not (tmp_path / "out").exists()
+    for steps, warmup, batch in PRETRAININGS[name]:
+        plan = rf"steps +{steps}, {warmup} of them warmup, {batch} examples each\n"
+        assert re.search(plan, result.stdout), result.stdout
+        assert f": {steps} steps of {batch} examples, " in result.stdout, result.stdout
+    assert (f"the last one of {out}/phase_1" in result.stdout) == (model == "bert")
+    assert not out.exists()

@@ -18,7 +18,16 @@ import tensorflow.compat.v1 as tf
 from albert.core.errors import FlagError
 from tests.helpers.checkpoints import points, weights
 from tests.helpers.pretraining import write_topics
-from tests.helpers.running import albert, assert_fails, at_step, command_of, run, run_text, succeed
+from tests.helpers.running import (
+    albert,
+    assert_fails,
+    at_step,
+    command_of,
+    run,
+    run_as_workers,
+    run_text,
+    succeed,
+)
 from tests.helpers.squad import squad_command, write_vocabulary
 
 LENGTHS = "--max_seq_length=48", "--max_predictions_per_seq=6"
@@ -215,6 +224,8 @@ def phased(walk, tmp_path_factory) -> pathlib.Path:
         lines += f"--learning_rate={rate}", "--num_warmup_steps=1"
         (folder / f"{number}.flags").write_text("\n".join(lines))
     config = {**json.loads((walk / "albert.json").read_text()), "num_hidden_layers": 1}
+    # Two workers would drop other values than one.
+    config["attention_probs_dropout_prob"] = 0.0
     (folder / "albert.json").write_text(json.dumps(config))
     return folder
 
@@ -224,37 +235,59 @@ def in_phases(folder: pathlib.Path, out: pathlib.Path, *flags: str) -> list[str]
     files = (f"--{name}_file={folder}/{{max_seq_length}}/records" for name in ("input", "eval"))
     always = f"--phases={folder}/1.flags,{folder}/2.flags", "--max_predictions_per_seq=6"
     always += f"--albert_config_file={folder}/albert.json", f"--output_dir={out}", *files
-    always += "--train_batch_size=4", "--global_batch_size=4", "--save_checkpoints_steps=2"
+    always += "--train_batch_size=2", "--global_batch_size=4", "--save_checkpoints_steps=2"
     always += "--optimizer=adamw", "--deterministic_run", "--remove_padding=false"
     return [*albert("pretrain"), *always, *flags]
 
 
-def test_phases_end_with_the_same_weights_after_kills(phased, tmp_path):
-    """One in each phase. The second phase starts from the last weights of the first."""
+def weights_after(folder: pathlib.Path) -> dict[str, np.ndarray]:
+    """Returns the last weights of phase 2."""
+    return weights(folder / "phase_2", "model.ckpt-6")
+
+
+@pytest.fixture(scope="module")
+def both_phases(phased) -> pathlib.Path:
+    """Returns the folder of a run of both phases, whose checkpoints are scored."""
     scored = "--do_eval", "--evaluate_while_training", "--max_eval_steps=2"
-    whole = in_phases(phased, tmp_path / "whole", *scored)
-    log = succeed(whole)
-    names = weights(tmp_path / "whole/phase_1", "model.ckpt-4").keys() - {"global_step"}
+    command = in_phases(phased, phased / "out", *scored)
+    (phased / "log").write_text(succeed(command))
+    assert succeed(command).count("Training is already complete") == 2
+    return phased / "out"
+
+
+def test_the_second_phase_starts_from_the_first_and_both_are_scored(both_phases):
+    names = weights(both_phases / "phase_1", "model.ckpt-4").keys() - {"global_step"}
     taken = {name for name in names if not name.endswith(("/adam_m", "/adam_v"))}
-    start = f"{tmp_path}/whole/phase_1/model.ckpt-4: {len(taken)} variables taken; new: none"
-    assert start in log
-    assert succeed(whole).count("Training is already complete") == 2
+    start = f"{both_phases}/phase_1/model.ckpt-4: {len(taken)} variables taken; new: none"
+    assert start in (both_phases.parent / "log").read_text()
     for number, steps in ((1, 4), (2, 6)):
-        folder = tmp_path / f"whole/phase_{number}"
+        folder = both_phases / f"phase_{number}"
         best, curves = results(folder), points(folder / "eval")
         assert best["masked_lm_perplexity"] == pytest.approx(np.exp(best["masked_lm_loss"]))
         for score in ("masked_lm_perplexity", "masked_lm_accuracy", "sentence_order_accuracy"):
             assert set(curves[score]) == set(range(2, steps + 1, 2))
             assert curves[score][best["global_step"]] == pytest.approx(best[score])
 
+
+def test_phases_end_with_the_same_weights_after_kills(phased, both_phases, tmp_path):
+    """One in each phase."""
     killed = in_phases(phased, tmp_path / "killed")
     assert run(at_step("kill", 3, killed)).returncode == -signal.SIGKILL
     again = run(at_step("kill", 5, killed))
     assert again.returncode == -signal.SIGKILL
     assert "from step 2 to 4" in again.stderr
     assert "from step 4 to 6" in succeed(killed)
-    ends = (tmp_path / name / "phase_2" for name in ("whole", "killed"))
-    one, other = (weights(end, "model.ckpt-6") for end in ends)
+    one, other = weights_after(both_phases), weights_after(tmp_path / "killed")
     assert one.keys() == other.keys()
     for name, value in one.items():
         np.testing.assert_array_equal(other[name], value, err_msg=name)
+
+
+def test_two_workers_run_the_phases_of_one(phased, both_phases, tmp_path):
+    """Each computes a batch of the two per step, and starts phase 2 from the weights of rank 0."""
+    command = in_phases(phased, tmp_path / "out", "--use_horovod")
+    result = run_as_workers(2, command)
+    assert result.returncode == 0, result.stderr
+    one, other = weights_after(both_phases), weights_after(tmp_path / "out")
+    for name, value in one.items():
+        np.testing.assert_allclose(other[name], value, atol=1e-5, err_msg=name)

@@ -187,7 +187,10 @@ def describe_duration(
 def _describe_elsewhere(
     report: Report, checked: Checked, measured: Measurement, on: RemoteWorkers
 ) -> None:
-    settings, paces = checked.task.settings, measured.paces
+    with collectives.simulated_workers(on.workers):
+        # Some flags depend on the number of workers.
+        task = type(checked.task)(checked.task.settings)
+    settings, paces = task.settings, measured.paces
     size, count = settings.train_batch_size, settings.gradient_accumulation_steps
     rate, whose = on.examples_per_second, "as given"
     if rate:
@@ -204,7 +207,7 @@ def _describe_elsewhere(
     paces = {name: BatchTime(seconds, seconds, 0) for name, seconds in each.items()}
     who = f"{on.workers} worker{'s' * (on.workers > 1)}"
     with collectives.simulated_workers(on.workers):
-        steps = checked.task.steps(checked.num_examples)
+        steps = task.steps(checked.num_examples)
         in_all = _add(report, f"{who}: ", settings, steps, measured._replace(paces=paces))
     report.add(
         f"{who}: whole job",

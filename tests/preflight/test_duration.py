@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from typing import NamedTuple
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -38,16 +39,22 @@ def part(num_records: int) -> Data:
     return Data([], {}, 100, num_records)
 
 
+class StepsTask(NamedTuple):
+    """A task of one step for 12 examples of each worker."""
+
+    settings: types.SimpleNamespace
+
+    def steps(self, num_examples: int) -> tuple[int, int]:
+        return num_examples // (12 * collectives.size()), 0
+
+
 @pytest.fixture
 def rows(monkeypatch):
     """Returns the rows about a job of 50 steps of one worker; all workers train 600 examples."""
 
     def rows(measured: Measurement, on=None, workers=1, trains=True, **settings) -> dict[str, str]:
         monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
-        task = types.SimpleNamespace(
-            settings=types.SimpleNamespace(**SETTINGS | settings),
-            steps=lambda num_examples: (num_examples // (12 * collectives.size()), 0),
-        )
+        task = StepsTask(types.SimpleNamespace(**SETTINGS | settings))
         steps = task.steps(600) if trains else None
         checked = types.SimpleNamespace(
             task=task, trained=task, num_examples=600, steps=steps, num_weights=25_000_000
