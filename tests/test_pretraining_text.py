@@ -111,7 +111,8 @@ def test_a_rerun_with_other_input_or_options_is_refused(mixed):
     ):
         assert_fails(run(pretraining_text(mixed, flag)), 1, part, "give another --output_dir")
     (mixed / "in/b.txt").write_text("Other text. It is new.")
-    assert_fails(run(pretraining_text(mixed)), 1, "was made with inputs")
+    changed = f"was made from other input: {mixed / 'in'} has changed since; give another"
+    assert_fails(run(pretraining_text(mixed)), 1, changed)
     (mixed / "out/train-00000.txt").write_text("changed")
     (mixed / "out/report.json").write_text("{")
     assert_fails(run(pretraining_text(mixed)), 1, "report.json is not the report of a corpus")
@@ -152,12 +153,13 @@ def test_filters_and_size_of_files(tmp_path):
 def test_a_blank_line_can_end_a_document_and_a_long_one_is_cut(tmp_path, monkeypatch):
     monkeypatch.setattr(documents, "LONGEST_DOCUMENT", 1000)
     (tmp_path / "in").mkdir()
-    text = "One is. Two is.\n \nThree is. Four is.\n\n\n" + "A long one. It goes on. " * 100
+    text = "\n\nOne is. Two is.\r\n \r\nThree is. Four is.\n\n\n" + "A long one. It goes on. " * 100
     (tmp_path / "in/a.txt").write_text(text)
     sources = find_sources(str(tmp_path / "in"), str(tmp_path / "out"))
     options = Options(blank_line_ends_document=True, deduplicate=False)
     report = make_corpus(sources, str(tmp_path / "out"), options, workers=1)
-    assert report["totals"]["cut_documents"] == 2 and report["totals"]["kept"] == 5
+    assert report["totals"]["cut_documents"] == 2
+    assert report["totals"]["read"] == report["totals"]["kept"] == 5
     assert "".join(text_of(tmp_path).split()) == "".join(text.split())
 
 
@@ -170,6 +172,9 @@ def test_damaged_files_lose_only_what_is_behind_the_damage(mixed):
     (mixed / "in/html.xml").write_text("<html></html>")
     (mixed / "in/latin.txt").write_bytes("Ein schöner Tag. Ja.".encode("latin-1"))
     (mixed / "in/zero.txt").write_bytes(b"Bin\0ary. It is.")
+    # The index of a dump is beside it.
+    (mixed / "in/x-multistream-index1.txt-p1p9.bz2").write_bytes(b"not compressed")
+    (mixed / "in/x-multistream-index.txt").write_text("600:1:A title. 600:2:Another title.")
     (mixed / "in/lines.jsonl").write_bytes(b'{"text": "First is. Last is."}\nno\n[1]\n\xff\n')
     result = run(pretraining_text(mixed))
     assert_fails(result, 1, "cut.jsonl.zst", "; and 4 more", f"is in {mixed / 'out'}")
@@ -180,12 +185,18 @@ def test_damaged_files_lose_only_what_is_behind_the_damage(mixed):
         "cut.jsonl.zst is dam",
     ):
         assert part in faults
-    for part in ("html.xml is not a dump", "latin.txt is not UTF-8", "zero.txt is not text"):
+    for part in (
+        "html.xml is not a dump",
+        "latin.txt, line 1 is not UTF-8",
+        "zero.txt, line 1 is not text",
+    ):
         assert part in faults
     assert "lines.jsonl, line 2: not JSON" in faults
     text = text_of(mixed)
     assert "Town 0 is old." in text and "Town 39" not in text and "First is." in text
-    assert "Zipped text." in text and "schöner" not in text
+    assert "Zipped text." in text and "Ein sch" not in text and "title" not in text
+    # Of the documents with the damage, those of .txt and .jsonl.
+    assert report_of(mixed)["totals"]["unreadable"] == 1 + 2 + 3
     # A rerun says it again.
     assert_fails(run(pretraining_text(mixed)), 1, "; and 4 more")
 
@@ -221,6 +232,26 @@ def test_a_missing_package_is_named_before_any_work(tmp_path, monkeypatch, modul
     with pytest.raises(UserError, match=rf"{module}.* is missing: .*albert-tensorflow\[text\]"):
         make_corpus(sources, str(tmp_path / "out"), Options(), workers=1)
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_text_keeps_the_documents_before_the_damage(tmp_path):
+    good = "".join(f"Text {k} begins. It ends.\n\n" for k in range(9))
+    (tmp_path / "in.txt").write_bytes(good.encode() + b"Bad \xff. It is.\n\nLost. It is lost.\n")
+    result = run(pretraining_text(tmp_path, "--blank_line_ends_document", inputs="in.txt"))
+    assert_fails(result, 1, "in.txt, line 19 is not UTF-8: invalid start byte 0xff. The text of")
+    assert report_of(tmp_path)["totals"].items() >= {"read": 10, "kept": 9, "unreadable": 1}.items()
+
+
+def test_the_folder_may_be_a_link(tmp_path):
+    (tmp_path / "in.txt").write_text("One is. Two is.")
+    (tmp_path / "real").mkdir()
+    (tmp_path / "out").symlink_to("real")
+    succeed(pretraining_text(tmp_path, inputs="in.txt"))
+    assert (tmp_path / "real/train-00000.txt").read_text() == "One is.\nTwo is.\n"
+    assert_fails(run(pretraining_text(tmp_path, "--output_dir=/dev", inputs="in.txt")), 1, "mount")
+    limits = "--min_chars=9", "--max_chars=5"
+    message = "--max_chars 5 is less than --min_chars 9"
+    assert_fails(run(pretraining_text(tmp_path, *limits, inputs="in.txt")), 2, message)
 
 
 def test_a_full_disk_leaves_nothing(tmp_path):

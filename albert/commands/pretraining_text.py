@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from albert.cli import require_standard_output
 from albert.cli.pretraining_text import PretrainingTextSettings
+from albert.core.errors import FlagError
 from albert.corpus.conversion import COUNTS, Options, check_faults, make_corpus
 from albert.corpus.sources import find_sources
 
@@ -14,6 +15,10 @@ _NAME = 40
 def main(settings: PretrainingTextSettings) -> None:
     """Makes the text and prints a table of what was read, kept and dropped."""
     settings.require("input", "output_dir")
+    if settings.max_chars and settings.max_chars < settings.min_chars:
+        raise FlagError(
+            f"--max_chars {settings.max_chars} is less than --min_chars {settings.min_chars}"
+        )
     require_standard_output()
     sources = find_sources(settings.input, settings.output_dir)
     options = Options(*(getattr(settings, name) for name in Options._fields))

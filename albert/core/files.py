@@ -52,9 +52,11 @@ def temporary_folder(path: str) -> Iterator[str]:
     """Yields a new folder; it becomes `path` at the end, and is removed if the block raises.
 
     Raises:
-      UserError: `path` already exists and is not empty, or cannot be written.
+      UserError: `path` already exists and is not empty, is a mount point, or cannot be written.
     """
-    path = os.path.abspath(path)
+    path = os.path.realpath(path)
+    if os.path.ismount(path):
+        raise UserError(f"{path} is a mount point; give a new folder inside of it")
     if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
         raise UserError(f"{path} already exists; give another name, or remove it")
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from albert.core.errors import UserError
 from albert.core.files import remove_temporary_files, temporary_folder, write_json
@@ -90,7 +90,8 @@ def make_corpus(sources: Sequence[Source], output_dir: str, options: Options, wo
     """
     _check_installed(sources)
     made_from = _made_from(sources, options)
-    output_dir = os.path.abspath(output_dir)
+    # Unfinished folders are beside the real one.
+    output_dir = os.path.realpath(output_dir)
     with exclusive(output_dir):
         report = _found(output_dir, made_from)
         if report is None:
@@ -146,11 +147,14 @@ def _found(output_dir: str, made_from: dict) -> dict | None:
         raise UserError(f"{path} is not the report of a corpus; give another --output_dir") from e
     for name, value in {**made_from, **made_from["options"]}.items():
         old = {**before, **before["options"]}.get(name)
-        if name != "options" and old != value:
-            raise UserError(
-                f"{output_dir} was made with {name} {_short(old)}, and now it is {_short(value)}; "
-                "give another --output_dir, or remove this one"
-            )
+        if name == "options" or old == value:
+            continue
+        was = f"with {name} {old}, and now it is {value}"
+        if name == "inputs":
+            was = f"from other input: {_difference(before[name], value)}"
+        raise UserError(
+            f"{output_dir} was made {was}; give another --output_dir, or remove this one"
+        )
     for name, size in files.items():
         written = os.path.join(output_dir, name)
         if not os.path.isfile(written) or os.path.getsize(written) != size:
@@ -159,10 +163,14 @@ def _found(output_dir: str, made_from: dict) -> dict | None:
     return report
 
 
-def _short(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(f"{one['name']} ({one['bytes']} bytes)" for one in value)
-    return str(value)
+def _difference(old: list[dict], new: list[dict]) -> str:
+    """Returns the first difference between two descriptions of the input."""
+    before, now = ({one["name"]: one for one in inputs} for inputs in (old, new))
+    for name in (*now, *before):
+        if before.get(name) != now.get(name):
+            how = "is new" if name not in before else "is left out"
+            return f"{name} {'has changed since' if name in before and name in now else how}"
+    return "its order has changed"
 
 
 class _Corpus:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import collections
 import dataclasses
 import io
@@ -91,33 +92,51 @@ def read_documents(
                     yield Document(number, text)
         except UserError as e:
             tally.faults.append(str(e))
+            if kind_of(path) is Kind.TEXT:
+                # The document with the damage.
+                tally.counts.update(("read", "unreadable"))
 
 
 def _texts_of_file(stream: BinaryIO, path: str, how: Format, tally: Tally) -> Iterator[str]:
     """Yields the documents of a text file."""
     parts: list[str] = []
     size, begins_line = 0, True
-    try:
-        lines = io.TextIOWrapper(stream, encoding="utf-8-sig")
-        # In pieces, because a line may be as long as the file.
-        while piece := lines.readline(_PIECE):
-            if "\0" in piece:
-                raise UserError(f"{path} is not text: it contains a zero byte")
-            if begins_line and how.blank_line_ends_document and piece.isspace() and parts:
+    for piece in _decoded(stream, path):
+        is_end = how.blank_line_ends_document and begins_line and piece.isspace()
+        begins_line = piece.endswith("\n")
+        if is_end:
+            if parts:
                 yield "".join(parts)
-                parts, size = [], 0
-            begins_line = piece.endswith("\n")
-            parts.append(piece)
-            size += len(piece)
-            if size > LONGEST_DOCUMENT:
-                *whole, rest = _cut("".join(parts), tally)
-                yield from whole
-                parts, size = [rest], len(rest)
-    except UnicodeDecodeError as e:
-        raise UserError(f"{path} is not UTF-8: {e.reason} {e.object[e.start]:#04x}") from e
+            parts, size = [], 0
+            continue
+        parts.append(piece)
+        size += len(piece)
+        if size > LONGEST_DOCUMENT:
+            *whole, rest = _cut("".join(parts), tally)
+            yield from whole
+            parts, size = [rest], len(rest)
     text = "".join(parts)
     if text.strip():
         yield text
+
+
+def _decoded(stream: BinaryIO, path: str) -> Iterator[str]:
+    """Yields the lines of a text, long ones in pieces, because one may be as long as the file."""
+    utf8 = codecs.getincrementaldecoder("utf-8-sig")()
+    decoder = io.IncrementalNewlineDecoder(utf8, translate=True)
+    number, piece = 1, b""
+    try:
+        while piece := stream.readline(_PIECE):
+            text = decoder.decode(piece)
+            if "\0" in text:
+                raise UserError(f"{path}, line {number} is not text: it contains a zero byte")
+            yield text
+            number += piece.endswith(b"\n")
+        yield decoder.decode(b"", final=True)
+    except UnicodeDecodeError as e:
+        raise UserError(
+            f"{path}, line {number} is not UTF-8: {e.reason} {e.object[e.start]:#04x}"
+        ) from e
 
 
 def _texts_of_lines(stream: BinaryIO, path: str, field: str, tally: Tally) -> Iterator[str]:
@@ -151,6 +170,8 @@ def _field_of(line: bytes, field: str) -> str:
     except json.JSONDecodeError as e:
         raise ValueError(f"not JSON: {e.msg}") from e
     text = value.get(field) if isinstance(value, dict) else None
+    if isinstance(text, str) and "\0" in text:
+        raise ValueError("not text: it contains a zero byte")
     if not isinstance(text, str):
         raise ValueError(f"has no text in a field {field!r}; see --text_field")
     return text

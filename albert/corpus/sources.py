@@ -34,6 +34,8 @@ class Kind(enum.Enum):
 _NAME = re.compile(
     rf"(?:{'|'.join(f'(?P<{kind.name}>{kind.value})' for kind in Kind)})(?:\.(?:bz2|gz|zst))?$"
 )
+# The index of a dump, which lies beside it.
+_INDEX = re.compile(r"-multistream-index\d*\.txt(?:-p\d+p\d+)?(?:\.(?:bz2|gz|zst))?$")
 _SUFFIXES = ".xml, .txt, .jsonl or .ndjson, also followed by .bz2, .gz or .zst"
 
 
@@ -68,7 +70,8 @@ def kind_of(path: str) -> Kind | None:
 def find_sources(patterns: str, output_dir: str) -> list[Source]:
     """Returns the files and folders that match comma-separated names or globs, in order.
 
-    Of a folder, hidden files and files with other suffixes are skipped.
+    Of a folder, hidden files and files with other suffixes are skipped, and of a folder or glob,
+    the index of a dump.
 
     Raises:
       FlagError: there is no name, or a folder contains `output_dir`.
@@ -76,7 +79,8 @@ def find_sources(patterns: str, output_dir: str) -> list[Source]:
     """
     sources = []
     for pattern in filter(None, patterns.split(",")):
-        found = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern))
+        matching = (path for path in glob.glob(pattern) if not _INDEX.search(path))
+        found = [pattern] if os.path.exists(pattern) else sorted(matching)
         if not found:
             raise UserError(f"--input: {pattern} matches no file")
         sources += [_source(path, output_dir) for path in found]
@@ -99,7 +103,7 @@ def _source(path: str, output_dir: str) -> Source:
     whole, output = os.path.realpath(path), os.path.realpath(output_dir)
     if os.path.commonpath([whole, output]) == whole:
         raise FlagError(f"--output_dir {output_dir} is inside the input {path}; give another")
-    files = [one for one in _files_in(path) if kind_of(one)]
+    files = [one for one in _files_in(path) if kind_of(one) and not _INDEX.search(one)]
     if not files:
         raise UserError(f"--input: {path} contains no file that ends in {_SUFFIXES}")
     for file in files:

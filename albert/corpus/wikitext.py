@@ -16,28 +16,53 @@ from albert.corpus.sources import missing_package
 _DROPPED_TAGS = (
     *("ref", "references", "math", "chem", "ce", "gallery", "timeline", "score", "hiero", "graph"),
     *("syntaxhighlight", "source", "imagemap", "mapframe", "maplink", "templatestyles", "pre"),
-    *("includeonly", "table", "style", "script"),
+    *("includeonly", "style", "script", "inputbox", "categorytree", "indicator"),
+    *("h1", "h2", "h3", "h4", "h5", "h6"),
 )
+# The same, for elements that may contain elements of their own name.
+_DROPPED_NESTED_TAGS = ("table", "ul", "ol", "dl")
 # Elements whose marks are dropped, and whose content stays.
 _OTHER_TAGS = (
-    *("abbr", "b", "bdi", "bdo", "big", "blockquote", "br", "center", "cite", "code", "del", "dfn"),
-    *("div", "em", "font", "hr", "i", "ins", "kbd", "mark", "noinclude", "nowiki", "onlyinclude"),
-    *("p", "poem", "q", "rp", "rt", "ruby", "s", "samp", "section", "small", "span", "strike"),
-    *("strong", "sub", "sup", "tt", "u", "var", "wbr"),
+    *("abbr", "b", "bdi", "bdo", "big", "br", "cite", "code", "del", "dfn", "em", "font", "hr"),
+    *("i", "ins", "kbd", "mark", "noinclude", "nowiki", "onlyinclude", "q", "rp", "rt", "ruby"),
+    *("s", "samp", "section", "small", "span", "strike", "strong", "sub", "sup", "tt", "u", "var"),
+    "wbr",
 )
-_DROPPED = re.compile(rf"<(/?)({'|'.join(_DROPPED_TAGS)})\b([^<>]*)>", re.IGNORECASE)
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+# The same, for elements that stand apart from the text around them.
+_BLOCK_TAGS = (
+    *("blockquote", "center", "div", "p", "poem", "caption", "dd", "dt", "li", "tbody", "td", "th"),
+    *("thead", "tr"),
+)
+_ALL_DROPPED_TAGS = (*_DROPPED_TAGS, *_DROPPED_NESTED_TAGS)
+_DROPPED = re.compile(rf"<(/?)({'|'.join(_ALL_DROPPED_TAGS)})\b([^<>]*)>", re.IGNORECASE)
+_CLOSING = {name: re.compile(f"</{name}", re.IGNORECASE) for name in _DROPPED_TAGS}
+_NESTED = {
+    name: re.compile(rf"<(/?){name}\b[^<>]*>", re.IGNORECASE) for name in _DROPPED_NESTED_TAGS
+}
+# MediaWiki removes the line of a comment that has a line of its own.
+_COMMENT = re.compile(r"(?<=\n)[ \t]*<!--.*?-->[ \t]*\n|<!--.*?(?:-->|\Z)", re.DOTALL)
+# Text in several scripts or spellings, such as "-{zh-hans:计算机;zh-hant:電腦}-":
+# https://www.mediawiki.org/wiki/Writing_systems/Syntax
+_VARIANTS = re.compile(r"-\{([^{}]*)\}-")
+_HIDDEN_VARIANTS = frozenset("HDT-")
 _BRACES = re.compile(r"(?P<open>\{{2,})|\}{2,}")
 _TABLES = re.compile(r"(?P<open>^[ \t:]*\{\|)|^[ \t]*\|\}", re.MULTILINE)
 _SWITCH = re.compile(r"__[A-Z]+__")
-_TAG = re.compile(rf"</?(?:{'|'.join((*_OTHER_TAGS, *_DROPPED_TAGS))})\b[^<>]*>", re.IGNORECASE)
+_TAG = re.compile(
+    rf"</?(?:{'|'.join((*_OTHER_TAGS, *_BLOCK_TAGS, *_ALL_DROPPED_TAGS))})\b[^<>]*>", re.IGNORECASE
+)
 # A heading, an item of a list, a row of a table, or a horizontal line.
 _NO_PROSE = re.compile(r"=.*=\s*$|[*#:;|!]|\{\||-{4}")
 _MARKS = re.compile(r"[\[<&]|''|https?:")
 # What is left of markup that is not closed.
 _UNCLOSED = re.compile(r"\[\[|\]\]|\{\{|\}\}")
-# Links to the same article in another language begin with a language's code.
-_LANGUAGE = re.compile(r"[a-z]{2,3}(?:-[a-z-]+)?")
+# Links to the same article in another language begin with a language's code. Links to some other
+# sites begin with something similar.
+_LANGUAGE = re.compile(r"simple|(?!(?:doi|hdl|mw|rfc|wmf)$)[a-z]{2,3}(?:-[a-z-]+)?")
+# Dumps name the namespace of files only in their language, not its aliases, such as "Bild".
+_MEDIA = re.compile(
+    r"\.(?:djvu|flac|gif|jpe?g|mid|mp[34]|og[agv]|pdf|png|svg|tiff?|wav|web[mp])$", re.IGNORECASE
+)
 # What dropped templates leave: brackets without words, and space before a comma.
 _EMPTY_BRACKETS = re.compile(r" ?\([ ,;:]*\)")
 _BRACKET_START = re.compile(r"\([ ,;:]+")
@@ -65,7 +90,7 @@ def plain_text(wikitext: str, hidden: Container[str]) -> str | None:
     Returns:
       The text, or None if the page would take too long or the parser fails.
     """
-    text = _without_tags(_COMMENT.sub("", wikitext))
+    text = _without_tags(_VARIANTS.sub(_first_variant, _COMMENT.sub("", wikitext)))
     text = _without_nested(_without_nested(text, _BRACES), _TABLES)
     paragraphs = list(_paragraphs(_SWITCH.sub("", text)))
     if sum(len(_MARKS.findall(paragraph)) ** 2 for paragraph in paragraphs) > _MOST_WORK:
@@ -78,9 +103,18 @@ def plain_text(wikitext: str, hidden: Container[str]) -> str | None:
     return "\n\n".join(text for text in shown if text and not _UNCLOSED.search(text))
 
 
+def _first_variant(match: re.Match[str]) -> str:
+    """Returns the first of the variants of a text; "" if it only sets a rule for the page."""
+    flags, _, variants = match[1].rpartition("|")
+    if _HIDDEN_VARIANTS.intersection(flags.upper()):
+        return ""
+    name, colon, text = variants.partition(";")[0].partition(":")
+    return text.strip() if colon and _LANGUAGE.fullmatch(name.strip()) else variants
+
+
 def _without_tags(text: str) -> str:
     """Drops elements that do not show as text, which may be nested in others of another name."""
-    kept, position, lowered = [], 0, text.lower()
+    kept, position = [], 0
     unclosed = set[str]()
     while match := _DROPPED.search(text, position):
         kept.append(text[position : match.start()])
@@ -88,13 +122,27 @@ def _without_tags(text: str) -> str:
         closing, name, rest = match[1], match[2].lower(), match[3]
         if closing or rest.endswith("/") or name in unclosed:
             continue
-        end = lowered.find(f"</{name}", position)
-        if end < 0:
+        end = _end_of_content(text, name, position)
+        if end is None:
             # Only its mark is dropped; the search is not repeated.
             unclosed.add(name)
         else:
             position = end
     return "".join([*kept, text[position:]])
+
+
+def _end_of_content(text: str, name: str, start: int) -> int | None:
+    """Returns where the mark is that closes an element; None if it is not closed."""
+    if name in _CLOSING:
+        closing = _CLOSING[name].search(text, start)
+        return closing and closing.start()
+    end, depth = None, 1
+    for mark in _NESTED[name].finditer(text, start):
+        depth += -1 if mark[1] else 1
+        end = mark.start() if mark[1] else end
+        if not depth:
+            break
+    return end
 
 
 def _without_nested(text: str, marks: re.Pattern[str]) -> str:
@@ -166,14 +214,20 @@ def _shown(code, hidden: Container[str]) -> Iterator[str]:
             if node.wiki_markup is None and node.self_closing:
                 yield " "
             elif node.contents is not None:
+                is_block = node.wiki_markup is None and str(node.tag).lower() in _BLOCK_TAGS
+                yield " " * is_block
                 yield from _shown(node.contents, hidden)
+                yield " " * is_block
 
 
 def _shown_of_link(link, hidden: Container[str]) -> Iterator[str]:
     title = str(link.title).strip()
     prefix, colon, _ = title.partition(":")
-    if colon and (prefix.strip().lower() in hidden or _LANGUAGE.fullmatch(prefix)):
-        return
+    prefix = prefix.strip()
+    if colon and prefix:
+        is_file = prefix.lower() in hidden or _MEDIA.search(title)
+        if is_file or _LANGUAGE.fullmatch(prefix):
+            return
     if link.text is not None:
         yield from _shown(link.text, hidden)
     else:

@@ -21,6 +21,7 @@ import tensorflow.compat.v1 as tf
 from albert.core.errors import UserError
 from albert.core.files import (
     content_of,
+    flush,
     remove_temporary_files,
     sha256_of,
     temporary_name,
@@ -267,8 +268,14 @@ class CachedFile:
                 hashes = {
                     self._key(p): sha256_of(name) for p, name in zip(self.paths, names, strict=True)
                 }
+                for name in names:
+                    flush(name)
                 # After the hashes, which take longest, and before the header is written.
                 self._check_not_overtaken(names)
+                # Otherwise, after a crash the new header would describe the old content.
+                for path in self.paths:
+                    with contextlib.suppress(FileNotFoundError):
+                        os.remove(path)
             except (OSError, tf.errors.OpError) as e:
                 self._check_not_overtaken(names)
                 reason = getattr(e, "strerror", None) or str(e).splitlines()[0]

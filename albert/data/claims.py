@@ -104,7 +104,9 @@ class Claims:
         if left and self._failures.keys() >= set(left):
             if time.monotonic() - self._last_held > _IDLE_SECONDS:
                 more = f" ({len(left)} files were not made)" if len(left) > 1 else ""
-                raise UserError(f"{self._failures[left[0]]}{more}")
+                # Only the last failure has not been logged.
+                last = [number for number in self._failures if number in left][-1]
+                raise UserError(f"{self._failures[last]}{more}")
             self._must_wait = True
         if left and self._must_wait:
             time.sleep(_POLL_SECONDS)

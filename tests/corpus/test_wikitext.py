@@ -77,6 +77,16 @@ def test_an_article_becomes_its_paragraphs():
         ("<REF group=x>a</Ref>Text.<ref name='x'/>", "Text."),
         ("<ref>a <math>b</math> c</ref>Text.", "Text."),
         ("http://example.org is a [//a.b] link", "http://example.org is a link"),
+        # Lower-case letters may be longer: "İ".lower() has two characters.
+        ("İİİ is old.<ref>x</ref> It is.<ref>y</ref> Here.", "İİİ is old. It is. Here."),
+        ("<p>One.</p><p>Two.</p><UL>\n<li>a<ul><li>b</ul>c</ul>End<h2>x</h2>", "One. Two. End"),
+        ("A<table>a<table>b</table>c</table> <table>d</table>B<table> C", "A B C"),
+        (
+            "[[Bild:A.JPG|mini|A [[b]].]][[:Bild:A.jpg]] [[mw:API|the API]][[simple:A]]",
+            "Bild:A.jpg the API",
+        ),
+        ("-{zh-hans:a;zh-hant:b}--{H|zh:c}--{d}- -{zh:[[e]]}-", "ad e"),
+        ("One\n <!-- c --> \ntwo.<!-- d -->\nThree.", "One two. Three."),
         ("&#x41;&copy;&unknown; &#xD800;.", "A©&unknown; \ud800."),
         ("", ""),
     ],

@@ -152,21 +152,22 @@ def test_a_shard_that_another_process_took_from_a_paused_one_is_made(
 
 
 def test_the_other_shards_are_made_if_the_text_of_one_is_wrong(make, corpus, tmp_path, log):
-    """Its error is the last line; a second one is only counted."""
+    """Each error is named; the last line has that of the last file."""
     text = (corpus / "dev.txt").read_bytes()
     half = text.index(b"\n", len(text) // 2)
     (tmp_path / "text").write_bytes(b"\xff" + text[:half] + b"\xff" + text[half:])
-    with pytest.raises(UserError, match=r"text, line 1: .*not UTF-8.* \(2 files were not made\)$"):
+    with pytest.raises(UserError, match=r"text, line \d{2,}: .*not UTF-8.* \(2 files were not made\)$"):
         make("shared", text=tmp_path / "text")
     warnings = log(logging.WARNING)
-    assert len(warnings) == 2 and all("Continuing with the other files" in w for w in warnings)
+    assert len(warnings) == 2 and "text, line 1: " in warnings[0]
+    assert all("Continuing with the other files" in warning for warning in warnings)
     made = {f"shard-{k}{end}" for k in (1, 3) for end in ("", ".json")}
     assert contents(tmp_path / "shared").keys() == made
 
 
 def test_a_process_without_disk_space_leaves_its_shards_to_others(make, expected, tmp_path):
     with limited(resource.RLIMIT_FSIZE, 10_000):
-        with pytest.raises(UserError, match=r"shard-0 cannot be written: .*\(4 files were not"):
+        with pytest.raises(UserError, match=r"shard-3 cannot be written: .*\(4 files were not"):
             make("shared")
         assert not contents(tmp_path / "shared")
         child = started(lambda: make("shared", 1, 2))
