@@ -172,7 +172,7 @@ def test_damaged_files_lose_only_what_is_behind_the_damage(mixed):
     (mixed / "in/html.xml").write_text("<html></html>")
     (mixed / "in/latin.txt").write_bytes("Ein schöner Tag. Ja.".encode("latin-1"))
     (mixed / "in/zero.txt").write_bytes(b"Bin\0ary. It is.")
-    # The index of a dump is beside it.
+    # The index of a dump, which is in the same folder.
     (mixed / "in/x-multistream-index1.txt-p1p9.bz2").write_bytes(b"not compressed")
     (mixed / "in/x-multistream-index.txt").write_text("600:1:A title. 600:2:Another title.")
     (mixed / "in/lines.jsonl").write_bytes(b'{"text": "First is. Last is."}\nno\n[1]\n\xff\n')

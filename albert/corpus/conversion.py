@@ -90,7 +90,7 @@ def make_corpus(sources: Sequence[Source], output_dir: str, options: Options, wo
     """
     _check_installed(sources)
     made_from = _made_from(sources, options)
-    # Unfinished folders are beside the real one.
+    # Unfinished folders are in the parent of the real one.
     output_dir = os.path.realpath(output_dir)
     with exclusive(output_dir):
         report = _found(output_dir, made_from)
@@ -168,7 +168,7 @@ def _difference(old: list[dict], new: list[dict]) -> str:
     before, now = ({one["name"]: one for one in inputs} for inputs in (old, new))
     for name in (*now, *before):
         if before.get(name) != now.get(name):
-            how = "is new" if name not in before else "is left out"
+            how = "is new" if name not in before else "is missing"
             return f"{name} {'has changed since' if name in before and name in now else how}"
     return "its order has changed"
 

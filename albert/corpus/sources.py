@@ -34,7 +34,7 @@ class Kind(enum.Enum):
 _NAME = re.compile(
     rf"(?:{'|'.join(f'(?P<{kind.name}>{kind.value})' for kind in Kind)})(?:\.(?:bz2|gz|zst))?$"
 )
-# The index of a dump, which lies beside it.
+# The index of a dump, which is published in the same folder.
 _INDEX = re.compile(r"-multistream-index\d*\.txt(?:-p\d+p\d+)?(?:\.(?:bz2|gz|zst))?$")
 _SUFFIXES = ".xml, .txt, .jsonl or .ndjson, also followed by .bz2, .gz or .zst"
 

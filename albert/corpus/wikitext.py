@@ -39,7 +39,7 @@ _CLOSING = {name: re.compile(f"</{name}", re.IGNORECASE) for name in _DROPPED_TA
 _NESTED = {
     name: re.compile(rf"<(/?){name}\b[^<>]*>", re.IGNORECASE) for name in _DROPPED_NESTED_TAGS
 }
-# MediaWiki removes the line of a comment that has a line of its own.
+# MediaWiki also removes the end of a line that holds only a comment.
 _COMMENT = re.compile(r"(?<=\n)[ \t]*<!--.*?-->[ \t]*\n|<!--.*?(?:-->|\Z)", re.DOTALL)
 # Text in several scripts or spellings, such as "-{zh-hans:计算机;zh-hant:電腦}-":
 # https://www.mediawiki.org/wiki/Writing_systems/Syntax

@@ -89,9 +89,11 @@ class PackedOrder(TrainingOrder):
         )
         self.num_rows = int(numbers.sum())
         self.num_sequences = int((self.kinds > 0).sum(axis=1).max(initial=0))
-        rows = np.repeat(self.kinds[:, : self.num_sequences], numbers, axis=0).ravel()
+        kinds = self.kinds[:, : self.num_sequences].astype(np.uint16)
+        rows = np.repeat(kinds, numbers, axis=0).ravel()
         # The places of the records in the rows, ordered by the records' lengths.
-        self._places = np.argsort(rows, kind="stable")[np.count_nonzero(rows == 0) :]
+        places = np.argsort(rows, kind="stable").astype(np.int32)
+        self._places = places[np.count_nonzero(rows == 0) :]
         self._epoch = functools.lru_cache(maxsize=2)(self._make_epoch)
 
     @property
@@ -132,7 +134,8 @@ class PackedOrder(TrainingOrder):
 
     def _make_epoch(self, epoch: int) -> np.ndarray:
         """Returns the records of an epoch's rows, int32 [`num_rows`, `num_sequences`]."""
-        records = permutation(len(self._lengths), self._seed, epoch)
+        # Not cached, because the rows are.
+        records = permutation.__wrapped__(len(self._lengths), self._seed, epoch)
         table = np.full(self.num_rows * self.num_sequences, -1, np.int32)
         table[self._places] = records[np.argsort(self._lengths[records], kind="stable")]
         rng = np.random.Generator(np.random.PCG64([self._seed, epoch, self.num_rows]))

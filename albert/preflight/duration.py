@@ -11,6 +11,7 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import list_checkpoints
+from albert.core.errors import UserError
 from albert.data.batches import Data
 from albert.data.records import reading_records
 from albert.distributed import collectives
@@ -187,9 +188,14 @@ def describe_duration(
 def _describe_elsewhere(
     report: Report, checked: Checked, measured: Measurement, on: RemoteWorkers
 ) -> None:
-    with collectives.simulated_workers(on.workers):
-        # Some flags depend on the number of workers.
-        task = type(checked.task)(checked.task.settings)
+    who = f"{on.workers} worker{'s' * (on.workers > 1)}"
+    try:
+        with collectives.simulated_workers(on.workers):
+            # Some flags depend on the number of workers.
+            task = type(checked.task)(checked.task.settings)
+    except UserError as e:
+        report.add(f"{who}: whole job", f"not possible: {e}", warns=True)
+        return
     settings, paces = task.settings, measured.paces
     size, count = settings.train_batch_size, settings.gradient_accumulation_steps
     rate, whose = on.examples_per_second, "as given"
@@ -205,7 +211,6 @@ def _describe_elsewhere(
     scaled = scale(count * size / rate, sent, on.link)
     each[TRAIN] = scaled.step / count
     paces = {name: BatchTime(seconds, seconds, 0) for name, seconds in each.items()}
-    who = f"{on.workers} worker{'s' * (on.workers > 1)}"
     with collectives.simulated_workers(on.workers):
         steps = task.steps(checked.num_examples)
         in_all = _add(report, f"{who}: ", settings, steps, measured._replace(paces=paces))

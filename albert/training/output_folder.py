@@ -12,6 +12,7 @@ from albert.checkpoints.checkpoint_files import (
     best_or_newest,
     content_of_checkpoint,
     list_checkpoints,
+    newest_checkpoint,
     resolve_checkpoint,
 )
 from albert.core.errors import FlagError, UserError
@@ -98,10 +99,28 @@ def check_output_dir(settings: RunSettings, shaping: dict) -> None:
     if settings.overwrite_output_dir:
         return
     if settings.follows and not initial:
-        # Compared when the earlier run has ended, see `Run.start_from`.
-        begun = recorded_settings(output_dir) or {}
-        shaping = {**shaping, "init_checkpoint": begun.get("init_checkpoint")}
+        shaping = {**shaping, "init_checkpoint": _start_of_follower(settings)}
     check_run(output_dir, shaping, settings.defaults())
+
+
+def _start_of_follower(settings: RunSettings) -> str | None:
+    """Returns the recorded initial checkpoint of a run that follows another; None for a new run.
+
+    Raises:
+      UserError: the other run no longer has it, so that this one would be refused after the other
+        one has been trained again.
+    """
+    begun, follows = recorded_settings(settings.output_dir), settings.follows
+    if not begun:
+        return None
+    newest = newest_checkpoint(follows)
+    start = newest and content_of_checkpoint(newest[1])
+    if start != begun.get("init_checkpoint"):
+        raise UserError(
+            f"{settings.output_dir} continues {follows}, whose newest checkpoint is no longer the "
+            f"one that it started from; restore that, or move {settings.output_dir} away"
+        )
+    return start
 
 
 def checkpoint_to_use(settings: RunSettings) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import types
-from typing import NamedTuple
 
 import pytest
 import tensorflow.compat.v1 as tf
 
+from albert.core.errors import FlagError
 from albert.data.batches import Data
 from albert.distributed import collectives
 from albert.distributed.collectives import Worker
@@ -39,10 +39,15 @@ def part(num_records: int) -> Data:
     return Data([], {}, 100, num_records)
 
 
-class StepsTask(NamedTuple):
+class StepsTask:
     """A task of one step for 12 examples of each worker."""
 
-    settings: types.SimpleNamespace
+    def __init__(self, settings: types.SimpleNamespace):
+        self.check(settings)
+        self.settings = settings
+
+    def check(self, settings: types.SimpleNamespace) -> None:
+        """Accepts all settings."""
 
     def steps(self, num_examples: int) -> tuple[int, int]:
         return num_examples // (12 * collectives.size()), 0
@@ -160,6 +165,19 @@ def test_float16_halves_the_all_reduce_and_rates_can_be_given(rows):
     assert found["4 workers: scoring"] == "0.1 s: 1 x 95 features, 1440.00 per second"
     said = "efficiency of 0.455, estimated from 120.00 examples/s of a single worker, as given"
     assert said in found["4 workers: whole job"]
+
+
+def test_a_number_of_workers_that_cannot_split_the_batch_is_said(rows, monkeypatch):
+    """The job itself is fine; the 3 workers are not."""
+
+    def refuse(task, settings):
+        if collectives.size() == 3:
+            raise FlagError("16 cannot be split")
+
+    monkeypatch.setattr(StepsTask, "check", refuse)
+    found = rows(MEASURED, RemoteWorkers(3, None, Link()))
+    assert found["3 workers: whole job"] == "not possible: 16 cannot be split"
+    assert "3 workers: training" not in found and "whole job" in found
 
 
 def test_a_given_rate_needs_no_measurement(rows):

@@ -59,6 +59,11 @@ def _sizes_of_file(path: str, options: RecordOptions) -> np.ndarray:
         except DecodeError as e:
             raise UserError(f"{path}: record {number} is not a tf.train.Example") from e
         mask = features["input_mask"].int64_list.value[::-1]
+        if len(mask) != options.seq_length:
+            raise UserError(
+                f"{path}: record {number} has {len(mask)} values of input_mask, not the "
+                f"{options.seq_length} of --max_seq_length; make the file again"
+            )
         if 1 not in mask:
             raise UserError(f"{path}: record {number} has no token; make the file again")
         sizes[0, number] = len(mask) - mask.index(1)

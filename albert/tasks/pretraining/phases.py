@@ -12,7 +12,6 @@ from albert.distributed import collectives
 from albert.tasks.pretraining.settings import PretrainingSettings
 from albert.tasks.pretraining.task import PretrainingTask
 from albert.training.run import Run, download, start
-from albert.training.run_record import recorded_settings
 from albert.training.several_runs import in_sequence
 
 
@@ -27,11 +26,11 @@ def run_phases(settings: PretrainingSettings) -> None:
         return
     start(PretrainingTask, settings)
     phases = settings.runs()
-    for one in phases.values():
-        check_start(one)
     # The flags of all phases are checked before a folder is made.
     tasks = {name: PretrainingTask(one) for name, one in phases.items()}
     prepared = {name: Run(task) for name, task in tasks.items()}
+    # The data of finished phases would stay in memory.
+    del tasks
     for run in prepared.values():
         run.prepare_all()
     for name, run in in_sequence(prepared, settings.stall_seconds):
@@ -39,22 +38,6 @@ def run_phases(settings: PretrainingSettings) -> None:
             # The other ranks get the weights from rank 0.
             run.start_from(_last_checkpoint(follows) if collectives.is_chief() else "")
         run.finish()
-
-
-def check_start(phase: PretrainingSettings) -> None:
-    """Checks that a phase can continue a run in its folder: its start must still exist.
-
-    Otherwise, the phase before would be trained again, and then this one would be refused.
-
-    Raises:
-      UserError: the phase before has lost its checkpoints.
-    """
-    continues = phase.follows and not phase.overwrite_output_dir
-    if continues and recorded_settings(phase.output_dir) and not newest_checkpoint(phase.follows):
-        raise UserError(
-            f"{phase.output_dir} continues {phase.follows}, which no longer has a checkpoint; "
-            f"restore it, or move {phase.output_dir} away"
-        )
 
 
 def _last_checkpoint(folder: str) -> str:

@@ -73,15 +73,17 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
         None,
         "Files of flags, separated by commas, one for each phase. The phases run in sequence, each "
         "in its folder in --output_dir: phase_1, phase_2 and so on. Each takes the flags of its "
-        "file that you do not pass, and starts from the last checkpoint of the phase before it. In "
-        "--input_file and --eval_file, {max_seq_length} means the phase's value.",
+        "file that you do not pass, and starts from the last checkpoint of the phase before it, "
+        "the first from --init_checkpoint. In --input_file and --eval_file, {max_seq_length} means "
+        "the phase's value.",
         TRAINING,
         basic=True,
         parser=parse_phases,
     )
     global_batch_size: int = setting(
         0,
-        "Examples in a step of all workers. Sets --gradient_accumulation_steps for the number of "
+        "Examples, or rows with --pack_sequences, in a step of all workers. Sets "
+        "--gradient_accumulation_steps for the number of "
         "workers, which then does not divide the numbers of steps. 0 to compute it from the other "
         "flags.",
         TRAINING,
@@ -158,7 +160,8 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
         False,
         "Put several short examples into each row of --max_seq_length tokens, so that less of it "
         "is padding. Attention, positions and losses stay those of separate examples. "
-        "--train_batch_size then counts rows; the log says how many examples a row has.",
+        "All batch sizes, the check and the log then count rows as examples; the log says how "
+        "many examples a row has.",
         FEATURES,
         Affects.WEIGHTS,
         basic=True,
@@ -195,7 +198,8 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
             raise FlagError("--phases trains: to score a phase, pass its folder as --output_dir")
         if os.path.exists(os.path.join(self.output_dir, "run.json")):
             raise FlagError(
-                f"--output_dir {self.output_dir} holds a run without --phases; give another one"
+                f"--output_dir {self.output_dir} holds a run without --phases; give another one, "
+                "or move that run away"
             )
         runs = {}
         follows = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -36,7 +37,11 @@ from albert.training.prediction import Output
 from albert.training.task import DEV, TRAIN
 
 # Flags for fine-tuning that have no effect here.
-_UNUSED = ("num_train_epochs", "warmup_proportion", "export_dir")
+_UNUSED = {
+    "num_train_epochs": "use --num_train_steps",
+    "warmup_proportion": "use --num_warmup_steps",
+    "export_dir": "pass it to the fine-tuning",
+}
 
 
 class PretrainingTask(EncoderTask):
@@ -219,16 +224,18 @@ def _check(settings: PretrainingSettings) -> None:
     """Raises a `FlagError` if flags contradict each other."""
     if settings.phases:
         raise FlagError("--phases is for the command `albert pretrain`; run one phase at a time")
+    if os.path.exists(os.path.join(settings.output_dir, "phase_1", "run.json")):
+        raise FlagError(
+            f"--output_dir {settings.output_dir} holds the phases of a run with --phases; give "
+            "another one"
+        )
     if not (settings.do_train or settings.do_eval):
         raise FlagError("nothing to do: at least one of --do_train and --do_eval must be true")
     if settings.do_train or not settings.eval_file:
         settings.require("input_file")
-    for name in _UNUSED:
+    for name, advice in _UNUSED.items():
         if name in settings.given:
-            raise FlagError(
-                f"--{name} has no effect in pretraining; use --num_train_steps and "
-                "--num_warmup_steps"
-            )
+            raise FlagError(f"--{name} has no effect in pretraining; {advice}")
     if settings.train_steps < 1:
         raise FlagError(f"--num_train_steps must be positive, not {settings.train_steps}")
     if settings.poly_power != 1 and settings.lr_schedule != "linear":
@@ -252,11 +259,16 @@ def _with_micro_batches(settings: PretrainingSettings) -> PretrainingSettings:
         raise FlagError(
             "--global_batch_size sets --gradient_accumulation_steps; remove one of them"
         )
+    if settings.scale_learning_rate:
+        raise FlagError(
+            "--scale_learning_rate is for a batch that grows with the workers, and "
+            "--global_batch_size does not; remove one of them"
+        )
     micro_batches, rest = divmod(size, settings.train_batch_size * workers)
     if rest:
-        of_workers = f" of {workers} workers" if workers > 1 else ""
+        of_workers = f" on {workers} workers" if workers > 1 else ""
         raise FlagError(
-            f"--global_batch_size {size} is not a multiple of --train_batch_size "
+            f"--global_batch_size {size} cannot be split into batches of --train_batch_size "
             f"{settings.train_batch_size}{of_workers}; change one of them"
         )
     return settings.replaced(gradient_accumulation_steps=micro_batches)

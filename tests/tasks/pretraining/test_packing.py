@@ -222,6 +222,10 @@ def test_a_record_without_tokens_or_of_another_kind_is_an_error(files, options, 
     write_records(tmp_path / "empty", records)
     with pytest.raises(UserError, match="empty: record 1 has no token"):
         read_sizes([str(tmp_path / "empty")], options["masked"], 1)
+    with pytest.raises(
+        UserError, match=f"empty: record 0 has {SEQ} values of input_mask, not the 8"
+    ):
+        read_sizes([str(tmp_path / "empty")], options["masked"]._replace(seq_length=8), 1)
     write_records(tmp_path / "other", [b"no example"])
     with pytest.raises(UserError, match="other: record 0 is not a tf.train.Example"):
         read_sizes([str(tmp_path / "other")], options["masked"], 1)

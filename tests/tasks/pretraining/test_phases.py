@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from albert.core.errors import FlagError, UserError
-from albert.tasks.pretraining.phases import check_start
 from albert.tasks.pretraining.settings import PretrainingSettings
+from albert.tasks.pretraining.task import PretrainingTask
+from albert.training.output_folder import check_output_dir
 from tests.helpers.files import settings_of
 
 
@@ -62,8 +63,18 @@ def test_a_missing_file_and_the_folder_of_another_run_are_named(phases, tmp_path
 def test_a_phase_that_was_begun_needs_the_checkpoint_of_the_one_before(phases, tmp_path):
     """Before the earlier phase is trained again."""
     (tmp_path / "out/phase_2").mkdir(parents=True)
-    (tmp_path / "out/phase_2/run.json").write_text('{"settings": {"seed": 1}}')
+    (tmp_path / "out/phase_2/run.json").write_text('{"settings": {"init_checkpoint": "sha256:1"}}')
     _, two = phases()
-    with pytest.raises(UserError, match="phase_1, which no longer has a checkpoint"):
-        check_start(two)
-    check_start(two.replaced(overwrite_output_dir=True))
+    with pytest.raises(
+        UserError, match="out/phase_1, whose newest checkpoint is no longer the one"
+    ):
+        check_output_dir(two, {"seed": 1})
+    check_output_dir(two.replaced(overwrite_output_dir=True), {"seed": 1})
+
+
+def test_a_run_without_phases_is_not_among_them(phases, tmp_path):
+    (tmp_path / "out/phase_1").mkdir(parents=True)
+    (tmp_path / "out/phase_1/run.json").touch()
+    flags = f"--output_dir={tmp_path}/out", "--input_file=records"
+    with pytest.raises(FlagError, match="out holds the phases of a run with --phases"):
+        PretrainingTask(settings_of(PretrainingSettings, *flags))

@@ -156,7 +156,9 @@ def test_the_other_shards_are_made_if_the_text_of_one_is_wrong(make, corpus, tmp
     text = (corpus / "dev.txt").read_bytes()
     half = text.index(b"\n", len(text) // 2)
     (tmp_path / "text").write_bytes(b"\xff" + text[:half] + b"\xff" + text[half:])
-    with pytest.raises(UserError, match=r"text, line \d{2,}: .*not UTF-8.* \(2 files were not made\)$"):
+    with pytest.raises(
+        UserError, match=r"text, line \d{2,}: .*not UTF-8.* \(2 files were not made\)$"
+    ):
         make("shared", text=tmp_path / "text")
     warnings = log(logging.WARNING)
     assert len(warnings) == 2 and "text, line 1: " in warnings[0]

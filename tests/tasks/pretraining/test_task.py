@@ -135,7 +135,8 @@ def test_a_global_batch_keeps_the_steps_on_all_workers(make, monkeypatch, worker
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ((), "33 is not a multiple of --train_batch_size 4 of 2 workers"),
+        ((), "33 cannot be split into batches of --train_batch_size 4 on 2 workers"),
+        (("--scale_learning_rate",), "--scale_learning_rate is for a batch that grows"),
         (("--gradient_accumulation_steps=2",), "remove one of them"),
     ],
 )
