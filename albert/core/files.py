@@ -56,7 +56,7 @@ def temporary_folder(path: str) -> Iterator[str]:
     """
     path = os.path.realpath(path)
     if os.path.ismount(path):
-        raise UserError(f"{path} is a mount point; give a new folder inside of it")
+        raise UserError(f"{path} is a mount point; give a new folder in it")
     if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
         raise UserError(f"{path} already exists; give another name, or remove it")
     try:

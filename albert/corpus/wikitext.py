@@ -106,7 +106,7 @@ def plain_text(wikitext: str, hidden: Container[str]) -> str | None:
 def _first_variant(match: re.Match[str]) -> str:
     """Returns the first of the variants of a text; "" if it only sets a rule for the page."""
     flags, _, variants = match[1].rpartition("|")
-    if _HIDDEN_VARIANTS.intersection(flags.upper()):
+    if not _HIDDEN_VARIANTS.isdisjoint(flag.strip().upper() for flag in flags.split(";")):
         return ""
     name, colon, text = variants.partition(";")[0].partition(":")
     return text.strip() if colon and _LANGUAGE.fullmatch(name.strip()) else variants

@@ -6,6 +6,7 @@ This module does not import TensorFlow, so that programs without it can use it t
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import socket
 import sys
@@ -81,8 +82,9 @@ def is_first() -> bool:
     return started.rank == 0
 
 
+@functools.cache
 def wait_for_rank_0() -> None:
-    """Gives rank 0 a head start: waits a moment on the other ranks."""
+    """Gives rank 0 a head start: waits a moment on the other ranks, the first time it is called."""
     if not is_first():
         time.sleep(_HEAD_START)
 

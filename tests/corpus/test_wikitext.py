@@ -85,7 +85,7 @@ def test_an_article_becomes_its_paragraphs():
             "[[Bild:A.JPG|mini|A [[b]].]][[:Bild:A.jpg]] [[mw:API|the API]][[simple:A]]",
             "Bild:A.jpg the API",
         ),
-        ("-{zh-hans:a;zh-hant:b}--{H|zh:c}--{d}- -{zh:[[e]]}-", "ad e"),
+        ("-{zh-hans:a;zh-hant:b}--{H|zh:c}--{d}- -{zh:[[e]]}- -{zh-hans;zh-hk|f}-", "ad e f"),
         ("One\n <!-- c --> \ntwo.<!-- d -->\nThree.", "One two. Three."),
         ("&#x41;&copy;&unknown; &#xD800;.", "A©&unknown; \ud800."),
         ("", ""),

@@ -248,14 +248,18 @@ class TestMadeOnce:
 
     @pytest.mark.parametrize("is_first", [True, False])
     def test_rank_0_builds_first(self, place, monkeypatch, is_first):
-        """Only its log is shown, so the others wait a moment before they build."""
+        """Only its log is shown, so the others wait a moment before they build their first file."""
         events = []
+        launcher.wait_for_rank_0.cache_clear()
         monkeypatch.setattr(launcher, "is_first", lambda: is_first)
         monkeypatch.setattr(launcher.time, "sleep", lambda seconds: events.append("wait"))
         # The second time, the existing file is taken at once.
         for _ in range(2):
             place.derived().build_once(lambda: events.append("build") or place.build(), None)
             assert events == (["build"] if is_first else ["wait", "build"])
+        place.main.unlink()
+        place.derived().build_once(lambda: events.append("build") or place.build(), None)
+        assert events[-2:] == ["build", "build"]
 
     @pytest.mark.parametrize("moment", [0, 1])
     def test_a_file_that_appears_meanwhile_is_not_foreign(self, place, monkeypatch, moment):
