@@ -294,7 +294,7 @@ def records(tmp_path_factory) -> pathlib.Path:
 @pytest.mark.parametrize(
     "name",
     [
-        name if name == "pretrain_bert_base" else pytest.param(name, marks=pytest.mark.slow)
+        name if name == "pretrain_albert_base" else pytest.param(name, marks=pytest.mark.slow)
         for name in PRETRAININGS
     ],
 )

@@ -283,6 +283,7 @@ def test_phases_end_with_the_same_weights_after_kills(phased, both_phases, tmp_p
         np.testing.assert_array_equal(other[name], value, err_msg=name)
 
 
+@pytest.mark.slow
 def test_two_workers_run_the_phases_of_one(phased, both_phases, tmp_path):
     """Each computes a batch of the two per step, and starts phase 2 from the weights of rank 0."""
     command = in_phases(phased, tmp_path / "out", "--use_horovod")

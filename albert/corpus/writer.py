@@ -29,7 +29,7 @@ class PartWriter:
 
     def write(self, document: bytes) -> None:
         """Writes a document, and a blank line between it and the one before."""
-        if self._file and self._size + len(document) > self._file_bytes:
+        if self._file and self._size + 1 + len(document) > self._file_bytes:
             self._file.close()
             self._file = None
         if self._file is None:

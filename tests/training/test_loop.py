@@ -37,8 +37,12 @@ def error_of(make_operation) -> tf.errors.OpError:
             lambda: tf.io.write_file("/dev/full", "x" * 100000),
             r"^out: cannot write a checkpoint or a curve \(No space left on device\)",
         ),
-        # More than any machine has.
-        (lambda: tf.fill([1 << 25, 1 << 20], tf.random.normal([])), "lower --train_batch_size"),
+        # More than any machine has. TensorFlow waits 10 s for it.
+        pytest.param(
+            lambda: tf.fill([1 << 25, 1 << 20], tf.random.normal([])),
+            "lower --train_batch_size",
+            marks=pytest.mark.slow,
+        ),
         (
             lambda: tf.debugging.check_numerics(tf.log([-1.0]), NOT_FINITE),
             "NaN or infinite at step 7.*no checkpoint was written yet",
