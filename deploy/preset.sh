@@ -4,8 +4,10 @@
 #   deploy/preset.sh PRESET MODEL DATA PYTHON [FLAGS-OF-THE-PROGRAM...]
 #
 # PRESET  a file configs/*.flags, without its extension; its name selects the program and the data;
-# MODEL   the folder of a pretrained model in DATA, as unpacked: albert_base_v2;
-# DATA    the folder that download/ has filled: squad/, glue/ or RACE/, and the model;
+# MODEL   the folder of a pretrained model in DATA, as unpacked: albert_base_v2; a pretraining
+#         ignores it;
+# DATA    the folder that download/ has filled: squad/, glue/ or RACE/, and the model; for a
+#         pretraining, pretraining/LENGTH/ has the records, train-* and dev-*;
 # PYTHON  the interpreter, which replaces this script's process. Pass `echo` to print the command,
 #         or `true` to only check that all files exist.
 set -euo pipefail
@@ -13,6 +15,12 @@ set -euo pipefail
 fail() {
   echo "preset.sh: error: $1" >&2
   exit 1
+}
+
+# Fails unless a folder exists.
+#   need_folder PATH HOW-TO-GET-IT
+need_folder() {
+  [[ -d $1 ]] || fail "$1: no such folder; $2"
 }
 
 # Prints the first of some paths that exists once ENDING is appended to it.
@@ -46,10 +54,17 @@ case $preset in
   race*)
     folder=$data/RACE program=run_race.py
     flags=("--data_dir=$data" --do_train --do_eval) ;;
-  *) fail "$preset: the name must begin with squad_v1.1, squad_v2.0, glue_ or race" ;;
+  pretrain_*)
+    folder=$data/pretraining length='{max_seq_length}'
+    # ALBERT has one phase, and only a phase knows its length by that name.
+    [[ $preset != pretrain_albert_* ]] || length=512
+    need_folder "$folder" "make the records with \`albert pretraining-data\`"
+    exec "$python" "$project/albert" pretrain "--flagfile=$project/configs/$preset.flags" \
+      "--input_file=$folder/$length/train-*" "--eval_file=$folder/$length/dev-*" "$@" ;;
+  *) fail "$preset: the name must begin with squad_v1.1, squad_v2.0, glue_, race or pretrain_" ;;
 esac
 for place in "$folder" "$model"; do
-  [[ -d $place ]] || fail "$place: no such folder; download it with download/"
+  need_folder "$place" "download it with download/"
 done
 
 config=$(first_of configuration "" "$model"/{albert,bert}_config.json)

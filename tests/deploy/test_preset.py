@@ -21,7 +21,7 @@ from tests.helpers.running import run
 SCRIPT = ROOT / "deploy" / "preset.sh"
 BASE = "albert_base_v2"
 PRESETS = sorted(path.stem for path in (ROOT / "configs").glob("*.flags"))
-# deploy/preset.sh starts from a pretrained model, which a pretraining does not have.
+PRETRAININGS = {"pretrain_albert_base": "512", "pretrain_bert_large": "{max_seq_length}"}
 PRESETS = [name for name in PRESETS if not name.startswith("pretrain_")]
 # What a name begins with, the program, and the data it gets.
 PROGRAMS = {
@@ -72,6 +72,19 @@ def test_every_preset_is_a_command_of_its_program(preset, start, data):
         assert os.path.exists(path) or os.path.exists(f"{path}.index"), path
 
 
+@pytest.mark.parametrize(("preset", "length"), PRETRAININGS.items())
+def test_a_pretraining_gets_its_records_and_no_model(preset, length, start, data):
+    result = start(preset, model="none")
+    assert "pretraining: no such folder; make the records" in result.stderr
+    (data / "pretraining").mkdir()
+    program, *given = start(preset, "--output_dir=out", model="none").stdout.splitlines()
+    assert program == str(ROOT / "albert")
+    files = (f"{data}/pretraining/{length}/{part}-*" for part in ("train", "dev"))
+    expected = [f"--{n}_file={file}" for n, file in zip(("input", "eval"), files, strict=True)]
+    flagfile = f"--flagfile={ROOT / 'configs' / preset}.flags"
+    assert given == ["pretrain", flagfile, *expected, "--output_dir=out"]
+
+
 def test_models_with_a_wordpiece_vocabulary_get_it(start, data):
     for model, *files in (
         ("bert_base", "bert_config.json", "vocab.txt", "bert_model.ckpt"),
@@ -96,7 +109,10 @@ def test_added_presets_run_if_their_name_tells_the_program(start, data, tmp_path
     assert {flag.removeprefix("--").split("=")[0] for flag in flags} <= flags_of("run_race").keys()
     result = start("other", script=script)
     assert result.returncode == 1
-    assert "other: the name must begin with squad_v1.1, squad_v2.0, glue_ or race" in result.stderr
+    assert (
+        "other: the name must begin with squad_v1.1, squad_v2.0, glue_, race or pretrain_"
+        in result.stderr
+    )
 
 
 def test_the_program_replaces_the_script(data, tmp_path):
