@@ -41,7 +41,7 @@ class Stopped(BaseException):
           by_all_workers: whether all workers of the job end at the same step.
         """
         name = signal.Signals(number).name
-        resumes = "; the same command resumes" if _state.resumes else ""
+        resumes = f"; the same command{_state.changed} resumes" if _state.resumes else ""
         super().__init__(f"stopped by {name}{where}{resumes}")
         self.exit_code = exit_code(number)
         self.by_all_workers = by_all_workers
@@ -59,6 +59,7 @@ class _State:
       is_installed: whether this module handles the signals.
       unwinds: whether the main program catches `Stopped`.
       resumes: whether the same command resumes the work of this program.
+      changed: how the command must change for that, such as " without --flag".
       requested: the number of the first signal, or None.
       patience: seconds that a training has to acknowledge a deferred signal; None to end at once.
       acknowledged: whether the training has acknowledged it.
@@ -67,6 +68,7 @@ class _State:
     is_installed = False
     unwinds = False
     resumes = False
+    changed = ""
     requested: int | None = None
     patience: float | None = None
     acknowledged = False
@@ -97,6 +99,11 @@ def install(resumes: bool = False) -> None:
     # A forked process leaves the signals to this one. They are blocked until it has done so,
     # because it shares the socket and would wake this process.
     os.register_at_fork(before=_block, after_in_parent=_unblock, after_in_child=_leave_to_parent)
+
+
+def resume_without(flag: str) -> None:
+    """Makes messages say that the same command resumes without a flag; "" if it can be repeated."""
+    _state.changed = f" without {flag}" if flag else ""
 
 
 def raise_stopped() -> None:

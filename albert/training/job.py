@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
+from albert.core import signals
 from albert.core.errors import FlagError, UserError
 from albert.devices import device, host
 from albert.distributed import collectives, heartbeats, launcher
@@ -29,6 +30,7 @@ def start(settings: RunSettings) -> None:
         names an invalid bfloat16 configuration.
     """
     _check(settings)
+    signals.resume_without("--overwrite_output_dir" if settings.overwrite_output_dir else "")
     device.choose(settings.device)
     _check_workers(settings)
     collectives.start(settings.use_horovod)

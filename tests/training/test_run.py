@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import types
 from collections.abc import Callable
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.core import locks
+from albert.core import locks, signals
 from albert.core.errors import FlagError
 from albert.data.batches import Data
 from albert.devices import device
@@ -73,6 +74,17 @@ def test_a_run_resumes_after_the_batches_it_has_seen(begin, monkeypatch):
     begun.train(begun.prepare(TRAIN), None)
     assert starts == [(15, None)]
     assert not tf.get_default_graph().get_operations(), "the workers are not connected yet"
+
+
+@pytest.mark.parametrize("overwrites", [True, False])
+def test_a_stopped_run_says_what_resumes_it(overwrites, tmp_path, monkeypatch):
+    """Repeating a command that overwrites would lose what it has trained."""
+    monkeypatch.setattr(signals._state, "resumes", True)
+    flags = f"--overwrite_output_dir={overwrites}", f"--output_dir={tmp_path}"
+    job.start(settings_of(SomeSettings, *flags))
+    changed = " without --overwrite_output_dir" * overwrites
+    message = str(signals.Stopped(signal.SIGTERM))
+    assert message == f"stopped by SIGTERM; the same command{changed} resumes"
 
 
 def test_a_run_locks_and_cleans_its_folder(begin, tmp_path):
