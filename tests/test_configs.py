@@ -303,6 +303,8 @@ def test_pretrainings_pass_the_check_and_fit_cards_of_32_gb(name, records, tmp_p
     monkeypatch.chdir(ROOT)
     model, out = name.split("_")[1], tmp_path / "out"
     job = [f"--flagfile=configs/{name}.flags", f"--output_dir={out}"]
+    # The disk of the tests may be too small for more of them.
+    job += ["--save_checkpoints_steps=50000"]
     job += [f"--{part}_file={records}/{model}-{{max_seq_length}}" for part in ("input", "eval")]
     if model == "albert":
         job = [flag.format(max_seq_length=512) for flag in job]
