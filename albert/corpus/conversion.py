@@ -167,9 +167,12 @@ def _difference(old: list[dict], new: list[dict]) -> str:
     """Returns the first difference between two descriptions of the input."""
     before, now = ({one["name"]: one for one in inputs} for inputs in (old, new))
     for name in (*now, *before):
-        if before.get(name) != now.get(name):
-            how = "is new" if name not in before else "is missing"
-            return f"{name} {'has changed since' if name in before and name in now else how}"
+        if name not in before:
+            return f"{name} is new"
+        if name not in now:
+            return f"{name} is missing"
+        if before[name] != now[name]:
+            return f"{name} has changed since"
     return "its order has changed"
 
 

@@ -170,10 +170,10 @@ def _field_of(line: bytes, field: str) -> str:
     except json.JSONDecodeError as e:
         raise ValueError(f"not JSON: {e.msg}") from e
     text = value.get(field) if isinstance(value, dict) else None
-    if isinstance(text, str) and "\0" in text:
-        raise ValueError("not text: it contains a zero byte")
     if not isinstance(text, str):
         raise ValueError(f"has no text in a field {field!r}; see --text_field")
+    if "\0" in text:
+        raise ValueError("not text: it contains a zero byte")
     return text
 
 

@@ -31,11 +31,10 @@ class Kind(enum.Enum):
     JSON_LINES = r"\.(?:jsonl|ndjson)"
 
 
-_NAME = re.compile(
-    rf"(?:{'|'.join(f'(?P<{kind.name}>{kind.value})' for kind in Kind)})(?:\.(?:bz2|gz|zst))?$"
-)
+_END = r"(?:\.(?:bz2|gz|zst))?$"
+_NAME = re.compile(rf"(?:{'|'.join(f'(?P<{kind.name}>{kind.value})' for kind in Kind)}){_END}")
 # The index of a dump, which is published in the same folder.
-_INDEX = re.compile(r"-multistream-index\d*\.txt(?:-p\d+p\d+)?(?:\.(?:bz2|gz|zst))?$")
+_INDEX = re.compile(rf"-multistream-index\d*\.txt(?:-p\d+p\d+)?{_END}")
 _SUFFIXES = ".xml, .txt, .jsonl or .ndjson, also followed by .bz2, .gz or .zst"
 
 

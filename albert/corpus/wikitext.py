@@ -224,10 +224,9 @@ def _shown_of_link(link, hidden: Container[str]) -> Iterator[str]:
     title = str(link.title).strip()
     prefix, colon, _ = title.partition(":")
     prefix = prefix.strip()
-    if colon and prefix:
-        is_file = prefix.lower() in hidden or _MEDIA.search(title)
-        if is_file or _LANGUAGE.fullmatch(prefix):
-            return
+    is_hidden = prefix.lower() in hidden or _MEDIA.search(title) or _LANGUAGE.fullmatch(prefix)
+    if prefix and colon and is_hidden:
+        return
     if link.text is not None:
         yield from _shown(link.text, hidden)
     else:

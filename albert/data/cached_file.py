@@ -268,6 +268,7 @@ class CachedFile:
                 hashes = {
                     self._key(p): sha256_of(name) for p, name in zip(self.paths, names, strict=True)
                 }
+                # A disk error may come only now, and must leave the old files.
                 for name in names:
                     flush(name)
                 # After the hashes, which take longest, and before the header is written.

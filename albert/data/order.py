@@ -25,14 +25,20 @@ def shuffled_numbers(count: int, batch_size: int, seed: int, batch: int) -> np.n
     position = batch * batch_size + np.arange(batch_size)
     epochs = position // count
     return np.array(
-        [permutation(count, seed, int(e))[p] for e, p in zip(epochs, position % count, strict=True)]
+        [
+            _kept_permutation(count, seed, int(e))[p]
+            for e, p in zip(epochs, position % count, strict=True)
+        ]
     )
 
 
-@functools.lru_cache(maxsize=4)
 def permutation(count: int, seed: int, epoch: int) -> np.ndarray:
     """Returns the numbers below `count` in the shuffled order of an epoch."""
     return np.random.Generator(np.random.PCG64([seed, epoch])).permutation(count)
+
+
+# For batches, which are much smaller than an epoch.
+_kept_permutation = functools.lru_cache(maxsize=4)(permutation)
 
 
 class TrainingOrder(abc.ABC):

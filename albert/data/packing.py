@@ -134,8 +134,7 @@ class PackedOrder(TrainingOrder):
 
     def _make_epoch(self, epoch: int) -> np.ndarray:
         """Returns the records of an epoch's rows, int32 [`num_rows`, `num_sequences`]."""
-        # Not cached, because the rows are.
-        records = permutation.__wrapped__(len(self._lengths), self._seed, epoch)
+        records = permutation(len(self._lengths), self._seed, epoch)
         table = np.full(self.num_rows * self.num_sequences, -1, np.int32)
         table[self._places] = records[np.argsort(self._lengths[records], kind="stable")]
         rng = np.random.Generator(np.random.PCG64([self._seed, epoch, self.num_rows]))

@@ -83,9 +83,8 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
     global_batch_size: int = setting(
         0,
         "Examples, or rows with --pack_sequences, in a step of all workers. Sets "
-        "--gradient_accumulation_steps for the number of "
-        "workers, which then does not divide the numbers of steps. 0 to compute it from the other "
-        "flags.",
+        "--gradient_accumulation_steps for the number of workers, which then does not divide the "
+        "numbers of steps. 0 to compute it from the other flags.",
         TRAINING,
         Affects.WEIGHTS,
         basic=True,
