@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 
 from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
+from tests.helpers import needs
 from tests.helpers.forking import ROOT
 
 pytest_plugins = ["tests.helpers.fixtures", "tests.helpers.browser"]
@@ -29,27 +30,32 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
-def fail_if_skipped_in_ci(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Turns a skip into a failure in CI, where nothing may be missing."""
-    if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
-        report.outcome = "failed"
-        report.longrepr = f"skipped, which is a failure in CI: {report.longrepr}"
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="run the tests of `make test`")
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
-    fail_if_skipped_in_ci((yield).get_result())
+    needs.fail_in_ci((yield).get_result(), item.config.option.quick)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_make_collect_report(collector):
-    fail_if_skipped_in_ci((yield).get_result())
+    needs.fail_in_ci((yield).get_result(), collector.config.option.quick)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    lines = needs.lines_of_skipped(terminalreporter.getreports("skipped"))
+    if lines:
+        terminalreporter.section("not run")
+        terminalreporter.line("\n".join(lines))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Puts whole runs first: they take longest, and as the last test one would leave a core
     idle."""
     items.sort(key=lambda item: item.path.parent != ROOT / "tests")
+    needs.skip_what_is_missing(items, config.option.quick)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

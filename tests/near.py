@@ -28,7 +28,7 @@ def near(path: pathlib.Path) -> list[pathlib.Path]:
 
     If none does, returns the test modules of the product modules that import it. Test modules that
     run whole programs count only if no others are found: those directly in `tests/` that run
-    programs or name this one, those with several workers, and those with tests marked as slow.
+    programs or name this one, and those with several workers.
     """
     path = path.resolve()
     by_users = (test for user in users(path) for test in near_directly(user))
@@ -47,7 +47,7 @@ def near_directly(path: pathlib.Path) -> list[pathlib.Path]:
         names = imported(text) if module == mirror or path.stem in text else set()
         if module in (mirror, ROOT / path) or name in names:
             runs = RUNNING in names and module.parent == ROOT / "tests"
-            is_whole = runs or f"{RUNNING}.run_as_workers" in names or "mark.slow" in text
+            is_whole = runs or f"{RUNNING}.run_as_workers" in names
             (whole if is_whole else found).append(module)
         elif is_program and f'"{path.stem}"' in text:
             whole.append(module)

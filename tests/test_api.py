@@ -95,6 +95,7 @@ def test_a_model_and_its_answers_are_shown_in_a_notebook(trained):
     assert "probability" in shown and "<Anna>" not in shown
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_resumes_bit_for_bit(files, tmp_path):
     """Afterwards, the signal belongs to the notebook again."""
     settings = {**files, **TINY, "train_steps": 6, "predict_file": "", "log_steps": 1}

@@ -90,6 +90,7 @@ def test_checking_writes_nothing(squad_dir, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_every_run_of_a_job_is_checked(squad_dir, tmp_path):
     """With a table or a JSON object for each; the job would fail if one of them would."""
     write_all(tmp_path, ["n", "r"])
@@ -215,6 +216,7 @@ def test_without_training_no_training_step_must_fit(trained, squad_dir):
 
 
 @pytest.mark.each_python
+@pytest.mark.slow
 def test_a_run_in_bfloat16_equals_its_plan(trained, squad_dir, tmp_path):
     """They agree on nodes and casts; the run's checkpoints fit float32."""
     environment = {**os.environ, "TF_BF16_CONVERSION": "1"}
@@ -238,6 +240,7 @@ def test_a_run_in_bfloat16_equals_its_plan(trained, squad_dir, tmp_path):
     assert "cast to bfloat16" in planned
 
 
+@pytest.mark.slow
 def test_a_classification_is_checked_and_timed(squad_dir, tmp_path):
     """Timing it uses a temporary folder."""
     for part in ("train", "dev", "test"):

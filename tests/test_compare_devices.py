@@ -13,6 +13,7 @@ from tests.helpers.running import albert, run
 COMMAND = albert("compare-devices")
 
 
+@pytest.mark.slow
 def test_differences_above_the_tolerance_are_reported():
     """bfloat16 in the matrix products changes training and no single operation."""
     environment = {**os.environ, "TF_BF16_CONVERSION": "basic"}

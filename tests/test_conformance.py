@@ -434,6 +434,7 @@ class TestSquadV1(Answers):
                 assert np.isclose(found[name], entries[0][name], atol=1e-5).any()
 
 
+@pytest.mark.slow
 class TestSquadV2(Answers):
     program, best_by = "run_squad_v2", "best_f1"
     flags = (
@@ -473,6 +474,7 @@ class TestSquadV2(Answers):
         assert results["HasAns_total"] == results["total"] and "NoAns_f1" not in results
 
 
+@pytest.mark.slow
 class TestMrpc(Glue):
     """Uses a BERT with a WordPiece vocabulary, and exports an additional value."""
 
@@ -497,6 +499,7 @@ class TestMrpc(Glue):
 
 
 @pytest.mark.each_python
+@pytest.mark.slow
 class TestStsB(Glue):
     """Predicts numbers instead of labels; the task above is compared with an uninterrupted run."""
 
@@ -529,6 +532,7 @@ class TestStsB(Glue):
         assert config["problem_type"] == "regression" and len(config["id2label"]) == 1
 
 
+@pytest.mark.slow
 class TestSeveralLabels(Labels):
     """Your own task, with several labels per text; tables are CSV with other names of columns."""
 
@@ -625,6 +629,7 @@ class TestSeveralLabels(Labels):
         assert_fails(run([*job, "--multi_label=false"]), 1, message)
 
 
+@pytest.mark.slow
 class TestRace(Labels):
     """Has no dropout, and is tracked; another classification is compared with an uninterrupted run
     above."""
@@ -810,6 +815,7 @@ class TestEntities(Answering):
 
 
 @pytest.mark.each_python
+@pytest.mark.slow
 class TestPretraining(Promises):
     """Computes in float16, whose loss scale is saved and resumed too."""
 

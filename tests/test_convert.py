@@ -74,6 +74,7 @@ def test_a_folder_answers_and_can_be_exported(there, trained, squad_dir, tmp_pat
     assert tf.train.load_checkpoint(f"{variables}/variables").has_tensor("cls/squad/output_weights")
 
 
+@pytest.mark.slow
 def test_training_starts_from_a_folder_even_in_bfloat16(there, trained, squad_dir, tmp_path):
     """With a learning rate that changes nothing, the weights stay the same."""
     flags = "--predict_file=", "--train_steps=1", "--learning_rate=1e-30", "--remove_padding=false"

@@ -142,6 +142,7 @@ def test_wrong_words_are_an_error(words, message):
     assert_fails(run(albert("data", *words.split())), 2, message)
 
 
+@pytest.mark.slow
 def test_the_command_reads_100_000_rows_in_seconds(tmp_path):
     """And ends with one line if one of them is malformed."""
     path = tmp_path / "table"

@@ -40,12 +40,12 @@ def inputs(squad_dir) -> list[tuple]:
 
 
 @pytest.fixture(scope="module")
-def outputs(trained, squad_dir, inputs, tmp_path_factory) -> list[tuple]:
+def outputs(trained, squad_dir, inputs, tmp_path_factory, torch) -> list[tuple]:
     """Returns the outputs of transformers for each line with the encoder's weights: the states
     [tokens, H] of all layers, and the pooled output [H]."""
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    albert = pytest.importorskip("transformers.models.albert.modeling_albert")
+    import transformers
+    from transformers.models.albert import modeling_albert as albert
+
     path = str(tmp_path_factory.mktemp("encoder") / "model.ckpt")
     config = modeling.AlbertConfig.from_json_file(str(squad_dir / "albert.json"))
     with tf.Graph().as_default(), tf.Session() as session:

@@ -167,10 +167,9 @@ def test_training_op_equals_numpy(graph, name, scale, options):
     assert {v.op.name for v in tf.trainable_variables()} == set(INITIAL)
 
 
-def test_accumulated_radam_equals_pytorch(graph):
+def test_accumulated_radam_equals_pytorch(graph, torch):
     """Over the first rectified step, the 6th, and far beyond. A step's batches are equal, so that
     their mean is each of them; runs that only accumulate change nothing."""
-    torch = pytest.importorskip("torch")
     scale, num_steps = 0.05, 60
     theirs = {n: torch.tensor(v, dtype=torch.float64).requires_grad_() for n, v in INITIAL.items()}
     decayed = [

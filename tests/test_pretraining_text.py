@@ -267,6 +267,7 @@ def test_a_full_disk_leaves_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
 
 
+@pytest.mark.slow
 def test_after_a_kill_the_next_run_starts_again_without_litter(tmp_path):
     (tmp_path / "in").mkdir()
     text = "".join(f"Text {k} begins. Text {k} ends.\n\n" for k in range(100_000))

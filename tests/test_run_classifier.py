@@ -179,6 +179,7 @@ def test_a_users_numbers_are_not_limited(command, prepare, tmp_path):
     assert task.steps(num_examples=12) == (1000, 0)
 
 
+@pytest.mark.slow
 class TestSeveralTasks:
     """Two tasks with two seeds, whose job is killed and resumed, and MNLI with two workers."""
 

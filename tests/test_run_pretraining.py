@@ -121,6 +121,7 @@ def test_fine_tuning_starts_from_the_pretrained_model(walk, squad_dir, tmp_path)
     assert f"{len(taken)} variables taken" in log
 
 
+@pytest.mark.slow
 def test_bert_is_pretrained_on_words_and_next_sentences(walk, prepare, tmp_path):
     """With a WordPiece vocabulary and the defaults of --model_type=bert."""
     text = (walk / "train.txt").read_text().splitlines()
@@ -148,6 +149,7 @@ def test_bert_is_pretrained_on_words_and_next_sentences(walk, prepare, tmp_path)
         prepare(pretraining(tmp_path, tmp_path / "other", *short, "--init_from_group0"))
 
 
+@pytest.mark.slow
 def test_masks_can_be_drawn_in_training(walk, tmp_path):
     """Without offline masks, with LAMB and another power of the decay."""
     tokenizer = f"--spm_model_file={walk}/new/spm.model"
@@ -180,6 +182,7 @@ run_pretraining.main(None)
 """
 
 
+@pytest.mark.slow
 def test_main_runs_under_flags_that_a_program_sets(walk, tmp_path):
     """As the reference's own test calls it."""
     arguments = [tmp_path / "out", walk / "albert.json", walk / "dev.tfrecord"]
@@ -191,6 +194,7 @@ def test_main_runs_under_flags_that_a_program_sets(walk, tmp_path):
     assert {"eval_results.txt", "checkpoint"} <= names
 
 
+@pytest.mark.slow
 def test_packed_rows_train_the_same_weights_after_a_kill(walk, tmp_path):
     """The check says how many rows there are; the curves are those of an uninterrupted run."""
     steps = "--num_train_steps=8", "--save_checkpoints_steps=4", "--do_eval=false"
@@ -255,6 +259,7 @@ def both_phases(phased) -> pathlib.Path:
     return phased / "out"
 
 
+@pytest.mark.slow
 def test_the_second_phase_starts_from_the_first_and_both_are_scored(both_phases):
     names = weights(both_phases / "phase_1", "model.ckpt-4").keys() - {"global_step"}
     taken = {name for name in names if not name.endswith(("/adam_m", "/adam_v"))}
@@ -269,6 +274,7 @@ def test_the_second_phase_starts_from_the_first_and_both_are_scored(both_phases)
             assert curves[score][best["global_step"]] == pytest.approx(best[score])
 
 
+@pytest.mark.slow
 def test_phases_end_with_the_same_weights_after_kills(phased, both_phases, tmp_path):
     """One in each phase."""
     killed = in_phases(phased, tmp_path / "killed")

@@ -59,6 +59,7 @@ def test_a_file_without_answers_can_be_answered(trained, squad_dir, tmp_path):
     assert initial == f"--init_checkpoint={recorded}"
 
 
+@pytest.mark.slow
 def test_a_part_of_a_table_is_the_development_set(squad_dir, tmp_path):
     """A killed run resumes with the same split, and its questions can be scored again."""
     out, table = tmp_path / "out", tmp_path / "train.csv"
@@ -88,6 +89,7 @@ def test_a_part_of_a_table_is_the_development_set(squad_dir, tmp_path):
     assert read(out / "train.tf_record.json")["facts"]["num_examples"] == 48
 
 
+@pytest.mark.slow
 def test_a_stopped_run_without_patience_still_ends(squad_dir, tmp_path):
     """At this rate no score is better than the first. At step 3 nothing has been scored; at step 15
     the checkpoint exists without scores, or does not exist yet."""

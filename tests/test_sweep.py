@@ -36,6 +36,7 @@ def rows_of(folder: pathlib.Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file, delimiter="\t"))
 
 
+@pytest.mark.slow
 class TestWhole:
     """Three trials of a tiny classifier; the sweep is killed in the second one."""
 

@@ -43,9 +43,8 @@ def rows_of(output: str) -> dict[str, list[float]]:
     return {name: [float(n) for n in re.findall(r"\d+\.?\d*", rest)] for name, rest in found}
 
 
-def test_the_programs_of_train_have_equal_losses(give, squad_dir, monkeypatch, capsys):
+def test_the_programs_of_train_have_equal_losses(give, squad_dir, monkeypatch, capsys, torch):
     """Each program runs in a separate process."""
-    pytest.importorskip("torch")
     config = str(squad_dir / "albert.json")
     row = train.Row("training", "train", config, "float32", 2, {"padded": 1.0})
     monkeypatch.setattr(train, "ROWS", {"SQuAD": row})
@@ -80,8 +79,7 @@ PROGRAMS_IN_PREDICTION = {
 
 
 @pytest.mark.parametrize("kind", PROGRAMS_IN_PREDICTION)
-def test_every_program_of_predict_has_rates(kind, squad_dir):
-    pytest.importorskip("torch")
+def test_every_program_of_predict_has_rates(kind, squad_dir, torch):
     files = {"predict_file": "dev-v1.1.json", "spm_model_file": "spm.model"}
     files["config"] = "albert.json"
     sizes = ["--max_seq_length=128", "--matrix_size=64", "--batch_size=2", "--batches=1"]

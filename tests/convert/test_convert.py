@@ -12,9 +12,10 @@ from tests.helpers import models
 
 
 @pytest.fixture(scope="module", autouse=True)
-def transformers():
-    pytest.importorskip("torch", reason="torch is not installed")
-    return pytest.importorskip("transformers")
+def transformers(torch):
+    import transformers
+
+    return transformers
 
 
 def compare(found: dict, expected: dict) -> None:

@@ -103,7 +103,7 @@ class Tree:
             chosen = [str(test.relative_to(ROOT)) for test in near(ROOT / path)]
         if not chosen:
             return "no test is near"
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", *chosen]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "--quick", *chosen]
         try:
             done = subprocess.run(
                 command, cwd=self.folder, capture_output=True, text=True, timeout=longest

@@ -24,9 +24,8 @@ MARKUP = "</script><script>window.broken = 1</script><img src=x onerror='window.
 def chromium(tmp_path_factory):
     """Starts the browser; the tests that need it are in one module, for one of pytest's
     processes."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    if not (CHROMIUM and DRIVER):
-        pytest.skip("there is no chromium with chromedriver: apt-get install chromium-driver")
+    from selenium import webdriver
+
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
     for flag in [*_FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:

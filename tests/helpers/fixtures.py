@@ -15,7 +15,7 @@ from albert.core import locks
 from albert.core.log import LOG
 from tests.helpers.files import copy_of_shared, settings_class, settings_of
 from tests.helpers.forking import LONGEST, ROOT
-from tests.helpers.running import MPIRUN, succeed, task_of
+from tests.helpers.running import succeed, task_of
 from tests.helpers.squad import make_squad_files, squad_command
 
 if TYPE_CHECKING:
@@ -114,10 +114,15 @@ def en8k(shared) -> FullTokenizer:
 
 @pytest.fixture(scope="session")
 def mpirun() -> None:
-    """Skips tests that need Horovod and mpirun where they are missing."""
-    pytest.importorskip("horovod.tensorflow", reason="Horovod is not installed: make horovod")
-    if not MPIRUN.exists():
-        pytest.skip(f"{MPIRUN} is missing: make horovod")
+    """Marks tests that need Horovod and mpirun, see `tests.helpers.needs`."""
+
+
+@pytest.fixture(scope="session")
+def torch() -> types.ModuleType:
+    """Returns PyTorch, see `tests.helpers.needs`."""
+    import torch
+
+    return torch
 
 
 @pytest.fixture(scope="session")

@@ -75,7 +75,7 @@ def assert_same(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> 
     ("is_resource", "changes", "share"),
     [
         (False, {"num_hidden_layers": 4, "num_hidden_groups": 2}, 0.5),
-        (True, {"inner_group_num": 2}, 0.8),
+        pytest.param(True, {"inner_group_num": 2}, 0.8, marks=pytest.mark.slow),
     ],
 )
 def test_gradients_are_the_same_in_less_memory(is_resource, changes, share):
@@ -104,6 +104,7 @@ def weights_before_and_after(recomputes: bool) -> list[dict[str, np.ndarray]]:
         return [before, session.run(weights)]
 
 
+@pytest.mark.slow
 def test_accumulated_steps_are_the_same():
     (start, wanted), (_, found) = map(weights_before_and_after, (False, True))
     assert sum(np.abs(wanted[name] - start[name]).max() > 1e-3 for name in wanted) > 15

@@ -324,6 +324,7 @@ def test_bert_json_converts_a_bert_as_it_converts_an_albert():
     assert converted[1]["Mul", rules.FORCED] == 2 + 6
 
 
+@pytest.mark.slow
 def test_pretraining_scores_are_float32():
     """This holds for tokens and for sentence order; what precedes them is as in the encoder."""
     options = model_fns.ModelOptions(OptimizerOptions(1e-3, 10, 2, "lamb"))

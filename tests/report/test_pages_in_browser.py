@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import requests
 from scipy.stats import binomtest
+from selenium.webdriver import Keys
 
 from albert.report.page import write_page
 from albert.report.spans import Span, spans_view
@@ -23,7 +24,6 @@ from albert.tasks.squad.view import answers_view
 from tests.helpers.browser import MARKUP, Page, contrast, emulate
 from tests.helpers.serving import LABELS, LONGEST, Gated, Served, load_once, model_of
 
-Keys = pytest.importorskip("selenium.webdriver", reason="selenium is not installed").Keys
 FITS = "return document.documentElement.scrollWidth <= innerWidth"
 ROWS = "return document.querySelectorAll('.row').length"
 

@@ -181,6 +181,7 @@ def test_the_connection_limit_is_half_the_file_limit(files, most):
         assert server.most_connections() == most
 
 
+@pytest.mark.slow
 def test_a_proper_client_is_answered_despite_bad_ones(exported):
     """The server has few file descriptors, and connections that are idle, half-sent, or large."""
     with (

@@ -174,6 +174,7 @@ class TestFaults:
             processor(folder).get_dev_examples(folder)
 
 
+@pytest.mark.slow
 def test_100_000_rows_with_many_labels_are_read_in_seconds(write):
     rows = (f'label {n % 5000},"A text, with number {n}"\n' for n in range(100_000))
     folder = write(train_csv="label,text_a\n" + "".join(rows))

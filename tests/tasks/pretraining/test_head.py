@@ -112,7 +112,7 @@ def test_variables_of_bert_are_those_of_the_reference(shared):
         assert shapes_of_variables() == shapes_of(folder / "bert_model.ckpt")
 
 
-def test_losses_of_bert_are_those_of_transformers(tmp_path):
+def test_losses_of_bert_are_those_of_transformers(tmp_path, torch):
     features, config = tiny_features(), modeling.BertConfig(**SIZES)
     with tf.Graph().as_default(), tf.Session() as session:
         spec = build(config, features, PREDICT)
@@ -120,7 +120,6 @@ def test_losses_of_bert_are_those_of_transformers(tmp_path):
         sums = session.run(spec.predictions)
         path = tf.train.Saver(tf.trainable_variables()).save(session, str(tmp_path / "model.ckpt"))
     theirs = transformers_model(config, path)
-    torch = pytest.importorskip("torch")
     inputs = [torch.from_numpy(features[key]).long() for key in list(features)[:3]]
     with torch.no_grad():
         tokens, relation = theirs(*inputs, return_dict=False)

@@ -312,6 +312,7 @@ def test_a_damaged_table_is_read_or_refused_in_one_line(write, seed):
     assert outcomes == {"read", "refused"}
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_table(tmp_path):
     """Ids are compared, too."""
     peaks = []

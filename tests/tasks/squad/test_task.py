@@ -270,6 +270,7 @@ class TestVersion2:
             assert scored.scores["f1"] == 100
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_questions(make, tmp_path, monkeypatch):
     """From the file to the samples that are shown at the end; the model's outputs are given.
 

@@ -1,0 +1,97 @@
+"""What tests may need that not every machine has, and the line that says so at the end."""
+
+from __future__ import annotations
+
+import collections
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import pytest
+
+from tests.helpers.forking import ROOT
+from tests.helpers.running import MPIRUN
+
+LONG = "take longer: make test-all"
+
+
+class Need(NamedTuple):
+    """What a test needs.
+
+    Attributes:
+      name: how the line at the end calls it.
+      exists: returns whether this machine has it.
+      remedy: how to get it.
+      may_lack: it is not public, so that CI does without it.
+    """
+
+    name: str
+    exists: Callable[[], bool]
+    remedy: str = "make test-all"
+    may_lack: bool = False
+
+    @property
+    def reason(self) -> str:
+        return f"need {self.name}: {self.remedy}"
+
+
+def _installed(*packages: str) -> Callable[[], bool]:
+    return lambda: all(importlib.util.find_spec(package) for package in packages)
+
+
+# By the fixture that gives it.
+NEEDS = {
+    "mpirun": Need("Horovod", lambda: MPIRUN.exists() and _installed("horovod")()),
+    "chromium": Need(
+        "Chromium", lambda: bool(shutil.which("chromium") and shutil.which("chromedriver"))
+    ),
+    "torch": Need("PyTorch", _installed("torch")),
+    "shared": Need(
+        "the figures of real text in ../shared",
+        (ROOT.parent / "shared").is_dir,
+        "they are not public",
+        may_lack=True,
+    ),
+}
+
+
+def skip_what_is_missing(items: Iterable[pytest.Item], quick: bool) -> None:
+    """Marks the tests to skip before any of their fixtures runs.
+
+    Args:
+      items: the collected tests.
+      quick: `make test` runs: without the tests that take longer or need anything.
+    """
+    for item in items:
+        needs = [NEEDS[name] for name in NEEDS if name in item.fixturenames]
+        missing = [need for need in needs if quick or not need.exists()]
+        if missing:
+            item.add_marker(pytest.mark.skip(reason=missing[0].reason))
+        elif quick and item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.skip(reason=LONG))
+
+
+def fail_in_ci(report: pytest.TestReport | pytest.CollectReport, quick: bool) -> None:
+    """Turns a skip into a failure in CI, where nothing public may be missing."""
+    if quick or not report.skipped or os.environ.get("CI") != "true" or hasattr(report, "wasxfail"):
+        return
+    if not any(need.may_lack and need.name in str(report.longrepr) for need in NEEDS.values()):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which is a failure in CI: {report.longrepr}"
+
+
+def lines_of_skipped(reports: Iterable[pytest.TestReport | pytest.CollectReport]) -> list[str]:
+    """Counts skipped tests by reason: `42 tests need PyTorch: make test-all`."""
+    known = {LONG, *(need.reason for need in NEEDS.values())}
+    counts: collections.Counter[str] = collections.Counter()
+    for report in reports:
+        _, _, reason = report.longrepr
+        counts[reason.removeprefix("Skipped: ")] += 1
+    return [
+        f"{number} {'test' if number == 1 else 'tests'} {reason}"
+        if reason in known
+        else f"{number} skipped: {reason}"
+        for reason, number in counts.most_common()
+    ]
