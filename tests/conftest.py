@@ -31,8 +31,8 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def fail_if_skipped_in_ci(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Turns a skip into a failure in CI, where nothing may be missing except for what test_shared.py
-    reads beside the repository."""
+    """Turns a skip into a failure in CI, where nothing may be missing except for what
+    test_shared.py reads outside of the repository."""
     is_allowed = hasattr(report, "wasxfail") or report.nodeid == "tests/test_shared.py"
     if report.skipped and os.environ.get("CI") == "true" and not is_allowed:
         report.outcome = "failed"

@@ -1,5 +1,5 @@
-"""An additional check by data beside the repository: figures of the reference on real text, and the
-schema of the MPIJobs."""
+"""An additional check by data outside of the repository: figures of the reference on real text, and
+the schema of the MPIJobs."""
 
 from __future__ import annotations
 

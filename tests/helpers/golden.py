@@ -384,8 +384,8 @@ def output_v2(feature: InputFeatures, answer: tuple[bool, tuple[int, int] | None
 
 
 def nearly_right(figures: Figures, data: str, of: int) -> list[tuple[bool, tuple[int, int] | None]]:
-    """Returns whether each feature's outputs are nearly right, as those of all questions but one
-    `of` so many are, and then the positions of the answer, or None where the window lacks it."""
+    """Returns for each feature whether its outputs are nearly right, which they are not for one
+    question out of `of`, and then the positions of the answer if the window has it."""
     questions = [q for a in figures.articles(data) for p in a["paragraphs"] for q in p["qas"]]
     answers = {question["id"]: question["answers"][:1] for question in questions}
     found = []
