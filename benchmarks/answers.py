@@ -29,12 +29,14 @@ from albert.tasks.squad.task import SquadTask, SquadV1Task, SquadV2Task
 from albert.tokenization import FullTokenizer
 from albert.training.prediction import Output
 from albert.training.task import DEV
-from benchmarks.parts.harness import DATA, give, new_parser, run_again
+from benchmarks.parts import data as files
+from benchmarks.parts.harness import give, new_parser, run_again
 from benchmarks.parts.squad_size import write_questions
 
 # The bound for 10,000 questions, in seconds.
 MOST, OF_QUESTIONS = 5.0, 10000
 _SIZES = {"1.1": (SquadV1Settings, SquadV1Task), "2.0": (SquadV2Settings, SquadV2Task)}
+_FILES = {"1.1": "train_file", "2.0": "train_v2_file"}
 _LONGEST = 384
 
 
@@ -59,15 +61,15 @@ def main() -> int:
 
 def parse_flags() -> argparse.Namespace:
     parser = new_parser(__doc__)
-    parser.add_argument(
-        "--data", default=os.path.join(DATA, "squad"), help="folder of train-v*.json"
-    )
-    parser.add_argument("--spm_model_file", default=os.path.join(DATA, "spm", "en8k.model"))
+    files.add_flag(parser, *_FILES.values(), "spm_model_file")
     parser.add_argument("--config", default="configs/albert_base_v2.json")
     parser.add_argument("--questions", type=int, default=OF_QUESTIONS)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--version", choices=_SIZES, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    flags = parser.parse_args()
+    wanted = [_FILES[flags.version]] if flags.version else _FILES.values()
+    files.find(flags, *wanted, "spm_model_file")
+    return flags
 
 
 def measure(flags: argparse.Namespace) -> tuple[int, int, float, float, float]:
@@ -94,8 +96,7 @@ def measure(flags: argparse.Namespace) -> tuple[int, int, float, float, float]:
 def make_task(flags: argparse.Namespace, folder: str) -> SquadTask:
     """Returns the task for a file with the given number of questions."""
     questions, config = (os.path.join(folder, name) for name in ("questions", "config"))
-    source = os.path.join(flags.data, f"train-v{flags.version}.json")
-    write_questions(source, questions, flags.questions)
+    write_questions(getattr(flags, _FILES[flags.version]), questions, flags.questions)
     with open(flags.config, encoding="utf-8") as file:
         sizes = json.load(file)
     sizes["vocab_size"] = FullTokenizer(None, True, flags.spm_model_file).size

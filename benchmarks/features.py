@@ -1,14 +1,14 @@
 """Times SQuAD features, from the JSON to the closed record file, next to two other ways.
 
-  make bench NAME=features FLAGS="--input_file ... --spm_model_file ..."
+  make bench NAME=features FLAGS="[--data FOLDER] ..."
 
 The others are a longest common subsequence in plain Python (`lcs.py`), on some examples, and
 `transformers`' fast ALBERT tokenizer through `datasets.map` in one process. One way uses a
 WordPiece vocabulary, all others a SentencePiece model. Two more run this project on a file of the
-size of SQuAD, with one process and with two: its paragraphs and questions are those of --input_file
-and similar ones (`squad_size.py`), none of which occurs twice. Each way runs in a separate process,
-whose peak memory is shown; start-up does not count. The ways take turns, so that a slow hour of the
-machine affects all of them.
+size of SQuAD, with one process and with two: its paragraphs and questions are those of the training
+file and similar ones (`squad_size.py`), none of which occurs twice. Each way runs in a separate
+process, whose peak memory is shown; start-up does not count. The ways take turns, so that a slow
+hour of the machine affects all of them.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from benchmarks.parts.harness import DATA, SHARED, give, new_parser, run_again
+from benchmarks.parts import data
+from benchmarks.parts.harness import give, new_parser, run_again
 from benchmarks.parts.squad_size import write_questions
 
 MAX_SEQ_LENGTH, DOC_STRIDE, MAX_QUERY_LENGTH = 384, 128, 64
+_FILES = "train_file", "spm_model_file", "vocab_file"
 
 
 def main() -> None:
@@ -34,15 +36,9 @@ def main() -> None:
     if flags.way:
         give(WAYS[flags.way][0](flags))
         return
-    for path in (flags.input_file, flags.spm_model_file, flags.vocab_file):
-        if not os.path.exists(path):
-            sys.exit(
-                f"bench-features: error: {path} is missing; give --input_file, --spm_model_file "
-                "and --vocab_file"
-            )
     with tempfile.TemporaryDirectory() as folder:
         large = os.path.join(folder, "large.json")
-        write_questions(flags.input_file, large, flags.questions)
+        write_questions(flags.train_file, large, flags.questions)
         turns = [{way: measured_way(way, large) for way in WAYS} for _ in range(flags.turns)]
     results = {way: min((turn[way] for turn in turns), key=lambda r: r["ms"]) for way in WAYS}
     ours = results["one process"]["ms"]
@@ -62,11 +58,7 @@ def measured_way(way: str, large: str) -> dict:
 
 def parse_flags() -> argparse.Namespace:
     parser = new_parser(__doc__)
-    parser.add_argument("--input_file", default=os.path.join(DATA, "squad", "train-v1.1.json"))
-    parser.add_argument("--spm_model_file", default=os.path.join(DATA, "spm", "en8k.model"))
-    parser.add_argument(
-        "--vocab_file", default=os.path.join(SHARED, "golden", "bert_tiny", "vocab.txt")
-    )
+    data.add_flag(parser, *_FILES)
     parser.add_argument("--lcs_examples", type=int, default=100)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument(
@@ -77,7 +69,9 @@ def parse_flags() -> argparse.Namespace:
     )
     parser.add_argument("--large_file", help=argparse.SUPPRESS)
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
-    return parser.parse_args()
+    flags = parser.parse_args()
+    data.find(flags, *_FILES)
+    return flags
 
 
 def fastest(work: Callable[[str], int], rounds: int) -> dict:
@@ -108,7 +102,7 @@ def ours(flags: argparse.Namespace, workers: int, model: str | None, vocab: str 
         # A copy whose cache of words is empty.
         tokenizer = copy.copy(loaded)
         paths = [os.path.join(folder, "features")]
-        source = SquadFeatures(QuestionSource(flags.input_file), paths, tokenizer, options, workers)
+        source = SquadFeatures(QuestionSource(flags.train_file), paths, tokenizer, options, workers)
         return source.made().num_examples
 
     return fastest(work, flags.rounds)
@@ -116,7 +110,7 @@ def ours(flags: argparse.Namespace, workers: int, model: str | None, vocab: str 
 
 def large(flags: argparse.Namespace, workers: int) -> dict:
     """Times this project once on a file of the size of SQuAD."""
-    of_size = argparse.Namespace(**{**vars(flags), "input_file": flags.large_file, "rounds": 1})
+    of_size = argparse.Namespace(**{**vars(flags), "train_file": flags.large_file, "rounds": 1})
     return ours(of_size, workers, flags.spm_model_file, None)
 
 
@@ -130,7 +124,7 @@ def lcs(flags: argparse.Namespace) -> dict:
     from benchmarks.parts.lcs import convert
 
     tokenizer = FullTokenizer(None, True, flags.spm_model_file)
-    examples = read_squad_examples(flags.input_file, is_training=True)
+    examples = read_squad_examples(flags.train_file, is_training=True)
     some = examples[:: max(1, len(examples) // flags.lcs_examples)][: flags.lcs_examples]
 
     def work(folder: str) -> int:
@@ -180,7 +174,7 @@ def fast_tokenizer(flags: argparse.Namespace) -> dict:
         return {**encoded, "start_positions": starts, "end_positions": ends}
 
     def work(folder: str) -> int:
-        examples = read_squad_examples(flags.input_file, is_training=True)
+        examples = read_squad_examples(flags.train_file, is_training=True)
         table = {
             "question": [e.question_text for e in examples],
             "context": [e.paragraph_text for e in examples],

@@ -1,11 +1,11 @@
 """Measures a machine with GPUs, and writes a report for `docs/results.md`.
 
-  make bench NAME=gpu FLAGS="[--train_file ... --predict_file ... --spm_model_file ...]"
+  make bench NAME=gpu FLAGS="[--data FOLDER] ..."
 
 The report has the demo's time and score; training and prediction of SQuAD with ALBERT-base in every
 precision, next to `transformers` on the same GPU, with the memory; and two workers on two GPUs. A
 part that fails is a line of the report with its last message, and the others still run. Without
-files of SQuAD, the demo's sample is used, whose paragraphs are short. --device=cpu tries the
+--data, the generated paragraphs are short. --device=cpu tries the
 command without a GPU, and --quick makes everything small.
 """
 
@@ -25,6 +25,7 @@ from collections.abc import Iterator, Sequence
 from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
 from albert.core.version import VERSION
 from albert.devices import host
+from benchmarks.parts import data
 from benchmarks.parts.harness import ROOT, new_parser
 
 _QUICK_TRAIN = (
@@ -63,8 +64,7 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--report", default="gpu-report.md", help="file to write")
     parser.add_argument("--device", choices=["cpu", "gpu"], default="gpu")
     parser.add_argument("--batch_size", type=int, default=32, help="examples in a batch of SQuAD")
-    for name in ("train_file", "predict_file", "spm_model_file"):
-        parser.add_argument(f"--{name}", help="default: the demo's")
+    data.add_flag(parser, "train_file", "predict_file", "spm_model_file")
     parser.add_argument(
         "--torch_python", default=sys.executable, help="the Python that has torch and transformers"
     )
@@ -91,7 +91,7 @@ def machine(flags: argparse.Namespace) -> Iterator[str]:
 
 
 def demo(flags: argparse.Namespace, folder: str) -> Iterator[str]:
-    """Yields the time and the score of the demo, whose data the next part may use."""
+    """Yields the time and the score of the demo."""
     yield from ("", "## Demo", "")
     module = ("tests.readme.small_demo",) if flags.quick else ("albert", "demo")
     began = time.monotonic()
@@ -115,26 +115,14 @@ def squad(flags: argparse.Namespace, folder: str) -> Iterator[str]:
     )
     yield from ("", "| | batch | this project | `transformers`, padded | padded to the batch |")
     yield "|---|---|---|---|---|"
-    of_demo = {
-        "training": ("train_file", "data-1/train-v1.1.json"),
-        "prediction": ("predict_file", "data-1/dev-v1.1.json"),
-        "both": ("spm_model_file", "model-1/spm.model"),
-    }
-    files = {
-        work: f"--{name}={getattr(flags, name) or os.path.join(folder, path)}"
-        for work, (name, path) in of_demo.items()
-    }
-    options = [
-        files.pop("both"),
-        f"--device={flags.device}",
-        f"--torch_python={flags.torch_python}",
-    ]
+    options = [f"--device={flags.device}", f"--torch_python={flags.torch_python}"]
+    options += [f"--data={flags.data}"] if flags.data else []
     options += (
         [*_QUICK_TRAIN, "--batch_size=2"] if flags.quick else [f"--batch_size={flags.batch_size}"]
     )
     precisions = ("float32", "bfloat16", *(["tf32"] if flags.device == "gpu" else []))
     for work, dtype in itertools.product(_WORK, precisions):
-        yield squad_row(work, dtype, [files[work], *options], folder)
+        yield squad_row(work, dtype, options, folder)
 
 
 def squad_row(work: str, dtype: str, options: Sequence[str], folder: str) -> str:

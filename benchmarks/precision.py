@@ -15,7 +15,6 @@ scores, not the speed on a card.
 from __future__ import annotations
 
 import argparse
-import collections
 import glob
 import json
 import os
@@ -29,9 +28,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.files import write_json
-from albert.demo.demo import CONFIG, RUN_FLAGS, TRAIN_STEPS, VOCAB_SIZE
+from albert.demo.demo import CONFIG, RUN_FLAGS, TRAIN_STEPS
 from albert.demo.generate import DEV_FILE, TRAIN_FILE
-from albert.tokenization import BasicTokenizer
+from benchmarks.parts.data import word_pieces
 from benchmarks.parts.harness import ROOT, new_parser
 
 FLOAT32 = "float32"
@@ -104,15 +103,7 @@ def of_albert(folder: str) -> dict[str, str]:
 
 def make_bert(folder: str) -> dict[str, str]:
     """Writes configuration and vocabulary of a BERT for the demo's data; returns its flags."""
-    with open(os.path.join(folder, "data-1", TRAIN_FILE.format("1.1")), encoding="utf-8") as file:
-        paragraphs = [p for article in json.load(file)["data"] for p in article["paragraphs"]]
-    texts = [p["context"] for p in paragraphs]
-    texts += [q["question"] for p in paragraphs for q in p["qas"]]
-    tokenizer = BasicTokenizer(do_lower_case=True)
-    counts = collections.Counter(word for text in texts for word in tokenizer.tokenize(text))
-    letters = sorted(set("".join(counts)))
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{c}" for c in letters)]
-    pieces += [word for word, _ in counts.most_common() if len(word) > 1]
+    pieces = word_pieces(os.path.join(folder, "data-1", TRAIN_FILE.format("1.1")))
     config = {key: value for key, value in CONFIG.items() if key not in OF_ALBERT}
     os.makedirs(os.path.join(folder, "model-bert"), exist_ok=True)
     paths = {
@@ -120,7 +111,7 @@ def make_bert(folder: str) -> dict[str, str]:
         "vocab_file": os.path.join(folder, "model-bert", "vocab.txt"),
     }
     with open(paths["vocab_file"], "w", encoding="utf-8") as file:
-        file.write("\n".join(pieces[:VOCAB_SIZE]) + "\n")
+        file.write("\n".join(pieces) + "\n")
     write_json(paths["bert_config_file"], config)
     return paths
 

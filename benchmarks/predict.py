@@ -29,8 +29,8 @@ import os
 import sys
 import tempfile
 
-from benchmarks.parts import turns, whole_programs
-from benchmarks.parts.harness import DATA, new_parser
+from benchmarks.parts import data, turns, whole_programs
+from benchmarks.parts.harness import new_parser
 from benchmarks.parts.peers import KINDS, ONNX_MODELS, PEERS, SETTINGS, kinds_of
 from benchmarks.parts.turns import OURS, Program, Row
 
@@ -74,10 +74,10 @@ def parse_flags() -> argparse.Namespace:
         help="for whole programs: first questions of the file; default: all",
     )
     parser.add_argument("--rounds", type=int, default=3, help="for whole programs: runs of each")
-    parser.add_argument("--predict_file", default=os.path.join(DATA, "squad", "dev-v1.1.json"))
+    data.add_flag(parser, "predict_file", "spm_model_file")
     turns.add_flags(parser, batches=3, turns=3)
     flags = parser.parse_args()
-    turns.check_files(flags, "predict_file", "spm_model_file")
+    data.find(flags, "predict_file", "spm_model_file")
     flags.config = flags.config and os.path.abspath(flags.config)
     flags.peers = kinds_of(flags)
     return flags

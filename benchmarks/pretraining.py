@@ -1,19 +1,17 @@
 """Pretrains a small ALBERT on a folder of text, and fine-tunes it next to one from scratch.
 
-  make bench NAME=pretraining FLAGS="[--text FOLDER --train_file FILE --predict_file FILE ...]"
+  make bench NAME=pretraining FLAGS="[--data FOLDER] [--text FOLDER] ..."
 
 Everything runs by the public commands: `pretraining-text`, `pretraining-data`, `pretrain` and
 `squad`. For each seed, there are a pretraining and two fine-tunings with the same settings. By
-default, the text is that of ../shared/data except for the articles and paragraphs of its
-development files. Two jobs run at a time, each on one core. If you repeat a command that was
-stopped, it continues in --folder.
+default, the text is that of the file for the fine-tuning. Two jobs run at a time, each on one core.
+If you repeat a command that was stopped, it continues in --folder.
 """
 
 from __future__ import annotations
 
 import argparse
 import concurrent.futures
-import csv
 import itertools
 import json
 import os
@@ -26,9 +24,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from albert.core import files
-from benchmarks.parts.harness import DATA, new_parser
+from benchmarks.parts import data
+from benchmarks.parts.harness import new_parser
 
-SQUAD = pathlib.Path(DATA) / "squad"
+_FILES = "train_file", "predict_file", "spm_model_file"
 _ARMS = {"from scratch": "--from_scratch", "pretrained": "--init_checkpoint={}/model.ckpt-{}"}
 _SCORES = ("masked_lm_accuracy", "masked_lm_loss", "sentence_order_accuracy")
 
@@ -66,9 +65,7 @@ def parse_flags() -> argparse.Namespace:
     parser = new_parser(__doc__)
     parser.add_argument("--text", help="folder of .txt and .jsonl files for `pretraining-text`")
     parser.add_argument("--folder", default="out/pretraining_benchmark", help="for all files")
-    parser.add_argument("--spm_model_file", default=os.path.join(DATA, "spm", "en8k.model"))
-    parser.add_argument("--train_file", default=str(SQUAD / "train-v1.1.json"))
-    parser.add_argument("--predict_file", default=str(SQUAD / "dev-v1.1.json"))
+    data.add_flag(parser, *_FILES)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--jobs", type=int, default=2, help="jobs at a time, each on one core")
     parser.add_argument("--dev_fraction", type=float, default=0.03, help="of the documents")
@@ -78,36 +75,27 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--pretraining_rate", type=float, default=1e-3)
     parser.add_argument("--fine_tuning_steps", type=int, default=240)
     parser.add_argument("--fine_tuning_rate", type=float, default=2e-4)
-    return parser.parse_args()
+    flags = parser.parse_args()
+    data.find(flags, *_FILES)
+    return flags
 
 
-def shared_documents() -> Iterator[str]:
-    """Yields the texts of ../shared/data that are not in its development files.
-
-    A document is a paragraph with its questions, or a pair of MRPC's sentences.
+def documents(flags: argparse.Namespace) -> Iterator[str]:
+    """Yields the paragraphs of the training file, each with its questions.
 
     Raises:
-      ValueError: a paragraph is in a development file, too.
+      ValueError: a paragraph is in the development file, too.
     """
-    held_out = {paragraph for paragraph, _ in paragraphs("dev")}
-    for part in ("middle", "high"):
-        lines = pathlib.Path(DATA, "race", "RACE", "dev", part, "all.txt").read_text().splitlines()
-        held_out |= {json.loads(line)["article"] for line in lines}
-    for paragraph, questions in paragraphs("train"):
+    held_out = {paragraph for paragraph, _ in paragraphs(flags.predict_file)}
+    for paragraph, questions in paragraphs(flags.train_file):
         if any(other in paragraph or paragraph in other for other in held_out):
-            raise ValueError(f"a development file has the paragraph {paragraph[:60]!r}")
+            raise ValueError(f"the development file has the paragraph {paragraph[:60]!r}")
         yield "\n\n".join([paragraph, *dict.fromkeys(questions)])
-    for part in ("train", "test"):
-        path = pathlib.Path(DATA, "mrpc", f"msr_paraphrase_{part}.txt")
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-            for row in itertools.islice(rows, 1, None):
-                yield f"{row[3]}\n\n{row[4]}"
 
 
-def paragraphs(split: str) -> Iterator[tuple[str, list[str]]]:
-    """Yields the paragraphs and questions of SQuAD 2.0's file, which has those of 1.1."""
-    for article in json.loads((SQUAD / f"{split}-v2.0.json").read_text())["data"]:
+def paragraphs(path: str) -> Iterator[tuple[str, list[str]]]:
+    """Yields the paragraphs and questions of a SQuAD file."""
+    for article in json.loads(pathlib.Path(path).read_text(encoding="utf-8"))["data"]:
         for paragraph in article["paragraphs"]:
             yield paragraph["context"], [qa["question"].strip() for qa in paragraph["qas"]]
 
@@ -119,7 +107,7 @@ def make_records(flags: argparse.Namespace, folder: pathlib.Path) -> None:
         source = str(folder / "texts.jsonl")
         if not os.path.exists(source):
             with files.open_atomically(source) as file:
-                file.writelines(json.dumps({"text": text}) + "\n" for text in shared_documents())
+                file.writelines(json.dumps({"text": text}) + "\n" for text in documents(flags))
     kept = f"--input={source}", f"--dev_fraction={flags.dev_fraction}"
     run(["pretraining-text", *kept, f"--output_dir={folder}/text"], folder / "text.log")
     for part in ("train", "dev"):

@@ -21,14 +21,13 @@ attention.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 
 import numpy as np
 
-from benchmarks.parts import turns
-from benchmarks.parts.harness import DATA, new_parser
+from benchmarks.parts import data, turns
+from benchmarks.parts.harness import new_parser
 from benchmarks.parts.turns import OURS, Program, Row
 
 PEERS = ("padded", "dynamic")
@@ -68,16 +67,14 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument(
         "--rows", help=f"some of {', '.join(ROWS)}, separated by commas; default: all"
     )
-    parser.add_argument("--train_file", default=os.path.join(DATA, "squad", "train-v1.1.json"))
-    parser.add_argument("--mrpc_dir", default=os.path.join(DATA, "mrpc"))
+    data.add_flag(parser, "train_file", "spm_model_file", "mrpc_file")
     parser.add_argument(
         "--peers", default=",".join(PEERS), help="ways of `transformers`, separated by commas"
     )
     turns.add_flags(parser, batches=3, turns=2)
     flags = parser.parse_args()
-    has_mrpc = not flags.rows or "MRPC" in flags.rows
-    files = "train_file", "spm_model_file", *(["mrpc_dir"] if has_mrpc else [])
-    turns.check_files(flags, *files)
+    has_mrpc = "MRPC" in (flags.rows.split(",") if flags.rows else ROWS)
+    data.find(flags, "train_file", "spm_model_file", *(["mrpc_file"] if has_mrpc else []))
     return flags
 
 

@@ -37,8 +37,7 @@ part make pytest FLAGS=--durations=60
 with_python 10 make test-gaudi
 # Benchmarks that the tests only run in part.
 part make bench NAME=scaling FLAGS="--batch_size=1 --seq_length=16 --steps=1 --rounds=1"
-part make bench NAME=features FLAGS="--turns=1 --rounds=1 --lcs_examples=2 --questions=2000 \
-  --input_file=demo_output/data-1/train-v1.1.json --spm_model_file=demo_output/model-1/spm.model"
+part make bench NAME=features FLAGS="--turns=1 --rounds=1 --lcs_examples=2 --questions=2000"
 part "$python" -m pytest tests/readme/walk_through.py
 # The kills are the same every time; signals arrive at different moments.
 part make test-faults FLAGS="--kills=6 --signals=3 --seed=1"

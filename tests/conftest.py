@@ -13,6 +13,7 @@ from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
 from tests.helpers import needs
 from tests.helpers.forking import ROOT
 
+pytest.register_assert_rewrite("tests.helpers.golden", "tests.helpers.squad_head")
 pytest_plugins = ["tests.helpers.fixtures", "tests.helpers.browser"]
 
 # The same examples every time where a failure must come from the change being tested; other runs

@@ -21,10 +21,10 @@ from tests.helpers.encoders import (
     numpy_attention,
     numpy_encode,
     numpy_gelu,
-    outputs_of,
     run_model,
     run_with_random_values,
 )
+from tests.helpers.golden import FOLDER, assert_encoder_outputs
 
 # Fast to build, for tests of names.
 TINY = {"hidden_size": 12, "num_hidden_layers": 1, "intermediate_size": 6}
@@ -32,29 +32,8 @@ TINY = {"hidden_size": 12, "num_hidden_layers": 1, "intermediate_size": 6}
 
 @pytest.mark.each_python
 @pytest.mark.parametrize("family", ["albert", "bert"])
-def test_outputs_equal_the_references(shared, family):
-    """Outputs of real tokens; names, with the default scope "bert", and shapes of variables."""
-    folder = shared / "golden" / f"{family}_tiny"
-    figures = np.load(folder / "encoder.npz")
-    inputs = [figures[name] for name in ("input_ids", "input_mask", "segment_ids")]
-    with tf.Graph().as_default(), tf.Session() as session:
-        config = modeling.read_config(str(folder / f"{family}_config.json"))
-        model = modeling.Encoder(config, False, *map(tf.constant, inputs))
-        variables = tf.trainable_variables()
-        summary = modeling.initialize_from_checkpoint(variables, str(folder))
-        session.run(tf.global_variables_initializer())
-        found = session.run(outputs_of(model))
-    stored = tf.train.load_checkpoint(summary.checkpoint).get_variable_to_shape_map()
-    shapes = {v.op.name: v.shape.as_list() for v in variables}
-    assert shapes == {n: s for n, s in stored.items() if n.startswith("bert/")}
-    assert sorted(summary.taken) == sorted(shapes) and summary.new == []
-    assert summary.unused == sorted(n for n in stored if n.startswith("cls/"))
-    real = figures["input_mask"] == 1
-    assert_close(found["embedding"][real], figures["embedding_output"][real], 1e-5)
-    assert_close(found["sequence"][real], figures["sequence_output"][real], 1e-5)
-    assert_close(found["pooled"], figures["pooled_output"], 1e-5)
-    if family == "bert":
-        assert_close(found["layers"][0][real], figures["first_layer"][real], 1e-5)
+def test_outputs_equal_the_references(family):
+    assert_encoder_outputs(FOLDER / f"{family}_tiny")
 
 
 @pytest.mark.parametrize(

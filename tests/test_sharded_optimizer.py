@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.forking import ROOT
+from tests.helpers.golden import FOLDER
 from tests.helpers.running import run_as_workers
 from tests.programs.sharded_steps import (
     GOLDEN,
@@ -39,8 +40,8 @@ class Trained(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def ways(shared, tmp_path_factory) -> Trained:
-    folder, golden = tmp_path_factory.mktemp("ways"), str(shared / "golden" / "albert_tiny")
+def ways(tmp_path_factory) -> Trained:
+    folder, golden = tmp_path_factory.mktemp("ways"), str(FOLDER / "albert_tiny")
     program = str(ROOT / "tests/programs/sharded_steps.py")
     result = run_as_workers(WORKERS, [sys.executable, program, golden, str(folder)])
     assert result.returncode == 0, result.stderr
@@ -50,9 +51,9 @@ def ways(shared, tmp_path_factory) -> Trained:
 
 
 @pytest.mark.each_python
-def test_golden_steps_equal_the_references_when_sharded(ways, shared):
+def test_golden_steps_equal_the_references_when_sharded(ways):
     """Each worker computes half of each batch, in two parts."""
-    golden = np.load(shared / "golden" / "albert_tiny" / "squad_v1_adamw.npz")
+    golden = np.load(FOLDER / "albert_tiny" / "squad_v1_adamw.npz")
     losses = golden["losses"][:GOLDEN_STEPS]
     np.testing.assert_allclose(ways.found[GOLDEN].losses, losses, rtol=0, atol=1e-5)
 

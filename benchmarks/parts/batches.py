@@ -97,8 +97,7 @@ def source(data: str, flags: argparse.Namespace, folder: str):
     path = os.path.join(folder, f"{data}.tf_record")
     if data == "mrpc":
         processor = PROCESSORS["mrpc"](use_spm=True, do_lower_case=True)
-        file = os.path.join(flags.mrpc_dir, "msr_paraphrase_train.txt")
-        return GlueFeatures(processor, tokenizer, MRPC_LENGTH, "train", file, path)
+        return GlueFeatures(processor, tokenizer, MRPC_LENGTH, "train", flags.mrpc_file, path)
     options = feature_options(flags)
     if data == "train":
         return SquadFeatures(QuestionSource(flags.train_file), [path], tokenizer, options)

@@ -17,8 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SHARED = os.path.join(ROOT, os.pardir, "shared")
-DATA = os.path.join(SHARED, "data")
 _MARK = "measured: "
 # The text that estimates are for, about that of the English Wikipedia.
 GIGABYTES = 16

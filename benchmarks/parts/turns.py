@@ -21,7 +21,7 @@ import numpy as np
 from albert.devices import host
 from benchmarks.features import MAX_SEQ_LENGTH
 from benchmarks.parts.batches import write_batches
-from benchmarks.parts.harness import DATA, ROOT
+from benchmarks.parts.harness import ROOT
 
 OURS, _PRODUCT = "this project", "product"
 
@@ -83,7 +83,6 @@ def add_flags(parser: argparse.ArgumentParser, batches: int, turns: int) -> None
     """Adds the flags of a benchmark in turns, with its default numbers of batches and turns."""
     parser.add_argument("--batches", type=int, default=batches, help="batches per turn")
     parser.add_argument("--turns", type=int, default=turns, help="turns of each program")
-    parser.add_argument("--spm_model_file", default=os.path.join(DATA, "spm", "en8k.model"))
     parser.add_argument(
         "--max_seq_length", type=int, default=MAX_SEQ_LENGTH, help="length of SQuAD's features"
     )
@@ -96,13 +95,6 @@ def add_flags(parser: argparse.ArgumentParser, batches: int, turns: int) -> None
         "--torch_python", default=sys.executable, help="the Python that has torch and transformers"
     )
     parser.add_argument("--json", help="file for the figures, a line of JSON for each row")
-
-
-def check_files(flags: argparse.Namespace, *names: str) -> None:
-    """Ends the process if a flag names no file."""
-    for name in names:
-        if not os.path.exists(getattr(flags, name)):
-            sys.exit(f"benchmark: error: {getattr(flags, name)} is missing; give --{name}")
 
 
 def chosen(rows: Mapping[str, Row], flags: argparse.Namespace) -> dict[str, Row]:

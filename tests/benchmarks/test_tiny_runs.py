@@ -48,9 +48,8 @@ def test_the_programs_of_train_have_equal_losses(give, squad_dir, monkeypatch, c
     config = str(squad_dir / "albert.json")
     row = train.Row("training", "train", config, "float32", 2, {"padded": 1.0})
     monkeypatch.setattr(train, "ROWS", {"SQuAD": row})
-    files = {"train_file": "train-v1.1.json", "mrpc_dir": "", "spm_model_file": "spm.model"}
     sizes = ["--max_seq_length=128", "--matrix_size=64", "--batches=1", "--turns=2"]
-    give(*(f"--{name}={squad_dir / file}" for name, file in files.items()), *sizes)
+    give(f"--data={squad_dir}", *sizes)
     assert train.main() == 0
     output = capsys.readouterr().out
     # Two turns of a batch, each with a new and then with a known shape.
@@ -80,11 +79,9 @@ PROGRAMS_IN_PREDICTION = {
 
 @pytest.mark.parametrize("kind", PROGRAMS_IN_PREDICTION)
 def test_every_program_of_predict_has_rates(kind, squad_dir, torch):
-    files = {"predict_file": "dev-v1.1.json", "spm_model_file": "spm.model"}
-    files["config"] = "albert.json"
     sizes = ["--max_seq_length=128", "--matrix_size=64", "--batch_size=2", "--batches=1"]
     flags = [*sizes, "--turns=2", "--rows=float32", *kind.split()]
-    flags += [f"--{name}={squad_dir / file}" for name, file in files.items()]
+    flags += [f"--data={squad_dir}", f"--config={squad_dir / 'albert.json'}"]
     command = [sys.executable, "-m", "benchmarks.predict", *flags]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
@@ -170,10 +167,10 @@ def test_the_report_on_a_machine_has_every_part(tmp_path):
 @pytest.mark.parametrize("version", ["1.1", "2.0"])
 def test_answers_measures_every_way(give, squad_dir, tmp_path, monkeypatch, version):
     shutil.copy(squad_dir / "train-v1.1.json", tmp_path / f"train-v{version}.json")
-    model = f"--spm_model_file={squad_dir / 'spm.model'}"
+    shutil.copy(squad_dir / "spm.model", tmp_path)
     monkeypatch.setattr(answers, "_LONGEST", 128)
     config = f"--config={squad_dir / 'albert.json'}"
-    give(f"--data={tmp_path}", model, config, f"--version={version}", "--questions=60")
+    give(f"--data={tmp_path}", config, f"--version={version}", "--questions=60")
     flags = answers.parse_flags()
     flags.rounds = 1
     questions, windows, *seconds = answers.measure(flags)
@@ -197,9 +194,7 @@ def test_pretraining_fine_tunes_with_and_without(squad_dir, tmp_path):
     for article in json.loads((squad_dir / "train-v1.1.json").read_text())["data"]:
         text = "\n\n".join(paragraph["context"] for paragraph in article["paragraphs"])
         (tmp_path / "text" / f"{article['title']}.txt").write_text(text)
-    files = {"train_file": "train-v1.1.json", "predict_file": "dev-v1.1.json"}
-    flags = [f"--{name}={squad_dir / file}" for name, file in files.items()]
-    flags += [f"--spm_model_file={squad_dir}/spm.model", f"--text={tmp_path}/text"]
+    flags = [f"--data={squad_dir}", f"--text={tmp_path}/text"]
     flags += [f"--folder={tmp_path}/out", "--seeds=7", "--dev_fraction=0.5", "--hidden_size=16"]
     flags += ["--pretraining_steps=8", "--fine_tuning_steps=1"]
     command = [sys.executable, "-m", "benchmarks.pretraining", *flags]

@@ -82,9 +82,8 @@ class Tree:
     def __init__(self, folder: pathlib.Path):
         self.folder = folder / ROOT.name
         subprocess.run(["git", "clone", "-q", str(ROOT), str(self.folder)], check=True)
-        for name, target in ((".venv", ROOT / ".venv"), ("../shared", ROOT.parent / "shared")):
-            if target.exists() and not (self.folder / name).exists():
-                (self.folder / name).symlink_to(target)
+        if (ROOT / ".venv").exists():
+            (self.folder / ".venv").symlink_to(ROOT / ".venv")
 
     def verdict(self, path: str, mutation: Mutation, with_all: bool) -> str:
         """Returns which test notices a defect, or that none does."""

@@ -1,4 +1,4 @@
-"""Fixtures that all tests share: the reference data, a tiny SQuAD, and a model trained on it."""
+"""Fixtures that all tests share: a tokenizer, a tiny SQuAD, and a model trained on it."""
 
 from __future__ import annotations
 
@@ -14,23 +14,13 @@ import pytest
 from albert.core import locks
 from albert.core.log import LOG
 from tests.helpers.files import copy_of_shared, settings_class, settings_of
-from tests.helpers.forking import LONGEST, ROOT
+from tests.helpers.forking import LONGEST
 from tests.helpers.running import succeed, task_of
 from tests.helpers.squad import make_squad_files, squad_command
 
 if TYPE_CHECKING:
     from albert.tokenization import FullTokenizer
     from albert.training.task import Task
-
-SHARED = ROOT.parent / "shared"
-
-
-@pytest.fixture(scope="session")
-def shared() -> pathlib.Path:
-    """Returns the folder of reference data."""
-    if not SHARED.is_dir():
-        pytest.skip(f"the reference data is not at {SHARED}")
-    return SHARED
 
 
 @pytest.fixture
@@ -105,11 +95,11 @@ def tokenizer(squad_dir) -> FullTokenizer:
 
 
 @pytest.fixture(scope="session")
-def en8k(shared) -> FullTokenizer:
-    """Returns the tokenizer of the reference data's SentencePiece model for English."""
-    from albert.tokenization import FullTokenizer
+def golden_tokenizer() -> FullTokenizer:
+    """Returns the tokenizer of the golden figures' SentencePiece model."""
+    from tests.helpers.golden import GOLDEN
 
-    return FullTokenizer(None, True, str(shared / "data/spm/en8k.model"))
+    return GOLDEN.tokenizer()
 
 
 @pytest.fixture(scope="session")

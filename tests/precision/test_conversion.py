@@ -22,6 +22,7 @@ from albert.tasks.pretraining.head import make_head as make_pretraining_head
 from albert.tasks.squad.head import make_v1_head
 from albert.training import model_fn as model_fns
 from albert.training.hooks import StepMonitor
+from tests.helpers.golden import FOLDER
 from tests.helpers.squad_head import ALL, golden_run, golden_steps, make_batch
 
 TRAIN, PREDICT = estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT
@@ -129,9 +130,9 @@ class TestRewrite:
     # TensorFlow emulates these products on the CPU: a step takes 2 to 3 s.
     [("albert", 3), *(pytest.param(m, 20, marks=pytest.mark.slow) for m in ("albert", "bert"))],
 )
-def test_losses_in_float16_are_those_of_float32(shared, model, steps):
+def test_losses_in_float16_are_those_of_float32(model, steps):
     """Within 1% over the golden steps, with the list of each model."""
-    figures, run = golden_run(shared / "golden" / f"{model}_tiny", "squad_v1_adamw.npz")
+    figures, run = golden_run(FOLDER / f"{model}_tiny", "squad_v1_adamw.npz")
     config, checkpoint, *numbers = run
     options = model_fns.ModelOptions(OptimizerOptions(*numbers, scales_loss=True), checkpoint)
     model_fn = model_fns.make_model_fn(config, make_v1_head(False), options)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from albert import tokenization
 from albert.tokenizers.offsets import Aligner, WordAligner
 from albert.tokenizers.wordpiece_text import BasicTokenizer, WordpieceTokenizer, words_in
+from tests.helpers.golden import GOLDEN
 from tests.helpers.texts import TEXTS
 
 ASCII = st.text(st.characters(max_codepoint=127), max_size=40)
@@ -22,17 +23,12 @@ def load(path):
     return tokenization.FullTokenizer(None, True, str(path)).sp_model
 
 
-@pytest.fixture(scope="module")
-def english(shared):
-    return load(shared / "data" / "spm" / "en8k.model")
-
-
-@pytest.fixture(scope="module", params=["english", "tiny"])
+@pytest.fixture(scope="module", params=["golden", "tiny"])
 def model(request):
-    """Returns a SentencePiece model: of English, or of a few made-up words."""
+    """Returns a SentencePiece model: of sentences, or of a few made-up words."""
     if request.param == "tiny":
         return load(request.getfixturevalue("squad_dir") / "spm.model")
-    return request.getfixturevalue("english")
+    return load(GOLDEN.spm_model)
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +143,16 @@ def test_sentencepiece_takes_linear_time(align):
 class TestCommaRule:
     """Pieces that end in a digit and a comma, which are split again without the comma."""
 
+    @pytest.fixture(scope="class")
+    def with_commas(self, tmp_path_factory):
+        """Returns a model whose pieces are the words of a sentence, commas included."""
+        prefix = str(tmp_path_factory.mktemp("commas") / "commas")
+        options = {"vocab_size": 30, "hard_vocab_limit": False, "model_type": "bpe"}
+        options |= {"split_by_unicode_script": False, "minloglevel": 2, "model_prefix": prefix}
+        lines = iter(20 * ["in 1, 9, x at"])
+        spm.SentencePieceTrainer.train(sentence_iterator=lines, **options)
+        return load(f"{prefix}.model")
+
     @pytest.mark.parametrize(
         ("text", "expected"),
         [
@@ -156,12 +162,12 @@ class TestCommaRule:
             ("\u0661\u200b1\u0301, x", "▁=\u0661|\u0661=\u0661|▁1=\u200b1\u0301|,=,|▁x= x"),
         ],
     )
-    def test_pieces_are_as_by_hand(self, english, text, expected):
+    def test_pieces_are_as_by_hand(self, with_commas, text, expected):
         """`expected` has pieces and their characters."""
-        of_model = english.encode(tokenization.preprocess_text(text), out_type=str)
+        of_model = with_commas.encode(tokenization.preprocess_text(text), out_type=str)
         assert {"▁1,", "▁9,"} & set(of_model), "the rule is not at work"
-        tokens = Aligner(english).tokenize(text, True)
-        spans = zip(pieces_of(english, text), tokens.starts, tokens.ends, strict=True)
+        tokens = Aligner(with_commas).tokenize(text, True)
+        spans = zip(pieces_of(with_commas, text), tokens.starts, tokens.ends, strict=True)
         assert "|".join(f"{p}={text[start : end + 1]}" for p, start, end in spans) == expected
 
     @pytest.mark.parametrize("text", ["b 19, b", "19, b", "b １９, b", "b ①⑨, b", "①⑨,"])

@@ -3,19 +3,18 @@
 Whole, damaged and foreign cached files in general are in `tests/data/test_cached_file.py`.
 """
 
-import gzip
 import itertools
-import json
 import logging
 
 import pytest
 import tensorflow.compat.v1 as tf
 
 from albert import classifier_utils, tokenization
-from albert.classifier_utils import ColaProcessor, InputExample, MrpcProcessor
+from albert.classifier_utils import ColaProcessor, InputExample
 from albert.core.errors import UserError
 from albert.tasks.glue.features import FeatureMaker, GlueFeatures
 from tests.helpers.files import write_records
+from tests.helpers.golden import GOLDEN, assert_mrpc_features, fields, fields_of
 
 CLS, SEP = 2, 3
 SEQUENCES = ("input_ids", "input_mask", "segment_ids")
@@ -42,44 +41,8 @@ def letters(feature):
     return "".join(names.get(i) or chr(i) for i in feature.input_ids)
 
 
-def fields(record):
-    """Returns the values of a serialized example."""
-    return {
-        key: list(getattr(feature, feature.WhichOneof("kind")).value)
-        for key, feature in tf.train.Example.FromString(record).features.feature.items()
-    }
-
-
-def fields_of(feature):
-    """Returns the values of a feature in the same form."""
-    sequences = {key: getattr(feature, key) for key in SEQUENCES}
-    numbers = {"label_ids": [feature.label_id], "is_real_example": [feature.is_real_example]}
-    return {**sequences, **numbers}
-
-
-def test_features_equal_the_references(shared, en8k, tmp_path):
-    """All 600 of them, by both ways of converting."""
-    path = shared / "golden" / "mrpc-features-train-first600-seq128.jsonl.gz"
-    golden = [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
-    (tmp_path / "MRPC").mkdir()
-    raw = (shared / "data" / "mrpc" / "msr_paraphrase_train.txt").read_bytes()
-    (tmp_path / "MRPC" / "train.tsv").write_bytes(raw)
-    processor = MrpcProcessor(use_spm=True, do_lower_case=True)
-    examples = processor.get_train_examples(str(tmp_path))[: len(golden)]
-    labels = processor.get_labels()
-    records = FeatureMaker(en8k, labels, 128).records(examples)
-    features = classifier_utils.convert_examples_to_features(examples, labels, 128, en8k, "mrpc")
-    assert len(golden) == 600
-    for row, example, feature, record in zip(golden, examples, features, records, strict=True):
-        used, first = len(row["input_ids"]), row["n_segment0"]
-        expected = {
-            "input_ids": row["input_ids"] + [0] * (128 - used),
-            "input_mask": [1] * used + [0] * (128 - used),
-            "segment_ids": [0] * first + [1] * (used - first) + [0] * (128 - used),
-            **{"label_ids": [row["label_id"]], "is_real_example": [1]},
-        }
-        assert example.guid == row["guid"]
-        assert fields_of(feature) == fields(record) == expected
+def test_features_equal_the_references(tmp_path):
+    assert_mrpc_features(GOLDEN, "mrpc-features-train-seq128", tmp_path)
 
 
 class TestLayout:

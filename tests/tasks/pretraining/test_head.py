@@ -16,6 +16,7 @@ from albert.optimization import OptimizerOptions
 from albert.tasks.pretraining.head import make_head, scores_of
 from albert.training.model_fn import ModelOptions, make_model_fn
 from tests.helpers.encoders import load_random_values, transformers_model
+from tests.helpers.golden import FOLDER, assert_pretraining_losses
 
 TRAIN, PREDICT = estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT
 SIZES = {
@@ -53,63 +54,10 @@ def scores_of_sums(sums):
     return scores_of([dict(zip(sums, row, strict=True)) for row in rows])
 
 
-def shapes_of(checkpoint):
-    stored = tf.train.load_checkpoint(str(checkpoint)).get_variable_to_shape_map()
-    return {name: shape for name, shape in stored.items() if name != "global_step"}
-
-
-def shapes_of_variables():
-    return {v.op.name: v.shape.as_list() for v in tf.trainable_variables()}
-
-
-@pytest.fixture(scope="module")
-def golden(shared):
-    """Returns the golden folder, its configuration, its features and its figures."""
-    folder = shared / "golden" / "albert_tiny"
-    figures = np.load(folder / "encoder.npz")
-    config = modeling.AlbertConfig.from_json_file(str(folder / "albert_config.json"))
-    features = {
-        key: figures[key].astype(np.float32 if key.endswith("weights") else np.int32)
-        for key in tiny_features()
-    }
-    return folder, config, features, figures
-
-
-def test_the_training_loss_is_the_references(golden):
-    """The first step reports the sum of both losses."""
-    folder, config, features, figures = golden
-    config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
-    with tf.Graph().as_default(), tf.Session() as session:
-        spec = build(config, features, TRAIN, str(folder))
-        session.run(tf.global_variables_initializer())
-        loss = session.run(spec.loss)
-    expected = float(figures["masked_lm_loss"]) + float(figures["sentence_order_loss"])
-    assert abs(loss - expected) < 1e-5
-
-
 @pytest.mark.each_python
-def test_the_losses_of_prediction_are_the_references(golden):
-    """Names and shapes of variables are, too."""
-    folder, config, features, figures = golden
-    with tf.Graph().as_default(), tf.Session() as session:
-        spec = build(config, features, PREDICT)
-        modeling.initialize_from_checkpoint(tf.trainable_variables(), str(folder))
-        session.run(tf.global_variables_initializer())
-        scores = scores_of_sums(session.run(spec.predictions))
-        assert shapes_of_variables() == shapes_of(folder / "model.ckpt-best")
-    # The reference divides by the number of masked tokens plus 1e-5.
-    masked = figures["masked_lm_weights"].sum()
-    loss = scores["masked_lm_loss"] * masked / (masked + 1e-5)
-    assert abs(loss - figures["masked_lm_loss"]) < 1e-5
-    assert abs(scores["sentence_order_loss"] - figures["sentence_order_loss"]) < 1e-5
-
-
-def test_variables_of_bert_are_those_of_the_reference(shared):
-    folder = shared / "golden" / "bert_tiny"
-    config = modeling.BertConfig.from_json_file(str(folder / "bert_config.json"))
-    with tf.Graph().as_default():
-        build(config, tiny_features(), PREDICT)
-        assert shapes_of_variables() == shapes_of(folder / "bert_model.ckpt")
+@pytest.mark.parametrize("family", ["albert", "bert"])
+def test_losses_equal_the_references(family):
+    assert_pretraining_losses(FOLDER / f"{family}_tiny")
 
 
 def test_losses_of_bert_are_those_of_transformers(tmp_path, torch):

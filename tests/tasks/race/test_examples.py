@@ -1,6 +1,5 @@
 """RACE's files: both layouts, levels, blanks, and faults; and their features."""
 
-import gzip
 import json
 
 import numpy as np
@@ -12,6 +11,7 @@ from albert.core.errors import UserError
 from albert.tasks.classification.features import feature_spec
 from albert.tasks.race.examples import InputExample, RaceProcessor, fill_blank
 from albert.tasks.race.features import make_records, make_sequences
+from tests.helpers.golden import GOLDEN, assert_race_features
 from tests.helpers.race import write_race
 
 PASSAGE = {
@@ -147,15 +147,5 @@ def test_records_have_the_sequences_end_to_end(tokenizer, tmp_path):
     assert feature.example_id == "id"
 
 
-def test_features_equal_the_references(shared, en8k):
-    """For the whole training set."""
-    processor = RaceProcessor(True, True, False, False)
-    examples = processor.get_train_examples(str(shared / "data" / "race"))
-    with gzip.open(shared / "golden" / "features-race-train-seq256.jsonl.gz", "rt") as file:
-        golden = [json.loads(line) for line in file]
-    assert len(examples) == len(golden) > 300
-    for example, expected in zip(examples, golden, strict=True):
-        sequences = make_sequences(example, en8k, 256, 64)
-        assert [list(sequence.ids) for sequence in sequences] == expected["input_ids"]
-        assert [sequence.first for sequence in sequences] == expected["n_segment0"]
-        assert example.label == expected["label"]
+def test_features_equal_the_references():
+    assert_race_features(GOLDEN)

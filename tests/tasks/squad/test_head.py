@@ -4,20 +4,17 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert import squad_utils
 from albert.core import estimators
 from albert.modeling import AlbertConfig
 from albert.tasks.squad.head import V2Options, make_v1_head, make_v2_head, outside_answers
 from albert.training.model_fn import ModelOptions, make_model_fn
+from tests.helpers.golden import FOLDER, assert_training_v1, assert_training_v2
 from tests.helpers.squad_head import (
     CONFIG,
-    NUMBERS,
     SEQUENCES,
     Graph,
     build_heads,
-    golden_run,
     make_batch,
-    train_golden,
 )
 
 PREDICT = estimators.ModeKeys.PREDICT
@@ -83,25 +80,8 @@ class TestMaskedPadding:
         assert got["loss"] == pytest.approx(np.mean(losses), 1e-6)
 
 
-def test_version_1_trains_as_the_reference(shared):
-    """Twenty steps of AdamW from a checkpoint, through the reference's function.
-
-    The loss depends on padding there.
-    """
-    figures, run = golden_run(shared / "golden" / "albert_tiny", "squad_v1_adamw.npz")
-    model_fn = squad_utils.v1_model_fn_builder(
-        *run, use_tpu=False, use_one_hot_embeddings=False, use_einsum=False, hub_module=None
-    )
-
-    def logits(features, _):
-        graph = tf.get_default_graph()
-        return [graph.get_tensor_by_name(f"{name}_logits:0") for name in ("start", "end")]
-
-    weights = {"cls/squad/output_weights": figures["output_weights"]}
-    keys = (*SEQUENCES, "start_positions", "end_positions")
-    first = train_golden(figures, model_fn, keys, weights, logits)
-    np.testing.assert_allclose(first[0], figures["start_logits_step0"], atol=1e-5)
-    np.testing.assert_allclose(first[1], figures["end_logits_step0"], atol=1e-5)
+def test_version_1_trains_as_the_reference():
+    assert_training_v1(FOLDER / "albert_tiny")
 
 
 @pytest.mark.parametrize("count", [5, 50])
@@ -140,11 +120,11 @@ def heads():
     return Graph(lambda features: build_heads(features, **modes, prediction=(dropping, False)))
 
 
-def test_no_answer_is_in_question_separator_or_padding(shared):
+def test_no_answer_is_in_question_separator_or_padding():
     """The segments give the mask: [CLS] q [SEP] t t [SEP], and padding; the second example fills
     the feature. It equals the reference's on real questions, and a mask in the records takes
     precedence."""
-    with np.load(shared / "golden" / "albert_tiny" / "squad_v2_adamw.npz") as figures:
+    with np.load(FOLDER / "albert_tiny" / "squad_v2_adamw.npz") as figures:
         segments, expected = figures["segment_ids"], figures["p_mask"]
     by_hand = [[0, 0, 0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1, 1, 1]]
     with tf.Graph().as_default(), tf.Session() as session:
@@ -195,24 +175,5 @@ def test_the_loss_ignores_padding_and_the_head_has_dropout(heads):
     assert heads.run(make_batch(32), heads.built["dropping"].loss) != losses[0]
 
 
-def test_version_2_trains_as_the_reference(shared):
-    """The figures are `squad_v2_adamw.npz`, described in the data's README."""
-    figures, run = golden_run(shared / "golden" / "albert_tiny", "squad_v2_adamw.npz")
-    config = run[0]
-    config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
-    options = {"use_tpu": False, "use_one_hot_embeddings": False, "max_seq_length": 128}
-    options |= {"start_n_top": 5, "end_n_top": 5, "dropout_prob": 0.0, "hub_module": None}
-    model_fn = squad_utils.v2_model_fn_builder(*run, **options)
-
-    def predictions(features, _):
-        with tf.variable_scope("", reuse=True):
-            return model_fn(features, None, PREDICT, {}).predictions
-
-    weights = {key[5:]: value for key, value in figures.items() if key.startswith("head:")}
-    keys = (*SEQUENCES, *NUMBERS[1:])
-    got = train_golden(figures, model_fn, keys, weights, predictions)
-    for key, value in got.items():
-        if key.endswith("index"):
-            np.testing.assert_array_equal(value, figures[f"predict:{key}"])
-        else:
-            np.testing.assert_allclose(value, figures[f"predict:{key}"], atol=1e-5)
+def test_version_2_trains_as_the_reference():
+    assert_training_v2(FOLDER / "albert_tiny")
