@@ -31,7 +31,6 @@ from albert.report.spans import Span, spans_of
 from albert.settings.fields import Affects
 from albert.settings.run_settings import TENSORFLOW
 from albert.tasks import TASKS, Entry
-from albert.tasks.glue.settings import GlueSettings
 from albert.tokenization import FullTokenizer
 from albert.training.assets import CONFIG, FOLDER, SPM_MODEL, VOCABULARY
 from albert.training.run import run
@@ -157,7 +156,7 @@ def train(
     if "preprocess_workers" in kind.flags():
         # TensorFlow has threads in this process, so forking it is not safe.
         values["preprocess_workers"] = 1
-    if kind is GlueSettings:
+    if not any(getattr(kind(), name) for name in ("do_train", "do_eval", "do_predict")):
         # With the reference's defaults, the call would do nothing.
         values |= {"do_train": True, "do_eval": True}
     if model is not None:

@@ -21,6 +21,7 @@ from albert.checkpoints.initialization import (  # noqa: F401  The reference has
     get_assignment_map_from_checkpoint,
     initialize_from_checkpoint,
 )
+from albert.core.errors import UserError
 from albert.devices.ops import gelu  # noqa: F401  The reference has it here.
 from albert.model.config import AlbertConfig, BertConfig, EncoderConfig, read_config  # noqa: F401
 from albert.model.layers import (  # noqa: F401  The reference has all of them here.
@@ -111,9 +112,12 @@ class Encoder:
             `remove_padding`.
 
         Raises:
-          UserError: the configuration or the sequence length is impossible.
+          UserError: the configuration or the sequence length is impossible, or `packing` is without
+            `positions` or with `remove_padding`.
         """
         config.validate()
+        if packing and (remove_padding or positions is None):
+            raise UserError("packing needs positions, and works only with remove_padding=False")
         hidden_dropout = config.hidden_dropout_prob if is_training else 0.0
         attention_dropout = config.attention_probs_dropout_prob if is_training else 0.0
         building = _BuildOptions(

@@ -22,17 +22,24 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert import api
+from albert.cli.check import find_task
+from albert.cli.sweep import SweepRequest
+from albert.cli.training import Job
+from albert.commands.sweep import of_all_trials
 from albert.convert.convert import ConversionOptions, to_transformers
 from albert.core.errors import FlagError, UserError
 from albert.inference import Model, load_model
 from albert.report.page import read_page
 from albert.report.spans import Span
+from albert.sweep.space import SweepSettings, make_space
 from albert.tasks.entities.features import Tagger
 from albert.tasks.race.examples import RaceProcessor
 from albert.tokenization import FullTokenizer
 from albert.tokenizers.wordpiece_text import words_in
+from albert.training.task import DEV, TRAIN
 from tests.helpers.checkpoints import losses, weights
 from tests.helpers.entities import write_entities
+from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import LABELS, ROWS, write_all
 from tests.helpers.mlflow import FILE_STORE, tracked_runs
@@ -252,7 +259,7 @@ class Promises:
 
 
 class Answering(Promises):
-    """The tests of a task whose model is also exported and asked.
+    """The tests of a task whose model is also exported and asked, and of which there are sweeps.
 
     Attributes:
       predicted: the features that the run has answered.
@@ -301,6 +308,20 @@ class Answering(Promises):
         assets = folder / "out/assets.extra"
         for path in assets.iterdir():
             assert (exported / "assets.extra" / path.name).read_bytes() == path.read_bytes()
+
+    def test_trials_of_a_sweep_share_their_features(self, command, task, tmp_path):
+        (tmp_path / "sweep").mkdir()
+        program = find_task(f"{self.program}.py")
+        given = command(tmp_path / "sweep", "--preprocess_workers=1")[2:]
+        own, of_sweep = settings_of(program.settings, *given), SweepSettings()
+        space = make_space(of_sweep, own)
+        shared = of_all_trials(SweepRequest([], Job(program, own), of_sweep, space))
+        for number in range(2):
+            of_trial = shared.replaced(output_dir=str(tmp_path / f"trial-{number}"))
+            trial = task(settings_of(program.settings, *of_trial.arguments()))
+            data = [trial.split(part).prepared() for part in (TRAIN, DEV)]
+            assert all(f.startswith(f"{tmp_path}/sweep/") for split in data for f in split.files)
+        assert not list(tmp_path.glob("trial-*/*"))
 
     @pytest.mark.parametrize("place", ["out", "export"])
     def test_a_folder_answers_as_the_run_did(self, done, folder, command, place):

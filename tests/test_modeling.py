@@ -85,6 +85,15 @@ def test_only_sequences_beyond_the_longest_are_refused():
             modeling.AlbertModel(albert(hidden_size=25), False, tf.zeros([2, 20], tf.int32))
 
 
+@pytest.mark.parametrize("options", [{"remove_padding": True, "positions": [[0, 1]]}, {}])
+def test_packed_sequences_that_would_be_mixed_are_refused(options):
+    """They would attend to each other, or be pooled at other tokens than their first ones."""
+    with tf.Graph().as_default():
+        packing = modeling.Packing(tf.constant([[1, 2]]), tf.constant([[0, 0]]), 2)
+        with pytest.raises(ValueError, match="packing needs positions, and works only with"):
+            modeling.Encoder(albert(**TINY), False, tf.ones([1, 2]), packing=packing, **options)
+
+
 def test_bert_shares_no_layers_and_recomputing_keeps_names():
     """All are in the requested scope. Operations are below their layers, as lists of bfloat16
     operations for Google's BERT expect."""

@@ -19,9 +19,11 @@ from albert.cli.main import EntryPoint
 from albert.cli.training import Job
 from albert.core.errors import FlagError, see_help
 from albert.sweep.space import Space, SweepSettings, make_space
+from albert.tasks import TASKS
 
 ENTRY_POINT = EntryPoint("albert.commands.sweep", resumes=True)
-WORDS = ("squad", "classify", "race", "entities")
+# Only models that are used as they are have scores to search for.
+WORDS = tuple(dict.fromkeys(entry.command for entry in TASKS if entry.model))
 
 
 class SweepRequest(NamedTuple):

@@ -34,16 +34,6 @@ _REFUSED = {
     "use_horovod": "a trial is a single process",
     "download_only": "use it with the task's own command",
 }
-# Feature files that all trials share, by the task and the flag.
-_SHARED = {
-    "squad": {
-        "train_feature_file": "train.tf_record",
-        "predict_feature_file": "eval.tf_record",
-        "predict_feature_left_file": "eval_left.npz",
-    },
-    "classify": {"cached_dir": ""},
-    "race": {"train_file": "train.tf_record", "eval_file": "dev.tf_record"},
-}
 
 
 def main(request: SweepRequest) -> None:
@@ -90,7 +80,7 @@ class Sweep:
         self._request = request
         self._folder = request.job.settings.output_dir
         task_class = request.job.program.load()
-        self._settings = settings = _of_all_trials(request)
+        self._settings = settings = of_all_trials(request)
         settings.require(*task_class.required)
         fetch_missing(task_class, settings)
         self._task: Task = task_class(settings)
@@ -225,17 +215,14 @@ class Sweep:
         print(f"all trials: {self._folder}/{TABLE} and {FIGURE}", flush=True)
 
 
-def _of_all_trials(request: SweepRequest) -> RunSettings:
+def of_all_trials(request: SweepRequest) -> RunSettings:
     """Returns the flags of all trials: those of the user, and those that a sweep sets."""
     settings, flags = request.job.settings, request.job.settings.flags()
     for name in ("do_train", "do_eval" if "do_eval" in flags else "do_predict"):
         if name in settings.given and not getattr(settings, name):
             raise FlagError(f"--{name}=false does not work in a sweep; remove it")
         settings = settings.replaced(given=settings.given | {name}, **{name: True})
-    for name, file in _SHARED.get(request.words[0], {}).items():
-        if name not in settings.given:
-            path = os.path.join(settings.output_dir, file)
-            settings = settings.replaced(given=settings.given | {name}, **{name: path})
+    settings = settings.sharing_features(settings.output_dir)
     if "keep_checkpoint_max" in flags and "keep_checkpoint_max" not in settings.given:
         given = settings.given | {"keep_checkpoint_max"}
         settings = settings.replaced(given=given, keep_checkpoint_max=1)

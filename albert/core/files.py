@@ -39,12 +39,14 @@ def temporary_name(path: str) -> Iterator[str]:
         yield temporary
         flush(temporary)
         os.replace(temporary, path)
-    except BaseException as e:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(temporary)
-        if isinstance(e, OSError) and e.errno is not None and _is_about(e, temporary):
+    except OSError as e:
+        if e.errno is not None and _is_about(e, temporary):
             raise UserError(f"{path} cannot be written: {e.strerror}") from e
         raise
+    finally:
+        # It also stays if it and `path` are hard links to the same file.
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
 
 
 @contextlib.contextmanager

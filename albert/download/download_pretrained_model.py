@@ -1,6 +1,7 @@
 """Downloads a pretrained model and unpacks it to the folder NAME."""
 
 import argparse
+import contextlib
 import os
 import re
 import sys
@@ -117,6 +118,14 @@ def _simple_name(text: str) -> str:
     return text
 
 
+def _positive(text: str) -> float:
+    # NaN fails the comparison, too.
+    with contextlib.suppress(ValueError):
+        if (number := float(text)) > 0:
+            return number
+    raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+
+
 def _parser(program: str | None) -> argparse.ArgumentParser:
     names = textwrap.wrap(", ".join(MODELS), 96, break_on_hyphens=False)
     names = [f"  {line}" for line in names]
@@ -132,7 +141,7 @@ def _parser(program: str | None) -> argparse.ArgumentParser:
         "refuse an archive that unpacks to more than this, in GB (default: the smaller of 20 GB "
         "and 100 times the size of the archive, but at least 0.1)"
     )
-    parser.add_argument("--max_unpacked_gb", metavar="GB", type=float, help=text)
+    parser.add_argument("--max_unpacked_gb", metavar="GB", type=_positive, help=text)
     return parser
 
 

@@ -23,6 +23,7 @@ _LOG_EVERY = 10.0  # seconds between progress lines without a terminal
 _TRIES = 6  # consecutive attempts without a new byte
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # seconds; each wait is twice the one before
 _TIMEOUT = 30.0  # seconds of silence after which a connection counts as lost
+_MOST_BYTES = 20 * 10**9  # of a file whose length nobody announces
 
 
 class _Transient(Exception):
@@ -75,7 +76,8 @@ def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = No
         url: http or https address.
         path: the file to write, in an existing folder.
         sha256: expected hash, in hexadecimal; None for no check.
-        size: expected length in bytes; None to check only the length that the server announces.
+        size: expected length in bytes; None to check only the length that the server announces, or
+            20 GB if it announces none.
 
     Raises:
         UserError: the server refuses, the network stays down, or the content is not as expected
@@ -161,7 +163,10 @@ def _receive_rest(part: _Part, size: int | None) -> None:
                 return
             _check_status(part, offset, response)
             _receive(part, response, size)
-    except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+    except UserError:
+        raise
+    # For some redirects, requests raises a plain ValueError.
+    except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError) as error:
         cause: BaseException = error
         while inner := cause.__cause__ or cause.__context__:  # the system's error is the innermost
             cause = inner
@@ -217,18 +222,23 @@ def _receive(part: _Part, response: requests.Response, size: int | None) -> None
         LOG.info("Resuming the download of %s from byte %d", name, had)
     else:
         LOG.info("Downloading %s", name)
+    limit = _MOST_BYTES if total is None else total
     logged = time.monotonic()
     scale = {"unit": "B", "unit_scale": True, "unit_divisor": 1024}
     bar = tqdm(desc=name, initial=had, total=total, disable=None, **scale)
     with bar, open(part.path, "ab") as file:
         # read1 returns the bytes that have arrived instead of waiting for a full chunk, so that no
         # bytes are lost if the connection breaks.
-        while chunk := response.raw.read1(_CHUNK):
+        while file.tell() <= limit and (chunk := response.raw.read1(_CHUNK)):
             file.write(chunk)
             bar.update(len(chunk))
             if bar.disable and time.monotonic() - logged >= _LOG_EVERY:
                 logged = time.monotonic()
                 of = f" of {total / 2**20:.1f}" if total else ""
                 LOG.info("%s: %.1f%s MiB", name, file.tell() / 2**20, of)
+    if part.length() > limit:
+        part.remove()
+        problem = f"the server sends more than {limit} bytes; the file was removed"
+        raise UserError(f"{part.url}: {problem}; check the address, or use another mirror")
     if total is not None and part.length() < total:
         raise _Transient(f"the connection ended after {part.length()} of {total} bytes")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import ClassVar, TypeVar
 
 from albert.settings.fields import (
     CHECKPOINTS,
@@ -33,6 +34,8 @@ SCHEDULES = ("linear", "constant", "cosine")
 NO_TRACKER, MLFLOW = "none", "mlflow"
 EPSILON, WEIGHT_DECAY = 1e-6, 0.01
 _FOR_TPU = "A flag of the reference for TPUs; ignored."
+
+AnyRunSettings = TypeVar("AnyRunSettings", bound="RunSettings")
 
 
 class PathSettings(Settings):
@@ -375,7 +378,11 @@ class RunSettings(
       do_eval: whether to score every checkpoint; none is removed before it is scored.
       follows: the folder of an earlier run of this job, whose last checkpoint this run starts from;
         "" if it follows none.
+      feature_files: the default names of feature files in --output_dir, by the flags that name the
+        files; "" for a flag that names their folder.
     """
+
+    feature_files: ClassVar[Mapping[str, str]] = {}
 
     max_seq_length: int = 512
     length_buckets: tuple[int, ...] | None = None
@@ -395,6 +402,16 @@ class RunSettings(
           FlagError: the runs are not valid.
         """
         return {"": self}
+
+    def feature_path(self, flag: str) -> str:
+        """Returns the value of a flag of `feature_files`, or its default."""
+        return getattr(self, flag) or os.path.join(self.output_dir, self.feature_files[flag])
+
+    def sharing_features(self: AnyRunSettings, folder: str) -> AnyRunSettings:
+        """Returns the settings with feature files in a folder, except those that the user named."""
+        flags = self.feature_files.keys() - self.given
+        paths = {flag: os.path.join(folder, self.feature_files[flag]) for flag in flags}
+        return self.replaced(given=self.given | flags, **paths)
 
 
 class KeptCheckpoints(Settings):

@@ -92,34 +92,41 @@ class Study:
         number = running[0] if running else len(results)
         if number >= count:
             return None
+        if not running:
+            self._add(number)
+        study_id = self._storage.get_study_id_from_name(_NAME)
+        found = self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
+        trial = self._optuna.trial.Trial(self._study, found)
+        return Trial(self._study, trial, self._flags(trial.params))
+
+    def _add(self, number: int) -> None:
+        """Adds a trial with its flags, which are a function of the seed and the earlier trials.
+
+        A line of the journal has all of them. `ask` would write a line for each, and a sweep that
+        was killed in between would continue with another state of the sampler.
+        """
         # Seeded by the number, because the state of a sampler is lost when a sweep is killed.
-        seed = MOST_TRIALS * self._seed + number
-        self._study.sampler = self._optuna.samplers.TPESampler(seed=seed)
-        if running:
-            study_id = self._storage.get_study_id_from_name(_NAME)
-            found = self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
-            trial = self._optuna.trial.Trial(self._study, found)
-        else:
-            trial = self._study.ask()
-        parameters = {name: self._suggest(trial, name) for name in self._space}
-        return Trial(self._study, trial, self._flags(parameters))
+        sampler = self._optuna.samplers.TPESampler(seed=MOST_TRIALS * self._seed + number)
+        copy = self._optuna.create_study(direction="maximize", sampler=sampler)
+        copy.add_trials(self._study.get_trials(deepcopy=False))
+        trial = copy.ask()
+        for name, bounds in self._space.items():
+            if not isinstance(bounds, Range):
+                trial.suggest_categorical(name, bounds.values)
+            elif bounds.is_whole:
+                trial.suggest_int(name, int(bounds.low), int(bounds.high))
+            else:
+                trial.suggest_float(name, bounds.low, bounds.high, log=True)
+        self._study.add_trial(copy.get_trials(deepcopy=False)[number])
 
-    def _suggest(self, trial: Any, name: str) -> float:
-        """Returns the value of a flag; the same one whenever it is called for a trial."""
-        bounds = self._space[name]
-        if not isinstance(bounds, Range):
-            return trial.suggest_categorical(name, bounds.values)
-        if bounds.is_whole:
-            return trial.suggest_int(name, int(bounds.low), int(bounds.high))
-        return trial.suggest_float(name, bounds.low, bounds.high, log=True)
-
-    @staticmethod
-    def _flags(parameters: dict[str, float]) -> dict[str, float]:
+    def _flags(self, parameters: dict[str, float]) -> dict[str, float]:
         """Returns the values of the flags, with three digits, so that they can be typed."""
-        return {
-            name: float(f"{value:.3g}") if isinstance(value, float) else value
-            for name, value in parameters.items()
-        }
+        flags = dict(parameters)
+        for name, value in parameters.items():
+            bounds = self._space[name]
+            if isinstance(bounds, Range) and not bounds.is_whole:
+                flags[name] = min(max(float(f"{value:.3g}"), bounds.low), bounds.high)
+        return flags
 
 
 class Trial:

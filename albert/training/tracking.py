@@ -1,7 +1,9 @@
 """Tracking of a run with MLflow, for `--track=mlflow`; the only module that imports it.
 
 A thread on rank 0 sends the lines of `metrics.jsonl` as they come, so the training never waits for
-the tracking server. A resumed run continues its run of MLflow, and sends only what is missing.
+the tracking server, and its end only for seconds. MLflow's own asynchronous logging would wait at
+the end until all is sent. A resumed run continues its run of MLflow, and sends only what is
+missing.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import logging
 import os
 import re
 import threading
@@ -27,6 +30,9 @@ from albert.training import metrics
 from albert.training.run_record import MLFLOW, recorded_settings
 
 _SECONDS_BETWEEN = 5.0
+_SECONDS_AT_END = 15.0
+# By default, MLflow tries a request 8 times, and waits 120 seconds for each answer.
+_LIMITS = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3"}
 # The limits of MLflow's `log_batch`.
 _MOST_METRICS, _MOST_PARAMETERS = 1000, 100
 _LONGEST_VALUE = 6000
@@ -51,19 +57,37 @@ def tracking(settings: RunSettings, task: str, is_chief: bool) -> Iterator[Calla
       task: name of the task.
       is_chief: whether this is rank 0; the others track nothing.
     """
-    run = MlflowRun(settings.output_dir, task) if settings.track == TRACKER and is_chief else None
-    status = "FINISHED"
-    try:
-        yield run.start if run else lambda: None
-    except (signals.Stopped, KeyboardInterrupt):
-        status = "KILLED"
-        raise
-    except BaseException:
-        status = "FAILED"
-        raise
-    finally:
-        if run:
+    if settings.track != TRACKER or not is_chief:
+        yield lambda: None
+        return
+    run, status = MlflowRun(settings.output_dir, task), "FINISHED"
+    with _limited_requests():
+        try:
+            yield run.start
+        except (signals.Stopped, KeyboardInterrupt):
+            status = "KILLED"
+            raise
+        except BaseException:
+            status = "FAILED"
+            raise
+        finally:
             run.end(status)
+
+
+@contextlib.contextmanager
+def _limited_requests() -> Iterator[None]:
+    """Limits the seconds of MLflow's requests in the block, unless the user's variables do."""
+    # urllib3 warns before it repeats a request.
+    log = logging.getLogger("urllib3.connectionpool")
+    level, missing = log.level, _LIMITS.keys() - os.environ.keys()
+    log.setLevel(logging.ERROR)
+    os.environ.update({name: _LIMITS[name] for name in missing})
+    try:
+        yield
+    finally:
+        log.setLevel(level)
+        for name in missing:
+            os.environ.pop(name, None)
 
 
 class MlflowRun:
@@ -72,7 +96,7 @@ class MlflowRun:
     def __init__(self, folder: str, task: str):
         """Prepares the tracking of a folder; `start` begins it."""
         self._folder, self._task = folder, task
-        self._id = ""
+        self._id, self._status = "", "RUNNING"
         self._file, self._offset = -1, 0
         self._has_parameters = False
         self._is_new = True
@@ -94,6 +118,8 @@ class MlflowRun:
             self._client = mlflow.MlflowClient()
             self._id = self._continued() or self._created()
             self._client.set_tag(self._id, "albert.output_dir", os.path.abspath(self._folder))
+        except UserError:
+            raise
         except Exception as e:
             raise UserError(
                 f"--track=mlflow: {mlflow.get_tracking_uri()} cannot be used: {_first_line(e)}; "
@@ -107,7 +133,10 @@ class MlflowRun:
         path = os.path.join(self._folder, MLFLOW)
         if not os.path.exists(path):
             return None
-        known = read_json(path, "the record of the tracked run")["run_id"]
+        record = read_json(path, "the record of the tracked run")
+        known = record.get("run_id") if isinstance(record, dict) else None
+        if not isinstance(known, str):
+            raise UserError(f"{path} has no run_id; remove it to start a new run in MLflow")
         self._client.update_run(known, status="RUNNING")
         self._is_new = False
         return known
@@ -125,6 +154,8 @@ class MlflowRun:
     def _follow(self) -> None:
         while not self._stop.wait(_SECONDS_BETWEEN):
             self._try(self._send)
+        self._try(self._send_rest)
+        self._try(lambda: self._client.set_terminated(self._id, self._status))
 
     def _try(self, send: Callable[[], None]) -> None:
         """Calls a function; an error is a warning, because it must not end the training."""
@@ -197,25 +228,29 @@ class MlflowRun:
             content = file.read()
         return self._offset + content.rfind(b"\n") + 1, metrics.parse(content)
 
+    def _send_rest(self) -> None:
+        """Sends what is missing, and the best scores."""
+        self._send()
+        path = os.path.join(self._folder, "eval_results.json")
+        if os.path.exists(path):
+            best = read_json(path, "the scores")
+            self._add("best/", best, best["global_step"], time.time())
+            self._flush()
+
     def end(self, status: str) -> None:
-        """Sends the rest and the best scores, and ends the run, if it was started."""
-        if not self._id:
-            return
-        self._stop.set()
+        """Lets the thread send the rest and end the run; waits for seconds only."""
         # It does not run if its start failed.
-        if self._thread.ident is not None:
-            self._thread.join()
-
-        def send() -> None:
-            self._send()
-            path = os.path.join(self._folder, "eval_results.json")
-            if os.path.exists(path):
-                best = read_json(path, "the scores")
-                self._add("best/", best, best["global_step"], time.time())
-                self._flush()
-
-        self._try(send)
-        self._try(lambda: self._client.set_terminated(self._id, status))
+        if self._thread.ident is None:
+            return
+        self._status = status
+        self._stop.set()
+        self._thread.join(_SECONDS_AT_END)
+        if self._thread.is_alive():
+            LOG.warning(
+                "--track=mlflow: the server has not taken everything within %g s; the same command "
+                "sends the rest",
+                _SECONDS_AT_END,
+            )
 
 
 def _metric_name(name: str) -> str:

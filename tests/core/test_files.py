@@ -149,6 +149,12 @@ class TestCopy:
         write(folder / "file", "newer")
         assert contents(folder)["file"] == b"newer" and contents(folder)[target] == b"old"
 
+    def test_copying_again_leaves_no_temporary_name(self, folder, links):
+        """A rename between two hard links to the same file does nothing."""
+        for _ in range(2):
+            files.copy_atomically(str(folder / "file"), str(folder / "copy"))
+            assert contents(folder).keys() == {"file", "copy"}
+
     def test_a_relative_symbolic_link_copies_its_target(self, folder, links, tmp_path_factory):
         """As in the caches of model hubs."""
         (folder / "link").symlink_to("file")

@@ -186,6 +186,13 @@ def test_an_archive_over_the_limit_is_kept_for_the_next_try(download, out, serve
     assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize("limit", ["nan", "0", "-1", "much"])
+def test_a_limit_is_a_positive_number(download, server, limit):
+    done = download("--max_unpacked_gb", limit)
+    assert_fails(done, 2, f"--max_unpacked_gb: {limit!r} is not a positive number")
+    assert not server.requests
+
+
 def test_a_servers_words_cannot_control_the_terminal(download, server):
     server.faults += [Fault(status=503, reason="\x1b]0;owned\x07\x1b[31mred\x9b")]
     server.faults += [Fault(status=404, reason="\x1b[2Jgone\x9c")]

@@ -196,6 +196,16 @@ class TestTries:
             get(Fault(status=status, headers={"Location": "file:///etc/passwd"}))
         assert len(server.requests) == 1 and sleeps == [] and names(tmp_path) == []
 
+    @pytest.mark.parametrize(
+        "location", ["http://[", "http://[::1/", "http://h:99999/", "http://a..b/", "//[v1.x]/\xe9"]
+    )
+    def test_a_redirection_to_an_unusable_address_is_final(
+        self, get, url, tmp_path, sleeps, location
+    ):
+        with pytest.raises(UserError, match=f"^{url}: .*; check the address"):
+            get(Fault(status=302, headers={"Location": location}))
+        assert sleeps == [] and names(tmp_path) == []
+
     @pytest.mark.parametrize("url", ["ftp://x/y", "x", "http://[::1/x", "http://h:p/x"])
     def test_an_unusable_address_is_final(self, tmp_path, url, sleeps):
         with pytest.raises(UserError, match="address"):
@@ -226,7 +236,7 @@ def test_an_unknown_certificate_is_final(tmp_path, monkeypatch, sleeps):
     [
         ({"sha256": "0" * 64}, Fault(), f"SHA-256 is {SHA256}, expected {'0' * 64}"),
         ({"sha256": SHA256, "size": 300_001}, Fault(), "announces 300000 bytes, expected 300001"),
-        ({"size": 299_999}, Fault(without_length=True), "length is 300000, expected 299999"),
+        ({"size": 299_999}, Fault(without_length=True), "the server sends more than 299999 bytes"),
     ],
 )
 def test_a_wrong_file_does_not_replace_the_old_one(get, tmp_path, expected, fault, message):
@@ -236,6 +246,17 @@ def test_a_wrong_file_does_not_replace_the_old_one(get, tmp_path, expected, faul
     assert names(tmp_path) == ["file.bin"]
     assert (tmp_path / "file.bin").read_bytes() == b"old"
     get(sha256=SHA256)
+
+
+@pytest.mark.parametrize("size", [None, 100_000])
+def test_an_endless_answer_is_not_received(get, tmp_path, monkeypatch, size):
+    """There is a limit even if nobody announces a length."""
+    monkeypatch.setattr(module, "_MOST_BYTES", 100_000)
+    message = "sends more than 100000 bytes; the file was removed"
+    most = limited(resource.RLIMIT_FSIZE, 100_000 + module._CHUNK)
+    with most, pytest.raises(UserError, match=message):
+        get(Fault(without_length=True), size=size)
+    assert names(tmp_path) == []
 
 
 def test_after_a_full_disk_the_download_resumes(get, url, tmp_path):

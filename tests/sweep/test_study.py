@@ -62,6 +62,23 @@ def test_a_killed_sweep_continues_as_if_it_had_not_been_killed(opened, tmp_path)
     assert opened("another", seed=1).next(1).flags != whole.results()[0].flags
 
 
+def test_a_sweep_that_was_killed_at_any_line_makes_the_same_trials(opened, tmp_path):
+    whole = opened("whole")
+    for _ in range(12):
+        run(whole.next(12))
+    lines = (tmp_path / "whole/study.log").read_bytes().splitlines(keepends=True)
+    for count in range(len(lines)):
+        (tmp_path / f"killed-{count}").mkdir()
+        (tmp_path / f"killed-{count}/study.log").write_bytes(b"".join(lines[:count]))
+        resumed = opened(f"killed-{count}").next(12)
+        assert resumed.flags == whole.results()[resumed.number].flags, lines[count]
+
+
+def test_rounding_keeps_to_the_bounds(tmp_path):
+    space = {"learning_rate": Range(1.2345e-4, 1.2345e-4, is_whole=False)}
+    assert Study(str(tmp_path), space, 0, True).next(1).flags == {"learning_rate": 1.2345e-4}
+
+
 def test_flags_are_within_their_bounds_and_can_be_typed(opened):
     sweep = opened()
     for _ in range(30):

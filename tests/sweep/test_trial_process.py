@@ -57,7 +57,8 @@ def test_every_score_is_reported_once_and_output_is_kept(trial, tmp_path):
     assert trial("nan") == 3
     assert (tmp_path / "log").read_text() == "the last line\n" * 2
     # A score that is not finite, and lines that are no scores.
-    metrics.append(tmp_path / "out", "scores", 30, {"best_by": "global_step"})
+    without = {"checkpoint": "model.ckpt-30", "best_by": "global_step"}
+    metrics.append(tmp_path / "out", "scores", 30, without)
     values = [score.value for score in scores_in(tmp_path / "out")]
     assert values[:1] + values[2:] == [0.5, 0.25] and str(values[1]) == "nan"
 

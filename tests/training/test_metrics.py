@@ -14,7 +14,8 @@ from tests.helpers.running import exit_code_of_child
 def write(folder, *lines: tuple, end: bytes = b"") -> bytes:
     """Appends lines of a kind and a step, then some bytes; returns the content."""
     for kind, step in lines:
-        metrics.append(str(folder), kind, step, {"value": step / 10})
+        about = {"checkpoint": f"model.ckpt-{step}", "best_by": "value"}
+        metrics.append(str(folder), kind, step, {**about, "value": step / 10})
     with open(folder / "metrics.jsonl", "ab") as file:
         file.write(end)
     return (folder / "metrics.jsonl").read_bytes()
@@ -41,7 +42,19 @@ def test_a_resumed_training_drops_the_steps_that_it_repeats(tmp_path):
     assert steps(tmp_path)[-1] == ("training", 6)
 
 
-@pytest.mark.parametrize("end", [b'{"kind": "training", "st', b"\xff", b"{}", b"[1]\n", b"\n\n"])
+ANY = b'{"step": 1, "time": 1.5, "checkpoint": "model.ckpt-1", '
+DAMAGED = [
+    *(b'{"kind": "training", "st', b"\xff", b"{}", b"[1]\n", b"\n\n", b"[" * 100_000 + b"\n"),
+    ANY + b'"kind": ["training"]}\n',
+    ANY + b'"kind": "scores", "f1": 0.5}\n',
+    ANY + b'"kind": "scores", "best_by": ["f1"], "f1": 0.5}\n',
+    ANY + b'"kind": "scores", "best_by": "f1", "f1": "high"}\n',
+    b'{"kind": "scores", "step": 1, "time": 1.5, "best_by": "f1", "f1": 0.5}\n',
+    b'{"kind": "training", "step": 1, "time": "then"}\n',
+]
+
+
+@pytest.mark.parametrize("end", DAMAGED)
 def test_an_incomplete_or_damaged_line_is_dropped(tmp_path, end):
     """As a killed run or a full disk may leave it."""
     whole = write(tmp_path, ("training", 1), ("scores", 1))

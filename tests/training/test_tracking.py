@@ -1,8 +1,12 @@
 """`--track=mlflow`: what the run of MLflow has after a resume, and errors of the server."""
 
+import contextlib
 import importlib.util
 import json
 import logging
+import socket
+import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -32,6 +36,9 @@ def folder(tmp_path):
     return folder
 
 
+SCORED = {"checkpoint": "model.ckpt-1", "best_by": "value"}
+
+
 def track(folder, *lines, ends_with=None, start=True):
     """Tracks a folder to which lines are appended."""
     settings = RunSettings(track="mlflow", output_dir=str(folder))
@@ -39,7 +46,7 @@ def track(folder, *lines, ends_with=None, start=True):
         if start:
             start_tracking()
         for kind, step, value in lines:
-            metrics.append(str(folder), kind, step, {"value": value})
+            metrics.append(str(folder), kind, step, {**SCORED, "value": value})
         if ends_with:
             raise ends_with
 
@@ -67,7 +74,7 @@ def test_scores_of_labels_get_names_that_mlflow_accepts(folder, store):
         RunSettings(track="mlflow", output_dir=str(folder)), "entities", is_chief=True
     ) as start_tracking:
         start_tracking()
-        metrics.append(str(folder), "scores", 1, {"R&D_f1": 0.5, "f1": 0.25})
+        metrics.append(str(folder), "scores", 1, {**SCORED, "R&D_f1": 0.5, "f1": 0.25})
     ((run, histories),) = tracked_runs(store)
     assert run.info.status == "FINISHED"
     assert (histories["eval/R_D_f1"], histories["eval/f1"]) == ([(1, 0.5)], [(1, 0.25)])
@@ -102,6 +109,60 @@ def test_a_server_that_cannot_be_used_is_one_line(folder, store, monkeypatch):
     ) as e:
         track(folder)
     assert "\n" not in str(e.value)
+
+
+@contextlib.contextmanager
+def silent_server() -> Iterator[str]:
+    """Yields the address of a server that accepts connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield "http://127.0.0.1:{1}".format(*server.getsockname())
+
+
+def test_a_server_that_stops_answering_does_not_delay_the_end(folder, store, log, monkeypatch):
+    """The user's variables allow more time."""
+    from mlflow import MlflowClient
+
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "100")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setattr(tracking, "_SECONDS_AT_END", 0.5)
+    run = tracking.MlflowRun(str(folder), "squad-1.1")
+    run.start()
+    with silent_server() as address:
+        run._client = MlflowClient(address)
+        log()
+        began = time.monotonic()
+        run.end("FINISHED")
+        assert 0.4 < time.monotonic() - began < 5
+        (warning,) = log(logging.WARNING)
+        assert "has not taken everything within 0.5 s; the same command sends the rest" in warning
+    run._thread.join(30)
+    track(folder, ("training", 1, 0.5))
+    ((tracked, histories),) = tracked_runs(store)
+    assert (tracked.info.status, histories["value"]) == ("FINISHED", [(1, 0.5)])
+
+
+@pytest.mark.parametrize("is_silent", [True, False])
+def test_a_server_that_is_down_at_the_start_is_one_line_soon(
+    folder, monkeypatch, caplog, is_silent
+):
+    """Requests are repeated without warnings; the user's own limits count."""
+    monkeypatch.setitem(tracking._LIMITS, "MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    with silent_server() as silent:
+        address = silent if is_silent else "http://127.0.0.1:1"
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
+        began = time.monotonic()
+        with pytest.raises(UserError, match=f"--track=mlflow: {address} cannot be used: ") as e:
+            track(folder)
+    assert time.monotonic() - began < 10 and "\n" not in str(e.value)
+    assert not [record for record in caplog.records if record.name.startswith("urllib3")]
+
+
+@pytest.mark.parametrize("content", ["{}", "[1]", '{"run_id": 5}', "[" * 100_000])
+def test_a_damaged_record_is_named(folder, store, content):
+    (folder / "mlflow.json").write_text(content)
+    with pytest.raises(UserError, match=r"mlflow.json (has no run_id; remove it|cannot be parsed)"):
+        track(folder)
 
 
 def test_a_missing_package_is_one_line(monkeypatch):

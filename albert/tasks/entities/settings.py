@@ -15,6 +15,7 @@ def _file(what: str, affects: Affects) -> str:
 class EntitiesSettings(KeptCheckpoints, TextSettings):
     """The settings of named entities."""
 
+    feature_files = {"cached_dir": ""}
     num_train_epochs: float = redefined(TextSettings, "num_train_epochs", 3.0)
     save_checkpoints_steps: int = redefined(TextSettings, "save_checkpoints_steps", 500)
     max_seq_length: int = redefined(TextSettings, "max_seq_length", 128, lower=4)
@@ -31,4 +32,11 @@ class EntitiesSettings(KeptCheckpoints, TextSettings):
         FEATURES,
         Affects.FEATURES,
         choices=("BIO", "BIOES"),
+    )
+    cached_dir: str | None = setting(
+        None,
+        "Folder for the feature files. They are reused if they were made from the same input, "
+        "otherwise written. Default: --output_dir.",
+        FEATURES,
+        path=True,
     )

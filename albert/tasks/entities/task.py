@@ -71,7 +71,7 @@ class EntitiesTask(LabelTask):
             "labels": self.labels,
             "max_seq_length": settings.max_seq_length,
         }
-        file = os.path.join(settings.output_dir, f"{name}.tf_record")
+        file = os.path.join(settings.feature_path("cached_dir"), f"{name}.tf_record")
         cached = CachedFile(file, source, numbers=["num_examples", "num_features"])
         read, workers = functools.partial(self._read, name), settings.preprocess_workers
         return ExampleFeatures(name, cached, tagger.spec, read, tagger.records, workers)

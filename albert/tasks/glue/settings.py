@@ -46,6 +46,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 class GlueSettings(ClassificationSettings):
     """The settings of GLUE; the numbers of steps are those of the reference."""
 
+    feature_files = {"cached_dir": ""}
     train_steps: int = redefined(ClassificationSettings, "train_steps", 1000)
     save_checkpoints_steps: int = redefined(ClassificationSettings, "save_checkpoints_steps", 1000)
     max_seq_length: int = redefined(ClassificationSettings, "max_seq_length", 512, lower=SHORTEST)

@@ -143,7 +143,7 @@ class GlueTask(ClassificationTask):
 
 def _feature_path(settings: GlueSettings, part: str) -> str:
     """Returns the path of a split's feature file, which may not exist yet."""
-    cached, task = settings.cached_dir or settings.output_dir, settings.task_name.lower()
+    cached, task = settings.feature_path("cached_dir"), settings.task_name.lower()
     ready = os.path.join(settings.input_file or "", "train.tf_record")
     if part == TRAIN and settings.input_file and os.path.exists(ready):
         return ready

@@ -9,6 +9,11 @@ from albert.tasks.classification.settings import ClassificationSettings
 class RaceSettings(ClassificationSettings):
     """The settings of RACE, with the reference's defaults."""
 
+    feature_files = {
+        "train_file": "train.tf_record",
+        "eval_file": "dev.tf_record",
+        "predict_file": "test.tf_record",
+    }
     data_dir: str = redefined(
         ClassificationSettings,
         "data_dir",

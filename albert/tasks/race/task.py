@@ -56,12 +56,11 @@ class RaceTask(ClassificationTask):
     def split(self, name: str) -> LabelledFeatures:
         settings, processor = self.settings, self.processor
         lengths = settings.max_seq_length, settings.max_qa_length
-        own = os.path.join(settings.output_dir, f"{name}.tf_record")
         return LabelledFeatures(
             name,
             processor,
             processor.files_of(settings.data_dir, name),
-            getattr(settings, _FEATURE_FILES[name]) or own,
+            settings.feature_path(_FEATURE_FILES[name]),
             self.tokenizer,
             self.feature_shape(),
             functools.partial(make_records, tokenizer=self.tokenizer, lengths=lengths),

@@ -10,6 +10,11 @@ from albert.tasks.squad import ERROR, ON_BAD_ROW
 class SquadSettings(TextSettings):
     """The settings of both versions of SQuAD."""
 
+    feature_files = {
+        "train_feature_file": "train.tf_record",
+        "predict_feature_file": "eval.tf_record",
+        "predict_feature_left_file": "eval_left.npz",
+    }
     do_train: bool = setting(True, "Train on --train_file.", DATA, basic=True)
     do_predict: bool = setting(
         True,

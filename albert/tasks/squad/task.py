@@ -245,16 +245,15 @@ def _feature_paths(settings: SquadSettings) -> dict[str, list[str]]:
     Raises:
       FlagError: a path is used twice.
     """
-    folder = settings.output_dir
     ready = os.path.join(settings.input_file or "", "train.tf_record")
-    training = settings.train_feature_file or os.path.join(folder, "train.tf_record")
+    training = settings.feature_path("train_feature_file")
     if settings.input_file and os.path.exists(ready):
         training = ready
     paths = {
         TRAIN: [training],
         DEV: [
-            settings.predict_feature_file or os.path.join(folder, "eval.tf_record"),
-            settings.predict_feature_left_file or os.path.join(folder, "eval_left.npz"),
+            settings.feature_path("predict_feature_file"),
+            settings.feature_path("predict_feature_left_file"),
         ],
     }
     together = [*paths[TRAIN], *paths[DEV]]
