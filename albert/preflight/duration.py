@@ -106,7 +106,7 @@ def measure(checked: Checked, features_alone: bool = False) -> Measurement:
     Raises:
       UserError: the job would raise it, too.
     """
-    with tempfile.TemporaryDirectory(prefix="check_setup-") as folder, _quiet():
+    with tempfile.TemporaryDirectory(prefix="albert-check-") as folder, _quiet():
         wanted = requested_splits(checked.task)
         samples = {name: checked.split(name).sample(folder) for name in wanted}
         data = {name: data for name, (data, _) in samples.items()}

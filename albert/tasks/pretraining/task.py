@@ -145,7 +145,7 @@ class PretrainingTask(EncoderTask):
 
 
 class RecordPart:
-    """Record files as a split of a run's data; see `albert.training.task.Part`."""
+    """Record files as a split of a run's data; see `albert.training.task.Split`."""
 
     def __init__(
         self,
