@@ -27,7 +27,7 @@ from albert.training.task import DEV, TEST, TRAIN, Task
 # A measurement of batches of one kind ends after this many batches or this many seconds.
 _MOST_BATCHES = 3
 _MOST_SECONDS = 300.0
-_SCORING = {DEV: "scoring", TEST: "labelling"}
+_SCORING = {DEV: "scoring", TEST: "labeling"}
 # A backward pass has twice the arithmetic of a forward pass. Prediction has only a forward pass.
 _PREDICTION_IS_FASTER = 3
 
