@@ -268,7 +268,7 @@ def test_a_classification_is_checked_and_timed(squad_dir, tmp_path):
         r": 7 steps of 2 .* measured over 2 batches after the first$", rows["training"]
     )
     assert ": 1 x 3 features, " in rows["scoring"]
-    assert ": 1 x 3 features, " in rows["labelling"]
+    assert ": 1 x 3 features, " in rows["labeling"]
 
 
 def test_a_job_for_another_machine_is_estimated(squad_dir, tmp_path):

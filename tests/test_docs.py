@@ -52,7 +52,9 @@ def parts(words: list[str]) -> tuple[str, list[str]] | None:
         if word == "-m" and words[number + 1] == "pip":
             return None
         if word == "-m" and words[number + 1] == "albert":
-            return f"albert {words[number + 2]}", words[number + 3 :]
+            # Each kind of download has its own flags.
+            first = number + 3 + (words[number + 2] == "download")
+            return " ".join(["albert", *words[number + 2 : first]]), words[first:]
         if word == "-m":
             return words[number + 1].replace(".", "/") + ".py", flags[1:]
         # The program to be checked is an argument.
@@ -81,7 +83,7 @@ def targets() -> set[str]:
 def help_of(program: str) -> str:
     name, _, command = program.partition(" ")
     python = [sys.executable] if program.endswith(".py") else []
-    start = albert(command) if name == "albert" else [*python, str(ROOT / program)]
+    start = albert(*command.split()) if name == "albert" else [*python, str(ROOT / program)]
     result = run([*start, "--help"], env={**os.environ, "PYTHONPATH": str(ROOT)})
     assert result.returncode == 0, result.stderr
     return result.stdout

@@ -199,10 +199,10 @@ def value_of(text: str | None) -> float | str | None:
     ],
 )
 def test_defaults_in_the_pages_are_the_programs(page, program, at_least):
-    """A default follows its flag: `--learning_rate` (5e-5)."""
+    """A default follows its flag: `--learning_rate` (5e-5), or `--optimizer` (adamw; or lamb)."""
     text = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")
     text = text.replace("$HOME", os.environ["HOME"])
-    stated = re.findall(r"`--(\w+)` \(`?([\w./-]+)`?\)", text)
+    stated = re.findall(r"`--(\w+)` \(`?([\w./-]+)`?[),;]", text)
     assert len(stated) >= at_least
     shown = defaults(help_of(f"{program}.py"))
     assert [value_of(shown.get(name)) for name, _ in stated] == [value_of(v) for _, v in stated]

@@ -2,7 +2,7 @@ r"""Pretrains ALBERT on records of masked sentence pairs, and scores the checkpo
 
   albert pretrain --albert_config_file=configs/albert_base_v2.json \
     --input_file='pretrain.tfrecord-*' --eval_file=held_out.tfrecord --do_train --do_eval \
-    --train_batch_size=64 --num_train_steps=100000 --num_warmup_steps=3000 --output_dir=out
+    --train_batch_size=64 --train_steps=100000 --num_warmup_steps=3000 --output_dir=out
 
   albert pretrain --flagfile=configs/pretrain_bert_large.flags --output_dir=out \
     --input_file='{max_seq_length}/train-*' --eval_file='{max_seq_length}/held_out'

@@ -7,26 +7,24 @@ import contextlib
 import logging
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from albert.cli import require_standard_output
 from albert.core import signals
 from albert.core.errors import NO_UTF8, FlagError, UserError
 from albert.core.files import print_json
 from albert.core.log import LOG
+from albert.inference import load_model
+from albert.inference.classification import (
+    LabelPrediction,
+    LabelSetPrediction,
+    OptionChooser,
+    TextClassifier,
+)
+from albert.inference.spans import SpanFinder
+from albert.inference.squad import QuestionAnswer, QuestionAnswerer
+from albert.report.spans import Span
 from albert.report.terminal import printable, style_of_output, width_of_output, wrapped
-
-# Modules that need TensorFlow are imported where they are used, so that --help is fast.
-if TYPE_CHECKING:
-    from albert.inference.classification import (
-        LabelPrediction,
-        LabelSetPrediction,
-        OptionChooser,
-        TextClassifier,
-    )
-    from albert.inference.spans import SpanFinder
-    from albert.inference.squad import QuestionAnswer, QuestionAnswerer
-    from albert.report.spans import Span
 
 _STANDARD_INPUT = "-"
 # With a larger fraction of pieces that the tokenizer does not know, answers are guesses.
@@ -51,10 +49,6 @@ def main(args: argparse.Namespace) -> None:
     Raises:
       UserError: the model cannot be loaded, or an argument that it needs is missing.
     """
-    from albert.inference import load_model
-    from albert.inference.classification import OptionChooser, TextClassifier
-    from albert.inference.spans import SpanFinder
-
     require_standard_output()
     # Only the answers matter to the user.
     LOG.setLevel(logging.WARNING)

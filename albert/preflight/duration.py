@@ -27,7 +27,7 @@ from albert.training.task import DEV, TEST, TRAIN, Task
 # A measurement of batches of one kind ends after this many batches or this many seconds.
 _MOST_BATCHES = 3
 _MOST_SECONDS = 300.0
-_SCORING = {DEV: "scoring", TEST: "labelling"}
+_SCORING = {DEV: "scoring", TEST: "labeling"}
 # A backward pass has twice the arithmetic of a forward pass. Prediction has only a forward pass.
 _PREDICTION_IS_FASTER = 3
 
@@ -106,7 +106,7 @@ def measure(checked: Checked, features_alone: bool = False) -> Measurement:
     Raises:
       UserError: the job would raise it, too.
     """
-    with tempfile.TemporaryDirectory(prefix="check_setup-") as folder, _quiet():
+    with tempfile.TemporaryDirectory(prefix="albert-check-") as folder, _quiet():
         wanted = requested_splits(checked.task)
         samples = {name: checked.split(name).sample(folder) for name in wanted}
         data = {name: data for name, (data, _) in samples.items()}

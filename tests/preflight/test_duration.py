@@ -88,7 +88,7 @@ def test_one_worker_trains_scores_and_labels(rows):
         "after the first",
         "scoring": "33.0 s: 3 x 95 features, 10.00 per second, measured over 2 batches after "
         "the first",
-        "labelling": "3.0 s: 1 x 11 features, 10.00 per second, measured over 1 batch after the "
+        "labeling": "3.0 s: 1 x 11 features, 10.00 per second, measured over 1 batch after the "
         "first",
         "whole job": "2 min 04 s from the start, on hosts like this one",
     }
@@ -134,7 +134,7 @@ def test_two_measured_workers_halve_the_steps(rows):
     found = rows(MEASURED, workers=2)
     assert found["training"].startswith("46.0 s: 25 steps of 24 examples, 16.00 per second")
     assert found["scoring"].startswith("12.0 s: 2 x 95 features, 20.00 per second")
-    assert found["labelling"].startswith("2.0 s: 1 x 11")
+    assert found["labeling"].startswith("2.0 s: 1 x 11")
     assert found["whole job"].startswith("1 min 05 s from")
 
 
@@ -148,7 +148,7 @@ def test_four_modeled_workers_add_the_all_reduce(rows):
         "features": "5.0 s, made once",
         "training": "19.4 s: 12 steps of 48 examples, 29.63 per second",
         "scoring": "3.0 s: 1 x 95 features, 40.00 per second",
-        "labelling": "1.0 s: 1 x 11 features, 40.00 per second",
+        "labeling": "1.0 s: 1 x 11 features, 40.00 per second",
         "whole job": "28.4 s at an efficiency of 0.926, estimated from 8.00 examples/s of a single "
         "worker, as on hosts like this one, and links of 10 Gbit/s with 0 us latency",
     }
@@ -183,7 +183,7 @@ def test_a_number_of_workers_that_cannot_split_the_batch_is_said(rows, monkeypat
 def test_a_given_rate_needs_no_measurement(rows):
     """Only the features were measured here."""
     found = rows(MEASURED._replace(paces={}), RemoteWorkers(1, 8.0, Link()))
-    items = "features", "training", "scoring", "labelling", "whole job"
+    items = "features", "training", "scoring", "labeling", "whole job"
     assert list(found) == [f"1 worker: {item}" for item in items]
     # 150 micro-batches of 0.5 s, 30 batches of 10 / 24 s and 2.
     assert found["1 worker: whole job"].startswith("1 min 33 s at an efficiency of 1.000, ")

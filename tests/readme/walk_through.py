@@ -25,12 +25,12 @@ SMALLER = {
     "albert.demo.generate": "albert.demo.generate --train_articles=20 --dev_articles=2",
     "1200": "300",
     "--dupe_factor=10": "--dupe_factor=1",
-    "--num_train_steps=3000": "--num_train_steps=4",
+    "--train_steps=3000": "--train_steps=4",
     "--num_warmup_steps=200": "--num_warmup_steps=1",
     "--save_checkpoints_steps=1000": "--save_checkpoints_steps=2",
     "--train_steps=500": "--train_steps=2",
     "--train_steps=100": "--train_steps=2",
-    "--train_step=50": "--train_step=2",
+    "--train_steps=50": "--train_steps=2",
 }
 RUN = [block for block in BLOCKS if block.is_run()]
 # Files that the commands leave.

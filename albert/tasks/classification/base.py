@@ -40,7 +40,7 @@ def check_flags(settings: ClassificationSettings) -> None:
     if not (settings.export_dir or any(getattr(settings, flag) for flag in _DO.values())):
         raise FlagError("nothing to do: pass --do_train, --do_eval, --do_predict or --export_dir")
     if settings.train_steps < 1:
-        raise FlagError(f"--train_step must be positive, not {settings.train_steps}")
+        raise FlagError(f"--train_steps must be positive, not {settings.train_steps}")
     if not os.path.isdir(settings.data_dir):
         raise UserError(f"--data_dir {settings.data_dir} is not a folder")
 

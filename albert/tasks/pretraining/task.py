@@ -38,7 +38,7 @@ from albert.training.task import DEV, TRAIN
 
 # Flags for fine-tuning that have no effect here.
 _UNUSED = {
-    "num_train_epochs": "use --num_train_steps",
+    "num_train_epochs": "use --train_steps",
     "warmup_proportion": "use --num_warmup_steps",
     "export_dir": "pass it to the fine-tuning",
 }
@@ -145,7 +145,7 @@ class PretrainingTask(EncoderTask):
 
 
 class RecordPart:
-    """Record files as a split of a run's data; see `albert.training.task.Part`."""
+    """Record files as a split of a run's data; see `albert.training.task.Split`."""
 
     def __init__(
         self,
@@ -237,7 +237,7 @@ def _check(settings: PretrainingSettings) -> None:
         if name in settings.given:
             raise FlagError(f"--{name} has no effect in pretraining; {advice}")
     if settings.train_steps < 1:
-        raise FlagError(f"--num_train_steps must be positive, not {settings.train_steps}")
+        raise FlagError(f"--train_steps must be positive, not {settings.train_steps}")
     if settings.poly_power != 1 and settings.lr_schedule != "linear":
         raise FlagError(
             f"--poly_power={settings.poly_power:g} is for --lr_schedule=linear; remove one of them"

@@ -22,8 +22,7 @@ class InputExample(NamedTuple):
       context_sentence: the passage.
       start_ending: text that precedes every ending; None in RACE.
       endings: the question combined with each of its options.
-      label: number of the right option.
-      label: the number of the right one.
+      label: number of the right option; None if unknown.
     """
 
     example_id: str

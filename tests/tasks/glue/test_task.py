@@ -104,7 +104,7 @@ def test_steps_follow_from_examples_and_flags(make, flags, steps):
         (["--task_name=tsv", "--tsv_regression", "--multi_label"], "exclude each other"),
         (["--task_name=tsv", "--label_threshold=0.3"], "--label_threshold needs --multi_label"),
         (["--task_name=tsv", "--label_separator="], "--label_separator is empty"),
-        (["--train_step=0"], "--train_step must be positive, not 0"),
+        (["--train_step=0"], "--train_steps must be positive, not 0"),
     ],
 )
 def test_conflicting_flags_are_an_error(make, flags, words):

@@ -102,7 +102,7 @@ def test_workers_divide_the_steps(make, monkeypatch, workers, expected):
         ("--do_train=false", "nothing to do: at least one of --do_train and --do_eval"),
         ("--input_file=", "--input_file is required"),
         ("--num_train_epochs=2", "--num_train_epochs has no effect in pretraining"),
-        ("--num_train_steps=0", "--num_train_steps must be positive, not 0"),
+        ("--num_train_steps=0", "--train_steps must be positive, not 0"),
         ("--masked_lm_budget=0.1", "--masked_lm_budget needs --spm_model_file or --vocab_file"),
         ("--max_seq_length=64", "--max_seq_length 64 is more than the 32 positions of "),
     ],
