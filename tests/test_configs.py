@@ -225,6 +225,7 @@ def squad_job(name: str, squad_dir: pathlib.Path, folder: pathlib.Path) -> list[
     ("name", "memory", "examples"),
     [("squad_v1.1", "32GB", 32), ("squad_v2.0_xxlarge_64", "32GB", 4)],
 )
+@pytest.mark.slow
 def test_presets_of_squad_fit_their_cards(name, memory, examples, squad_dir, tmp_path):
     """The largest steps of their kinds, with the memory that float32 needs."""
     python, *job = squad_job(name, squad_dir, tmp_path)
@@ -291,13 +292,8 @@ def records(tmp_path_factory) -> pathlib.Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        name if name == "pretrain_albert_base" else pytest.param(name, marks=pytest.mark.slow)
-        for name in PRETRAININGS
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PRETRAININGS)
 def test_pretrainings_pass_the_check_and_fit_cards_of_32_gb(name, records, tmp_path, monkeypatch):
     """In their full size, for one card and 64; both phases, if there are two."""
     monkeypatch.chdir(ROOT)

@@ -212,7 +212,9 @@ ROOT_NAMES = ["run_race"]
 ROOT_NAMES += sorted(p.stem for p in ROOT.glob("*.py") if "__main__" not in p.read_text())
 
 
-@pytest.mark.parametrize(("first", "in_root"), [("", True), ("albert.", False)])
+@pytest.mark.parametrize(
+    ("first", "in_root"), [("", True), pytest.param("albert.", False, marks=pytest.mark.slow)]
+)
 def test_a_root_name_is_the_packages_module(first, in_root, tmp_path):
     """In either order of import: patches, private names and graph collections are shared."""
     assert len(ROOT_NAMES) == 9

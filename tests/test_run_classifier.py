@@ -43,6 +43,7 @@ def table(path: pathlib.Path) -> list[list[str]]:
     return [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.slow
 def test_one_model_serves_several_tasks_of_equal_labels(command, prepare, tmp_path):
     """As in GLUE: the model of MNLI labels the diagnostic set; a model of other labels does not
     fit."""

@@ -122,6 +122,7 @@ def test_a_non_finite_loss_keeps_the_last_good_checkpoint(squad_dir, tmp_path):
 
 @pytest.mark.each_python
 @pytest.mark.skipif(not hasattr(tf2, "lite"), reason="this TensorFlow has no tf.lite")
+@pytest.mark.slow
 def test_an_export_can_be_converted_for_tflite(exported):
     """It uses only TFLite's own operations, for any batch and length."""
     converter = tf2.lite.TFLiteConverter.from_saved_model(str(exported))
@@ -202,6 +203,7 @@ def test_an_existing_run_is_neither_changed_nor_lost(
     assert {path: path.stat().st_mtime_ns for path in trained.rglob("*.*")} == before
 
 
+@pytest.mark.slow
 def test_a_run_waits_for_another_one_in_its_folder(squad_dir, tmp_path):
     locks.hold_until_exit(str(tmp_path / "run"), "--output_dir")
     command = squad_command(squad_dir, tmp_path, "--do_train=false", "--preprocess_workers=2")

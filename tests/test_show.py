@@ -44,6 +44,7 @@ def test_samples_are_selected_by_number_and_outcome(call, trained):
     assert call(trained, "--only=unanswerable").startswith("None of 12 samples is unanswerable.")
 
 
+@pytest.mark.slow
 def test_a_model_answers_a_range_of_a_large_file(call, trained, tmp_path):
     """As the DeepSpeed examples do, on a training file of 30,000 questions."""
     paragraphs = [

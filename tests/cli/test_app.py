@@ -67,6 +67,7 @@ def test_help_and_flag_errors_need_no_tensorflow():
 IMPORT = ("-c", "import absl.flags")
 
 
+@pytest.mark.slow
 def test_help_takes_little_more_than_the_import_of_absl():
     """At most 1.5 times its processor time, comparing the least of several alternating runs; there
     are more runs on a busy machine."""
@@ -90,6 +91,7 @@ def test_a_mistyped_command_or_flag_gets_a_suggestion():
     assert "max_qa_length" not in run(albert("squad", "--max_qa_lenght=9")).stderr
 
 
+@pytest.mark.slow
 def test_bash_completes_commands_words_and_flags(tmp_path):
     (tmp_path / "albert").write_text(f'#!/bin/sh\nexec {sys.executable} {ROOT}/albert "$@"\n')
     (tmp_path / "albert").chmod(0o755)

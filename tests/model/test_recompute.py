@@ -111,6 +111,7 @@ def test_accumulated_steps_are_the_same():
     assert_same(found, wanted)
 
 
+@pytest.mark.slow
 def test_gradients_of_shared_weights_are_summed_at_once():
     """Each layer waits until the layer after it has added its gradient to the sum."""
     sizes = {"hidden_size": 128, "intermediate_size": 512}

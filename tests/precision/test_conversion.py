@@ -350,6 +350,7 @@ def test_pretraining_scores_are_float32():
     assert found == {f"{head}/{end}": t for head, t in heads.items() for end in ends}
 
 
+@pytest.mark.slow
 def test_albert_json_converts_alike_for_one_and_several_workers():
     """The branch of a step's last micro-batch is converted in the same way, too."""
     graphs = build(gradient_accumulation_steps=2), build(workers=2, gradient_accumulation_steps=2)
@@ -403,6 +404,7 @@ def train(folder, value, **options):
     return losses.values
 
 
+@pytest.mark.slow
 def test_training_stays_near_float32_and_resumes(tmp_path):
     """Losses stay near those of float32 with accumulated gradients, and training resumes from its
     checkpoint. Recomputed layers change almost nothing."""

@@ -77,7 +77,7 @@ def encoder_step(
 
 @pytest.mark.parametrize(
     ("make_config", "layers", "size"),
-    [(ALBERT, 6, 4), (BertConfig, 6, 2)],
+    [(ALBERT, 6, 4), pytest.param(BertConfig, 6, 2, marks=pytest.mark.slow)],
     ids=["ALBERT", "BERT"],
 )
 def test_the_estimate_is_as_tensorflow_traces(make_config, layers, size):
@@ -91,7 +91,10 @@ def test_the_estimate_is_as_tensorflow_traces(make_config, layers, size):
 
 
 # Gigabytes of a program before training and at its peak, measured by benchmarks/memory.py.
-MEASURED = [("base", 1, False, 0.47, 2.89), ("xxlarge", 2, True, 0.48, 7.24)]
+MEASURED = [
+    ("base", 1, False, 0.47, 2.89),
+    pytest.param("xxlarge", 2, True, 0.48, 7.24, marks=pytest.mark.slow),
+]
 
 
 @pytest.mark.parametrize(("size", "accumulation", "checkpointing", "program", "peak"), MEASURED)

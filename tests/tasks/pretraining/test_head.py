@@ -124,6 +124,7 @@ def test_only_masked_positions_are_scored():
     assert "OneHot" not in {tensor.op.type for tensor in tensors}
 
 
+@pytest.mark.slow
 def test_all_groups_start_from_the_first(tmp_path):
     """A checkpoint of one group initializes both with `num_groups`."""
     groups = {"num_hidden_layers": 2, "num_hidden_groups": 2}
