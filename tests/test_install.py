@@ -51,6 +51,31 @@ def test_the_device_selects_the_lock_file(file, lock, tmp_path):
     assert ("horovod.sh" in plan.stdout) == ("gaudi" in lock)
 
 
+@pytest.mark.parametrize(
+    ("setting", "uv_works", "installers"),
+    [
+        ("global.extra-index-url='x'", "true", ["uv"]),
+        ("global.index-url='https://mirror/simple'", "true", ["pip"]),
+        (":env:.no-index='1'", "true", ["pip"]),
+        ("", "false", ["uv", "pip"]),
+    ],
+)
+def test_pip_installs_where_uv_would_not(setting, uv_works, installers, tmp_path):
+    """uv ignores the settings of pip, such as another index."""
+    python = tmp_path / "python"
+    python.write_text(f"""#!/bin/sh
+echo "$@" >> {tmp_path}/calls
+case "$*" in
+  *"config list"*) echo "{setting}" ;;
+  "-m uv"*) {uv_works} ;;
+esac
+""")
+    python.chmod(0o755)
+    succeed([str(ROOT / "requirements/install.sh"), str(python), "-r", "some.txt"])
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert [call.split()[1] for call in calls if "some.txt" in call] == installers
+
+
 def test_on_top_of_an_image_its_python_gets_what_is_missing(tmp_path):
     plan = make("-n", "install", "horovod", "SYSTEM=1", "DEVICE=gpu", f"VENV={tmp_path}")
     commands = plan.stdout.splitlines()
