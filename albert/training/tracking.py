@@ -7,7 +7,6 @@ the tracking server. A resumed run continues its run of MLflow, and sends only w
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import os
 import re
@@ -20,6 +19,7 @@ from albert.core import signals
 from albert.core.errors import UserError
 from albert.core.files import read_json, write_json
 from albert.core.log import LOG
+from albert.core.optional import require
 from albert.core.version import VERSION
 from albert.settings.run_settings import MLFLOW as TRACKER
 from albert.settings.run_settings import RunSettings
@@ -35,11 +35,8 @@ _EXPERIMENT = "MLFLOW_EXPERIMENT_NAME"
 
 def check_installed(settings: RunSettings) -> None:
     """Raises a `UserError` if --track names a tracker that is not installed."""
-    if settings.track == TRACKER and importlib.util.find_spec("mlflow") is None:
-        raise UserError(
-            "--track=mlflow: the package mlflow is missing: run `pip install mlflow`, or `pip "
-            "install 'albert-tensorflow[track]'`"
-        )
+    if settings.track == TRACKER:
+        require("mlflow", "mlflow-skinny", "sqlalchemy", "alembic", why="--track=mlflow: ")
 
 
 @contextlib.contextmanager

