@@ -65,7 +65,7 @@ class PretrainingDataSettings(Settings):
     preprocess_workers: int = setting(
         default_processes(),
         "Number of worker processes; does not affect the records. Default: the number of cores, "
-        "or this process's share of them under mpirun or srun.",
+        "or this process's share of them under mpirun or srun; 1 on macOS.",
         lower=1,
     )
     parallel: bool = setting(False, "Make the n-th output file from the n-th input file.")

@@ -62,7 +62,8 @@ class PretrainingTextSettings(Settings):
     )
     preprocess_workers: int = setting(
         default_processes(),
-        "Number of worker processes; does not affect the text. Default: the number of cores.",
+        "Number of worker processes; does not affect the text. Default: the number of cores, "
+        "or 1 on macOS.",
         lower=1,
     )
 

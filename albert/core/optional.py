@@ -21,10 +21,11 @@ def optional(*packages: str, why: str = "") -> Iterator[None]:
     try:
         yield
     except ImportError as e:
-        is_missing = isinstance(e, ModuleNotFoundError)
-        fault = "is missing" if is_missing else f"cannot be imported ({' '.join(str(e).split())})"
-        remedy = f"run `pip install {' '.join(packages)}`"
-        raise UserError(f"{why}the package {e.name} {fault}: {remedy}") from e
+        names = " ".join(packages)
+        fault = f"{names} cannot be imported ({' '.join(str(e).split())})"
+        if isinstance(e, ModuleNotFoundError):
+            fault = f"the package {e.name} is missing"
+        raise UserError(f"{why}{fault}: run `pip install {names}`") from e
 
 
 def require(module: str, *packages: str, why: str = "") -> importlib.machinery.ModuleSpec:

@@ -65,7 +65,7 @@ class TextSettings(RunSettings):
     preprocess_workers: int = setting(
         default_processes(),
         "Number of processes that make features; does not affect the features. Default: the number "
-        "of cores.",
+        "of cores, or 1 on macOS.",
         FEATURES,
         lower=1,
     )
