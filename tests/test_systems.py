@@ -12,8 +12,11 @@ from albert.cli.main import COMMANDS
 from tests.helpers.forking import ROOT, ForkingProcess
 from tests.helpers.running import albert
 from tests.helpers.squad import squad_command
+from tests.rooms import sources
 
 PROGRAMS = [path.name for path in ROOT.glob("*.py") if "run_program" in path.read_text()]
+
+PROGRAM_NAMES = {name.removesuffix(".py") for name in PROGRAMS}
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +36,16 @@ def on_macos():
 def test_every_command_has_its_help_on_macos(on_macos):
     for name in COMMANDS:
         assert len(on_macos(albert(name, "--help"))[0].splitlines()) > 3, name
+
+
+def test_every_module_is_imported_on_macos(on_macos, tmp_path):
+    """Except the reference's programs, which all define the same flags."""
+    names = [source.module.removesuffix(".__init__") for source in sources()]
+    names = [name for name in names if name.removeprefix("albert.") not in PROGRAM_NAMES]
+    text = f"import importlib, sys\nsys.path.insert(0, {str(ROOT)!r})\n"
+    text += f"for name in {names}:\n  importlib.import_module(name)\n"
+    (tmp_path / "program.py").write_text(text + "print(len(sys.modules))")
+    assert int(on_macos([sys.executable, str(tmp_path / "program.py")])[0]) > len(names) > 250
 
 
 def test_commands_for_the_cpu_run_on_macos(on_macos, squad_dir, tmp_path):
