@@ -269,7 +269,7 @@ def _pretrained(model: str) -> dict[str, str]:
     if not os.path.isdir(path):
         if model not in MODELS:
             raise UserError(f"{model} is neither a folder nor the name of a published model")
-        cache = Path(os.environ.get(_CACHE) or "~/.cache/albert-tensorflow").expanduser()
+        cache = Path(os.environ.get(_CACHE) or "~/.cache/albert-tf").expanduser()
         cache.mkdir(parents=True, exist_ok=True)
         download_model(archive_address(None, model), cache / model)
         path = str(cache / model)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
 import os
+import pathlib
 import re
 import subprocess
 import sys
+import sysconfig
 import zipfile
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 try:
     import tomllib
@@ -20,6 +25,7 @@ from tests.helpers.forking import ROOT
 from tests.helpers.locks import pinned, requirements
 from tests.helpers.running import succeed
 from tests.near import tracked
+from tests.rooms import sources
 
 
 def make(*arguments, env=os.environ):
@@ -118,11 +124,84 @@ def test_an_environment_for_gaudi_is_not_changed():
         assert requirement.specifier.contains(there[requirement.name]), requirement
 
 
-def test_the_packages_requirements_are_those_of_the_locks():
+def project() -> dict:
     with open(ROOT / "pyproject.toml", "rb") as file:
-        project = tomllib.load(file)["project"]
-    extras = project["optional-dependencies"]
-    stated = {*map(Requirement, (*project["dependencies"], *extras["serve"]))}
+        return tomllib.load(file)["project"]
+
+
+def named_in_messages() -> list[str]:
+    """Returns the requirements that messages tell the user to install."""
+    calls = [n for source in sources() for n in source.nodes if isinstance(n, ast.Call)]
+    named = {ast.unparse(call.func): [] for call in calls}
+    for call in calls:
+        named[ast.unparse(call.func)].append(call)
+    asked = [arg for call in named["optional"] for arg in call.args]
+    asked += [arg for call in named["require"] for arg in call.args[1:]]
+    texts = [arg.value for arg in asked if isinstance(arg, ast.Constant)]
+    assert len(texts) > 8
+    return texts
+
+
+def named_in_pages() -> dict[str, list[str]]:
+    """Returns the words after each `pip install`, by file."""
+    found = {}
+    for name in tracked(*("README.md", "CONTRIBUTING.md", "docs", "deploy", "albert")):
+        text = (ROOT / name).read_text(encoding="utf-8") if is_text(name) else ""
+        text = re.sub(r"\\\n|\s*#.*", " ", text) if name.endswith("file") else text
+        lines = re.findall(r"pip install ((?:[^`#,;&|)]|,(?=\w))*?)(?:`|#|,\s|;|$)", text, re.M)
+        found[name] = [word for line in lines for word in line.replace("'", "").split()]
+    return {name: words for name, words in found.items() if words}
+
+
+def is_text(name: str) -> bool:
+    return not name.endswith((".png", ".svg"))
+
+
+def test_packages_to_install_are_those_of_the_project():
+    """Pages and messages name packages, extras and versions that `pyproject.toml` allows."""
+    extras = project()["optional-dependencies"]
+    known: dict[str, list[Requirement]] = {}
+    for text in (*project()["dependencies"], *itertools.chain(*extras.values())):
+        known.setdefault(canonicalize_name(Requirement(text).name), []).append(Requirement(text))
+    pages = named_in_pages()
+    assert pages.keys() >= {"docs/installing.md", "docs/running.md", "docs/corpus.md"}
+    wrong = []
+    for word in (*named_in_messages(), *itertools.chain(*pages.values())):
+        if word.startswith("-") or "{" in word:
+            continue
+        if word.startswith((".", "albert-tf[")):
+            wrong += {*re.findall(r"\w+", word.partition("[")[2])} - extras.keys()
+        elif word.startswith("requirements"):
+            wrong += [] if (ROOT / word).is_file() else [word]
+        # For contributors and notebooks.
+        elif word not in ("torch", "notebook"):
+            requirement = Requirement(word)
+            versions = [pin.version for pin in requirement.specifier]
+            allowed = known.get(canonicalize_name(requirement.name), [])
+            fits = any(all(map(one.specifier.contains, versions)) for one in allowed)
+            wrong += [] if fits else [word]
+    assert wrong == []
+
+
+def test_only_warnings_name_the_distribution_of_others():
+    """`albert-tensorflow` is not this project's."""
+    own = {"albert/core/installation.py", "docs/installing.md", "CHANGELOG.md"}
+    names = [name for name in tracked(".") if is_text(name) and not name.startswith("tests/")]
+    found = {n for n in names if "albert-tensorflow" in (ROOT / n).read_text(encoding="utf-8")}
+    assert found <= own
+
+
+def test_the_table_of_extras_has_each_extra():
+    page = (ROOT / "docs/installing.md").read_text(encoding="utf-8")
+    table = page.partition("| extra |")[2].partition("\n\n")[0]
+    assert {*re.findall(r"^\| `(\w+)` \|", table, re.M)} == project()[
+        "optional-dependencies"
+    ].keys()
+
+
+def test_the_packages_requirements_are_those_of_the_locks():
+    extras = project()["optional-dependencies"]
+    stated = {*map(Requirement, (*project()["dependencies"], *extras["serve"]))}
     needed = {*requirements(ROOT / "requirements/common.txt")}
     assert {r for r in stated if r.name != "tensorflow"} == needed
     (tensorflow,) = (r for r in stated if r.name == "tensorflow")
@@ -136,8 +215,7 @@ def test_the_packages_requirements_are_those_of_the_locks():
 @pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
 def test_the_tests_have_the_packages_of_optional_extras(python):
     """With the versions that the extras allow, next to the TensorFlow of each Python."""
-    with open(ROOT / "pyproject.toml", "rb") as file:
-        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    extras = project()["optional-dependencies"]
     there, others = pinned("dev", python), pinned("cpu", python)
     for requirement in map(Requirement, (*extras["track"], *extras["sweep"])):
         assert requirement.specifier.contains(there[requirement.name]), requirement
@@ -177,3 +255,57 @@ def test_the_packages_files_are_found_in_clone_and_wheel(wheel, tmp_path):
         # A program, and its file of flags; it finds its modules without help.
         command = [sys.executable, str(place / "albert"), "squad", "--only_check_args"]
         succeed([*command, "--flagfile=configs/squad_v1.1.flags"], cwd=tmp_path)
+
+
+def foreign_wheel(folder: pathlib.Path) -> pathlib.Path:
+    """Writes a wheel of another distribution with a folder `albert`; returns its path."""
+    path, info = (
+        folder / "albert_tensorflow-1.1-py3-none-any.whl",
+        "albert_tensorflow-1.1.dist-info",
+    )
+    files = dict.fromkeys(("albert/__init__.py", "albert/modeling.py"), "FOREIGN = True\n")
+    files[f"{info}/METADATA"] = "Metadata-Version: 2.1\nName: albert-tensorflow\nVersion: 1.1\n"
+    files[f"{info}/WHEEL"] = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files[f"{info}/RECORD"] = "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD"))
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return path
+
+
+@pytest.fixture(params=["theirs last", "ours last", "theirs removed"])
+def mixed(request, wheel, tmp_path):
+    """Installs both distributions in a new environment; returns its Python, and what is wrong."""
+    succeed([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")])
+    python = str(tmp_path / "env/bin/python")
+    pip = [sys.executable, "-m", "pip", "--quiet", f"--python={python}"]
+    wheels = [wheel.filename, str(foreign_wheel(tmp_path))]
+    for path in reversed(wheels) if request.param == "ours last" else wheels:
+        succeed([*pip, "install", "--no-deps", "--no-index", path])
+    if request.param == "theirs removed":
+        succeed([*pip, "uninstall", "--yes", "albert-tensorflow"])
+        return python, "lacks files: run `pip uninstall albert-tf`, then install albert-tf again"
+    return python, (
+        "also has files of albert-tensorflow: run `pip uninstall albert-tensorflow albert-tf`, "
+        "then install albert-tf again"
+    )
+
+
+def test_modules_of_another_distribution_are_one_error_line(mixed, tmp_path):
+    """Each program that is still this project's says so, without TensorFlow."""
+    python, message = mixed
+    # The other packages, without the editable installation of this one.
+    environment = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}
+    programs = (["-m", "albert", "--help"], ["-m", "albert", "squad"], ["-m", "albert.run_race"])
+    programs += (["-m", "albert.download.download_dataset"], ["-m", "albert.demo.generate"])
+    for program in (*programs, [str(tmp_path / "env/bin/albert"), "ask", "--help"]):
+        result = subprocess.run(
+            [python, *program], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert result.returncode == 1
+        assert result.stderr.endswith(f"site-packages/albert {message}\n"), result.stderr
+        assert len(result.stderr.splitlines()) == 1 and result.stdout == ""
+    # In a clone, its own folder comes first.
+    command = [python, "-m", "albert", "--version"]
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (result.returncode, result.stderr) == (0, "")

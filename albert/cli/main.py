@@ -14,7 +14,8 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from albert.core.errors import FlagError, see_help
+from albert.core import installation
+from albert.core.errors import FlagError, UserError, see_help
 from albert.core.version import VERSION
 from albert.tasks import COMMANDS as TASK_COMMANDS
 
@@ -99,6 +100,7 @@ def parse_word(
 
 def main() -> None:
     """Runs the command that the command line names."""
+    _check_installation()
     words = sys.argv[1:] or ["--help"]
     if words[0] in HELP and words[1:] and words[1] in COMMANDS:
         # "albert help squad" also works, as in other programs.
@@ -120,6 +122,7 @@ def main() -> None:
 
 def run_program(name: str, *words: str) -> None:
     """Runs a command under the reference's program name; `words` precede the arguments."""
+    _check_installation()
     sys.argv[1:1] = words
     run(name)
 
@@ -140,6 +143,16 @@ def imported_program(name: str, *words: str) -> Callable[[list[str] | None], Non
         importlib.import_module(module.ENTRY_POINT.module).main(asked())
 
     return main
+
+
+def _check_installation() -> None:
+    """Ends the program if this system or installation cannot run it."""
+    try:
+        installation.check()
+    except UserError as e:
+        from albert.distributed.failure import fail
+
+        fail(str(e), e.exit_code)
 
 
 def run(name: str) -> None:

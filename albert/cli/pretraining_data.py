@@ -12,11 +12,11 @@ among themselves if mpirun, srun or you start the same command on each, with --n
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from albert.cli import command_line
 from albert.cli.main import EntryPoint
+from albert.core.cores import default_processes
 from albert.settings.fields import LONGEST_SEQUENCE, WITHOUT_USE, Settings, setting
 
 # Defaults for --model_type=bert, as in Google's BERT.
@@ -63,9 +63,9 @@ class PretrainingDataSettings(Settings):
         12345, "Seed for masks, sequence lengths and sentence pairs.", lower=0
     )
     preprocess_workers: int = setting(
-        len(os.sched_getaffinity(0)),
+        default_processes(),
         "Number of worker processes; does not affect the records. Default: the number of cores, "
-        "or this process's share of them under mpirun or srun.",
+        "or this process's share of them under mpirun or srun; 1 on macOS.",
         lower=1,
     )
     parallel: bool = setting(False, "Make the n-th output file from the n-th input file.")

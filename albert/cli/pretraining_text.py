@@ -12,10 +12,9 @@ worker processes.
 
 from __future__ import annotations
 
-import os
-
 from albert.cli import command_line
 from albert.cli.main import EntryPoint
+from albert.core.cores import default_processes
 from albert.settings.fields import Settings, setting
 
 ENTRY_POINT = EntryPoint("albert.commands.pretraining_text", needs_tensorflow=False)
@@ -62,8 +61,9 @@ class PretrainingTextSettings(Settings):
         256, "Greatest size of an output file in MB; a document is never split.", lower=1
     )
     preprocess_workers: int = setting(
-        len(os.sched_getaffinity(0)),
-        "Number of worker processes; does not affect the text. Default: the number of cores.",
+        default_processes(),
+        "Number of worker processes; does not affect the text. Default: the number of cores, "
+        "or 1 on macOS.",
         lower=1,
     )
 

@@ -41,7 +41,7 @@ def main(settings: PretrainingDataSettings) -> None:
     worker = launcher.started
     workers = settings.preprocess_workers
     if "preprocess_workers" not in settings.given:
-        workers = count_cores(worker.local_size)
+        workers = min(workers, count_cores(worker.local_size))
     if worker.size > 1 and launcher.is_first():
         tf.logging.info("%d processes, with %d workers in this one", worker.size, workers)
         if len(plan.shards) < worker.size:

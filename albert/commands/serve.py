@@ -9,6 +9,7 @@ import sys
 from albert.core import signals
 from albert.core.errors import FlagError, UserError
 from albert.core.log import LOG
+from albert.core.optional import optional
 
 TOKEN = "ALBERT_TOKEN"
 
@@ -20,16 +21,12 @@ def main(args: argparse.Namespace) -> None:
       UserError: the model or the port cannot be used.
       Stopped: a signal came, and all accepted requests are answered.
     """
-    try:
-        from albert.inference import load_model
+    from albert.inference import load_model
+
+    with optional("prometheus-client", "starlette", "uvicorn"):
         from albert.serving.server import HttpServer, hosts_of, is_local, listen, url_of
         from albert.serving.services import service_of
         from albert.serving.web import Api, Limits
-    except ImportError as e:
-        raise UserError(
-            f"the package {e.name} is missing: run `make install`, or `pip install "
-            "'albert-tensorflow[serve]'`"
-        ) from e
     limits = Limits(args.max_bytes, args.max_seconds, args.max_queue, args.max_batch)
     listener = listen(args.host, args.port)
     token = _token(args.host, is_local(listener))

@@ -22,6 +22,7 @@ from albert.convert.model_card import model_card
 from albert.convert.source import CONFIGS, Source, Variables, find_source, read_variables
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable, read_json, temporary_folder, write_json
+from albert.core.optional import optional
 from albert.model.config import read_config
 from albert.training import assets
 from albert.training.description import read_description
@@ -89,7 +90,8 @@ def to_onnx(path: str, target: str, options: ConversionOptions) -> list[str]:
     The folder also has the configuration and the tokenizer of a folder of `transformers`. The
     arguments and errors are those of `to_transformers`.
     """
-    from albert.convert.onnx_graph import write_model
+    with optional("onnx==1.18.0"):
+        from albert.convert.onnx_graph import write_model
 
     with temporary_folder(target) as folder:
         source, variables, _ = _begin(path, folder, options)

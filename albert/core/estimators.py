@@ -18,7 +18,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from albert.core.errors import UserError
+from albert.core.optional import require
 
 _PACKAGE = "tensorflow_estimator"
 _FOLDER = f"{_PACKAGE}.python.estimator"
@@ -69,12 +69,8 @@ def __getattr__(name: str) -> Any:
 
 def _open_package() -> None:
     """Makes the package's modules importable one by one with TensorFlow after 2.15."""
-    spec = importlib.util.find_spec(_PACKAGE)
-    if spec is None:
-        raise UserError(
-            f"TensorFlow {tf.__version__} has no estimators; install the package that has them: "
-            "pip install tensorflow-estimator==2.15.0"
-        )
+    why = f"TensorFlow {tf.__version__} has no estimators: "
+    spec = require(_PACKAGE, "tensorflow-estimator==2.15.0", why=why)
     # The package without its `__init__`, which imports everything.
     sys.modules[_PACKAGE] = importlib.util.module_from_spec(spec)
     # The package registers its classes in an interface that TensorFlow no longer has.

@@ -27,6 +27,8 @@ _PR_SET_PDEATHSIG = 1
 _SAME_SECONDS = 0.5
 # The time that the main thread has to clean up before the program ends.
 _CLEAN_UP_SECONDS = 5.0
+# Where the system does not signal the end of the parent, the time between two looks at it.
+_PARENT_SECONDS = 0.5
 
 
 class Stopped(BaseException):
@@ -184,10 +186,20 @@ def follow_parent(parent: int, number: int = signal.SIGKILL) -> None:
       parent: the number of the parent's process; if it has already ended, this process ends.
       number: the number of the signal.
     """
+    # Elsewhere, a thread looks at it, until this process runs another program.
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+    else:
+        threading.Thread(target=_await_end, args=(parent, number), daemon=True).start()
     if os.getppid() != parent:
         os._exit(1)
+
+
+def _await_end(parent: int, number: int) -> None:
+    """Sends a signal to this process after its parent has ended."""
+    while os.getppid() == parent:
+        time.sleep(_PARENT_SECONDS)
+    os.kill(os.getpid(), number)
 
 
 def reinstall() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from albert.corpus.sources import missing_package
+from albert.core.optional import optional
 
 # A longer sentence is cut. In characters, so at most 16 KiB of UTF-8; a model reads 512 tokens.
 LONGEST_SENTENCE = 4096
@@ -52,8 +52,6 @@ def split_sentences(text: str, language: str) -> tuple[list[str], int]:
 
 
 def _segment():
-    try:
+    with optional("sentencex"):
         from sentencex import segment
-    except ImportError as e:
-        raise missing_package("sentencex") from e
     return segment

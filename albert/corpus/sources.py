@@ -20,6 +20,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable
+from albert.core.optional import optional
 
 
 class Kind(enum.Enum):
@@ -177,16 +178,6 @@ def check_zstd(sources: Sequence[Source]) -> None:
 
 
 def _zstd():
-    try:
-        from backports import zstd
-    except ImportError as e:
-        raise missing_package("backports.zstd") from e
-    return zstd
-
-
-def missing_package(name: str) -> UserError:
-    """Returns the error for a missing package of the extra."""
-    return UserError(
-        f"the package {name} is missing: run `pip install {name}`, or `pip install "
-        "'albert-tensorflow[text]'`"
-    )
+    with optional("backports.zstd"):
+        import backports.zstd
+    return backports.zstd

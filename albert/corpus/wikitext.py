@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator
 
-from albert.corpus.sources import missing_package
+from albert.core.optional import optional
 
 # Elements that are dropped with their content.
 _DROPPED_TAGS = (
@@ -234,8 +234,6 @@ def _shown_of_link(link, hidden: Container[str]) -> Iterator[str]:
 
 
 def _parser():
-    try:
+    with optional("mwparserfromhell"):
         import mwparserfromhell
-    except ImportError as e:
-        raise missing_package("mwparserfromhell") from e
     return mwparserfromhell

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from albert.core.cores import usable_cores
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
 from albert.core.log import progress_bar
@@ -176,7 +177,7 @@ class FeatureSource(abc.ABC):
         converted = sum(chunk.num_examples for chunk in chunks)
         num_features = self._write(path, chunks, converted)
         seconds = (time.perf_counter() - started) * len(examples) / converted
-        processes = min(self.workers, len(all_chunks), len(os.sched_getaffinity(0)))
+        processes = min(self.workers, len(all_chunks), usable_cores())
         records = round(num_features * len(examples) / converted)
         data = Data([path], self.spec, len(examples), records, trims=self.trims)
         return data, seconds / processes

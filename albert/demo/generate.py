@@ -21,6 +21,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
+from albert.core import installation
 from albert.core.errors import UserError
 from albert.core.files import open_atomically, write_json
 from albert.demo.relations import (
@@ -280,6 +281,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     try:
+        installation.check()
         main()
     except UserError as e:
         sys.exit(f"albert.demo.generate: error: {e}")

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from albert.core.cores import usable_cores
 from albert.distributed import collectives
 
 # The instruction sets, by Linux's names of their flags.
@@ -95,7 +96,7 @@ def count_cores(workers: int, root: str = "/") -> int:
       root: folder of `proc` and `sys`.
     """
     allowed = [os.cpu_count() or 1, *_sets(root), *_quotas(root)]
-    return max(1, int(min(len(os.sched_getaffinity(0)), min(allowed) / workers)))
+    return max(1, int(min(usable_cores(), min(allowed) / workers)))
 
 
 def _sets(root: str) -> list[int]:

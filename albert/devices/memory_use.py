@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import sys
 from typing import NamedTuple
 
 import tensorflow as tf2
@@ -40,7 +41,8 @@ def device_memory() -> DeviceMemory | None:
 
 def peak_host_memory() -> int:
     """Returns the peak resident memory of this process, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return size if sys.platform == "darwin" else size * 1024
 
 
 def curves() -> dict[str, float]:

@@ -69,10 +69,10 @@ def command() -> list[str]:
             with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
                 # After the program's name, which may contain spaces: the state and the parent.
                 process = int(file.read().rpartition(")")[2].split()[1])
-    return _arguments("self")
+    return [*sys.orig_argv]
 
 
-def _arguments(process: object) -> list[str]:
+def _arguments(process: int) -> list[str]:
     with open(f"/proc/{process}/cmdline", "rb") as file:
         return [os.fsdecode(argument) for argument in file.read().split(b"\0")[:-1]] or [""]
 

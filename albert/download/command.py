@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from albert.core import installation
 from albert.core.arguments import Parser
 from albert.core.errors import UserError
 from albert.core.log import make_handler
@@ -22,6 +23,7 @@ def run_command(main: Callable[[], None]) -> int:
     logging.basicConfig(level=logging.INFO, handlers=[make_handler()])
     program = Path(sys.argv[0]).name
     try:
+        installation.check()
         main()
     except UserError as error:
         print(f"{program}: error: {printable(str(error))}", file=sys.stderr)

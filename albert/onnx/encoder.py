@@ -11,22 +11,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints import transformers_names as names
-from albert.core.errors import UserError
 from albert.devices import host
 from albert.distributed import collectives
 from albert.model.layers import dense
 from albert.modeling import BertConfig, Encoder, EncoderConfig
 from albert.onnx.graph import EPSILON, FLOAT, INPUTS, INT32, Graph, add_encoder
-
-try:
-    import onnxruntime
-except ImportError as e:
-    raise UserError(
-        "--engine=onnxruntime: the package onnxruntime is missing: run `pip install onnxruntime`"
-    ) from e
 
 # The domain of the operations that ONNX Runtime adds to the standard.
 _DOMAIN = "com.microsoft"

@@ -10,18 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
 
 from albert.core.errors import UserError
 from albert.model.config import BertConfig, EncoderConfig
-
-try:
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-except ImportError as e:
-    raise UserError(
-        "the package onnx is missing: run `pip install onnx==1.18.0`, and for "
-        "--engine=onnxruntime also `pip install onnxruntime`"
-    ) from e
 
 # The first version with GELU; ONNX Runtime supports it since version 1.17.
 OPSET = 20
@@ -185,7 +178,7 @@ class Graph:
         standard = helper.make_opsetid("", OPSET)
         return helper.make_model(
             built,
-            producer_name="albert-tensorflow",
+            producer_name="albert-tf",
             opset_imports=[standard, *(helper.make_opsetid(domain, 1) for domain in self.domains)],
             # The version of the format that came with the operators.
             ir_version=helper.find_min_ir_version_for([standard]),

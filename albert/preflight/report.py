@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from albert.core.cores import usable_cores
 from albert.core.errors import UserError
 from albert.devices import device, habana, host
 from albert.distributed import collectives
@@ -93,7 +94,7 @@ def _describe_programs(report: Report) -> None:
     report.add("TensorFlow", tf.__version__, _OLDEST_TENSORFLOW <= tensorflow <= _NEWEST_TENSORFLOW)
     report.add("host", socket.gethostname())
     report.add("processor", host.find_processor())
-    report.add("cores", len(os.sched_getaffinity(0)))
+    report.add("cores", usable_cores())
     mpirun = shutil.which("mpirun") or shutil.which("mpirun", path=os.path.dirname(sys.executable))
     report.add("mpirun", mpirun or "none; `make horovod` installs it")
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
+from albert.core.cores import default_processes
 from albert.settings.fields import (
     FEATURES,
     LONGEST_SEQUENCE,
@@ -64,9 +63,9 @@ class TextSettings(RunSettings):
         parser=parse_lengths,
     )
     preprocess_workers: int = setting(
-        len(os.sched_getaffinity(0)),
+        default_processes(),
         "Number of processes that make features; does not affect the features. Default: the number "
-        "of cores.",
+        "of cores, or 1 on macOS.",
         FEATURES,
         lower=1,
     )

@@ -7,12 +7,11 @@ example by optuna-dashboard.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import math
 import os
 from typing import Any, NamedTuple
 
-from albert.core.errors import UserError
+from albert.core.optional import require
 from albert.sweep.space import MOST_TRIALS, Range, Space
 
 JOURNAL = "study.log"
@@ -38,11 +37,7 @@ class TrialResult(NamedTuple):
 
 def check_installed() -> None:
     """Raises a `UserError` if Optuna is not installed."""
-    if importlib.util.find_spec("optuna") is None:
-        raise UserError(
-            "the package optuna is missing: run `pip install optuna`, or `pip install "
-            "'albert-tensorflow[sweep]'`"
-        )
+    require("optuna", "optuna")
 
 
 class Study:

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core import signals
 from albert.core.errors import FlagError, UserError
+from albert.core.optional import optional
 from albert.devices import device, host
 from albert.distributed import collectives, heartbeats, launcher
 from albert.distributed.failure import fail
@@ -57,7 +58,8 @@ def check_engine(settings: RunSettings) -> None:
         raise FlagError(f"{insist}pass --device=cpu, or --engine={TENSORFLOW}")
     if configuration.chosen(settings.precision):
         raise FlagError(f"{insist}pass --precision=float32, or --engine={TENSORFLOW}")
-    import albert.onnx.encoder  # noqa: F401
+    with optional("onnx==1.18.0", "onnxruntime", why=f"--engine={settings.engine}: "):
+        import albert.onnx.encoder  # noqa: F401
 
 
 def _check(settings: RunSettings) -> None:

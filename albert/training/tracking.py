@@ -9,7 +9,6 @@ missing.
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import json
 import logging
 import os
@@ -23,6 +22,7 @@ from albert.core import signals
 from albert.core.errors import UserError
 from albert.core.files import read_json, write_json
 from albert.core.log import LOG
+from albert.core.optional import require
 from albert.core.version import VERSION
 from albert.settings.run_settings import MLFLOW as TRACKER
 from albert.settings.run_settings import RunSettings
@@ -41,11 +41,8 @@ _EXPERIMENT = "MLFLOW_EXPERIMENT_NAME"
 
 def check_installed(settings: RunSettings) -> None:
     """Raises a `UserError` if --track names a tracker that is not installed."""
-    if settings.track == TRACKER and importlib.util.find_spec("mlflow") is None:
-        raise UserError(
-            "--track=mlflow: the package mlflow is missing: run `pip install mlflow`, or `pip "
-            "install 'albert-tensorflow[track]'`"
-        )
+    if settings.track == TRACKER:
+        require("mlflow", "mlflow-skinny", "sqlalchemy", "alembic", why="--track=mlflow: ")
 
 
 @contextlib.contextmanager

@@ -165,3 +165,26 @@ def test_importing_the_package_installs_no_signal_handlers(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True)
     assert done.stdout == "True\n", done.stderr
+
+
+def test_a_process_follows_its_parent_without_linux():
+    """The middle process ends at once; the inner one then ends by the signal it asked for."""
+    text = """
+import os, signal, sys, time
+from albert.core import signals
+sys.platform = "darwin"
+if os.fork():
+    os.wait()
+    sys.stdin.read()
+elif os.fork():
+    time.sleep(0.2)
+    os._exit(0)
+else:
+    signals.follow_parent(os.getppid(), signal.SIGTERM)
+    signal.signal(signal.SIGTERM, lambda number, frame: os._exit(os.write(1, b"followed\\n")))
+    time.sleep(60)
+"""
+    command = [sys.executable, "-c", text]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as one:
+        assert one.stdout.readline() == b"followed\n"
+        one.stdin.close()

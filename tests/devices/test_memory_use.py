@@ -1,5 +1,9 @@
 """The memory in use: of the host, and of a card of which TensorFlow cannot tell."""
 
+import resource
+import sys
+import types
+
 import pytest
 import tensorflow as tf
 
@@ -10,6 +14,14 @@ def test_peak_host_memory_is_the_kernels_figure():
     with open("/proc/self/status", encoding="ascii") as file:
         kilobytes = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
     assert memory_use.peak_host_memory() == pytest.approx(kilobytes * 1024, rel=0.01)
+
+
+def test_macos_reports_bytes(monkeypatch):
+    """As its manual page of getrusage says."""
+    usage = types.SimpleNamespace(ru_maxrss=5_000_000)
+    monkeypatch.setattr(resource, "getrusage", lambda who: usage)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert memory_use.peak_host_memory() == 5_000_000
 
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu", "hpu"])

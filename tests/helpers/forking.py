@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Seconds.
@@ -28,9 +28,10 @@ LONGEST = 240
 class ForkingProcess:
     """The process; it starts at once and ends with the process that started it."""
 
-    def __init__(self):
+    def __init__(self, *module: str):
+        """Starts it; `module` is another module, with its arguments, that calls `serve`."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.helpers.forking"],
+            [sys.executable, "-m", *(module or ["tests.helpers.forking"])],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -86,9 +87,9 @@ class ForkingProcess:
         return answer
 
 
-def serve() -> None:
+def serve(prepare: Callable[[], object]) -> None:
     """Runs what standard input asks for and answers with the exit codes."""
-    import_what_programs_import()
+    prepare()
     for line in sys.stdin:
         codes = [os.waitstatus_to_exitcode(os.waitpid(c, 0)[1]) for c in start(**json.loads(line))]
         print(next(filter(None, codes), 0), flush=True)
@@ -158,4 +159,4 @@ def run(command: list[str], cwd: str, env: dict[str, str], outputs: list[str]) -
 
 
 if __name__ == "__main__":
-    serve()
+    serve(import_what_programs_import)

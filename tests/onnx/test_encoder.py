@@ -97,6 +97,6 @@ def test_an_engine_that_does_not_fit_is_an_error(monkeypatch, random_model):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     monkeypatch.delitem(sys.modules, "albert.onnx.encoder")
     with pytest.raises(
-        UserError, match="the package onnxruntime is missing: run `pip install onnx"
+        UserError, match="onnxruntime is missing: run `pip install onnx==1.18.0 onnxruntime`"
     ):
         check()

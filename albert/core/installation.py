@@ -1,0 +1,58 @@
+"""Checks that this system and this installation can run the package; needs a fraction of 1 ms."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+from albert.core.errors import UserError
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_OWN = "albert_tf"
+
+
+def check(package: str = _PACKAGE) -> None:
+    """Checks the system and the installed files.
+
+    Args:
+      package: the folder of the package.
+
+    Raises:
+      UserError: the system is Windows, or another distribution has written into the folder of the
+        package, or has taken files away from it.
+    """
+    if sys.platform == "win32":
+        raise UserError(
+            "Windows is not supported: install and run this program in WSL, the Windows Subsystem "
+            "for Linux"
+        )
+    if others := _others(package):
+        raise UserError(
+            f"{package} also has files of {' and '.join(others)}: run `pip uninstall "
+            f"{' '.join(others)} albert-tf`, then install albert-tf again"
+        )
+    if not os.path.exists(os.path.join(package, "__init__.py")):
+        raise UserError(
+            f"{package} lacks files: run `pip uninstall albert-tf`, then install albert-tf again"
+        )
+
+
+def _others(package: str) -> list[str]:
+    """Returns the other distributions, of those with a similar name, that have the same folder."""
+    found, folder = [], os.path.dirname(package)
+    for name in os.listdir(folder):
+        # Importing `importlib.metadata` takes 20 ms.
+        match = re.fullmatch(r"(albert\w*)-[^-]+\.dist-info", name, re.IGNORECASE)
+        if match and match[1] != _OWN and _has_files(os.path.join(folder, name, "RECORD")):
+            found.append(match[1].replace("_", "-"))
+    return sorted(found)
+
+
+def _has_files(record: str) -> bool:
+    """Returns whether a distribution's list of files names any in the folder of the package."""
+    try:
+        with open(record, encoding="utf-8") as file:
+            return any(line.startswith("albert/") for line in file)
+    except OSError:
+        return False

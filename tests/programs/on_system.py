@@ -1,0 +1,107 @@
+"""Runs programs without the names and files that another system lacks.
+
+python -m tests.programs.on_system win32 PROGRAM.py [FLAG...]
+python -m tests.programs.on_system darwin        forks for programs, as `tests.helpers.forking` does
+
+Typeshed, which mypy has, says which names each system has. Other packages are imported first: on
+that system, users install the builds for it.
+"""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import errno
+import importlib
+import multiprocessing
+import os
+import pathlib
+import runpy
+import sys
+import tempfile
+from collections.abc import Iterator
+
+import mypy
+
+from tests.helpers import forking
+
+STUBS = pathlib.Path(mypy.__file__).parent / "typeshed/stdlib"
+MODULES = ("os", "signal", "socket", "_socket", "select", "resource", "time", "fcntl")
+POSIX = ("fcntl", "grp", "pwd", "readline", "resource", "termios")
+THIRD = ("absl.app", "filelock", "google_crc32c", "h11", "requests", "safetensors.numpy")
+THIRD += ("sentencepiece", "starlette.applications", "tensorflow.compat.v1", "tqdm", "uvicorn")
+
+
+def names_of(nodes: list[ast.stmt], system: str) -> Iterator[str]:
+    """Yields the names that a stub defines for a system."""
+    for node in nodes:
+        if isinstance(node, ast.If):
+            test = ast.unparse(node.test)
+            values = {"sys": type("sys", (), {"platform": system, "version_info": (3, 13)})}
+            yield from names_of(node.body if eval(test, values) else node.orelse, system)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.AnnAssign):
+            yield ast.unparse(node.target)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (alias.asname or alias.name for alias in node.names)
+
+
+def become(system: str) -> None:
+    """Removes the names that a system lacks, its missing modules, and Linux's files."""
+    for name in MODULES:
+        module = importlib.import_module(name)
+        path = STUBS / name / "__init__.pyi"
+        tree = ast.parse((path if path.exists() else STUBS / f"{name}.pyi").read_text())
+        lacking = {*names_of(tree.body, "linux")} - {*names_of(tree.body, system)}
+        for one in lacking & vars(module).keys():
+            delattr(module, one)
+    for name in POSIX if system == "win32" else ():
+        sys.modules[name] = None
+    sys.platform = system
+    # What this module found on its import.
+    tempfile._O_TMPFILE_WORKS = False
+    sys.addaudithook(refuse)
+    real = os.stat
+
+    def stat(path, *args, **kwargs):
+        refuse("os.stat", (path,))
+        return real(path, *args, **kwargs)
+
+    os.stat = stat
+
+
+def refuse(event: str, args: tuple) -> None:
+    """Raises the error of a missing file for those in /proc and /sys."""
+    if event in ("open", "os.listdir", "os.scandir", "os.stat"):
+        path = args[0]
+        if isinstance(path, str | bytes | os.PathLike):
+            path = os.fsdecode(path)
+            if path.startswith(("/proc", "/sys")):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+def refuse_library(name: str | None) -> None:
+    """Raises the error of a library without a function, or of a missing library."""
+    raise OSError(f"{name} is not a library of this system")
+
+
+def main() -> None:
+    system, *program = sys.argv[1:]
+    if system == "win32":
+        for name in ("filelock", "requests", "tqdm"):
+            importlib.import_module(name)
+        become(system)
+        sys.argv = program
+        runpy.run_path(program[0], run_name="__main__")
+        return
+    for name in THIRD:
+        importlib.import_module(name)
+    multiprocessing.set_start_method("spawn")
+    ctypes.CDLL = refuse_library
+    become(system)
+    forking.serve(lambda: importlib.import_module("albert.distributed.collectives"))
+
+
+if __name__ == "__main__":
+    main()
