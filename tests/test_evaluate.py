@@ -114,7 +114,7 @@ def test_output_that_cannot_be_written_is_an_error(dev, tmp_path):
     """Standard output is closed, a pipe without a reader, or on a full disk."""
     predictions = write(tmp_path / "p.json", dev[1])
     for output, lines in ((">&-", 1), ("> >(exec true)", 0), ("> /dev/full", 1)):
-        command = f'"$0" {ROOT}/albert evaluate {predictions} --data={dev[0]} {output}'
+        command = f'"$0" "{ROOT}/albert" evaluate {predictions} --data={dev[0]} {output}'
         result = run(["bash", "-c", command, sys.executable])
         assert result.returncode == 1 and len(result.stderr.splitlines()) == lines, result.stderr
 

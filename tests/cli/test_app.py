@@ -93,7 +93,7 @@ def test_a_mistyped_command_or_flag_gets_a_suggestion():
 
 @pytest.mark.slow
 def test_bash_completes_commands_words_and_flags(tmp_path):
-    (tmp_path / "albert").write_text(f'#!/bin/sh\nexec {sys.executable} {ROOT}/albert "$@"\n')
+    (tmp_path / "albert").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{ROOT}/albert" "$@"\n')
     (tmp_path / "albert").chmod(0o755)
     expected = {
         "albert squ": "squad",
@@ -160,6 +160,7 @@ def test_output_to_closed_streams_is_lost(tmp_path, closed):
     assert (result.returncode, (tmp_path / "file").read_text()) == (0, "kept")
 
 
+@pytest.mark.skipif(not str(ROOT).isascii(), reason="Python itself does not start here then")
 def test_a_name_outside_the_locale_is_one_line(tmp_path):
     """Python then cannot decode it."""
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}

@@ -195,7 +195,7 @@ class TestCards:
         ("-n 2 --", 2, "no command"),
         ("--sysroot /usr x", 2, "--sysroot is for --dry-run"),
         ("-n 2 nope", 1, "nope: no such program"),
-        (f"-n 2 {sys.executable} nope.py", 1, "nope.py: no such file"),
+        (f"-n 2 '{sys.executable}' nope.py", 1, "nope.py: no such file"),
         ("-n 1 -l /proc true", 1, "-l /proc: cannot write a log there"),
         ("-n 1 -l file true", 1, "-l file: cannot write a log there"),
     ],
@@ -204,7 +204,7 @@ def test_a_bad_option_is_one_line(environment, tmp_path, words, code, message):
     folder = tmp_path / "here"
     folder.mkdir()
     (folder / "file").write_text("")
-    result = run([str(SCRIPT), *words.split()], env=environment, cwd=folder)
+    result = run([str(SCRIPT), *shlex.split(words)], env=environment, cwd=folder)
     assert (result.returncode, result.stdout) == (code, "")
     assert re.fullmatch(rf"mpirun\.sh: error: {re.escape(message)}.*\n", result.stderr)
     assert [path.name for path in folder.iterdir()] == ["file"]
