@@ -9,6 +9,10 @@ set -euo pipefail
 python=$1
 shift
 
+# Where the home folder cannot be written to, as in some containers.
+cache=${UV_CACHE_DIR:-${XDG_CACHE_HOME:-${HOME:-}/.cache}/uv}
+{ mkdir -p "$cache" && [ -w "$cache" ]; } 2>/dev/null || export UV_NO_CACHE=true
+
 pip() { "$python" -m pip "$@" --disable-pip-version-check; }
 
 if ! pip config list | grep -Eq '[.](index-url|no-index)=' &&
