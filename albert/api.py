@@ -152,7 +152,7 @@ def train(
     if task not in _TASKS:
         raise UserError(f"unknown task {task!r}; use one of {', '.join(map(repr, _TASKS))}")
     kind = _TASKS[task].load("settings")
-    values: dict[str, Any] = {"output_dir": os.path.abspath(os.fspath(output_dir))}
+    values: dict[str, Any] = {"output_dir": os.path.abspath(_path_of(output_dir))}
     if "preprocess_workers" in kind.flags():
         # TensorFlow has threads in this process, so forking it is not safe.
         values["preprocess_workers"] = 1
@@ -247,7 +247,11 @@ def _result(task: str, output_dir: str) -> Result:
 
 
 def _path_of(model: AnyPath | Result) -> str:
-    return model.model if isinstance(model, Result) else os.fspath(model)
+    if isinstance(model, Result):
+        return model.model
+    if not isinstance(model, str | os.PathLike):
+        raise UserError(f"a path, a name or a result of train is needed, not {model!r:.40}")
+    return os.fspath(model)
 
 
 def _trained_files(folder: str) -> dict[str, str]:

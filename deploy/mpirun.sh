@@ -185,6 +185,7 @@ compose() {
   cards=$(list_cards)
   count_workers "$cards"
   [[ -z $cards ]] || check_cards "$most" "$cards"
+  $dry_run || check_program
   placing=$(place "$most")
   job=("$mpirun" --tag-output --merge-stderr-to-stdout)
   ((EUID)) || job+=(--allow-run-as-root)
@@ -253,7 +254,6 @@ main() {
     echo "${line% }"
     exit
   fi
-  check_program
   log=$log_dir/mpirun-$(date +%Y%m%d-%H%M%S)-$$.log
   { mkdir -p "$log_dir" && : >"$log"; } 2>/dev/null ||
     fail "-l $log_dir: cannot write a log there; name another folder"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 
 import pytest
@@ -113,9 +114,11 @@ def test_each_file_abstains_by_its_own_odds(call, tmp_path):
 def test_output_that_cannot_be_written_is_an_error(dev, tmp_path):
     """Standard output is closed, a pipe without a reader, or on a full disk."""
     predictions = write(tmp_path / "p.json", dev[1])
+    # Unbuffered output fails earlier.
+    environment = {n: v for n, v in os.environ.items() if n != "PYTHONUNBUFFERED"}
     for output, lines in ((">&-", 1), ("> >(exec true)", 0), ("> /dev/full", 1)):
         command = f'"$0" "{ROOT}/albert" evaluate {predictions} --data={dev[0]} {output}'
-        result = run(["bash", "-c", command, sys.executable])
+        result = run(["bash", "-c", command, sys.executable], env=environment)
         assert result.returncode == 1 and len(result.stderr.splitlines()) == lines, result.stderr
 
 

@@ -248,7 +248,9 @@ def test_the_folder_may_be_a_link(tmp_path):
     (tmp_path / "out").symlink_to("real")
     succeed(pretraining_text(tmp_path, inputs="in.txt"))
     assert (tmp_path / "real/train-00000.txt").read_text() == "One is.\nTwo is.\n"
-    assert_fails(run(pretraining_text(tmp_path, "--output_dir=/dev", inputs="in.txt")), 1, "mount")
+    if os.access("/", os.W_OK):
+        mount = pretraining_text(tmp_path, "--output_dir=/dev", inputs="in.txt")
+        assert_fails(run(mount), 1, "mount")
     limits = "--min_chars=9", "--max_chars=5"
     message = "--max_chars 5 is less than --min_chars 9"
     assert_fails(run(pretraining_text(tmp_path, *limits, inputs="in.txt")), 2, message)

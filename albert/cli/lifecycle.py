@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
+import io
 import logging
 import os
 import sys
@@ -88,6 +90,7 @@ def _failure_of(main: Callable[[Any], None], argv: Any) -> tuple[str, int, str] 
         return f"{e.object!r:.200} {NO_UTF8}", 1, ""
     except Exception as e:
         if isinstance(e, OSError) and e.errno is not None:
+            _give_up_output()
             return f"{e.filename}: {e.strerror}" if e.filename else str(e.strerror), 1, ""
         if not launcher.label():
             raise
@@ -96,6 +99,14 @@ def _failure_of(main: Callable[[Any], None], argv: Any) -> tuple[str, int, str] 
     finally:
         locks.release_held()
     return None
+
+
+def _give_up_output() -> None:
+    """Writes what the program has printed, if possible; otherwise Python would report the failure
+    to write it again at the exit, with another exit code."""
+    with contextlib.suppress(OSError):
+        sys.stdout.flush()
+    sys.stdout = io.StringIO()
 
 
 def _end_stopped(stopped: signals.Stopped) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import lzma
 import os
+import shutil
 import tarfile
 import tempfile
 import zipfile
@@ -147,18 +148,19 @@ class _Member(tarfile.TarInfo):
 
 
 def _unpack_tar(archive: Path, folder: str, max_bytes: float) -> None:
-    if not hasattr(tarfile, "data_filter"):
-        raise UserError("unpacking needs Python 3.10.12, 3.11.4 or later; use another Python")
-
-    def checked(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
-        _check_size(member.offset_data + member.size, max_bytes)
-        if not (member.isfile() or member.isdir()) or member.issparse():
-            raise ArchiveError(f"{member.name!r} is neither a regular file nor a folder")
-        safe = tarfile.data_filter(member, folder)
-        return safe.replace(mode=None, deep=False)  # type: ignore[arg-type]  # typeshed lacks None
-
+    # The filters of tarfile, which refuse unsafe members, are not in every Python 3.10 and 3.11.
     with tarfile.open(archive, tarinfo=_Member) as tar:
-        tar.extractall(folder, filter=checked)
+        for member in tar:
+            _check_size(member.offset_data + member.size, max_bytes)
+            if not (member.isfile() or member.isdir()) or member.issparse():
+                raise ArchiveError(f"{member.name!r} is neither a regular file nor a folder")
+            path = Path(os.path.normpath(os.path.join(folder, member.name.lstrip("/"))))
+            if not path.is_relative_to(folder):
+                raise ArchiveError(f"{member.name!r} would be extracted to {path}, outside")
+            (path if member.isdir() else path.parent).mkdir(parents=True, exist_ok=True)
+            if content := tar.extractfile(member):
+                with content, open(path, "wb") as file:
+                    shutil.copyfileobj(content, file)
         while tar.fileobj.read(1 << 20):  # until the checksum of the compressed stream is checked
             _check_size(tar.fileobj.tell(), max_bytes)
 

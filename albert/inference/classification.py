@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from albert.core.errors import UserError
 from albert.data.sequences import TokenSequence
+from albert.inference import arguments
 from albert.inference.display import table
 from albert.inference.folders import ModelFolder
 from albert.inference.sentences import SentenceEncoder
@@ -79,17 +80,16 @@ class TextClassifier(SentenceEncoder):
         return labelled
 
     def classify_all(
-        self, pairs: Sequence[tuple[str, str]]
+        self, pairs: Iterable[tuple[str, str]]
     ) -> list[LabelPrediction | LabelSetPrediction]:
         """Labels pairs of texts; the second text of a pair may be empty.
 
         Raises:
-          UserError: an element is a text instead of a pair.
+          UserError: an element is not a pair of texts.
         """
-        for pair in pairs:
-            if isinstance(pair, str):
-                raise UserError(f"pairs of texts are needed, such as ({pair!r:.40}, ''), not texts")
-        sequences = sequences_of(pairs, self.folder.tokenizer, self.folder.value("max_seq_length"))
+        of_texts = [arguments.texts(pair) for pair in arguments.tuples(pairs, "text_a", "text_b")]
+        longest = self.folder.value("max_seq_length")
+        sequences = sequences_of(of_texts, self.folder.tokenizer, longest)
         outputs = self._session.outputs([[sequence] for sequence in sequences])
         return [self._labelled(output) for output in outputs]
 
@@ -129,17 +129,21 @@ class OptionChooser(SentenceEncoder):
         (chosen,) = self.choose_all([(passage, question, options)])
         return chosen
 
-    def choose_all(self, asked: Sequence[tuple[str, str, Sequence[str]]]) -> list[LabelPrediction]:
-        """Chooses one of the options for each passage and question."""
-        outputs = self._session.outputs([self._sequences(*one) for one in asked])
+    def choose_all(self, asked: Iterable[tuple[str, str, Sequence[str]]]) -> list[LabelPrediction]:
+        """Chooses one of the options for each passage and question; see `choose`."""
+        checked = arguments.tuples(asked, "passage", "question", "options")
+        outputs = self._session.outputs([self._sequences(*one) for one in checked])
         return [_likeliest(self.labels, output) for output in outputs]
 
     def _sequences(
         self, passage: str, question: str, options: Sequence[str]
     ) -> list[TokenSequence]:
-        if isinstance(options, str) or len(options) != len(self.labels):
-            given = "one text" if isinstance(options, str) else len(options)
-            raise UserError(f"a list of {len(self.labels)} options is needed, not {given}")
+        arguments.texts((passage, question))
+        options = arguments.texts(options)
+        if len(options) != len(self.labels):
+            raise UserError(
+                f"a list of {len(self.labels)} options is needed, not of {len(options)}"
+            )
         tokenizer = self.folder.tokenizer
         texts = map(tokenizer.normalize, (question, *options))
         example = InputExample("", tokenizer.normalize(passage), None, fill_blank(*texts))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
+from albert.inference import arguments
 from albert.inference.folders import ModelFolder
 from albert.inference.session import ModelSession
 from albert.inference.spans import SpanFinder
@@ -24,9 +25,9 @@ class EntityFinder(SpanFinder):
         self._session = ModelSession(folder, make_head(len(tags), 0.0))
 
     def find_all(
-        self, texts: Sequence[str], pause: Callable[[], None] | None = None
+        self, texts: Iterable[str], pause: Callable[[], None] | None = None
     ) -> list[list[Span]]:
-        pairs = [(text, words_in(text)) for text in texts]
+        pairs = [(text, words_in(text)) for text in arguments.texts(texts)]
         windows = (window for pair in pairs for window in self._tagger.encode(*pair)[1])
         outputs = self._session.outputs([[sequence] for sequence, _ in windows], pause)
         return list(self._tagger.spans(pairs, outputs))

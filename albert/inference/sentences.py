@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import functools
+import numbers
 from collections.abc import Iterable, Mapping
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
+from albert.inference import arguments
 from albert.inference.display import FolderDisplay
 from albert.inference.folders import ModelFolder
 from albert.inference.session import ModelSession
-from albert.tasks.glue.features import cut_sequence
+from albert.tasks.glue.features import sequences_of
 from albert.training.model_fn import Encode, HeadOutput
 
 POOLINGS = ("mean", "cls")
@@ -71,16 +73,15 @@ class SentenceEncoder(FolderDisplay):
         Raises:
           UserError: `texts` is not a list of strings, or an argument has another wrong value.
         """
-        texts = _checked(texts, pooling, batch_size)
-        tokenizer, longest = self.folder.tokenizer, self.folder.value("max_seq_length")
-        special_ids = tokenizer.cls_id, tokenizer.sep_id
-        ids = tokenizer.encode(texts)
-        if truncated := sum(len(of_text) + len(special_ids) > longest for of_text in ids):
-            tf.logging.warning(
-                "Truncated %d of %d texts to the model's %d tokens", truncated, len(texts), longest
-            )
-        examples = [[cut_sequence(of_text, (), special_ids, longest)] for of_text in ids]
-        found = np.empty([len(texts), self.folder.config.hidden_size], np.float32)
+        if pooling not in POOLINGS:
+            raise UserError(f"the pooling {pooling!r} is not one of {', '.join(POOLINGS)}")
+        if not isinstance(batch_size, numbers.Integral) or batch_size < 1:
+            raise UserError(f"a batch_size of at least 1 is needed, not {batch_size!r:.40}")
+        checked = [(text,) for text in arguments.texts(texts)]
+        longest = self.folder.value("max_seq_length")
+        sequences = sequences_of(checked, self.folder.tokenizer, longest)
+        examples = [[sequence] for sequence in sequences]
+        found = np.empty([len(examples), self.folder.config.hidden_size], np.float32)
         for number, output in self._pooling_session.run(examples, batch_size=batch_size):
             found[number] = output[pooling]
         return normalized(found) if normalize else found
@@ -94,18 +95,3 @@ def _head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) 
     del is_training
     states = encode(features).get_sequence_output()
     return HeadOutput(None, pooled_states(states, features["input_mask"]))
-
-
-def _checked(texts: Iterable[str], pooling: str, batch_size: int) -> list[str]:
-    """Returns the texts as a list; raises the errors of `SentenceEncoder.encode`."""
-    if pooling not in POOLINGS:
-        raise UserError(f"the pooling {pooling!r} is not one of {', '.join(POOLINGS)}")
-    if batch_size < 1:
-        raise UserError(f"a batch_size of at least 1 is needed, not {batch_size}")
-    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
-        raise UserError(f"a list of texts is needed, not {texts!r:.40}")
-    found = list(texts)
-    for number, text in enumerate(found):
-        if not isinstance(text, str):
-            raise UserError(f"text {number} is {text!r:.40}, not a string")
-    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from albert.inference.folders import ModelFolder
 from albert.inference.sentences import SentenceEncoder
@@ -28,7 +28,7 @@ class SpanFinder(SentenceEncoder, abc.ABC):
 
     @abc.abstractmethod
     def find_all(
-        self, texts: Sequence[str], pause: Callable[[], None] | None = None
+        self, texts: Iterable[str], pause: Callable[[], None] | None = None
     ) -> list[list[Span]]:
         """Returns the spans of texts, in batches of all their windows.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from albert.data.sequences import TokenSequence, make_sequence
+from albert.inference import arguments
 from albert.inference.display import table
 from albert.inference.folders import ModelFolder
 from albert.inference.sentences import SentenceEncoder
@@ -103,7 +104,7 @@ class QuestionAnswerer(SentenceEncoder):
             self._find_spans = spans_of_best(longest_answer)
         self._session = ModelSession(folder, head, trims=trims)
 
-    def answer(self, question: str, contexts: str | Sequence[str]) -> QuestionAnswer:
+    def answer(self, question: str, contexts: str | Iterable[str]) -> QuestionAnswer:
         """Answers a question from one or several texts of any length.
 
         Answers from several texts compete as those from the windows of one long paragraph do.
@@ -113,7 +114,7 @@ class QuestionAnswerer(SentenceEncoder):
 
     def answer_all(
         self,
-        asked: Sequence[tuple[str, str | Sequence[str]]],
+        asked: Iterable[tuple[str, str | Iterable[str]]],
         pause: Callable[[], None] | None = None,
     ) -> list[QuestionAnswer]:
         """Answers questions, each from its own texts, in batches of all their windows.
@@ -121,13 +122,22 @@ class QuestionAnswerer(SentenceEncoder):
         Args:
           asked: questions, each with its text or texts.
           pause: called before each window; it may raise. Without it, windows run in batches.
+
+        Raises:
+          UserError: an element is not a question with its text or texts.
         """
-        asked = [(question, [of] if isinstance(of, str) else of) for question, of in asked]
-        found: list[list[tuple[int, Answer]]] = [[] for _ in asked]
-        odds: list[list[float]] = [[] for _ in asked]
-        for parts in _groups(_parts(asked)):
+        checked = [
+            (
+                arguments.text(question, "the question"),
+                arguments.texts([of] if isinstance(of, str) else of),
+            )
+            for question, of in arguments.tuples(asked, "question", "text or texts")
+        ]
+        found: list[list[tuple[int, Answer]]] = [[] for _ in checked]
+        odds: list[list[float]] = [[] for _ in checked]
+        for parts in _groups(_parts(checked)):
             examples = [
-                SquadExample(str(number), asked[part.question][0], part.text)
+                SquadExample(str(number), checked[part.question][0], part.text)
                 for number, part in enumerate(parts)
             ]
             for part, best, odd in zip(parts, *self._best(examples, pause), strict=True):

@@ -81,6 +81,8 @@ def with_values(settings: type[Settings], given: Mapping[str, Any]) -> flags.Fla
         if name not in values:
             raise FlagError(f"unknown setting {name}{see_help(name, values, 'docs/flags.md')}")
         try:
+            if value is None and values[name].default is not None:
+                raise TypeError("a value is needed; omit the setting for its default")
             if value is None:
                 values[name].value = None
             else:

@@ -138,6 +138,8 @@ def test_a_vector_of_zeros_stays_finite():
         ([[("a", "b")]], r"text 0 is \('a', 'b'\), not a string"),
         ([["a"], "max"], "the pooling 'max' is not one of mean, cls"),
         ([["a"], "mean", False, 0], "a batch_size of at least 1 is needed, not 0"),
+        ([["a"], "mean", False, None], "a batch_size of at least 1 is needed, not None"),
+        ([["a"], "mean", False, 1.5], "a batch_size of at least 1 is needed, not 1.5"),
     ],
 )
 def test_a_wrong_argument_is_one_line(trained, arguments, message):

@@ -54,7 +54,8 @@ def _result(output: Mapping[str, np.ndarray], labels: Sequence[str | None]) -> d
 
 
 def _number(output: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    truth, answer = (rounded(float(output[key])) for key in ("label_ids", "predictions"))
+    # Scores that others compute from these must equal the reported ones.
+    truth, answer = (finite(float(output[key])) for key in ("label_ids", "predictions"))
     return {"right": None, "score": None, "confidence": None, "truth": truth, "answer": answer}
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from albert.core.errors import UserError
+from albert.core.log import LOG
 from albert.data.sequences import TokenSequence, make_sequence
 from albert.tasks.classification import features
 from albert.tasks.classification.features import LabelledFeatures
@@ -107,14 +108,21 @@ def cut_sequence(
 def sequences_of(
     pairs: Iterable[Sequence[str]], tokenizer: FullTokenizer, max_seq_length: int
 ) -> list[TokenSequence]:
-    """Returns texts or pairs of texts as sequences; the second text of a pair may be empty."""
+    """Returns texts or pairs of texts as sequences; the second text of a pair may be empty.
+
+    A warning counts those that are truncated.
+    """
     pairs = list(pairs)
     ids_a = tokenizer.encode(pair[0] for pair in pairs)
     ids_b = tokenizer.encode("".join(pair[1:]) for pair in pairs)
     special_ids = tokenizer.cls_id, tokenizer.sep_id
-    return [
-        cut_sequence(a, b, special_ids, max_seq_length) for a, b in zip(ids_a, ids_b, strict=True)
-    ]
+    both = list(zip(ids_a, ids_b, strict=True))
+    room = max_seq_length - _SINGLE_SPECIAL_TOKENS
+    # A second text has another [SEP].
+    if truncated := sum(len(a) + len(b) + bool(b) > room for a, b in both):
+        message = "Truncated %d of %d texts to the model's %d tokens"
+        LOG.warning(message, truncated, len(both), max_seq_length)
+    return [cut_sequence(a, b, special_ids, max_seq_length) for a, b in both]
 
 
 def _kept(length_a: int, length_b: int, room: int) -> tuple[int, int]:

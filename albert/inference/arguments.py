@@ -1,0 +1,52 @@
+"""Checks of the texts that callers of a loaded model pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from albert.core.errors import UserError
+
+
+def listed(values: object, needed: str) -> list[Any]:
+    """Returns the elements of any iterable except a single text, which counts as a mistake.
+
+    Args:
+      values: what the caller passed.
+      needed: what the message asks for, such as "a list of texts".
+
+    Raises:
+      UserError: `values` is not iterable, or is a text.
+    """
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise UserError(f"{needed} is needed, not {values!r:.40}")
+    return list(values)
+
+
+def text(value: object, name: str) -> str:
+    """Returns a text; raises a `UserError` for any other value."""
+    if not isinstance(value, str):
+        raise UserError(f"{name} is {value!r:.40}, not a string")
+    return value
+
+
+def texts(values: object) -> list[str]:
+    """Returns the texts of an iterable; raises the errors of `listed` and `text`."""
+    found = listed(values, "a list of texts")
+    return [text(value, f"text {number}") for number, value in enumerate(found)]
+
+
+def tuples(values: object, *names: str) -> list[tuple[Any, ...]]:
+    """Returns the elements of an iterable, each with one value for each name.
+
+    Raises:
+      UserError: see `listed`; or an element is a text, or has another number of values.
+    """
+    needed = f"({', '.join(names)})"
+    found = []
+    for number, value in enumerate(listed(values, f"a list of {needed}")):
+        one = () if isinstance(value, str) or not isinstance(value, Iterable) else tuple(value)
+        if len(one) != len(names):
+            raise UserError(f"{needed} is needed, but element {number} is {value!r:.40}")
+        found.append(one)
+    return found

@@ -1,0 +1,86 @@
+"""Arguments of loaded models: any iterable once, and one line for everything else."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+import albert
+from albert.core.errors import FlagError, UserError
+from tests.helpers.serving import load_once, model_of
+
+TEXTS = ["The mill is old.", "A bridge crosses the river."]
+# Of each kind of model: the method for many, and what it takes.
+MANY = {
+    "labels": ("classify_all", [(text, "") for text in TEXTS]),
+    "options": ("choose_all", [(TEXTS[0], "What is old?", list("abcd"))] * 2),
+    "spans": ("find_all", TEXTS),
+    "answers": ("answer_all", [("What is old?", TEXTS), ("What?", TEXTS[0])]),
+}
+
+
+@pytest.fixture
+def model(request, random_model):
+    if request.param == "answers":
+        return load_once(str(request.getfixturevalue("trained")))
+    return load_once(model_of(random_model, request.param))
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "values"), [(kind, *of) for kind, of in MANY.items()], indirect=["model"]
+)
+def test_any_iterable_gives_what_a_list_gives(model, name, values):
+    many = getattr(model, name)
+    expected = many(values)
+    assert len(expected) == 2
+    assert many(value for value in values) == many(dict(enumerate(values)).values()) == expected
+    assert many([]) == many(iter(())) == []
+
+
+BAD = [
+    ("labels", "classify", (None,), "text 0 is None, not a string"),
+    ("labels", "classify", ("a", None), "text 1 is None, not a string"),
+    (
+        "labels",
+        "classify_all",
+        (["A text."],),
+        r"\(text_a, text_b\) is needed, but element 0 is 'A",
+    ),
+    ("labels", "classify_all", ([("a", "b", "c")],), "is needed, but element 0 is .'a', 'b', 'c'"),
+    ("labels", "classify_all", (5,), r"a list of \(text_a, text_b\) is needed, not 5"),
+    ("options", "choose", ("a", "b", "abcd"), "a list of texts is needed, not 'abcd'"),
+    ("options", "choose", ("a", None, list("abcd")), "text 1 is None, not a string"),
+    ("options", "choose", ("a", "b", list("abc")), "a list of 4 options is needed, not of 3"),
+    ("spans", "find", (5,), "text 0 is 5, not a string"),
+    ("spans", "find_all", ("Tamar",), "a list of texts is needed, not 'Tamar'"),
+    ("answers", "answer", (None, "text"), "the question is None, not a string"),
+    ("answers", "answer", ("What?", None), "a list of texts is needed, not None"),
+    ("answers", "answer", ("What?", ["a", 7]), "text 1 is 7, not a string"),
+]
+
+
+@pytest.mark.parametrize(("model", "name", "arguments", "message"), BAD, indirect=["model"])
+def test_a_wrong_argument_is_one_line(model, name, arguments, message):
+    with pytest.raises(UserError, match=message) as caught:
+        getattr(model, name)(*arguments)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("model", ["labels"], indirect=True)
+def test_truncated_texts_are_counted(model, log):
+    log()
+    model.classify_all([("word " * 100, ""), ("word " * 40, "word " * 40), *MANY["labels"][1]])
+    assert log(logging.WARNING) == ["Truncated 2 of 4 texts to the model's 64 tokens"]
+
+
+@pytest.mark.parametrize("path", [None, 7, ["folder"]])
+def test_a_path_is_a_string_or_a_path(path):
+    for function in (albert.load, albert.evaluate, lambda path: albert.train("squad", path)):
+        with pytest.raises(UserError, match="a path, a name or a result of train is needed, not "):
+            function(path)
+
+
+def test_none_is_no_value_of_a_setting(tmp_path):
+    with pytest.raises(FlagError, match="learning_rate=None: a value is needed; omit the setting"):
+        albert.train("squad", tmp_path, learning_rate=None)
