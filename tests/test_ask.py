@@ -153,6 +153,8 @@ def test_labels_are_printed_with_their_probabilities(asked, random_model):
     assert rows(typed)[0] == found
     with pytest.raises(UserError, match=r"pairs of texts are needed, such as \('A text.', ''\)"):
         load_once(model).classify_all(["A text."])
+    labelled = load_once(model).classify_all(texts for texts in [pair, pair])
+    assert [one.label for one in labelled] == [found["label"]] * 2
     assert asked(model_of(random_model, "number"), "A text.").startswith("7\n")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from albert.core.errors import UserError
@@ -79,13 +79,14 @@ class TextClassifier(SentenceEncoder):
         return labelled
 
     def classify_all(
-        self, pairs: Sequence[tuple[str, str]]
+        self, pairs: Iterable[tuple[str, str]]
     ) -> list[LabelPrediction | LabelSetPrediction]:
         """Labels pairs of texts; the second text of a pair may be empty.
 
         Raises:
           UserError: an element is a text instead of a pair.
         """
+        pairs = list(pairs)
         for pair in pairs:
             if isinstance(pair, str):
                 raise UserError(f"pairs of texts are needed, such as ({pair!r:.40}, ''), not texts")

@@ -54,7 +54,7 @@ def _result(output: Mapping[str, np.ndarray], labels: Sequence[str | None]) -> d
 
 
 def _number(output: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    truth, answer = (rounded(float(output[key])) for key in ("label_ids", "predictions"))
+    truth, answer = (finite(float(output[key])) for key in ("label_ids", "predictions"))
     return {"right": None, "score": None, "confidence": None, "truth": truth, "answer": answer}
 
 
