@@ -131,11 +131,11 @@ def _read_columns(path: str, is_labeled: bool) -> Iterator[AnnotatedText]:
 def _blocks(path: str) -> Iterator[list[tuple[SourceLine, list[str]]]]:
     """Yields the columns of lines up to an empty line, or one that begins with -DOCSTART-.
 
-    Tabs separate the columns of a line that has one, otherwise white space does.
+    Tabs separate the columns of a line that has one, otherwise spaces do.
     """
     block, width = list[tuple[SourceLine, list[str]]](), 0
     for place, line in read_lines(path):
-        columns = line.split("\t") if "\t" in line else line.split()
+        columns = line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))
         if not line.strip() or line.startswith("-DOCSTART-"):
             if block:
                 yield block

@@ -201,3 +201,10 @@ def test_a_file_without_texts_or_that_cannot_be_read_is_an_error(write, tmp_path
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UserError, match="pipe is not a regular file"):
         read_annotated(str(tmp_path / "pipe"))
+
+
+def test_only_tabs_and_spaces_separate_columns(tmp_path):
+    path = tmp_path / "a.conll"
+    path.write_text("a\u3000b  B-X \nc O\n", encoding="utf-8")
+    (text,) = read_annotated(str(path))
+    assert text.text == "a\u3000b c" and text.spans[0].text == "a\u3000b"

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
+from albert.core.files import parse_json
 from albert.data.rows import SourceLine
 from albert.data.tables import Row, listed, open_table
 from albert.tasks.glue.examples import DataProcessor, InputExample, number_of
@@ -153,8 +154,8 @@ def _list_in(cell: str, separator: str) -> list:
     """Returns the items in a cell, which are a JSON list or separated."""
     if cell.lstrip().startswith("["):
         try:
-            return json.loads(cell)
-        except ValueError:
+            return parse_json(cell, "a cell")
+        except UserError:
             pass
     return [item for item in cell.split(separator) if item.strip()]
 

@@ -194,7 +194,8 @@ def _number(place: SourceLine, value: object) -> int | None:
         return None
     try:
         number = float(value) if isinstance(value, str | int | float) else 0.5
-    except ValueError:
+    except (ValueError, OverflowError):
+        # An integer of very many digits does not fit into a float.
         number = 0.5
     if isinstance(value, bool) or not number.is_integer():
         raise place.error(f"answer_start must be a whole number, not {value!r:.40}")

@@ -91,6 +91,8 @@ class TestFormats:
             found = [example.label for example in own.get_train_examples(folder)]
             assert found == [("b", "a"), (), ("c, d", "7"), ("[e",)]
             (pathlib.Path(folder) / next(iter(file)).replace("_", ".")).unlink()
+        folder = write(train_csv=f"label;text_a\na;x\n{'[' * 100_000};y\n")
+        assert processor(folder, is_multi_label=True).get_labels() == ["[" * 100_000, "a"]
         folder = write(train_csv="label;text_a\na|b,c;x\n", test_csv="text_a\nx\n")
         own = processor(folder, is_multi_label=True, separator="|")
         assert own.get_labels() == ["a", "b,c"] and own.metrics == ("micro_f1", "macro_f1")

@@ -240,6 +240,7 @@ class TestBadRows:
             ({"answer_start": "x"}, "line 2: answer_start must be a whole number, not 'x'"),
             ({"answer_start": 1.5}, "line 2: answer_start must be a whole number, not 1.5"),
             ({"answer_start": True}, "line 2: answer_start must be a whole number, not True"),
+            ({"answer_start": 10**400}, "line 2: answer_start must be a whole number, not 1000"),
             ({"answer_start": "nan"}, "line 2: answer_start must be a whole number, not 'nan'"),
             ({"answer": ["a", "b"], "answer_start": 3}, "line 2: answer_start must be a list with"),
             ({"answer": ["a"], "answer_start": [1, 2]}, "line 2: answer_start must be a list with"),
