@@ -88,7 +88,7 @@ def spans_of(sample: Mapping[str, Any]) -> list[Span]:
 
 
 def _shown(span: Span) -> list[Any]:
-    return [span.start, span.text, span.label, rounded(span.probability)]
+    return [span.start, span.text, span.label, finite(span.probability)]
 
 
 def span_scores(

@@ -66,6 +66,9 @@ def test_a_text_has_its_outcome():
         assert (sample["right"], sample["score"]) == (right, score)
         assert sample["confidence"] == confidence
         assert view["passages"] == [TEXT] and spans_of(sample) == [*found]
+    precise = PLACE._replace(probability=1 / 3)
+    (sample,) = view_of(precise)["samples"]
+    assert spans_of(sample) == [precise] and sample["confidence"] == 0.3333
     (sample,) = spans_view("T", {"line 1": ""}, [[]], [[]], {})["samples"]
     assert (sample["right"], sample["score"], sample["answer"]) == (True, 1.0, "")
 
