@@ -112,8 +112,19 @@ def test_convert_writes_what_a_training_reads(call, table, tmp_path):
     content = json.loads(target.read_text())
     assert content["version"] == "v2.0"
     assert content["data"] == load_squad(str(target)) == load_squad(str(table), is_training=True)
-    call("convert", table, table)
-    assert json.loads(table.read_text()) == content, "a table can be replaced"
+
+
+@pytest.mark.parametrize("link", [None, os.symlink, os.link])
+def test_convert_does_not_replace_its_table(call, table, tmp_path, link):
+    """Under any name; nor does it write to a folder."""
+    name = table if link is None else tmp_path / "other"
+    if link:
+        link(table, name)
+    with pytest.raises(UserError, match=f"{name} is the table itself; name another file"):
+        call("convert", table, name)
+    with pytest.raises(UserError, match=f"{tmp_path} is a folder; name a file"):
+        call("convert", table, tmp_path)
+    assert table.read_text() == TABLE
 
 
 def test_convert_writes_nothing_if_rows_are_bad(call, table, tmp_path):

@@ -30,7 +30,9 @@ class PretrainingTextSettings(Settings):
     )
     output_dir: str = setting("", "New folder for the text. Required.")
     language: str = setting(
-        "en", "Language of the text, such as en or de, for splitting it into sentences."
+        "en",
+        "Language of the text, such as en or de, for splitting it into sentences; sentencex uses "
+        "general rules for a language that it does not know.",
     )
     text_field: str = setting("text", "Field of a line of JSON Lines that holds the text.")
     blank_line_ends_document: bool = setting(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -60,6 +61,10 @@ def check(path: str, bad: BadRows, num_examples: int) -> None:
 def convert(path: str, target: str, bad: BadRows) -> None:
     """Writes the questions of a table as SQuAD's JSON, one article per line."""
     table = find_question_table(path)
+    if os.path.isdir(target):
+        raise UserError(f"{target} is a folder; name a file")
+    if os.path.exists(target) and os.path.samefile(path, target):
+        raise UserError(f"{target} is the table itself; name another file")
     if not table:
         raise UserError(f"{path} is JSON already, and not a table in CSV, TSV or JSON Lines")
     questions = is_version_2 = 0

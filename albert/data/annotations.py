@@ -114,7 +114,7 @@ def _read_columns(path: str, is_labeled: bool) -> Iterator[AnnotatedText]:
         words, tags, text = list[tuple[int, int]](), list[str](), ""
         for place, (token, *others) in block:
             tag = (others or [""])[-1] if is_labeled else "O"
-            if not re.fullmatch(r"O|[BIES](-\S+)?", tag):
+            if not re.fullmatch(r"O|[BIES](-\S+)?", tag) or not tag.isprintable():
                 raise place.error(f"the last column must be O, B-NAME or similar, not {tag!r:.80}")
             tags.append(tag)
             words.append((len(text), len(text) + len(token)))
@@ -168,6 +168,8 @@ def _span(place: SourceLine, text: str, found: Any) -> Span:
         raise place.error(f"the span {found!r:.80} is not in the text of {len(text)} characters")
     if not isinstance(label, str) or not label.strip() or not label.isprintable():
         raise place.error(f"the span {found!r:.80} has no label")
+    if not text[start:end].strip():
+        raise place.error(f"the span {found!r:.80} has only white space")
     return Span(start, end, text[start:end], label)
 
 

@@ -25,7 +25,8 @@ _LONGEST_CELL = 1 << 23
 # Number of characters of a list of names in a message.
 _LONGEST_LIST = 200
 # The key that a SQuAD file has at its top level. In a text, its quotation marks are escaped.
-_DATA = re.compile(rb'"data"\s*:')
+# A string, and after a key whether its value is a list; or a bracket.
+_TOKENS = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:\s*(?=\[))?|[{}\[\]]', re.DOTALL)
 
 
 class Table(NamedTuple):
@@ -121,7 +122,17 @@ def _is_document(head: bytes) -> bool:
     # A file may begin with a byte order mark, which is no longer in `head`.
     is_part = not end and len(head) >= _HEAD - 3
     is_row = line[:1] == b"{" and line != b"{}" and (is_part or line[-1:] == b"}")
-    return not is_row or bool(_DATA.search(line))
+    return not is_row or _has_list_of_data(line)
+
+
+def _has_list_of_data(line: bytes) -> bool:
+    """Returns whether an object, or its beginning, has a member "data" that is a list."""
+    depth = 0
+    for token in _TOKENS.finditer(line):
+        if token[1] == b'"data"' and token[2] and depth == 1:
+            return True
+        depth += (token[0] in b"{[") - (token[0] in b"}]")
+    return False
 
 
 def _delimiter(header: str, path: str) -> str:

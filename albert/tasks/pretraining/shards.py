@@ -11,6 +11,7 @@ import collections
 import contextlib
 import hashlib
 import itertools
+import os
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -25,6 +26,7 @@ from albert.core.log import progress_bar
 from albert.data.cached_file import CachedFile, OvertakenError
 from albert.data.claims import Claims
 from albert.data.process_pool import ordered_map
+from albert.data.tables import listed
 from albert.tasks.pretraining.blocks import BlockMaker, BlockRecords, DataOptions
 from albert.tasks.pretraining.text import Block, PieceEncoder, plan_blocks
 
@@ -118,7 +120,8 @@ class ShardMaker:
 
         Raises:
           UserError: the text of a shard is invalid, a shard would be empty, or a file that this
-            program did not write has its name. The other shards are still made.
+            program did not write has its name. The other shards are still made. Or a shard was
+            removed meanwhile.
         """
         hashes = list(ordered_map(sha256_of, plan.files, self._workers))
         files = [
@@ -131,6 +134,9 @@ class ShardMaker:
             while claims.unfinished():
                 self._make_free(plan, maker, claims, bar)
                 claims.wait()
+        removed = [shard.path for shard in plan.shards if not os.path.exists(shard.path)]
+        if removed:
+            raise UserError(f"{listed(removed)} was removed meanwhile; run the command again")
         return sum(map(collections.Counter, claims.summaries.values()), collections.Counter[str]())
 
     def _made_from(self, hashes: list[str], plan: ShardPlan, shard: Shard) -> dict:

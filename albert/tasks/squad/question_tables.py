@@ -16,10 +16,12 @@ from typing import Any, NamedTuple
 from albert.core.errors import UserError
 from albert.core.log import LOG
 from albert.data.rows import SourceLine
-from albert.data.tables import Row, Table
+from albert.data.tables import Row, Table, listed
 from albert.tasks.squad import ERROR, FIRST
 
 COLUMNS = ("context", "question", "answer", "answers", "answer_start", "id", "title")
+# Either has the answers of a row.
+_ANSWER = {"answer", "answers"}
 _NAMED = 3  # number of rows that a message names
 _BATCH = 10_000  # rows that are added to the database at a time
 _SEVERAL = "the answer occurs several times in the context"
@@ -94,8 +96,10 @@ def read_questions(table: Table, is_training: bool, bad: BadRows) -> Iterator[Ta
     Raises:
       UserError: the table or a value is not valid, or rows with the same id are not consecutive.
     """
-    answer = "answers" if "answer" not in table.columns and "answers" in table.columns else "answer"
-    required = ("context", "question", answer) if is_training else ("context", "question")
+    required: tuple[str, ...] = ("context", "question")
+    # A line of JSON Lines may have other names than the first one.
+    if is_training and table.delimiter and not _ANSWER & {*table.columns}:
+        required += ("answer",)
     ids = _RepeatedIds(table.path) if "id" in table.columns or not table.delimiter else None
 
     def key(row: Row) -> str | int:
@@ -118,8 +122,9 @@ def read_questions(table: Table, is_training: bool, bad: BadRows) -> Iterator[Ta
             bad.add(place, f"the {'question' if context.strip() else 'context'} is empty")
             continue
         content = {"id": qas_id, "question": question}
-        if answer in row:
-            content |= _answered(context, [(place, row), *others], is_training, bad)
+        rows = [(place, row), *others]
+        if is_training or any(_ANSWER & one.keys() for _, one in rows):
+            content |= _answered(context, rows, is_training, bad)
             if not content["answers"] and "is_impossible" not in content:
                 continue
         yield TableQuestion(_text(place, row, "title"), context, content)
@@ -169,7 +174,11 @@ def _place_of(context: str, text: str, start: int | None) -> tuple[int, str, str
 
 def _answers(place: SourceLine, row: Mapping[str, Any]) -> list[tuple[str, int | None]]:
     """Returns the texts and starts of a row's answers; an empty list if it has none."""
-    texts, starts = row.get("answer", row.get("answers")), row.get("answer_start")
+    if not _ANSWER & row.keys():
+        raise place.error(f"answer is missing; found {listed(row)}")
+    texts, starts = row.get("answer"), row.get("answer_start")
+    if texts is None:
+        texts = row.get("answers")
     if isinstance(texts, dict) and texts.keys() == {"text", "answer_start"}:
         texts, starts = texts["text"], texts["answer_start"]
     if texts is None:

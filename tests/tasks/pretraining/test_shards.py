@@ -86,6 +86,21 @@ def test_only_missing_shards_are_made(corpus, tokenizer, tmp_path, small_blocks)
     assert same == [True, False, True]
 
 
+def test_a_shard_that_was_removed_meanwhile_is_an_error(
+    corpus, tokenizer, tmp_path, small_blocks, monkeypatch
+):
+    names = [tmp_path / f"shard-{k}" for k in range(3)]
+    made = shards.ShardMaker._make_free
+
+    def make_and_remove(*arguments) -> None:
+        made(*arguments)
+        names[1].unlink()
+
+    monkeypatch.setattr(shards.ShardMaker, "_make_free", make_and_remove)
+    with pytest.raises(UserError, match=f"{names[1]} was removed meanwhile; run the command again"):
+        make([corpus / "dev.txt"], names, tokenizer)
+
+
 def test_a_shard_of_other_options_or_without_count_is_rebuilt(corpus, tokenizer, tmp_path):
     name, header = tmp_path / "shard", tmp_path / "shard.json"
     total = make([corpus / "dev.txt"], [name], tokenizer)

@@ -143,6 +143,28 @@ class TestSameAsJson:
         for is_training in (True, False):
             assert questions_of(path, is_training) == [expected, unanswerable]
 
+    @pytest.mark.parametrize("later", ["answer", "answers"])
+    def test_each_line_of_json_lines_has_its_answers(self, write, later):
+        """Under either name, whatever the first line has; null next to a list is no answer."""
+        listed = {"text": ["98 km"], "answer_start": [13]}
+        first = {"context": CONTEXT, "question": "How long?"}
+        values = {"answer": "98 km", "answers": listed}
+        path = write(first, {**first, later: values[later]}, as_json=True)
+        assert [question.get("answers") for question in questions_of(path, False)] == [
+            None,
+            [{"text": "98 km"} | ({"answer_start": 13} if later == "answers" else {})],
+        ]
+        with pytest.raises(UserError, match="line 1: answer is missing; found context, question"):
+            read_squad_examples(path, is_training=True)
+        path = write({**first, "answer": None, "answers": listed}, as_json=True)
+        (question,) = questions_of(path)
+        assert question["answers"] == [{"text": "98 km", "answer_start": 13}]
+
+    @pytest.mark.parametrize("meta", [{"data": 1}, {"data": [1]}, '"data": [', [{"data": []}]])
+    def test_a_nested_key_does_not_make_a_squad_file(self, write, meta):
+        path = write({**row(), "meta": meta}, row(), as_json=True)
+        assert len(questions_of(path)) == 2
+
     def test_rows_are_numbered_without_ids(self, write):
         """Questions on the same context are in one paragraph."""
         other = {**row(), "context": "Another is long."}
