@@ -145,7 +145,7 @@ class TestSameAsJson:
 
     @pytest.mark.parametrize("later", ["answer", "answers"])
     def test_each_line_of_json_lines_has_its_answers(self, write, later):
-        """Under either name, whatever the first line has; null next to a list is no answer."""
+        """Under either name, also if the first line has none; null next to a list is no answer."""
         listed = {"text": ["98 km"], "answer_start": [13]}
         first = {"context": CONTEXT, "question": "How long?"}
         values = {"answer": "98 km", "answers": listed}
