@@ -10,6 +10,7 @@ import contextlib
 import io
 import os
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,6 +50,9 @@ _PRETRAINED = {
     "spm_model_file": ("*.model",),
     "vocab_file": ("vocab.txt",),
 }
+
+# A run changes the output, the log and the environment of the process, so threads take turns.
+_ONE_RUN = threading.RLock()
 
 AnyPath = str | os.PathLike[str]
 
@@ -129,7 +133,8 @@ def train(
     """Trains and scores a model, like the command with the name of the task.
 
     Ctrl-C, or the interrupt button of a notebook, ends a training after its current step and writes
-    a checkpoint. To resume the training, call the function again with the same folder.
+    a checkpoint. To resume the training, call the function again with the same folder. If several
+    threads call it, the trainings run one at a time.
 
     Args:
       task: the name of the command that trains it, such as "squad", "squad 2.0" or "classify".
@@ -213,10 +218,10 @@ def evaluate(
 @contextlib.contextmanager
 def _running(verbose: bool) -> Iterator[None]:
     """Restores the log, environment variables and signal handlers after a run."""
-    environment = dict(os.environ)
     # In addition to its log, a command prints some predictions.
     printed = contextlib.nullcontext() if verbose else contextlib.redirect_stdout(io.StringIO())
-    with signals.interruptible(), shown_log(verbose), printed:
+    with _ONE_RUN, signals.interruptible(), shown_log(verbose), printed:
+        environment = dict(os.environ)
         try:
             yield
         finally:

@@ -10,10 +10,12 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
 import albert
+from albert import api
 from albert.checkpoints.checkpoint_files import list_checkpoints
 from albert.core.errors import FlagError, UserError
 from albert.core.log import LOG
@@ -163,3 +165,25 @@ def test_mistakes_are_one_line_errors(call, message, tmp_path, monkeypatch):
         call()
     assert isinstance(caught.value, FlagError) == ("train" in message)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_in_two_threads_take_turns():
+    """They change the output and the environment of the process, and restore them."""
+    before, begun = (sys.stdout, dict(os.environ)), [threading.Event(), threading.Event()]
+
+    def work(number: int) -> None:
+        with api._running(verbose=False):
+            os.environ[f"RUN_{number}"] = "set"
+            begun[number].set()
+            # The first one lets the second one begin if it can, which then ends later.
+            if number:
+                first.join()
+            begun[1].wait(0.3)
+
+    first, second = (threading.Thread(target=work, args=(number,)) for number in (0, 1))
+    first.start()
+    begun[0].wait()
+    second.start()
+    first.join()
+    second.join()
+    assert (sys.stdout, dict(os.environ)) == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -44,7 +45,7 @@ class ModelSession:
         Raises:
           UserError: the weights do not match the model.
         """
-        self._path = folder.path
+        self._path, self._process = folder.path, os.getpid()
         self._options = options
         self._longest = folder.value("max_seq_length")
         self._trims = trims
@@ -84,8 +85,14 @@ class ModelSession:
           batch_size: examples per batch, if not those of the session.
 
         Raises:
-          UserError: an output is not finite.
+          UserError: an output is not finite, or this process was forked after the model was loaded.
         """
+        if os.getpid() != self._process:
+            # The session would wait forever for its threads, which a forked process lacks.
+            raise UserError(
+                f"{self._path} was loaded before this process was forked; load it in this process, "
+                "or start processes with multiprocessing.get_context('spawn')"
+            )
         size = 1 if pause else batch_size or self._batch_size
         lengths = [max(len(sequence.ids) for sequence in example) for example in examples]
         order = sorted(range(len(examples)), key=lengths.__getitem__)

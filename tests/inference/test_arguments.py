@@ -8,6 +8,7 @@ import pytest
 
 import albert
 from albert.core.errors import FlagError, UserError
+from tests.helpers.running import exit_code_of_child
 from tests.helpers.serving import load_once, model_of
 
 TEXTS = ["The mill is old.", "A bridge crosses the river."]
@@ -72,6 +73,18 @@ def test_truncated_texts_are_counted(model, log):
     log()
     model.classify_all([("word " * 100, ""), ("word " * 40, "word " * 40), *MANY["labels"][1]])
     assert log(logging.WARNING) == ["Truncated 2 of 4 texts to the model's 64 tokens"]
+
+
+@pytest.mark.parametrize("model", ["labels"], indirect=True)
+def test_a_forked_process_loads_its_model(model):
+    """A session of TensorFlow would hang there."""
+
+    def work() -> None:
+        with pytest.raises(UserError, match="was loaded before this process was forked; load it"):
+            model.classify(TEXTS[0])
+
+    model.classify(TEXTS[0])
+    assert exit_code_of_child(work) == 0
 
 
 @pytest.mark.parametrize("path", [None, 7, ["folder"]])
