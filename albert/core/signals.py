@@ -154,7 +154,8 @@ def interruptible() -> Iterator[None]:
     """Makes Ctrl-C end a training after its current step, during the block.
 
     It is for a process that continues afterwards, such as a notebook, and has an effect only in the
-    main thread. Outside a training, and when pressed a second time, Ctrl-C acts at once.
+    main thread, and only if Ctrl-C has Python's own handler. Outside a training, and when pressed a
+    second time, Ctrl-C acts at once.
 
     Raises:
       KeyboardInterrupt: the user pressed Ctrl-C.
@@ -162,13 +163,16 @@ def interruptible() -> Iterator[None]:
     if _state.is_installed or threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, _note_interrupt)
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _note_interrupt)
     try:
         yield
     except Stopped as e:
         raise KeyboardInterrupt(str(e)) from None
     finally:
-        signal.signal(signal.SIGINT, before)
+        if before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, before)
         _state.requested, _state.patience, _state.acknowledged = None, None, False
         _state.unwinds = False
 

@@ -10,6 +10,7 @@ from signal import SIGHUP, SIGINT, SIGTERM, SIGUSR1
 
 import pytest
 
+from albert.core import signals
 from tests.helpers.forking import LONGEST, ROOT
 
 # The beginning of each program: it prints its progress, and waits for a line from the test or a
@@ -188,3 +189,22 @@ else:
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as one:
         assert one.stdout.readline() == b"followed\n"
         one.stdin.close()
+
+
+@pytest.mark.parametrize("number", [SIGINT, SIGTERM])
+def test_a_handler_of_the_user_stays(number):
+    """During a training from Python, and afterwards."""
+    received = []
+
+    def handler(*_):
+        received.append(number)
+
+    before = signal.signal(number, handler)
+    try:
+        with signals.interruptible():
+            signals.defer(1.0)
+            signal.raise_signal(number)
+            assert signals.deferred() is None
+        assert received == [number] and signal.getsignal(number) is handler
+    finally:
+        signal.signal(number, before)
