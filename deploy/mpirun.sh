@@ -217,6 +217,12 @@ stop() {  # SIGNAL NUMBER
   fi
 }
 
+# bash may lose the end of a process while a trap runs, and then never reaps it.
+is_running() {  # PID
+  local state
+  { read -r state <"/proc/$1/stat"; } 2>/dev/null && [[ $state != *') Z '* ]]
+}
+
 # Runs `job` to its end and exits with its code.
 run_job() {
   local pid stopped='' deadline=0 code
@@ -230,8 +236,8 @@ run_job() {
   # A signal interrupts `wait`.
   while :; do
     wait "$pid" && code=0 || code=$?
-    kill -0 "$pid" 2>/dev/null || break
-    while ((SECONDS < deadline)) && kill -0 "$pid" 2>/dev/null; do sleep 0.1; done
+    is_running "$pid" || break
+    while ((SECONDS < deadline)) && is_running "$pid"; do sleep 0.1; done
     kill -TERM "$pid" 2>/dev/null || true
   done
   # If mpirun ended while the trap ran, `code` is not its exit code; bash may have lost that (-1).

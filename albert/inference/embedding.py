@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.core.errors import FlagError
+from albert.core.errors import FlagError, UserError
+from albert.inference import arguments
 from albert.inference.folders import ModelFolder
 from albert.inference.sentences import SentenceEncoder, pooled_states
 from albert.inference.session import ModelSession
@@ -76,13 +77,15 @@ class Embedder(SentenceEncoder):
         """Yields the embeddings of texts or pairs of texts, in their order.
 
         Reads only a limited number of texts at a time, and batches texts of similar length.
+
+        Raises:
+          UserError: an element is neither a text nor a pair of texts.
         """
-        pairs = [pairs] if isinstance(pairs, str) else pairs
-        pairs = ((pair,) if isinstance(pair, str) else pair for pair in pairs)
-        while some := list(islice(pairs, self._at_once)):
+        checked = map(_one_or_two, [pairs] if isinstance(pairs, str) else pairs)
+        while some := list(islice(checked, self._at_once)):
             yield from self._embed_at_once(some)
 
-    def _embed_at_once(self, pairs: list[Sequence[str]]) -> Iterator[Embedding]:
+    def _embed_at_once(self, pairs: Sequence[Sequence[str]]) -> Iterator[Embedding]:
         tokenizer = self._tokenizer
         sequences = sequences_of(pairs, tokenizer, self._longest)
         waiting, first = {}, 0
@@ -98,6 +101,13 @@ class Embedder(SentenceEncoder):
             while first in waiting:
                 yield waiting.pop(first)
                 first += 1
+
+
+def _one_or_two(pair: str | Iterable[str]) -> list[str]:
+    texts = arguments.texts((pair,) if isinstance(pair, str) else pair)
+    if len(texts) not in (1, 2):
+        raise UserError(f"a text or a pair of texts is needed, not {pair!r:.40}")
+    return texts
 
 
 def _make_head(layers: Sequence[int], pooled: bool, pooling: str) -> Head:

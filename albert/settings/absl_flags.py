@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
@@ -52,7 +52,9 @@ class _Parser(flags.ArgumentParser):
         self._function = function
 
     def parse(self, argument: Any) -> Any:
-        return self._function(argument) if isinstance(argument, str) else argument
+        if isinstance(argument, Iterable) and not isinstance(argument, str):
+            argument = ",".join(map(str, argument))
+        return self._function(str(argument))
 
 
 def values_of(
@@ -77,12 +79,14 @@ def with_values(settings: type[Settings], given: Mapping[str, Any]) -> flags.Fla
     """
     values = flags.FlagValues()
     settings.define_flags(values)
+    fields = dataclasses.fields(settings)
+    optional = {field.name for field in fields if str(field.type).endswith("| None")}
     for name, value in given.items():
         if name not in values:
             raise FlagError(f"unknown setting {name}{see_help(name, values, 'docs/flags.md')}")
+        if value is None and name not in optional and values[name].default is not None:
+            raise FlagError(f"{name} needs a value, not None; omit it for the default")
         try:
-            if value is None and values[name].default is not None:
-                raise TypeError("a value is needed; omit the setting for its default")
             if value is None:
                 values[name].value = None
             else:

@@ -95,5 +95,5 @@ def test_a_path_is_a_string_or_a_path(path):
 
 
 def test_none_is_no_value_of_a_setting(tmp_path):
-    with pytest.raises(FlagError, match="learning_rate=None: a value is needed; omit the setting"):
+    with pytest.raises(FlagError, match="learning_rate needs a value, not None; omit it"):
         albert.train("squad", tmp_path, learning_rate=None)

@@ -120,6 +120,13 @@ def test_settings_from_python_are_checked_and_constant():
     found = Values.of(**values, number=2, texts=["a", "b"])
     assert (found.count, found.lengths, found.path, found.switch) == (7, (16, 32), "a", False)
     assert (found.number, found.texts, "least" in found.given) == (2.0, ("a", "b"), False)
+    given = Values.of(lengths=iter([16, 32]), texts=iter("ab"), number=1, path=None, needed=None)
+    assert (given.lengths, given.texts, given.path, given.needed) == (
+        (16, 32),
+        ("a", "b"),
+        None,
+        "",
+    )
     assert repr(Values.of(count=7, kind="b")) == "Values(count=7, kind='b')"
     assert found.replaced(count=8).count == 8 and found.count == 7
     with pytest.raises(AttributeError):
@@ -135,8 +142,9 @@ def test_settings_from_python_are_checked_and_constant():
         with pytest.raises(FlagError) as caught:
             Values.of(**{name: value})
         assert message in str(caught.value)
-    with pytest.raises(FlagError, match="count"):
-        Values.of(count=[1])
+    for name, value in {"count": [1], "lengths": (32, 16), "least": None, "other": None}.items():
+        with pytest.raises(FlagError, match=name):
+            Values.of(**{name: value})
 
 
 class Some(Settings):

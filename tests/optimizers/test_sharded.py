@@ -1,0 +1,90 @@
+"""The sharded optimizer of a single worker; `tests/test_sharded_optimizer.py` has several."""
+
+from __future__ import annotations
+
+import types
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints.sharded_state import ShardedState
+from albert.distributed import collectives
+from albert.optimization import AdamWeightDecayOptimizer
+from albert.optimizers.sharded import ShardedOptimizer, _Bucket
+
+SHAPES = {"kernel": [3, 4], "bias": [4], "table": [5, 2]}
+
+
+@pytest.fixture
+def one_worker(monkeypatch):
+    """Replaces Horovod by what it does for a single worker."""
+    same = {name: lambda t, *_, **__: t for name in ("reducescatter", "allgather", "broadcast")}
+    monkeypatch.setattr(collectives, "_horovod", types.SimpleNamespace(Sum=None, **same))
+
+
+def variables() -> tuple[dict[str, np.ndarray], list[tf.Variable]]:
+    rng = np.random.default_rng(3)
+    values = {name: rng.normal(size=shape).astype("f4") for name, shape in SHAPES.items()}
+    return values, [tf.get_variable(name, initializer=value) for name, value in values.items()]
+
+
+def test_a_step_is_that_of_adamw_and_its_state_returns(one_worker, tmp_path):
+    """In NumPy: no bias correction, and no weight decay for the bias, as in the reference."""
+    rate, decay, epsilon = 0.1, 0.5, 1e-6
+    rng = np.random.default_rng(4)
+    gradients = {name: rng.normal(size=shape).astype("f4") for name, shape in SHAPES.items()}
+    with tf.Graph().as_default():
+        weights, trained = variables()
+        optimizer = AdamWeightDecayOptimizer(
+            rate, decay, epsilon=epsilon, exclude_from_weight_decay=["bias"]
+        )
+        sharded = ShardedOptimizer(trained)
+        shares = sharded.scatter([tf.constant(gradients[name]) for name in SHAPES])
+        left_out = [name == "bias" for name in SHAPES]
+        metrics = sharded.all_reduce_metrics_and_norm(tf.constant([7.0, 8.0]), shares, left_out)
+        step = sharded.apply(optimizer, shares, tf.constant(1.0), tf.constant(0))
+        state = ShardedState(str(tmp_path), lambda: sharded.state)
+        state.begin()
+        moments = [moment.variable for moment in sharded.state]
+        start = tf.global_variables_initializer(), tf.local_variables_initializer()
+        with tf.Session() as session:
+            session.run(start)
+            means, squares = session.run(metrics)
+            session.run(step)
+            found = dict(zip(SHAPES, session.run(trained), strict=True))
+            saved = session.run(moments)
+            (prefix,) = state.write(session, str(tmp_path))
+            tf.train.update_checkpoint_state(str(tmp_path), prefix)
+        with tf.Session() as session:
+            session.run(start)
+            state.after_create_session(session, None)
+            for before, after in zip(saved, session.run(moments), strict=True):
+                np.testing.assert_array_equal(before, after)
+    np.testing.assert_array_equal(means, [7.0, 8.0])
+    counted = [np.square(gradients[name], dtype="f8").sum() for name in ("kernel", "table")]
+    assert squares == pytest.approx(sum(counted), rel=1e-5)
+    stored = tf.train.load_checkpoint(prefix)
+    for name, weight in weights.items():
+        gradient = gradients[name].astype("f8")
+        m, v = 0.1 * gradient, 0.001 * gradient**2
+        update = m / (np.sqrt(v) + epsilon) + decay * weight * (name != "bias")
+        np.testing.assert_allclose(found[name], weight - rate * update, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(stored.get_tensor(f"{name}/adam_m"), m, rtol=1e-6)
+        np.testing.assert_allclose(stored.get_tensor(f"{name}/adam_v"), v, rtol=1e-5)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 7, 40])
+def test_each_number_is_in_one_piece_of_one_worker(workers, monkeypatch):
+    """Also where the last workers only have padding."""
+    monkeypatch.setattr(collectives, "size", lambda: workers)
+    counts = {name: np.zeros(np.prod(shape), int) for name, shape in SHAPES.items()}
+    for rank in range(workers):
+        monkeypatch.setattr(collectives, "rank", lambda rank=rank: rank)
+        with tf.Graph().as_default():
+            bucket = _Bucket.of(0, variables()[1], 5)
+        assert bucket.share * workers >= 26 > (bucket.share - 1) * workers
+        for piece in bucket.pieces:
+            counts[piece.name][piece.start : piece.start + piece.size] += 1
+            assert piece.number == 5 + list(SHAPES).index(piece.name)
+    assert all((count == 1).all() for count in counts.values())
