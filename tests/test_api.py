@@ -124,6 +124,7 @@ def test_an_interrupted_training_resumes_bit_for_bit(files, tmp_path):
         assert one.read_bytes() == other.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_pretrained_model_is_found_by_folder_and_name(trained, squad_dir, tmp_path, monkeypatch):
     """As downloads unpack it; the archive is already in the cache."""
     folder = tmp_path / "cache" / "albert_base_v2"

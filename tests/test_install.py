@@ -291,6 +291,7 @@ def mixed(request, wheel, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_modules_of_another_distribution_are_one_error_line(mixed, tmp_path):
     """Each program that is still this project's says so, without TensorFlow."""
     python, message = mixed

@@ -13,7 +13,7 @@ from tests.near import near
     [
         ("albert/core/files.py", ["core/test_files.py"], ["test_run_squad_v1.py"]),
         ("albert/tokenization.py", ["test_tokenization.py"], ["test_workers.py"]),
-        ("albert/optimizers/sharded.py", ["test_sharded_optimizer.py"], ["test_workers.py"]),
+        ("albert/optimizers/sharded.py", ["optimizers/test_sharded.py"], ["test_workers.py"]),
         # Only modules of the product import it.
         ("albert/tokenizers/sentencepiece_text.py", ["test_tokenization.py"], ["test_docs.py"]),
         # A program, which only whole runs test.

@@ -48,6 +48,7 @@ def test_every_module_is_imported_on_macos(on_macos, tmp_path):
     assert int(on_macos([sys.executable, str(tmp_path / "program.py")])[0]) > len(names) > 250
 
 
+@pytest.mark.slow
 def test_commands_for_the_cpu_run_on_macos(on_macos, squad_dir, tmp_path):
     out = tmp_path / "out"
     log = on_macos([*squad_command(squad_dir, out, "--train_steps=2"), "--device=cpu"])[1]
