@@ -6,7 +6,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -49,7 +49,9 @@ class DeviceDifference(NamedTuple):
 def main(settings: CompareDevicesSettings) -> None:
     """Starts a process for each device, since a process can use only one, and compares."""
     if settings.values_file:
-        np.savez(settings.values_file, **compute_values(settings.device))
+        # Typed for NumPy 2, which has a keyword of another type.
+        values: dict[str, Any] = dict(compute_values(settings.device))
+        np.savez(settings.values_file, **values)
         return
     kind, reason = device.find(settings.device)
     print(f"comparing the CPU with: {kind} ({reason})", flush=True)
