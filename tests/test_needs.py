@@ -56,6 +56,7 @@ def test_skipped_tests_are_counted_by_what_they_need():
     [
         ("need PyTorch: make test-all", False, "failed"),
         ("take longer: make test-all", True, "skipped"),
+        ("on this machine, TensorFlow does not use oneDNN", False, "skipped"),
         ("need the figures of real text in ../shared: they are not public", False, "skipped"),
     ],
 )

@@ -18,6 +18,7 @@ from albert.training import prediction
 from albert.training.output_rows import OutputRows, pack
 from albert.training.prediction import Predictor
 from tests.helpers.checkpoints import write_checkpoint
+from tests.helpers.needs import OF_MACHINE
 
 
 def model_fn(features, labels, mode, params):
@@ -157,5 +158,5 @@ def test_gelu_is_computed_in_the_product_before_it(tmp_path):
     predictor.close()
     fused = [node for node in nodes if b"GeluApproximate" in node.attr["fused_ops"].list.s]
     if not any(node.op.startswith("_Mkl") for node in nodes):
-        pytest.skip("this TensorFlow does not use oneDNN here")
+        pytest.skip(f"{OF_MACHINE}, TensorFlow does not use oneDNN")
     assert len(fused) == 1 and "Tanh" not in {node.op for node in nodes}
