@@ -127,6 +127,20 @@ def test_convert_does_not_replace_its_table(call, table, tmp_path, link):
     assert table.read_text() == TABLE
 
 
+@pytest.mark.parametrize("link", [None, "old", "missing"])
+def test_convert_replaces_nothing(call, table, tmp_path, link):
+    """Neither a file nor a link, even one to a file that does not exist."""
+    target, old = tmp_path / "out.json", tmp_path / "old"
+    old.write_text("keep")
+    target.symlink_to(link) if link else target.write_text("keep")
+    with pytest.raises(UserError, match=f"{target} already exists; give another name, or remove"):
+        call("convert", table, target)
+    with pytest.raises(UserError, match="/dev/null is not a regular file"):
+        call("convert", table, "/dev/null")
+    assert old.read_text() == "keep" and target.is_symlink() == bool(link)
+    assert link or target.read_text() == "keep"
+
+
 def test_convert_writes_nothing_if_rows_are_bad(call, table, tmp_path):
     table.write_text(TABLE + "No.;Is it?;yes;d;\n")
     target = tmp_path / "out.json"
@@ -134,6 +148,7 @@ def test_convert_writes_nothing_if_rows_are_bad(call, table, tmp_path):
         call("convert", table, target)
     assert os.listdir(tmp_path) == ["table.csv"]
     assert call("convert", table, target, "--on_bad_row=skip") == f"{target}: 3 questions\n"
+    target.unlink()
     for content, message in (("context,question,answer\n", "no usable questions"), ("{}", "JSON")):
         table.write_text(content)
         with pytest.raises(UserError, match=message):

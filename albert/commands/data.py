@@ -10,7 +10,7 @@ from typing import Any
 from albert.cli import require_standard_output
 from albert.cli.data import CHECK, DataSettings
 from albert.core.errors import UserError
-from albert.core.files import open_atomically
+from albert.core.files import check_regular, open_atomically
 from albert.report.terminal import printable, style_of_output, width_of_output, wrapped
 from albert.tasks.squad.examples import find_question_table, questions_in
 from albert.tasks.squad.question_tables import COLUMNS, BadRows, articles_of, read_questions
@@ -59,12 +59,19 @@ def check(path: str, bad: BadRows, num_examples: int) -> None:
 
 
 def convert(path: str, target: str, bad: BadRows) -> None:
-    """Writes the questions of a table as SQuAD's JSON, one article per line."""
+    """Writes the questions of a table as SQuAD's JSON, one article per line.
+
+    Raises:
+      UserError: the target exists, or the table is not valid or has no usable questions.
+    """
     table = find_question_table(path)
     if os.path.isdir(target):
         raise UserError(f"{target} is a folder; name a file")
     if os.path.exists(target) and os.path.samefile(path, target):
         raise UserError(f"{target} is the table itself; name another file")
+    check_regular(target, target)
+    if os.path.lexists(target):
+        raise UserError(f"{target} already exists; give another name, or remove it")
     if not table:
         raise UserError(f"{path} is JSON already, and not a table in CSV, TSV or JSON Lines")
     questions = is_version_2 = 0
