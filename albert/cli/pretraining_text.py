@@ -31,8 +31,8 @@ class PretrainingTextSettings(Settings):
     output_dir: str = setting("", "New folder for the text. Required.")
     language: str = setting(
         "en",
-        "Language of the text, such as en or de, for splitting it into sentences; sentencex uses "
-        "general rules for a language that it does not know.",
+        "Code of the text's language, such as en or de, for splitting it into sentences. For a "
+        "language without rules of its own, sentencex uses those of a related one, or English.",
     )
     text_field: str = setting("text", "Field of a line of JSON Lines that holds the text.")
     blank_line_ends_document: bool = setting(

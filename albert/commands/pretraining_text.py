@@ -6,6 +6,7 @@ from albert.cli import require_standard_output
 from albert.cli.pretraining_text import PretrainingTextSettings
 from albert.core.errors import FlagError
 from albert.corpus.conversion import COUNTS, Options, check_faults, make_corpus
+from albert.corpus.sentences import check_language
 from albert.corpus.sources import find_sources
 
 # The widest name of an input that the table shows as a whole.
@@ -19,6 +20,7 @@ def main(settings: PretrainingTextSettings) -> None:
         raise FlagError(
             f"--max_chars {settings.max_chars} is less than --min_chars {settings.min_chars}"
         )
+    check_language(settings.language)
     require_standard_output()
     sources = find_sources(settings.input, settings.output_dir)
     options = Options(*(getattr(settings, name) for name in Options._fields))

@@ -4,16 +4,39 @@ from __future__ import annotations
 
 import re
 
+from albert.core.errors import FlagError
+from albert.core.log import LOG
 from albert.core.optional import optional
 
 # A longer sentence is cut. In characters, so at most 16 KiB of UTF-8; a model reads 512 tokens.
 LONGEST_SENTENCE = 4096
+# The languages that sentencex 1.0.32 has rules for; it does not tell, and takes any text as a code.
+_WITH_RULES = (
+    "am ar bg bn ca da de el en es fi fr gu hi hy it ja kk kn ml mr my nl pa pl pt ru sk ta te uk"
+)
+_CODE = re.compile(r"[a-z]{2,3}(-[a-z]+)*")
 _END_OF_PARAGRAPH = re.compile(r"\n\s*\n")
 
 
 def check_installed() -> None:
     """Raises a `UserError` if sentencex is not installed."""
     _segment()
+
+
+def check_language(language: str) -> None:
+    """Logs a warning if sentencex splits a language by the rules of another one.
+
+    Raises:
+      FlagError: it is not a code; sentencex would split the text as English.
+    """
+    if not _CODE.fullmatch(language):
+        raise FlagError(f"--language {language!r} is not a code in small letters, such as en or de")
+    if language not in _WITH_RULES.split():
+        LOG.warning(
+            "sentencex has no rules for --language=%s: it uses those of a related language that it "
+            "knows, otherwise those of English (en)",
+            language,
+        )
 
 
 def split_sentences(text: str, language: str) -> tuple[list[str], int]:
@@ -24,8 +47,7 @@ def split_sentences(text: str, language: str) -> tuple[list[str], int]:
 
     Args:
       text: the text.
-      language: the language, such as "en"; for one that sentencex does not know, it uses general
-        rules.
+      language: the language, such as "en"; see `check_language`.
 
     Returns:
       The sentences, none of which is empty; and how many longer ones were cut.

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.corpus.sentences import LONGEST_SENTENCE, split_sentences
+from albert.core.errors import FlagError
+from albert.corpus.sentences import _WITH_RULES as WITH_RULES
+from albert.corpus.sentences import LONGEST_SENTENCE, check_language, split_sentences
 
 
 def test_abbreviations_and_line_ends_do_not_end_a_sentence():
@@ -36,3 +38,27 @@ def test_a_long_line_is_split(word):
 def test_a_cut_does_not_split_a_word():
     sentences, cut = split_sentences("sesquipedalian " * 1000, "en")
     assert {word for one in sentences for word in one.split()} == {"sesquipedalian"} and cut == 3
+
+
+@pytest.mark.parametrize("language", ["", "DE", "german", "de_DE", "de.UTF-8", "e", "en "])
+def test_what_is_not_a_code_of_a_language_is_an_error(language):
+    """sentencex would split the text as English."""
+    with pytest.raises(FlagError, match=f"--language '{language}' is not a code in small letters"):
+        check_language(language)
+
+
+def test_a_language_without_rules_gets_a_warning(caplog):
+    for language in WITH_RULES.split():
+        check_language(language)
+    assert not caplog.records
+    for language in ("xx", "sv", "zh", "be-tarask"):
+        check_language(language)
+        message = caplog.records.pop().getMessage()
+        assert f"no rules for --language={language}: " in message and "English (en)" in message
+
+
+def test_sentencex_splits_an_unknown_language_as_english():
+    """As the warning says."""
+    text = "Das war am 3. Mai. Er kam."
+    assert split_sentences(text, "xx") == split_sentences(text, "en")
+    assert split_sentences(text, "de")[0] == ["Das war am 3. Mai.", "Er kam."]
