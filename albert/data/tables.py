@@ -24,7 +24,6 @@ _HEAD = 1 << 16
 _LONGEST_CELL = 1 << 23
 # Number of characters of a list of names in a message.
 _LONGEST_LIST = 200
-# The key that a SQuAD file has at its top level. In a text, its quotation marks are escaped.
 # A string, and after a key whether its value is a list; or a bracket.
 _TOKENS = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:\s*(?=\[))?|[{}\[\]]', re.DOTALL)
 
@@ -117,12 +116,13 @@ def _head(path: str) -> bytes:
 
 def _is_document(head: bytes) -> bool:
     """Returns whether JSON is one value, such as a SQuAD file, instead of an object per line."""
-    line, end, _ = head.lstrip().partition(b"\n")
+    line, end, rest = head.lstrip().partition(b"\n")
     line = line.rstrip()
     # A file may begin with a byte order mark, which is no longer in `head`.
     is_part = not end and len(head) >= _HEAD - 3
     is_row = line[:1] == b"{" and line != b"{}" and (is_part or line[-1:] == b"}")
-    return not is_row or _has_list_of_data(line)
+    # No document has another object after it, so a row may have a list "data", too.
+    return not is_row or (not rest.lstrip().startswith(b"{") and _has_list_of_data(line))
 
 
 def _has_list_of_data(line: bytes) -> bool:

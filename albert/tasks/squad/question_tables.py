@@ -177,8 +177,8 @@ def _answers(place: SourceLine, row: Mapping[str, Any]) -> list[tuple[str, int |
     if not _ANSWER & row.keys():
         raise place.error(f"answer is missing; found {listed(row)}")
     texts, starts = row.get("answer"), row.get("answer_start")
-    if texts is None:
-        texts = row.get("answers")
+    if texts is None or texts == [] or (isinstance(texts, str) and not texts.strip()):
+        texts = row.get("answers", texts)
     if isinstance(texts, dict) and texts.keys() == {"text", "answer_start"}:
         texts, starts = texts["text"], texts["answer_start"]
     if texts is None:

@@ -145,7 +145,7 @@ class TestSameAsJson:
 
     @pytest.mark.parametrize("later", ["answer", "answers"])
     def test_each_line_of_json_lines_has_its_answers(self, write, later):
-        """Under either name, also if the first line has none; null next to a list is no answer."""
+        """Under either name, also if the first line has none, or if the other one is empty."""
         listed = {"text": ["98 km"], "answer_start": [13]}
         first = {"context": CONTEXT, "question": "How long?"}
         values = {"answer": "98 km", "answers": listed}
@@ -156,9 +156,10 @@ class TestSameAsJson:
         ]
         with pytest.raises(UserError, match="line 1: answer is missing; found context, question"):
             read_squad_examples(path, is_training=True)
-        path = write({**first, "answer": None, "answers": listed}, as_json=True)
-        (question,) = questions_of(path)
-        assert question["answers"] == [{"text": "98 km", "answer_start": 13}]
+        for empty in (None, "", " ", []):
+            path = write({**first, "answer": empty, "answers": listed}, as_json=True)
+            (question,) = questions_of(path)
+            assert question["answers"] == [{"text": "98 km", "answer_start": 13}]
 
     @pytest.mark.parametrize("meta", [{"data": 1}, {"data": [1]}, '"data": [', [{"data": []}]])
     def test_a_nested_key_does_not_make_a_squad_file(self, write, meta):
