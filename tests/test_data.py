@@ -81,6 +81,18 @@ def test_check_accepts_squads_json(call, squad_dir):
     assert len(examples) == 5 and all("[" in example for example in examples)
 
 
+@pytest.mark.parametrize("start", [10**400, 1e300, "9", None, [4], "missing"])
+def test_check_shows_squads_json_with_any_start(call, tmp_path, start):
+    """Only a training checks it."""
+    answer = {"text": "98 km"} | ({} if start == "missing" else {"answer_start": start})
+    qas = [{"id": "a", "question": "How long?", "answers": [answer]}]
+    paragraphs = [{"context": "The Tamar is 98 km long.", "qas": qas}]
+    (tmp_path / "file").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    shown = call("check", tmp_path / "file")
+    assert "answer            98 km\n" in shown
+    assert isinstance(start, int) or "The Tamar is [98 km] long." in shown
+
+
 def test_check_accepts_questions_without_answers(call, table):
     """Which can be predicted; or the column has another name."""
     table.write_text(TABLE.replace("answer", "antwort"))

@@ -119,7 +119,12 @@ def _counted(
 def _lines_of(context: str, question: dict[str, Any]) -> Iterator[str]:
     """Yields the lines that show a question and the part of the context with its answer."""
     answers = question.get("answers")
-    places = [(a.get("answer_start", context.find(a["text"])), a["text"]) for a in answers or ()]
+    # Only a training checks the starts in SQuAD's JSON.
+    places = [
+        (start if isinstance(start := a.get("answer_start"), int) else context.find(text), text)
+        for a in answers or ()
+        for text in (a["text"],)
+    ]
     first = max(0, places[0][0] if places else 0)
     begin = max(0, first - _SHOWN)
     marks = [
