@@ -114,8 +114,9 @@ def test_a_rerun_with_other_input_or_options_is_refused(mixed):
     changed = f"was made from other input: {mixed / 'in'} has changed since; give another"
     assert_fails(run(pretraining_text(mixed)), 1, changed)
     (mixed / "out/train-00000.txt").write_text("changed")
-    (mixed / "out/report.json").write_text("{")
-    assert_fails(run(pretraining_text(mixed)), 1, "report.json is not the report of a corpus")
+    for content in ("{", "[" * 100_000):
+        (mixed / "out/report.json").write_text(content)
+        assert_fails(run(pretraining_text(mixed)), 1, "report.json is not the report of a corpus")
 
 
 def corpus(tmp_path, texts, **options):
@@ -191,7 +192,7 @@ def test_damaged_files_lose_only_what_is_behind_the_damage(mixed):
         "zero.txt, line 1 is not text",
     ):
         assert part in faults
-    assert "lines.jsonl, line 2: not JSON" in faults
+    assert "lines.jsonl, line 2: the line is not JSON" in faults
     text = text_of(mixed)
     assert "Town 0 is old." in text and "Town 39" not in text and "First is." in text
     assert "Zipped text." in text and "Ein sch" not in text and "title" not in text

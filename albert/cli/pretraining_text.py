@@ -31,8 +31,8 @@ class PretrainingTextSettings(Settings):
     output_dir: str = setting("", "New folder for the text. Required.")
     language: str = setting(
         "en",
-        "Code of the text's language, such as en or de, for splitting it into sentences. For a "
-        "language without rules of its own, sentencex uses those of a related one, or English.",
+        "Code of the text's language, such as en or de, for splitting it into sentences. If "
+        "sentencex has no rules for it, it uses those of a related language, or of English.",
     )
     text_field: str = setting("text", "Field of a line of JSON Lines that holds the text.")
     blank_line_ends_document: bool = setting(

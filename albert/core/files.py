@@ -316,16 +316,20 @@ def read_json(path: str, what: str, make_object: Callable[[list], Any] | None = 
     return parse_json(text, f"{what} {path}", make_object)
 
 
-def parse_json(text: str, what: str, make_object: Callable[[list], Any] | None = None) -> Any:
-    """Parses JSON text; see `read_json` for the arguments.
+def parse_json(
+    text: str | bytes, what: str, make_object: Callable[[list], Any] | None = None
+) -> Any:
+    """Parses JSON; see `read_json` for the arguments. Everything else that parses JSON calls this.
 
     Raises:
-      UserError: the text is not JSON.
+      UserError: the text is not JSON, or is nested too deeply.
     """
     try:
         return json.loads(text, object_pairs_hook=make_object)
     except UserError:
         raise
+    except UnicodeDecodeError as e:
+        raise UserError(f"{what} is not UTF-8: byte {e.start}") from e
     except ValueError as e:
         raise UserError(f"{what} is not JSON: {e}") from e
     except RecursionError as e:

@@ -20,7 +20,7 @@ class JsonReader:
     """A reader of a JSON document, from its beginning to its end.
 
     It holds only a part of the text. All methods raise a `ValueError` if the document is not JSON,
-    or does not have what they read, and a `RecursionError` if a value is nested too deeply.
+    does not have what they read, or has a value that is nested too deeply.
     """
 
     def __init__(self, descriptor: int, begin: int = 0):
@@ -39,6 +39,8 @@ class JsonReader:
                 if not self._grow():
                     raise
                 continue
+            except RecursionError as e:
+                raise ValueError("a value is nested too deeply") from e
             if self._text[end : end + 1] in _AFTER_VALUE or not self._grow():
                 self._at = end
                 return value

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from albert.core.errors import UserError
-from albert.core.files import remove_temporary_files, temporary_folder, write_json
+from albert.core.files import (
+    parse_json,
+    remove_temporary_files,
+    temporary_folder,
+    write_json,
+)
 from albert.core.locks import exclusive
 from albert.core.log import LOG, progress_bar
 from albert.corpus import sentences, wikitext
@@ -137,13 +141,13 @@ def _found(output_dir: str, made_from: dict) -> dict | None:
     """
     path = os.path.join(output_dir, REPORT)
     try:
-        with open(path, encoding="utf-8") as file:
-            report = json.load(file)
+        with open(path, "rb") as file:
+            report = parse_json(file.read(), path)
         before = {key: report["made_from"][key] for key in made_from}
         files = report["files"]
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as e:
+    except (OSError, UserError, KeyError, TypeError) as e:
         raise UserError(f"{path} is not the report of a corpus; give another --output_dir") from e
     for name, value in {**made_from, **made_from["options"]}.items():
         old = {**before, **before["options"]}.get(name)

@@ -6,11 +6,11 @@ import codecs
 import collections
 import dataclasses
 import io
-import json
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple
 
 from albert.core.errors import UserError
+from albert.core.files import parse_json
 from albert.corpus.dump import DumpReader
 from albert.corpus.sources import Kind, Source, kind_of, opened
 
@@ -152,7 +152,7 @@ def _texts_of_lines(stream: BinaryIO, path: str, field: str, tally: Tally) -> It
             if is_too_long:
                 raise ValueError(f"longer than {_LONGEST_LINE} bytes")
             text = _field_of(line, field)
-        except (ValueError, RecursionError) as e:
+        except (ValueError, UserError) as e:
             tally.counts.update(("read", "unreadable"))
             wrong = wrong or f"{path}, line {number}: {e}"
             continue
@@ -162,13 +162,11 @@ def _texts_of_lines(stream: BinaryIO, path: str, field: str, tally: Tally) -> It
 
 
 def _field_of(line: bytes, field: str) -> str:
-    """Returns a field of an object in JSON; raises a `ValueError` if it is not text."""
+    """Returns a field of an object in JSON; raises `ValueError` or `UserError` without a text."""
     try:
-        value = json.loads(line.decode("utf-8-sig"))
+        value = parse_json(line.decode("utf-8-sig"), "the line")
     except UnicodeDecodeError as e:
         raise ValueError("not UTF-8") from e
-    except json.JSONDecodeError as e:
-        raise ValueError(f"not JSON: {e.msg}") from e
     text = value.get(field) if isinstance(value, dict) else None
     if not isinstance(text, str):
         raise ValueError(f"has no text in a field {field!r}; see --text_field")

@@ -22,6 +22,7 @@ from albert.core.errors import UserError
 from albert.core.files import (
     content_of,
     flush,
+    parse_json,
     remove_temporary_files,
     sha256_of,
     temporary_name,
@@ -302,8 +303,8 @@ class CachedFile:
         # Recognized by its beginning or its end, because either may be damaged.
         is_ours = content.startswith(_BEGINNING) or f'"{_OWN_HASH}"'.encode() in content
         try:
-            header = json.loads(content)
-        except (ValueError, RecursionError):
+            header = parse_json(content, self._header_path)
+        except UserError:
             return {} if is_ours else None
         is_ours = isinstance(header, dict) and (is_ours or header.get("format") == _FORMAT)
         return header if is_ours else None

@@ -1,7 +1,6 @@
 """Downloads a file over HTTP, and resumes the download after an interruption."""
 
 import contextlib
-import json
 import os
 import ssl
 import time
@@ -14,7 +13,7 @@ import urllib3
 from tqdm import tqdm
 
 from albert.core.errors import UserError
-from albert.core.files import flush, sha256_of, write_json
+from albert.core.files import flush, parse_json, sha256_of, write_json
 from albert.core.log import LOG
 from albert.download.command import printable
 
@@ -129,9 +128,9 @@ class _Part:
     def version(self) -> tuple[str, str]:
         """Returns the header and value that identify the version of the bytes, or empty strings."""
         try:
-            note = json.loads(self.note.read_text(encoding="utf-8"))
+            note = parse_json(self.note.read_bytes(), str(self.note))
             return (note["header"], note["value"]) if note["url"] == self.url else ("", "")
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, UserError, KeyError, TypeError):
             return "", ""
 
     def remove(self) -> None:

@@ -107,7 +107,7 @@ def read_first_samples(path: str, count: int) -> tuple[dict[str, Any], int]:
             chosen = {sample["passage"] for sample in view["samples"]}
             view["passages"] = _passages(JsonReader(file.fileno(), begin), chosen)
             return view, number
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError):
         # Either raises the error, or the view has an unusual form.
         view = read_page(path)
         return view, len(view["samples"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import hmac
-import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,6 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from albert.core.errors import UserError
+from albert.core.files import parse_json
 from albert.core.version import VERSION
 from albert.serving import fields
 from albert.serving.batches import Batcher, RequestRefused
@@ -215,12 +215,11 @@ async def _end_of_connection(request: Request) -> None:
 
 def _read(body: bytes, service: Service) -> Any:
     try:
-        value = json.loads(body.decode())
+        value = parse_json(body.decode(), "the body")
     except UnicodeDecodeError as e:
         raise HTTPException(400, f"the body is not UTF-8: byte {e.start}") from None
-    # ValueError: such as a number with very many digits. RecursionError: very deep nesting.
-    except (ValueError, RecursionError) as e:
-        raise HTTPException(400, f"the body is not JSON: {e}") from None
+    except UserError as e:
+        raise HTTPException(400, str(e)) from None
     try:
         return fields.read(value, service.fields)
     except fields.InvalidRequest as e:

@@ -124,7 +124,7 @@ class TestPart:
         requests = [(None, 70_000), ("bytes=70000-", len(BODY) - 70_000)]
         assert get(sha256=SHA256) == requests
 
-    @pytest.mark.parametrize("note", ["{", "[]", '{"url": 1}', None])
+    @pytest.mark.parametrize("note", ["{", "[]", '{"url": 1}', "[" * 100_000, None])
     def test_a_part_without_a_usable_note_is_not_trusted(self, get, server, tmp_path, note):
         """A note for another address does not count."""
         part_of(server.url + "other.bin", tmp_path / "file.bin", bytes(1000))

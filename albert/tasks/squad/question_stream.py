@@ -98,7 +98,7 @@ class Questions:
         """Yields the items; converts errors in a file that was valid before."""
         try:
             yield from items
-        except (OSError, ValueError, RecursionError) as e:
+        except (OSError, ValueError) as e:
             raise self._changed() from e
 
     def _changed(self) -> UserError:
@@ -120,7 +120,7 @@ class Questions:
             for _, questions in self._streamed(bad):
                 for question in questions:
                     hashes.append(hash(check_question(question, self.path, "", False)))
-        except (OSError, ValueError, RecursionError, UserError):
+        except (OSError, ValueError, UserError):
             return None
         if _has_repeated(hashes):
             return None
