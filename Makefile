@@ -114,8 +114,6 @@ VERSIONS = $(RUN) -c 'from albert import cli; import sys, tensorflow as tf; \
 	print("Python {}.{}.{}".format(*sys.version_info), "TensorFlow", tf.__version__)'
 PYTEST = $(RUN) -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
-# Tests often wait for the programs that they start.
-test: WORKERS = 3
 test: lint
 	@$(VERSIONS)
 	$(PYTEST) --quick $(FLAGS)

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 
 from albert import cli, inference
@@ -169,7 +168,8 @@ def test_the_best_option_is_printed(asked, random_model):
     arguments = [model, "--context", "A passage.", "--question", "It is _ .", *options]
     (found,) = rows(asked(*arguments, "--json"))
     assert list(found["probabilities"]) == list("ABCD")
-    assert np.argmax(list(found["probabilities"].values())) == "ABCD".index(found["label"])
+    # Random weights can make two options equally likely.
+    assert found["probabilities"][found["label"]] == max(found["probabilities"].values())
     with pytest.raises(FlagError, match="chooses one of 4 options: pass one text"):
         asked(*arguments[:-2])
 
@@ -253,6 +253,7 @@ def test_help_and_errors_are_concise(tmp_path, name, example, flag):
         assert (code == 1) or "the following arguments are required: MODEL; see" in line
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_the_prompt_ends_quietly(exported):
     ours, theirs = pty.openpty()
     command = [*albert("ask"), exported, "--context", "A word."]

@@ -747,6 +747,7 @@ class TestRace(Labels):
 
 
 @pytest.mark.each_python
+@pytest.mark.slow
 class TestEntities(Answering):
     """Uses a BERT with a WordPiece vocabulary; the texts and their entities are made up."""
 

@@ -39,6 +39,7 @@ def test_records_are_written_once_and_reused(command, tmp_path):
     assert sorted(p.name for p in path.parent.iterdir()) == ["data", "data.json"]
 
 
+@pytest.mark.slow
 def test_without_output_file_each_text_gets_one(command, tmp_path):
     """A second run on the glob skips the files that the first one made."""
     (tmp_path / "b.txt").write_text(TEXT.replace("house", "tower"))

@@ -290,6 +290,7 @@ def test_a_classifier_without_labels_has_no_loss():
 @pytest.mark.skipif(
     not hasattr(tf, "estimator"), reason=f"TensorFlow {tf.__version__} has no TPUEstimator"
 )
+@pytest.mark.slow
 def test_an_estimator_of_the_reference_takes_the_model_fn(tmp_path):
     """Scripts for the reference use `TPUEstimator` even without a TPU."""
 

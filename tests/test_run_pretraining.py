@@ -111,6 +111,7 @@ def test_masked_tokens_are_predicted_from_their_neighbors(walk):
     assert results(walk / "out")["masked_lm_accuracy"] > 2 * share
 
 
+@pytest.mark.slow
 def test_fine_tuning_starts_from_the_pretrained_model(walk, squad_dir, tmp_path):
     flags = f"--albert_config_file={walk}/albert.json", f"--spm_model_file={walk}/new/spm.model"
     flags += f"--init_checkpoint={walk}/out/model.ckpt-best", "--train_steps=1"

@@ -88,6 +88,7 @@ def machine(env, tmp_path) -> Machine:
         ("torch", "2.0", "of this image has no TensorFlow; choose another image"),
     ],
 )
+@pytest.mark.slow
 def test_an_image_whose_tensorflow_does_not_fit_is_one_line(machine, name, version, message):
     add_to_image(machine.image, name, version)
     result = machine.complete()
@@ -96,6 +97,7 @@ def test_an_image_whose_tensorflow_does_not_fit_is_one_line(machine, name, versi
     assert line.startswith("system.py: error: ") and message in line
 
 
+@pytest.mark.slow
 def test_an_images_packages_stay_unless_they_do_not_fit(machine):
     add_to_image(machine.image, "tensorflow", "2.17.0+nv25.2")
     add_to_image(machine.image, "horovod", "0.28.1+nv25.2")

@@ -85,6 +85,7 @@ def test_waiting_results_are_bounded(tmp_path):
 
 
 @pytest.mark.parametrize(("number", "busy"), [(signal.SIGTERM, True), (signal.SIGKILL, False)])
+@pytest.mark.slow
 def test_workers_end_with_the_process_that_started_them(number, busy):
     """However it ends; otherwise they would keep their memory, and its output open, forever."""
     command = [sys.executable, "-c", ENTRY_POINT.format(busy=busy)]

@@ -168,6 +168,7 @@ PATH = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
 
 
 @pytest.mark.skipif(not shutil.which("shellcheck", path=PATH), reason="make install-dev has it")
+@pytest.mark.slow
 def test_shellcheck_finds_nothing():
     found = [ROOT / ".ci/run", *ROOT.glob("*/**/*.sh"), *ROOT.glob("*/**/*.sbatch")]
     scripts = {str(path.relative_to(ROOT)) for path in found}

@@ -53,7 +53,10 @@ def pretrained(squad_dir, tmp_path_factory):
     return found
 
 
-@pytest.fixture(scope="module", params=["squad", "glue", "race", "albert", "bert"])
+_OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("glue", "race", "bert")]
+
+
+@pytest.fixture(scope="module", params=["squad", "albert", *_OTHERS])
 def model(request, trained, pretrained, random_model):
     """Loads a model of each kind."""
     folders = {

@@ -77,9 +77,10 @@ def encoder_step(
 
 @pytest.mark.parametrize(
     ("make_config", "layers", "size"),
-    [(ALBERT, 6, 4), pytest.param(BertConfig, 6, 2, marks=pytest.mark.slow)],
+    [(ALBERT, 6, 4), (BertConfig, 6, 2)],
     ids=["ALBERT", "BERT"],
 )
+@pytest.mark.slow
 def test_the_estimate_is_as_tensorflow_traces(make_config, layers, size):
     with tf.Graph().as_default(), tf.Session(config=IN_TURN) as session:
         step, feed = encoder_step(make_config, layers, size)

@@ -126,6 +126,7 @@ def test_the_page_gives_the_idle_limit():
 
 
 @pytest.mark.parametrize("connect", [(4, 0.5)], indirect=True)
+@pytest.mark.slow
 def test_connections_that_wait_for_the_client_time_out(connect, app):
     slow = connect(POST % 4)
     for sent in (b"", GET[:-2], GET + GET[:-2]):

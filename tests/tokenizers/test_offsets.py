@@ -135,6 +135,7 @@ def assert_time_is_linear(tokenize, units):
         assert min(seconds(long) for _ in range(2)) < 30 * min(seconds(short) for _ in range(3))
 
 
+@pytest.mark.slow
 def test_sentencepiece_takes_linear_time(align):
     units = ["word ", "a", "1,", "1995, ", "é", "½ ", "中", "😀", "a\u200b", "x\n\n \u0301", "Σ."]
     assert_time_is_linear(align, [*units, "\x00"])

@@ -142,6 +142,7 @@ def test_a_server_that_stops_answering_does_not_delay_the_end(folder, store, log
 
 
 @pytest.mark.parametrize("is_silent", [True, False])
+@pytest.mark.slow
 def test_a_server_that_is_down_at_the_start_is_one_line_soon(
     folder, monkeypatch, caplog, is_silent
 ):

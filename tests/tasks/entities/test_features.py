@@ -111,6 +111,7 @@ def test_words_without_pieces_and_texts_without_words_have_no_tags(tokenizer):
     assert list(tagger.spans([("", [])], [])) == [[]]
 
 
+@pytest.mark.slow
 def test_a_text_of_a_million_characters_takes_seconds(golden_tokenizer):
     tagger = Tagger(golden_tokenizer, TAGS, 128)
     text = "The river Ambrus rises near Tamar. " * 28572

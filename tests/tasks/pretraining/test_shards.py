@@ -203,6 +203,7 @@ def statistics(found: list[dict]) -> dict[str, float]:
     }
 
 
+@pytest.mark.slow
 def test_records_match_the_plain_way_statistically(corpus, tokenizer, tmp_path, monkeypatch):
     """Two implementations with other random numbers agree on average."""
     monkeypatch.setattr(plain, "MAX_SEQ_LENGTH", 64)
