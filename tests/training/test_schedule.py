@@ -1,4 +1,4 @@
-"""Resuming the steps of a run with another number of workers."""
+"""The schedule of a training, and resuming it with another number of workers."""
 
 import json
 
@@ -7,7 +7,12 @@ import pytest
 from albert.core.errors import FlagError
 from albert.distributed import collectives
 from albert.settings.run_settings import RunSettings
-from albert.training.schedule import original_batch_settings, rescale_to_current_workers
+from albert.training.schedule import (
+    global_batch_size,
+    original_batch_settings,
+    rescale_to_current_workers,
+    steps_with_warmup,
+)
 
 BEGUN = {"number of workers": 4, "gradient_accumulation_steps": 3, "train_batch_size": 8}
 BEGUN["optimizer"] = "adamw"
@@ -20,6 +25,14 @@ def settings(tmp_path) -> RunSettings:
     flags = {"elastic_resume": True, "overwrite_output_dir": False, "output_dir": str(tmp_path)}
     flags |= {"train_batch_size": 8, "gradient_accumulation_steps": 3}
     return RunSettings(**flags, learning_rate=0.5)
+
+
+def test_epochs_are_counted_in_batches_of_all_workers(settings):
+    """Four workers with three batches of 8 take 96 examples in each step."""
+    settings = settings.replaced(num_train_epochs=2.5, train_steps=-1, warmup_proportion=0.25)
+    with collectives.simulated_workers(4):
+        assert global_batch_size(settings) == 96
+        assert steps_with_warmup(settings, 1000, "train.json") == (26, 6)
 
 
 def by(workers: int, **changed) -> dict:
