@@ -204,7 +204,7 @@ def test_without_a_job_the_machine_is_checked():
 def test_flags_other_than_the_runs_are_named(trained, squad_dir):
     flags = "--doc_stride=17", "--learning_rate=2", "--json"
     (rows,) = rows_of(run(command(squad_dir, trained, *flags)))
-    expected = "will be made again: it was made with doc_stride 16, and now it is 17"
+    expected = "will be made again: it was made with other values of doc_stride (was 16, is 17)"
     assert rows["training features"] == expected
     assert "--learning_rate (was 0.001, is 2.0)" in rows["error"]
 

@@ -115,8 +115,11 @@ class TestWhole:
     @pytest.mark.parametrize(
         ("flags", "parts"),
         [
-            (["--seed_range=1,8"], ["holds a sweep with other values of seed;"]),
-            (["--max_seq_length=17", "--patience=1"], ["values of max_seq_length, patience;"]),
+            (["--seed_range=1,8"], ["holds a sweep with other values of seed.high (was 9, is 8);"]),
+            (
+                ["--max_seq_length=17", "--patience=1"],
+                ["values of max_seq_length (was 16, is 17), patience (was 0, is 1);"],
+            ),
             (["--trials=0"], ["--trials"]),
             (["--output_dir={out}/trial-000"], ["holds a run; give another one to the sweep"]),
             (["--learning_rates=2,1"], ["the lowest number is above the highest"]),

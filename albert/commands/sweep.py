@@ -10,8 +10,9 @@ from typing import Any
 from albert.cli.sweep import SweepRequest
 from albert.core import locks, signals
 from albert.core.errors import FlagError, UserError
-from albert.core.files import command, make_writable_folder, read_json, write_json
+from albert.core.files import command, make_writable_folder, write_json
 from albert.core.log import LOG
+from albert.core.record import differences, listed, read_record
 from albert.distributed import launcher
 from albert.settings.fields import Affects, argument
 from albert.settings.run_settings import RunSettings
@@ -68,6 +69,11 @@ def _check(request: SweepRequest) -> None:
         raise FlagError("--output_dir is required")
 
 
+def _values(record: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Returns the values of a record by name; a flag is in one of its parts."""
+    return {**record["settings"], **record["space"], **record["sweep"]}
+
+
 class Sweep:
     """The trials in a folder."""
 
@@ -106,19 +112,15 @@ class Sweep:
         if os.path.exists(os.path.join(folder, RECORD)):
             raise FlagError(f"--output_dir {folder} holds a run; give another one to the sweep")
         path, ours = os.path.join(folder, _RECORD), self._identity()
-        if not os.path.exists(path):
+        known = read_record(path, "the record of the sweep", *ours)
+        if known is None:
             write_json(path, {**ours, "version": _VERSION})
             return
-        known = read_json(path, "the record of the sweep")
-        for part, values in ours.items():
-            before = known.get(part) if isinstance(known, dict) else None
-            before = before if isinstance(before, dict) else {}
-            differ = [n for n in {**before, **values} if before.get(n) != values.get(n)]
-            if differ:
-                raise FlagError(
-                    f"--output_dir {folder} holds a sweep with other values of "
-                    f"{', '.join(sorted(differ))}; give another --output_dir"
-                )
+        if different := differences(_values(known), _values(ours)):
+            raise FlagError(
+                f"--output_dir {folder} holds a sweep with other values of "
+                f"{listed(different)}; give another --output_dir"
+            )
 
     def _identity(self) -> dict[str, dict[str, Any]]:
         """Returns everything that the scores of this sweep depend on."""

@@ -22,7 +22,7 @@ from albert.checkpoints.transformers_folder import STEP
 from albert.core.errors import FlagError, UserError
 from albert.core.files import read_json
 from albert.model.config import AlbertConfig, BertConfig, read_config
-from albert.training.run_record import RECORD, recorded_settings
+from albert.training.run_record import RECORD, read_run_record
 
 CONFIGS = {AlbertConfig: "albert_config.json", BertConfig: "bert_config.json"}
 _SCORES = "eval_results.json"
@@ -68,11 +68,11 @@ def find_source(path: str, config_file: str | None) -> Source:
     is_run = os.path.exists(os.path.join(path, RECORD))
     checkpoint = resolve_checkpoint((is_run and best_or_newest(path)) or path)
     folder = os.path.dirname(os.path.abspath(checkpoint))
-    record, scores = dict[str, object](), dict[str, object]()
-    if settings := recorded_settings(folder):
-        record = read_json(os.path.join(folder, RECORD), "the record of the run")
-        scores = _scores_of(checkpoint)
-    return Source(checkpoint, _config(folder, config_file, settings or {}), record, scores)
+    record = read_run_record(folder) or {}
+    scores = _scores_of(checkpoint) if record else {}
+    return Source(
+        checkpoint, _config(folder, config_file, record.get("settings", {})), record, scores
+    )
 
 
 def _scores_of(checkpoint: str) -> dict[str, object]:

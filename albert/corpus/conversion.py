@@ -7,14 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from albert.core.errors import UserError
-from albert.core.files import (
-    parse_json,
-    remove_temporary_files,
-    temporary_folder,
-    write_json,
-)
+from albert.core.files import remove_temporary_files, temporary_folder, write_json
 from albert.core.locks import exclusive
 from albert.core.log import LOG, progress_bar
+from albert.core.record import change_in, differences, listed, read_record
 from albert.corpus import sentences, wikitext
 from albert.corpus.deduplication import HashSet, content_hash
 from albert.corpus.documents import Document, Format, Tally, read_documents
@@ -141,43 +137,28 @@ def _found(output_dir: str, made_from: dict) -> dict | None:
     """
     path = os.path.join(output_dir, REPORT)
     try:
-        with open(path, "rb") as file:
-            report = parse_json(file.read(), path)
-        before = {key: report["made_from"][key] for key in made_from}
-        files = report["files"]
-    except FileNotFoundError:
-        return None
-    except (OSError, UserError, KeyError, TypeError) as e:
+        report = read_record(path, "the report", "made_from", "files")
+        if report is None:
+            return None
+        before = _values(report["made_from"])
+    except (UserError, KeyError, TypeError) as e:
         raise UserError(f"{path} is not the report of a corpus; give another --output_dir") from e
-    for name, value in {**made_from, **made_from["options"]}.items():
-        old = {**before, **before["options"]}.get(name)
-        if name == "options" or old == value:
-            continue
-        was = f"with {name} {old}, and now it is {value}"
-        if name == "inputs":
-            was = f"from other input: {_difference(before[name], value)}"
+    if different := differences(before, _values(made_from)):
         raise UserError(
-            f"{output_dir} was made {was}; give another --output_dir, or remove this one"
+            f"{output_dir} was made with other values of {listed(different)}; give another "
+            "--output_dir, or remove this one"
         )
-    for name, size in files.items():
-        written = os.path.join(output_dir, name)
-        if not os.path.isfile(written) or os.path.getsize(written) != size:
-            raise UserError(f"{written} has changed or is missing; remove {output_dir}")
+    if change := change_in(output_dir, report["files"]):
+        raise UserError(f"{change}; remove {output_dir}")
     LOG.info("Reusing %s", output_dir)
     return report
 
 
-def _difference(old: list[dict], new: list[dict]) -> str:
-    """Returns the first difference between two descriptions of the input."""
-    before, now = ({one["name"]: one for one in inputs} for inputs in (old, new))
-    for name in (*now, *before):
-        if name not in before:
-            return f"{name} is new"
-        if name not in now:
-            return f"{name} is missing"
-        if before[name] != now[name]:
-            return f"{name} has changed since"
-    return "its order has changed"
+def _values(made_from: dict) -> dict[str, object]:
+    """Returns the values by name that a corpus was made from."""
+    of_inputs = {f"{k} of {one['name']}": v for one in made_from["inputs"] for k, v in one.items()}
+    order = [one["name"] for one in made_from["inputs"]]
+    return {"version": made_from["version"], "inputs": order, **made_from["options"], **of_inputs}
 
 
 class _Corpus:

@@ -29,6 +29,7 @@ from albert.core.files import (
     write_json,
 )
 from albert.core.locks import exclusive, remove_abandoned
+from albert.core.record import change_in, differences, listed
 from albert.distributed import collectives
 
 _FORMAT, _VERSION = "albert-derived-file", 1
@@ -328,19 +329,15 @@ class CachedFile:
             return damaged
         if other := self._other_source(header):
             return other
-        for path in self.paths:
-            if not os.path.isfile(path):
-                return f"{path} is missing"
-            if check_content and sha256_of(path) != header["files"].get(self._key(path)):
-                return f"the content of {path} has changed"
-        return None
+        # A file without a digest in the header does not match it.
+        digests = {path: header["files"].get(self._key(path), "") for path in self.paths}
+        return change_in("", digests if check_content else dict.fromkeys(self.paths))
 
     def _other_source(self, header: dict) -> str | None:
         """Returns how the sources in a sound header differ from those of these files, or None."""
-        for key, value in self.made_from.items():
-            if header["source"].get(key) != value:
-                return f"it was made with {key} {header['source'].get(key)}, and now it is {value}"
-        return None
+        source = {name: header["source"].get(name) for name in self.made_from}
+        different = differences(source, self.made_from)
+        return f"it was made with other values of {listed(different)}" if different else None
 
     def _is_sound(self, header: dict) -> bool:
         """Returns whether a header of this version is complete and matches its hash, if any."""

@@ -20,7 +20,8 @@ from albert.checkpoints.checkpoint_files import (
     resolve_checkpoint,
 )
 from albert.core.errors import UserError
-from albert.core.files import open_atomically, read_json, sha256_of, write_json
+from albert.core.files import open_atomically, sha256_of, write_json
+from albert.core.record import change_in, differences, read_record
 from albert.training import metrics
 from albert.training.curves import Curves
 
@@ -168,27 +169,23 @@ class Evaluation:
 
     def _recorded(self) -> list[dict]:
         """Returns the history of earlier scores; an empty list if all must be computed again."""
-        if not os.path.exists(self._record_path):
-            return []
         try:
-            record = read_json(self._record_path, "the record of scores")
-            new = self._settings.keys() - record["settings"].keys() & self._defaults.keys()
-            known = {**{name: self._defaults[name] for name in new}, **record["settings"]}
-            if record["version"] != _VERSION or known != self._settings:
+            record = read_record(self._record_path, "the record of scores", "settings")
+            if record is None or record.get("version") != _VERSION:
+                return []
+            if differences(record["settings"], self._settings, self._defaults):
                 return []
             history, files = list(record["history"]), dict(record.get("files", {}))
             if not all(self._is_entry(entry) for entry in history):
                 raise ValueError("no history of scores")
-        except (ValueError, LookupError, TypeError, AttributeError):
+        except (UserError, ValueError, LookupError, TypeError, AttributeError):
             tf.logging.warning("%s is damaged: scoring all checkpoints again", self._record_path)
             return []
-        for name in self._outputs:
-            if not self._is_intact(name, files.get(name)):
-                tf.logging.warning(
-                    "%s is missing or was changed: scoring all checkpoints again",
-                    os.path.join(self._folder, name),
-                )
-                return []
+        change = change_in(self._folder, {name: files.get(name) for name in self._outputs})
+        if change or not self._has_intact_best():
+            reason = change or f"{self._best_path} is damaged"
+            tf.logging.warning("%s: scoring all checkpoints again", reason)
+            return []
         return history
 
     def _is_entry(self, entry: dict) -> bool:
@@ -197,14 +194,11 @@ class Evaluation:
             isinstance(number, int | float) for number in numbers
         )
 
-    def _is_intact(self, name: str, sha256: str | None) -> bool:
-        """Returns whether a file exists and matches its recorded digest, if any."""
-        path = os.path.join(self._folder, name)
+    def _has_intact_best(self) -> bool:
+        """Returns whether the copy of the best checkpoint can be read, if it is an output."""
         try:
-            if path == self._best_path + ".index":
-                resolve_checkpoint(self._best_path)
-            return sha256 in (None, sha256_of(path))
-        except (OSError, UserError):
+            return f"{BEST}.index" not in self._outputs or bool(resolve_checkpoint(self._best_path))
+        except UserError:
             return False
 
     def _text(self) -> Iterator[str]:

@@ -13,7 +13,8 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import SAVING
 from albert.core.errors import FlagError, UserError
-from albert.core.files import read_json, temporary_names, write_json
+from albert.core.files import temporary_names, write_json
+from albert.core.record import differences, listed, read_record
 from albert.core.version import VERSION
 from albert.distributed import launcher
 from albert.precision.configuration import VARIABLE as BF16_VARIABLE
@@ -186,19 +187,19 @@ def check_run(output_dir: str, settings: dict, defaults: Mapping[str, object]) -
                 f"settings are unknown; {_WAYS_OUT}"
             )
         return
-    names = sorted(recorded.keys() | settings.keys())
-    earlier = {**defaults, **_OF_EARLIER_VERSIONS}
-    pairs = {n: (recorded.get(n, earlier.get(n)), settings.get(n)) for n in names}
-    differ = {name: (was, now) for name, (was, now) in pairs.items() if was != now}
-    if differ:
-        listed = ", ".join(
-            f"{'--' if name.isidentifier() else ''}{name} (was {was}, is {now})"
-            for name, (was, now) in differ.items()
-        )
-        message = f"--output_dir {output_dir} holds a run with other flags: {listed}"
-        if workers := differ.get(WORKERS):
-            _refuse_workers(message, output_dir, *workers)
+    different = differences(recorded, settings, {**defaults, **_OF_EARLIER_VERSIONS})
+    if different:
+        named = (d._replace(name=f"--{d.name}") if _is_flag(d.name) else d for d in different)
+        message = f"--output_dir {output_dir} holds a run with other flags: {listed(named)}"
+        for one in different:
+            if one.name == WORKERS:
+                _refuse_workers(message, output_dir, one.was, one.now)
         raise FlagError(f"{message}; {_WAYS_OUT}")
+
+
+def _is_flag(name: str) -> bool:
+    """Returns whether a recorded value is that of a flag, or of a member of its file."""
+    return name.split(".")[0].isidentifier()
 
 
 _WAYS_OUT = "give another --output_dir, or --overwrite_output_dir to remove that run and start over"
@@ -250,26 +251,32 @@ def recorded_settings(folder: str) -> dict | None:
     Raises:
       UserError: the record is damaged.
     """
+    record = read_run_record(folder)
+    return None if record is None else record["settings"]
+
+
+def read_run_record(folder: str) -> dict | None:
+    """Returns the record that `begin_run` wrote into a folder; None without a record.
+
+    Raises:
+      UserError: the record is damaged.
+    """
     path = os.path.join(folder, RECORD)
-    if not os.path.exists(path):
-        return None
     try:
-        return dict(read_json(path, "the record of the run")["settings"])
-    except (ValueError, KeyError, TypeError) as e:
+        return read_record(path, "the record of the run", "settings")
+    except UserError as e:
         raise UserError(f"{path} is damaged; {_WAYS_OUT}") from e
 
 
 def recorded_task(folder: str) -> str | None:
     """Returns the task that `begin_run` recorded; None if the record does not name it."""
-    return read_json(os.path.join(folder, RECORD), "the record of the run").get("task")
+    return (read_run_record(folder) or {}).get("task")
 
 
 def _written(output_dir: str, outputs: Sequence[str]) -> list[str]:
     """Returns the files that the recorded run writes; without a valid record, this task's files."""
-    try:
-        names = read_json(os.path.join(output_dir, RECORD), "the record of the run")["outputs"]
+    with contextlib.suppress(UserError):
+        names = (read_run_record(output_dir) or {}).get("outputs")
         if isinstance(names, list) and all(isinstance(name, str) for name in names):
             return names
-    except (ValueError, KeyError, TypeError):
-        pass
     return [*OF_EVERY_RUN, *outputs]

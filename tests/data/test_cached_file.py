@@ -143,7 +143,7 @@ def made_anew(place, log, reason, **changes):
 def test_another_source_causes_a_rebuild(place, log):
     for key, value in (("length", 32), ("lower", False), ("input_sha256", "d"), ("stride", 1)):
         place.build()
-        reason = f"it was made with {key} {SOURCE.get(key)}, and now it is {value}"
+        reason = f"it was made with other values of {key} (was {SOURCE.get(key)}, is {value})"
         made_anew(place, log, reason, **{key: value})
 
 

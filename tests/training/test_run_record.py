@@ -102,7 +102,7 @@ class TestAnotherRun:
         assert "another --output_dir" in message and "--overwrite_output_dir" in message
         with pytest.raises(FlagError, match=r"--train_batch_size \(was 8, is None\)"):
             begin_run(str(full), {k: v for k, v in SETTINGS.items() if "batch" not in k}, {})
-        with pytest.raises(FlagError, match="--albert_config_file "):
+        with pytest.raises(FlagError, match=r"--albert_config_file.hidden_size \(was 32, is 64\)"):
             begin(full, albert_config_file={**SETTINGS["albert_config_file"], "hidden_size": 64})
         assert listing(full) == before
 

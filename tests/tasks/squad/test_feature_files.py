@@ -188,25 +188,25 @@ class TestMadeAnew:
             patch.setattr(feature_files, "_TRAINING_VERSION", None)
             place.make()
         if place.training:
-            self.check(place, "it was made with rules of version None, and now it is")
+            self.check(place, "it was made with other values of rules of version (was None, is ")
             place.make()
         place.input = place.input.rename(place.input.with_name("renamed.json"))
         assert place.source().state() == "reused"
         for name, value in {"max_seq_length": 60, "doc_stride": 8, "max_query_length": 5}.items():
             place.options = OPTIONS._replace(**{name: value})
             was = getattr(OPTIONS, name)
-            self.check(place, f"it was made with {name} {was}, and now it is {value}")
+            self.check(place, f"it was made with other values of {name} (was {was}, is {value})")
         place.options, tokenizer = OPTIONS, place.tokenizer
         place.tokenizer = tokenization.FullTokenizer(None, False, str(squad_dir / "spm.model"))
-        self.check(place, "it was made with do_lower_case True, and now it is False")
+        self.check(place, "it was made with other values of do_lower_case (was True, is False)")
         place.tokenizer = tokenization.FullTokenizer(str(squad_dir / "vocab.txt"))
-        self.check(place, "it was made with tokenizer_sha256")
+        self.check(place, "it was made with other values of tokenizer_sha256")
         place.tokenizer, place.training = tokenizer, not place.training
-        self.check(place, f"it was made with is_training {not place.training}")
+        self.check(place, f"it was made with other values of is_training (was {not place.training}")
         place.training = not place.training
         # White space counts as well.
         place.input.write_bytes(place.input.read_bytes() + b"\n")
-        self.check(place, "it was made with input_sha256")
+        self.check(place, "it was made with other values of input_sha256")
 
 
 def refused(place, match):

@@ -1,0 +1,101 @@
+"""Records: JSON files that say what other files were made from, so that those can be reused.
+
+A record holds the values that the files depend on, the version of the format, and, in most kinds,
+a digest of each file. The names of its members are those of its kind, and stay from version to
+version. The caller decides what a difference means: an error, or to make the files again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from albert.core.errors import UserError
+from albert.core.files import read_json, sha256_of
+
+_SHOWN = 100  # characters of a value in a message
+
+
+class Difference(NamedTuple):
+    """A value that is not the recorded one; None for a value that only the other side has."""
+
+    name: str
+    was: Any
+    now: Any
+
+    def __str__(self) -> str:
+        return f"{self.name} (was {self.was!s:.{_SHOWN}}, is {self.now!s:.{_SHOWN}})"
+
+
+def read_record(path: str, what: str, *members: str) -> dict[str, Any] | None:
+    """Reads a record; returns None if it does not exist.
+
+    Args:
+      path: the file.
+      what: a description of the file for messages.
+      members: names of the JSON objects that it must have.
+
+    Raises:
+      UserError: the record is damaged.
+    """
+    if not os.path.exists(path):
+        return None
+    try:
+        record = read_json(path, what)
+    except UserError as e:
+        raise UserError(f"{path} is damaged: {e}") from e
+    if not isinstance(record, dict):
+        raise UserError(f"{path} is damaged: it is not a JSON object")
+    for name in members:
+        if not isinstance(record.get(name), dict):
+            raise UserError(f'{path} is damaged: it has no object "{name}"')
+    return record
+
+
+def differences(
+    recorded: Mapping[str, Any],
+    current: Mapping[str, Any],
+    earlier: Mapping[str, Any] | None = None,
+) -> list[Difference]:
+    """Returns the values that are not the recorded ones, in the order of their names.
+
+    Objects are compared by their members, whose names are joined by a dot.
+
+    Args:
+      recorded: values of the record.
+      current: the values now.
+      earlier: values of settings that are newer than the record, and so not in it.
+    """
+    found = []
+    for name in sorted(recorded.keys() | current.keys()):
+        was, now = recorded.get(name, (earlier or {}).get(name)), current.get(name)
+        if isinstance(was, dict) and isinstance(now, dict):
+            found += [one._replace(name=f"{name}.{one.name}") for one in differences(was, now)]
+        elif was != now:
+            found.append(Difference(name, was, now))
+    return found
+
+
+def listed(found: Iterable[Difference]) -> str:
+    """Returns differences for a message, separated by commas."""
+    return ", ".join(map(str, found))
+
+
+def change_in(folder: str, files: Mapping[str, str | int | None]) -> str | None:
+    """Returns which of the recorded files is missing or has changed, or None.
+
+    Args:
+      folder: the folder to which the names are relative.
+      files: by name, the file's SHA-256, or its size in bytes, or None if it only has to exist.
+    """
+    for name, recorded in files.items():
+        path = os.path.join(folder, name)
+        if not os.path.isfile(path):
+            return f"{path} is missing"
+        if recorded is None:
+            continue
+        now = os.path.getsize(path) if isinstance(recorded, int) else sha256_of(path)
+        if now != recorded:
+            return f"the content of {path} has changed"
+    return None

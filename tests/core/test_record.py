@@ -1,0 +1,39 @@
+"""Records of what files were made from."""
+
+import hashlib
+
+import pytest
+
+from albert.core.errors import UserError
+from albert.core.record import Difference, change_in, differences, listed, read_record
+
+
+def test_differences_have_both_values_and_the_names_of_members():
+    was = {"seed": 1, "rate": 0.5, "config": {"size": 32, "heads": 2}, "old": "x"}
+    now = {"seed": 2, "rate": 0.5, "config": {"size": 64, "heads": 2}, "new": None, "added": 3}
+    found = differences(was, now, {"added": 3})
+    assert found == [Difference("config.size", 32, 64), ("old", "x", None), ("seed", 1, 2)]
+    assert listed(found[::2]) == "config.size (was 32, is 64), seed (was 1, is 2)"
+    assert differences(was, now, {"added": 4})[0] == ("added", 4, 3)
+    assert len(listed([Difference("digest", "0" * 1000, None)])) < 150
+
+
+@pytest.mark.parametrize("content", ["{", "[]", "null", "{}", '{"settings": 1}', "[" * 100_000])
+def test_a_damaged_record_is_one_line(tmp_path, content):
+    path = tmp_path / "record.json"
+    assert read_record(str(path), "the record", "settings") is None
+    path.write_text(content)
+    with pytest.raises(UserError) as caught:
+        read_record(str(path), "the record", "settings")
+    assert str(caught.value).startswith(f"{path} is damaged: ") and "\n" not in str(caught.value)
+
+
+def test_a_changed_file_is_named(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"content")
+    digest = hashlib.sha256(b"content").hexdigest()
+    for recorded in (digest, 7, None):
+        assert change_in(str(tmp_path), {"a": recorded}) is None
+    for recorded in (digest[::-1], 8, ""):
+        assert change_in(str(tmp_path), {"a": recorded}) == f"the content of {path} has changed"
+    assert change_in(str(tmp_path), {"a": digest, "b": None}) == f"{tmp_path / 'b'} is missing"
