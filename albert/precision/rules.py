@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from albert.precision.configuration import NodePattern, PrecisionConfig, limited_matching
+from albert.precision.configuration import NodePattern, PrecisionConfig
 from albert.precision.graph_defs import Body, bodies, data_inputs, float32_attributes, have_type
 from albert.precision.kernel_support import allowed_attributes, convertible_attributes
 
@@ -151,7 +151,6 @@ def plan(
 
     Raises:
       ValueError: the graph has legacy variables.
-      UserError: a pattern of the configuration takes too long.
     """
     _check_variables(graph_def)
     outputs = tuple(outputs)
@@ -159,8 +158,7 @@ def plan(
     for body in bodies(graph_def, outputs):
         if body.function and body.function in others:
             continue
-        with limited_matching():
-            own_rules = _own_rules(body, config, others)
+        own_rules = _own_rules(body, config, others)
         nodes = {
             name: _attributes(body, name, own_rules[name], config.dtype, device)
             for name in own_rules

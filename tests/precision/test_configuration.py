@@ -165,10 +165,6 @@ class TestFaults:
                 {CONVERTIBLE: [["a", ""], ["b{9,99999999999}", ""]]},
                 rf"{CONVERTIBLE}, entry 2: 'b\{{9,99999999999\}}' is not a regular expr",
             ),
-            (
-                {CONVERTIBLE: [["(" * 9999 + ")" * 9999, ""]]},
-                rf"{CONVERTIBLE}, entry 1: '\(\(.* is not a regular expression: ",
-            ),
             ("[" * 99999, "nested too deeply"),
         ],
     )
@@ -184,17 +180,14 @@ class TestFaults:
 
     def test_unknown_op_types_warn_with_a_suggestion(self, write, log):
         """Op types of the bridge and of Horovod count as known where neither is loaded."""
-        known = ["HabanaGelu", "HorovodAllreduce", "_ScopedAllocator", "_FusedMatMul"]
-        known += ["HabanaFusedBatchNormV3", "HpuCollectiveReduce"]
-        wrong = {"AddV3": "AddV2", "HabanaGelo": "HabanaGelu"}
-        wrong |= {"HorovodAllReduce": "HorovodAllreduce", "Matmul": "MatMul"}
-        wrong |= {"_ScopedAlocator": "_ScopedAllocator"}
-        listed = [name for name in wrong if name != "AddV3"]
-        exceptions = [["x", "AddV3"], ["y", ""]]
-        configuration.load(write({"allowlist": known + listed, CONVERTIBLE: exceptions}))
+        known = ["HabanaGelu", "HorovodAllreduce", "_ScopedAllocator", "HpuCollectiveReduce"]
+        configuration.load(
+            write({"allowlist": [*known, "Matmul"], CONVERTIBLE: [["x", "AddV3"], ["y", ""]]})
+        )
         warnings = [warning.split(": ", 1)[1] for warning in log(logging.WARNING)]
-        for warning, (name, meant) in zip(warnings, wrong.items(), strict=True):
-            assert warning.startswith(f"TensorFlow has no op type '{name}'; did you mean {meant}")
+        assert warnings[0].startswith("TensorFlow has no op type 'AddV3'; did you mean AddV2")
+        assert warnings[1].startswith("TensorFlow has no op type 'Matmul'; did you mean MatMul")
+        assert len(warnings) == 2
 
 
 class TestShippedLists:

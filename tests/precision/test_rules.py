@@ -1,13 +1,11 @@
 """Decisions on small graphs, one for each of the documented rules."""
 
 import collections
-import signal
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.core.errors import UserError
 from albert.precision import configuration, kernel_support
 from albert.precision.rules import (
     A_NEIGHBOR_STAYS,
@@ -106,19 +104,6 @@ class TestExceptions:
     def test_exceptions_match_whole_names_and_types(self, kept, forced, expected):
         lists = {"non_convertible_exceptions": kept, "convertible_exceptions": forced}
         assert tuple(rules(chain("product exp same"), **lists).values()) == expected
-
-    @pytest.mark.parametrize("pattern", ["(a+)+b", ".*.*.*.*.*.*.*.*.*b"])
-    def test_a_pattern_that_takes_too_long_is_an_error(self, monkeypatch, pattern):
-        monkeypatch.setattr(configuration, "_LONGEST_MATCHING", 0.2)
-        name, before = "a" * 200, signal.getsignal(signal.SIGVTALRM)
-        with pytest.raises(UserError) as caught:
-            rules(
-                chain(name, **{name: "same"}), convertible_exceptions=[["exp", ""], [pattern, ""]]
-            )
-        assert "TF_BF16_CONVERSION: the patterns" in str(caught.value)
-        assert f"{pattern!r}, on the node {name}" in str(caught.value)
-        assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
-        assert signal.getsignal(signal.SIGVTALRM) == before
 
 
 class TestCandidates:
