@@ -20,12 +20,11 @@ from albert.checkpoints.finite import check_finite
 from albert.checkpoints.initialization import optimizer_variables
 from albert.checkpoints.transformers_folder import STEP
 from albert.core.errors import FlagError, UserError
-from albert.core.files import read_json
 from albert.model.config import AlbertConfig, BertConfig, read_config
+from albert.training.description import recorded_scores
 from albert.training.run_record import RECORD, read_run_record
 
 CONFIGS = {AlbertConfig: "albert_config.json", BertConfig: "bert_config.json"}
-_SCORES = "eval_results.json"
 
 
 class Source(NamedTuple):
@@ -78,8 +77,7 @@ def find_source(path: str, config_file: str | None) -> Source:
 def _scores_of(checkpoint: str) -> dict[str, object]:
     """Returns the recorded scores if they belong to this checkpoint."""
     folder, name = os.path.split(checkpoint)
-    path = os.path.join(folder, _SCORES)
-    scores = read_json(path, "the scores") if os.path.exists(path) else {}
+    scores = recorded_scores(folder)
     return scores if name in (BEST, scores.get("checkpoint")) else {}
 
 

@@ -27,6 +27,7 @@ from albert.core.version import VERSION
 from albert.settings.run_settings import MLFLOW as TRACKER
 from albert.settings.run_settings import RunSettings
 from albert.training import metrics
+from albert.training.description import recorded_scores
 from albert.training.run_record import MLFLOW, recorded_settings
 
 _SECONDS_BETWEEN = 5.0
@@ -228,9 +229,7 @@ class MlflowRun:
     def _send_rest(self) -> None:
         """Sends what is missing, and the best scores."""
         self._send()
-        path = os.path.join(self._folder, "eval_results.json")
-        if os.path.exists(path):
-            best = read_json(path, "the scores")
+        if best := recorded_scores(self._folder):
             self._add("best/", best, best["global_step"], time.time())
             self._flush()
 

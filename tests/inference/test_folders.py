@@ -103,26 +103,3 @@ def test_a_description_that_does_not_fit_is_an_error(model):
         fails(model, "model.json")
     description.write_text('{"task": "squad-1.1", "max_seq_length": 64}')
     fails(model, "model.json has no")
-
-
-_NUMBER, _FINITE = "a whole number from 1 to 2147483647", "two finite numbers or null"
-
-
-@pytest.mark.parametrize(
-    ("name", "values", "allowed"),
-    [
-        ("n_best_size", (0, "x"), _NUMBER),
-        ("max_answer_length", (None,), _NUMBER),
-        ("max_seq_length", (float("nan"), 10**30, -1), _NUMBER),
-        ("doc_stride", (1.5, True), _NUMBER),
-        ("do_lower_case", ("false",), "true or false"),
-        ("mask_padding_in_loss", (1,), "true or false"),
-        ("no_answer_threshold", (float("inf"),), "a finite number or null"),
-        ("labels", ([], ["yes", 1]), "a list of texts, or [null] for numbers"),
-        ("limits", ([0, float("nan")], 5), _FINITE),
-    ],
-)
-def test_an_impossible_value_is_named(model, name, values, allowed):
-    for value in values:
-        change(model, **{name: value})
-        fails(model, f"assets.extra/model.json: {name} must be {allowed}", f", not {value!r}")

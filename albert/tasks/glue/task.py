@@ -12,7 +12,6 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError
-from albert.core.files import read_json
 from albert.data.batches import Data
 from albert.settings.run_settings import RunSettings
 from albert.tasks.classification import head
@@ -34,6 +33,7 @@ from albert.tasks.glue.features import GlueFeatures
 from albert.tasks.glue.settings import CUSTOM, TASKS, GlueSettings
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.training.assets import FOLDER, Assets, read_assets
+from albert.training.description import trained_threshold
 from albert.training.evaluation import CheckpointScores
 from albert.training.model_fn import Head
 from albert.training.output_folder import folder_of_model
@@ -107,16 +107,12 @@ class GlueTask(ClassificationTask):
         """Returns the probability from which a label is predicted; None for single labels."""
         if not self.processor.is_multi_label:
             return None
-        given, stored = self.settings.label_threshold, None
-        scores = os.path.join(self.settings.output_dir, "eval_results.json")
-        if given is not None:
-            return given
-        if os.path.exists(scores):
-            stored = read_json(scores, "the record of scores").get("label_threshold")
-        elif not self.settings.do_train:
-            beside = read_assets(os.path.join(folder_of_model(self.settings), FOLDER))
-            stored = beside and beside.description.get("label_threshold")
-        return USUAL_THRESHOLD if stored is None else stored
+        settings, name = self.settings, "label_threshold"
+        found = trained_threshold(settings.label_threshold, settings.output_dir, name)
+        if found is None and not settings.do_train:
+            model = read_assets(os.path.join(folder_of_model(settings), FOLDER))
+            found = model and model.description.get(name)
+        return USUAL_THRESHOLD if found is None else found
 
     def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
         if not self.processor.is_multi_label:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 from albert.core.errors import ErrorCollector, FlagError
-from albert.core.files import content_of, read_json, write_json, write_members
+from albert.core.files import content_of, write_json, write_members
 from albert.data.batches import Data
 from albert.report.page import write_page
 from albert.settings.run_settings import RunSettings
@@ -46,6 +46,7 @@ from albert.tasks.squad.question_stream import Questions, check_all_answerable
 from albert.tasks.squad.settings import SquadSettings, SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.view import FoundAnswer, samples_of, view_of_samples
 from albert.training.assets import Assets
+from albert.training.description import trained_threshold
 from albert.training.encoder_task import TextTask, check_room
 from albert.training.evaluation import CheckpointScores
 from albert.training.model_fn import Head
@@ -346,14 +347,9 @@ class SquadV2Task(SquadTask):
         description, files = super().assets()
         names = "start_n_top", "end_n_top"
         values = {name: getattr(self.settings, name) for name in names}
-        return Assets({**description, **values, "no_answer_threshold": self._threshold()}, files)
-
-    def _threshold(self) -> float | None:
-        """Returns the log-odds above which to abstain, or None if they are not known yet."""
-        path = os.path.join(self.settings.output_dir, "eval_results.json")
-        if self.settings.null_score_diff_threshold is not None or not os.path.exists(path):
-            return self.settings.null_score_diff_threshold
-        return read_json(path, "the record of scores").get("best_f1_thresh")
+        given, folder = self.settings.null_score_diff_threshold, self.settings.output_dir
+        values["no_answer_threshold"] = trained_threshold(given, folder, "best_f1_thresh")
+        return Assets({**description, **values}, files)
 
     def best_by(self, questions: Iterable[dict]) -> str | None:
         # Without the key, answers may be unknown; an empty list means that there is no answer.
