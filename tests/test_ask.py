@@ -20,7 +20,7 @@ from albert.cli import ask as ask_flags
 from albert.commands import ask
 from albert.core.errors import FlagError, UserError
 from albert.core.log import LOG
-from albert.report.terminal import printable
+from albert.core.text import printable
 from albert.tasks.squad.head import V2Options, make_v2_head
 from tests.helpers.forking import LONGEST
 from tests.helpers.running import albert, run

@@ -29,6 +29,7 @@ from albert.checkpoints.transformers_folder import (
 )
 from albert.core.errors import UserError
 from albert.core.files import check_readable, content_of, copy_atomically, flush, open_atomically
+from albert.core.text import first_line
 
 BEST = "model.ckpt-best"
 RESULT, RESUME = "model.ckpt", "resume.ckpt"
@@ -111,7 +112,7 @@ def _check_whole(prefix: str) -> None:
         shapes = reader.get_variable_to_shape_map()
     except (tf.errors.OpError, ValueError, RuntimeError) as e:
         raise UserError(
-            f"{prefix}: the checkpoint is damaged or incomplete: {_first_line(e)}"
+            f"{prefix}: the checkpoint is damaged or incomplete: {first_line(e)}"
         ) from e
     if not shapes:
         raise UserError(f"{prefix}: the checkpoint has no variables")
@@ -368,10 +369,5 @@ def restoring(checkpoint: str) -> Iterator[None]:
         yield
     except _RESTORE_ERRORS as e:
         key = re.search(r"Key (\S+) not found", e.message)
-        reason = f"it has no variable {key.group(1)}" if key else _first_line(e)
+        reason = f"it has no variable {key.group(1)}" if key else first_line(e)
         raise UserError(f"{checkpoint} does not match the model or is damaged: {reason}") from e
-
-
-def _first_line(error: Exception) -> str:
-    message = getattr(error, "message", None) or str(error)
-    return message.strip().splitlines()[0]

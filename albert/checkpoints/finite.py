@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
+from albert.core.text import first_line, listed
 
 
 def check_finite(where: str, reader: Any, names: Iterable[str]) -> None:
@@ -27,14 +28,12 @@ def check_finite(where: str, reader: Any, names: Iterable[str]) -> None:
         try:
             value = reader.get_tensor(name)
         except tf.errors.OpError as e:
-            reason = e.message.strip().splitlines()[0]
-            raise UserError(f"{where} is damaged: {name} cannot be read: {reason}") from e
+            raise UserError(f"{where} is damaged: {name} cannot be read: {first_line(e)}") from e
         # Values of other types are always finite.
         if value.dtype.kind == "f" and (count := np.count_nonzero(~np.isfinite(value))):
             wrong.append(f"{count} of {value.size} in {name}")
     if wrong:
-        more = f" and in {len(wrong) - 3} more variables" if len(wrong) > 3 else ""
         raise UserError(
             f"{where} has values that are not finite (NaN or infinite): "
-            f"{', '.join(wrong[:3])}{more}; take another checkpoint"
+            f"{listed(wrong)}; take another checkpoint"
         )

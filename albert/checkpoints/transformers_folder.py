@@ -25,6 +25,7 @@ from albert.checkpoints.configurations import check_sizes, config_from_theirs, i
 from albert.checkpoints.finite import check_finite
 from albert.core.errors import UserError
 from albert.core.files import read_json, sha256_of
+from albert.core.text import listed
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 # The key of the training step in the metadata of `WEIGHTS`.
@@ -292,7 +293,7 @@ def _files_of(path: str) -> list[str]:
             raise UserError(f"{index} names {outside[0]}, which is not in its folder")
         missing = [name for name in files if not os.path.isfile(os.path.join(path, name))]
         if missing:
-            raise UserError(f"{path}: {names.listed(missing)} missing, but listed in {INDEX}")
+            raise UserError(f"{path} lacks {listed(missing)}, which {INDEX} lists")
         return files
     pickles = [
         p for pattern in _PICKLES for p in glob.glob(os.path.join(glob.escape(path), pattern))

@@ -6,10 +6,11 @@ matrix of a dense layer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from albert.core.errors import UserError
+from albert.core.text import listed
 
 # Parts of a model, by their names in messages.
 POOLER, MASKED_TOKENS, NEXT_SENTENCE = "pooler", "masked tokens", "next sentence"
@@ -179,12 +180,12 @@ def parts_in(
     parts = [p for p, named in by_part.items() if p == ENCODER or named.keys() & shapes.keys()]
     wanted = {name: pair for part in parts for name, pair in by_part[part].items()}
     if missing := wanted.keys() - shapes.keys():
-        raise UserError(f"{where}: {listed(missing)} missing, but required by its configuration")
+        raise UserError(f"{where} lacks {listed(sorted(missing))}, which its config requires")
     if others := shapes.keys() - wanted.keys():
         known = ", ".join(part for part in pairs if part != ENCODER)
         raise UserError(
-            f"{where}: {listed(others)} not part of a supported model; supported: an encoder, "
-            f"with or without {known}"
+            f"{where} has {listed(sorted(others))}, which no supported model has; supported: an "
+            f"encoder, with or without {known}"
         )
     for name, pair in wanted.items():
         shape = pair.shape[::-1] if theirs and pair.is_transposed else pair.shape
@@ -196,10 +197,3 @@ def parts_in(
                 f"{where}: {name} has shape {found}, but its configuration requires {list(shape)}"
             )
     return parts
-
-
-def listed(found: Iterable[str]) -> str:
-    """Formats the first names for a message, followed by "is" or "are"."""
-    found = sorted(found)
-    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
-    return f"{', '.join(found[:3])}{more} {'is' if len(found) == 1 else 'are'}"

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from albert.core.arguments import with_underscores
-from albert.core.errors import NO_UTF8, FlagError, is_utf8, see_help
+from albert.core.errors import NO_UTF8, FlagError, see_help
 from albert.core.files import found
+from albert.core.text import is_utf8
 from albert.core.version import VERSION
 from albert.settings.fields import OWN, THEMES, WITHOUT_USE, Flag, Settings
 

@@ -14,6 +14,7 @@ from albert.core import signals
 from albert.core.errors import NO_UTF8, FlagError, UserError
 from albert.core.files import print_json
 from albert.core.log import LOG
+from albert.core.text import printable
 from albert.inference import load_model
 from albert.inference.classification import (
     LabelPrediction,
@@ -24,7 +25,7 @@ from albert.inference.classification import (
 from albert.inference.spans import SpanFinder
 from albert.inference.squad import QuestionAnswer, QuestionAnswerer
 from albert.report.spans import Span
-from albert.report.terminal import printable, style_of_output, width_of_output, wrapped
+from albert.report.terminal import style_of_output, width_of_output, wrapped
 
 _STANDARD_INPUT = "-"
 # With a larger fraction of pieces that the tokenizer does not know, answers are guesses.

@@ -11,7 +11,8 @@ from albert.cli import require_standard_output
 from albert.cli.data import CHECK, DataSettings
 from albert.core.errors import UserError
 from albert.core.files import check_regular, open_atomically
-from albert.report.terminal import printable, style_of_output, width_of_output, wrapped
+from albert.core.text import printable
+from albert.report.terminal import style_of_output, width_of_output, wrapped
 from albert.tasks.squad.examples import find_question_table, questions_in
 from albert.tasks.squad.question_tables import COLUMNS, BadRows, articles_of, read_questions
 

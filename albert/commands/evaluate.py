@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -10,13 +11,14 @@ from albert.cli import require_standard_output
 from albert.cli.evaluate import EvaluateSettings
 from albert.core.errors import FlagError, UserError
 from albert.core.files import print_json, read_json
-from albert.report.terminal import printable
+from albert.core.text import aligned, one_line
 from albert.tasks.squad import PREDICTIONS
 from albert.tasks.squad.comparison import Predictions, QuestionFile, compare
 from albert.tasks.squad.scoring import without_prediction
 from albert.training.spread import spread_of_runs
 
 _NAMED = 5  # the number of questions to list
+_table = functools.partial(aligned, right=True)
 
 
 def main(asked: tuple[EvaluateSettings, list[str]]) -> None:
@@ -107,7 +109,8 @@ def compare_files(
         lines += [f"the second is {what} on:"] * bool(ids)
         for qas_id in ids[:_NAMED]:
             answers = (p.answers.get(qas_id) or "(none)" for p in (first, second))
-            lines.append(f"  {qas_id}: {_line(texts[qas_id])} {' -> '.join(map(_line, answers))}")
+            shown = " -> ".join(map(one_line, answers))
+            lines.append(f"  {qas_id}: {one_line(texts[qas_id])} {shown}")
     report = {
         **{name: s for name, s in zip(("first", "second"), scores, strict=True)},
         "difference": {name: found._asdict() for name, found in differences.items()},
@@ -151,20 +154,5 @@ def _left_out(questions: QuestionFile, predictions: Predictions) -> dict[str, An
     return {"count": len(missing), "first": missing[:_NAMED]}
 
 
-def _line(text: str) -> str:
-    return printable(" ".join(text.split()))
-
-
 def _shown(value: float | None) -> str:
     return "-" if value is None else str(value) if isinstance(value, int) else f"{value:.2f}"
-
-
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Returns the rows as lines with aligned columns; the first column has the names."""
-    columns = max(map(len, rows))
-    widths = [max(len(row[c]) for row in rows if c < len(row)) for c in range(columns)]
-    return [
-        "  ".join(cell.rjust(w) if c else cell.ljust(w) for c, (cell, w) in enumerate(pairs))
-        for row in rows
-        for pairs in [list(zip(row, widths, strict=False))]
-    ]

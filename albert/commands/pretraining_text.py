@@ -5,6 +5,7 @@ from __future__ import annotations
 from albert.cli import require_standard_output
 from albert.cli.pretraining_text import PretrainingTextSettings
 from albert.core.errors import FlagError
+from albert.core.text import aligned
 from albert.corpus.conversion import COUNTS, Options, check_faults, make_corpus
 from albert.corpus.sentences import check_language
 from albert.corpus.sources import find_sources
@@ -32,15 +33,8 @@ def main(settings: PretrainingTextSettings) -> None:
 def print_table(report: dict) -> None:
     """Prints a row for each input, and one for all; without columns that have only zeros."""
     columns = [name for name in COUNTS if report["totals"][name]]
-    rows = [(one["name"][-_NAME:], one) for one in report["inputs"]]
-    if len(rows) > 1:
-        rows.append(("all", report["totals"]))
-    width = max(len("input"), *(len(name) for name, _ in rows))
-    print(" ".join([f"{'input':<{width}}", *(f"{name:>{_width(name)}}" for name in columns)]))
-    for name, counts in rows:
-        numbers = (f"{counts[column]:>{_width(column)},}" for column in columns)
-        print(" ".join([f"{name:<{width}}", *numbers]))
-
-
-def _width(column: str) -> int:
-    return max(len(column), 15 if column == "characters" else 12)
+    inputs = [(one["name"][-_NAME:], one) for one in report["inputs"]]
+    if len(inputs) > 1:
+        inputs.append(("all", report["totals"]))
+    rows = [[name, *(f"{counts[column]:,}" for column in columns)] for name, counts in inputs]
+    print("\n".join(aligned([["input", *columns], *rows], right=True)))

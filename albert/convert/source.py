@@ -20,6 +20,7 @@ from albert.checkpoints.finite import check_finite
 from albert.checkpoints.initialization import optimizer_variables
 from albert.checkpoints.transformers_folder import STEP
 from albert.core.errors import FlagError, UserError
+from albert.core.text import listed
 from albert.model.config import AlbertConfig, BertConfig, read_config
 from albert.training.description import recorded_scores
 from albert.training.run_record import RECORD, read_run_record
@@ -127,7 +128,7 @@ def read_variables(source: Source) -> Variables:
     parts = names.parts_in(pairs, shapes, source.checkpoint, theirs=False)
     dtypes = reader.get_variable_to_dtype_map()
     if others := [name for name in shapes if dtypes[name] != tf.float32]:
-        raise UserError(f"{source.checkpoint}: {names.listed(others)} not of type float32")
+        raise UserError(f"{source.checkpoint} has {listed(sorted(others))}, not of type float32")
     check_finite(source.checkpoint, reader, [pair.ours for part in parts for pair in pairs[part]])
     values = {}
     for part in parts:

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Container, Sequence
 from typing import Any, NoReturn
 
-from albert.core.errors import NO_UTF8, FlagError, is_utf8, see_help
+from albert.core.errors import NO_UTF8, FlagError, see_help
+from albert.core.text import is_utf8
 from albert.core.version import VERSION
 
 # The dashes of a word, the name of a flag, and the rest; each may be empty.

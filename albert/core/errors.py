@@ -86,11 +86,6 @@ def user_error_in(message: str) -> UserError | None:
     return UserError(found[1]) if found else None
 
 
-def is_utf8(text: str) -> bool:
-    """Returns whether a string from the command line or another program is valid UTF-8."""
-    return text == text.encode(errors="replace").decode()
-
-
 def see_help(word: str, known: Iterable[str], where: str = "--help") -> str:
     """Returns the end of a message about an unknown word: similar words, and a reference."""
     import difflib

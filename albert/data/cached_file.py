@@ -30,6 +30,7 @@ from albert.core.files import (
 )
 from albert.core.locks import exclusive, remove_abandoned
 from albert.core.record import change_in, differences, listed
+from albert.core.text import first_line
 from albert.distributed import collectives
 
 _FORMAT, _VERSION = "albert-derived-file", 1
@@ -281,7 +282,7 @@ class CachedFile:
                         os.remove(path)
             except (OSError, tf.errors.OpError) as e:
                 self._check_not_overtaken(names)
-                reason = getattr(e, "strerror", None) or str(e).splitlines()[0]
+                reason = getattr(e, "strerror", None) or first_line(e)
                 raise UserError(f"{self.paths[0]} cannot be written: {reason}") from e
             header = {"format": _FORMAT, "version": _VERSION, "source": self.made_from}
             header |= {"facts": summary, "files": hashes}

@@ -202,10 +202,10 @@ def _meaning(message: str) -> str:
 def _check(place: SourceLine, required: Sequence[str], found: Sequence[str] | Mapping) -> None:
     for name in required:
         if name not in found:
-            raise place.error(f"{name} is missing; found {listed(found)}")
+            raise place.error(f"{name} is missing; found {columns(found)}")
 
 
-def listed(names: Iterable[str]) -> str:
+def columns(names: Iterable[str]) -> str:
     """Returns the names of columns for a message of one line."""
     return " ".join(", ".join(names).split())[:_LONGEST_LIST] or "nothing"
 

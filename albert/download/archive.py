@@ -15,6 +15,7 @@ from typing import Any
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
 from albert.core.log import LOG
+from albert.core.text import first_line
 from albert.download.fetch import fetch
 
 # Floats hardly compress, so no archive of a model comes near these limits.
@@ -120,7 +121,7 @@ def unpack(archive: Path, folder: Path, max_bytes: float | None = None) -> None:
             # Errors of the operating system have a number; those of decompressors do not.
             if isinstance(error, UserError) or getattr(error, "errno", None) is not None:
                 raise
-            reason = str(error).partition("\n")[0].rstrip(":")
+            reason = first_line(error).rstrip(":")
             raise ArchiveError(f"damaged, unsafe, or not an archive ({reason})") from error
         # macOS adds a folder with metadata.
         tops = [p for p in Path(scratch).iterdir() if p.is_dir() and p.name != "__MACOSX"]

@@ -12,6 +12,7 @@ from albert.core import installation
 from albert.core.arguments import Parser
 from albert.core.errors import UserError
 from albert.core.log import make_handler
+from albert.core.text import one_line
 
 _STOPPED = """
 To resume a download that was stopped, run the same command again.
@@ -26,20 +27,12 @@ def run_command(main: Callable[[], None]) -> int:
         installation.check()
         main()
     except UserError as error:
-        print(f"{program}: error: {printable(str(error))}", file=sys.stderr)
+        print(f"{program}: error: {one_line(str(error))}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print(f"{program}: interrupted; the same command resumes", file=sys.stderr)
         return 130
     return 0
-
-
-def printable(text: str) -> str:
-    """Returns the text as one line, with question marks instead of control characters.
-
-    It is for messages that contain replies of a server or names in an archive.
-    """
-    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
 
 
 def new_parser(program: str | None, description: str, example: str) -> Parser:

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from albert.core.errors import UserError
 from albert.core.files import flush, parse_json, sha256_of, write_json
 from albert.core.log import LOG
-from albert.download.command import printable
+from albert.core.text import one_line
 
 _CHUNK = 1 << 16  # bytes
 _LOG_EVERY = 10.0  # seconds between progress lines without a terminal
@@ -169,7 +169,7 @@ def _receive_rest(part: _Part, size: int | None) -> None:
         cause: BaseException = error
         while inner := cause.__cause__ or cause.__context__:  # the system's error is the innermost
             cause = inner
-        reason = printable(str(cause)) or type(cause).__name__
+        reason = one_line(str(cause)) or type(cause).__name__
         if isinstance(cause, ssl.SSLCertVerificationError):
             reason += "; check this machine's clock, or name your site's certificates in "
             raise UserError(f"{part.url}: {reason}REQUESTS_CA_BUNDLE") from error

@@ -8,7 +8,7 @@ from typing import Any
 from albert.core.errors import UserError
 
 
-def listed(values: object, needed: str) -> list[Any]:
+def as_list(values: object, needed: str) -> list[Any]:
     """Returns the elements of any iterable except a single text, which counts as a mistake.
 
     Args:
@@ -32,7 +32,7 @@ def text(value: object, name: str) -> str:
 
 def texts(values: object) -> list[str]:
     """Returns the texts of an iterable; raises the errors of `listed` and `text`."""
-    found = listed(values, "a list of texts")
+    found = as_list(values, "a list of texts")
     return [text(value, f"text {number}") for number, value in enumerate(found)]
 
 
@@ -44,7 +44,7 @@ def tuples(values: object, *names: str) -> list[tuple[Any, ...]]:
     """
     needed = f"({', '.join(names)})"
     found = []
-    for number, value in enumerate(listed(values, f"a list of {needed}")):
+    for number, value in enumerate(as_list(values, f"a list of {needed}")):
         one = () if isinstance(value, str) or not isinstance(value, Iterable) else tuple(value)
         if len(one) != len(names):
             raise UserError(f"{needed} is needed, but element {number} is {value!r:.40}")

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from albert.core.text import printable
 from albert.distributed import launcher
 from albert.report.page import read_first_samples
 from albert.report.spans import listed
@@ -155,11 +156,6 @@ def _table(name: str, rows: Iterable[tuple[str, float | None]]) -> Iterator[_Lin
     for number, (text, share) in enumerate(rows):
         known = "?" if share is None else f"{share:.0%}"
         yield "faint", f"{'' if number else name:<{_NAME}}{known:>4}  ", text, ()
-
-
-def printable(text: str) -> str:
-    """Returns a text of the same length in which no character controls the terminal."""
-    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
 
 
 def wrapped(

@@ -13,7 +13,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from albert.core.errors import NO_UTF8, FlagError, is_utf8
+from albert.core.errors import NO_UTF8, FlagError
+from albert.core.text import is_utf8
 
 if TYPE_CHECKING:
     from absl.flags import FlagValues

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from albert.core.files import open_atomically, read_bytes
+from albert.core.text import aligned
 from albert.report.scatter import Point, write_scatter
 from albert.sweep.space import Range, Space
 from albert.sweep.study import COMPLETE, PRUNED, TrialResult
@@ -50,12 +51,7 @@ def write_results(folder: str, results: Sequence[TrialResult], space: Space, sco
 def lines_of(results: Sequence[TrialResult], space: Space, score: str) -> list[str]:
     """Returns the table with aligned columns, the best trial first."""
     order = sorted(results, key=lambda r: (r.state != COMPLETE, -(r.score or -math.inf)))
-    rows = list(_rows(order, space, score))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    return aligned(_rows(order, space, score))
 
 
 def _rows(results: Sequence[TrialResult], space: Space, score: str) -> Iterator[list[str]]:

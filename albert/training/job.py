@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 from albert.core import signals
 from albert.core.errors import FlagError, UserError
 from albert.core.optional import optional
+from albert.core.text import one_line
 from albert.devices import device, host
 from albert.distributed import collectives, heartbeats, launcher
 from albert.distributed.failure import fail
@@ -175,13 +176,12 @@ def fetch_missing(task_class: type[Task], settings: RunSettings) -> None:
         return
     for what, words in missing_downloads(task_class, settings).items():
         # Most jobs have their files, and need not import what downloads them.
-        from albert.download.command import printable
         from albert.download.download import main
 
         try:
             main(words)
         except UserError as e:
-            raise UserError(f"cannot download {what}: {printable(str(e))}") from e
+            raise UserError(f"cannot download {what}: {one_line(str(e))}") from e
     for name in task_class.inputs(settings):
         if (path := getattr(settings, name)) and not os.path.exists(path):
             raise UserError(

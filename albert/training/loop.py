@@ -16,6 +16,7 @@ from albert.checkpoints.checkpoint_files import newest_checkpoint
 from albert.checkpoints.sharded_state import ShardedState
 from albert.core import estimators, signals
 from albert.core.errors import NOT_FINITE, UserError
+from albert.core.text import first_line
 from albert.data.records import reading_records
 from albert.devices import device, habana
 from albert.distributed import collectives
@@ -235,7 +236,7 @@ def user_message(error: tf.errors.OpError, folder: str, step: int) -> str | None
 def _cause_in(message: str) -> str:
     """Returns the line of TensorFlow's message that describes the damage to a file."""
     found = re.search(r".*checksum.*", message, re.IGNORECASE)
-    return found.group() if found else message.splitlines()[0]
+    return found.group() if found else first_line(message)
 
 
 def _not_finite_message(folder: str, step: int) -> str:

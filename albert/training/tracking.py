@@ -23,6 +23,7 @@ from albert.core.errors import UserError
 from albert.core.files import read_json, write_json
 from albert.core.log import LOG
 from albert.core.optional import require
+from albert.core.text import first_line
 from albert.core.version import VERSION
 from albert.settings.run_settings import MLFLOW as TRACKER
 from albert.settings.run_settings import RunSettings
@@ -120,7 +121,7 @@ class MlflowRun:
             raise
         except Exception as e:
             raise UserError(
-                f"--track=mlflow: {mlflow.get_tracking_uri()} cannot be used: {_first_line(e)}; "
+                f"--track=mlflow: {mlflow.get_tracking_uri()} cannot be used: {first_line(e)}; "
                 "set MLFLOW_TRACKING_URI, or remove --track"
             ) from e
         LOG.info("Tracking as run %s of MLflow in %s", self._id, mlflow.get_tracking_uri())
@@ -161,7 +162,7 @@ class MlflowRun:
             send()
         except Exception as e:
             LOG.warning(
-                "--track=mlflow: %s; the run continues, and sends this later", _first_line(e)
+                "--track=mlflow: %s; the run continues, and sends this later", first_line(e)
             )
 
     def _send(self) -> None:
@@ -256,7 +257,3 @@ def _metric_name(name: str) -> str:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)

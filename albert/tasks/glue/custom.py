@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from albert.core.errors import UserError
 from albert.core.files import parse_json
 from albert.data.rows import SourceLine
-from albert.data.tables import Row, listed, open_table
+from albert.data.tables import Row, columns, open_table
 from albert.tasks.glue.examples import DataProcessor, InputExample, number_of
 from albert.training.task import TEST, TRAIN
 
@@ -162,7 +162,7 @@ def _list_in(cell: str, separator: str) -> list:
 
 def _text(place: SourceLine, row: Mapping[str, Any], key: str) -> str:
     if not isinstance(row.get(key), str):
-        raise place.error(f"{key} is missing or not a text; found {listed(row)}")
+        raise place.error(f"{key} is missing or not a text; found {columns(row)}")
     if not row[key].strip():
         raise place.error(f"{key} is empty")
     return row[key]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from statistics import fmean
 from typing import Any
 
+from albert.core.text import aligned
 from albert.training.spread import Spread, spread_of_runs
 
 # The scores of each run by name, by task and seed.
@@ -54,11 +55,7 @@ class Table:
         """Returns the headers and the medians, in percent, as two aligned lines."""
         columns = {**self.medians, "average": [self.average]}
         cells = ["/".join(f"{100 * score:.1f}" for score in column) for column in columns.values()]
-        widths = [max(map(len, pair)) for pair in zip(columns, cells, strict=True)]
-        return [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in (columns, cells)
-        ]
+        return aligned([[*columns], cells])
 
     def as_json(self) -> dict[str, Any]:
         """Returns the table as JSON values, with the scores of each run."""

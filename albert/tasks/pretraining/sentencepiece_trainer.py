@@ -10,6 +10,7 @@ from typing import NamedTuple
 import sentencepiece as spm
 
 from albert.core.errors import FlagError, UserError
+from albert.core.text import first_line
 from albert.tasks.pretraining.text import LONGEST_REST, plan_blocks, read_lines
 from albert.tokenization import preprocess_text
 
@@ -102,7 +103,7 @@ def _in_terms_of_flags(message: str, files: Sequence[str], options: PieceOptions
             f"--vocab_size {options.vocab_size} is less than the number of characters in the text; "
             "raise it or lower --character_coverage"
         )
-    return UserError(f"the SentencePiece trainer failed: {message.splitlines()[0]}")
+    return UserError(f"the SentencePiece trainer failed: {first_line(message)}")
 
 
 def write_vocab(model: bytes, path: str) -> int:

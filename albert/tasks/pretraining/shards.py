@@ -23,10 +23,10 @@ from albert import tokenization
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
 from albert.core.log import progress_bar
+from albert.core.text import listed
 from albert.data.cached_file import CachedFile, OvertakenError
 from albert.data.claims import Claims
 from albert.data.process_pool import ordered_map
-from albert.data.tables import listed
 from albert.tasks.pretraining.blocks import BlockMaker, BlockRecords, DataOptions
 from albert.tasks.pretraining.text import Block, PieceEncoder, plan_blocks
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from albert.core.errors import UserError
 from albert.core.files import check_readable, read_json
 from albert.core.log import LOG
+from albert.core.text import listed
 from albert.data.tables import Table, find_table
 from albert.tasks.squad import ERROR
 from albert.tasks.squad.question_tables import BadRows, articles_of, read_questions
-
-_NAMED = 3  # number of skipped questions that a log line names
 
 
 class SquadExample:
@@ -82,11 +81,6 @@ class DroppedQuestions:
             LOG.warning(
                 "%s: skipped %d questions: %s: %s", input_file, len(ids), reason, listed(ids)
             )
-
-
-def listed(ids: Sequence[str]) -> str:
-    """Returns the first ids of questions for a message."""
-    return ", ".join(ids[:_NAMED]) + (", ..." if len(ids) > _NAMED else "")
 
 
 def read_squad_examples(input_file: str, is_training: bool) -> list[SquadExample]:

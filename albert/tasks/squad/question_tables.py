@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
 from albert.core.log import LOG
+from albert.core.text import listed
 from albert.data.rows import SourceLine
-from albert.data.tables import Row, Table, listed
+from albert.data.tables import Row, Table, columns
 from albert.tasks.squad import ERROR, FIRST
 
 COLUMNS = ("context", "question", "answer", "answers", "answer_start", "id", "title")
@@ -60,7 +61,7 @@ class BadRows:
     def add(self, place: SourceLine, reason: str, detail: str = "") -> None:
         """Adds a row; the detail is shown after its line number."""
         self.counts[reason] += 1
-        if len(self._first[reason]) < _NAMED:
+        if len(self._first[reason]) <= _NAMED:
             self._first[reason].append(f"line {place.line}{detail}")
 
     def finish(self) -> None:
@@ -70,8 +71,7 @@ class BadRows:
           UserError: there are bad rows, and no action other than an error was chosen.
         """
         lines = [
-            f"{count} row{'s' * (count > 1)}: {reason}: {', '.join(self._first[reason])}"
-            + (", ..." if count > _NAMED else "")
+            f"{count} row{'s' * (count > 1)}: {reason}: {listed(self._first[reason], _NAMED)}"
             for reason, count in self.counts.items()
         ]
         if self.action == ERROR and lines:
@@ -175,7 +175,7 @@ def _place_of(context: str, text: str, start: int | None) -> tuple[int, str, str
 def _answers(place: SourceLine, row: Mapping[str, Any]) -> list[tuple[str, int | None]]:
     """Returns the texts and starts of a row's answers; an empty list if it has none."""
     if not _ANSWER & row.keys():
-        raise place.error(f"answer is missing; found {listed(row)}")
+        raise place.error(f"answer is missing; found {columns(row)}")
     texts, starts = row.get("answer"), row.get("answer_start")
     if texts is None or texts == [] or (isinstance(texts, str) and not texts.strip()):
         texts = row.get("answers", texts)

@@ -1,0 +1,52 @@
+"""Texts for messages and for the terminal."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+
+
+def first_line(error: BaseException | str) -> str:
+    """Returns the first line of an error's message, or the error's type if it has no message."""
+    # TensorFlow's errors show more than their message as a text.
+    message = getattr(error, "message", None) or str(error)
+    return next(iter(message.strip().splitlines()), type(error).__name__)
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Returns names in one line, such as "a, b, c, ..." for more than three names."""
+    return ", ".join(names[:most]) + ", ..." * (len(names) > most)
+
+
+def aligned(rows: Iterable[Sequence[str]], right: bool = False) -> list[str]:
+    """Returns a table's rows, of which some may be shorter, as lines with aligned columns.
+
+    Args:
+      rows: the texts of the cells.
+      right: aligns all columns but the first one to the right.
+    """
+    columns = itertools.zip_longest(*(rows := list(rows)), fillvalue="")
+    formats = [
+        f"{{:{'>' if right and number else '<'}{max(map(len, column))}}}"
+        for number, column in enumerate(columns)
+    ]
+    return ["  ".join(map(str.format, formats, row)).rstrip() for row in rows]
+
+
+def printable(text: str) -> str:
+    """Returns a text of the same length in which no character controls the terminal."""
+    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
+
+
+def one_line(text: str) -> str:
+    """Returns a text from elsewhere as one printable line, without repeated spaces."""
+    return printable(" ".join(text.split()))
+
+
+def is_utf8(text: str) -> bool:
+    """Returns whether UTF-8 can represent a text.
+
+    It cannot represent halves of surrogate pairs, which JSON can contain, and with which Python
+    replaces bytes of the command line that are not UTF-8.
+    """
+    return text == text.encode(errors="replace").decode()
