@@ -76,8 +76,6 @@ def _parsed(argv: list[str], settings: Classes, arguments: bool) -> list[str]:
         sys.exit(0)
     except (flags.CantOpenFlagFileError, OSError, UnicodeDecodeError) as e:
         raise FlagError(f"--flagfile: not a file of flags: {e}") from e
-    except RecursionError as e:
-        raise FlagError("--flagfile: the files include each other, or are nested too deeply") from e
     except flags.UnrecognizedFlagError as e:
         raise FlagError(_no_flag(e.flagname, settings)) from e
     except (flags.Error, ValueError) as e:

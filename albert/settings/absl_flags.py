@@ -111,7 +111,7 @@ def in_file(settings: type[Settings], path: str) -> flags.FlagValues:
     except flags.UnrecognizedFlagError as e:
         advice = see_help(e.flagname, values, "docs/flags.md")
         raise FlagError(f"{path}: --{e.flagname} is not a flag{advice}") from e
-    except (flags.Error, ValueError, OSError, RecursionError) as e:
+    except (flags.Error, ValueError, OSError) as e:
         raise FlagError(f"{path} is not a file of flags: {e}") from e
     if rest:
         raise FlagError(f"{path} is not a file of flags: {rest[0]!r} is not a flag")
