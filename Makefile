@@ -35,7 +35,7 @@ help:
 	@echo "make demo        install, then train, predict and score on a sample (3 minutes)"
 	@echo "make demo-v2     the same with unanswerable questions, in the format of SQuAD 2.0"
 	@echo "make test        install, then check the style and run the quick tests (5 minutes)"
-	@echo "make test-all    run all tests, after installing what they need (an hour)"
+	@echo "make test-all    run the tests that make test omits, after installing what they need (an hour)"
 	@echo "make test-near FILE=albert/tasks/squad/scoring.py  run the tests of one file and of its direct users"
 	@echo "make install     create .venv for this machine's device, or for DEVICE=cpu, gpu or gaudi"
 	@echo "make install SYSTEM=1  create .venv on top of a vendor's image and its TensorFlow"
@@ -124,7 +124,7 @@ test-all: install-dev oracles
 # What not every machine can install: without it, tests are skipped, and pytest says so at the end.
 oracles: install-dev
 	@$(MAKE) --no-print-directory horovod || echo "continuing without Horovod"
-	@$(RUN) -m pip install --quiet --disable-pip-version-check torch==2.13.0 || \
+	@$(INSTALL) torch==2.13.0 || \
 	echo "continuing without PyTorch"
 	@command -v chromedriver >/dev/null || { [ $$(id -u) = 0 ] && apt-get -qq update && \
 	apt-get -qq install -y chromium chromium-driver; } || echo "continuing without Chromium"

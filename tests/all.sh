@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs all tests, on the Pythons that this machine has: `make test-all`. Ends with a table of the
-# time of each part: seconds, and seconds summed over all cores.
+# Runs the tests that `make test` omits, on the Pythons that this machine has: `make test-all`. Ends
+# with a table of the time of each part: seconds, and seconds summed over all cores.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${1:-.venv/bin/python}
@@ -28,12 +28,9 @@ with_python() {
   fi
 }
 
-part make demo
 part "$python" -m pytest tests/readme/tutorial.py
 part make demo-v2
-part make lint
-# All of tests/, those of make test among them.
-part make pytest FLAGS=--durations=60
+part make pytest FLAGS="--rest --durations=40"
 with_python 10 make test-gaudi
 # Benchmarks that the tests only run in part.
 part make bench NAME=scaling FLAGS="--batch_size=1 --seq_length=16 --steps=1 --rounds=1"

@@ -33,6 +33,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="run the tests of `make test`")
+    parser.addoption("--rest", action="store_true", help="run the others")
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -56,6 +57,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Puts whole runs first: they take longest, and as the last test one would leave a core
     idle."""
     items.sort(key=lambda item: item.path.parent != ROOT / "tests")
+    if config.option.rest:
+        config.hook.pytest_deselected(items=[item for item in items if needs.is_quick(item)])
+        items[:] = [item for item in items if not needs.is_quick(item)]
     needs.skip_what_is_missing(items, config.option.quick)
 
 

@@ -39,6 +39,8 @@ def test_tests_are_skipped_before_their_fixtures_run(item, quick, reasons, monke
         monkeypatch.setitem(needs.NEEDS, name, need)
     needs.skip_what_is_missing([item], quick)
     assert item.reasons == reasons
+    # What `make test` skips, `make test-all` runs, and nothing else.
+    assert not quick or needs.is_quick(item) == (not reasons)
 
 
 def test_skipped_tests_are_counted_by_what_they_need():

@@ -12,7 +12,7 @@ from albert.core import locks, signals
 from albert.core.errors import FlagError, UserError
 from albert.core.files import command, make_writable_folder, write_json
 from albert.core.log import LOG
-from albert.core.record import differences, listed, read_record
+from albert.core.record import differences, read_record
 from albert.distributed import launcher
 from albert.settings.fields import Affects, argument
 from albert.settings.run_settings import RunSettings
@@ -119,7 +119,7 @@ class Sweep:
         if different := differences(_values(known), _values(ours)):
             raise FlagError(
                 f"--output_dir {folder} holds a sweep with other values of "
-                f"{listed(different)}; give another --output_dir"
+                f"{', '.join(map(str, different))}; give another --output_dir"
             )
 
     def _identity(self) -> dict[str, dict[str, Any]]:

@@ -8,7 +8,7 @@ version. The caller decides what a difference means: an error, or to make the fi
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
@@ -75,11 +75,6 @@ def differences(
         elif was != now:
             found.append(Difference(name, was, now))
     return found
-
-
-def listed(found: Iterable[Difference]) -> str:
-    """Returns differences for a message, separated by commas."""
-    return ", ".join(map(str, found))
 
 
 def change_in(folder: str, files: Mapping[str, str | int | None]) -> str | None:

@@ -10,7 +10,7 @@ from albert.core.errors import UserError
 from albert.core.files import remove_temporary_files, temporary_folder, write_json
 from albert.core.locks import exclusive
 from albert.core.log import LOG, progress_bar
-from albert.core.record import change_in, differences, listed, read_record
+from albert.core.record import change_in, differences, read_record
 from albert.corpus import sentences, wikitext
 from albert.corpus.deduplication import HashSet, content_hash
 from albert.corpus.documents import Document, Format, Tally, read_documents
@@ -145,8 +145,8 @@ def _found(output_dir: str, made_from: dict) -> dict | None:
         raise UserError(f"{path} is not the report of a corpus; give another --output_dir") from e
     if different := differences(before, _values(made_from)):
         raise UserError(
-            f"{output_dir} was made with other values of {listed(different)}; give another "
-            "--output_dir, or remove this one"
+            f"{output_dir} was made with other values of {', '.join(map(str, different))}; give "
+            "another --output_dir, or remove this one"
         )
     if change := change_in(output_dir, report["files"]):
         raise UserError(f"{change}; remove {output_dir}")

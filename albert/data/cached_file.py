@@ -29,7 +29,7 @@ from albert.core.files import (
     write_json,
 )
 from albert.core.locks import exclusive, remove_abandoned
-from albert.core.record import change_in, differences, listed
+from albert.core.record import change_in, differences
 from albert.core.text import first_line
 from albert.distributed import collectives
 
@@ -338,7 +338,11 @@ class CachedFile:
         """Returns how the sources in a sound header differ from those of these files, or None."""
         source = {name: header["source"].get(name) for name in self.made_from}
         different = differences(source, self.made_from)
-        return f"it was made with other values of {listed(different)}" if different else None
+        return (
+            f"it was made with other values of {', '.join(map(str, different))}"
+            if different
+            else None
+        )
 
     def _is_sound(self, header: dict) -> bool:
         """Returns whether a header of this version is complete and matches its hash, if any."""

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from albert.checkpoints.checkpoint_files import SAVING
 from albert.core.errors import FlagError, UserError
 from albert.core.files import temporary_names, write_json
-from albert.core.record import differences, listed, read_record
+from albert.core.record import differences, read_record
 from albert.core.version import VERSION
 from albert.distributed import launcher
 from albert.precision.configuration import VARIABLE as BF16_VARIABLE
@@ -190,7 +190,9 @@ def check_run(output_dir: str, settings: dict, defaults: Mapping[str, object]) -
     different = differences(recorded, settings, {**defaults, **_OF_EARLIER_VERSIONS})
     if different:
         named = (d._replace(name=f"--{d.name}") if _is_flag(d.name) else d for d in different)
-        message = f"--output_dir {output_dir} holds a run with other flags: {listed(named)}"
+        message = (
+            f"--output_dir {output_dir} holds a run with other flags: {', '.join(map(str, named))}"
+        )
         for one in different:
             if one.name == WORKERS:
                 _refuse_workers(message, output_dir, one.was, one.now)

@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from albert.core.errors import UserError
-from albert.core.record import Difference, change_in, differences, listed, read_record
+from albert.core.record import Difference, change_in, differences, read_record
 
 
 def test_differences_have_both_values_and_the_names_of_members():
@@ -13,9 +13,9 @@ def test_differences_have_both_values_and_the_names_of_members():
     now = {"seed": 2, "rate": 0.5, "config": {"size": 64, "heads": 2}, "new": None, "added": 3}
     found = differences(was, now, {"added": 3})
     assert found == [Difference("config.size", 32, 64), ("old", "x", None), ("seed", 1, 2)]
-    assert listed(found[::2]) == "config.size (was 32, is 64), seed (was 1, is 2)"
+    assert str(found[0]) == "config.size (was 32, is 64)"
     assert differences(was, now, {"added": 4})[0] == ("added", 4, 3)
-    assert len(listed([Difference("digest", "0" * 1000, None)])) < 150
+    assert len(str(Difference("digest", "0" * 1000, None))) < 150
 
 
 @pytest.mark.parametrize("content", ["{", "[]", "null", "{}", '{"settings": 1}', "[" * 100_000])

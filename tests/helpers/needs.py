@@ -59,6 +59,11 @@ NEEDS = {
 }
 
 
+def is_quick(item: pytest.Item) -> bool:
+    """Returns whether `make test` runs a test: it needs nothing more, and does not take longer."""
+    return not item.get_closest_marker("slow") and not NEEDS.keys() & {*item.fixturenames}
+
+
 def skip_what_is_missing(items: Iterable[pytest.Item], quick: bool) -> None:
     """Marks the tests to skip before any of their fixtures runs.
 
