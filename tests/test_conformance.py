@@ -252,6 +252,21 @@ class Promises:
                 prepare(job)
         assert not (tmp_path / "out").exists()
 
+    @pytest.mark.slow
+    def test_a_run_of_an_earlier_version_resumes(self, earlier):
+        """It was killed after its first checkpoint, or had ended."""
+        folder = earlier / type(self).__name__
+        flags = [flag.format(squad=earlier / "squad", folder=folder) for flag in self.flags]
+        had_ended = (folder / "out/eval_results.json").exists()
+        program = str(ROOT / f"{self.program}.py")
+        log = succeed([sys.executable, program, f"--output_dir={folder / 'out'}", *flags])
+        first, *_, last = self.steps
+        assert f"Training from step {first} to {last}" in log or had_ended
+        assert f"All {len(self.steps)} checkpoints already have scores" in log or not had_ended
+        assert log.count("Reusing") >= len(self.features) and "again" not in log
+        history = read(folder / "out/eval_results.json")["history"]
+        assert [entry["global_step"] for entry in history] == list(self.steps)
+
     def test_an_error_is_one_line(self, command, tmp_path):
         result = run(command(tmp_path / "out", "--albert_config_file=no/such"))
         assert_fails(result, 1, "no/such cannot be read", "No such file")
@@ -526,6 +541,8 @@ class TestStsB(Glue):
 
     name, columns, labels = "STS-B", ("sentence1", "sentence2"), [None]
     features = ("sts-b_train.tf_record", "sts-b_eval.tf_record", "predict.tf_record")
+    # The same program as that of MRPC.
+    test_a_run_of_an_earlier_version_resumes = None
     flags = (*MODEL, *LABELLING, "--task_name=sts-b")
     best_by = "pearson"
 

@@ -119,6 +119,13 @@ def test_a_rerun_with_other_input_or_options_is_refused(mixed):
         assert_fails(run(pretraining_text(mixed)), 1, "report.json is not the report of a corpus")
 
 
+def test_text_of_an_earlier_version_is_reused(earlier):
+    # The archive has whole seconds.
+    os.utime(earlier / "text/in.txt", (1_700_000_000, 1_700_000_000))
+    flags = "--input=text/in.txt", "--output_dir=text/out"
+    assert "Reusing" in succeed(albert("pretraining-text", *flags), cwd=earlier)
+
+
 def corpus(tmp_path, texts, **options):
     """Makes a corpus of JSON Lines, and returns the report."""
     (tmp_path / "in.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts))

@@ -132,6 +132,18 @@ class TestWhole:
         assert_fails(run([*command, *given]), 2, *parts)
 
 
+@pytest.mark.slow
+def test_a_sweep_of_an_earlier_version_continues(earlier):
+    """It had ended, so that the same command only prints the table."""
+    model = "--albert_config_file=squad/albert.json --spm_model_file=squad/spm.model"
+    flags = f"--data_dir=sweep/data --task_name=tsv {model} --from_scratch --max_seq_length=16"
+    ranges = "--learning_rates=1e-4,1e-2 --epochs=1,2 --batch_sizes=8 --checkpoints=1 --trials=1"
+    words = f"{flags} --output_dir=sweep/out {ranges}"
+    result = run(albert("sweep", "classify", *words.split()), cwd=earlier)
+    assert result.returncode == 0 and "Trial" not in result.stderr, result.stderr
+    assert "best: eval_accuracy" in result.stdout
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
