@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from albert.checkpoints.checkpoint_files import best_or_newest, resolve_checkpoint
+from albert.checkpoints.model_folder import ASSETS, files_of_model, recorded_settings, recorded_task
 from albert.core import locks, signals
 from albert.core.errors import UserError
 from albert.core.files import read_json
@@ -33,9 +34,7 @@ from albert.settings.fields import Affects
 from albert.settings.run_settings import TENSORFLOW
 from albert.tasks import TASKS, Entry
 from albert.tokenization import FullTokenizer
-from albert.training.assets import CONFIG, FOLDER, SPM_MODEL, VOCABULARY
 from albert.training.run import run
-from albert.training.run_record import recorded_settings, recorded_task
 
 # The keys are the names of the commands, with a version other than the default one.
 _TASKS: dict[str, Entry] = {}
@@ -261,10 +260,7 @@ def _path_of(model: AnyPath | Result) -> str:
 
 def _trained_files(folder: str) -> dict[str, str]:
     """Returns the files of a run's model, by setting; an empty dict if the folder has no run."""
-    checkpoint, assets = best_or_newest(folder), os.path.join(folder, FOLDER)
-    names = {"albert_config_file": CONFIG, "spm_model_file": SPM_MODEL, "vocab_file": VOCABULARY}
-    paths = {setting: os.path.join(assets, name) for setting, name in names.items()}
-    found = {setting: path for setting, path in paths.items() if os.path.exists(path)}
+    checkpoint, found = best_or_newest(folder), files_of_model(folder)
     return {**found, "init_checkpoint": checkpoint} if checkpoint and found else {}
 
 
@@ -296,6 +292,6 @@ def _pretrained_files(folder: str) -> dict[str, str]:
         for pattern in patterns:
             if paths := sorted(Path(folder).rglob(pattern)):
                 found.setdefault(name, str(paths[0]))
-    if "albert_config_file" not in found or os.path.exists(os.path.join(folder, FOLDER)):
+    if "albert_config_file" not in found or os.path.exists(os.path.join(folder, ASSETS)):
         return {}
     return {**found, "init_checkpoint": os.path.dirname(found["albert_config_file"])}

@@ -33,6 +33,7 @@ import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import BEST
+from albert.checkpoints.model_folder import CONFIG, SPM_MODEL, Assets, write_assets
 from albert.core import estimators
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.inference import load_model
@@ -43,7 +44,6 @@ from albert.inference.session import ModelSession
 from albert.inference.squad import QuestionAnswerer
 from albert.modeling import EncoderConfig, read_config
 from albert.tasks.squad.head import make_v1_head
-from albert.training import assets
 from albert.training.model_fn import Head, ModelOptions, make_model_fn
 from benchmarks.parts.harness import new_parser
 
@@ -135,9 +135,9 @@ def write_model(folder: str, config_file: str) -> None:
         file.write(tokenizer_of_size(config.vocab_size))
     longest = min(_DESCRIPTION["max_seq_length"], config.max_position_embeddings)
     description = {**_DESCRIPTION, "max_seq_length": longest}
-    files = {assets.CONFIG: config_file, assets.SPM_MODEL: tokenizer}
+    files = {CONFIG: config_file, SPM_MODEL: tokenizer}
     write_random_weights(folder, config, make_v1_head(mask_padding_in_loss=True))
-    assets.write_assets(os.path.join(folder, assets.FOLDER), assets.Assets(description, files))
+    write_assets(folder, Assets(description, files))
 
 
 def write_random_weights(folder: str, config: EncoderConfig, head: Head) -> None:

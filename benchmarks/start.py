@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
 from albert.checkpoints.checkpoint_files import BEST
+from albert.checkpoints.model_folder import ASSETS, SPM_MODEL
 from albert.inference.folders import ModelFolder, open_folder
-from albert.training import assets
 from benchmarks.ask import MOST_FIRST, QUESTION, first_answer, text_of, write_model
 from benchmarks.parts.harness import ROOT, new_parser
 
@@ -83,7 +83,7 @@ def prepare(folder: str, flags: argparse.Namespace) -> list[str]:
             json.dump(made_up_questions(folder_of_model, count), file)
     job = [
         *(sys.executable, PROGRAM, f"--albert_config_file={flags.config}", "--device=cpu"),
-        f"--spm_model_file={os.path.join(model, assets.FOLDER, assets.SPM_MODEL)}",
+        f"--spm_model_file={os.path.join(model, ASSETS, SPM_MODEL)}",
         f"--init_checkpoint={os.path.join(model, BEST)}",
         f"--train_file={questions['train']}",
         f"--train_feature_file={os.path.join(folder, 'train.tf_record')}",

@@ -11,7 +11,7 @@ from albert.core.errors import FlagError, UserError
 from albert.inference import load_model
 from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadV1Task, SquadV2Task
-from albert.training.recorded_model import check_weights
+from albert.training.output_folder import check_weights
 from tests.helpers.files import settings_of
 from tests.helpers.running import succeed
 from tests.helpers.squad import squad_command, train_tokenizer

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import resolve_checkpoint
+from albert.checkpoints.model_folder import check_model, used_model
 from albert.cli.embed import EmbedSettings
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable
@@ -19,7 +20,6 @@ from albert.inference.folders import ModelFolder, assemble_folder, open_folder
 from albert.inference.sentences import normalized
 from albert.tokenization import FullTokenizer
 from albert.training.encoder_task import TOKENIZER_FLAGS
-from albert.training.recorded_model import check_model, used_model
 
 _WRITERS = {"json": write_json_lines, "npz": write_npz}
 _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")

@@ -7,6 +7,7 @@ import math
 import os
 from typing import Any
 
+from albert.checkpoints.model_folder import RECORD
 from albert.cli.sweep import SweepRequest
 from albert.core import locks, signals
 from albert.core.errors import FlagError, UserError
@@ -23,7 +24,6 @@ from albert.sweep.study import COMPLETE, FAILED, PRUNED, Study, Trial
 from albert.sweep.trial_process import Score, run_trial, scores_in
 from albert.training.job import fetch_missing
 from albert.training.output_folder import training_settings
-from albert.training.run_record import RECORD
 from albert.training.task import DEV, TRAIN, Task
 
 _RECORD = "sweep.json"

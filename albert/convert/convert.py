@@ -11,6 +11,13 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints import transformers_names as names
 from albert.checkpoints.configurations import config_to_theirs
+from albert.checkpoints.model_folder import (
+    ASSETS,
+    check_model,
+    files_of_model,
+    read_description,
+    used_model,
+)
 from albert.checkpoints.transformers_folder import (
     CONFIG,
     STEP,
@@ -24,9 +31,6 @@ from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable, read_json, temporary_folder, write_json
 from albert.core.optional import optional
 from albert.model.config import read_config
-from albert.training import assets
-from albert.training.description import read_description
-from albert.training.recorded_model import check_model, used_model
 
 MODEL = "model.onnx"
 _SENTENCEPIECE, _WORDPIECE, _TOKENIZER = "spiece.model", "vocab.txt", "tokenizer_config.json"
@@ -133,21 +137,20 @@ class _Tokenizer:
           FlagError: neither exists.
           UserError: the file cannot be read.
         """
-        beside = os.path.join(os.path.dirname(source.checkpoint), assets.FOLDER)
-        own = {name: os.path.join(beside, name) for name in assets.NAMES}
-        own = {name: path for name, path in own.items() if os.path.exists(path)}
+        folder = os.path.dirname(source.checkpoint)
         sentencepiece, wordpiece = options.spm_model_file, options.vocab_file
         if not (sentencepiece or wordpiece):
-            sentencepiece, wordpiece = own.get(assets.SPM_MODEL), own.get(assets.VOCABULARY)
+            own = files_of_model(folder)
+            sentencepiece, wordpiece = own.get("spm_model_file"), own.get("vocab_file")
         file = sentencepiece or wordpiece
         if not file:
             raise FlagError(
                 f"--spm_model_file or --vocab_file is required: {source.checkpoint} has no "
-                f"tokenizer in {assets.FOLDER} next to it"
+                f"tokenizer in {ASSETS} next to it"
             )
         self._file = file
         check_readable(file, "the tokenizer's file")
-        about = read_description(beside) if assets.DESCRIPTION in own else source.settings
+        about = read_description(folder) or source.settings
         lower = options.do_lower_case
         self.do_lower_case = about.get("do_lower_case", True) if lower is None else lower
         self.files = {"spm_model_file": sentencepiece, "vocab_file": wordpiece}

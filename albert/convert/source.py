@@ -18,12 +18,11 @@ from albert.checkpoints.checkpoint_files import (
 )
 from albert.checkpoints.finite import check_finite
 from albert.checkpoints.initialization import optimizer_variables
+from albert.checkpoints.model_folder import RECORD, read_run_record, recorded_scores
 from albert.checkpoints.transformers_folder import STEP
 from albert.core.errors import FlagError, UserError
 from albert.core.text import listed
 from albert.model.config import AlbertConfig, BertConfig, read_config
-from albert.training.description import recorded_scores
-from albert.training.run_record import RECORD, read_run_record
 
 CONFIGS = {AlbertConfig: "albert_config.json", BertConfig: "bert_config.json"}
 

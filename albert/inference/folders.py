@@ -7,14 +7,23 @@ import os
 from typing import Any, NamedTuple
 
 from albert.checkpoints.checkpoint_files import BEST, best_or_newest, resolve_checkpoint
+from albert.checkpoints.model_folder import (
+    ASSETS,
+    CONFIG,
+    DESCRIPTION,
+    RECORD,
+    SPM_MODEL,
+    VOCABULARY,
+    differences,
+    files_of_model,
+    read_description,
+    recorded_model,
+    used_model,
+)
 from albert.core.errors import UserError
 from albert.modeling import BertConfig, EncoderConfig, read_config
 from albert.settings.run_settings import TENSORFLOW
 from albert.tokenization import FullTokenizer
-from albert.training import assets
-from albert.training.description import read_description
-from albert.training.recorded_model import differences, recorded_model, used_model
-from albert.training.run_record import RECORD
 
 # The weights of a SavedModel: a checkpoint with the names of the model's variables.
 _EXPORTED = os.path.join("variables", "variables")
@@ -54,7 +63,7 @@ class ModelFolder(NamedTuple):
         """
         if name not in self.description:
             raise UserError(
-                f"{_asset(self.path, assets.DESCRIPTION)} has no {name}; the file is damaged, or "
+                f"{_asset(self.path, DESCRIPTION)} has no {name}; the file is damaged, or "
                 "another version of this project wrote it"
             )
         return self.description[name]
@@ -67,25 +76,26 @@ def open_folder(path: str) -> ModelFolder:
       UserError: there is no model, there are several, or a file is missing.
     """
     path = _model_in(path)
-    about = read_description(os.path.join(path, assets.FOLDER))
-    tokenizer = _tokenizer(path, about.get("do_lower_case", True))
-    folder = assemble_folder(path, about, _weights(path), _asset(path, assets.CONFIG), tokenizer)
-    _check_against_record(folder)
+    about, files = read_description(path) or {}, files_of_model(path)
+    if not files.keys() & {"spm_model_file", "vocab_file"}:
+        raise UserError(
+            f"{path} has no tokenizer: {ASSETS} has neither {SPM_MODEL} nor {VOCABULARY}"
+        )
+    vocabulary, sentencepiece = files.get("vocab_file"), files.get("spm_model_file")
+    tokenizer = FullTokenizer(vocabulary, about.get("do_lower_case", True), sentencepiece)
+    folder = assemble_folder(path, about, _weights(path), _asset(path, CONFIG), tokenizer)
+    _check_against_record(folder, files)
     return folder
 
 
-def _check_against_record(folder: ModelFolder) -> None:
+def _check_against_record(folder: ModelFolder, files: dict[str, str]) -> None:
     """Raises a `UserError` if the run's record says that its weights belong to another model."""
     about = folder.description
-    model = used_model(
-        folder.config.forward_values(),
-        _tokenizer_files(folder.path),
-        about.get("do_lower_case", True),
-    )
+    model = used_model(folder.config.forward_values(), files, about.get("do_lower_case", True))
     recorded = recorded_model(folder.checkpoint) or {}
     if found := differences(recorded, {**model, "task": about["task"]}):
         raise UserError(
-            f"{os.path.join(folder.path, assets.FOLDER)} contradicts {RECORD}: the model was "
+            f"{os.path.join(folder.path, ASSETS)} contradicts {RECORD}: the model was "
             f"trained with {', '.join(found)}; repeat the command that trained it, which trains "
             "nothing and writes the folder again"
         )
@@ -113,7 +123,7 @@ def assemble_folder(
     longest = description.get("max_seq_length", 1)
     if longest > config.max_position_embeddings:
         raise UserError(
-            f"{path}: {assets.DESCRIPTION} has a max_seq_length of {longest}, but the model takes "
+            f"{path}: {DESCRIPTION} has a max_seq_length of {longest}, but the model takes "
             f"at most {config.max_position_embeddings}; they belong to different models"
         )
     return ModelFolder(path, description, checkpoint, config, tokenizer)
@@ -121,11 +131,11 @@ def assemble_folder(
 
 def is_model_folder(path: str) -> bool:
     """Returns whether a folder has a model with the files that inference needs."""
-    return os.path.exists(_asset(path, assets.DESCRIPTION))
+    return os.path.exists(_asset(path, DESCRIPTION))
 
 
 def _asset(path: str, name: str) -> str:
-    return os.path.join(path, assets.FOLDER, name)
+    return os.path.join(path, ASSETS, name)
 
 
 def _model_in(path: str) -> str:
@@ -146,7 +156,7 @@ def _model_in(path: str) -> str:
 
 def _why_none(path: str) -> str:
     """Says what is missing in a folder without a model."""
-    missing = f"has no {assets.FOLDER}/{assets.DESCRIPTION}, which inference needs"
+    missing = f"has no {ASSETS}/{DESCRIPTION}, which inference needs"
     again = "a version before 0.2.0 wrote it, or it was not copied completely"
     exported = ("saved_model.pb", "*/saved_model.pb", "saved_model/*/saved_model.pb")
     if any(glob.glob(os.path.join(glob.escape(path), pattern)) for pattern in exported):
@@ -157,26 +167,6 @@ def _why_none(path: str) -> str:
             "and writes the file"
         )
     return f"has no model; {_WHAT_TO_PASS}"
-
-
-def _tokenizer(path: str, do_lower_case: bool) -> FullTokenizer:
-    files = _tokenizer_files(path)
-    return FullTokenizer(files.get("vocab_file"), do_lower_case, files.get("spm_model_file"))
-
-
-def _tokenizer_files(path: str) -> dict[str, str]:
-    """Returns the tokenizer's file, by the flag that names it.
-
-    Raises:
-      UserError: the folder has no tokenizer.
-    """
-    for flag, name in (("spm_model_file", assets.SPM_MODEL), ("vocab_file", assets.VOCABULARY)):
-        if os.path.exists(_asset(path, name)):
-            return {flag: _asset(path, name)}
-    raise UserError(
-        f"{path} has no tokenizer: {assets.FOLDER} has neither {assets.SPM_MODEL} nor "
-        f"{assets.VOCABULARY}"
-    )
 
 
 def _weights(path: str) -> str:

@@ -28,11 +28,11 @@ from albert.settings.run_settings import RunSettings
 from albert.training.job import missing_downloads
 from albert.training.output_folder import (
     check_output_dir,
+    check_weights,
     checkpoint_to_use,
     init_checkpoint_forgotten,
     training_settings,
 )
-from albert.training.recorded_model import check_weights
 from albert.training.run import check_labels, requested_splits
 from albert.training.schedule import (
     checkpoints_to_keep,

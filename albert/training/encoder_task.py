@@ -12,6 +12,7 @@ from albert.checkpoints.initialization import (
     Initialization,
     compare_with_checkpoint,
 )
+from albert.checkpoints.model_folder import CONFIG, SPM_MODEL, VOCABULARY, Assets, used_model
 from albert.core.errors import ErrorCollector, FlagError, UserError
 from albert.core.files import check_readable, content_of
 from albert.devices import device
@@ -23,9 +24,7 @@ from albert.report.terminal import samples_at_end
 from albert.settings.run_settings import TENSORFLOW, RunSettings
 from albert.settings.text_settings import TextSettings
 from albert.tokenization import FullTokenizer
-from albert.training.assets import CONFIG, SPM_MODEL, VOCABULARY, Assets
 from albert.training.model_fn import Head, ModelOptions, make_model_fn
-from albert.training.recorded_model import used_model
 from albert.training.schedule import learning_rate
 from albert.training.task import TRAIN, Task
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import as_files, check_fits, restoring
+from albert.checkpoints.model_folder import Assets, write_assets
 from albert.core import estimators
-from albert.training.assets import Assets, write_assets
 
 
 def export_saved_model(

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import RESULT, RESUME, keep_last, save_checkpoint
+from albert.checkpoints.model_folder import RECORD
 from albert.checkpoints.sharded_state import ShardedState
 from albert.core import estimators, signals
 from albert.core.errors import UserError
@@ -19,7 +20,6 @@ from albert.distributed import collectives
 from albert.optimization import TrainStep
 from albert.training import metrics
 from albert.training.curves import Curves
-from albert.training.run_record import RECORD
 
 # The figures of a step that curves and metrics contain; the last two only with a loss scale.
 _OF_STEP = ("loss", "learning_rate", "loss_scale", "skipped")

@@ -15,12 +15,13 @@ from albert.checkpoints.checkpoint_files import (
     newest_checkpoint,
     resolve_checkpoint,
 )
+from albert.checkpoints.model_folder import check_model, recorded_settings
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of
 from albert.distributed import collectives
 from albert.settings.fields import Affects
 from albert.settings.run_settings import RunSettings
-from albert.training.run_record import check_run, recorded_settings
+from albert.training.run_record import check_run
 from albert.training.task import TRAIN, Task
 
 
@@ -80,6 +81,26 @@ def _checkpoint_content(settings: RunSettings) -> str | None:
     if not settings.init_checkpoint:
         return None
     return content_of_checkpoint(resolve_checkpoint(settings.init_checkpoint))
+
+
+def check_weights(task: Task) -> None:
+    """Checks that the flags describe the model that was trained.
+
+    A prediction with the weights in --output_dir is checked against the run there. A training, or
+    a prediction with other weights, is checked against the record next to --init_checkpoint. A
+    training may start from the weights of another task.
+
+    Raises:
+      FlagError: the flags describe another model.
+    """
+    settings, model = task.settings, task.model()
+    trains = TRAIN in task.requested_splits()
+    if not trains:
+        model = {**model, **task.identity()}
+    if not trains and best_or_newest(settings.output_dir):
+        check_model(settings.output_dir, model, "--output_dir")
+    elif settings.init_checkpoint:
+        check_model(settings.init_checkpoint, model, "--init_checkpoint")
 
 
 def check_output_dir(settings: RunSettings, shaping: dict) -> None:

@@ -20,6 +20,12 @@ from albert.checkpoints.checkpoint_files import (
     point_to_newest,
     resolve_checkpoint,
 )
+from albert.checkpoints.model_folder import (
+    Assets,
+    read_description,
+    recorded_settings,
+    write_assets,
+)
 from albert.core import estimators, locks
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of, make_writable_folder
@@ -30,8 +36,7 @@ from albert.devices import device
 from albert.distributed import collectives
 from albert.precision import conversion
 from albert.settings.run_settings import RunSettings
-from albert.training import assets, job, metrics
-from albert.training.assets import Assets
+from albert.training import job, metrics
 from albert.training.evaluation import Evaluation
 from albert.training.export import export_saved_model
 from albert.training.hooks import StepMonitor
@@ -39,6 +44,7 @@ from albert.training.job import fetch_missing
 from albert.training.loop import make_deterministic, make_estimator, train
 from albert.training.output_folder import (
     check_output_dir,
+    check_weights,
     checkpoint_to_use,
     precision_digest,
     scoring_settings,
@@ -47,8 +53,7 @@ from albert.training.output_folder import (
     warn_if_init_checkpoint_forgotten,
 )
 from albert.training.prediction import Predictor
-from albert.training.recorded_model import check_weights
-from albert.training.run_record import begin_run, clear_litter_of_runs, recorded_settings
+from albert.training.run_record import begin_run, clear_litter_of_runs
 from albert.training.schedule import (
     original_batch_settings,
     rescale_to_current_workers,
@@ -327,10 +332,9 @@ class Run:
         A prediction does not replace the assets of a training, because its flags may differ from
         the training's.
         """
-        folder = os.path.join(self._settings.output_dir, assets.FOLDER)
-        is_trained_here = bool(recorded_settings(self._settings.output_dir))
-        if self._trains or not (is_trained_here or assets.read_assets(folder)):
-            assets.write_assets(folder, self.task.assets())
+        folder = self._settings.output_dir
+        if self._trains or not (recorded_settings(folder) or read_description(folder)):
+            write_assets(folder, self.task.assets())
 
     def score(self, data: Data) -> dict | None:
         """Scores every checkpoint that has no scores yet, and logs the best.
@@ -427,14 +431,13 @@ class Run:
 
     def _assets_of(self, checkpoint: str) -> Assets:
         """Returns a checkpoint's assets, with the values that its training recorded."""
-        own, folder = self.task.assets(), os.path.join(os.path.dirname(checkpoint), assets.FOLDER)
-        recorded = assets.read_assets(folder)
+        own, recorded = self.task.assets(), read_description(os.path.dirname(checkpoint))
         if recorded is None:
             return own
         # The flags of these values were checked against `run.json`.
         names = {"task", "do_lower_case", "label_threshold"} & own.description.keys()
         checked = {name: own.description[name] for name in names}
-        return own._replace(description={**own.description, **recorded.description, **checked})
+        return own._replace(description={**own.description, **recorded, **checked})
 
     def predictor(self, data: Data, by_length: bool = True) -> Predictor:
         """Returns a predictor of the model's outputs for a split, for any checkpoint.

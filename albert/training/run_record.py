@@ -12,16 +12,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import SAVING
+from albert.checkpoints.model_folder import (
+    ASSET_NAMES,
+    ASSETS,
+    RECORD,
+    SCORES,
+    WAYS_OUT,
+    read_run_record,
+    recorded_settings,
+)
 from albert.core.errors import FlagError, UserError
 from albert.core.files import temporary_names, write_json
-from albert.core.record import differences, read_record
+from albert.core.record import differences
 from albert.core.version import VERSION
 from albert.distributed import launcher
 from albert.precision.configuration import VARIABLE as BF16_VARIABLE
-from albert.training import assets
 from albert.training.metrics import METRICS
 
-RECORD = "run.json"
 # Names the run of MLflow to which `--track=mlflow` sends metrics.
 MLFLOW = "mlflow.json"
 _CHECKPOINT = r"\.(index|meta|data-\d{5}-of-\d{5})"
@@ -38,10 +45,10 @@ OF_EVERY_RUN = (
     "checkpoint",
     "graph.pbtxt",
     "eval_results.txt",
-    "eval_results.json",
+    SCORES,
     METRICS,
     MLFLOW,
-    *(f"{assets.FOLDER}/{name}" for name in assets.NAMES),
+    *(f"{ASSETS}/{name}" for name in ASSET_NAMES),
     RECORD,
 )
 # The file that TensorFlow leaves if it is killed while it writes the file `{0}`.
@@ -50,11 +57,11 @@ _UNFINISHED = r"(?:{0})\.tmp[0-9a-f]{{32}}"
 # saves below `SAVING`, which is removed as a whole.
 _PARTS_FOLDER = r"model\.ckpt-\d+_temp"
 _PARTS = _PARTS_FOLDER + r"/part-\d{5}-of-\d{5}\.(index|data-\d{5}-of-\d{5})(\.tempstate\d+)?"
-_UNFINISHED_ASSETS = re.escape(f"{assets.FOLDER}/") + temporary_names(
-    "|".join(map(re.escape, assets.NAMES))
+_UNFINISHED_ASSETS = re.escape(f"{ASSETS}/") + temporary_names(
+    "|".join(map(re.escape, ASSET_NAMES))
 )
 # Folders in which a run has files.
-_FOLDERS = f"eval|{re.escape(assets.FOLDER)}|{_PARTS_FOLDER}"
+_FOLDERS = f"eval|{re.escape(ASSETS)}|{_PARTS_FOLDER}"
 
 
 def has_checkpoints(folder: str) -> bool:
@@ -184,7 +191,7 @@ def check_run(output_dir: str, settings: dict, defaults: Mapping[str, object]) -
         if has_checkpoints(output_dir):
             raise FlagError(
                 f"--output_dir {output_dir} has checkpoints but no {RECORD}, so their training "
-                f"settings are unknown; {_WAYS_OUT}"
+                f"settings are unknown; {WAYS_OUT}"
             )
         return
     different = differences(recorded, settings, {**defaults, **_OF_EARLIER_VERSIONS})
@@ -196,15 +203,12 @@ def check_run(output_dir: str, settings: dict, defaults: Mapping[str, object]) -
         for one in different:
             if one.name == WORKERS:
                 _refuse_workers(message, output_dir, one.was, one.now)
-        raise FlagError(f"{message}; {_WAYS_OUT}")
+        raise FlagError(f"{message}; {WAYS_OUT}")
 
 
 def _is_flag(name: str) -> bool:
     """Returns whether a recorded value is that of a flag, or of a member of its file."""
     return name.split(".")[0].isidentifier()
-
-
-_WAYS_OUT = "give another --output_dir, or --overwrite_output_dir to remove that run and start over"
 
 
 def _refuse_workers(message: str, output_dir: str, was: object, now: object) -> None:
@@ -245,34 +249,6 @@ def _command_for(output_dir: str, suffix: str) -> str:
     value = os.environ.get(BF16_VARIABLE, "")
     is_known = not value or any(BF16_VARIABLE in argument for argument in arguments)
     return ("" if is_known else f"{BF16_VARIABLE}={shlex.quote(value)} ") + shlex.join(arguments)
-
-
-def recorded_settings(folder: str) -> dict | None:
-    """Returns the settings that `begin_run` recorded in a folder; None without a record.
-
-    Raises:
-      UserError: the record is damaged.
-    """
-    record = read_run_record(folder)
-    return None if record is None else record["settings"]
-
-
-def read_run_record(folder: str) -> dict | None:
-    """Returns the record that `begin_run` wrote into a folder; None without a record.
-
-    Raises:
-      UserError: the record is damaged.
-    """
-    path = os.path.join(folder, RECORD)
-    try:
-        return read_record(path, "the record of the run", "settings")
-    except UserError as e:
-        raise UserError(f"{path} is damaged; {_WAYS_OUT}") from e
-
-
-def recorded_task(folder: str) -> str | None:
-    """Returns the task that `begin_run` recorded; None if the record does not name it."""
-    return (read_run_record(folder) or {}).get("task")
 
 
 def _written(output_dir: str, outputs: Sequence[str]) -> list[str]:

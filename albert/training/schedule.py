@@ -8,12 +8,13 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from albert.checkpoints.model_folder import recorded_settings
 from albert.core.errors import FlagError, UserError
 from albert.distributed import collectives
 from albert.settings.fields import TOO_LARGE
 from albert.settings.run_settings import RunSettings
 from albert.training.loop import TrainingPlan
-from albert.training.run_record import WORKERS, recorded_settings
+from albert.training.run_record import WORKERS
 
 
 def global_batch_size(settings: RunSettings) -> int:

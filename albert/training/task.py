@@ -10,12 +10,12 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.initialization import Initialization
+from albert.checkpoints.model_folder import Assets
 from albert.core.errors import FlagError
 from albert.data.batches import Data, batch_spec
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.precision import configuration
 from albert.settings.run_settings import TENSORFLOW, RunSettings
-from albert.training.assets import Assets
 from albert.training.evaluation import CheckpointScores
 from albert.training.prediction import Output
 

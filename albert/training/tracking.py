@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from albert.checkpoints.model_folder import recorded_scores, recorded_settings
 from albert.core import signals
 from albert.core.errors import UserError
 from albert.core.files import read_json, write_json
@@ -28,8 +29,7 @@ from albert.core.version import VERSION
 from albert.settings.run_settings import MLFLOW as TRACKER
 from albert.settings.run_settings import RunSettings
 from albert.training import metrics
-from albert.training.description import recorded_scores
-from albert.training.run_record import MLFLOW, recorded_settings
+from albert.training.run_record import MLFLOW
 
 _SECONDS_BETWEEN = 5.0
 _SECONDS_AT_END = 15.0

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from albert.checkpoints.checkpoint_files import BEST
+from albert.checkpoints.model_folder import ASSETS, CONFIG, SPM_MODEL
 from albert.convert.convert import MODEL, ConversionOptions, to_onnx
 from albert.inference import load_model
 from albert.inference.squad import QuestionAnswerer
-from albert.training import assets
 from benchmarks.parts import onnx_runtime
 from benchmarks.parts.program import SEQUENCES
 from benchmarks.parts.server import ask, served
@@ -55,7 +55,7 @@ class Answers:
           question: the question to ask.
         """
         target = os.path.join(folder, "onnx")
-        files = (os.path.join(folder, assets.FOLDER, n) for n in (assets.CONFIG, assets.SPM_MODEL))
+        files = (os.path.join(folder, ASSETS, n) for n in (CONFIG, SPM_MODEL))
         to_onnx(os.path.join(folder, BEST), target, ConversionOptions(*files))
         path, cores = os.path.join(target, MODEL), len(os.sched_getaffinity(0))
         settings = {

@@ -152,8 +152,8 @@ def exported(trained, squad_dir, tmp_path_factory) -> pathlib.Path:
 def random_model(squad_dir, tmp_path_factory) -> Callable[..., str]:
     """Writes models with random weights for a head, with the description its program would
     write."""
+    from albert.checkpoints.model_folder import Assets, write_assets
     from albert.modeling import read_config
-    from albert.training.assets import Assets, write_assets
     from benchmarks.ask import write_random_weights
 
     def write(head, **description) -> str:
@@ -164,7 +164,7 @@ def random_model(squad_dir, tmp_path_factory) -> Callable[..., str]:
         files = {name: str(squad_dir / source) for name, source in names.items()}
         values = {"do_lower_case": True, "max_seq_length": 64, **description}
         (folder / "assets.extra").mkdir()
-        write_assets(str(folder / "assets.extra"), Assets(values, files))
+        write_assets(str(folder), Assets(values, files))
         return str(folder)
 
     return write

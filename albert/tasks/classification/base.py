@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from albert.checkpoints.model_folder import Assets
 from albert.core.errors import FlagError, UserError
 from albert.data.batches import Data
 from albert.data.feature_file import sha256_of_inputs
@@ -20,7 +21,6 @@ from albert.tasks.classification.metrics import compute_metrics
 from albert.tasks.classification.multi_label import chosen
 from albert.tasks.classification.settings import ClassificationSettings
 from albert.tasks.classification.view import labels_view
-from albert.training.assets import Assets
 from albert.training.encoder_task import CONFIG_FLAGS, TOKENIZER_FLAGS, TextTask
 from albert.training.evaluation import CheckpointScores
 from albert.training.prediction import Output

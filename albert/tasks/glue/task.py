@@ -11,6 +11,12 @@ from typing import Any, cast
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from albert.checkpoints.model_folder import (
+    Assets,
+    read_description,
+    recorded_settings,
+    trained_threshold,
+)
 from albert.core.errors import FlagError, UserError
 from albert.data.batches import Data
 from albert.settings.run_settings import RunSettings
@@ -32,13 +38,10 @@ from albert.tasks.glue.examples import DataProcessor
 from albert.tasks.glue.features import GlueFeatures
 from albert.tasks.glue.settings import CUSTOM, TASKS, GlueSettings
 from albert.tasks.glue.tasks import PROCESSORS
-from albert.training.assets import FOLDER, Assets, read_assets
-from albert.training.description import trained_threshold
 from albert.training.evaluation import CheckpointScores
 from albert.training.model_fn import Head
 from albert.training.output_folder import folder_of_model
 from albert.training.prediction import Output
-from albert.training.run_record import recorded_settings
 from albert.training.task import TEST, TRAIN
 
 _OF_MNLI = ("mnli", "mismnli", "ax")
@@ -110,8 +113,7 @@ class GlueTask(ClassificationTask):
         settings, name = self.settings, "label_threshold"
         found = trained_threshold(settings.label_threshold, settings.output_dir, name)
         if found is None and not settings.do_train:
-            model = read_assets(os.path.join(folder_of_model(settings), FOLDER))
-            found = model and model.description.get(name)
+            found = (read_description(folder_of_model(settings)) or {}).get(name)
         return USUAL_THRESHOLD if found is None else found
 
     def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:

@@ -10,6 +10,7 @@ from typing import cast
 import tensorflow.compat.v1 as tf
 
 from albert import modeling
+from albert.checkpoints.model_folder import Assets
 from albert.core.errors import FlagError
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.settings.run_settings import RunSettings
@@ -19,7 +20,6 @@ from albert.tasks.classification.head import ClassifierOutput, classified, make_
 from albert.tasks.race.examples import LABELS, RaceProcessor
 from albert.tasks.race.features import SPECIAL_TOKENS, make_records
 from albert.tasks.race.settings import RaceSettings
-from albert.training.assets import Assets
 from albert.training.encoder_task import check_room
 from albert.training.model_fn import Encode, Head, HeadOutput
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
+from albert.checkpoints.model_folder import Assets, trained_threshold
 from albert.core.errors import ErrorCollector, FlagError
 from albert.core.files import content_of, write_json, write_members
 from albert.data.batches import Data
@@ -45,8 +46,6 @@ from albert.tasks.squad.question_source import DevSplit, QuestionSource
 from albert.tasks.squad.question_stream import Questions, check_all_answerable
 from albert.tasks.squad.settings import SquadSettings, SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.view import FoundAnswer, samples_of, view_of_samples
-from albert.training.assets import Assets
-from albert.training.description import trained_threshold
 from albert.training.encoder_task import TextTask, check_room
 from albert.training.evaluation import CheckpointScores
 from albert.training.model_fn import Head

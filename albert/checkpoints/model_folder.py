@@ -1,0 +1,238 @@
+"""The files in the folder of a model: those of inference, the record of its training, its scores.
+
+The folder is that of a run, or of a SavedModel, where TensorFlow Serving ignores `assets.extra/`:
+
+- `assets.extra/` has what inference needs in addition to the weights: the model's configuration,
+  its tokenizer, and `model.json` with the task, lengths and labels of the training.
+- `run.json` has the settings of the training, and `eval_results.json` the scores of checkpoints.
+
+ALBERT shares weights between layers, so a checkpoint fits any number of layers and heads: with a
+wrong configuration the model computes other answers and raises no error. So a model is compared
+with the settings of its training, in `run.json` or in the `config.json` of a `transformers` folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints.checkpoint_files import load_checkpoint, resolve_checkpoint
+from albert.checkpoints.transformers_folder import is_transformers_folder
+from albert.core.errors import FlagError, UserError
+from albert.core.files import content_of, open_atomically, read_bytes, read_json
+from albert.core.record import read_record
+from albert.core.version import VERSION
+
+RECORD, SCORES = "run.json", "eval_results.json"
+# What to do if `RECORD` cannot be used.
+WAYS_OUT = "give another --output_dir, or --overwrite_output_dir to remove that run and start over"
+ASSETS = "assets.extra"
+DESCRIPTION = "model.json"
+CONFIG = "config.json"
+# A model has one of them.
+SPM_MODEL, VOCABULARY = "spm.model", "vocab.txt"
+ASSET_NAMES = (DESCRIPTION, CONFIG, SPM_MODEL, VOCABULARY)
+_CONFIG = "albert_config_file"
+_TOKENIZERS = ("spm_model_file", "vocab_file")
+
+
+class Assets(NamedTuple):
+    """A task's description of its model.
+
+    Attributes:
+      description: JSON values by name; "task" is one of them.
+      files: the paths of the other files, by their names in `ASSET_NAMES`.
+    """
+
+    description: Mapping[str, Any]
+    files: Mapping[str, str]
+
+
+def write_assets(folder: str, assets: Assets) -> list[str]:
+    """Writes `ASSETS` into a folder and returns the paths; unchanged files are not rewritten.
+
+    Raises:
+      UserError: a file cannot be read or written.
+    """
+    # Copies instead of links, so that later changes of the originals do not change the model.
+    contents = {name: read_bytes(source) for name, source in assets.files.items()}
+    description = {"program_version": VERSION, **assets.description}
+    # Last, because this file is the sign that the assets exist.
+    contents[DESCRIPTION] = json.dumps(description, indent=2).encode() + b"\n"
+    paths = [os.path.join(folder, ASSETS, name) for name in contents]
+    for path, content in zip(paths, contents.values(), strict=True):
+        if not os.path.exists(path) or read_bytes(path) != content:
+            with open_atomically(path, "wb") as file:
+                file.write(content)
+    return paths
+
+
+def read_description(folder: str) -> dict[str, Any] | None:
+    """Reads the description of a model from its folder; returns None if it does not exist.
+
+    Raises:
+      UserError: the description cannot be read, or does not name the model's task.
+    """
+    path = os.path.join(folder, ASSETS, DESCRIPTION)
+    if not os.path.lexists(path):
+        return None
+    about = read_json(path, "the description of the model")
+    if not isinstance(about, dict) or not isinstance(about.get("task"), str):
+        raise UserError(f"{path} does not name the model's task")
+    return about
+
+
+def files_of_model(folder: str) -> dict[str, str]:
+    """Returns the paths of the configuration and the tokenizer in a model's folder, by flag."""
+    names = {_CONFIG: CONFIG, "spm_model_file": SPM_MODEL, "vocab_file": VOCABULARY}
+    paths = {flag: os.path.join(folder, ASSETS, name) for flag, name in names.items()}
+    return {flag: path for flag, path in paths.items() if os.path.exists(path)}
+
+
+def read_run_record(folder: str) -> dict | None:
+    """Returns the record that `begin_run` wrote into a folder; None without a record.
+
+    Raises:
+      UserError: the record is damaged.
+    """
+    path = os.path.join(folder, RECORD)
+    try:
+        return read_record(path, "the record of the run", "settings")
+    except UserError as e:
+        raise UserError(f"{path} is damaged; {WAYS_OUT}") from e
+
+
+def recorded_settings(folder: str) -> dict | None:
+    """Returns the settings that `begin_run` recorded in a folder; None without a record.
+
+    Raises:
+      UserError: the record is damaged.
+    """
+    record = read_run_record(folder)
+    return None if record is None else record["settings"]
+
+
+def recorded_task(folder: str) -> str | None:
+    """Returns the task that `begin_run` recorded; None if the record does not name it."""
+    return (read_run_record(folder) or {}).get("task")
+
+
+def recorded_scores(output_dir: str) -> dict[str, Any]:
+    """Reads the scores of a run's best checkpoint; empty before the first evaluation.
+
+    Raises:
+      UserError: the record cannot be read.
+    """
+    path = os.path.join(output_dir, SCORES)
+    return read_json(path, "the record of scores") if os.path.exists(path) else {}
+
+
+def trained_threshold(given: float | None, output_dir: str, score: str) -> float | None:
+    """Returns a threshold: the given one, or the one with the best score; None if unknown.
+
+    Args:
+      given: the value of the flag.
+      output_dir: the folder of the run.
+      score: the name of the threshold in the record of scores.
+    """
+    return recorded_scores(output_dir).get(score) if given is None else given
+
+
+def check_model(path: str, model: Mapping[str, Any], flag: str) -> None:
+    """Checks a model against the record next to its weights; logs a line if there is no record.
+
+    Args:
+      path: path of the weights, or the folder of their run.
+      model: the model's properties, see `Task.model` and `Task.identity`.
+      flag: the flag that names the path.
+
+    Raises:
+      FlagError: another model was trained.
+    """
+    recorded = recorded_model(path)
+    if recorded is None:
+        tf.logging.info(
+            "%s %s has no %s: cannot check whether it was trained with this configuration and "
+            "tokenizer",
+            flag,
+            path,
+            RECORD,
+        )
+    elif found := differences(recorded, model):
+        remedy = "give the files and flags of its training"
+        if is_transformers_folder(path):
+            remedy = f"give --{_CONFIG}={os.path.join(path, 'config.json')}"
+        raise FlagError(f"{flag} {path} was trained with {', '.join(found)}; {remedy}")
+
+
+def used_model(
+    config: Mapping[str, Any], tokenizer_files: Mapping[str, str | None], do_lower_case: bool
+) -> dict[str, Any]:
+    """Returns the properties of a model for `differences`.
+
+    Args:
+      config: the configuration's values that the forward pass depends on.
+      tokenizer_files: paths by flag; of `spm_model_file` and `vocab_file` the first one given is
+        used.
+      do_lower_case: the tokenizer's setting.
+    """
+    flag, file = next((f, file) for f in _TOKENIZERS if (file := tokenizer_files.get(f)))
+    return {_CONFIG: config, flag: content_of(file), "do_lower_case": do_lower_case}
+
+
+def recorded_model(path: str) -> dict[str, Any] | None:
+    """Returns a model's properties from the record next to its weights; None without a record.
+
+    Raises:
+      UserError: there are no weights, or the record is damaged.
+    """
+    if is_transformers_folder(path):
+        return {_CONFIG: load_checkpoint(resolve_checkpoint(path)).config}
+    folder = path
+    if recorded_settings(path) is None:
+        folder = os.path.dirname(os.path.abspath(resolve_checkpoint(path)))
+    settings = recorded_settings(folder)
+    if settings is None:
+        return None
+    task = recorded_task(folder)
+    return settings if task is None else {**settings, "task": task}
+
+
+def differences(recorded: Mapping[str, Any], model: Mapping[str, Any]) -> list[str]:
+    """Returns human-readable differences between a model and a record.
+
+    Properties that only one of them has are ignored.
+
+    Args:
+      recorded: properties from `recorded_model`.
+      model: properties as in `check_model`.
+    """
+    found = [
+        f"{'' if name == 'task' else '--'}{name} {recorded[name]}, not {model[name]}"
+        for name in (model.keys() & recorded.keys()) - {_CONFIG, *_TOKENIZERS}
+        if model[name] != recorded[name]
+    ]
+    if recorded.get(_CONFIG) and _CONFIG in model:
+        found += _differences_of_configs(recorded[_CONFIG], model[_CONFIG])
+    was, used = (
+        {name: values[name] for name in _TOKENIZERS if values.get(name)}
+        for values in (recorded, model)
+    )
+    if was and used and was != used:
+        found.append(f"another --{next(iter(was))} than this --{next(iter(used))}")
+    return sorted(found)
+
+
+def _differences_of_configs(was: Mapping[str, Any], used: Mapping[str, Any]) -> list[str]:
+    kinds = ["an ALBERT" if "embedding_size" in config else "a BERT" for config in (was, used)]
+    if kinds[0] != kinds[1]:
+        return [f"{kinds[0]}, not {kinds[1]} as in --{_CONFIG}"]
+    return [
+        f"{key} {was[key]}, not the {used[key]} of --{_CONFIG}"
+        for key in used.keys() & was.keys()
+        if used[key] != was[key]
+    ]
