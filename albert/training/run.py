@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -69,25 +69,56 @@ def run(task_class: type[Task], settings: RunSettings) -> None:
     Raises:
       UserError: the flags, the input or the environment are not valid.
     """
-    if settings.download_only:
-        download(task_class, settings)
-        return
-    start(task_class, settings)
-    of_task = Run(task_class(settings))
-    of_task.prepare_all()
-    job.connect(of_task.facts, settings.stall_seconds)
-    of_task.finish()
+    for _, one in prepared_runs(task_class, settings, {"": settings}):
+        one.finish()
 
 
-def start(task_class: type[Task], settings: RunSettings) -> None:
-    """Makes this process a worker of its job, and downloads what --download asks for.
+def prepared_runs(
+    task_class: type[Task],
+    settings: RunSettings,
+    runs_of_job: Mapping[str, RunSettings] | None = None,
+    check: Callable[[], None] = lambda: None,
+    also_prepare: Callable[[Run], None] = lambda run: None,
+) -> Iterator[tuple[str, Run]]:
+    """Yields the runs of a job by name, each to be finished before the next one.
+
+    A process can join its MPI job only once, and everything that may fork comes before that: all
+    runs are prepared before the first one is yielded. With --download_only, there are none.
+
+    Args:
+      task_class: the task.
+      settings: the flags.
+      runs_of_job: the settings of each run, by name; None for those of `RunSettings.runs`.
+      check: further checks of the files, which raise a `UserError`.
+      also_prepare: called with each run once its own data are prepared.
 
     Raises:
-      UserError: the flags or the environment are not valid, or a download failed.
+      UserError: the flags, the input or the environment are not valid.
     """
+    if settings.download_only:
+        download(task_class, settings, check)
+        return
     job.start(settings)
     settings.require(*task_class.required)
     fetch_missing(task_class, settings)
+    check()
+    # The flags of all runs are checked before a folder is made.
+    tasks = {name: task_class(one) for name, one in (runs_of_job or settings.runs()).items()}
+    runs, facts = {name: Run(task) for name, task in tasks.items()}, dict[str, Any]()
+    # The data of a finished run only take memory.
+    tasks.clear()
+    for name, run in runs.items():
+        if name:
+            tf.logging.info("%s: preparing the run", name)
+        run.prepare_all()
+        also_prepare(run)
+        facts |= {f"{name}, {fact}" if name else fact: run.facts[fact] for fact in run.facts}
+    job.connect(facts, settings.stall_seconds)
+    names = list(runs)
+    for number, name in enumerate(names, start=1):
+        if name:
+            tf.logging.info("%s: run %d of %d", name, number, len(names))
+        yield name, runs.pop(name)
 
 
 def download(

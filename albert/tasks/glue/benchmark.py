@@ -1,11 +1,12 @@
 """Runs several tasks of GLUE with one or more seeds, and summarizes their scores in a table.
 
-All runs share this process, see `several_runs`: the features of all of them are made first.
+All runs share this process: the features of all of them are made first.
 """
 
 from __future__ import annotations
 
 import os
+from typing import cast
 
 import tensorflow.compat.v1 as tf
 
@@ -18,8 +19,7 @@ from albert.tasks.glue.table import Table
 from albert.tasks.glue.task import GlueTask
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.training.output_folder import checkpoint_to_use
-from albert.training.run import Run, download, start
-from albert.training.several_runs import in_sequence
+from albert.training.run import Run, prepared_runs
 
 # The file of the table, and the folder of the files to submit to GLUE.
 TABLE, SUBMISSION = "glue_results.json", "submission"
@@ -31,21 +31,17 @@ def run_benchmark(settings: GlueSettings) -> None:
     Raises:
       UserError: the flags, the input or the environment are not valid.
     """
-    if settings.download_only:
-        download(GlueTask, settings, lambda: _check_data(settings))
-        return
-    start(GlueTask, settings)
-    _check_data(settings)
-    runs = settings.runs()
-    prepared = {name: _prepare(name, one) for name, one in runs.items()}
+    jobs = prepared_runs(
+        GlueTask, settings, None, lambda: _check_data(settings), _prepare_follow_ups
+    )
     results: dict[str, dict[int, dict[str, float]]] = {}
-    for name, run in in_sequence(prepared, settings.stall_seconds):
-        one = runs[name]
+    for finished, (name, run) in enumerate(jobs, start=1):
+        one = cast(GlueSettings, run.task.settings)
         for task, scores in _finish(name, one, run).items():
             results.setdefault(task, {})[one.seed] = scores
         if results:
-            number = len(runs) - len(prepared)
-            record = {"finished_runs": number, "runs": len(runs), **Table(results).as_json()}
+            counts = {"finished_runs": finished, "runs": len(settings.runs())}
+            record = {**counts, **Table(results).as_json()}
             write_json(os.path.join(settings.output_dir, TABLE), record)
         if one.do_predict and collectives.is_chief():
             of_seed = os.path.basename(one.output_dir) if settings.seeds else ""
@@ -74,17 +70,12 @@ def _check_data(settings: GlueSettings) -> None:
         )
 
 
-def _prepare(name: str, settings: GlueSettings) -> Run:
-    """Returns a run with its data, once the features of its follow-ups exist, too."""
-    tf.logging.info("%s: preparing the run", name)
-    run = Run(GlueTask(settings))
-    run.prepare_all()
-    for one in settings.follow_ups():
+def _prepare_follow_ups(run: Run) -> None:
+    for one in cast(GlueSettings, run.task.settings).follow_ups():
         # Without a check of the model, which does not exist before the run is trained.
         task = GlueTask(one.replaced(do_train=True))
         for split in splits_of(one):
             task.split(split).prepared()
-    return run
 
 
 def _finish(name: str, settings: GlueSettings, run: Run) -> dict[str, dict[str, float]]:
