@@ -2,8 +2,8 @@
 
 A thread on rank 0 sends the lines of `metrics.jsonl` as they come, so the training never waits for
 the tracking server, and its end only for seconds. MLflow's own asynchronous logging would wait at
-the end until all is sent. A resumed run continues its run of MLflow, and sends only what is
-missing.
+the end until all is sent, and repeats nothing that failed. A resumed run continues its run of
+MLflow, and sends only what is missing.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from albert.checkpoints.model_folder import recorded_scores, recorded_settings
 from albert.core import signals
@@ -35,9 +34,6 @@ _SECONDS_BETWEEN = 5.0
 _SECONDS_AT_END = 15.0
 # By default, MLflow tries a request 8 times, and waits 120 seconds for each answer.
 _LIMITS = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3"}
-# The limits of MLflow's `log_batch`.
-_MOST_METRICS, _MOST_PARAMETERS = 1000, 100
-_LONGEST_VALUE = 6000
 _EXPERIMENT = "MLFLOW_EXPERIMENT_NAME"
 
 
@@ -59,34 +55,21 @@ def tracking(settings: RunSettings, task: str, is_chief: bool) -> Iterator[Calla
     if settings.track != TRACKER or not is_chief:
         yield lambda: None
         return
-    run, status = MlflowRun(settings.output_dir, task), "FINISHED"
-    with _limited_requests():
-        try:
-            yield run.start
-        except (signals.Stopped, KeyboardInterrupt):
-            status = "KILLED"
-            raise
-        except BaseException:
-            status = "FAILED"
-            raise
-        finally:
-            run.end(status)
-
-
-@contextlib.contextmanager
-def _limited_requests() -> Iterator[None]:
-    """Limits the seconds of MLflow's requests in the block, unless the user's variables do."""
+    for name, value in _LIMITS.items():
+        os.environ.setdefault(name, value)
     # urllib3 warns before it repeats a request.
-    log = logging.getLogger("urllib3.connectionpool")
-    level, missing = log.level, _LIMITS.keys() - os.environ.keys()
-    log.setLevel(logging.ERROR)
-    os.environ.update({name: _LIMITS[name] for name in missing})
+    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
+    run, status = MlflowRun(settings.output_dir, task), "FINISHED"
     try:
-        yield
+        yield run.start
+    except (signals.Stopped, KeyboardInterrupt):
+        status = "KILLED"
+        raise
+    except BaseException:
+        status = "FAILED"
+        raise
     finally:
-        log.setLevel(level)
-        for name in missing:
-            os.environ.pop(name, None)
+        run.end(status)
 
 
 class MlflowRun:
@@ -97,11 +80,9 @@ class MlflowRun:
         self._folder, self._task = folder, task
         self._id, self._status = "", "RUNNING"
         self._file, self._offset = -1, 0
-        self._has_parameters = False
-        self._is_new = True
+        self._has_parameters = self._has_history = False
         # The values that MLflow has, by metric and step.
         self._sent: dict[str, dict[int, float]] = {}
-        self._waiting: list[Any] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
 
@@ -137,7 +118,7 @@ class MlflowRun:
         if not isinstance(known, str):
             raise UserError(f"{path} has no run_id; remove it to start a new run in MLflow")
         self._client.update_run(known, status="RUNNING")
-        self._is_new = False
+        self._has_history = True
         return known
 
     def _created(self) -> str:
@@ -153,7 +134,7 @@ class MlflowRun:
     def _follow(self) -> None:
         while not self._stop.wait(_SECONDS_BETWEEN):
             self._try(self._send)
-        self._try(self._send_rest)
+        self._try(lambda: self._send(is_last=True))
         self._try(lambda: self._client.set_terminated(self._id, self._status))
 
     def _try(self, send: Callable[[], None]) -> None:
@@ -161,56 +142,44 @@ class MlflowRun:
         try:
             send()
         except Exception as e:
+            # Some of it may have arrived.
+            self._sent, self._has_history = {}, True
             LOG.warning(
                 "--track=mlflow: %s; the run continues, and sends this later", first_line(e)
             )
 
-    def _send(self) -> None:
-        """Sends the parameters and the metrics that MLflow does not have yet."""
-        from mlflow.entities import Param
-
-        if not self._has_parameters and (settings := recorded_settings(self._folder)):
-            texts = {name: _text(value) for name, value in settings.items()}
-            parameters = [Param(name, text[:_LONGEST_VALUE]) for name, text in texts.items()]
-            for start in range(0, len(parameters), _MOST_PARAMETERS):
-                batch = parameters[start : start + _MOST_PARAMETERS]
-                self._client.log_batch(self._id, params=batch)
-            self._has_parameters = True
-        offset, lines = self._new_lines()
-        self._waiting.clear()
-        for line in lines:
-            prefix = "eval/" if line["kind"] == metrics.SCORES else ""
-            self._add(prefix, line, line["step"], line["time"])
-        self._flush()
-        self._offset = offset
-
-    def _add(self, prefix: str, values: Mapping[str, Any], step: int, seconds: float) -> None:
-        """Adds the numbers among some values to the next batch, unless MLflow has them.
+    def _send(self, is_last: bool = False) -> None:
+        """Sends the parameters and metrics that MLflow does not have yet; at last the best scores.
 
         The speed of a repeated training step differs, so only scores are compared by their values.
         """
-        from mlflow.entities import Metric
+        from mlflow.entities import Metric, Param
 
-        for name, value in values.items():
-            if not isinstance(value, float) or name == "time":
-                continue
-            key = _metric_name(prefix + name)
-            sent = self._sent_of(key)
-            if step not in sent or (prefix and sent[step] != value):
-                self._waiting.append(Metric(key, value, int(seconds * 1000), step))
-
-    def _flush(self) -> None:
-        """Sends the waiting metrics."""
-        while batch := self._waiting[:_MOST_METRICS]:
-            self._client.log_batch(self._id, metrics=batch)
-            del self._waiting[:_MOST_METRICS]
-            for metric in batch:
-                self._sent_of(metric.key)[metric.step] = metric.value
+        if not self._has_parameters and (settings := recorded_settings(self._folder)):
+            texts = {n: v if isinstance(v, str) else json.dumps(v) for n, v in settings.items()}
+            self._client.log_batch(self._id, params=[Param(*item) for item in texts.items()])
+            self._has_parameters = True
+        offset, lines = self._new_lines()
+        entries = [("eval/" * (line["kind"] == metrics.SCORES), line) for line in lines]
+        if is_last and (best := recorded_scores(self._folder)):
+            entries.append(("best/", {**best, "step": best["global_step"], "time": time.time()}))
+        new = []
+        for prefix, line in entries:
+            for name in [n for n, v in line.items() if isinstance(v, float) and n != "time"]:
+                # Labels in the names of scores may have characters that MLflow refuses.
+                key = re.sub(r"[^/\w.\- ]", "_", prefix + name)
+                step, value, sent = line["step"], line[name], self._sent_of(key)
+                if step not in sent or (prefix and sent[step] != value):
+                    new.append(Metric(key, value, int(line["time"] * 1000), step))
+        self._client.log_batch(self._id, metrics=new)
+        for metric in new:
+            self._sent[metric.key][metric.step] = metric.value
+        self._offset = offset
 
     def _sent_of(self, name: str) -> dict[int, float]:
-        """Returns the values of a metric that MLflow has; asks for those of a resumed run once."""
+        """Returns the values of a metric that MLflow has, by step; asks for them once."""
         if name not in self._sent:
-            history = () if self._is_new else self._client.get_metric_history(self._id, name)
+            history = self._client.get_metric_history(self._id, name) if self._has_history else ()
             self._sent[name] = {metric.step: metric.value for metric in history}
         return self._sent[name]
 
@@ -227,13 +196,6 @@ class MlflowRun:
             content = file.read()
         return self._offset + content.rfind(b"\n") + 1, metrics.parse(content)
 
-    def _send_rest(self) -> None:
-        """Sends what is missing, and the best scores."""
-        self._send()
-        if best := recorded_scores(self._folder):
-            self._add("best/", best, best["global_step"], time.time())
-            self._flush()
-
     def end(self, status: str) -> None:
         """Lets the thread send the rest and end the run; waits for seconds only."""
         # It does not run if its start failed.
@@ -248,12 +210,3 @@ class MlflowRun:
                 "sends the rest",
                 _SECONDS_AT_END,
             )
-
-
-def _metric_name(name: str) -> str:
-    """Returns a name that MLflow accepts; those of scores may contain labels, such as R&D."""
-    return re.sub(r"[^/\w.\- ]", "_", name)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)

@@ -6,6 +6,7 @@ import json
 import logging
 import socket
 import time
+import unittest.mock
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,13 @@ from albert.core.errors import UserError
 from albert.settings.run_settings import RunSettings
 from albert.training import metrics, tracking
 from tests.helpers.mlflow import FILE_STORE, tracked_runs
+
+
+@pytest.fixture(autouse=True)
+def environment():
+    """Undoes what the tracking sets."""
+    with unittest.mock.patch.dict("os.environ"):
+        yield
 
 
 @pytest.fixture
