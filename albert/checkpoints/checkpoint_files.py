@@ -27,7 +27,7 @@ from albert.checkpoints.transformers_folder import (
     open_folder,
     write_checkpoint,
 )
-from albert.core.errors import UserError
+from albert.core.errors import UserError, reporting
 from albert.core.files import check_readable, content_of, copy_atomically, flush, open_atomically
 from albert.core.text import first_line
 
@@ -87,10 +87,8 @@ def as_files(checkpoint: str) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory() as folder:
         prefix = os.path.join(folder, "model.ckpt")
-        try:
+        with reporting(f"temporary folder {folder} cannot be written"):
             write_checkpoint(prefix, open_folder(checkpoint))
-        except OSError as e:
-            raise UserError(f"temporary folder {folder} cannot be written: {e.strerror}") from e
         yield prefix
 
 

@@ -71,6 +71,19 @@ class ErrorCollector:
             raise (FlagError if of_flags else UserError)(*faults)
 
 
+@contextlib.contextmanager
+def reporting(fault: str) -> Iterator[None]:
+    """Converts an error of the operating system in the block, such as a full disk.
+
+    Raises:
+      UserError: the block raised an `OSError`; the message begins with `fault`.
+    """
+    try:
+        yield
+    except OSError as e:
+        raise UserError(f"{fault}: {e.strerror}") from e
+
+
 def graph_message(error: UserError) -> str:
     """Returns the message with which a graph reports an error; `user_error_in` parses it."""
     return f"{UserError.__name__}: {error}"

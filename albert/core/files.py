@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
-from albert.core.errors import UserError
+from albert.core.errors import UserError, reporting
 
 
 @contextlib.contextmanager
@@ -31,10 +31,8 @@ def temporary_name(path: str) -> Iterator[str]:
         replace a device or a pipe.
     """
     check_regular(path, path)
-    try:
+    with reporting(f"{path} cannot be written"):
         temporary = _new_file_beside(path)
-    except OSError as e:
-        raise UserError(f"{path} cannot be written: {e.strerror}") from e
     try:
         yield temporary
         flush(temporary)
@@ -61,13 +59,11 @@ def temporary_folder(path: str) -> Iterator[str]:
         raise UserError(f"{path} is a mount point; give a new folder in it")
     if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
         raise UserError(f"{path} already exists; give another name, or remove it")
-    try:
+    with reporting(f"{path} cannot be written"):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         temporary = tempfile.mkdtemp(
             prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path)
         )
-    except OSError as e:
-        raise UserError(f"{path} cannot be written: {e.strerror}") from e
     try:
         yield temporary
         for name in os.listdir(temporary):
@@ -134,15 +130,6 @@ def write_members(
         file.write("{}\n" if before == "{" else "\n}\n")
 
 
-@contextlib.contextmanager
-def storing(what: str, folder: str) -> Iterator[None]:
-    """Converts an error of a temporary file in a folder, such as a full disk, to a `UserError`."""
-    try:
-        yield
-    except OSError as e:
-        raise UserError(f"{what} cannot be stored in {folder}: {e.strerror}") from e
-
-
 def copy_atomically(source: str, target: str) -> None:
     """Copies a file, with a hard link if the file system supports it, to save space and time."""
     with temporary_name(target) as temporary:
@@ -169,10 +156,8 @@ def content_of(path: str) -> str:
       UserError: the file cannot be read.
     """
     check_regular(path, path)
-    try:
+    with reporting(f"{path} cannot be read"):
         return "sha256:" + sha256_of(path)[:16]
-    except OSError as e:
-        raise UserError(f"{path} cannot be read: {e.strerror}") from e
 
 
 def read_bytes(path: str) -> bytes:
@@ -182,11 +167,8 @@ def read_bytes(path: str) -> bytes:
       UserError: the file cannot be read.
     """
     check_regular(path, path)
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError as e:
-        raise UserError(f"{path} cannot be read: {e.strerror}") from e
+    with reporting(f"{path} cannot be read"), open(path, "rb") as file:
+        return file.read()
 
 
 def check_readable(path: str, what: str) -> None:
@@ -194,11 +176,8 @@ def check_readable(path: str, what: str) -> None:
     if os.path.isdir(path):
         raise UserError(f"{what} {path} is a folder, not a file")
     check_regular(path, f"{what} {path}")
-    try:
-        with open(path, "rb"):
-            pass
-    except OSError as e:
-        raise UserError(f"{what} {path} cannot be read: {e.strerror}") from e
+    with reporting(f"{what} {path} cannot be read"), open(path, "rb"):
+        pass
 
 
 def check_regular(path: str, what: str) -> None:
@@ -232,12 +211,10 @@ def make_writable_folder(path: str, what: str) -> None:
     Raises:
       UserError: the folder cannot be made or written.
     """
-    try:
+    with reporting(f"{what} {path} cannot be written"):
         os.makedirs(path, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
             pass
-    except OSError as e:
-        raise UserError(f"{what} {path} cannot be written: {e.strerror}") from e
 
 
 def _new_file_beside(path: str) -> str:
@@ -306,14 +283,9 @@ def read_json(path: str, what: str, make_object: Callable[[list], Any] | None = 
       UserError: the file cannot be read, or is not JSON in UTF-8.
     """
     check_readable(path, what)
-    try:
-        with open(path, encoding="utf-8-sig") as file:
-            text = file.read()
-    except OSError as e:
-        raise UserError(f"{what} {path} cannot be read: {e.strerror}") from e
-    except UnicodeDecodeError as e:
-        raise UserError(f"{what} {path} is not UTF-8: byte {e.start}") from e
-    return parse_json(text, f"{what} {path}", make_object)
+    with reporting(f"{what} {path} cannot be read"), open(path, "rb") as file:
+        content = file.read()
+    return parse_json(content, f"{what} {path}", make_object)
 
 
 def parse_json(
@@ -325,6 +297,7 @@ def parse_json(
       UserError: the text is not JSON, or is nested too deeply.
     """
     try:
+        text = text if isinstance(text, str) else text.decode("utf-8-sig")
         return json.loads(text, object_pairs_hook=make_object)
     except UserError:
         raise

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import filelock
 
-from albert.core.errors import UserError
+from albert.core.errors import UserError, reporting
 from albert.core.log import LOG
 
 # A holder refreshes its lock every few seconds. If it has not done so for this long, other
@@ -35,11 +35,9 @@ def exclusive(path: str) -> Iterator[bool]:
     same time. Write the protected files atomically, so that this only costs time.
     """
     lock = _lease(path)
-    try:
+    with reporting(f"{path} cannot be written"):
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         waited = _acquire(lock, path)
-    except OSError as e:
-        raise UserError(f"{path} cannot be written: {e.strerror}") from e
     try:
         yield waited
     finally:
@@ -62,15 +60,13 @@ class Claim:
         Raises:
           UserError: the lock cannot be written.
         """
-        try:
+        with reporting(f"{self._path} cannot be written"):
             os.makedirs(os.path.dirname(os.path.abspath(self._path)), exist_ok=True)
             # The first attempt may remove the lock of a dead process, and the second then takes it.
             for _ in range(2):
                 with contextlib.suppress(filelock.Timeout):
                     self._lock.acquire(timeout=0)
                     return True
-        except OSError as e:
-            raise UserError(f"{self._path} cannot be written: {e.strerror}") from e
         return False
 
     def release(self) -> None:

@@ -152,7 +152,7 @@ def _texts_of_lines(stream: BinaryIO, path: str, field: str, tally: Tally) -> It
             if is_too_long:
                 raise ValueError(f"longer than {_LONGEST_LINE} bytes")
             text = _field_of(line, field)
-        except (ValueError, UserError) as e:
+        except ValueError as e:
             tally.counts.update(("read", "unreadable"))
             wrong = wrong or f"{path}, line {number}: {e}"
             continue
@@ -162,11 +162,8 @@ def _texts_of_lines(stream: BinaryIO, path: str, field: str, tally: Tally) -> It
 
 
 def _field_of(line: bytes, field: str) -> str:
-    """Returns a field of an object in JSON; raises `ValueError` or `UserError` without a text."""
-    try:
-        value = parse_json(line.decode("utf-8-sig"), "the line")
-    except UnicodeDecodeError as e:
-        raise ValueError("not UTF-8") from e
+    """Returns a field of an object in JSON; raises a `ValueError` if it has no such text."""
+    value = parse_json(line, "the line")
     text = value.get(field) if isinstance(value, dict) else None
     if not isinstance(text, str):
         raise ValueError(f"has no text in a field {field!r}; see --text_field")

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert.core.cores import usable_cores
-from albert.core.errors import UserError
+from albert.core.errors import UserError, reporting
 from albert.core.files import sha256_of
 from albert.core.log import progress_bar
 from albert.data.batches import Data
@@ -274,10 +274,8 @@ def sha256_of_input(path: str, what: str = "") -> str:
     Raises:
       UserError: the file cannot be read; the message begins with `what`.
     """
-    try:
+    with reporting(f"{what}{path} cannot be read"):
         return sha256_of(path)
-    except OSError as e:
-        raise UserError(f"{what}{path} cannot be read: {e.strerror}") from e
 
 
 def sha256_of_inputs(paths: Sequence[str]) -> str:

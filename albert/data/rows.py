@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from albert.core.errors import UserError
+from albert.core.errors import UserError, reporting
 from albert.core.files import check_regular, parse_json
 
 
@@ -27,15 +27,12 @@ def read_whole_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
       UserError: the file cannot be read or is not UTF-8.
     """
     check_regular(path, path)
-    try:
-        with open(path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                if number == 1:
-                    line = line.removeprefix(b"\xef\xbb\xbf")
-                place = SourceLine(path, number)
-                yield place, _decoded(line, place)
-    except OSError as e:
-        raise UserError(f"{path} cannot be read: {e.strerror}") from e
+    with reporting(f"{path} cannot be read"), open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            place = SourceLine(path, number)
+            yield place, _decoded(line, place)
 
 
 def _decoded(line: bytes, place: SourceLine) -> str:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from albert.core.errors import UserError
+from albert.core.errors import UserError, reporting
 from albert.core.files import check_regular
 from albert.data.rows import SourceLine, read_json_lines, read_lines, read_whole_lines
 
@@ -107,11 +107,8 @@ def open_table(path: str) -> Table:
 def _head(path: str) -> bytes:
     """Returns the first bytes of a file, without a byte order mark."""
     check_regular(path, path)
-    try:
-        with open(path, "rb") as file:
-            return file.read(_HEAD).removeprefix(b"\xef\xbb\xbf")
-    except OSError as e:
-        raise UserError(f"{path} cannot be read: {e.strerror}") from e
+    with reporting(f"{path} cannot be read"), open(path, "rb") as file:
+        return file.read(_HEAD).removeprefix(b"\xef\xbb\xbf")
 
 
 def _is_document(head: bytes) -> bool:

@@ -215,9 +215,7 @@ async def _end_of_connection(request: Request) -> None:
 
 def _read(body: bytes, service: Service) -> Any:
     try:
-        value = parse_json(body.decode(), "the body")
-    except UnicodeDecodeError as e:
-        raise HTTPException(400, f"the body is not UTF-8: byte {e.start}") from None
+        value = parse_json(body, "the body")
     except UserError as e:
         raise HTTPException(400, str(e)) from None
     try:

@@ -6,21 +6,19 @@ scores of a checkpoint. Rank 0 appends each line with a single write.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from albert.core.errors import UserError
+from albert.core.errors import UserError, reporting
 from albert.core.files import open_atomically, parse_json, strict_json
 
 METRICS = "metrics.jsonl"
 TRAINING, SCORES = "training", "scores"
 
 Line = dict[str, Any]
-# The fields of every line, and those of scores in addition.
-_FIELDS = {"kind": str, "step": int, "time": float}
-_OF_SCORES = {"checkpoint": str, "best_by": str}
 
 
 def append(folder: str, kind: str, step: int, values: Mapping[str, Any]) -> None:
@@ -31,11 +29,8 @@ def append(folder: str, kind: str, step: int, values: Mapping[str, Any]) -> None
     """
     path = os.path.join(folder, METRICS)
     line = {"kind": kind, "step": int(step), "time": round(time.time(), 3), **values}
-    try:
-        with open(path, "a", encoding="utf-8") as file:
-            file.write(strict_json(line) + "\n")
-    except OSError as e:
-        raise UserError(f"{path} cannot be written: {e.strerror}") from e
+    with reporting(f"{path} cannot be written"), open(path, "a", encoding="utf-8") as file:
+        file.write(strict_json(line) + "\n")
 
 
 def read(folder: str) -> list[Line]:
@@ -80,19 +75,5 @@ def _lines_of(content: bytes) -> Iterator[tuple[bytes, Line]]:
     """Yields the lines as text and parsed, except those that are incomplete or damaged."""
     # The part after the last line break is empty, or a line that a killed run did not complete.
     for text in content.split(b"\n")[:-1]:
-        try:
-            line = parse_json(text.decode(), METRICS)
-        # A `UserError` is one, too.
-        except ValueError:
-            continue
-        if isinstance(line, dict) and _is_complete(line):
-            yield text, line
-
-
-def _is_complete(line: Line) -> bool:
-    """Returns whether a line has all fields that are read; a damaged one may have others."""
-    is_score = line.get("kind") == SCORES
-    fields = {**_FIELDS, **_OF_SCORES} if is_score else _FIELDS
-    if not all(isinstance(line.get(name), kind) for name, kind in fields.items()):
-        return False
-    return not is_score or isinstance(line.get(line["best_by"]), float | None)
+        with contextlib.suppress(UserError):
+            yield text, parse_json(text, METRICS)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from albert.core.files import storing
+from albert.core.errors import reporting
 
 Output = dict[str, np.ndarray]
 # Bytes before the header of NumPy's format; the last two are its length.
@@ -86,4 +86,4 @@ class OutputRows(Sequence[Output]):
         return {name: row[name] for name in dtype.names or ()}
 
     def _storing(self) -> contextlib.AbstractContextManager[None]:
-        return storing("outputs of the model", self._folder)
+        return reporting(f"outputs of the model cannot be stored in {self._folder}")

@@ -42,20 +42,8 @@ def test_a_resumed_training_drops_the_steps_that_it_repeats(tmp_path):
     assert steps(tmp_path)[-1] == ("training", 6)
 
 
-ANY = b'{"step": 1, "time": 1.5, "checkpoint": "model.ckpt-1", '
-DAMAGED = [
-    *(b'{"kind": "training", "st', b"\xff", b"{}", b"[1]\n", b"\n\n", b"[" * 100_000 + b"\n"),
-    ANY + b'"kind": ["training"]}\n',
-    ANY + b'"kind": "scores", "f1": 0.5}\n',
-    ANY + b'"kind": "scores", "best_by": ["f1"], "f1": 0.5}\n',
-    ANY + b'"kind": "scores", "best_by": "f1", "f1": "high"}\n',
-    b'{"kind": "scores", "step": 1, "time": 1.5, "best_by": "f1", "f1": 0.5}\n',
-    b'{"kind": "training", "step": 1, "time": "then"}\n',
-]
-
-
-@pytest.mark.parametrize("end", DAMAGED)
-def test_an_incomplete_or_damaged_line_is_dropped(tmp_path, end):
+@pytest.mark.parametrize("end", [b'{"kind": "training", "st', b"\xff", b"\n\n", b'{"kind": "tr\n'])
+def test_an_incomplete_line_is_dropped(tmp_path, end):
     """As a killed run or a full disk may leave it."""
     whole = write(tmp_path, ("training", 1), ("scores", 1))
     write(tmp_path, end=end)

@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.core.errors import FlagError, UserError
+from albert.core.errors import FlagError, UserError, reporting
 from albert.data.cached_file import files_of_header
 from albert.tokenization import FullTokenizer
 
@@ -86,22 +86,19 @@ def plan_blocks(paths: Sequence[str], block_bytes: int) -> list[Block]:
     """
     blocks, spans, used = [], [], 0
     for path in paths:
-        try:
-            with open(path, "rb") as file:
-                size = os.fstat(file.fileno()).st_size
-                if not size:
-                    raise UserError(f"{path} is empty; remove it from the input")
-                start = 0
-                while start < size:
-                    end = _end_of_document(file, start + block_bytes - used, size)
-                    spans.append(Span(path, start, end))
-                    used += end - start
-                    start = end
-                    if used >= block_bytes:
-                        blocks.append(tuple(spans))
-                        spans, used = [], 0
-        except OSError as e:
-            raise UserError(f"{path} cannot be read: {e.strerror}") from e
+        with reporting(f"{path} cannot be read"), open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if not size:
+                raise UserError(f"{path} is empty; remove it from the input")
+            start = 0
+            while start < size:
+                end = _end_of_document(file, start + block_bytes - used, size)
+                spans.append(Span(path, start, end))
+                used += end - start
+                start = end
+                if used >= block_bytes:
+                    blocks.append(tuple(spans))
+                    spans, used = [], 0
     return [*blocks, tuple(spans)] if spans else blocks
 
 

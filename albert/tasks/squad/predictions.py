@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from albert.core.files import storing, write_members
+from albert.core.errors import reporting
+from albert.core.files import write_members
 from albert.tasks.squad.examples import SquadExample
 from albert.tasks.squad.token_places import PredictionFeature
 
@@ -176,7 +177,7 @@ class NbestLists:
         write_members(path, self, lambda entries: f"[\n{_as_json(entries)}\n    ]")
 
     def _storing(self) -> contextlib.AbstractContextManager[None]:
-        return storing("n-best lists", self._folder)
+        return reporting(f"n-best lists cannot be stored in {self._folder}")
 
 
 def spans_in(
