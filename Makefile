@@ -44,7 +44,7 @@ help:
 	@echo "make test-wheel-3.12  test the package as pip installs it, outside of the clone (4 minutes)"
 	@echo "make test-gaudi  build the graphs of a Gaudi card with the real bridge (CPython 3.10)"
 	@echo "make test-faults  kill and stop runs at random moments and compare their results (half an hour)"
-	@echo "make test-inputs  give the programs four hundred bad inputs (half an hour); FLAGS=--group=2 for one group"
+	@echo "make test-inputs  give the programs hundreds of bad inputs; FLAGS=--group=2 for one group"
 	@echo "make test-planted  plant defects in the code and count those that make test notices"
 	@echo "make test-multihost  run a job on two hosts made of network namespaces (root)"
 	@echo "make bench NAME=train  run a benchmark; without NAME, list the benchmarks"

@@ -21,7 +21,7 @@ from tests.faults.inputs.attempt import Attempt, problem_of
 from tests.faults.inputs.good import make_good
 
 # By the module that has the attempts.
-GROUPS = {1: "server", 2: "models", 3: "disks", 4: "flags", 5: "pretraining"}
+GROUPS = {1: "server", 2: "models", 3: "disks", 4: "pretraining"}
 
 
 def chosen(number: int, only: str) -> list[Attempt]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import pathlib
 import re
 import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from tests.faults.inputs.good import Content, Make, spoiled
@@ -43,27 +42,6 @@ class Attempt(NamedTuple):
     holds: Holds | None = None
     must_end_well: bool = False
     start: Callable[[list[str], pathlib.Path], subprocess.CompletedProcess] | None = None
-
-
-def of_values(
-    name: str,
-    command: tuple[str, ...],
-    table: Mapping[str, Sequence[str]],
-    make: Make | None = None,
-) -> Iterator[Attempt]:
-    """Gives flags values that they cannot have; a row may name several flags."""
-    for flags, values in table.items():
-        for flag, value in itertools.product(flags.split(), values):
-            # The line may name any of several: one of --layers.
-            one = flag.removesuffix("s")
-            given, says = (*command, f"--{flag}={value}"), f"{one}|{_named(value) or one}"
-            yield Attempt(f"{name}-{flag}={value[:24]}", given, says, make)
-
-
-def _named(value: str) -> str:
-    """Returns how a line names a file or folder: as a good input, or by the attempt's number."""
-    folder = {"{w}": "/good", "{t}": r"/\d+"}.get(value)
-    return folder or re.escape(re.sub(r"\{[wt]\}/", "", value)[:30] if "/" in value else "")
 
 
 def of_contents(
@@ -112,9 +90,9 @@ def _judged(
         return None if holds else "it ended well, but what must hold then does not"
     if result.returncode not in (1, 2) or attempt.must_end_well:
         return f"exit code {result.returncode}"
-    lines = [line for line in result.stderr.splitlines() if re.match(r"\S+\.py: error: ", line)]
+    lines = [line for line in result.stderr.splitlines() if re.match(r"[\w. -]+: error: ", line)]
     if len(lines) != 1:
         return f"{len(lines)} lines of error"
-    if not re.search(attempt.value, lines[0]):
+    if not re.search(attempt.says, lines[0]):
         return f"its line does not say {attempt.says!r}"
     return None

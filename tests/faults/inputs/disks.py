@@ -1,4 +1,4 @@
-"""Full disks, and files and folders that change or vanish while a run uses them."""
+"""Full disks, odd names, and files and folders that change or vanish while a run uses them."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ _MEANWHILE: tuple[tuple[str, Content], ...] = (
     *(("train-v1.1.json", pathlib.PurePath("dev-v1.1.json")), ("spm.model", MISSING)),
     *(("spm.model", bytes(999)), ("albert.json", MISSING)),
 )
+_NAMES = ("ü 日本 \U0001f389", "with space", "a,b", "a%20b", "{0}", "$HOME", "a=b", "-x")
 _LONG = ("--train_steps=100000", "--save_checkpoints_steps=20", "--do_predict=false")
 
 
@@ -69,6 +70,13 @@ def attempts() -> Iterator[Attempt]:
         yield Attempt(name, command, "out|train|spm|albert", make, lambda *_: True, start=then)
     others = spoiled("out/model.ckpt-5.index", "no checkpoint")
     yield Attempt("a-checkpoint-of-others", training("run_squad_v1"), "out", others)
+    for name in _NAMES:
+
+        def has_weights(result, folder, name=name) -> bool:
+            return (folder / name / "model.ckpt-2.index").exists()
+
+        command = training("run_squad_v1", "--do_predict=false", f"--output_dir={{t}}/{name}")
+        yield Attempt(f"output_dir-{name}", command, holds=has_weights, must_end_well=True)
 
 
 def _run(command: list[str], folder: pathlib.Path, **more) -> subprocess.CompletedProcess:

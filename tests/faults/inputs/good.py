@@ -72,7 +72,8 @@ def put(path: pathlib.Path, content: Content, good: pathlib.Path) -> None:
     if isinstance(data, pathlib.PurePath):
         data = (good / data).read_bytes()
     if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
+        # At once, although a run is writing into it.
+        shutil.rmtree(path.rename(path.with_name(f"{path.name}-removed")), ignore_errors=True)
     path.unlink(missing_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     if data is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pathlib
 from collections.abc import Iterator
 
-from tests.faults.inputs.attempt import Attempt, of_contents, of_values
+from tests.faults.inputs.attempt import Attempt, of_contents
 from tests.faults.inputs.good import BAD, LOOP, MISSING, half, spoiled, with_key
 
 _CONFIG, _MODEL = "squad/assets.extra/config.json", "squad/assets.extra/model.json"
@@ -90,6 +90,3 @@ def _extracting() -> Iterator[Attempt]:
         return len((folder / "out").read_text().splitlines()) in (1, 2)
 
     yield from of_contents("extract", command, "/in", "in", odd, holds=has_lines)
-    yield from of_values(
-        "extract", command, {"output_file": ("{t}", "/dev/full")}, spoiled("in", "A.")
-    )
