@@ -27,9 +27,9 @@ from albert.inference import Model, load_model
 from albert.inference.display import table
 from albert.inference.embedding import Embedder
 from albert.inference.folders import assemble_folder
-from albert.report import PAGE
-from albert.report.page import read_page
-from albert.report.spans import Span, spans_of
+from albert.report import PREDICTIONS
+from albert.report.predictions import read_samples
+from albert.report.spans import Span, prediction_of
 from albert.settings.fields import Affects
 from albert.settings.run_settings import TENSORFLOW
 from albert.tasks import TASKS, Entry
@@ -236,17 +236,8 @@ def _result(task: str, output_dir: str) -> Result:
     if os.path.exists(path):
         found = read_json(path, "the scores").items()
         scores = {name: value for name, value in found if isinstance(value, float)}
-    page = os.path.join(output_dir, PAGE)
-    if os.path.exists(page):
-        view = read_page(page)
-        kind, labels = view["kind"], view["labels"]
-        for sample in view["samples"]:
-            answer = sample["answer"]
-            if kind == "spans":
-                answer = spans_of(sample)
-            elif kind == "sets":
-                answer = [labels[number] for number in answer]
-            predictions[sample["id"]] = labels[answer] if kind in ("labels", "options") else answer
+    if os.path.exists(os.path.join(output_dir, PREDICTIONS)):
+        predictions = {s["id"]: prediction_of(s) for s in read_samples(output_dir)}
     return Result(task, output_dir, scores, predictions, output_dir)
 
 

@@ -29,7 +29,7 @@ from albert.commands.sweep import of_all_trials
 from albert.convert.convert import ConversionOptions, to_transformers
 from albert.core.errors import FlagError, UserError
 from albert.inference import Model, load_model
-from albert.report.page import read_page
+from albert.report.predictions import read_samples
 from albert.report.spans import Span
 from albert.sweep.space import SweepSettings, make_space
 from albert.tasks.entities.features import Tagger
@@ -376,9 +376,10 @@ class Answers(Answering):
         assert list(answers) == list(nbest) == list(self.questions(command(done)))
         for entries in nbest.values():
             assert sum(entry["probability"] for entry in entries) == pytest.approx(1, abs=1e-6)
-        view, best = read_page(str(done / "predictions.html")), read(done / "eval_results.json")
-        f1 = np.mean([sample["score"] for sample in view["samples"]])
-        assert view["kind"] == "answers" and 100 * f1 == pytest.approx(best["f1"], abs=1e-2)
+        samples, best = list(read_samples(str(done))), read(done / "eval_results.json")
+        f1 = np.mean([sample["score"] for sample in samples])
+        assert 100 * f1 == pytest.approx(best["f1"], abs=1e-2)
+        assert {sample["id"]: sample["answer"] for sample in samples} == answers
 
 
 class Labels(Answering):
@@ -418,9 +419,8 @@ class Labels(Answering):
         assert [name for name, _ in rows] == self.ids(folder)
         assert [label for _, label in rows] == [self.labels[n] for n in probabilities.argmax(1)]
         np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
-        view, best = read_page(str(done / "predictions.html")), read(done / "eval_results.json")
-        accuracy = np.mean([sample["score"] for sample in view["samples"]])
-        assert accuracy == pytest.approx(best["eval_accuracy"])
+        accuracy = np.mean([sample["score"] for sample in read_samples(str(done))])
+        assert accuracy == pytest.approx(read(done / "eval_results.json")["eval_accuracy"])
 
 
 class Glue(Labels):
@@ -561,10 +561,9 @@ class TestStsB(Glue):
         assert [name for name, _ in rows] == self.ids(folder)
         numbers = np.loadtxt(done / "test_results.tsv")
         np.testing.assert_array_equal([float(n) for _, n in rows], numbers.clip(0, 5))
-        view, best = read_page(str(done / "predictions.html")), read(done / "eval_results.json")
-        pairs = np.array([(s["truth"], s["answer"]) for s in view["samples"]])
+        pairs = np.array([(s["truth"], s["answer"]) for s in read_samples(str(done))])
         mse = np.mean((pairs[:, 0] - pairs[:, 1]) ** 2)
-        assert view["kind"] == "numbers" and mse == pytest.approx(best["MSE"], abs=1e-3)
+        assert mse == pytest.approx(read(done / "eval_results.json")["MSE"], abs=1e-3)
         to_transformers(str(done), str(folder / "there"), ConversionOptions())
         config = read(folder / "there/config.json")
         assert config["problem_type"] == "regression" and len(config["id2label"]) == 1
@@ -638,10 +637,11 @@ class TestSeveralLabels(Labels):
         ]
         assert [name for name, _ in rows] == self.ids(folder)
         assert [json.loads(labels) for _, labels in rows] == chosen
-        view = read_page(str(done / "predictions.html"))
-        truth, answers = np.zeros([2, ROWS, 3], int)
-        for number, sample in enumerate(view["samples"]):
-            truth[number, sample["truth"]] = answers[number, sample["answer"]] = 1
+        samples = list(read_samples(str(done)))
+        truth, answers = (
+            np.array([[label in sample[key] for label in self.labels] for sample in samples])
+            for key in ("truth", "answer")
+        )
         metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
         given = [[self.labels[n] in row[1].split("|") for n in range(3)] for row in self.rows(1)]
         np.testing.assert_array_equal(truth, given)
@@ -815,9 +815,9 @@ class TestEntities(Answering):
 
     def test_the_page_shows_what_is_scored(self, done, folder):
         """So does the Python API, which scores the model again."""
-        view, best = read_page(str(done / "predictions.html")), read(done / "eval_results.json")
+        samples, best = list(read_samples(str(done))), read(done / "eval_results.json")
         spans, truths = (
-            [{tuple(span[:3]) for span in sample[name]} for sample in view["samples"]]
+            [{(s["start"], s["text"], s["label"]) for s in sample[name]} for sample in samples]
             for name in ("spans", "truths")
         )
         hits = sum(len(found & true) for found, true in zip(spans, truths, strict=True))
@@ -826,7 +826,7 @@ class TestEntities(Answering):
         texts = [
             json.loads(line)["text"] for line in (folder / "dev.jsonl").read_text().split("\n")[:-1]
         ]
-        assert view["kind"] == "spans" and view["passages"] == texts
+        assert [sample["passage"] for sample in samples] == texts
         result = api.evaluate(done, predict_file=folder / "dev.jsonl", verbose=False)
         assert result.scores == {name: best[name] for name in result.scores} != {}
         assert [f"line {n}" for n in range(1, 13)] == list(result.predictions)

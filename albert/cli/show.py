@@ -4,11 +4,12 @@ r"""Shows predictions next to the true answers: some in the terminal, all on a p
   albert show --predictions=predictions.json --data=dev-v1.1.json
   albert show MODEL --data=train-v1.1.json --start_sample=24100 --num_test_samples=10
 
-FOLDER is the --output_dir of a run, which has written the page, predictions.html. With --data, the
-command writes the page again, from a SQuAD file and the files in FOLDER. Instead of FOLDER, pass
---predictions to show the answers of any system, as a JSON file that maps question ids to answers.
-With --num_test_samples, the command runs MODEL, an export or the --output_dir of a run, on that
-many questions of --data, and shows its answers.
+FOLDER is the --output_dir of a run, which has written predictions.jsonl and, from that, the page,
+predictions.html. With --data, the command writes the page again, from a SQuAD file and the answers
+in FOLDER's predictions.json. Instead of FOLDER, pass --predictions to show the answers of any
+system, as a JSON file that maps question ids to answers. With --num_test_samples, the command runs
+MODEL, an export or the --output_dir of a run, on that many questions of --data, and shows its
+answers.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class ShowSettings(Settings):
         None, f"JSON file with the log-odds of no answer. Default: {ODDS} in FOLDER."
     )
     page: str | None = setting(
-        None, f"Page to write. Default: {PAGE} in the folder of --predictions."
+        None, f"Page to write from --data. Default: {PAGE} in the folder of --predictions."
     )
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from albert.cli import require_standard_output
 from albert.cli.show import ShowSettings
 from albert.core.errors import FlagError, UserError
 from albert.core.log import progress
 from albert.report import ONLY, PAGE
-from albert.report.page import read_page, write_page
+from albert.report import PREDICTIONS as SAMPLES
+from albert.report.predictions import Sample, View, read_samples, write_page
 from albert.report.terminal import lines_of, style_of_output
 from albert.tasks.squad import NBEST, ODDS, PREDICTIONS
 from albert.tasks.squad.comparison import Predictions, QuestionFile
@@ -35,20 +35,34 @@ def main(asked: tuple[ShowSettings, list[str]]) -> None:
     if folders and not os.path.isdir(folders[0]):
         what = "is a file" if os.path.exists(folders[0]) else "does not exist"
         raise UserError(f"{folders[0]} {what}; pass the --output_dir of a run")
+    if not settings.data:
+        for name in {"predictions", "page"} & settings.given:
+            raise FlagError(f"--{name} needs --data, the SQuAD file with the questions")
+        show(samples_of_run(folders[0]), os.path.join(folders[0], PAGE), settings)
+        return
     predictions = settings.predictions or os.path.join(folders[0], PREDICTIONS)
     page = settings.page or os.path.join(os.path.dirname(predictions), PAGE)
-    if settings.data:
-        write_page(page, view_of_files(settings.data, predictions, settings))
-    elif settings.predictions:
-        raise FlagError("--predictions needs --data, the SQuAD file with the questions")
-    elif not os.path.exists(page) and not os.path.exists(predictions):
-        raise UserError(f"{folders[0]} has no predictions: neither {PAGE} nor {PREDICTIONS}")
-    elif not os.path.exists(page):
-        raise UserError(
-            f"{page} does not exist: pass --data, the SQuAD file with the questions, or repeat the "
-            "command of the run, which writes the page"
-        )
-    show(page, settings)
+    view = view_of_files(settings.data, predictions, settings)
+    write_page(page, view)
+    show(view.samples, page, settings)
+
+
+def samples_of_run(folder: str) -> Iterator[Sample]:
+    """Returns the samples of a run, one at a time.
+
+    Raises:
+      UserError: the folder has no predictions, or those of an earlier version.
+    """
+    if os.path.exists(os.path.join(folder, SAMPLES)):
+        return read_samples(folder)
+    has_page = os.path.exists(os.path.join(folder, PAGE))
+    if not has_page and not os.path.exists(os.path.join(folder, PREDICTIONS)):
+        raise UserError(f"{folder} has no predictions: neither {PAGE} nor {PREDICTIONS}")
+    other = f"open {PAGE} in a browser" if has_page else "pass the SQuAD file as --data"
+    raise UserError(
+        f"{folder} has no {SAMPLES}, because an earlier version made it; repeat the command of the "
+        f"run, which writes the file, or {other}"
+    )
 
 
 def show_answers_of_model(models: list[str], settings: ShowSettings, count: int) -> None:
@@ -69,18 +83,16 @@ def show_answers_of_model(models: list[str], settings: ShowSettings, count: int)
     view = view_of_answers(models[0], questions)
     if settings.page:
         write_page(settings.page, view)
-    chosen = list(filter(ONLY[settings.only], view["samples"]))
-    for sample in chosen:
-        for line in lines_of(view, sample, style_of_output()):
-            print(line)
+    chosen = list(filter(ONLY[settings.only], view.samples))
+    _print(chosen)
     first, last = settings.start_sample, settings.start_sample + len(questions.ids) - 1
     shown = f"Samples {first} to {last} of {len(whole.ids)} in {settings.data}"
     # "total" and similar are numbers of questions.
-    scores = [f"{n} {value:.2f}" for n, value in view["scores"].items() if "total" not in n]
-    print(shown + _which(chosen, settings) + ("; " + ", ".join(scores) if scores else ""))
+    scores = [f"{n} {value:.2f}" for n, value in view.scores.items() if "total" not in n]
+    print(shown + _which(len(chosen), settings) + ("; " + ", ".join(scores) if scores else ""))
 
 
-def view_of_answers(folder: str, questions: QuestionFile) -> dict:
+def view_of_answers(folder: str, questions: QuestionFile) -> View:
     """Returns the view of the answers of a model to questions.
 
     Raises:
@@ -109,7 +121,7 @@ def view_of_answers(folder: str, questions: QuestionFile) -> dict:
     return _view(questions, answers, nbest, odds or None)
 
 
-def view_of_files(data: str, predictions: str, settings: ShowSettings) -> dict:
+def view_of_files(data: str, predictions: str, settings: ShowSettings) -> View:
     """Returns the view of the files that the flags name, or of those in the run's folder.
 
     Raises:
@@ -132,7 +144,7 @@ def _view(
     answers: Mapping[str, str],
     nbest: Mapping[str, list[dict]],
     odds: Mapping[str, float] | None,
-) -> dict:
+) -> View:
     """Returns the view of answers as they are: a system that abstains has already done so."""
     is_known = questions.has_answers()
     version = "2.0" if questions.is_version_2 else "1.1"
@@ -154,24 +166,28 @@ def _file_of_run(folder: str | None, name: str) -> str | None:
     return path if folder is not None and os.path.exists(path) else None
 
 
-def show(page: str, settings: ShowSettings) -> None:
-    """Prints samples of a page, their number, and the page's path."""
-    view = read_page(page)
-    chosen = list(filter(ONLY[settings.only], view["samples"]))
-    start = settings.start_sample
+def show(samples: Iterable[Sample], page: str, settings: ShowSettings) -> None:
+    """Prints some samples, the number of all, and the path of their page."""
+    start, total, chosen = settings.start_sample, 0, 0
+    for sample in samples:
+        total += 1
+        if ONLY[settings.only](sample):
+            _print([sample] * (start <= chosen < start + settings.num_samples))
+            chosen += 1
     if not chosen:
-        print(f"None of {len(view['samples'])} samples is {settings.only}.")
-    elif start >= len(chosen):
+        print(f"None of {total} samples is {settings.only}.")
+    elif start >= chosen:
         raise FlagError(
-            f"--start_sample {start} is too large: there are {len(chosen)} samples, counted from 0"
+            f"--start_sample {start} is too large: there are {chosen} samples, counted from 0"
         )
-    for sample in itertools.islice(chosen, start, start + settings.num_samples):
-        for line in lines_of(view, sample, style_of_output()):
-            print(line)
-    which = _which(chosen, settings)
-    print(f"{len(view['samples'])} samples{which}. To see them in a browser, open {page}")
+    print(f"{total} samples{_which(chosen, settings)}. To see them in a browser, open {page}")
 
 
-def _which(chosen: list[dict], settings: ShowSettings) -> str:
+def _print(samples: Iterable[Sample]) -> None:
+    for sample in samples:
+        print("\n".join(lines_of(sample, style_of_output())))
+
+
+def _which(count: int, settings: ShowSettings) -> str:
     """Returns how many samples --only has chosen, for the end of a phrase."""
-    return "" if settings.only == "all" else f", of which {len(chosen)} are {settings.only}"
+    return "" if settings.only == "all" else f", of which {count} are {settings.only}"

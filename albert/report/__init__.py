@@ -1,8 +1,8 @@
 """Display of predictions, as a page for a browser and on the terminal."""
 
-# Name of the page in --output_dir.
-PAGE = "predictions.html"
-# Filters of a view's samples (see `report.page`), by name.
+# Predictions in --output_dir, as data and as the page that contains them.
+PREDICTIONS, PAGE = "predictions.jsonl", "predictions.html"
+# Filters of samples (see `report.predictions`), by name.
 ONLY = {
     "all": lambda sample: True,
     "wrong": lambda sample: sample["right"] is False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from albert.report.page import finite, rounded
+from albert.report.predictions import Sample, View, finite, rounded
 
 
 class Span(NamedTuple):
@@ -27,13 +27,10 @@ class Span(NamedTuple):
     context: int = 0
 
 
-def listed(spans: Iterable[Sequence[Any]]) -> str:
-    """Returns the texts of a sample's spans in one line, with their labels; "" if there are none.
-
-    The spans are those of a view: place, text and, for spans with labels, label and probability.
-    """
-    named = (f"{text} ({rest[0]})" if rest else text for _, text, *rest in spans)
-    return " | ".join(dict.fromkeys(named))
+def listed(spans: Iterable[Mapping[str, Any]]) -> str:
+    """Returns the texts of a sample's spans in one line, with their labels; "" without spans."""
+    texts = (f"{s['text']} ({s['label']})" if "label" in s else s["text"] for s in spans)
+    return " | ".join(dict.fromkeys(texts))
 
 
 def spans_view(
@@ -42,7 +39,7 @@ def spans_view(
     found: Iterable[Sequence[Span]],
     truths: Iterable[Sequence[Span]],
     scores: Mapping[str, float],
-) -> dict[str, Any]:
+) -> View:
     """Returns the view of predicted and true spans with labels.
 
     Args:
@@ -51,44 +48,37 @@ def spans_view(
       found, truths: the predicted and the true spans of each text.
       scores: scores of all texts, by name.
     """
-    rows = zip(texts, found, truths, strict=True)
-    samples = [{"passage": n, **_sample(*row)} for n, row in enumerate(rows)]
-    return {
-        "kind": "spans",
-        "title": title,
-        "scores": {name: finite(score) for name, score in scores.items()},
-        "labels": [],
-        "passages": list(texts.values()),
-        "samples": samples,
-    }
+    rows = zip(texts.items(), found, truths, strict=True)
+    return View(title, scores, (_sample(*of_text, *spans) for of_text, *spans in rows))
 
 
-def _sample(name: str, found: Sequence[Span], truths: Sequence[Span]) -> dict[str, Any]:
-    spans, true = ([_shown(span) for span in of_text] for of_text in (found, truths))
-    keys = [{(s.start, s.end, s.label) for s in of_text} for of_text in (found, truths)]
+def _sample(name: str, text: str, found: Sequence[Span], truths: Sequence[Span]) -> Sample:
+    keys = [{(s.start, s.end, s.label) for s in spans} for spans in (found, truths)]
     count = len(found) + len(truths)
     shares = [span.probability for span in found if span.probability is not None]
+    spans = [{**_shown(span), "probability": finite(span.probability)} for span in found]
     return {
         "id": name,
+        "answer": listed(spans),
         "right": keys[0] == keys[1],
         # The F1 of this text; a text without spans is right.
         "score": rounded(2 * len(keys[0] & keys[1]) / count if count else 1.0),
         "confidence": rounded(min(shares, default=None)),
-        "answer": listed(spans),
         "spans": spans,
-        "truths": true,
-        "nbest": [[listed([span]), span[3]] for span in spans],
+        "truths": [_shown(span) for span in truths],
+        "passage": text,
     }
 
 
-def spans_of(sample: Mapping[str, Any]) -> list[Span]:
-    """Returns the predicted spans of a sample with labels."""
-    rows = sample["spans"]
-    return [Span(start, start + len(text), text, *rest) for start, text, *rest in rows]
+def _shown(span: Span) -> dict[str, Any]:
+    return {"start": span.start, "text": span.text, "label": span.label}
 
 
-def _shown(span: Span) -> list[Any]:
-    return [span.start, span.text, span.label, finite(span.probability)]
+def prediction_of(sample: Sample) -> Any:
+    """Returns the prediction for a sample: spans with labels, or its answer."""
+    if "question" in sample or "spans" not in sample:
+        return sample["answer"]
+    return [Span(end=s["start"] + len(s["text"]), **s) for s in sample["spans"]]
 
 
 def span_scores(

@@ -8,11 +8,12 @@ import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from albert.core.text import printable
 from albert.distributed import launcher
-from albert.report.page import read_first_samples
+from albert.report import PAGE
+from albert.report.predictions import Sample, read_samples
 from albert.report.spans import listed
 
 _AT_END = 3  # samples that a run shows at its end
@@ -70,13 +71,13 @@ def style_of_output() -> Style:
     return COLOURED if sys.stdout.isatty() and not plain else PLAIN
 
 
-def samples_at_end(path: str) -> Iterator[str]:
-    """Yields the lines of a page's first samples, and a line with the page's path."""
-    view, count = read_first_samples(path, _AT_END)
-    style = style_of_output()
-    for sample in view["samples"][:_AT_END]:
-        yield from lines_of(view, sample, style)
-    yield f"All {count} samples are in {path}; open it in a browser."
+def samples_at_end(folder: str) -> Iterator[str]:
+    """Yields the lines of a run's first samples, and a line with the path of its page."""
+    style, count = style_of_output(), 0
+    for count, sample in enumerate(read_samples(folder), start=1):
+        if count <= _AT_END:
+            yield from lines_of(sample, style)
+    yield f"All {count} samples are in {os.path.join(folder, PAGE)}; open it in a browser."
 
 
 def width_of_output() -> int:
@@ -84,10 +85,10 @@ def width_of_output() -> int:
     return min(shutil.get_terminal_size().columns, _WIDEST)
 
 
-def lines_of(view: dict[str, Any], sample: dict[str, Any], style: Style) -> Iterator[str]:
-    """Yields the lines that show a sample of a view, followed by an empty line."""
+def lines_of(sample: Sample, style: Style) -> Iterator[str]:
+    """Yields the lines that show a sample, followed by an empty line."""
     width = width_of_output()
-    lines = _of_spans(view, sample) if "spans" in sample else _of_label(view, sample)
+    lines = _of_spans(sample) if "spans" in sample else _of_label(sample)
     yield style.of("faint", printable(sample["id"])) + "  " + "  ".join(_facts(sample, style))
     for kind, name, text, marks in lines:
         text = printable(text)
@@ -97,7 +98,7 @@ def lines_of(view: dict[str, Any], sample: dict[str, Any], style: Style) -> Iter
     yield ""
 
 
-def _facts(sample: dict[str, Any], style: Style) -> Iterator[str]:
+def _facts(sample: Sample, style: Style) -> Iterator[str]:
     if sample["right"] is not None:
         word = "right" if sample["right"] else "wrong"
         yield style.of(word, word)
@@ -114,41 +115,43 @@ def _facts(sample: dict[str, Any], style: Style) -> Iterator[str]:
 _Line = tuple[str, str, str, Sequence[tuple[int, int, str]]]
 
 
-def _of_spans(view: dict[str, Any], sample: dict[str, Any]) -> Iterator[_Line]:
+def _of_spans(sample: Sample) -> Iterator[_Line]:
     marks = [
-        (start, start + len(text), kind)
+        (span["start"], span["start"] + len(span["text"]), kind)
         for kind, spans in (("truth", sample["truths"]), ("answer", sample["spans"]))
-        for start, text, *_ in spans
-        if start >= 0
+        for span in spans
+        if span["start"] >= 0
     ]
-    is_answer, none = view["kind"] == "answers", "none"
+    is_answer, none = "question" in sample, "none"
     if is_answer:
         yield "title", "", sample["question"], ()
         none = "no answer"
-    yield "", "", view["passages"][sample["passage"]], marks
+    yield "", "", sample["passage"], marks
     said = "no prediction" if sample["answer"] is None else sample["answer"] or none
     yield "", "predicted", said, [(0, len(said), "answer")]
     known = listed(sample["truths"])
     is_known = not is_answer or sample["unanswerable"]
     yield "", "true", known or (none if is_known else "not known"), [(0, len(known), "truth")]
-    name = "n-best" if is_answer else "confidence"
-    yield from _table(name, ((text or none, share) for text, share in sample["nbest"]))
+    name, best = ("n-best", sample["nbest"]) if is_answer else ("confidence", sample["spans"])
+    yield from _table(name, ((listed([one]) or none, one["probability"]) for one in best))
 
 
-def _of_label(view: dict[str, Any], sample: dict[str, Any]) -> Iterator[_Line]:
-    kind, labels = view["kind"], view["labels"]
-    if sample["passage"] is not None:
-        yield "", "", view["passages"][sample["passage"]], ()
-    for number, text in enumerate(sample["texts"]):
-        yield "title", labels[number] if kind == "options" else "", text, ()
-    if kind == "numbers":
-        for name, number in (("predicted", sample["answer"]), ("true", sample["truth"])):
-            yield "", name, "unknown" if number is None else f"{number:.3f}", ()
-        return
+def _of_label(sample: Sample) -> Iterator[_Line]:
+    passage, shares = sample["passage"], sample.get("probabilities", {})
+    if passage is not None:
+        yield "", "", passage, ()
+    # With a passage, each text is the option that a label names.
+    names = [""] * len(sample["texts"]) if passage is None else list(shares)
+    for name, text in zip(names, sample["texts"], strict=True):
+        yield "title", name, text, ()
     for name, found in (("predicted", sample["answer"]), ("true", sample["truth"])):
-        numbers = found if kind == "sets" else [found]
-        yield "", name, ", ".join(labels[number] for number in numbers) or "no label", ()
-    yield from _table("all labels", zip(labels, sample["probabilities"], strict=True))
+        if not shares:
+            found = "unknown" if found is None else f"{found:.3f}"
+        elif isinstance(found, list):
+            found = ", ".join(found) or "no label"
+        yield "", name, found, ()
+    if shares:
+        yield from _table("all labels", shares.items())
 
 
 def _table(name: str, rows: Iterable[tuple[str, float | None]]) -> Iterator[_Line]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -19,7 +18,7 @@ from albert.devices import device
 from albert.modeling import BertConfig, EncoderConfig, read_config
 from albert.optimization import OptimizerOptions
 from albert.precision import configuration
-from albert.report import PAGE
+from albert.report import PAGE, PREDICTIONS
 from albert.report.terminal import samples_at_end
 from albert.settings.run_settings import TENSORFLOW, RunSettings
 from albert.settings.text_settings import TextSettings
@@ -155,7 +154,7 @@ class TextTask(EncoderTask):
     settings: TextSettings
     required: ClassVar[Sequence[str | tuple[str, ...]]]
     required = CONFIG_FLAGS, TOKENIZER_FLAGS, "output_dir"
-    outputs: Sequence[str] = (PAGE,)
+    outputs: Sequence[str] = (PREDICTIONS, PAGE)
 
     def __init__(self, settings: RunSettings):
         faults = ErrorCollector()
@@ -180,12 +179,8 @@ class TextTask(EncoderTask):
         files = {name: getattr(settings, name) for name in TOKENIZER_FLAGS}
         return used_model(super().model()[CONFIG_FLAGS[0]], files, settings.do_lower_case)
 
-    def page(self) -> str:
-        """Returns the path of the HTML page with the best checkpoint's predictions."""
-        return os.path.join(self.settings.output_dir, PAGE)
-
     def samples(self) -> Iterator[str]:
-        return samples_at_end(self.page())
+        return samples_at_end(self.settings.output_dir)
 
 
 def load_config(settings: RunSettings) -> EncoderConfig:

@@ -27,6 +27,7 @@ from albert.core.record import differences
 from albert.core.version import VERSION
 from albert.distributed import launcher
 from albert.precision.configuration import VARIABLE as BF16_VARIABLE
+from albert.report import PREDICTIONS
 from albert.training.metrics import METRICS
 
 # Names the run of MLflow to which `--track=mlflow` sends metrics.
@@ -156,8 +157,9 @@ def begin_run(
       UserError: the record is damaged.
     """
     if overwrite:
-        # The records of earlier versions lack the last two.
-        removed = remove_outputs(output_dir, {*_written(output_dir, outputs), METRICS, MLFLOW})
+        # The records of earlier versions lack the last three.
+        names = {*_written(output_dir, outputs), METRICS, MLFLOW, PREDICTIONS}
+        removed = remove_outputs(output_dir, names)
         if removed:
             tf.logging.info("--overwrite_output_dir: removed %d files in %s", removed, output_dir)
     check_run(output_dir, settings, defaults)

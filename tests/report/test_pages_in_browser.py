@@ -14,7 +14,7 @@ import requests
 from scipy.stats import binomtest
 from selenium.webdriver import Keys
 
-from albert.report.page import write_page
+from albert.report.predictions import write_page
 from albert.report.spans import Span, spans_view
 from albert.serving.services import service_of
 from albert.serving.web import Limits
@@ -228,9 +228,9 @@ def test_the_selection_is_saved_as_a_table(open_view, chromium, tmp_path):
     file = tmp_path / "predictions.csv"
     page.until(lambda: file.exists() and file.stat().st_size)
     rows = list(csv.DictReader(file.read_text("utf-8-sig").splitlines()))
-    samples = [sample for sample in view["samples"] if not sample["right"]]
+    samples = [sample for sample in view.samples if not sample["right"]]
     assert [(row["id"], row["question"], row["true"]) for row in rows] == [
-        (s["id"], s["question"], s["truths"][0][1]) for s in samples
+        (s["id"], s["question"], s["truths"][0]["text"]) for s in samples
     ]
     assert [float(row["confidence"]) for row in rows] == [s["confidence"] for s in samples]
 
@@ -363,7 +363,7 @@ def test_numbers_are_listed_and_plotted(open_view):
     assert page.texts("#detail dd") == ["unknown", "0.00"]
     assert page.run(circles) == 2
     view = view_of()
-    view["samples"][0] |= {"confidence": None, "nbest": [["Anna", None]]}
+    view.samples[0] |= {"confidence": None, "nbest": [{"text": "Anna", "probability": None}]}
     page = open_view(view)
     assert page.texts(".bars .number") == ["unknown"]
     assert page.texts(".row .facts")[0] == "✗ wrong · F1 0% · Anna"

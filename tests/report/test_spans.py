@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from albert.data.annotations import spans_of_tags
-from albert.report.spans import Span, span_scores, spans_of, spans_view
+from albert.report.spans import Span, prediction_of, span_scores, spans_view
 from albert.report.terminal import COLOURED, PLAIN, lines_of
 
 TRUE = (
@@ -49,9 +49,10 @@ PERSON, PLACE = Span(0, 9, "Anna Bell", "PER", 0.9), Span(15, 19, "Rome", "LOC",
 WRONG = PLACE._replace(label="PER")
 
 
-def view_of(*found: Span) -> dict:
-    truths = [PERSON._replace(probability=None), PLACE._replace(probability=None)]
-    return spans_view("T", {"line 1": TEXT}, [found], [truths], {"f1": 0.5})
+def sample_of(text: str, *found: Span, truths=(PERSON, PLACE)) -> dict:
+    truths = [truth._replace(probability=None) for truth in truths]
+    (sample,) = spans_view("T", {"line 1": text}, [found], [truths], {}).samples
+    return sample
 
 
 def test_a_text_has_its_outcome():
@@ -61,22 +62,21 @@ def test_a_text_has_its_outcome():
         ((PERSON,), False, 0.6667, 0.9),
         ((), False, 0.0, None),
     ):
-        view = view_of(*found)
-        (sample,) = view["samples"]
+        sample = sample_of(TEXT, *found)
         assert (sample["right"], sample["score"]) == (right, score)
         assert sample["confidence"] == confidence
-        assert view["passages"] == [TEXT] and spans_of(sample) == [*found]
+        assert sample["passage"] == TEXT and prediction_of(sample) == [*found]
     precise = PLACE._replace(probability=1 / 3)
-    (sample,) = view_of(precise)["samples"]
-    assert spans_of(sample) == [precise] and sample["confidence"] == 0.3333
-    (sample,) = spans_view("T", {"line 1": ""}, [[]], [[]], {})["samples"]
+    sample = sample_of(TEXT, precise)
+    assert prediction_of(sample) == [precise] and sample["confidence"] == 0.3333
+    sample = sample_of("", truths=())
     assert (sample["right"], sample["score"], sample["answer"]) == (True, 1.0, "")
 
 
 def test_predicted_and_true_spans_are_marked_on_the_terminal(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    view = view_of(PERSON, WRONG)
-    assert list(lines_of(view, view["samples"][0], PLAIN)) == [
+    sample = sample_of(TEXT, PERSON, WRONG)
+    assert list(lines_of(sample, PLAIN)) == [
         "line 1  wrong  F1 50%  confidence 42%",
         "  [{Anna Bell}] left [{Rome}].",
         "  predicted  [Anna Bell (PER) | Rome (PER)]",
@@ -85,8 +85,7 @@ def test_predicted_and_true_spans_are_marked_on_the_terminal(monkeypatch):
         "              42%  Rome (PER)",
         "",
     ]
-    _, passage, *_ = lines_of(view, view["samples"][0], COLOURED)
+    _, passage, *_ = lines_of(sample, COLOURED)
     assert "\33[7m\33[4mAnna Bell\33[24m\33[27m left" in passage
-    view = spans_view("T", {"line 1": "None here."}, [[]], [[]], {})
-    lines = list(lines_of(view, view["samples"][0], PLAIN))
+    lines = list(lines_of(sample_of("None here.", truths=()), PLAIN))
     assert lines[2:4] == ["  predicted  [none]", "  true       none"]

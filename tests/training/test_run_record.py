@@ -10,6 +10,7 @@ from albert.core.errors import FlagError, UserError
 from albert.core.files import open_atomically
 from albert.core.version import VERSION
 from albert.distributed import launcher
+from albert.report import PREDICTIONS
 from albert.training import run_record
 from albert.training.metrics import METRICS
 from albert.training.run_record import MLFLOW, begin_run, clear_litter_of_runs
@@ -192,14 +193,14 @@ class TestOverwrite:
         assert {*os.listdir(folder)} == before - {"model.ckpt-1.index"} | {"run.json"}
 
     def test_the_records_list_decides_what_is_removed(self, full):
-        write(full, ["null_odds.json"])
+        # Earlier versions did not list the last three.
+        removed = "null_odds.json", METRICS, MLFLOW, PREDICTIONS
+        write(full, removed)
         checkpoints = ["model.ckpt-*", "resume.ckpt-*"]
         outputs = ["null_odds.json", *checkpoints, "../run.json", "eval", "run.json"]
         record = {"version": 2, "settings": SETTINGS, "outputs": outputs}
         (full / "run.json").write_text(json.dumps(record))
         begin(full, overwrite=True)
-        # Earlier versions did not list the last two.
-        removed = "null_odds.json", METRICS, MLFLOW
         kept = [name for name in OUTPUTS if ".ckpt-" not in name and name not in removed]
         assert listing(full).keys() == {"run.json", *OTHERS, *kept}
 

@@ -13,7 +13,7 @@ from albert.checkpoints.model_folder import Assets
 from albert.core.errors import FlagError, UserError
 from albert.data.batches import Data
 from albert.data.feature_file import sha256_of_inputs
-from albert.report.page import write_page
+from albert.report.predictions import write_samples
 from albert.settings.run_settings import RunSettings
 from albert.tasks.classification.examples import Processor
 from albert.tasks.classification.features import LabelledFeatures, feature_spec, label_shape
@@ -164,7 +164,7 @@ class ClassificationTask(LabelTask):
         def write_outputs() -> None:
             texts = [self.processor.display_parts(example) for example in data.source]
             view = labels_view(self.settings.task_name, texts, outputs, self.labels, scores)
-            write_page(self.page(), view)
+            write_samples(self.settings.output_dir, view)
 
         return CheckpointScores(scores, write_outputs)
 

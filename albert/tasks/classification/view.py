@@ -1,4 +1,4 @@
-"""Conversion of predicted and true labels to a view (see `albert.report.page`)."""
+"""Conversion of predicted and true labels to samples (see `albert.report.predictions`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from albert.report.page import finite, rounded
+from albert.report.predictions import Sample, View, finite, rounded
 
 
 def labels_view(
@@ -16,7 +16,7 @@ def labels_view(
     outputs: Sequence[Mapping[str, np.ndarray]],
     labels: Sequence[str | None],
     scores: Mapping[str, float],
-) -> dict[str, Any]:
+) -> View:
     """Returns the view of a classification or regression.
 
     Args:
@@ -28,59 +28,39 @@ def labels_view(
       labels: labels in the order of their ids; `[None]` for regression.
       scores: scores of all examples, by name.
     """
-    passages: dict[str, int] = {}
-    samples = []
-    for example, output in zip(texts, outputs, strict=True):
-        passage = example["passage"]
-        number = None if passage is None else passages.setdefault(passage, len(passages))
-        samples.append({**example, "passage": number, **_result(output, labels)})
-    kind = "options" if passages else "numbers" if list(labels) == [None] else "labels"
-    if outputs and np.ndim(outputs[0]["label_ids"]):
-        kind = "sets"
-    return {
-        "kind": kind,
-        "title": title,
-        "scores": {name: finite(score) for name, score in scores.items()},
-        "labels": list(labels),
-        "passages": list(passages),
-        "samples": samples,
-    }
+    names = [label for label in labels if label is not None]
+    rows = zip(texts, outputs, strict=True)
+    return View(title, scores, ({**text, **_result(row, names)} for text, row in rows), names)
 
 
-def _result(output: Mapping[str, np.ndarray], labels: Sequence[str | None]) -> dict[str, Any]:
-    if list(labels) == [None]:
+def _result(output: Mapping[str, np.ndarray], labels: Sequence[str]) -> Sample:
+    if not labels:
         return _number(output)
-    return _set(output) if np.ndim(output["label_ids"]) else _label(output)
+    shares = map(rounded, output["probabilities"])
+    of_labels = _set if np.ndim(output["label_ids"]) else _label
+    return {**of_labels(output, labels), "probabilities": dict(zip(labels, shares, strict=True))}
 
 
-def _number(output: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def _number(output: Mapping[str, np.ndarray]) -> Sample:
     # Scores that others compute from these must equal the reported ones.
     truth, answer = (finite(float(output[key])) for key in ("label_ids", "predictions"))
-    return {"right": None, "score": None, "confidence": None, "truth": truth, "answer": answer}
+    return {"answer": answer, "truth": truth, "right": None, "score": None, "confidence": None}
 
 
-def _set(output: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    truth, answer = (np.flatnonzero(output[key]).tolist() for key in ("label_ids", "predictions"))
-    return {
-        "right": truth == answer,
-        # F1 of a single example, which is 1 if no label is both true and predicted.
-        "score": 2 * len({*truth} & {*answer}) / (len(truth) + len(answer))
-        if truth or answer
-        else 1,
-        "confidence": None,
-        "truth": truth,
-        "answer": answer,
-        "probabilities": [rounded(p) for p in output["probabilities"]],
-    }
+def _set(output: Mapping[str, np.ndarray], labels: Sequence[str]) -> Sample:
+    truth, answer = (
+        [labels[number] for number in np.flatnonzero(output[key])]
+        for key in ("label_ids", "predictions")
+    )
+    # F1 of a single example, which is 1 if no label is both true and predicted.
+    count = len(truth) + len(answer)
+    score = 2 * len({*truth} & {*answer}) / count if count else 1
+    result = {"answer": answer, "truth": truth, "right": truth == answer}
+    return {**result, "score": score, "confidence": None}
 
 
-def _label(output: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def _label(output: Mapping[str, np.ndarray], labels: Sequence[str]) -> Sample:
     truth, answer = int(output["label_ids"]), int(output["predictions"])
-    return {
-        "right": truth == answer,
-        "score": int(truth == answer),
-        "confidence": rounded(output["probabilities"][answer]),
-        "truth": truth,
-        "answer": answer,
-        "probabilities": [rounded(p) for p in output["probabilities"]],
-    }
+    result = {"answer": labels[answer], "truth": labels[truth], "right": truth == answer}
+    confidence = rounded(output["probabilities"][answer])
+    return {**result, "score": int(truth == answer), "confidence": confidence}

@@ -16,7 +16,7 @@ from albert.data.annotations import AnnotatedText, read_annotated, write_annotat
 from albert.data.batches import Data
 from albert.data.cached_file import CachedFile
 from albert.data.feature_file import sha256_of_input
-from albert.report.page import write_page
+from albert.report.predictions import write_samples
 from albert.report.spans import Span, span_scores, spans_view
 from albert.tasks.classification.base import LabelTask
 from albert.tasks.classification.features import ExampleFeatures
@@ -98,7 +98,8 @@ class EntitiesTask(LabelTask):
         def write_outputs() -> None:
             texts = {f"line {text.place.line}": text.text for text in data.source}
             title = f"Entities: {os.path.basename(self.settings.predict_file)}"
-            write_page(self.page(), spans_view(title, texts, found, truths, scores))
+            view = spans_view(title, texts, found, truths, scores)
+            write_samples(self.settings.output_dir, view)
 
         return CheckpointScores(scores, write_outputs)
 

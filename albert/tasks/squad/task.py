@@ -16,7 +16,7 @@ from albert.checkpoints.model_folder import Assets, trained_threshold
 from albert.core.errors import ErrorCollector, FlagError
 from albert.core.files import content_of, write_json, write_members
 from albert.data.batches import Data
-from albert.report.page import write_page
+from albert.report.predictions import View, write_samples
 from albert.settings.run_settings import RunSettings
 from albert.tasks.squad import DEV_SPLIT, NBEST, ODDS, PREDICTIONS
 from albert.tasks.squad.examples import SquadExample
@@ -45,7 +45,7 @@ from albert.tasks.squad.question_scores import QuestionScores, QuestionScoresV2
 from albert.tasks.squad.question_source import DevSplit, QuestionSource
 from albert.tasks.squad.question_stream import Questions, check_all_answerable
 from albert.tasks.squad.settings import SquadSettings, SquadV1Settings, SquadV2Settings
-from albert.tasks.squad.view import FoundAnswer, samples_of, view_of_samples
+from albert.tasks.squad.view import FoundAnswer, samples_of
 from albert.training.encoder_task import TextTask, check_room
 from albert.training.evaluation import CheckpointScores
 from albert.training.model_fn import Head
@@ -172,8 +172,7 @@ class SquadTask(TextTask):
             title = f"SQuAD {self.version}: {os.path.basename(source.path)}{part}"
             found = _found_answers(scored, nbest, bool(scores))
             samples = samples_of(questions.paragraphs(), found, bool(scores))
-            contexts = (context for context, _ in questions.paragraphs())
-            write_page(self.page(), view_of_samples(title, scores, contexts, samples))
+            write_samples(folder, View(title, scores, samples))
 
         return CheckpointScores(scores, write_outputs)
 

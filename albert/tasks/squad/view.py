@@ -1,4 +1,4 @@
-"""Conversion of predicted and true answers to a view (see `albert.report.page`)."""
+"""Conversion of predicted and true answers to samples (see `albert.report.predictions`)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from albert.report.page import finite, rounded
+from albert.report.predictions import Sample, View, rounded
 
-_NBEST = 5  # answers per question on the page
+_NBEST = 5  # answers per sample
 
 
 class FoundAnswer(NamedTuple):
@@ -16,7 +16,7 @@ class FoundAnswer(NamedTuple):
 
     Attributes:
       answer: the answer; "" means no answer, None that there is no prediction.
-      nbest: the best answers, of which the page shows the first.
+      nbest: the best answers, of which a sample has the first.
       odds: log-odds of no answer; None if unknown.
       exact, f1: scores of the answer; None if unknown.
     """
@@ -36,7 +36,7 @@ def answers_view(
     raw: tuple[Mapping[str, float], Mapping[str, float]] | None,
     nbest: Iterable[tuple[str, Sequence[Mapping[str, Any]]]] = (),
     odds: Mapping[str, float] | None = None,
-) -> dict[str, Any]:
+) -> View:
     """Returns the view of answers to a SQuAD file.
 
     Args:
@@ -61,34 +61,15 @@ def answers_view(
         for _, questions in paragraphs
         for qas_id in (question["id"] for question in questions)
     )
-    contexts = (context for context, _ in paragraphs)
-    samples = samples_of(paragraphs, found, raw is not None)
-    return view_of_samples(title, scores, list(contexts), list(samples))
-
-
-def view_of_samples(
-    title: str,
-    scores: Mapping[str, float],
-    passages: Iterable[str],
-    samples: Iterable[dict[str, Any]],
-) -> dict[str, Any]:
-    """Returns the view of the contexts of all paragraphs, and of samples from `samples_of`."""
-    return {
-        "kind": "answers",
-        "title": title,
-        "scores": {name: finite(score) for name, score in scores.items()},
-        "labels": [],
-        "passages": passages,
-        "samples": samples,
-    }
+    return View(title, scores, list(samples_of(paragraphs, found, raw is not None)))
 
 
 def samples_of(
     paragraphs: Iterable[tuple[str, Iterable[Mapping[str, Any]]]],
     found: Iterable[FoundAnswer],
     is_known: bool,
-) -> Iterator[dict[str, Any]]:
-    """Yields the samples of a view.
+) -> Iterator[Sample]:
+    """Yields the samples of answers.
 
     Args:
       paragraphs: contexts with their questions.
@@ -96,49 +77,43 @@ def samples_of(
       is_known: whether the true answers are known.
     """
     answers = iter(found)
-    for passage, (context, questions) in enumerate(paragraphs):
+    for context, questions in paragraphs:
         for question in questions:
-            answer = next(answers)
-            shown = answer.nbest[:_NBEST]
-            yield {
-                "id": question["id"],
-                "passage": passage,
-                "question": question["question"],
-                "nbest": [[entry["text"], rounded(entry["probability"])] for entry in shown],
-                "odds": rounded(answer.odds),
-                **_compared(context, question, answer, is_known),
-                "confidence": rounded(_confidence(answer.answer, shown, answer.odds)),
-            }
+            yield _sample(context, question, next(answers), is_known)
 
 
-def _compared(
-    context: str,
-    question: Mapping[str, Any],
-    found: FoundAnswer,
-    is_known: bool,
-) -> dict[str, Any]:
-    """Returns a question's predicted and true answers, with their places in the paragraph."""
-    truths = [_place_of_truth(context, truth) for truth in question.get("answers") or []]
-    answer = found.answer
+def _sample(
+    context: str, question: Mapping[str, Any], found: FoundAnswer, is_known: bool
+) -> Sample:
+    truths = [_located(context, truth) for truth in question.get("answers") or []]
+    answer, nbest = found.answer, found.nbest[:_NBEST]
+    spans = [{"start": _place(context, answer, truths), "text": answer}] if answer else []
     return {
-        "truths": truths,
+        "id": question["id"],
+        "question": question["question"],
         "answer": answer,
-        "spans": [(_place(context, answer, truths), answer)] if answer else [],
         "right": None if found.exact is None else bool(found.exact),
         "score": rounded(found.f1),
+        "confidence": rounded(_confidence(answer, nbest, found.odds)),
+        "odds": rounded(found.odds),
         "unanswerable": is_known and not truths,
         "abstained": answer == "",
+        "spans": spans,
+        "truths": truths,
+        "nbest": [{"text": e["text"], "probability": rounded(e["probability"])} for e in nbest],
+        "passage": context,
     }
 
 
-def _place_of_truth(context: str, truth: Mapping[str, Any]) -> tuple[int, str]:
+def _located(context: str, truth: Mapping[str, Any]) -> Sample:
+    """Returns a true answer with its place in the paragraph, -1 if it does not occur there."""
     start, text = truth.get("answer_start"), truth["text"]
-    if isinstance(start, int) and start >= 0 and context.startswith(text, start):
-        return start, text
-    return context.find(text), text
+    if not isinstance(start, int) or start < 0 or not context.startswith(text, start):
+        start = context.find(text)
+    return {"start": start, "text": text}
 
 
-def _place(context: str, answer: str, truths: Sequence[tuple[int, str]]) -> int:
+def _place(context: str, answer: str, truths: Sequence[Sample]) -> int:
     """Returns the place of the answer in the paragraph, which files of predictions do not have.
 
     If the answer occurs several times, this is the first place that overlaps a true answer, or
@@ -146,7 +121,8 @@ def _place(context: str, answer: str, truths: Sequence[tuple[int, str]]) -> int:
     """
     start = first = context.find(answer)
     while start >= 0:
-        if any(start < place + len(text) and place < start + len(answer) for place, text in truths):
+        end = start + len(answer)
+        if any(start < t["start"] + len(t["text"]) and t["start"] < end for t in truths):
             return start
         start = context.find(answer, start + 1)
     return first

@@ -1,6 +1,7 @@
 """A classification's use of the model's outputs and of its flags, with tasks of GLUE."""
 
 import json
+import pathlib
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from albert.core import estimators
 from albert.core.errors import FlagError, UserError
 from albert.data.batches import Data
 from albert.devices import ops
-from albert.report.page import read_page
+from albert.report.predictions import read_samples
 from albert.tasks.glue.examples import InputExample
 from albert.tasks.glue.settings import GlueSettings
 from albert.tasks.glue.task import GlueTask, _feature_path
@@ -150,16 +151,16 @@ def test_padding_examples_are_neither_scored_nor_labeled(make, tmp_path):
     scored = task.score(DATA, OUTPUTS)
     assert scored.scores["eval_accuracy"] == 0.75
     scored.write_outputs()
-    view = read_page(task.page())
-    found = [(s["texts"], s["truth"], s["answer"], s["right"]) for s in view["samples"]]
-    assert found == [
-        (["text a"], 1, 1, True),
-        (["text b"], 0, 1, False),
-        (["text c"], 0, 0, True),
-        (["text d"], 1, 1, True),
+    samples = read_samples(task.settings.output_dir)
+    assert [(s["texts"], s["truth"], s["answer"], s["right"]) for s in samples] == [
+        (["text a"], "not_entailment", "not_entailment", True),
+        (["text b"], "entailment", "not_entailment", False),
+        (["text c"], "entailment", "entailment", True),
+        (["text d"], "not_entailment", "not_entailment", True),
     ]
-    assert view["scores"] == scored.scores and view["title"] == "RTE"
     names = [str(tmp_path / name) for name in ("results", "submission")]
+    page = pathlib.Path(task.settings.output_dir, "predictions.html").read_text()
+    assert '"title":"RTE","scores":{"eval_accuracy":0.75' in page
     assert task.write_labels(DATA, OUTPUTS, names) == {"num_examples": 4}
     assert (tmp_path / "results").read_text() == "0.0\t1.0\n" * 2 + "1.0\t0.0\n" + "0.0\t1.0\n"
     submission = (tmp_path / "submission").read_text()

@@ -19,7 +19,7 @@ from albert.devices import device, ops
 from albert.distributed import collectives
 from albert.distributed.collectives import Worker
 from albert.optimization import OptimizerOptions
-from albert.report.page import read_page
+from albert.report.predictions import read_samples
 from albert.tasks.squad import features
 from albert.tasks.squad.feature_files import ScoringData, SquadFeatures
 from albert.tasks.squad.question_source import QuestionSource
@@ -256,7 +256,7 @@ class TestVersion2:
         scored.write_outputs()
         names = [name for name in task.outputs if name.endswith(".json")]
         written = [json.loads((tmp_path / "out" / name).read_text()) for name in names]
-        samples = read_page(task.page())["samples"]
+        samples = list(read_samples(task.settings.output_dir))
         assert "".join(s["id"] for s in samples if s["abstained"]) == abstaining
         assert all((s["right"] is None) == (not known) for s in samples)
         assert written[0] == {i: "" if i in abstaining else "x" for i in "abcd"}

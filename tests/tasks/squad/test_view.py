@@ -6,60 +6,52 @@ import math
 
 import pytest
 
-from albert.tasks.squad.scoring import get_raw_scores
-from albert.tasks.squad.view import answers_view
+from albert.tasks.squad.view import FoundAnswer, samples_of
 
 CONTEXT = "In 1900 a fire burnt; in 1900 the fire was put out by Ann."
 YEAR = CONTEXT.rindex("1900")
-
-
-def view_of(answer, truths, raw=True, nbest=(), odds=None):
-    """Returns the only sample of a view of one question."""
-    question = {"id": "q", "question": "When?", "answers": truths, "is_impossible": not truths}
-    articles = [{"paragraphs": [{"context": CONTEXT, "qas": [question]}]}]
-    answers = {} if answer is None else {"q": answer}
-    scored = get_raw_scores(articles, answers) if raw else None
-    lists = [("q", nbest)] if nbest else []
-    view = answers_view("t", articles, answers, {}, scored, lists, odds and {"q": odds})
-    (sample,) = view["samples"]
-    assert view["passages"][sample["passage"]] == CONTEXT
-    return sample
-
-
 TRUTH = {"text": "1900", "answer_start": YEAR}
 
 
+def sample_of(answer, truths, is_known=True, **found):
+    question = {"id": "q", "question": "When?", "answers": truths, "is_impossible": not truths}
+    paragraphs = [(CONTEXT, [question])]
+    (sample,) = samples_of(paragraphs, [FoundAnswer(answer, **found)], is_known)
+    assert sample["passage"] == CONTEXT
+    return sample
+
+
 @pytest.mark.parametrize(
-    ("answer", "truths", "outcome"),
+    ("answer", "truths", "scores", "outcome"),
     [
-        ("1900", [TRUTH], (True, 1.0, False, False)),
-        ("in 1900", [TRUTH], (False, 0.6667, False, False)),
-        ("", [TRUTH], (False, 0.0, False, True)),
-        ("", [], (True, 1.0, True, True)),
-        ("Ann", [], (False, 0.0, True, False)),
-        (None, [TRUTH], (None, None, False, False)),
+        ("1900", [TRUTH], (1, 1.0), (True, 1.0, False, False)),
+        ("in 1900", [TRUTH], (0, 2 / 3), (False, 0.6667, False, False)),
+        ("", [TRUTH], (0, 0.0), (False, 0.0, False, True)),
+        ("", [], (1, 1), (True, 1.0, True, True)),
+        ("Ann", [], (0, 0), (False, 0.0, True, False)),
+        (None, [TRUTH], (None, None), (None, None, False, False)),
     ],
 )
-def test_an_answer_has_its_outcome(answer, truths, outcome):
-    sample = view_of(answer, truths)
+def test_an_answer_has_its_outcome(answer, truths, scores, outcome):
+    sample = sample_of(answer, truths, exact=scores[0], f1=scores[1])
     keys = ("right", "score", "unanswerable", "abstained")
     assert tuple(sample[key] for key in keys) == outcome
     # The true answers are not known.
-    sample = view_of(answer, truths[:0], raw=False)
+    sample = sample_of(answer, truths[:0], is_known=False)
     assert tuple(sample[key] for key in keys[:3]) == (None, None, False)
 
 
 def test_the_true_occurrence_or_the_first_is_marked():
     """Of several equal texts the true one, or else the first; -1 if it is not in the paragraph."""
-    assert view_of("1900", [TRUTH])["spans"] == [(YEAR, "1900")]
     other = {"text": "Ann", "answer_start": CONTEXT.index("Ann")}
-    assert view_of("1900", [other])["spans"] == [(3, "1900")]
-    assert view_of("1901", [TRUTH])["spans"] == [(-1, "1901")]
-    assert view_of("", [TRUTH])["spans"] == []
-    assert view_of("x", [TRUTH])["truths"] == [(YEAR, "1900")]
-    # The file is wrong, or has no offset.
-    for wrong in ({"answer_start": 1}, {"answer_start": -1}, {}):
-        assert view_of("x", [{"text": "1900", **wrong}])["truths"] == [(3, "1900")]
+    for answer, truth, start in (("1900", TRUTH, YEAR), ("1900", other, 3), ("1901", TRUTH, -1)):
+        assert sample_of(answer, [truth])["spans"] == [{"start": start, "text": answer}]
+    assert sample_of("", [TRUTH])["spans"] == []
+    # The file may be wrong, or have no offset.
+    for offset, start in ((YEAR, YEAR), (1, 3), (-1, 3), (None, 3)):
+        truths = sample_of("x", [{"text": "1900", "answer_start": offset}])["truths"]
+        assert truths == [{"start": start, "text": "1900"}]
+    assert sample_of("x", [{"text": "Ann"}])["truths"][0]["start"] == CONTEXT.index("Ann")
 
 
 NBEST = [{"text": "1900", "probability": 0.75}, {"text": "Ann", "probability": 0.25}]
@@ -67,16 +59,16 @@ NBEST = [{"text": "1900", "probability": 0.75}, {"text": "Ann", "probability": 0
 
 def test_confidence_is_the_probability_of_the_answer():
     no_answer = 1 / (1 + math.exp(-1.5))
-    assert view_of("1900", [TRUTH])["confidence"] is None
-    assert view_of("Ann", [TRUTH], nbest=NBEST)["confidence"] == 0.25
-    assert view_of("x", [TRUTH], nbest=NBEST)["confidence"] is None
-    answered = view_of("1900", [TRUTH], nbest=NBEST, odds=1.5)
+    assert sample_of("1900", [TRUTH])["confidence"] is None
+    assert sample_of("Ann", [TRUTH], nbest=NBEST)["confidence"] == 0.25
+    assert sample_of("x", [TRUTH], nbest=NBEST)["confidence"] is None
+    answered = sample_of("1900", [TRUTH], nbest=NBEST, odds=1.5)
     assert answered["confidence"] == pytest.approx(0.75 * (1 - no_answer), abs=1e-4)
-    abstained = view_of("", [TRUTH], nbest=NBEST, odds=1.5)
+    abstained = sample_of("", [TRUTH], nbest=NBEST, odds=1.5)
     assert abstained["confidence"] == pytest.approx(no_answer, abs=1e-4)
     assert abstained["odds"] == 1.5
     # As for a question that the model could not read.
-    assert view_of("", [], odds=1e6)["confidence"] == 1.0
-    assert view_of("", [], odds=-1e6)["confidence"] == 0.0
+    assert sample_of("", [], odds=1e6)["confidence"] == 1.0
+    assert sample_of("", [], odds=-1e6)["confidence"] == 0.0
     many = [{"text": str(n), "probability": 0.1} for n in range(20)]
-    assert view_of("0", [TRUTH], nbest=many)["nbest"] == [[str(n), 0.1] for n in range(5)]
+    assert sample_of("0", [TRUTH], nbest=many)["nbest"] == many[:5]

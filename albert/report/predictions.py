@@ -1,0 +1,101 @@
+"""Predictions of a model: `predictions.jsonl`, and the self-contained page that contains it.
+
+A line of the file is a sample, which is the JSON object of one example. docs/looking.md describes
+its keys. None replaces a number that is not finite, and means unknown.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from albert.core.errors import UserError
+from albert.core.files import open_atomically, parse_json
+from albert.report import PAGE, PREDICTIONS
+
+_TEMPLATE = os.path.join(os.path.dirname(__file__), "page.html")
+_encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+Sample = dict[str, Any]
+
+
+class View(NamedTuple):
+    """Samples, and what the page shows above them.
+
+    Attributes:
+      title: title of the page.
+      scores: scores of all samples, by name.
+      samples: the samples; an iterator if they may not fit into memory.
+      labels: the labels of a classification, in the order of their ids.
+    """
+
+    title: str
+    scores: Mapping[str, float]
+    samples: Iterable[Sample]
+    labels: Sequence[str] = ()
+
+
+def write_samples(folder: str, view: View) -> None:
+    """Writes the predictions of a run, and the page made from them.
+
+    Raises:
+      UserError: a file cannot be written.
+    """
+    path = os.path.join(folder, PREDICTIONS)
+    with open_atomically(path) as file:
+        file.writelines(_lines(view.samples))
+    with open(path, encoding="utf-8") as lines:
+        _write_page(os.path.join(folder, PAGE), view, lines)
+
+
+def write_page(path: str, view: View) -> None:
+    """Writes only the page; raises as `write_samples`."""
+    _write_page(path, view, _lines(view.samples))
+
+
+def _write_page(path: str, view: View, lines: Iterable[str]) -> None:
+    with open(_TEMPLATE, encoding="utf-8") as file:
+        before, between, after = file.read().split("{{data}}")
+    scores = {name: finite(score) for name, score in view.scores.items()}
+    head = _encode({"title": view.title, "scores": scores, "labels": view.labels})
+    # Without "<", no text can end the element or begin another one.
+    with open_atomically(path) as file:
+        file.write(before + head.replace("<", "\\u003c") + between)
+        file.writelines(line.replace("<", "\\u003c") for line in lines)
+        file.write(after)
+
+
+def _lines(samples: Iterable[Sample]) -> Iterator[str]:
+    return (_encode(sample) + "\n" for sample in samples)
+
+
+def read_samples(folder: str) -> Iterator[Sample]:
+    """Yields the samples of a run.
+
+    Raises:
+      UserError: the file of predictions cannot be read, or is damaged.
+    """
+    path = os.path.join(folder, PREDICTIONS)
+    try:
+        with open(path, "rb") as file:
+            for number, line in enumerate(file, start=1):
+                sample = parse_json(line, f"{path}, line {number}")
+                if not isinstance(sample, dict) or not {"id", "answer"} <= sample.keys():
+                    raise UserError(f"{path}, line {number} is not a prediction")
+                yield sample
+    except OSError as e:
+        raise UserError(f"{path} cannot be read: {e.strerror}") from e
+
+
+def finite(value: float | None) -> float | None:
+    """Returns the number if JSON can represent it, otherwise None."""
+    return None if value is None or not math.isfinite(value) else value
+
+
+def rounded(value: float | None) -> float | None:
+    """Returns a number rounded for display, or None if it is not finite."""
+    known = finite(value)
+    return None if known is None else round(float(known), 4)
