@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from albert.cli import require_standard_output
 from albert.cli.show import ShowSettings
@@ -15,7 +16,7 @@ from albert.report.predictions import Sample, View, read_samples, write_page
 from albert.report.terminal import lines_of, style_of_output
 from albert.tasks.squad import NBEST, ODDS, PREDICTIONS
 from albert.tasks.squad.comparison import Predictions, QuestionFile
-from albert.tasks.squad.view import answers_view
+from albert.tasks.squad.view import FoundAnswer, samples_of
 
 # Questions between two steps of the progress bar.
 _BATCH = 32
@@ -106,19 +107,15 @@ def view_of_answers(folder: str, questions: QuestionFile) -> View:
         raise UserError(f"the model in {folder} was not trained on SQuAD: it answers no questions")
     asked = [(example.question_text, example.paragraph_text) for example in questions.examples]
     batches = [asked[start : start + _BATCH] for start in range(0, len(asked), _BATCH)]
-    found = [
-        answered
-        for batch in progress(batches, len(batches), "prediction", "batches")
-        for answered in model.answer_all(batch)
-    ]
+    shown = progress(batches, len(batches), "prediction", "batches")
+    found = (answered for batch in shown for answered in model.answer_all(batch))
     answers, nbest, odds = {}, {}, {}
     for qas_id, answered in zip(questions.ids, found, strict=True):
         best = answered.answers[0].text if answered.answers else ""
         answers[qas_id] = "" if answered.abstains else best
-        nbest[qas_id] = [{"text": a.text, "probability": a.probability} for a in answered.answers]
-        if answered.no_answer_odds is not None:
-            odds[qas_id] = answered.no_answer_odds
-    return _view(questions, answers, nbest, odds or None)
+        nbest[qas_id] = [answer._asdict() for answer in answered.answers]
+        odds[qas_id] = answered.no_answer_odds
+    return _view(questions, answers, nbest, odds)
 
 
 def view_of_files(data: str, predictions: str, settings: ShowSettings) -> View:
@@ -128,42 +125,41 @@ def view_of_files(data: str, predictions: str, settings: ShowSettings) -> View:
       UserError: a file is malformed, or the files do not belong together.
     """
     questions = QuestionFile(data)
-    beside = None if settings.predictions else os.path.dirname(predictions)
-    odds = settings.null_odds_file or _file_of_run(beside, ODDS)
-    nbest = settings.nbest_file or _file_of_run(beside, NBEST)
-    found = Predictions(
-        questions.read_predictions(predictions), questions.read_odds(odds) if odds else None
-    )
-    found.check(questions)
-    lists = questions.read_nbest(nbest) if nbest else {}
-    return _view(questions, found.answers, lists, found.odds)
+    odds_file, nbest_file = settings.null_odds_file, settings.nbest_file
+    if not settings.predictions:
+        odds_file = odds_file or _existing(os.path.join(os.path.dirname(predictions), ODDS))
+        nbest_file = nbest_file or _existing(os.path.join(os.path.dirname(predictions), NBEST))
+    answers = questions.read_predictions(predictions)
+    odds = questions.read_odds(odds_file) if odds_file else None
+    Predictions(answers, odds).check(questions)
+    nbest = questions.read_nbest(nbest_file) if nbest_file else {}
+    return _view(questions, answers, nbest, odds or {})
+
+
+def _existing(path: str) -> str | None:
+    return path if os.path.exists(path) else None
 
 
 def _view(
     questions: QuestionFile,
     answers: Mapping[str, str],
-    nbest: Mapping[str, list[dict]],
-    odds: Mapping[str, float] | None,
+    nbest: Mapping[str, Sequence[Mapping[str, Any]]],
+    odds: Mapping[str, float | None],
 ) -> View:
     """Returns the view of answers as they are: a system that abstains has already done so."""
-    is_known = questions.has_answers()
-    version = "2.0" if questions.is_version_2 else "1.1"
-    answered = Predictions(answers)
-    return answers_view(
-        f"SQuAD {version}: {os.path.basename(questions.path)}",
-        questions.articles,
-        answers,
-        answered.scores(questions) if is_known else {},
-        answered.raw_scores(questions) if is_known else None,
-        nbest.items(),
-        odds,
+    scores, exact, f1 = dict[str, float](), dict[str, float](), dict[str, float]()
+    if is_known := questions.has_answers():
+        scores = Predictions(answers).scores(questions)
+        exact, f1 = Predictions(answers).raw_scores(questions)
+    found = (
+        FoundAnswer(answers.get(i), nbest.get(i, ()), odds.get(i), exact.get(i), f1.get(i))
+        for i in questions.ids
     )
-
-
-def _file_of_run(folder: str | None, name: str) -> str | None:
-    """Returns the path of a run's file, or None if it does not exist."""
-    path = os.path.join(folder or "", name)
-    return path if folder is not None and os.path.exists(path) else None
+    articles = (article["paragraphs"] for article in questions.articles)
+    paragraphs = ((p["context"], p["qas"]) for paragraphs in articles for p in paragraphs)
+    version = "2.0" if questions.is_version_2 else "1.1"
+    title = f"SQuAD {version}: {os.path.basename(questions.path)}"
+    return View(title, scores, list(samples_of(paragraphs, found, is_known)))
 
 
 def show(samples: Iterable[Sample], page: str, settings: ShowSettings) -> None:

@@ -23,9 +23,9 @@ class JsonReader:
     does not have what they read, or has a value that is nested too deeply.
     """
 
-    def __init__(self, descriptor: int, begin: int = 0):
-        """Begins to read an open file, whose position does not change, at a byte."""
-        self._descriptor, self._offset = descriptor, begin
+    def __init__(self, descriptor: int):
+        """Begins to read an open file, whose position does not change."""
+        self._descriptor, self._offset = descriptor, 0
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
         self._text, self._at, self._ended = "", 0, False
 

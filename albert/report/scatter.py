@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
@@ -12,7 +12,7 @@ from albert.core.files import open_atomically
 # Layout of a panel in pixels.
 _WIDTH, _HEIGHT = 240, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50, 230, 30, 210
-_BEST, _USUAL, _HOLLOW = "#d1495b", "#00798c", "none"
+_BEST, _USUAL = "#d1495b", "#00798c"
 # An axis shows up to this many different values, else the lowest, the middle and the highest.
 _MOST_VALUES = 5
 
@@ -44,43 +44,40 @@ def write_scatter(
       settings: whether the horizontal axis is logarithmic, by the name of the setting.
       score: the name of the score.
     """
-    width = _WIDTH * len(settings)
+    size = f'width="{_WIDTH * len(settings)}" height="{_HEIGHT}"'
+    font = 'font-family="sans-serif" font-size="11" fill="#222222"'
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{_HEIGHT}" '
-        'font-family="sans-serif" font-size="11" fill="#222222">',
-        f'<rect width="{width}" height="{_HEIGHT}" fill="#ffffff"/>',
-        f'<text x="8" y="16">{escape(score)}; hollow: pruned; red: the best</text>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} {font}><rect {size} fill="#ffffff"/>',
+        _text(8, 16, "start", f"{escape(score)}; hollow: pruned; red: the best"),
     ]
     for number, (name, is_log) in enumerate(settings.items()):
-        lines.append(f'<g transform="translate({number * _WIDTH} 0)">')
-        lines += _panel(points, name, is_log)
-        lines.append("</g>")
+        panel = _panel(points, name, is_log)
+        lines += [f'<g transform="translate({number * _WIDTH} 0)">', *panel, "</g>"]
     with open_atomically(path) as file:
         file.write("\n".join([*lines, "</svg>", ""]))
 
 
-def _panel(points: Sequence[Point], name: str, is_log: bool) -> list[str]:
+def _panel(points: Sequence[Point], name: str, is_log: bool) -> Iterator[str]:
     xs = [math.log10(p.values[name]) if is_log else p.values[name] for p in points]
     ys = [point.score for point in points]
     x_of, y_of = _scale(xs, _LEFT + 8, _RIGHT - 8), _scale(ys, _BOTTOM - 8, _TOP + 8)
-    lines = [f'<path d="M{_LEFT} {_TOP}V{_BOTTOM}H{_RIGHT}" fill="none" stroke="#888888"/>']
-    middle = (_LEFT + _RIGHT) / 2
-    lines.append(f'<text x="{middle}" y="{_BOTTOM + 36}" text-anchor="middle">{name}</text>')
+    yield f'<path d="M{_LEFT} {_TOP}V{_BOTTOM}H{_RIGHT}" fill="none" stroke="#888888"/>'
+    yield _text((_LEFT + _RIGHT) / 2, _BOTTOM + 36, "middle", name)
     for x in _ticks(xs):
-        label = f"{10**x if is_log else x:.3g}"
-        at = f'x="{x_of(x):.1f}" y="{_BOTTOM + 16}"'
-        lines.append(f'<text {at} text-anchor="middle">{label}</text>')
+        yield _text(x_of(x), _BOTTOM + 16, "middle", f"{10**x if is_log else x:.3g}")
     for y in _ticks(ys):
-        at = f'x="{_LEFT - 6}" y="{y_of(y) + 4:.1f}"'
-        lines.append(f'<text {at} text-anchor="end">{y:.4g}</text>')
+        yield _text(_LEFT - 6, y_of(y) + 4, "end", f"{y:.4g}")
     best = max(points, key=lambda point: (point.is_filled, point.score))
     for point, x, y in zip(points, xs, ys, strict=True):
         color = _BEST if point is best else _USUAL
-        fill = color if point.is_filled else _HOLLOW
-        at = f'cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="4"'
+        fill = color if point.is_filled else "none"
         title = f"<title>{escape(point.label)}</title>"
-        lines.append(f'<circle {at} fill="{fill}" stroke="{color}">{title}</circle>')
-    return lines
+        at = f'cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="4"'
+        yield f'<circle {at} fill="{fill}" stroke="{color}">{title}</circle>'
+
+
+def _text(x: float, y: float, anchor: str, text: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text}</text>'
 
 
 def _scale(values: Sequence[float], first: float, last: float) -> Callable[[float], float]:

@@ -38,23 +38,12 @@ class Style(NamedTuple):
         return "".join(ends + [self.before[kind] for kind in sorted(after - before)])
 
 
+# Codes that switch a mark on and off.
+_CODES = {"answer": (7, 27), "truth": (4, 24), "title": (1, 22), "faint": (2, 22)}
+_CODES |= {"right": (32, 39), "wrong": (31, 39)}
 COLOURED = Style(
-    {
-        "answer": "\33[7m",
-        "truth": "\33[4m",
-        "title": "\33[1m",
-        "faint": "\33[2m",
-        "right": "\33[32m",
-        "wrong": "\33[31m",
-    },
-    {
-        "answer": "\33[27m",
-        "truth": "\33[24m",
-        "title": "\33[22m",
-        "faint": "\33[22m",
-        "right": "\33[39m",
-        "wrong": "\33[39m",
-    },
+    {kind: f"\33[{on}m" for kind, (on, _) in _CODES.items()},
+    {kind: f"\33[{off}m" for kind, (_, off) in _CODES.items()},
 )
 PLAIN = Style({"answer": "[", "truth": "{"}, {"answer": "]", "truth": "}"})
 
@@ -165,25 +154,19 @@ def wrapped(
     text: str, marks: Sequence[tuple[int, int, str]], width: int, style: Style
 ) -> Iterator[str]:
     """Yields the lines of a text, with its marked parts highlighted."""
-    kinds: list[set[str]] = [set() for _ in text]
-    for start, end, kind in marks:
-        for of_character in kinds[start:end]:
-            of_character.add(kind)
-    # Where a part ends and the next one of its kind begins, both get their own marks.
-    begins, ends = ({(mark[side], mark[2]) for mark in marks} for side in (0, 1))
-    cuts = {place for place, _ in begins & ends}
-    numbers = list(itertools.accumulate(place in cuts for place in range(len(text))))
-    pieces = list(zip(numbers, kinds, strict=True))
-    for start, end in _lines(text, max(width, 20)):
-        line, current = "", set[str]()
-        for (_, of_piece), places in itertools.groupby(range(start, end), key=pieces.__getitem__):
-            first, *others = places
-            if first in cuts:
-                line += style.change(current, set())
-                current = set()
-            line += style.change(current, of_piece) + text[first : first + 1 + len(others)]
-            current = of_piece
-        yield line + style.change(current, set())
+    edges = {edge for start, end, _ in marks for edge in (start, end)}
+    for first, last in _lines(text, max(width, 20)):
+        line, before = "", set[str]()
+        cuts = sorted({first, last, *(edge for edge in edges if first < edge < last)})
+        for start, end in itertools.pairwise(cuts):
+            begun, ended = ({mark[2] for mark in marks if mark[n] == start} for n in (0, 1))
+            if begun & ended:
+                # Where a part ends and the next one of its kind begins, both get their own marks.
+                line, before = line + style.change(before, set()), set()
+            kinds = {kind for since, until, kind in marks if since <= start < until}
+            line += style.change(before, kinds) + text[start:end]
+            before = kinds
+        yield line + style.change(before, set())
 
 
 def _lines(text: str, width: int) -> Iterator[tuple[int, int]]:

@@ -14,13 +14,12 @@ import requests
 from scipy.stats import binomtest
 from selenium.webdriver import Keys
 
-from albert.report.predictions import write_page
+from albert.report.predictions import View, write_page
 from albert.report.spans import Span, spans_view
 from albert.serving.services import service_of
 from albert.serving.web import Limits
 from albert.tasks.classification.view import labels_view
-from albert.tasks.squad.scoring import evaluate_v2, get_raw_scores
-from albert.tasks.squad.view import answers_view
+from albert.tasks.squad.view import FoundAnswer, samples_of
 from tests.helpers.browser import MARKUP, Page, contrast, emulate
 from tests.helpers.serving import LABELS, LONGEST, Gated, Served, load_once, model_of
 
@@ -69,22 +68,22 @@ def shown(page: Page) -> list[str]:
 
 
 def view_of(count=6, markup=""):
-    """Returns articles of SQuAD 2.0 with answers, n-best lists and log-odds; every third has no
-    answer."""
-    articles, answers, odds, nbest = [], {}, {}, []
+    """Returns answers to SQuAD 2.0 with n-best lists and log-odds; every third has no answer."""
+    paragraphs, found = [], []
     for n in range(count):
         context = f"Tower {n} was built 🏰 by Anna{markup} in {1000 + n}, and it was Anna who fell."
         question = {"id": f"q{n}", "question": f"{'Who' if n % 2 else 'When'} built {n}{markup}?"}
         truth = "Anna" if n % 2 else str(1000 + n)
         truths = [{"text": truth, "answer_start": context.index(truth)}] * (n % 3 != 2)
-        question |= {"is_impossible": not truths, "answers": truths}
-        articles.append({"paragraphs": [{"context": context, "qas": [question]}]})
-        answers[f"q{n}"] = "Anna" if truths else ""
-        odds[f"q{n}"] = -3.0 if truths else 3.0
-        entry = {"text": "Anna", "probability": (n % 10) / 10 + 0.05}
-        nbest.append((f"q{n}", [entry, {"text": f"Tower {n}", "probability": 0.01}]))
-    scores, raw = evaluate_v2(articles, answers, odds), get_raw_scores(articles, answers)
-    return answers_view(f"Towers{markup}", articles, answers, scores, raw, nbest, odds)
+        paragraphs.append((context, [{**question, "answers": truths}]))
+        shares = {"Anna": (n % 10) / 10 + 0.05, f"Tower {n}": 0.01}
+        nbest = [{"text": text, "probability": share} for text, share in shares.items()]
+        score = float(n % 2 or not truths)
+        answer = ("Anna", nbest, -3.0) if truths else ("", nbest, 3.0)
+        found.append(FoundAnswer(*answer, score, score))
+    scores = {"exact": 66.66666, "f1": 66.66666, "total": count, "HasAns_exact": 50.0}
+    scores["best_f1_thresh"] = 1.0
+    return View(f"Towers{markup}", scores, list(samples_of(paragraphs, found, True)))
 
 
 def test_a_question_shows_answer_truth_and_scores(open_view):

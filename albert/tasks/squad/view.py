@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from albert.report.predictions import Sample, View, rounded
+from albert.report.predictions import Sample, rounded
 
 _NBEST = 5  # answers per sample
 
@@ -28,42 +28,6 @@ class FoundAnswer(NamedTuple):
     f1: float | None = None
 
 
-def answers_view(
-    title: str,
-    articles: list[dict],
-    answers: Mapping[str, str],
-    scores: Mapping[str, float],
-    raw: tuple[Mapping[str, float], Mapping[str, float]] | None,
-    nbest: Iterable[tuple[str, Sequence[Mapping[str, Any]]]] = (),
-    odds: Mapping[str, float] | None = None,
-) -> View:
-    """Returns the view of answers to a SQuAD file.
-
-    Args:
-      title: title of the page.
-      articles: content of the file under "data".
-      answers: answers by question id; "" means no answer.
-      scores: overall scores by name.
-      raw: exact match and F1 by question id; None if true answers are unknown.
-      nbest: question ids with n-best lists, for any of the questions.
-      odds: log-odds of no answer by question id; None if unknown.
-    """
-    paragraphs = [(p["context"], p["qas"]) for article in articles for p in article["paragraphs"]]
-    lists, (exact, f1) = dict(nbest), raw or ({}, {})
-    found = (
-        FoundAnswer(
-            answers.get(qas_id),
-            lists.get(qas_id, ()),
-            (odds or {}).get(qas_id),
-            exact.get(qas_id),
-            f1.get(qas_id),
-        )
-        for _, questions in paragraphs
-        for qas_id in (question["id"] for question in questions)
-    )
-    return View(title, scores, list(samples_of(paragraphs, found, raw is not None)))
-
-
 def samples_of(
     paragraphs: Iterable[tuple[str, Iterable[Mapping[str, Any]]]],
     found: Iterable[FoundAnswer],
@@ -76,10 +40,9 @@ def samples_of(
       found: the answer to each question.
       is_known: whether the true answers are known.
     """
-    answers = iter(found)
-    for context, questions in paragraphs:
-        for question in questions:
-            yield _sample(context, question, next(answers), is_known)
+    asked = ((context, question) for context, questions in paragraphs for question in questions)
+    for (context, question), answer in zip(asked, found, strict=True):
+        yield _sample(context, question, answer, is_known)
 
 
 def _sample(
