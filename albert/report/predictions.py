@@ -1,7 +1,7 @@
 """Predictions of a model: `predictions.jsonl`, and the self-contained page that contains it.
 
-A line of the file is a sample, which is the JSON object of one example. docs/looking.md describes
-its keys. None replaces a number that is not finite, and means unknown.
+A line of the file is a sample, which is the JSON object of one example; docs/looking.md describes
+its keys. The last key is the passage. None replaces a number that is not finite, and means unknown.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def write_samples(folder: str, view: View) -> None:
       UserError: a file cannot be written.
     """
     path = os.path.join(folder, PREDICTIONS)
-    with open_atomically(path) as file:
+    with open_atomically(path, "wb") as file:
         file.writelines(_lines(view.samples))
-    with open(path, encoding="utf-8") as lines:
+    with open(path, "rb") as lines:
         _write_page(os.path.join(folder, PAGE), view, lines)
 
 
@@ -56,20 +56,30 @@ def write_page(path: str, view: View) -> None:
     _write_page(path, view, _lines(view.samples))
 
 
-def _write_page(path: str, view: View, lines: Iterable[str]) -> None:
-    with open(_TEMPLATE, encoding="utf-8") as file:
-        before, between, after = file.read().split("{{data}}")
+def _write_page(path: str, view: View, lines: Iterable[bytes]) -> None:
+    with open(_TEMPLATE, "rb") as template:
+        before, between, after = template.read().split(b"{{data}}")
     scores = {name: finite(score) for name, score in view.scores.items()}
-    head = _encode({"title": view.title, "scores": scores, "labels": view.labels})
-    # Without "<", no text can end the element or begin another one.
-    with open_atomically(path) as file:
-        file.write(before + head.replace("<", "\\u003c") + between)
-        file.writelines(line.replace("<", "\\u003c") for line in lines)
+    head = {"title": view.title, "scores": scores, "labels": view.labels}
+    previous = b""
+    with open_atomically(path, "wb") as file:
+        file.write(before + _in_page(_encode(head).encode()) + between)
+        for line in lines:
+            # Neighbors share passages, so the page has each once. As quotes in texts are escaped,
+            # only the key can have these characters.
+            sample, _, passage = line.rpartition(b',"passage":')
+            file.write(_in_page(line if passage != previous else sample + b"}\n"))
+            previous = passage
         file.write(after)
 
 
-def _lines(samples: Iterable[Sample]) -> Iterator[str]:
-    return (_encode(sample) + "\n" for sample in samples)
+def _in_page(data: bytes) -> bytes:
+    """Returns JSON in which no text can end the element or begin another one."""
+    return data.replace(b"<", b"\\u003c")
+
+
+def _lines(samples: Iterable[Sample]) -> Iterator[bytes]:
+    return (_encode(sample).encode() + b"\n" for sample in samples)
 
 
 def read_samples(folder: str) -> Iterator[Sample]:

@@ -290,7 +290,11 @@ def test_a_matrix_shows_and_selects_labels(open_view):
     assert page.text("#count") == "6 of 8"
     page = open_view(labels(["A", "B"], "a passage"))
     assert page.texts(".bars span:nth-child(3n + 1)")[:2] == ["A: text 0", "B: b"]
-    assert page.text("#passage") == "a passage"
+    # All examples share it.
+    page.press("j")
+    assert page.text("#passage") == "a passage" and page.texts("#detail dd") == ["B", "B"]
+    page.type("#search", "passage")
+    assert page.text("#count") == "8 of 8"
 
 
 def test_sets_of_labels_are_scored_by_f1(open_view):

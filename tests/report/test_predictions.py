@@ -14,7 +14,7 @@ from albert.tasks.classification.view import labels_view
 
 TITLE = "a </script><!-- <script> & \u2028 {{data}}"
 SAMPLES = [
-    {"id": f"{n}</script>", "answer": "half a character \ud800\n", "passage": "ä 😀 \u2028"}
+    {"id": f"{n}</script>", "answer": "half \ud800\n", "passage": f',"passage":ä 😀 \u2028{n // 2}'}
     for n in range(5)
 ]
 
@@ -31,7 +31,10 @@ def test_written_samples_are_read_back_and_are_on_the_page(tmp_path):
     assert "<" not in head + data
     scores = {"f1": 0.5, "loss": None}
     assert json.loads(head) == {"title": TITLE, "scores": scores, "labels": ["a", "b"]}
-    assert [json.loads(line) for line in data.split("\n")[:-1]] == SAMPLES
+    of_page = [json.loads(line) for line in data.split("\n")[:-1]]
+    # A passage of several samples is there once.
+    assert [n for n, sample in enumerate(of_page) if "passage" not in sample] == [1, 3]
+    assert [SAMPLES[n] | sample for n, sample in enumerate(of_page)] == SAMPLES
     for what in ("http:", "https:", "url(", "@import", "src=", "href="):
         assert what not in page.replace("http://www.w3.org/2000/svg", "")
     write_page(str(tmp_path / "same.html"), view._replace(samples=SAMPLES))

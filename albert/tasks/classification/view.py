@@ -29,8 +29,11 @@ def labels_view(
       scores: scores of all examples, by name.
     """
     names = [label for label in labels if label is not None]
-    rows = zip(texts, outputs, strict=True)
-    return View(title, scores, ({**text, **_result(row, names)} for text, row in rows), names)
+    samples = (
+        {"id": e["id"], "texts": e["texts"], **_result(output, names), "passage": e["passage"]}
+        for e, output in zip(texts, outputs, strict=True)
+    )
+    return View(title, scores, samples, names)
 
 
 def _result(output: Mapping[str, np.ndarray], labels: Sequence[str]) -> Sample:
