@@ -14,21 +14,16 @@ from albert.reference_api.squad_models import (
 )
 from albert.reference_api.squad_predictions import (
     RawResult,
+    RawResultV2,
     accumulate_predictions_v1,
     accumulate_predictions_v2,
     evaluate_v2,
     write_predictions_v1,
     write_predictions_v2,
 )
-from albert.tasks.squad.examples import SquadExample, read_squad_examples
-from albert.tasks.squad.predictions import RawResultV2
-from albert.tasks.squad.scoring import (
+from albert.reference_api.squad_scores import (
     apply_no_ans_threshold,
-    compute_exact,
-    compute_f1,
     evaluate_v1,
-    exact_match_score,
-    f1_score,
     find_all_best_thresh,
     find_best_thresh,
     get_raw_scores,
@@ -36,9 +31,16 @@ from albert.tasks.squad.scoring import (
     make_eval_dict,
     make_qid_to_has_ans,
     merge_eval,
+    normalize_answer_v2,
+)
+from albert.tasks.squad.examples import SquadExample, read_squad_examples
+from albert.tasks.squad.scoring import (
+    compute_exact,
+    compute_f1,
+    exact_match_score,
+    f1_score,
     metric_max_over_ground_truths,
     normalize_answer_v1,
-    normalize_answer_v2,
 )
 
 __all__ = [

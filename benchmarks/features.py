@@ -91,7 +91,7 @@ def ours(flags: argparse.Namespace, workers: int, model: str | None, vocab: str 
     import tensorflow.compat.v1 as tf
 
     from albert.tasks.squad.feature_files import FeatureOptions, SquadFeatures
-    from albert.tasks.squad.question_source import QuestionSource
+    from albert.tasks.squad.questions import QuestionSource
     from albert.tokenization import FullTokenizer
 
     tf.logging.set_verbosity(tf.logging.ERROR)

@@ -15,7 +15,8 @@ import albert as package
 from albert import api
 from albert.cli.main import COMMANDS
 from albert.core.version import VERSION
-from albert.tasks.squad.examples import load_squad, read_examples
+from albert.tasks.squad.examples import read_examples
+from albert.tasks.squad.questions import Questions, QuestionSource
 from tests.helpers.forking import ROOT
 from tests.helpers.running import albert, run
 from tests.readme import pages
@@ -204,8 +205,8 @@ def test_the_pages_example_questions_can_be_trained_on(tmp_path):
     for path, content in files.items():
         file = tmp_path / pathlib.Path(path).name
         file.write_text(content)
-        source, is_training = str(file), file.name.startswith("train")
-        examples, left_out = read_examples(load_squad(source), source, is_training, True)
+        questions = Questions(QuestionSource(str(file)))
+        examples, left_out = read_examples(questions, file.name.startswith("train"), True)
         assert not left_out.counts
         used[file.name] = [example.is_impossible for example in examples]
     assert used == {"train.json": [False] * 4, "dev.json": [False], "train-v2.json": [False, True]}

@@ -5,7 +5,8 @@ r"""Checks a file of questions before a training, or converts it to SQuAD's JSON
 
 The file is SQuAD's JSON, or a table in CSV, TSV or JSON Lines with the columns context, question
 and answer, and optionally answer_start, id and title. "check" shows what a training would use, and
-some examples. Both read a table row by row, so it may be larger than the memory.
+some examples. Both read a table row by row and keep only its ids, so it may be larger than the
+memory.
 """
 
 from __future__ import annotations

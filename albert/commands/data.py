@@ -13,8 +13,8 @@ from albert.core.errors import UserError
 from albert.core.files import check_regular, open_atomically
 from albert.core.text import printable
 from albert.report.terminal import style_of_output, width_of_output, wrapped
-from albert.tasks.squad.examples import find_question_table, questions_in
-from albert.tasks.squad.question_tables import COLUMNS, BadRows, articles_of, read_questions
+from albert.tasks.squad.question_tables import COLUMNS, BadRows
+from albert.tasks.squad.questions import Paragraph, Questions, QuestionSource, articles_of
 
 # Number of characters of a context to show before and after the answer's first one, and half the
 # number of those of a question or answer.
@@ -41,7 +41,8 @@ def main(asked: tuple[DataSettings, list[str]]) -> None:
 
 def check(path: str, bad: BadRows, num_examples: int) -> None:
     """Prints the format, the columns, the counts of questions, and the first examples."""
-    table = find_question_table(path)
+    questions = Questions(QuestionSource(path))
+    table = questions.table
     print(f"{path}: {table.format if table else 'SQuAD JSON'}")
     if table:
         _print_row("columns used", ", ".join(n for n in COLUMNS if n in table.columns))
@@ -50,7 +51,7 @@ def check(path: str, bad: BadRows, num_examples: int) -> None:
     examples: list[_Question] = []
     # Without answers, the questions can only be predicted.
     is_training = bool(table and {"answer", "answers"} & {*table.columns})
-    for name, value in _counted(questions_in(path, is_training, bad), num_examples, examples):
+    for name, value in _counted(questions.paragraphs(is_training, bad), num_examples, examples):
         _print_row(name, value)
     for number, (context, question) in enumerate(examples, start=1):
         print(f"\nexample {number}, id {printable(question['id'])}")
@@ -65,7 +66,7 @@ def convert(path: str, target: str, bad: BadRows) -> None:
     Raises:
       UserError: the target exists, or the table is not valid or has no usable questions.
     """
-    table = find_question_table(path)
+    source = Questions(QuestionSource(path))
     if os.path.isdir(target):
         raise UserError(f"{target} is a folder; name a file")
     if os.path.exists(target) and os.path.samefile(path, target):
@@ -73,12 +74,12 @@ def convert(path: str, target: str, bad: BadRows) -> None:
     check_regular(target, target)
     if os.path.lexists(target):
         raise UserError(f"{target} already exists; give another name, or remove it")
-    if not table:
+    if not source.table:
         raise UserError(f"{path} is JSON already, and not a table in CSV, TSV or JSON Lines")
     questions = is_version_2 = 0
     with open_atomically(target) as file:
         mark = '{"data": [\n'
-        for article in articles_of(read_questions(table, True, bad)):
+        for article in articles_of(source.paragraphs(True, bad)):
             file.write(mark + json.dumps(article))
             mark = ",\n"
             for question in article["paragraphs"][0]["qas"]:
@@ -92,21 +93,23 @@ def convert(path: str, target: str, bad: BadRows) -> None:
 
 
 def _counted(
-    questions: Iterable[_Question], num_examples: int, examples: list[_Question]
+    paragraphs: Iterable[Paragraph], num_examples: int, examples: list[_Question]
 ) -> Iterator[tuple[str, str]]:
     """Yields names and values about questions, and adds the first ones to `examples`."""
     total = contexts = unanswerable = several = unknown = 0
     last = None
-    for context, question in questions:
-        total += 1
-        contexts += context != last
-        last = context
-        answers = question.get("answers")
-        unanswerable += bool(question.get("is_impossible"))
-        unknown += answers is None
-        several += len(answers or ()) > 1
-        if len(examples) < num_examples:
-            examples.append((context, question))
+    for paragraph in paragraphs:
+        if paragraph.questions:
+            contexts += paragraph.context != last
+            last = paragraph.context
+        for question in paragraph.questions:
+            total += 1
+            answers = question.get("answers")
+            unanswerable += bool(question.get("is_impossible"))
+            unknown += answers is None
+            several += len(answers or ()) > 1
+            if len(examples) < num_examples:
+                examples.append((paragraph.context, question))
     yield "contexts", f"{contexts:,}"
     yield "questions", f"{total:,}"
     if unanswerable:

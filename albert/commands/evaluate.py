@@ -14,7 +14,7 @@ from albert.core.files import print_json, read_json
 from albert.core.text import aligned, one_line
 from albert.tasks.squad import PREDICTIONS
 from albert.tasks.squad.comparison import Predictions, QuestionFile, compare
-from albert.tasks.squad.scoring import without_prediction
+from albert.tasks.squad.scoring import Scorer
 from albert.training.spread import spread_of_runs
 
 _NAMED = 5  # the number of questions to list
@@ -76,17 +76,19 @@ def predictions_of(
 
 def score_file(questions: QuestionFile, predictions: Predictions) -> tuple[dict, list[str]]:
     """Returns the scores of a file, as a dictionary and as lines of a table."""
-    scores = predictions.scores(questions)
+    scorer = predictions.scored(questions)
+    scores = scorer.totals()
     rows = [[name, _shown(value)] for name, value in scores.items()]
-    return {**scores, "left_out": _left_out(questions, predictions)}, _table(rows)
+    return {**scores, "left_out": _left_out(scorer)}, _table(rows)
 
 
 def compare_files(
     questions: QuestionFile, first: Predictions, second: Predictions, seed: int
 ) -> tuple[dict, list[str]]:
     """Returns the scores of two files and their differences, in both forms."""
-    scores = [predictions.scores(questions) for predictions in (first, second)]
-    raw = [predictions.raw_scores(questions) for predictions in (first, second)]
+    scorers = [predictions.scored(questions) for predictions in (first, second)]
+    scores = [scorer.totals() for scorer in scorers]
+    raw = [scorer.by_question() for scorer in scorers]
     if not raw[0][0].keys() & raw[1][0].keys():
         raise UserError("the two files have no answered question in common")
     names = [name for name in ("exact_match", "exact", "f1") if name in scores[0]]
@@ -102,8 +104,9 @@ def compare_files(
             interval = f"{low:+.2f} to {high:+.2f}"
             row += [f"{mean:+.2f}", interval, str(len(better)), str(len(worse))]
         rows.append(row)
-    texts = {example.qas_id: example.question_text for example in questions.examples}
     lines = _table(rows)
+    named = {*differences["f1"].better[:_NAMED], *differences["f1"].worse[:_NAMED]}
+    texts = {q["id"]: q["question"] for _, q in questions if q["id"] in named}
     for what in ("better", "worse"):
         ids = getattr(differences["f1"], what)
         lines += [f"the second is {what} on:"] * bool(ids)
@@ -114,7 +117,7 @@ def compare_files(
     report = {
         **{name: s for name, s in zip(("first", "second"), scores, strict=True)},
         "difference": {name: found._asdict() for name, found in differences.items()},
-        "left_out": [_left_out(questions, predictions) for predictions in (first, second)],
+        "left_out": list(map(_left_out, scorers)),
     }
     return report, lines
 
@@ -149,9 +152,8 @@ def _scores_of_run(path: str) -> dict[str, float]:
     return found
 
 
-def _left_out(questions: QuestionFile, predictions: Predictions) -> dict[str, Any]:
-    missing = without_prediction(questions.articles, predictions.answers)
-    return {"count": len(missing), "first": missing[:_NAMED]}
+def _left_out(scorer: Scorer) -> dict[str, Any]:
+    return {"count": len(scorer.missing), "first": scorer.missing[:_NAMED]}
 
 
 def _shown(value: float | None) -> str:

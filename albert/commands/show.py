@@ -105,7 +105,7 @@ def view_of_answers(folder: str, questions: QuestionFile) -> View:
     model = load_model(folder)
     if not isinstance(model, QuestionAnswerer):
         raise UserError(f"the model in {folder} was not trained on SQuAD: it answers no questions")
-    asked = [(example.question_text, example.paragraph_text) for example in questions.examples]
+    asked = [(question["question"], context) for context, question in questions]
     batches = [asked[start : start + _BATCH] for start in range(0, len(asked), _BATCH)]
     shown = progress(batches, len(batches), "prediction", "batches")
     found = (answered for batch in shown for answered in model.answer_all(batch))
@@ -147,10 +147,9 @@ def _view(
     odds: Mapping[str, float | None],
 ) -> View:
     """Returns the view of answers as they are: a system that abstains has already done so."""
-    scores, exact, f1 = dict[str, float](), dict[str, float](), dict[str, float]()
-    if is_known := questions.has_answers():
-        scores = Predictions(answers).scores(questions)
-        exact, f1 = Predictions(answers).raw_scores(questions)
+    is_known = questions.has_answers()
+    scorer = Predictions(answers).scored(questions) if is_known else None
+    exact, f1 = scorer.by_question() if scorer else ({}, {})
     found = (
         FoundAnswer(answers.get(i), nbest.get(i, ()), odds.get(i), exact.get(i), f1.get(i))
         for i in questions.ids
@@ -159,6 +158,7 @@ def _view(
     paragraphs = ((p["context"], p["qas"]) for paragraphs in articles for p in paragraphs)
     version = "2.0" if questions.is_version_2 else "1.1"
     title = f"SQuAD {version}: {os.path.basename(questions.path)}"
+    scores = scorer.totals() if scorer else {}
     return View(title, scores, list(samples_of(paragraphs, found, is_known)))
 
 

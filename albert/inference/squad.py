@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from albert.data.sequences import TokenSequence, make_sequence
 from albert.inference import arguments
 from albert.inference.display import table
@@ -17,16 +19,11 @@ from albert.tasks.squad.examples import SquadExample
 from albert.tasks.squad.features import Window, WindowMaker
 from albert.tasks.squad.head import V2Options, make_v1_head, make_v2_head
 from albert.tasks.squad.predictions import (
-    Answer,
-    best_answers,
-    best_positions,
+    answers_of,
+    best_candidates,
     by_question,
     no_answer_odds,
-    raw_result_v2,
-    softmax,
-    spans_in,
-    spans_of_best,
-    spans_v2,
+    spans_of,
 )
 from albert.tasks.squad.token_places import columns_of, prediction_features
 
@@ -90,18 +87,16 @@ class QuestionAnswerer(SentenceEncoder):
         self._n_best_size = folder.value("n_best_size")
         lengths = (folder.value(n) for n in ("max_seq_length", "doc_stride", "max_query_length"))
         self._windows = WindowMaker(folder.tokenizer, *lengths)
-        longest_answer = folder.value("max_answer_length")
+        self._longest_answer = folder.value("max_answer_length")
         trims = True
         if self._is_v2:
             head = make_v2_head(V2Options(folder.value("start_n_top"), folder.value("end_n_top")))
-            self._find_spans = spans_v2(longest_answer)
             known = folder.value("no_answer_threshold")
             self._threshold = _DEFAULT_THRESHOLD if known is None else known
         else:
             # If padding was not masked in training, it has a share in the answers' scores.
             trims = folder.value("mask_padding_in_loss")
             head = make_v1_head(trims, self._n_best_size)
-            self._find_spans = spans_of_best(longest_answer)
         self._session = ModelSession(folder, head, trims=trims)
 
     def answer(self, question: str, contexts: str | Iterable[str]) -> QuestionAnswer:
@@ -133,18 +128,21 @@ class QuestionAnswerer(SentenceEncoder):
             )
             for question, of in arguments.tuples(asked, "question", "text or texts")
         ]
-        found: list[list[tuple[int, Answer]]] = [[] for _ in checked]
+        found: list[list[np.ndarray]] = [[] for _ in checked]
         odds: list[list[float]] = [[] for _ in checked]
         for parts in _groups(_parts(checked)):
             examples = [
                 SquadExample(str(number), checked[part.question][0], part.text)
                 for number, part in enumerate(parts)
             ]
-            for part, best, odd in zip(parts, *self._best(examples, pause), strict=True):
-                in_text = (a._replace(place=part.begin + a.place) for a in best)
-                found[part.question] += ((part.context, answer) for answer in in_text)
+            for part, (best, odd) in zip(parts, self._best(examples, pause), strict=True):
+                best["text"] = part.context
+                best["start"] += part.begin
+                best["end"] += part.begin
+                found[part.question].append(best)
                 odds[part.question].append(odd)
-        return list(map(self._answered, found, odds))
+        texts = [texts for _, texts in checked]
+        return list(map(self._answered, texts, found, odds))
 
     def _sequence(self, window: Window) -> TokenSequence:
         tokenizer = self.folder.tokenizer
@@ -153,31 +151,22 @@ class QuestionAnswerer(SentenceEncoder):
 
     def _best(
         self, examples: Sequence[SquadExample], pause: Callable[[], None] | None
-    ) -> tuple[list[list[Answer]], list[float]]:
-        """Returns the best answers of each example, and its log-odds of having no answer."""
+    ) -> Iterator[tuple[np.ndarray, float]]:
+        """Yields the best candidates of each example, and its log-odds of having no answer."""
         windows = list(self._windows.windows(examples))
-        features = list(prediction_features(columns_of(windows)))
+        features = prediction_features(columns_of(windows))
         outputs = self._session.outputs([[self._sequence(window)] for window in windows], pause)
-        best, odds = [], []
-        results = map(raw_result_v2 if self._is_v2 else best_positions, outputs)
-        for example, found in by_question(examples, features, results):
-            spans = spans_in(found, self._find_spans)
-            best.append(best_answers(example, spans, self._n_best_size))
-            odds.append(no_answer_odds(result for _, result in found) if self._is_v2 else 0.0)
-        return best, odds
+        groups = by_question(len(examples), features, outputs)
+        for example, found in zip(examples, groups, strict=True):
+            text, size = example.paragraph_text, self._n_best_size
+            odds = no_answer_odds(output for _, output in found) if self._is_v2 else 0.0
+            yield answers_of(found, text, self._longest_answer, size), odds
 
-    def _answered(self, found: list[tuple[int, Answer]], odds: list[float]) -> QuestionAnswer:
-        """Merges the answers found in all parts of a question's texts."""
-        found.sort(key=lambda pair: pair[1].score, reverse=True)
-        # Two parts of a text may have the same answer; the higher score counts.
-        different = {(number, answer.text): answer for number, answer in reversed(found)}
-        kept = [pair for pair in found if different[pair[0], pair[1].text] is pair[1]]
-        kept = kept[: self._n_best_size]
-        shares = softmax([answer.score for _, answer in kept])
-        answers = [
-            Span(a.place, a.place + len(a.text), a.text, None, share, number)
-            for (number, a), share in zip(kept, shares, strict=True)
-        ]
+    def _answered(
+        self, texts: Sequence[str], found: Sequence[np.ndarray], odds: Sequence[float]
+    ) -> QuestionAnswer:
+        """Merges the candidates in all parts of a question's texts."""
+        answers = spans_of(best_candidates(found, texts, self._n_best_size), texts)
         if not self._is_v2 or not odds:
             return QuestionAnswer(answers)
         return QuestionAnswer(answers, min(odds), min(odds) > self._threshold)

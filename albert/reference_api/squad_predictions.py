@@ -4,36 +4,38 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.files import write_json
 from albert.reference_api.squad_features import InputFeatures
-from albert.tasks.squad.examples import SquadExample
-from albert.tasks.squad.predictions import (
-    NO_ANSWER,
-    NO_ANSWER_V2,
-    BestPositions,
-    FindSpans,
-    RawResultV2,
-    Spans,
-    nbest_of,
-    no_answer_odds,
-    spans_of_best,
-    spans_v2,
-)
-from albert.tasks.squad.scoring import (
+from albert.reference_api.squad_scores import (
     apply_no_ans_threshold,
     find_all_best_thresh,
     get_raw_scores,
     make_eval_dict,
     make_qid_to_has_ans,
 )
+from albert.tasks.squad.examples import SquadExample
+from albert.tasks.squad.predictions import (
+    NO_ANSWER,
+    NO_ANSWER_V2,
+    Output,
+    TokenSpans,
+    best_candidates,
+    candidates_at,
+    entries_of,
+    no_answer_odds,
+    spans_in,
+)
 from albert.tasks.squad.token_places import PredictionFeature
 
 RawResult = collections.namedtuple("RawResult", ["unique_id", "start_log_prob", "end_log_prob"])
+RawResultV2 = collections.namedtuple(
+    "RawResultV2",
+    "unique_id start_top_log_probs start_top_index end_top_log_probs end_top_index cls_logits",
+)
 
 
 def accumulate_predictions_v1(
@@ -55,12 +57,12 @@ def accumulate_predictions_v1(
       n_best_size: number of positions to consider.
       max_answer_length: maximum number of tokens.
     """
-    results = {
-        unique_id: BestPositions(_best(starts, n_best_size), _best(ends, n_best_size))
+    outputs = {
+        unique_id: {**_best("start", starts, n_best_size), **_best("end", ends, n_best_size)}
         for unique_id, starts, ends in all_results
     }
-    find_spans = spans_of_best(max_answer_length)
-    _accumulate(result_dict, all_examples, all_features, results, find_spans)
+    features = _by_example(all_features)
+    _accumulate(result_dict, all_examples, features, outputs, max_answer_length)
 
 
 def write_predictions_v1(
@@ -126,12 +128,11 @@ def accumulate_predictions_v2(
       start_n_top, end_n_top: not used; the results determine them.
     """
     del n_best_size, start_n_top, end_n_top
-    features = list(map(_prediction_feature, all_features))
-    results = {result.unique_id: result for result in all_results}
-    _accumulate(result_dict, all_examples, features, results, spans_v2(max_answer_length))
-    of_examples = _by_example(features)
+    outputs = {result.unique_id: result._asdict() for result in all_results}
+    features = _by_example(all_features)
+    _accumulate(result_dict, all_examples, features, outputs, max_answer_length)
     for index in range(len(all_examples)):
-        odds = no_answer_odds(results[feature.unique_id] for feature in of_examples[index])
+        odds = no_answer_odds(outputs[feature.unique_id] for feature in features[index])
         cls_dict.setdefault(index, []).append(odds)
 
 
@@ -232,26 +233,26 @@ def evaluate_v2(
     return {**scores, "null_score_diff_threshold": threshold}
 
 
-def _best(scores: Sequence[float], count: int) -> tuple[np.ndarray, np.ndarray]:
+def _best(side: str, scores: Sequence[float], count: int) -> Output:
     """Returns the `count` best positions with their scores; of equal scores, the first."""
     values = np.asarray(scores)
     best = np.argsort(-values, kind="stable")[:count]
-    return best, values[best]
+    return {f"{side}_top_index": best, f"{side}_top_log_probs": values[best]}
 
 
 def _accumulate(
     result_dict: dict,
     all_examples: Sequence[SquadExample],
-    all_features: Iterable[InputFeatures | PredictionFeature],
-    results: Mapping[int, Any],
-    find_spans: FindSpans,
+    features: Mapping[int, list[PredictionFeature]],
+    outputs: Mapping[int, Output],
+    max_answer_length: int,
 ) -> None:
-    features = _by_example(map(_prediction_feature, all_features))
     for index in range(len(all_examples)):
         of_example = result_dict.setdefault(index, {})
         for feature in features[index]:
             of_feature = of_example.setdefault(feature.unique_id, {})
-            columns = map(np.ndarray.tolist, find_spans(feature, results[feature.unique_id]))
+            spans = spans_in(feature, outputs[feature.unique_id], max_answer_length)
+            columns = map(np.ndarray.tolist, spans)
             for first, last, *scores in zip(*columns, strict=True):
                 of_feature.setdefault((first, last), []).append(tuple(scores))
 
@@ -264,32 +265,33 @@ def _nbest_predictions(
     no_answer: dict,
 ) -> dict[str, list[dict]]:
     """Returns each question's best answers with different texts, best first; at least one."""
-    features = _by_example(map(_prediction_feature, all_features))
-    return {
-        example.qas_id: nbest_of(
-            example,
-            [(f, _mean_spans(result_dict[index][f.unique_id])) for f in features[index]],
-            n_best_size,
-            no_answer,
-        )
-        for index, example in enumerate(all_examples)
-    }
+    features, nbest = _by_example(all_features), {}
+    for index, example in enumerate(all_examples):
+        found = [
+            candidates_at(feature, _mean_spans(result_dict[index][feature.unique_id]))
+            for feature in features[index]
+        ]
+        best = best_candidates(found, [example.paragraph_text], n_best_size)
+        nbest[example.qas_id] = entries_of(best, example.paragraph_text, no_answer)
+    return nbest
 
 
-def _mean_spans(of_feature: dict[tuple[int, int], list[tuple[float, float]]]) -> Spans:
+def _mean_spans(of_feature: dict[tuple[int, int], list[tuple[float, float]]]) -> TokenSpans:
     """Returns a feature's spans with the mean scores of all models."""
     places = np.array(list(of_feature), np.int64).reshape(-1, 2)
     means = [
         [sum(column) / len(scores) for column in zip(*scores, strict=True)]
         for scores in of_feature.values()
     ]
-    return Spans(*places.T, *np.array(means, np.float64).reshape(-1, 2).T)
+    return TokenSpans(*places.T, *np.array(means, np.float64).reshape(-1, 2).T)
 
 
-def _by_example(features: Iterable[PredictionFeature]) -> dict[int, list[PredictionFeature]]:
+def _by_example(
+    features: Iterable[InputFeatures | PredictionFeature],
+) -> dict[int, list[PredictionFeature]]:
     """Returns the features of each example by its number; an empty list if it has none."""
     found = collections.defaultdict(list)
-    for feature in features:
+    for feature in map(_prediction_feature, features):
         found[feature.example_index].append(feature)
     return found
 

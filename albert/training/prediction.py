@@ -126,15 +126,14 @@ class Predictor:
         """Returns the model's outputs for every example, with the weights of a checkpoint.
 
         Raises:
-          UserError: the checkpoint does not match the model, or the disk is full.
+          UserError: the checkpoint does not match the model.
         """
         collectives.broadcast_object(checkpoint)
         started = time.perf_counter()
         places = self._num_examples if self._places is None else self._places
-        rows = OutputRows(self._estimator.model_dir, self._batch_size, places)
+        rows = OutputRows(self._batch_size, places)
         for batch in self._all_batches(checkpoint):
             rows.add(batch)
-        rows.flush()
         seconds = time.perf_counter() - started
         self._seconds.append(seconds)
         tf.logging.info(

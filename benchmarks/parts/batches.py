@@ -90,7 +90,7 @@ def source(data: str, flags: argparse.Namespace, folder: str):
     from albert.tasks.glue.features import GlueFeatures
     from albert.tasks.glue.tasks import PROCESSORS
     from albert.tasks.squad.feature_files import SquadFeatures
-    from albert.tasks.squad.question_source import QuestionSource
+    from albert.tasks.squad.questions import QuestionSource
     from albert.tokenization import FullTokenizer
 
     tokenizer = FullTokenizer(None, True, flags.spm_model_file)

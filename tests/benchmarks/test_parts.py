@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from albert.tasks.squad.question_stream import check_all_answerable
+from albert.tasks.squad.questions import check_all_answerable
 from benchmarks import memory, precision, zero
 from benchmarks.parts import batches, peer_answers, squad_size, turns, whole_programs
 

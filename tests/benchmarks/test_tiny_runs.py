@@ -113,7 +113,10 @@ RUNS = {
         "--config={}/albert.json --seq_length=64 --batch_size=2 --steps=3 --rounds=1",
         ["the text, 64", "Wikipedia, 512", "rows of one example", "packed rows"],
     ),
-    "prediction_memory": ("--questions=200", ["1.1", "2.0"]),
+    "prediction_memory": (
+        "--questions=200",
+        [*("squad 1.1", "evaluate 1.1"), *("squad 2.0", "evaluate 2.0")],
+    ),
     "serve": (
         "--config={}/albert.json --lengths=32 --clients=1,2 --seconds=0.1 --rounds=1",
         ["32 tokens, one by one", "32 tokens, 1 clients", "32 tokens, 2 clients"],

@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from albert.core.errors import FlagError, UserError
 from albert.core.files import read_json
-from albert.tasks.squad.examples import load_squad, read_examples
-from albert.tasks.squad.scoring import (
-    apply_no_ans_threshold,
-    evaluate_v1,
-    evaluate_v2,
-    get_raw_scores,
-    get_raw_scores_v1,
-    is_version_2,
-    make_qid_to_has_ans,
-)
+from albert.tasks.squad.examples import DroppedQuestions
+from albert.tasks.squad.question_tables import BadRows
+from albert.tasks.squad.questions import Paragraph, Questions, QuestionSource, articles_of
+from albert.tasks.squad.scoring import Scorer, ScorerV2
 
 _RESAMPLES = 10_000
 _LEVEL = 0.95
 
 
-class QuestionFile:
+class QuestionFile(Questions):
     """The questions of a SQuAD file, for scoring predictions.
 
     Attributes:
-      articles: content of the file under "data".
-      ids: ids of the questions, in the order of the file.
       is_version_2: whether they are scored as in SQuAD 2.0.
     """
 
@@ -41,11 +34,11 @@ class QuestionFile:
         Raises:
           UserError: the file is not SQuAD, or has no questions.
         """
-        self.path = path
-        self.articles = load_squad(path)
-        self.examples, _ = read_examples(self.articles, path, is_training=False)
-        self.ids = [example.qas_id for example in self.examples]
-        self.is_version_2 = is_version_2(self.articles)
+        super().__init__(QuestionSource(path))
+        self._range: range | None = None
+        if not self.ids:
+            raise DroppedQuestions().none_is_left(path)
+        self.is_version_2 = any("is_impossible" in question for _, question in self)
 
     def part(self, start: int, count: int) -> QuestionFile:
         """Returns the questions from number `start`, counted from 0, at most `count` of them.
@@ -59,22 +52,29 @@ class QuestionFile:
                 "counted from 0"
             )
         part = copy.copy(self)
-        part.examples = self.examples[start : start + count]
+        part._range = range(start, start + count)
         part.ids = self.ids[start : start + count]
-        numbers = iter(range(len(self.ids)))
-        part.articles = []
-        for article in self.articles:
-            paragraphs = [
-                {**p, "qas": [q for q in p["qas"] if start <= next(numbers) < start + count]}
-                for p in article["paragraphs"]
-            ]
-            kept = [paragraph for paragraph in paragraphs if paragraph["qas"]]
-            part.articles += [{**article, "paragraphs": kept}] if kept else []
         return part
+
+    def paragraphs(
+        self, is_training: bool = False, bad: BadRows | None = None
+    ) -> Iterator[Paragraph]:
+        numbers = itertools.count()
+        for paragraph in super().paragraphs(is_training, bad):
+            qas = paragraph.questions
+            if self._range:
+                qas = [question for question in qas if next(numbers) in self._range]
+            if qas or not self._range:
+                yield Paragraph(paragraph.article, {**paragraph.content, "qas": qas})
+
+    @property
+    def articles(self) -> list[dict]:
+        """Returns the articles as in SQuAD's JSON."""
+        return list(articles_of(self.paragraphs()))
 
     def has_answers(self) -> bool:
         """Returns whether any true answers are known."""
-        return self.is_version_2 or any(make_qid_to_has_ans(self.articles).values())
+        return self.is_version_2 or any(question.get("answers") for _, question in self)
 
     def read_predictions(self, path: str) -> dict[str, str]:
         """Returns answers by question id; "" means no answer.
@@ -117,7 +117,7 @@ class QuestionFile:
         for qas_id, value in values.items():
             if not isinstance(value, kind) or isinstance(value, bool) or not _fits(value):
                 raise UserError(f"{what} {path}: question {qas_id} has no {of_kind}: {value!r:.80}")
-        if not values.keys() & set(self.ids):
+        if not any(qas_id in values for qas_id in self.ids):
             raise UserError(f"{what} {path}: none of its ids is a question of {self.path}")
         return values
 
@@ -155,23 +155,17 @@ class Predictions(NamedTuple):
                     f"first is {missing[0]}; pass files of the same run"
                 )
 
-    def scores(self, questions: QuestionFile) -> dict[str, float]:
-        """Returns the scores of the official script for the questions' version."""
-        if questions.is_version_2:
-            return evaluate_v2(questions.articles, *self)
-        return evaluate_v1(questions.articles, self.answers)
-
-    def raw_scores(self, questions: QuestionFile) -> tuple[dict[str, float], dict[str, float]]:
-        """Returns exact match and F1 by question id, after abstentions."""
-        articles = questions.articles
-        if not questions.is_version_2:
-            return get_raw_scores_v1(articles, self.answers)
-        raw = get_raw_scores(articles, self.answers)
-        if self.odds is None:
-            return raw
-        has_answer = make_qid_to_has_ans(articles)
-        exact, f1 = (apply_no_ans_threshold(r, self.odds, has_answer, self.threshold) for r in raw)
-        return exact, f1
+    def scored(self, questions: QuestionFile) -> Scorer:
+        """Returns the scores of the answers by the official script for the questions' version."""
+        scorer = ScorerV2(is_official=True) if questions.is_version_2 else Scorer()
+        odds = self.odds or {}
+        for _, question in questions:
+            qas_id = question["id"]
+            scorer.update(question, self.answers.get(qas_id), odds.get(qas_id))
+        scorer.log_missing()
+        if self.odds is not None and isinstance(scorer, ScorerV2):
+            scorer.abstain(self.threshold)
+        return scorer
 
 
 class Difference(NamedTuple):

@@ -7,7 +7,7 @@ import functools
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import tensorflow.compat.v1 as tf
 
@@ -26,8 +26,7 @@ from albert.tasks.squad.features import (
     model_inputs,
     with_unique_id,
 )
-from albert.tasks.squad.question_source import QuestionSource
-from albert.tasks.squad.question_stream import QuestionExamples, Questions
+from albert.tasks.squad.questions import Questions, QuestionSource
 from albert.tasks.squad.token_places import (
     PredictionFeature,
     TokenColumns,
@@ -112,29 +111,30 @@ class SquadFeatures(FeatureSource):
         return {"rules of version": _TRAINING_VERSION, **unanswerable}
 
     @functools.cached_property
-    def _questions(self) -> Questions:
-        """Returns the questions to predict."""
-        return Questions(self._source)
-
-    @functools.cached_property
-    def _examples(self) -> tuple[Countable[SquadExample], DroppedQuestions]:
-        path = self.input_file
+    def _examples(self) -> tuple[Countable[Any], DroppedQuestions]:
+        """Returns examples for training or questions to predict, and what training skips."""
+        questions = Questions(self._source)
         if self._is_training:
-            return read_examples(self._source.articles(True), path, True, self.unanswerable)
+            return read_examples(questions, True, self.unanswerable)
         left_out = DroppedQuestions()
-        if not len(self._questions):
-            raise left_out.none_is_left(path)
-        return QuestionExamples(self._questions), left_out
+        if not len(questions):
+            raise left_out.none_is_left(self.input_file)
+        return questions, left_out
 
-    def read(self) -> tuple[Countable[SquadExample], dict[str, int]]:
+    def read(self) -> tuple[Countable[Any], dict[str, int]]:
         examples, left_out = self._examples
         return examples, left_out.counts
 
     def log_left_out(self) -> None:
         self._examples[1].log(self.input_file)
 
-    def convert(self, examples: Sequence[SquadExample], start: int) -> Chunk:
-        windows = list(self._windows.windows(examples, start))
+    def _windows_of(self, examples: Sequence[Any], start: int) -> list[Window]:
+        if not self._is_training:
+            examples = [SquadExample(q["id"], q["question"], context) for context, q in examples]
+        return list(self._windows.windows(examples, start))
+
+    def convert(self, examples: Sequence[Any], start: int) -> Chunk:
+        windows = self._windows_of(examples, start)
         records = [self._records.entries(window, self._is_training) for window in windows]
         places = None if self._is_training else columns_of(windows)
         return Chunk(len(examples), records, places)
@@ -160,7 +160,7 @@ class SquadFeatures(FeatureSource):
         else:
             features = TokenPlaces(self.cached.paths[1])
         file.snapshot.check()
-        return ScoringData(self._questions, features)
+        return ScoringData(cast(Questions, self.read()[0]), features)
 
     def state(self) -> str:
         def check() -> None:
@@ -187,7 +187,7 @@ class SquadFeatures(FeatureSource):
         file = tempfile.TemporaryFile()  # noqa: SIM115
         with writing_places(file) as add:
             for start, examples in Chunks(self.read()[0], self.chunk):
-                windows = list(self._windows.windows(examples, start))
+                windows = self._windows_of(examples, start)
                 numbers = range(number, number + len(windows))
                 same = numbers.stop <= len(records) and all(
                     map(self._describes, windows, numbers, records.read(numbers))

@@ -8,7 +8,6 @@ id are one question with several answers.
 from __future__ import annotations
 
 import collections
-import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -24,7 +23,6 @@ COLUMNS = ("context", "question", "answer", "answers", "answer_start", "id", "ti
 # Either has the answers of a row.
 _ANSWER = {"answer", "answers"}
 _NAMED = 3  # number of rows that a message names
-_BATCH = 10_000  # rows that are added to the database at a time
 _SEVERAL = "the answer occurs several times in the context"
 
 
@@ -100,7 +98,7 @@ def read_questions(table: Table, is_training: bool, bad: BadRows) -> Iterator[Ta
     # A line of JSON Lines may have other names than the first one.
     if is_training and table.delimiter and not _ANSWER & {*table.columns}:
         required += ("answer",)
-    ids = _RepeatedIds(table.path) if "id" in table.columns or not table.delimiter else None
+    lines = dict[str, int]()
 
     def key(row: Row) -> str | int:
         return _text(*row, "id") or row[0].line
@@ -109,8 +107,11 @@ def read_questions(table: Table, is_training: bool, bad: BadRows) -> Iterator[Ta
     for number, (_, group) in enumerate(groups, start=1):
         (place, row), *others = group
         qas_id = _text(place, row, "id") or str(number)
-        if ids:
-            ids.add(qas_id, place)
+        if (line := lines.setdefault(qas_id, place.line)) != place.line:
+            raise place.error(
+                f"question id {qas_id} occurs twice, first in line {line}; the rows of a question "
+                "must be consecutive"
+            )
         context, question = _text(place, row, "context"), _text(place, row, "question")
         for other, its_row in others:
             if (its_row["context"], its_row["question"]) != (context, question):
@@ -128,15 +129,6 @@ def read_questions(table: Table, is_training: bool, bad: BadRows) -> Iterator[Ta
             if not content["answers"] and "is_impossible" not in content:
                 continue
         yield TableQuestion(_text(place, row, "title"), context, content)
-    if ids:
-        ids.check()
-
-
-def articles_of(questions: Iterable[TableQuestion]) -> Iterator[dict]:
-    """Yields an article of a SQuAD file for consecutive questions about the same context."""
-    for (title, context), group in itertools.groupby(questions, key=lambda found: found[:2]):
-        qas = [found.content for found in group]
-        yield {"title": title, "paragraphs": [{"context": context, "qas": qas}]}
 
 
 def _answered(context: str, rows: Iterable[Row], is_training: bool, bad: BadRows) -> dict[str, Any]:
@@ -219,58 +211,3 @@ def _text(place: SourceLine, row: Mapping[str, Any], name: str) -> str:
     if value is not None and not isinstance(value, str):
         raise place.error(f"{name} must be a text, not {value!r:.40}")
     return value or ""
-
-
-class _RepeatedIds:
-    """Finds ids that occur again, with a temporary database, because memory may not hold them."""
-
-    def __init__(self, path: str):
-        try:
-            import sqlite3
-        except ImportError as e:
-            raise UserError(
-                f"{path} has ids, and this Python was built without sqlite3, which compares them; "
-                "use another Python, or remove the column"
-            ) from e
-        self._error = sqlite3.Error
-        self._path, self._added = path, list[tuple[bytes, int]]()
-        with self._reporting():
-            self._database = sqlite3.connect("")
-            self._database.execute("CREATE TABLE ids (id BLOB, line INTEGER)")
-
-    @contextlib.contextmanager
-    def _reporting(self) -> Iterator[None]:
-        """Converts an error of the database, such as a full disk, to a `UserError`."""
-        try:
-            yield
-        except self._error as e:
-            raise UserError(
-                f"{self._path}: the temporary database to compare ids failed: {e}; set TMPDIR to a "
-                "folder with free space"
-            ) from e
-
-    def add(self, qas_id: str, place: SourceLine) -> None:
-        """Adds the id of a question in a line."""
-        # JSON can contain half of a surrogate pair, which the database does not accept as text.
-        self._added.append((qas_id.encode(errors="surrogatepass"), place.line))
-        if len(self._added) >= _BATCH:
-            self._flush()
-
-    def _flush(self) -> None:
-        with self._reporting():
-            self._database.executemany("INSERT INTO ids VALUES (?, ?)", self._added)
-        self._added.clear()
-
-    def check(self) -> None:
-        """Raises a `UserError` if an id was added twice."""
-        self._flush()
-        query = "SELECT id, MIN(line), MAX(line) FROM ids GROUP BY id HAVING COUNT(*) > 1 LIMIT 1"
-        with self._reporting():
-            found = self._database.execute(query).fetchone()
-            self._database.close()
-        if found:
-            qas_id, first, last = found
-            raise UserError(
-                f"{self._path}, line {last}: question id {qas_id.decode(errors='replace')} occurs "
-                f"twice, first in line {first}; the rows of a question must be consecutive"
-            )

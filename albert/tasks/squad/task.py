@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
+import numpy as np
+
 from albert.checkpoints.model_folder import Assets, trained_threshold
 from albert.core.errors import ErrorCollector, FlagError
 from albert.core.files import content_of, write_json, write_members
@@ -19,7 +21,6 @@ from albert.data.batches import Data
 from albert.report.predictions import View, write_samples
 from albert.settings.run_settings import RunSettings
 from albert.tasks.squad import DEV_SPLIT, NBEST, ODDS, PREDICTIONS
-from albert.tasks.squad.examples import SquadExample
 from albert.tasks.squad.feature_files import (
     FeatureOptions,
     ScoringData,
@@ -31,19 +32,20 @@ from albert.tasks.squad.head import V2Options, make_v1_head, make_v2_head
 from albert.tasks.squad.predictions import (
     NO_ANSWER,
     NO_ANSWER_V2,
-    FindSpans,
-    NbestLists,
-    R,
-    answer_questions,
-    best_positions,
+    answers_of,
+    as_json,
+    by_question,
+    entries_of,
     no_answer_odds,
-    raw_result_v2,
-    spans_of_best,
-    spans_v2,
 )
-from albert.tasks.squad.question_scores import QuestionScores, QuestionScoresV2
-from albert.tasks.squad.question_source import DevSplit, QuestionSource
-from albert.tasks.squad.question_stream import Questions, check_all_answerable
+from albert.tasks.squad.questions import (
+    DevSplit,
+    Questions,
+    QuestionSource,
+    articles_of,
+    check_all_answerable,
+)
+from albert.tasks.squad.scoring import Scorer, ScorerV2
 from albert.tasks.squad.settings import SquadSettings, SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.view import FoundAnswer, samples_of
 from albert.training.encoder_task import TextTask, check_room
@@ -59,11 +61,15 @@ class SquadTask(TextTask):
 
     Attributes:
       features: class that makes a file's features.
+      scorer: class that scores answers.
+      no_answer: the only entry of an n-best list without candidates.
       version: version of SQuAD.
     """
 
     outputs: Sequence[str] = (PREDICTIONS, NBEST, *TextTask.outputs)
     features: ClassVar[type[SquadFeatures]] = SquadFeatures
+    scorer: ClassVar[type[Scorer]] = Scorer
+    no_answer: ClassVar[dict[str, Any]] = NO_ANSWER
     version: ClassVar[str]
     settings: SquadSettings
 
@@ -149,69 +155,58 @@ class SquadTask(TextTask):
         return self.best_by(question for _, question in data.source.questions)
 
     def scored(
-        self, data: ScoringData, outputs: Sequence[Output], nbest: NbestLists
-    ) -> QuestionScores:
-        """Returns the scores of the answers; adds n-best lists to `nbest`."""
-        raise NotImplementedError
+        self, data: ScoringData, outputs: Sequence[Output]
+    ) -> tuple[Scorer, list[np.ndarray]]:
+        """Returns the scores of the answers, and the best candidates for each."""
+        settings, scorer, nbest = self.settings, self.scorer(), list[np.ndarray]()
+        groups = by_question(len(data.questions), data.features, outputs)
+        for (context, question), found in zip(data.questions, groups, strict=True):
+            best = answers_of(found, context, settings.max_answer_length, settings.n_best_size)
+            nbest.append(best)
+            answer = context[best["start"][0] : best["end"][0]] if len(best) else ""
+            scorer.update(question, answer, self.odds(output for _, output in found))
+        return scorer, nbest
+
+    def odds(self, outputs: Iterable[Mapping[str, Any]]) -> float | None:
+        """Returns a question's log-odds of no answer; None if every question has an answer."""
+        del outputs
+        return None
 
     def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
         folder, source = self.settings.output_dir, self._source(DEV)
-        nbest = NbestLists(folder, self.settings.n_best_size)
-        scored = self.scored(data.source, outputs, nbest)
-        scores = scored.totals() if self.score_key(data) else {}
+        questions: Questions = data.source.questions
+        scorer, nbest = self.scored(data.source, outputs)
+        scores = scorer.totals() if self.score_key(data) else {}
 
         def write_outputs() -> None:
-            self.write_answers(scored, nbest)
-            nbest.write(os.path.join(folder, NBEST))
-            questions: Questions = data.source.questions
+            self.write_answers(scorer)
+            members = zip(scorer.ids, self._entries(questions, nbest), strict=True)
+            write_members(os.path.join(folder, NBEST), members, as_json)
             if source.split:
-                of_file = {"train_file": content_of(source.path), "data": questions.articles}
+                articles = list(articles_of(questions.paragraphs()))
+                of_file = {"train_file": content_of(source.path), "data": articles}
                 split = {**source.made_from(), **of_file}
                 write_json(os.path.join(folder, DEV_SPLIT), split, indent=4)
             part = ", development part" * bool(source.split)
             title = f"SQuAD {self.version}: {os.path.basename(source.path)}{part}"
-            found = _found_answers(scored, nbest, bool(scores))
-            samples = samples_of(questions.paragraphs(), found, bool(scores))
+            columns = scorer.answers, self._entries(questions, nbest), scorer.odds
+            raw = (scorer.exact, scorer.f1) if scores else ()
+            found = itertools.starmap(FoundAnswer, zip(*columns, *raw, strict=True))
+            paragraphs = ((p.context, p.questions) for p in questions.paragraphs())
+            samples = samples_of(paragraphs, found, bool(scores))
             write_samples(folder, View(title, scores, samples))
 
         return CheckpointScores(scores, write_outputs)
 
-    def write_answers(self, scored: QuestionScores, nbest: NbestLists) -> None:
+    def _entries(self, questions: Questions, nbest: Iterable[np.ndarray]) -> Iterator[list[dict]]:
+        """Yields the n-best list of each question."""
+        for (context, _), best in zip(questions, nbest, strict=True):
+            yield entries_of(best, context, self.no_answer)
+
+    def write_answers(self, scorer: Scorer) -> None:
         """Writes the best answers."""
-        texts = ((qas_id, answer) for qas_id, answer, _ in _final_answers(scored, nbest))
-        write_members(os.path.join(self.settings.output_dir, PREDICTIONS), texts)
-
-
-def _answered(
-    data: ScoringData,
-    results: Iterable[R],
-    find_spans: FindSpans,
-    nbest: NbestLists,
-    no_answer: dict = NO_ANSWER,
-) -> Iterator[tuple[dict[str, Any], str, list[R]]]:
-    """Yields each question with its answer and results; see `answer_questions`."""
-    questions, again = itertools.tee(data.questions)
-    examples = (SquadExample(q["id"], q["question"], context) for context, q in again)
-    answers = answer_questions(examples, data.features, results, find_spans, nbest, no_answer)
-    for (_, question), (answer, of_question) in zip(questions, answers, strict=True):
-        yield question, answer, of_question
-
-
-def _final_answers(
-    scored: QuestionScores, nbest: NbestLists
-) -> Iterator[tuple[str, str, list[dict]]]:
-    """Yields the id of each question, its answer after abstentions, and its n-best list."""
-    for number, (qas_id, entries) in enumerate(nbest):
-        yield qas_id, "" if scored.abstains(number) else entries[0]["text"], entries
-
-
-def _found_answers(
-    scored: QuestionScores, nbest: NbestLists, is_known: bool
-) -> Iterator[FoundAnswer]:
-    """Yields the answers to all questions, with their scores if the true answers are known."""
-    for number, (_, answer, entries) in enumerate(_final_answers(scored, nbest)):
-        raw = (scored.exact[number], scored.f1[number]) if is_known else (None, None)
-        yield FoundAnswer(answer, entries, scored.odds(number), *raw)
+        path = os.path.join(self.settings.output_dir, PREDICTIONS)
+        write_members(path, zip(scorer.ids, scorer.answers, strict=True))
 
 
 def _flag_of(settings: SquadSettings, part: str) -> str:
@@ -301,15 +296,6 @@ class SquadV1Task(SquadTask):
     def best_by(self, questions: Iterable[dict]) -> str | None:
         return "f1" if any(question.get("answers") for question in questions) else None
 
-    def scored(
-        self, data: ScoringData, outputs: Sequence[Output], nbest: NbestLists
-    ) -> QuestionScores:
-        find_spans = spans_of_best(self.settings.max_answer_length)
-        results, scores = map(best_positions, outputs), QuestionScores()
-        for question, answer, _ in _answered(data, results, find_spans, nbest):
-            scores.add(question, answer)
-        return scores
-
 
 class SquadV2Task(SquadTask):
     """The SQuAD 2.0 task."""
@@ -319,6 +305,8 @@ class SquadV2Task(SquadTask):
     version = "2.0"
     kind = "squad-2.0"
     features = SquadV2Features
+    scorer = ScorerV2
+    no_answer = NO_ANSWER_V2
 
     def __init__(self, settings: SquadV2Settings):
         super().__init__(settings)
@@ -354,19 +342,17 @@ class SquadV2Task(SquadTask):
         known = any({"answers", "is_impossible"} & question.keys() for question in questions)
         return "best_f1" if known else None
 
-    def scored(
-        self, data: ScoringData, outputs: Sequence[Output], nbest: NbestLists
-    ) -> QuestionScores:
-        find_spans = spans_v2(self.settings.max_answer_length)
-        results, scores = map(raw_result_v2, outputs), QuestionScoresV2()
-        for question, answer, of_question in _answered(
-            data, results, find_spans, nbest, NO_ANSWER_V2
-        ):
-            scores.add(question, answer, no_answer_odds(of_question))
-        scores.abstain(self.settings.null_score_diff_threshold)
-        return scores
+    def odds(self, outputs: Iterable[Mapping[str, Any]]) -> float:
+        return no_answer_odds(outputs)
 
-    def write_answers(self, scored: QuestionScores, nbest: NbestLists) -> None:
-        super().write_answers(scored, nbest)
-        odds = ((qas_id, scored.odds(number)) for number, (qas_id, _) in enumerate(nbest))
-        write_members(os.path.join(self.settings.output_dir, ODDS), odds)
+    def scored(
+        self, data: ScoringData, outputs: Sequence[Output]
+    ) -> tuple[Scorer, list[np.ndarray]]:
+        scorer, nbest = super().scored(data, outputs)
+        cast(ScorerV2, scorer).abstain(self.settings.null_score_diff_threshold)
+        return scorer, nbest
+
+    def write_answers(self, scorer: Scorer) -> None:
+        super().write_answers(scorer)
+        path = os.path.join(self.settings.output_dir, ODDS)
+        write_members(path, zip(scorer.ids, scorer.odds, strict=True))

@@ -8,8 +8,8 @@ import pytest
 
 from albert.core.errors import UserError
 from albert.squad_utils import read_squad_examples
-from albert.tasks.squad.examples import load_squad, read_examples
-from albert.tasks.squad.question_stream import check_all_answerable
+from albert.tasks.squad.examples import read_examples
+from albert.tasks.squad.questions import Questions, QuestionSource, check_all_answerable
 
 TEXT = "Rivers run to the sea. The sea is not full."
 
@@ -98,7 +98,7 @@ class TestLeftOut:
         ids = ["u", "v", "w"][: 3 if "not at" in reason else 2]
         line = f"{path}: skipped {len(ids)} questions: {reason}: {', '.join(ids)}"
         assert log(logging.WARNING) == [line]
-        _, left_out = read_examples(content["data"], path, is_training=True)
+        _, left_out = read_examples(Questions(QuestionSource(path)), is_training=True)
         assert left_out.counts == {reason: len(ids)}
 
     def test_every_reason_is_a_line_with_three_ids_at_most(self, write, log):
@@ -149,7 +149,7 @@ class TestErrors:
             is_document = content[:1] in ("{", "[") and content != '{"a": 1}'
             what = "is not JSON" if content == "{" else f'{"no" * is_document}.* list "data"'
             with pytest.raises(UserError, match=f"{write(content)} .*{what}"):
-                load_squad(write(content))
+                len(Questions(QuestionSource(write(content))))
 
     @pytest.mark.parametrize(("place", "key", "message"), WRONG)
     @pytest.mark.parametrize("wrong", ["missing", None, 1.5])
@@ -213,8 +213,8 @@ class TestVersion2:
             question("e", answers=(), is_impossible=True, plausible_answers=[1]),
             unknown,
         )
-        articles = load_squad(write(content))
-        examples, left_out = read_examples(articles, "file", True, unanswerable=True)
+        questions = Questions(QuestionSource(write(content)))
+        examples, left_out = read_examples(questions, True, unanswerable=True)
         expected = {"a": False, "b": True, "e": True, "f": True}
         assert {e.qas_id: e.is_impossible for e in examples} == expected
         reasons = "there is no answer", "it is impossible, and has an answer"
@@ -222,7 +222,7 @@ class TestVersion2:
         impossible = [(e.start_position, e.orig_answer_text) for e in examples if e.is_impossible]
         assert impossible == [(-1, "")] * 3
         # SQuAD 1.1: b and f are skipped, and d keeps its mark, as in the reference.
-        examples, _ = read_examples(articles, "file", True)
+        examples, _ = read_examples(questions, True)
         found = [(e.qas_id, e.start_position, e.is_impossible) for e in examples]
         assert found == [("a", 14, False), ("d", -1, True), ("e", -1, True)]
 

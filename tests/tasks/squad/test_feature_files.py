@@ -22,7 +22,7 @@ from albert.squad_utils import FeatureWriter
 from albert.tasks.squad import feature_files
 from albert.tasks.squad.feature_files import FeatureOptions, SquadFeatures
 from albert.tasks.squad.features import WindowMaker, feature_spec
-from albert.tasks.squad.question_source import QuestionSource
+from albert.tasks.squad.questions import QuestionSource
 from tests.helpers.files import write_records
 
 OPTIONS = FeatureOptions(64, 16, 20)

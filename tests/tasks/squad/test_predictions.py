@@ -8,15 +8,16 @@ import pytest
 from hypothesis import strategies as st
 
 from albert import squad_utils
-from albert.core.errors import UserError
 from albert.reference_api.squad_predictions import _nbest_predictions
 from albert.squad_utils import RawResult, SquadExample
 from albert.tasks.squad.predictions import (
     NO_ANSWER,
-    NbestLists,
-    answer_questions,
-    best_positions,
-    spans_of_best,
+    answers_of,
+    as_json,
+    best_candidates,
+    by_question,
+    entries_of,
+    spans_of,
 )
 from albert.tasks.squad.token_places import PredictionFeature
 from tests.helpers.golden import (
@@ -74,44 +75,39 @@ class TestGolden:
         assert_scores(folder, squad_utils.evaluate_v1(GOLDEN.articles("dev-v1.1"), theirs))
 
 
-class TestAQuestionAtATime:
-    """The program processes one question at a time instead of keeping all spans."""
-
-    def test_the_files_are_the_same(self, tmp_path):
-        rng = np.random.default_rng(3)
-        texts = [LETTERS, "ä 😀", "", LETTERS]
-        spans = [(0, 1), (3, 4), (6, 7), (10, 11)]
-        features = [
-            make_feature(1000 + i, index, 2, spans, [True] * 4)
-            for i, index in enumerate((0, 0, 1, 3, 3))
-        ]
-        case = Case(texts, features, [[(rng.normal(size=8), rng.normal(size=8)) for _ in features]])
-        (results,) = case.models
-        expected, _ = written_v1(case.examples, features, results, tmp_path, (3, 2), no_answer="")
-        best = [best_positions(best_of(result, 3)) for result in results]
-        nbest = NbestLists(str(tmp_path), 3)
-        given = list(answer_questions(case.examples, features, best, spans_of_best(2), nbest))
-        ids = [example.qas_id for example in case.examples]
-        assert dict(zip(ids, (answer for answer, _ in given), strict=True)) == expected
-        assert [of_question for _, of_question in given] == [best[:2], best[2:3], [], best[3:]]
-        nbest.write(str(tmp_path / "again"))
-        assert open_text(tmp_path / "again") == open_text(tmp_path / "nbest.json")
-        names = sorted(path.name for path in tmp_path.iterdir())
-        assert names == ["again", "nbest.json", "predictions.json"]
-
-    def test_a_full_disk_is_an_error(self, tmp_path, monkeypatch):
-        nbest = NbestLists(str(tmp_path), 20)
-        nbest._file = open("/dev/full", "wb")  # noqa: SIM115
-        with pytest.raises(UserError, match=f"stored in {tmp_path}: No space left on device"):
-            for number in range(10_000):
-                nbest.add(f"{number}", [])
-        with pytest.raises(UserError, match="No such file"):
-            NbestLists(str(tmp_path / "none"), 20)
-
-
-def open_text(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read()
+def test_one_question_at_a_time_has_the_same_answers_as_all_together(tmp_path):
+    """The program does not keep the spans of all questions."""
+    rng = np.random.default_rng(3)
+    texts = [LETTERS, "ä 😀", "", LETTERS]
+    spans = [(0, 1), (3, 4), (6, 7), (10, 11)]
+    features = [
+        make_feature(1000 + i, index, 2, spans, [True] * 4)
+        for i, index in enumerate((0, 0, 1, 3, 3))
+    ]
+    case = Case(texts, features, [[(rng.normal(size=8), rng.normal(size=8)) for _ in features]])
+    (results,) = case.models
+    _, nbest = written_v1(case.examples, features, results, tmp_path, (3, 2), no_answer="")
+    outputs = [best_of(result, 3) for result in results]
+    found = list(by_question(4, features, outputs))
+    assert [[output for _, output in pairs] for pairs in found] == [
+        outputs[:2],
+        outputs[2:3],
+        [],
+        outputs[3:],
+    ]
+    best = [answers_of(pairs, text, 2, 3) for pairs, text in zip(found, texts, strict=True)]
+    written = (tmp_path / "nbest.json").read_text()
+    for (qas_id, expected), candidates, text in zip(nbest.items(), best, texts, strict=True):
+        entries = entries_of(candidates, text)
+        assert entries == expected and f'"{qas_id}": {as_json(entries)}' in written
+        texts_of = [span.text for span in spans_of(candidates, [text])]
+        assert texts_of == [e["text"] for e in expected if len(candidates)]
+    # The same characters in two texts are two answers.
+    best[3]["text"] = 1
+    both = spans_of(best_candidates([best[0], best[3], best[0]], [LETTERS] * 2, 9), [LETTERS] * 2)
+    keys = [(span.context, span.text) for span in both]
+    assert len(set(keys)) == len(both) == len(best[0]) + len(best[3])
+    assert all(LETTERS[span.start : span.end] == span.text for span in both)
 
 
 def make_feature(unique_id, example_index, offset, spans, best):

@@ -1,0 +1,310 @@
+"""The questions of SQuAD's JSON or of a table, read one paragraph at a time.
+
+The file is read again for every pass, so that memory need not hold it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+import os
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from albert.core.errors import UserError
+from albert.core.files import check_readable, read_bytes, read_json
+from albert.core.json_reader import JsonReader
+from albert.data.tables import find_table
+from albert.tasks.squad import ERROR
+from albert.tasks.squad.question_tables import BadRows, read_questions
+
+# In a text, the quotation marks would be escaped with a backslash.
+_MAY_BE_IMPOSSIBLE = re.compile(rb'"is_impossible"(?!\s*:\s*false)')
+
+
+class Paragraph(NamedTuple):
+    """A paragraph with its questions.
+
+    Attributes:
+      article: the members of its article, with an empty list of paragraphs; those after the
+        paragraphs are only known when the next article begins.
+      content: the paragraph as in SQuAD's JSON.
+    """
+
+    article: dict[str, Any]
+    content: dict[str, Any]
+
+    @property
+    def context(self) -> str:
+        """Returns the text that the questions are about."""
+        return self.content["context"]
+
+    @property
+    def questions(self) -> list[dict[str, Any]]:
+        """Returns the questions as in SQuAD's JSON."""
+        return self.content["qas"]
+
+
+def articles_of(paragraphs: Iterable[Paragraph]) -> Iterator[dict[str, Any]]:
+    """Yields the articles of paragraphs as in SQuAD's JSON, and adds the paragraphs to them."""
+    article = None
+    for paragraph in paragraphs:
+        if article is not None and article is not paragraph.article:
+            yield article
+        article = paragraph.article
+        article["paragraphs"].append(paragraph.content)
+    if article is not None:
+        yield article
+
+
+class DevSplit(NamedTuple):
+    """A split of a file's contexts into a training and a development part.
+
+    Attributes:
+      fraction: fraction of the different contexts in the development part.
+      seed: with other seeds, other contexts are in it.
+    """
+
+    fraction: float
+    seed: int
+
+    def limit(self, contexts: Iterable[str], input_file: str) -> bytes:
+        """Returns the highest rank of a context in the development part; no part is empty.
+
+        Raises:
+          UserError: there are fewer than two contexts.
+        """
+        ranks = sorted(set(map(self.rank, contexts)))
+        if len(ranks) < 2:
+            raise UserError(
+                f"{input_file} has {len(ranks)} different contexts; --dev_fraction needs two"
+            )
+        return ranks[min(max(round(self.fraction * len(ranks)), 1), len(ranks) - 1) - 1]
+
+    def rank(self, context: str) -> bytes:
+        """Returns a function of the text: a context keeps its rank if others change their order."""
+        text = f"{self.seed} {context}"
+        return hashlib.sha256(text.encode(errors="surrogatepass")).digest()
+
+
+class QuestionSource(NamedTuple):
+    """The file of some questions.
+
+    Attributes:
+      path: the file.
+      on_bad_row: for a table, see `BadRows`.
+      split: its split; None if all questions are used.
+      is_dev: whether to use the development part.
+    """
+
+    path: str
+    on_bad_row: str = ERROR
+    split: DevSplit | None = None
+    is_dev: bool = False
+
+    def made_from(self) -> dict[str, Any]:
+        """Returns values that features depend on, in addition to the content of the file."""
+        # None as in headers of earlier versions, which lack these values.
+        fraction, seed = self.split or (None, None)
+        on_bad_row = None if self.on_bad_row == ERROR else self.on_bad_row
+        return {"on_bad_row": on_bad_row, "dev_fraction": fraction, "dev_seed": seed}
+
+
+class Questions:
+    """The questions of a source.
+
+    Attributes:
+      path: the file.
+      table: its table; None for SQuAD's JSON.
+    """
+
+    def __init__(self, source: QuestionSource):
+        """Opens the file.
+
+        Raises:
+          UserError: the file cannot be read, or has another kind of table.
+        """
+        self.path = source.path
+        self._source = source
+        check_readable(self.path, "SQuAD file")
+        self.table = find_table(self.path)
+        if self.table and not {"context", "question"} & set(self.table.columns):
+            raise UserError(
+                f'{self.path} is not SQuAD: it has neither a list "data" nor columns context and '
+                "question"
+            )
+        # Kept open, so that the file may be replaced while the job runs.
+        self._file = open(self.path, "rb")  # noqa: SIM115
+        self._state = self._current_state()
+
+    @functools.cached_property
+    def ids(self) -> list[str]:
+        """Returns the ids of all questions, after checking the file.
+
+        Raises:
+          UserError: see `paragraphs`; or a table has bad rows.
+        """
+        bad = self.bad_rows()
+        ids = [question["id"] for p in self.paragraphs(bad=bad) for question in p.questions]
+        bad.finish()
+        return ids
+
+    def bad_rows(self) -> BadRows:
+        """Returns a new collection for the bad rows of a pass."""
+        return BadRows(self.path, self._source.on_bad_row)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yields every question with its paragraph's context."""
+        for paragraph in self.paragraphs():
+            for question in paragraph.questions:
+                yield paragraph.context, question
+
+    def paragraphs(
+        self, is_training: bool = False, bad: BadRows | None = None
+    ) -> Iterator[Paragraph]:
+        """Yields the paragraphs in the order of the file, after checking their form.
+
+        Args:
+          is_training: whether every answer needs its place in the context; scores compare texts.
+          bad: receives the rows of a table that cannot be used; the caller finishes it.
+
+        Raises:
+          UserError: the file has changed, or is not valid; see `read_questions` for a table. In
+            SQuAD's JSON, a value is missing or has another type, or an id occurs twice.
+        """
+        if self._current_state() != self._state:
+            raise UserError(f"{self.path} was changed while this job ran; start the job again")
+        split, is_dev = self._source.split, self._source.is_dev
+        for paragraph in self._all(is_training, bad or self.bad_rows()):
+            if not split or (split.rank(paragraph.context) <= self._limit) == is_dev:
+                yield paragraph
+
+    @functools.cached_property
+    def _limit(self) -> bytes:
+        assert self._source.split
+        contexts = (paragraph.context for paragraph in self._all(False, self.bad_rows()))
+        return self._source.split.limit(contexts, self.path)
+
+    def _all(self, is_training: bool, bad: BadRows) -> Iterator[Paragraph]:
+        """Yields the paragraphs of all parts."""
+        if self.table is None:
+            ids = set[str]()
+            for place, paragraph in _read_paragraphs(self.path, self._file.fileno()):
+                _check_paragraph(paragraph.content, self.path, place, is_training, ids)
+                yield paragraph
+            return
+        # Both parts need the same rows, so that no context is in both.
+        rows = read_questions(self.table, is_training or bool(self._source.split), bad)
+        for (title, context), group in itertools.groupby(rows, key=lambda found: found[:2]):
+            qas = [question.content for question in group]
+            yield Paragraph({"title": title, "paragraphs": []}, {"context": context, "qas": qas})
+
+    def _current_state(self) -> tuple[int, ...]:
+        # Tables are opened by their path.
+        status = os.stat(self.path if self.table else self._file.fileno())
+        return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _read_paragraphs(path: str, descriptor: int) -> Iterator[tuple[str, Paragraph]]:
+    """Yields the paragraphs of an open JSON file with their places, unchecked."""
+    reader = JsonReader(descriptor)
+    try:
+        for a, _ in enumerate(_items_of(reader, "data", {})):
+            article = dict[str, Any]()
+            for p, _ in enumerate(_items_of(reader, "paragraphs", article)):
+                yield f"data[{a}].paragraphs[{p}]", Paragraph(article, reader.value())
+        reader.end()
+    except (OSError, ValueError) as e:
+        raise _malformed(path, str(e)) from e
+
+
+def _items_of(reader: JsonReader, name: str, members: dict[str, Any]) -> Iterator[None]:
+    """Yields None for each item of an object's array, to read it; adds the other members."""
+    for key in reader.members():
+        if key == name:
+            members[key] = []
+            yield from reader.items()
+        else:
+            members[key] = reader.value()
+    if name not in members:
+        raise ValueError(f'an object has no list "{name}"')
+
+
+def _malformed(path: str, problem: str) -> UserError:
+    """Returns the error for a file whose JSON has a problem; parses it again to name the place."""
+    content = read_json(path, "SQuAD file")
+    if not isinstance(content, dict) or not isinstance(content.get("data"), list):
+        return UserError(f'{path} is not SQuAD: it has no list "data" at the top level')
+    for a, article in enumerate(content["data"]):
+        _get(article, "paragraphs", list, path, f"data[{a}]")
+    return UserError(f"{path} is not SQuAD: {problem}")
+
+
+def _check_paragraph(
+    paragraph: Any, input_file: str, place: str, is_training: bool, ids: set[str]
+) -> None:
+    """Checks the form of a paragraph and its questions, and adds their ids."""
+    _get(paragraph, "context", str, input_file, place)
+    for q, question in enumerate(_get(paragraph, "qas", list, input_file, place)):
+        here = f"{place}.qas[{q}]"
+        qas_id = _check_question(question, input_file, here, is_training)
+        if qas_id in ids:
+            raise UserError(f"{input_file}: question id {qas_id} occurs twice ({here})")
+        ids.add(qas_id)
+
+
+def _check_question(question: Any, input_file: str, place: str, is_training: bool) -> str:
+    """Returns the id of a question after checking its form."""
+    _get(question, "question", str, input_file, place)
+    if question.get("answers") is not None:
+        _get(question, "answers", list, input_file, place)
+    for answer in question.get("answers") or []:
+        _get(answer, "text", str, input_file, place + ".answers")
+        if is_training:
+            _get(answer, "answer_start", int, input_file, place + ".answers")
+    impossible = question.get("is_impossible")
+    if not isinstance(impossible, bool | None):
+        raise UserError(
+            f'{input_file} is not SQuAD: {place}: "is_impossible" must be true or false, not '
+            f"{impossible!r:.80}"
+        )
+    return _get(question, "id", str, input_file, place)
+
+
+def _get(owner: Any, key: str, kind: type, input_file: str, place: str) -> Any:
+    """Returns `owner[key]` after checking its type."""
+    value = owner.get(key) if isinstance(owner, dict) else None
+    if not isinstance(value, kind):
+        raise UserError(f'{input_file} is not SQuAD: {place} has no {kind.__name__} "{key}"')
+    return value
+
+
+def check_all_answerable(input_file: str, what: str) -> None:
+    """Checks that a SQuAD file is not version 2.0, which has unanswerable questions.
+
+    Files with other errors pass. Only tables and files that may be version 2.0 are parsed.
+
+    Args:
+      input_file: the file.
+      what: name of the file in messages.
+
+    Raises:
+      UserError: the file has unanswerable questions.
+    """
+    try:
+        questions = Questions(QuestionSource(input_file))
+        if not questions.table and not _MAY_BE_IMPOSSIBLE.search(read_bytes(input_file)):
+            return
+        impossible = [question["id"] for _, question in questions if question.get("is_impossible")]
+    except UserError:
+        return
+    if impossible:
+        raise UserError(
+            f"{what} {input_file} is SQuAD 2.0: it has {len(impossible)} unanswerable questions, "
+            f"the first is {impossible[0]}; use `albert squad 2.0`"
+        )

@@ -1,0 +1,236 @@
+"""Questions that are read for every pass: the file's, and the parts of --dev_fraction."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import os
+import random
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+
+from albert.core import json_reader
+from albert.core.errors import UserError
+from albert.tasks.squad import questions as reader
+from albert.tasks.squad.questions import (
+    DevSplit,
+    Questions,
+    QuestionSource,
+    articles_of,
+    check_all_answerable,
+)
+from tests.helpers.squad import make_squad, write_table
+
+
+def objects_in(value: object) -> list[dict]:
+    """Returns all objects in a JSON value, itself included."""
+    if isinstance(value, dict):
+        return [value, *(o for item in value.values() for o in objects_in(item))]
+    return [o for item in value for o in objects_in(item)] if isinstance(value, list) else []
+
+
+WRONG = [None, 1.5, "text", [], {}, [7], True]
+
+
+@st.composite
+def documents(draw) -> tuple[str, bool]:
+    """Returns a SQuAD file whose members have any order, and whether something may be wrong."""
+    content = copy.deepcopy({"extra": [{"a": [1e5]}], **make_squad(3, 2)})
+    for found in objects_in(content):
+        members = draw(st.permutations(list(found.items())))
+        found.clear()
+        found.update(members)
+    changes = draw(st.integers(0, 2))
+    for _ in range(changes):
+        found = draw(st.sampled_from([o for o in objects_in(content) if o] or [{"": ""}]))
+        key = draw(st.sampled_from(list(found)))
+        change = draw(st.sampled_from(["remove", "replace", "same id"]))
+        if change == "remove":
+            del found[key]
+        elif change == "replace":
+            found[key] = draw(st.sampled_from(WRONG))
+        elif "id" in found:
+            found["id"] = "3-0-0-1"
+    text = json.dumps(content, indent=draw(st.sampled_from([None, 1])))
+    # Also cuts, and text at the end.
+    cut = draw(st.sampled_from([None, None, None, draw(st.integers(0, len(text) - 1))]))
+    end = draw(st.sampled_from(["", "", "", "x"]))
+    return text[:cut] + end, bool(changes or cut is not None or end)
+
+
+@hypothesis.settings(
+    deadline=None, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
+)
+@hypothesis.given(documents())
+def test_every_pass_has_the_questions_of_the_file(tmp_path, document):
+    """Or the first one ends with an error; tests/tasks/squad/test_examples.py has the messages."""
+    text, may_be_wrong = document
+    path = tmp_path / "file.json"
+    path.write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_reader, "_CHUNK", 50)
+        try:
+            questions = Questions(QuestionSource(str(path)))
+            count = len(questions)
+        except UserError as e:
+            assert may_be_wrong and str(path) in str(e) and "\n" not in str(e)
+            return
+        articles = json.loads(text)["data"]
+        expected = [(p["context"], q) for a in articles for p in a["paragraphs"] for q in p["qas"]]
+        assert count == len(expected) and list(questions) == list(questions) == expected
+        written = list(articles_of(questions.paragraphs()))
+    # An article keeps the order of its members, unless it has no paragraphs.
+    assert json.dumps(written) == json.dumps([a for a in articles if a["paragraphs"]])
+
+
+@pytest.mark.parametrize("owner", ['{"data"', '"paragraphs"', '"context"'])
+def test_repeated_keys_of_the_file_and_its_articles_are_refused(tmp_path, owner):
+    path = tmp_path / "file.json"
+    text = json.dumps({"data": [], **make_squad(3, 1)})
+    path.write_text(text.replace(owner, f"{owner}: [], {owner.lstrip('{')}", 1))
+    questions = Questions(QuestionSource(str(path)))
+    if "context" in owner:
+        # A paragraph is parsed at once, so that the last one counts, as usual.
+        assert len(questions) == 6
+        return
+    with pytest.raises(UserError, match=f"is not SQuAD: the key {owner.strip('{')[1:-1]} occurs"):
+        len(questions)
+
+
+def test_a_table_has_paragraphs_too(squad_dir, tmp_path):
+    source, table = squad_dir / "dev-v1.1.json", tmp_path / "dev.csv"
+    write_table(source, table)
+    found, of_json = (Questions(QuestionSource(str(path))) for path in (table, source))
+    assert found.ids == of_json.ids and len(found) == 12
+    texts = [[p.context for p in questions.paragraphs()] for questions in (found, of_json)]
+    assert texts[0] == texts[1] == list(dict.fromkeys(context for context, _ in found))
+
+
+def test_a_bad_row_is_reported_once(tmp_path, log):
+    path = tmp_path / "table.csv"
+    path.write_text("context,question\nx,?\n,?\n")
+    questions = Questions(QuestionSource(str(path), "skip"))
+    assert len(questions) == len(list(questions)) == len(list(questions)) == 1
+    assert [line for line in log() if "skipped" in line] == [
+        f"{path}: skipped 1 row: the context is empty: line 3"
+    ]
+    with pytest.raises(UserError, match="1 row: the context is empty: line 3; correct them"):
+        len(Questions(QuestionSource(str(path))))
+
+
+def test_a_file_may_be_replaced_but_not_changed(squad_dir, tmp_path):
+    path = tmp_path / "file.json"
+    path.write_bytes((squad_dir / "dev-v1.1.json").read_bytes())
+    questions = Questions(QuestionSource(str(path)))
+    before = list(questions)
+    (tmp_path / "other").write_text("{}")
+    os.replace(tmp_path / "other", path)
+    assert list(questions) == before
+    path.write_bytes((squad_dir / "dev-v1.1.json").read_bytes())
+    questions = Questions(QuestionSource(str(path)))
+    with path.open("ab") as file:
+        file.write(b" ")
+    message = f"^{path} was changed while this job ran; start the job again$"
+    with pytest.raises(UserError, match=message):
+        list(questions)
+
+
+@pytest.mark.parametrize(
+    ("value", "is_parsed"), [("false", 0), (" \n false", 0), ("true", 1), ("null", 1)]
+)
+def test_only_a_file_that_may_be_2_0_is_parsed(tmp_path, monkeypatch, value, is_parsed):
+    parsed = []
+    monkeypatch.setattr(reader.Questions, "__iter__", lambda self: parsed.append(self) or iter(()))
+    path = tmp_path / "dev.json"
+    path.write_text(f'{{"data": [\n{{"is_impossible": {value}}}]}}')
+    check_all_answerable(str(path), "--predict_file")
+    assert len(parsed) == is_parsed
+
+
+class TestParts:
+    """--dev_fraction: parts of a file that share no context, and what features depend on."""
+
+    @pytest.fixture
+    def parts_of(self, tmp_path):
+        """Returns the articles of the training and the development part."""
+
+        def parts_of(articles: list[dict], fraction: float, seed: int = 1) -> list[list[dict]]:
+            path = tmp_path / "file"
+            path.write_text(json.dumps({"data": articles}))
+            source = QuestionSource(str(path), split=DevSplit(fraction, seed))
+            parts = (source, source._replace(is_dev=True))
+            return [list(articles_of(Questions(part).paragraphs())) for part in parts]
+
+        return parts_of
+
+    @staticmethod
+    def contexts_of(articles: list[dict]) -> list[str]:
+        return [p["context"] for article in articles for p in article["paragraphs"]]
+
+    @staticmethod
+    def articles(count: int) -> list[dict]:
+        """Returns articles; ids are not repeated if an article is."""
+        articles = make_squad(1, count)["data"]
+        for article in articles:
+            article["paragraphs"] = [{**p, "qas": []} for p in article["paragraphs"]]
+        return articles
+
+    def test_no_context_is_in_both_parts(self, parts_of):
+        """Although it is in several articles; the order is that of the file."""
+        articles, contexts_of = self.articles(20), self.contexts_of
+        articles += [{**article, "title": "again"} for article in articles]
+        train, dev = parts_of(articles, 0.3)
+        assert not set(contexts_of(train)) & set(contexts_of(dev))
+        assert len(set(contexts_of(dev))) == 12 and len(set(contexts_of(train))) == 28
+        for part in (train, dev):
+            chosen = set(contexts_of(part))
+            assert contexts_of(part) == [c for c in contexts_of(articles) if c in chosen]
+            assert all(article["paragraphs"] and article["title"] for article in part)
+
+    def test_the_split_is_a_function_of_seed_and_contexts(self, parts_of):
+        """Neither their order nor other contexts matter much."""
+        articles, contexts_of = self.articles(20), self.contexts_of
+        (_, dev), (_, other) = parts_of(articles, 0.3), parts_of(articles, 0.3, seed=2)
+        assert dev != other
+        shuffled = random.Random(1).sample(articles, len(articles))
+        assert set(contexts_of(parts_of(shuffled, 0.3)[1])) == set(contexts_of(dev))
+        fewer = set(contexts_of(parts_of(articles[1:], 0.3)[1]))
+        assert len(fewer - set(contexts_of(dev))) <= 2
+        # The same contexts as in earlier versions.
+        assert [contexts_of(articles).index(c) for c in contexts_of(dev)] == [
+            *(3, 5, 8, 15, 16, 18, 30, 32, 33, 34, 35, 39)
+        ]
+
+    @pytest.mark.parametrize(("fraction", "count"), [(0.01, 1), (0.9, 3)])
+    def test_both_parts_have_a_context(self, parts_of, fraction, count):
+        articles = self.articles(2)
+        train, dev = parts_of(articles, fraction)
+        assert (len(self.contexts_of(train)), len(self.contexts_of(dev))) == (4 - count, count)
+        one = [{"title": "", "paragraphs": articles[0]["paragraphs"][:1] * 2}]
+        with pytest.raises(UserError, match="file has 1 different contexts; --dev_fraction needs"):
+            parts_of(one, fraction)
+
+    def test_bad_rows_do_not_change_the_split(self, tmp_path):
+        """Of the two parts, prediction could also use rows whose answer has no place."""
+        rows = [{"context": f"x {n}", "question": "?", "answer": "x"} for n in range(40)]
+        for row in rows[::3]:
+            row["answer"] = "y"
+        path = tmp_path / "train.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        source = QuestionSource(str(path), "skip", DevSplit(0.4, 1))
+        train, dev = (
+            [p.context for p in Questions(source._replace(is_dev=is_dev)).paragraphs(not is_dev)]
+            for is_dev in (False, True)
+        )
+        assert (len(train), len(dev)) == (16, 10) and not set(train) & set(dev)
+
+    def test_features_depend_on_the_split_and_the_bad_rows(self):
+        pairs = (0.1, 1), (0.2, 1), (0.1, 2)
+        sources = [QuestionSource("file", action) for action in ("error", "skip", "first")]
+        sources += [QuestionSource("file", "error", DevSplit(*pair)) for pair in pairs]
+        for first, second in itertools.combinations(sources, 2):
+            assert first.made_from() != second.made_from()
+        assert not any(sources[0].made_from().values()), "files of earlier versions are reused"
