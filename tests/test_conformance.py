@@ -257,15 +257,20 @@ class Promises:
         """It was killed after its first checkpoint, or had ended."""
         folder = earlier / type(self).__name__
         flags = [flag.format(squad=earlier / "squad", folder=folder) for flag in self.flags]
-        had_ended = (folder / "out/eval_results.json").exists()
+        record = folder / "out/eval_results.json"
+        before = read(record)["history"] if record.exists() else None
         program = str(ROOT / f"{self.program}.py")
         log = succeed([sys.executable, program, f"--output_dir={folder / 'out'}", *flags])
         first, *_, last = self.steps
-        assert f"Training from step {first} to {last}" in log or had_ended
-        assert f"All {len(self.steps)} checkpoints already have scores" in log or not had_ended
-        assert log.count("Reusing") >= len(self.features) and "again" not in log
-        history = read(folder / "out/eval_results.json")["history"]
+        assert f"Training from step {first} to {last}" in log or before
+        # That version did not write predictions.jsonl.
+        again = "predictions.jsonl is missing: scoring all checkpoints again"
+        assert (again in log) == bool(before)
+        assert log.count("Reusing") >= len(self.features) and "Making" not in log
+        history = read(record)["history"]
         assert [entry["global_step"] for entry in history] == list(self.steps)
+        for old, new in zip(before or history, history, strict=True):
+            assert new == pytest.approx(old, rel=1e-5)
 
     def test_an_error_is_one_line(self, command, tmp_path):
         result = run(command(tmp_path / "out", "--albert_config_file=no/such"))
