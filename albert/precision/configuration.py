@@ -104,43 +104,35 @@ def chosen(precision: str | None, shipped: str = SHIPPED) -> PrecisionConfig | N
             "unset the variable, or remove the flag"
         )
     if precision == "float16":
-        config, pattern = _shipped(shipped), NodePattern(re.compile(_NOT_IN_ENCODER), "")
+        config, pattern = load("1", shipped), NodePattern(re.compile(_NOT_IN_ENCODER), "")
+        assert config is not None
         kept = (*config.non_convertible_exceptions, pattern)
         return config._replace(dtype=tf.float16, non_convertible_exceptions=kept)
     if precision == "bfloat16" and not names_list:
-        return _shipped(shipped)
+        return load("1", shipped)
     return from_environment(shipped)
 
 
-@functools.cache
-def _shipped(path: str) -> PrecisionConfig:
-    """Loads a list of this project once, although several parts of a run ask for it."""
-    config = load("1", path)
-    assert config is not None
-    return config
-
-
 def from_environment(shipped: str = SHIPPED) -> PrecisionConfig | None:
-    """Loads the configuration that the environment names, see `load`.
-
-    Logs warnings only the first time.
-    """
-    return _from_values(os.environ.get(VARIABLE), DEPRECATED_VARIABLE in os.environ, shipped)
+    """Loads the configuration that the environment names, see `load`."""
+    if DEPRECATED_VARIABLE in os.environ:
+        _warn_of_deprecated()
+    return load(os.environ.get(VARIABLE), shipped)
 
 
 @functools.cache
-def _from_values(value: str | None, has_deprecated: bool, shipped: str) -> PrecisionConfig | None:
-    if has_deprecated:
-        tf.logging.warning(
-            "%s is deprecated and has no effect; set %s=1, or to the path of a JSON file",
-            DEPRECATED_VARIABLE,
-            VARIABLE,
-        )
-    return load(value, shipped)
+def _warn_of_deprecated() -> None:
+    """Warns the first time."""
+    tf.logging.warning(
+        "%s is deprecated and has no effect; set %s=1, or to the path of a JSON file",
+        DEPRECATED_VARIABLE,
+        VARIABLE,
+    )
 
 
+@functools.cache
 def load(value: str | None, shipped: str = SHIPPED) -> PrecisionConfig | None:
-    """Loads the configuration for a value of `TF_BF16_CONVERSION`.
+    """Loads the configuration for a value of `TF_BF16_CONVERSION`, once.
 
     Args:
       value: "0", "false", "" or None for none; "1", "true" or "full" for `shipped`; "basic" for
@@ -173,10 +165,6 @@ def from_dict(content: Any, source: str) -> PrecisionConfig:
     """Checks the content of a configuration file and returns it; missing lists are empty.
 
     Logs a warning about op types that TensorFlow does not know.
-
-    Args:
-      content: the parsed JSON.
-      source: path of the file, for messages.
 
     Raises:
       UserError: the content is not a valid configuration.
