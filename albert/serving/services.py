@@ -13,6 +13,9 @@ from albert.inference.squad import QuestionAnswerer
 from albert.serving import fields
 from albert.serving.fields import Schema
 
+# Requests have values for all fields.
+Requests = Sequence[Mapping[str, Any]]
+Pause = Callable[[], None] | None
 _PROBABILITY = {"type": "number", "minimum": 0, "maximum": 1}
 _PROBABILITIES = {"type": "object", "additionalProperties": _PROBABILITY}
 _TEXT, _COUNT = {"type": "string"}, {"type": "integer"}
@@ -45,15 +48,8 @@ class Service:
         longest = model.folder.value("max_seq_length")
         self._lengths = longest, longest
 
-    def answer_all(
-        self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None] | None = None
-    ) -> list[dict[str, Any]]:
-        """Answers requests, which have values for all fields, in batches.
-
-        Args:
-          asked: the requests.
-          pause: called between windows where there may be many; it may raise.
-        """
+    def answer_all(self, asked: Requests, pause: Pause = None) -> list[dict[str, Any]]:
+        """Answers requests in batches; calls `pause`, which may raise, between windows if many."""
         raise NotImplementedError
 
     def windows(self, size: int) -> int:
@@ -73,7 +69,6 @@ class QuestionService(Service):
     example = {"question": "Who wrote it?", "context": "Anna wrote it in a week."}
 
     def __init__(self, model: QuestionAnswerer):
-        """Uses a model to answer."""
         super().__init__(model)
         self._lengths = self._lengths[0], model.folder.value("doc_stride")
         self._model = model
@@ -92,10 +87,7 @@ class QuestionService(Service):
             answers={"type": "array", "items": _object(**_SPAN)},
         )
 
-    def answer_all(
-        self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None] | None = None
-    ) -> list[dict[str, Any]]:
-        """Answers questions."""
+    def answer_all(self, asked: Requests, pause: Pause = None) -> list[dict[str, Any]]:
         pairs = [(a["question"], [a["context"]]) for a in asked]
         all_answered = self._model.answer_all(pairs, pause)
         return [
@@ -115,7 +107,6 @@ class TextService(Service):
     }
 
     def __init__(self, model: TextClassifier):
-        """Uses a model to label texts."""
         super().__init__(model)
         self._model = model
         self.result = _labelled(model.labels)
@@ -123,10 +114,7 @@ class TextService(Service):
             labels = {"type": "array", "items": {"enum": list(model.labels)}}
             self.result = _object(labels=labels, probabilities=_PROBABILITIES)
 
-    def answer_all(
-        self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None] | None = None
-    ) -> list[dict[str, Any]]:
-        """Labels texts."""
+    def answer_all(self, asked: Requests, pause: Pause = None) -> list[dict[str, Any]]:
         pairs = [(one["text"], one["second_text"]) for one in asked]
         return [labelled._asdict() for labelled in self._model.classify_all(pairs)]
 
@@ -137,7 +125,6 @@ class ChoiceService(Service):
     summary = "Chooses the option that answers a question on a passage or fills the gap in it (_)."
 
     def __init__(self, model: OptionChooser):
-        """Uses a model to choose options."""
         super().__init__(model)
         self._model = model
         count = len(model.labels)
@@ -150,10 +137,7 @@ class ChoiceService(Service):
         self.example = {"passage": "A week.", "question": "It took _ .", "options": options}
         self.result = _labelled(model.labels)
 
-    def answer_all(
-        self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None] | None = None
-    ) -> list[dict[str, Any]]:
-        """Chooses options."""
+    def answer_all(self, asked: Requests, pause: Pause = None) -> list[dict[str, Any]]:
         chosen = self._model.choose_all([tuple(one.values()) for one in asked])
         return [labelled._asdict() for labelled in chosen]
 
@@ -166,17 +150,13 @@ class SpanService(Service):
     fields = {"text": fields.text("The text.")}
 
     def __init__(self, model: SpanFinder):
-        """Uses a model to find spans."""
         super().__init__(model)
         self._lengths = self._lengths[0], self._lengths[0] // 2
         self._model = model
         item = _object(label={"enum": list(model.labels)}, **_SPAN)
         self.result = _object(spans={"type": "array", "items": item})
 
-    def answer_all(
-        self, asked: Sequence[Mapping[str, Any]], pause: Callable[[], None] | None = None
-    ) -> list[dict[str, Any]]:
-        """Finds spans."""
+    def answer_all(self, asked: Requests, pause: Pause = None) -> list[dict[str, Any]]:
         texts = [one["text"] for one in asked]
         found = zip(texts, self._model.find_all(texts, pause), strict=True)
         return [{"spans": [span_as_json(s, text) for s in spans]} for text, spans in found]
