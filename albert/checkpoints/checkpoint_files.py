@@ -139,7 +139,6 @@ def list_checkpoints(folder: str, name: str = RESULT) -> dict[int, str]:
     Logs a warning about incomplete ones, which a crash may leave.
 
     Args:
-      folder: folder of the checkpoints.
       name: part of the file names before the number.
 
     Returns:
@@ -233,8 +232,6 @@ def save_checkpoint(
     The checkpoint appears only when it is complete. Older `resume.ckpt-N` are then removed.
 
     Args:
-      session: session with the variables.
-      folder: folder of the checkpoints.
       name: part of the file names before the number.
       step: number of the checkpoint.
       write_more: writes further checkpoints from a session into a folder and returns their
@@ -332,7 +329,6 @@ def check_same_encoder(
     """Checks that a checkpoint and a model have the same kind of encoder and vocabulary size.
 
     Args:
-      checkpoint: path of the checkpoint.
       shapes: shapes of the checkpoint's variables, by name.
       wanted: shapes of the model's variables, by name.
 

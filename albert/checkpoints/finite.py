@@ -18,7 +18,6 @@ def check_finite(where: str, reader: Any, names: Iterable[str]) -> None:
     Args:
       where: path of the checkpoint, for messages.
       reader: reader of the checkpoint, from `load_checkpoint`.
-      names: names of the variables.
 
     Raises:
       UserError: a variable is not finite or cannot be read.

@@ -25,8 +25,6 @@ def get_assignment_map_from_checkpoint(
     """Pairs the graph's variables with a checkpoint's, by name.
 
     Args:
-      tvars: variables of the graph.
-      init_checkpoint: path of a checkpoint.
       num_of_group: if more than 1, variables of later groups, feed-forward and attention blocks
         start from those of the first one if the checkpoint lacks them.
 
@@ -101,7 +99,6 @@ def initialize_from_checkpoint(
     """Initializes variables from a checkpoint's values, without optimizer slots.
 
     Args:
-      tvars: the trainable variables.
       init_checkpoint: a path with or without `.index`, a folder with one checkpoint, or a folder
         of `transformers`.
       num_groups: see `get_assignment_map_from_checkpoint`.

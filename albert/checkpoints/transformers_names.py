@@ -165,7 +165,6 @@ def parts_in(
     """Returns the parts of a model that variables belong to, and checks that they are complete.
 
     Args:
-      pairs: the result of `pairs_of`.
       shapes: shapes of the existing variables, by name.
       where: path of the checkpoint, for messages.
       theirs: whether names and shapes are those of `transformers`.

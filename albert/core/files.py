@@ -118,7 +118,6 @@ def write_members(
     """Writes an object as `write_json` does with an indent of 4, one member at a time.
 
     Args:
-      path: the file.
       members: keys and values.
       encode: returns the JSON of a value, indented; the default is for texts and numbers.
     """
@@ -275,7 +274,6 @@ def read_json(path: str, what: str, make_object: Callable[[list], Any] | None = 
     """Reads a JSON file, which may begin with a byte order mark.
 
     Args:
-      path: the path of the file.
       what: a description of the file for messages.
       make_object: converts the pairs of an object; None makes a dictionary.
 

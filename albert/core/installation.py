@@ -15,9 +15,6 @@ _OWN = "albert_tf"
 def check(package: str = _PACKAGE) -> None:
     """Checks the system and the installed files.
 
-    Args:
-      package: the folder of the package.
-
     Raises:
       UserError: the system is Windows, or another distribution has written into the folder of the
         package, or has taken files away from it.

@@ -38,7 +38,6 @@ class Stopped(BaseException):
         """Makes the message.
 
         Args:
-          number: the number of the signal.
           where: the progress of the program, for the message.
           by_all_workers: whether all workers of the job end at the same step.
         """

@@ -22,7 +22,6 @@ def aligned(rows: Iterable[Sequence[str]], right: bool = False) -> list[str]:
     """Returns a table's rows, of which some may be shorter, as lines with aligned columns.
 
     Args:
-      rows: the texts of the cells.
       right: aligns all columns but the first one to the right.
     """
     columns = itertools.zip_longest(*(rows := list(rows)), fillvalue="")

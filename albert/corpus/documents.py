@@ -70,7 +70,6 @@ def read_documents(
 
     Args:
       number: the number of the source, for the documents.
-      source: the files.
       how: how to find documents in them.
       tally: receives the counts and the faults.
       watch: is called with the number of bytes of each read.

@@ -45,10 +45,6 @@ def split_sentences(text: str, language: str) -> tuple[list[str], int]:
     A blank line ends a sentence; any other white space, such as the end of a line, is a space. No
     character is lost except white space.
 
-    Args:
-      text: the text.
-      language: the language, such as "en"; see `check_language`.
-
     Returns:
       The sentences, none of which is empty; and how many longer ones were cut.
     """

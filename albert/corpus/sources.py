@@ -140,7 +140,6 @@ def opened(path: str, watch: Callable[[int], object]) -> Iterator[BinaryIO]:
     """Opens a file for reading, decompressed; several streams or frames in a row are one.
 
     Args:
-      path: the file.
       watch: is called with the number of bytes of each read of the file itself.
 
     Raises:

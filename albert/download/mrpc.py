@@ -65,7 +65,6 @@ def write_glue_layout(
         train, test: results of `read_pairs`.
         ids_file: GLUE's list of the training pairs for the development set; None to use every
             tenth pair.
-        folder: the folder to write to.
 
     Raises:
         UserError: no pair would remain for the training set or the development set.

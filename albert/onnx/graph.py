@@ -159,11 +159,7 @@ class Graph:
         return self.norm(self.add("Add", self.dense(x, name), residual), norm)
 
     def build(self, outputs: Mapping[str, Output]) -> onnx.ModelProto:
-        """Returns a model with the inputs `INPUTS`.
-
-        Args:
-          outputs: the outputs by name.
-        """
+        """Returns a model with the inputs `INPUTS`."""
         results = []
         for name, (tensor, kind, shape) in outputs.items():
             self.nodes.append(helper.make_node("Identity", [tensor], [name]))

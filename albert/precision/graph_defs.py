@@ -182,7 +182,6 @@ def have_type(args: Sequence[Any], node: tf.NodeDef, attributes: Sequence[str]) 
 
     Args:
       args: the inputs or the outputs in the description of the op.
-      node: the node.
       attributes: names of type attributes.
     """
     return [arg.type_attr in attributes for arg in args for _ in range(_count(arg, node))]

@@ -65,9 +65,6 @@ class Api:
         """Starts the threads that call the model.
 
         Args:
-          service: the service.
-          task: task of the model.
-          limits: limits on requests.
           token: token that requests must have; empty for no token.
           hosts: host names that requests may use; empty for any.
         """

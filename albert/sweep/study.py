@@ -47,8 +47,6 @@ class Study:
         """Opens the study, or begins it.
 
         Args:
-          folder: the sweep's folder.
-          space: the search space.
           seed: seed for the search. The flags of a trial depend on it and on the earlier trials, so
             a resumed sweep makes the same trials as an uninterrupted one.
           prunes: whether trials with low scores are pruned.

@@ -55,7 +55,6 @@ def run_trial(
 
     Args:
       command: the command, which writes `metrics.jsonl` into the folder.
-      folder: the folder of the trial.
       log_file: file to which the output of the command is appended.
       wants_end: called with each score as soon as it is written; returns whether to end the trial.
 

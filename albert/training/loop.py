@@ -32,7 +32,6 @@ def make_estimator(
     """Returns an estimator for the checkpoints in `output_dir`; `train` writes and removes them.
 
     Args:
-      model_fn: the model.
       output_dir: folder of checkpoints and curves.
       seed: seed of weights and dropout; each worker draws different dropout masks.
       scoped_allocator: let TensorFlow fuse the memory of gradients that are averaged together.
@@ -109,7 +108,6 @@ def train(
     Only rank 0 writes files; the other workers start from its variables.
 
     Args:
-      estimator: estimator from `make_estimator`.
       monitor: the monitor that watches the estimator's `model_fn`.
       input_fn: this worker's training data, starting at the current step.
       plan: the training's length, and how often to save and log.
@@ -208,9 +206,7 @@ def user_message(error: tf.errors.OpError, folder: str, step: int) -> str | None
     """Returns a message that explains TensorFlow's error to the user; None for unknown errors.
 
     Args:
-      error: an error raised in training.
       folder: folder of the checkpoints.
-      step: the step that failed.
     """
     message = error.message
     if NOT_FINITE in message:

@@ -86,8 +86,6 @@ def prepared_runs(
     runs are prepared before the first one is yielded. With --download_only, there are none.
 
     Args:
-      task_class: the task.
-      settings: the flags.
       runs_of_job: the settings of each run, by name; None for those of `RunSettings.runs`.
       check: further checks of the files, which raise a `UserError`.
       also_prepare: called with each run once its own data are prepared.
@@ -127,8 +125,6 @@ def download(
     """Downloads what a job needs, on a machine that need not have the job's device.
 
     Args:
-      task_class: the task.
-      settings: the flags.
       check: further checks of the files, which raise a `UserError`.
 
     Raises:
@@ -162,7 +158,6 @@ class Run:
     """A run of a task in --output_dir.
 
     Attributes:
-      task: the task.
       facts: properties of the prepared data and flags, which must be equal on all workers.
     """
 

@@ -48,8 +48,6 @@ def tracking(settings: RunSettings, task: str, is_chief: bool) -> Iterator[Calla
     """Yields a function that starts the tracking; ends the tracking after the block.
 
     Args:
-      settings: the flags.
-      task: name of the task.
       is_chief: whether this is rank 0; the others track nothing.
     """
     if settings.track != TRACKER or not is_chief:

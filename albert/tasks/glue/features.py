@@ -82,7 +82,6 @@ def make_feature(
     """Returns the feature of an example, with the longer text truncated at its end if necessary.
 
     Args:
-      example: the example.
       ids_a, ids_b: token ids of its texts; the second may be empty.
       special_ids: ids of [CLS] and [SEP].
       label_list: labels in the order of their ids; `[None]` for regression.
