@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+import sys
 from typing import NamedTuple
 
 from albert.core.errors import FlagError
@@ -29,6 +28,13 @@ class Choice(NamedTuple):
 
 # By the name of the flag.
 Space = dict[str, Range | Choice]
+# The flags of the task that fix what a flag of the sweep searches, beginning with the searched one.
+_FLAGS = {
+    "learning_rates": ("learning_rate",),
+    "epochs": ("num_train_epochs", "train_steps"),
+    "batch_sizes": ("train_batch_size",),
+    "seed_range": ("seed",),
+}
 
 
 class SweepSettings(Settings):
@@ -68,59 +74,31 @@ def make_space(settings: SweepSettings, of_task: RunSettings) -> Space:
     Raises:
       FlagError: a range is invalid, contradicts a flag of the task, or nothing is left to search.
     """
-    dimensions: dict[str, tuple[tuple[str, ...], Callable[[str, str], Range | Choice]]] = {
-        "learning_rates": (("learning_rate",), _rates),
-        "epochs": (("num_train_epochs", "train_steps"), _whole),
-        "batch_sizes": (("train_batch_size",), _sizes),
-        "seed_range": (("seed",), _whole),
-    }
     space: Space = {}
-    for name, (flags, parse) in dimensions.items():
+    for name, flags in _FLAGS.items():
         fixed = [flag for flag in flags if flag in of_task.given]
         if fixed and name in settings.given:
             raise FlagError(f"--{name} and --{fixed[0]} contradict each other; remove one")
         if not fixed:
-            space[flags[0]] = parse(name, getattr(settings, name))
+            space[flags[0]] = _parsed(name, getattr(settings, name))
     if not space:
         raise FlagError("nothing to search: remove one of the flags that fix the search space")
     return space
 
 
-def _rates(name: str, text: str) -> Range:
-    low, high = _bounds(name, text, float)
-    if not (low > 0 and math.isfinite(high)):
-        raise FlagError(f"--{name}={text} must be positive numbers")
-    return Range(low, high, is_whole=False)
-
-
-def _whole(name: str, text: str) -> Range:
-    low, high = _bounds(name, text, int)
-    lowest = 0 if name == "seed_range" else 1
-    if low < lowest or high >= TOO_LARGE:
-        raise FlagError(f"--{name}={text} must be whole numbers from {lowest} to {TOO_LARGE - 1}")
-    return Range(low, high)
-
-
-def _bounds(name: str, text: str, parse: Callable[[str], float]) -> tuple[float, float]:
-    numbers = _numbers(name, text, parse)
-    if len(numbers) != 2:
-        raise FlagError(f"--{name}={text} must be two numbers: the lowest and the highest")
-    low, high = numbers
-    if low > high:
-        raise FlagError(f"--{name}={text}: the lowest number is above the highest; swap them")
-    return low, high
-
-
-def _sizes(name: str, text: str) -> Choice:
-    sizes = _numbers(name, text, int)
-    if not all(1 <= size <= LARGEST_BATCH for size in sizes) or len(set(sizes)) < len(sizes):
-        raise FlagError(f"--{name}={text} must be different numbers from 1 to {LARGEST_BATCH}")
-    return Choice(tuple(map(int, sizes)))
-
-
-def _numbers(name: str, text: str, parse: Callable[[str], float]) -> list[float]:
+def _parsed(name: str, text: str) -> Range | Choice:
+    is_whole, is_range = name != "learning_rates", name != "batch_sizes"
+    lowest = {"learning_rates": sys.float_info.min, "seed_range": 0}.get(name, 1)
+    highest = TOO_LARGE - 1 if is_range else LARGEST_BATCH
     try:
-        return [parse(number) for number in text.split(",")]
-    except ValueError as e:
-        kind = "whole numbers" if parse is int else "numbers"
-        raise FlagError(f"--{name}={text} must be {kind} separated by commas") from e
+        numbers = [int(number) if is_whole else float(number) for number in text.split(",")]
+    except ValueError:
+        numbers = []
+    fits = numbers and all(lowest <= number <= highest for number in numbers)
+    if is_range and fits and len(numbers) == 2 and numbers[0] <= numbers[1]:
+        return Range(numbers[0], numbers[1], is_whole)
+    if not is_range and fits and len(set(numbers)) == len(numbers):
+        return Choice(tuple(map(int, numbers)))
+    kind = f"whole numbers from {lowest} to {highest}" if is_whole else "positive numbers"
+    form = f"two {kind}: the lowest and the highest" if is_range else f"different {kind}"
+    raise FlagError(f"--{name}={text} must be {form}")
