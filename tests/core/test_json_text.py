@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from albert.core.errors import UserError
-from albert.core.files import parse_json, print_json, read_json
+from albert.core.files import print_json, read_json
 
 
 def write(folder, content):
@@ -34,13 +34,6 @@ def test_a_fault_is_one_line_that_names_the_file(tmp_path, content, message):
         read_json(path, "the file")
     assert str(caught.value).startswith(f"the file {path} {message}")
     assert "\n" not in str(caught.value)
-
-
-def test_bytes_are_parsed_as_text_is():
-    assert parse_json('["ä"]'.encode(), "x") == ["ä"]
-    for content, reason in ((b'["\xff"]', "is not UTF-8: byte 2"), (b"[", "is not JSON: ")):
-        with pytest.raises(UserError, match=f"^x {reason}"):
-            parse_json(content, "x")
 
 
 def test_an_unreadable_file_is_one_line(tmp_path):

@@ -1,14 +1,11 @@
 """The study of a sweep: trials after a kill, pruning, and states."""
 
-import importlib.util
 import math
 import random
 import statistics
 
 import pytest
 
-from albert.core.errors import UserError
-from albert.sweep import study
 from albert.sweep.space import Choice, Range
 from albert.sweep.study import COMPLETE, FAILED, PRUNED, RUNNING, Study
 
@@ -124,9 +121,3 @@ def test_without_a_finite_score_a_trial_has_failed(opened):
     for state, score in ((FAILED, None), (COMPLETE, math.nan), (COMPLETE, None)):
         opened().next(9).end(state, score)
     assert [(r.state, r.score) for r in opened().results()] == [(FAILED, None)] * 3
-
-
-def test_a_missing_package_is_one_line(monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UserError, match="the package optuna is missing: run `pip install optuna`"):
-        study.check_installed()
