@@ -122,7 +122,7 @@ class TestWhole:
             ),
             (["--trials=0"], ["--trials"]),
             (["--output_dir={out}/trial-000"], ["holds a run; give another one to the sweep"]),
-            (["--learning_rates=2,1"], ["the lowest number is above the highest"]),
+            (["--learning_rates=2,1"], ["must be two positive numbers: the lowest"]),
             (["--do_eval=false"], ["--do_eval=false does not work in a sweep"]),
             (["--overwrite_output_dir"], ["remove its folder to start again"]),
         ],
