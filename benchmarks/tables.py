@@ -93,16 +93,16 @@ def read(table: str) -> None:
 
 def check(table: str) -> None:
     from albert.commands.data import check
-    from albert.tasks.squad.question_tables import BadRows
+    from albert.tasks.squad.questions import Questions, QuestionSource
 
-    check(table, BadRows(table, "error"), 1)
+    check(Questions(QuestionSource(table)), 1)
 
 
 def convert(table: str) -> None:
     from albert.commands.data import convert
-    from albert.tasks.squad.question_tables import BadRows
+    from albert.tasks.squad.questions import Questions, QuestionSource
 
-    convert(table, table + ".json", BadRows(table, "error"))
+    convert(Questions(QuestionSource(table)), table + ".json")
     os.remove(table + ".json")
 
 

@@ -109,6 +109,16 @@ def test_each_file_abstains_by_its_own_odds(call, tmp_path):
     found = json.loads(call(answers, answers, *given, *odds, "--na_prob_thresh=-1"))
     assert (found["first"]["exact"], found["second"]["exact"]) == (100, 0)
     assert found["difference"]["exact"]["mean"] == -100
+    for wrong, problem in (
+        (
+            {"a": 0, "c": 0, "d": 0},
+            "^1 questions have a prediction but no odds .* first is b; pass",
+        ),
+        ({"a": float("nan")}, "question a has no number: nan"),
+    ):
+        write(tmp_path / "r", wrong)
+        with pytest.raises(UserError, match=problem):
+            call(answers, *given, odds[0])
 
 
 def test_output_that_cannot_be_written_is_an_error(dev, tmp_path):
@@ -152,13 +162,20 @@ def test_runs_are_summarized(call, trained, squad_dir, tmp_path):
         (["{1}", "--data={0}", "--na_prob_thresh=0"], FlagError, "needs --null_odds_file"),
         (["none.json", "--data={0}"], UserError, "predictions none.json cannot be read"),
         (["{0}", "--data={0}"], UserError, "question version has no text|question data"),
+        (["{3}", "--data={0}"], UserError, "must be an object with question ids as keys"),
+        (["{1}", "--data={4}"], UserError, "none of its ids is a question of"),
         (["{1}", "--data={1}"], UserError, "is not SQuAD"),
         (["{1}", "--data={2}"], UserError, "has no answers; pass a file with answers"),
     ],
 )
 def test_files_and_flags_that_do_not_fit_are_errors(call, dev, tmp_path, arguments, error, problem):
     predictions = write(tmp_path / "p.json", dev[1])
-    qas = [{"id": "a", "question": "?"}]
-    test = write(tmp_path / "test.json", {"data": [{"paragraphs": [{"context": "", "qas": qas}]}]})
+    question = {"id": "a", "question": "?"}
+    data = [
+        {"data": [{"paragraphs": [{"context": "", "qas": [{**question, "answers": answers}]}]}]}
+        for answers in (None, [{"text": "x"}])
+    ]
+    test, other = (write(tmp_path / f"{n}.json", content) for n, content in enumerate(data))
+    listed = write(tmp_path / "list.json", [])
     with pytest.raises(error, match=problem):
-        call(*(a.format(dev[0], predictions, test) for a in arguments))
+        call(*(a.format(dev[0], predictions, test, listed, other) for a in arguments))

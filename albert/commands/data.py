@@ -13,7 +13,7 @@ from albert.core.errors import UserError
 from albert.core.files import check_regular, open_atomically
 from albert.core.text import printable
 from albert.report.terminal import style_of_output, width_of_output, wrapped
-from albert.tasks.squad.question_tables import COLUMNS, BadRows
+from albert.tasks.squad.question_tables import COLUMNS
 from albert.tasks.squad.questions import Paragraph, Questions, QuestionSource, articles_of
 
 # Number of characters of a context to show before and after the answer's first one, and half the
@@ -32,18 +32,17 @@ def main(asked: tuple[DataSettings, list[str]]) -> None:
     """
     require_standard_output()
     settings, (word, path, *target) = asked
-    bad = BadRows(path, settings.on_bad_row)
+    questions = Questions(QuestionSource(path, settings.on_bad_row))
     if word == CHECK:
-        check(path, bad, settings.num_examples)
+        check(questions, settings.num_examples)
     else:
-        convert(path, target[0], bad)
+        convert(questions, target[0])
 
 
-def check(path: str, bad: BadRows, num_examples: int) -> None:
+def check(questions: Questions, num_examples: int) -> None:
     """Prints the format, the columns, the counts of questions, and the first examples."""
-    questions = Questions(QuestionSource(path))
-    table = questions.table
-    print(f"{path}: {table.format if table else 'SQuAD JSON'}")
+    table, bad = questions.table, questions.bad_rows()
+    print(f"{questions.path}: {table.format if table else 'SQuAD JSON'}")
     if table:
         _print_row("columns used", ", ".join(n for n in COLUMNS if n in table.columns))
         ignored = ", ".join(n for n in table.columns if n and n not in COLUMNS)
@@ -60,13 +59,13 @@ def check(path: str, bad: BadRows, num_examples: int) -> None:
     bad.finish()
 
 
-def convert(path: str, target: str, bad: BadRows) -> None:
+def convert(source: Questions, target: str) -> None:
     """Writes the questions of a table as SQuAD's JSON, one article per line.
 
     Raises:
       UserError: the target exists, or the table is not valid or has no usable questions.
     """
-    source = Questions(QuestionSource(path))
+    path = source.path
     if os.path.isdir(target):
         raise UserError(f"{target} is a folder; name a file")
     if os.path.exists(target) and os.path.samefile(path, target):
@@ -79,13 +78,12 @@ def convert(path: str, target: str, bad: BadRows) -> None:
     questions = is_version_2 = 0
     with open_atomically(target) as file:
         mark = '{"data": [\n'
-        for article in articles_of(source.paragraphs(True, bad)):
+        for article in articles_of(source.checked(is_training=True)):
             file.write(mark + json.dumps(article))
             mark = ",\n"
             for question in article["paragraphs"][0]["qas"]:
                 questions += 1
                 is_version_2 |= "is_impossible" in question
-        bad.finish()
         if not questions:
             raise UserError(f"{path} has no usable questions")
         file.write(f'\n], "version": "{"v2.0" if is_version_2 else "1.1"}"}}\n')

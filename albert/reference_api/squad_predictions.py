@@ -51,8 +51,6 @@ def accumulate_predictions_v1(
     Args:
       result_dict: example index -> unique id -> (first, last token of the window) -> list of
         (start, end) scores.
-      all_examples: the examples.
-      all_features: their features.
       all_results: the model's start and end scores of every position, for each feature.
       n_best_size: number of positions to consider.
       max_answer_length: maximum number of tokens.
@@ -81,8 +79,6 @@ def write_predictions_v1(
 
     Args:
       result_dict: the dictionary filled by `accumulate_predictions_v1`.
-      all_examples: the examples.
-      all_features: their features.
       all_results: not used.
       n_best_size: maximum number of answers.
       max_answer_length: not used.
@@ -120,8 +116,6 @@ def accumulate_predictions_v2(
     Args:
       result_dict: see `accumulate_predictions_v1`.
       cls_dict: example index -> list of the models' minimum log-odds of no answer.
-      all_examples: the examples.
-      all_features: their features.
       all_results: the model's output for each feature.
       n_best_size: not used.
       max_answer_length: maximum number of tokens.
@@ -153,8 +147,6 @@ def write_predictions_v2(
 
     Args:
       result_dict, cls_dict: the dictionaries filled by `accumulate_predictions_v2`.
-      all_examples: the examples.
-      all_features: their features.
       all_results, max_answer_length: not used.
       n_best_size: maximum number of answers.
       output_prediction_file, output_nbest_file: see `write_predictions_v1`.
@@ -200,7 +192,6 @@ def evaluate_v2(
 
     Args:
       prediction_json: the articles, which are the content of a SQuAD file under "data".
-      eval_examples, eval_features: the examples and their features.
       (the others): see `write_predictions_v2`.
 
     Returns:

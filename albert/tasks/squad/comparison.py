@@ -25,6 +25,7 @@ class QuestionFile(Questions):
     """The questions of a SQuAD file, for scoring predictions.
 
     Attributes:
+      ids: the ids of the questions.
       is_version_2: whether they are scored as in SQuAD 2.0.
     """
 
@@ -36,8 +37,9 @@ class QuestionFile(Questions):
         """
         super().__init__(QuestionSource(path))
         self._range: range | None = None
+        self.ids = [question["id"] for p in self.checked() for question in p.questions]
         if not self.ids:
-            raise DroppedQuestions().none_is_left(path)
+            raise DroppedQuestions().no_question_error(path)
         self.is_version_2 = any("is_impossible" in question for _, question in self)
 
     def part(self, start: int, count: int) -> QuestionFile:

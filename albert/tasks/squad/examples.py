@@ -65,7 +65,7 @@ class DroppedQuestions:
         """Returns the number of skipped questions by reason."""
         return {reason: len(ids) for reason, ids in self._ids.items()}
 
-    def none_is_left(self, input_file: str) -> UserError:
+    def no_question_error(self, input_file: str) -> UserError:
         """Returns the error for a file without other questions."""
         reasons = ", ".join(f"{n} {reason}" for reason, n in self.counts.items())
         return UserError(f"{input_file}: no usable questions ({reasons or 'it has none'})")
@@ -106,8 +106,8 @@ def read_examples(
       unanswerable: whether a question without answers counts as impossible if it is not marked; a
         question that is marked but has answers is then skipped.
     """
-    examples, left_out, bad = list[SquadExample](), DroppedQuestions(), questions.bad_rows()
-    for paragraph in questions.paragraphs(is_training, bad):
+    examples, left_out = list[SquadExample](), DroppedQuestions()
+    for paragraph in questions.checked(is_training):
         for question in paragraph.questions:
             example = SquadExample(question["id"], question["question"], paragraph.context)
             reason = None
@@ -123,9 +123,8 @@ def read_examples(
                 left_out.add(reason, example.qas_id)
             else:
                 examples.append(example)
-    bad.finish()
     if not examples:
-        raise left_out.none_is_left(questions.path)
+        raise left_out.no_question_error(questions.path)
     return examples, left_out
 
 

@@ -118,7 +118,7 @@ class SquadFeatures(FeatureSource):
             return read_examples(questions, True, self.unanswerable)
         left_out = DroppedQuestions()
         if not len(questions):
-            raise left_out.none_is_left(self.input_file)
+            raise left_out.no_question_error(self.input_file)
         return questions, left_out
 
     def read(self) -> tuple[Countable[Any], dict[str, int]]:

@@ -139,27 +139,34 @@ class Questions:
         self._file = open(self.path, "rb")  # noqa: SIM115
         self._state = self._current_state()
 
-    @functools.cached_property
-    def ids(self) -> list[str]:
-        """Returns the ids of all questions, after checking the file.
+    def checked(self, is_training: bool = False) -> Iterator[Paragraph]:
+        """Yields the paragraphs after checking them; then logs which rows of a table were skipped.
+
+        Args:
+          is_training: whether every answer needs its place in the context; scores compare texts.
 
         Raises:
-          UserError: see `paragraphs`; or a table has bad rows.
+          UserError: the file is not valid, see `read_questions` for a table. In SQuAD's JSON, a
+            value is missing or has another type, or an id occurs twice.
         """
         bad = self.bad_rows()
-        ids = [question["id"] for p in self.paragraphs(bad=bad) for question in p.questions]
+        yield from self.paragraphs(is_training, bad)
         bad.finish()
-        return ids
 
     def bad_rows(self) -> BadRows:
         """Returns a new collection for the bad rows of a pass."""
         return BadRows(self.path, self._source.on_bad_row)
 
     def __len__(self) -> int:
-        return len(self.ids)
+        """Returns the number of questions; the first time, it checks the file as `checked` does."""
+        return self._count
+
+    @functools.cached_property
+    def _count(self) -> int:
+        return sum(len(paragraph.questions) for paragraph in self.checked())
 
     def __iter__(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yields every question with its paragraph's context."""
+        """Yields every question with its paragraph's context; see `paragraphs`."""
         for paragraph in self.paragraphs():
             for question in paragraph.questions:
                 yield paragraph.context, question
@@ -167,39 +174,42 @@ class Questions:
     def paragraphs(
         self, is_training: bool = False, bad: BadRows | None = None
     ) -> Iterator[Paragraph]:
-        """Yields the paragraphs in the order of the file, after checking their form.
+        """Yields the paragraphs in the order of the file.
 
         Args:
-          is_training: whether every answer needs its place in the context; scores compare texts.
-          bad: receives the rows of a table that cannot be used; the caller finishes it.
+          is_training: see `checked`.
+          bad: receives the rows of a table that cannot be used; the caller finishes it. Without it,
+            the file must have been checked.
 
         Raises:
-          UserError: the file has changed, or is not valid; see `read_questions` for a table. In
-            SQuAD's JSON, a value is missing or has another type, or an id occurs twice.
+          UserError: the file has changed, or as in `checked`.
         """
         if self._current_state() != self._state:
             raise UserError(f"{self.path} was changed while this job ran; start the job again")
         split, is_dev = self._source.split, self._source.is_dev
-        for paragraph in self._all(is_training, bad or self.bad_rows()):
+        for paragraph in self._all(is_training, bad):
             if not split or (split.rank(paragraph.context) <= self._limit) == is_dev:
                 yield paragraph
 
     @functools.cached_property
     def _limit(self) -> bytes:
         assert self._source.split
+        # `_all` checks the form of the contexts.
         contexts = (paragraph.context for paragraph in self._all(False, self.bad_rows()))
         return self._source.split.limit(contexts, self.path)
 
-    def _all(self, is_training: bool, bad: BadRows) -> Iterator[Paragraph]:
-        """Yields the paragraphs of all parts."""
+    def _all(self, is_training: bool, bad: BadRows | None) -> Iterator[Paragraph]:
+        """Yields the paragraphs of all parts, after checking them if `bad` is given."""
         if self.table is None:
             ids = set[str]()
             for place, paragraph in _read_paragraphs(self.path, self._file.fileno()):
-                _check_paragraph(paragraph.content, self.path, place, is_training, ids)
+                if bad:
+                    _check_paragraph(paragraph.content, self.path, place, is_training, ids)
                 yield paragraph
             return
         # Both parts need the same rows, so that no context is in both.
-        rows = read_questions(self.table, is_training or bool(self._source.split), bad)
+        needs_places = is_training or bool(self._source.split)
+        rows = read_questions(self.table, needs_places, bad or self.bad_rows())
         for (title, context), group in itertools.groupby(rows, key=lambda found: found[:2]):
             qas = [question.content for question in group]
             yield Paragraph({"title": title, "paragraphs": []}, {"context": context, "qas": qas})
@@ -300,7 +310,12 @@ def check_all_answerable(input_file: str, what: str) -> None:
         questions = Questions(QuestionSource(input_file))
         if not questions.table and not _MAY_BE_IMPOSSIBLE.search(read_bytes(input_file)):
             return
-        impossible = [question["id"] for _, question in questions if question.get("is_impossible")]
+        impossible = [
+            question["id"]
+            for paragraph in questions.paragraphs(bad=questions.bad_rows())
+            for question in paragraph.questions
+            if question.get("is_impossible")
+        ]
     except UserError:
         return
     if impossible:

@@ -180,7 +180,8 @@ class SquadTask(TextTask):
 
         def write_outputs() -> None:
             self.write_answers(scorer)
-            members = zip(scorer.ids, self._entries(questions, nbest), strict=True)
+            entries = self._entries(nbest, (context for context, _ in questions))
+            members = zip(scorer.ids, entries, strict=True)
             write_members(os.path.join(folder, NBEST), members, as_json)
             if source.split:
                 articles = list(articles_of(questions.paragraphs()))
@@ -189,18 +190,22 @@ class SquadTask(TextTask):
                 write_json(os.path.join(folder, DEV_SPLIT), split, indent=4)
             part = ", development part" * bool(source.split)
             title = f"SQuAD {self.version}: {os.path.basename(source.path)}{part}"
-            columns = scorer.answers, self._entries(questions, nbest), scorer.odds
+            paragraphs, again = itertools.tee(questions.paragraphs())
+            entries = self._entries(nbest, (p.context for p in again for _ in p.questions))
             raw = (scorer.exact, scorer.f1) if scores else ()
-            found = itertools.starmap(FoundAnswer, zip(*columns, *raw, strict=True))
-            paragraphs = ((p.context, p.questions) for p in questions.paragraphs())
-            samples = samples_of(paragraphs, found, bool(scores))
+            columns = scorer.answers, entries, scorer.odds, *raw
+            found = itertools.starmap(FoundAnswer, zip(*columns, strict=True))
+            pairs = ((paragraph.context, paragraph.questions) for paragraph in paragraphs)
+            samples = samples_of(pairs, found, bool(scores))
             write_samples(folder, View(title, scores, samples))
 
         return CheckpointScores(scores, write_outputs)
 
-    def _entries(self, questions: Questions, nbest: Iterable[np.ndarray]) -> Iterator[list[dict]]:
+    def _entries(
+        self, nbest: Iterable[np.ndarray], contexts: Iterable[str]
+    ) -> Iterator[list[dict]]:
         """Yields the n-best list of each question."""
-        for (context, _), best in zip(questions, nbest, strict=True):
+        for best, context in zip(nbest, contexts, strict=True):
             yield entries_of(best, context, self.no_answer)
 
     def write_answers(self, scorer: Scorer) -> None:

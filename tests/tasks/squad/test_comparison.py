@@ -1,19 +1,11 @@
-"""Scores of files, the bootstrap of a difference, and the spread of runs."""
+"""The bootstrap of a difference; tests/test_evaluate.py tests the scores of files."""
 
 from __future__ import annotations
-
-import json
 
 import numpy as np
 import pytest
 
-from albert.core.errors import UserError
-from albert.tasks.squad.comparison import (
-    Predictions,
-    QuestionFile,
-    bootstrap_interval,
-    compare,
-)
+from albert.tasks.squad.comparison import bootstrap_interval, compare
 
 
 def test_the_interval_is_that_of_scipy():
@@ -43,39 +35,3 @@ def test_the_bootstrap_is_over_paired_questions():
     assert compare(first, first, seed=1)[:3] == (0, 0, 0)
     # Questions of only one system do not count.
     assert compare({"a": 1.0, "b": 0.0}, {"b": 1.0, "c": 0.0}, seed=1)[:4] == (100,) * 3 + (["b"],)
-
-
-@pytest.fixture
-def questions(tmp_path):
-    """Returns three questions: with the answer "cat", without an answer, and without a
-    prediction."""
-    true = {"a": [{"text": "cat"}], "b": [], "c": [{"text": "dog"}]}
-    qas = [{"id": i, "question": "?", "answers": texts} for i, texts in true.items()]
-    qas[1]["is_impossible"] = True
-    path = tmp_path / "dev.json"
-    path.write_text(json.dumps({"data": [{"paragraphs": [{"context": "", "qas": qas}]}]}))
-    return QuestionFile(str(path))
-
-
-def test_odds_of_another_run_are_refused(questions):
-    """Abstaining by odds is tested in tests/test_evaluate.py."""
-    with pytest.raises(UserError, match=r"^1 questions .* the first is b; pass files"):
-        Predictions({"a": "cat", "b": ""}, {"a": 0.5}).check(questions)
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        ([], "must be an object"),
-        ({"a": 1}, "question a has no text: 1"),
-        ({"x": "cat"}, "none of its ids is a question of"),
-    ],
-)
-def test_a_file_without_predictions_is_refused(questions, tmp_path, content, problem):
-    path = tmp_path / "predictions.json"
-    path.write_text(json.dumps(content))
-    with pytest.raises(UserError, match=problem):
-        questions.read_predictions(str(path))
-    path.write_text('{"a": NaN}')
-    with pytest.raises(UserError, match="question a has no number: nan"):
-        questions.read_odds(str(path))

@@ -11,6 +11,7 @@ from albert import squad_utils
 from albert.reference_api.squad_predictions import _nbest_predictions
 from albert.squad_utils import RawResult, SquadExample
 from albert.tasks.squad.predictions import (
+    CANDIDATE,
     NO_ANSWER,
     answers_of,
     as_json,
@@ -220,28 +221,15 @@ def test_answers_equal_brute_force(case, n_best, max_length):
             assert [entry[key] for key in keys[1:]] == pytest.approx(values[1:], abs=1e-12)
 
 
-def one_feature(scores, text="ab cd ef gh ij"):
-    """Returns a case of one feature: the words of a text are tokens 3 to 7 of 9."""
-    spans = [(3 * i, 3 * i + 1) for i in range(5)]
-    return Case([text], [make_feature(7, 0, 3, spans, [True] * 5)], [[scores]])
-
-
-def peaks(*places, low=-9.0):
-    """Returns scores of 9 positions: `low`, except for pairs of position and score."""
-    scores = np.full(9, low)
-    for position, score in places:
-        scores[position] = score
-    return scores
-
-
 def test_extreme_scores_give_finite_probabilities():
-    scores = peaks((3, 1e30), (5, 1e4), low=-1e30)
-    probabilities = [e["probability"] for e in one_feature((scores,) * 2).answers(5, 5)["id0"]]
-    assert probabilities[0] == 1.0 and sum(probabilities) == pytest.approx(1)
+    candidates = np.zeros(2, CANDIDATE)
+    candidates["start_log_prob"] = 1e30, -1e30
+    assert [entry["probability"] for entry in entries_of(candidates, "text")] == [1.0, 0.0]
 
 
 def test_spans_are_stored_by_example_and_feature():
-    case, spans = one_feature((peaks((3, 2.0)), peaks((4, 1.5)))), {}
+    feature = make_feature(7, 0, 1, [(0, 1), (3, 4)], [True] * 2)
+    case, spans = Case(["ab cd"], [feature], [[([-9, 2.0, -9], [-9, -9, 1.5])]]), {}
     arguments = (case.examples, case.features, case.models[0], 1, 5)
     squad_utils.accumulate_predictions_v1(spans, *arguments)
     assert spans == {0: {7: {(0, 1): [(2.0, 1.5)]}}}
@@ -251,7 +239,7 @@ def test_spans_are_stored_by_example_and_feature():
 def test_a_question_without_candidates_gets_an_empty_answer(tmp_path, options, answer):
     """One has no feature; in the other's, no token has its maximum context."""
     feature = make_feature(1, 1, 3, [(0, 1)], [False])
-    case = Case(["", "ab"], [feature], [[(peaks((3, 1.0)), peaks((3, 1.0)))]])
+    case = Case(["", "ab"], [feature], [[(np.ones(9), np.ones(9))]])
     predictions, nbest = case.written(tmp_path, **options)
     assert predictions == {"id0": answer, "id1": answer}
     entry = {"text": answer, "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
