@@ -28,7 +28,7 @@ BASE_PYTHON ?= $(if $(SYSTEM),python3,$(call find-python,10,$(NEWEST)))
 # The bridge to Gaudi cards needs CPython 3.10.
 PYTHON310 ?= $(call find-python,10,10)
 
-.PHONY: help install install-dev oracles requirements horovod demo demo-v2 test test-all pytest test-near test-python test-planted test-faults test-inputs \
+.PHONY: help install install-dev oracles requirements horovod demo demo-v2 test test-all pytest test-near test-python test-planted entered test-faults test-inputs \
 	test-gaudi test-multihost lint format lock bench clean
 
 help:
@@ -46,6 +46,7 @@ help:
 	@echo "make test-faults  kill and stop runs at random moments and compare their results (half an hour)"
 	@echo "make test-inputs  give the programs hundreds of bad inputs; FLAGS=--group=2 for one group"
 	@echo "make test-planted  plant defects in the code and count those that make test notices"
+	@echo "make entered FLAGS=\"run_squad_v1.py ...\"  list the files that a training enters before its first update"
 	@echo "make test-multihost  run a job on two hosts made of network namespaces (root)"
 	@echo "make bench NAME=train  run a benchmark; without NAME, list the benchmarks"
 	@echo "make lock        update the exact versions in requirements/lock-*.txt"
@@ -185,6 +186,9 @@ test-faults: install-dev horovod
 
 test-planted: install-dev
 	$(RUN) -m tests.faults.planted $(FLAGS)
+
+entered: install-dev
+	$(RUN) -m tests.entered $(FLAGS)
 
 test-inputs: install-dev
 	$(RUN) -m tests.faults.inputs $(FLAGS)
