@@ -24,6 +24,7 @@ from albert.tasks.squad.predictions import (
     Output,
     TokenSpans,
     best_candidates,
+    candidate_type,
     candidates_at,
     entries_of,
     no_answer_odds,
@@ -31,6 +32,8 @@ from albert.tasks.squad.predictions import (
 )
 from albert.tasks.squad.token_places import PredictionFeature
 
+# A candidate with the mean scores of several models.
+_MEAN = candidate_type(np.float64)
 RawResult = collections.namedtuple("RawResult", ["unique_id", "start_log_prob", "end_log_prob"])
 RawResultV2 = collections.namedtuple(
     "RawResultV2",
@@ -79,16 +82,10 @@ def write_predictions_v1(
 
     Args:
       result_dict: the dictionary filled by `accumulate_predictions_v1`.
-      all_results: not used.
-      n_best_size: maximum number of answers.
-      max_answer_length: not used.
-      output_prediction_file: output file for answers by question id.
-      output_nbest_file: output file for lists of answers with probability and scores by question
-        id.
+      all_results, max_answer_length: not used.
+      output_prediction_file: receives answers by question id, which are also returned.
+      output_nbest_file: receives lists of answers with probability and scores by question id.
       no_answer: answer to a question without candidates; the reference uses the word "empty".
-
-    Returns:
-      Answers by question id.
     """
     nbest = _nbest_predictions(
         result_dict, all_examples, all_features, n_best_size, {**NO_ANSWER, "text": no_answer}
@@ -147,14 +144,10 @@ def write_predictions_v2(
 
     Args:
       result_dict, cls_dict: the dictionaries filled by `accumulate_predictions_v2`.
-      all_results, max_answer_length: not used.
-      n_best_size: maximum number of answers.
-      output_prediction_file, output_nbest_file: see `write_predictions_v1`.
-      output_null_log_odds_file: output file for the models' mean log-odds by question id.
+      output_null_log_odds_file: receives the models' mean log-odds by question id, which are
+        returned after the answers.
       null_score_diff_threshold: log-odds at or above which the answer is ""; None for no limit.
-
-    Returns:
-      Answers by question id, and log-odds by question id.
+      (the others): see `write_predictions_v1`.
     """
     nbest = _nbest_predictions(result_dict, all_examples, all_features, n_best_size, NO_ANSWER_V2)
     odds = {
@@ -198,30 +191,20 @@ def evaluate_v2(
       `exact` and `f1` in percent, `total`, and `null_score_diff_threshold`, which gives the best
       F1.
     """
-    eval_features = list(eval_features)
-    has_answer, scores, threshold = make_qid_to_has_ans(prediction_json), {}, None
-    for is_last in (False, True):
-        answers, odds = write_predictions_v2(
-            result_dict,
-            cls_dict,
-            eval_examples,
-            eval_features,
-            all_results,
-            n_best_size,
-            max_answer_length,
-            output_prediction_file,
-            output_nbest_file,
-            output_null_log_odds_file,
-            threshold,
-        )
-        raw = get_raw_scores(prediction_json, answers)
-        exact, f1 = (apply_no_ans_threshold(r, odds, has_answer, 1.0) for r in raw)
-        scores = make_eval_dict(exact, f1)
-        if not is_last:
-            find_all_best_thresh(scores, answers, *raw, odds, has_answer)
-            threshold = scores["best_f1_thresh"]
-    assert threshold is not None, "the first round finds one"
-    return {**scores, "null_score_diff_threshold": threshold}
+    given = (
+        *(result_dict, cls_dict, eval_examples, list(eval_features), all_results),
+        *(n_best_size, max_answer_length),
+        *(output_prediction_file, output_nbest_file, output_null_log_odds_file),
+    )
+    has_answer, best = make_qid_to_has_ans(prediction_json), dict[str, float]()
+    answers, odds = write_predictions_v2(*given, None)
+    raw = get_raw_scores(prediction_json, answers)
+    find_all_best_thresh(best, answers, *raw, odds, has_answer)
+    threshold = best["best_f1_thresh"]
+    answers, odds = write_predictions_v2(*given, threshold)
+    raw = get_raw_scores(prediction_json, answers)
+    exact, f1 = (apply_no_ans_threshold(r, odds, has_answer, 1.0) for r in raw)
+    return {**make_eval_dict(exact, f1), "null_score_diff_threshold": threshold}
 
 
 def _best(side: str, scores: Sequence[float], count: int) -> Output:
@@ -259,7 +242,7 @@ def _nbest_predictions(
     features, nbest = _by_example(all_features), {}
     for index, example in enumerate(all_examples):
         found = [
-            candidates_at(feature, _mean_spans(result_dict[index][feature.unique_id]))
+            candidates_at(feature, _mean_spans(result_dict[index][feature.unique_id]), _MEAN)
             for feature in features[index]
         ]
         best = best_candidates(found, [example.paragraph_text], n_best_size)

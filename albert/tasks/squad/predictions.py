@@ -16,14 +16,17 @@ import numpy as np
 from albert.report.spans import Span
 from albert.tasks.squad.token_places import PredictionFeature
 
-# A span: the number of its text, the offset of its first character, the offset after its last one,
-# and the scores of its start and end.
-CANDIDATE = np.dtype(
-    [
-        *((name, np.int32) for name in ("text", "start", "end")),
-        *((name, np.float64) for name in ("start_log_prob", "end_log_prob")),
-    ]
-)
+
+def candidate_type(score: type) -> np.dtype:
+    """Returns the type of a span with scores of a type for its start and its end.
+
+    A span has the number of its text, the offset of its first character, and that after its last.
+    """
+    offsets = [(name, np.int32) for name in ("text", "start", "end")]
+    return np.dtype([*offsets, ("start_log_prob", score), ("end_log_prob", score)])
+
+
+CANDIDATE = candidate_type(np.float32)
 # The only entry of an n-best list without candidates, and that with the reference's scores for
 # SQuAD 2.0.
 NO_ANSWER = {"text": "", "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
@@ -96,9 +99,11 @@ def spans_in(feature: PredictionFeature, output: Output, max_answer_length: int)
     return TokenSpans(first[chosen], last[of_end], first_scores[chosen], last_scores[of_end])
 
 
-def candidates_at(feature: PredictionFeature, spans: TokenSpans) -> np.ndarray:
+def candidates_at(
+    feature: PredictionFeature, spans: TokenSpans, kind: np.dtype = CANDIDATE
+) -> np.ndarray:
     """Returns the candidates of spans in a window; they are in text 0."""
-    found = np.zeros(len(spans.first), CANDIDATE)
+    found = np.zeros(len(spans.first), kind)
     found["start"], found["end"] = feature.starts[spans.first], feature.ends[spans.last] + 1
     found["start_log_prob"], found["end_log_prob"] = spans.start_scores, spans.end_scores
     return found
@@ -140,7 +145,8 @@ def best_candidates(found: Sequence[np.ndarray], texts: Sequence[str], count: in
 
 
 def _sums(candidates: np.ndarray) -> np.ndarray:
-    return candidates["start_log_prob"] + candidates["end_log_prob"]
+    # As written to files: sums in float32 would have other ties.
+    return candidates["start_log_prob"].astype(np.float64) + candidates["end_log_prob"]
 
 
 def spans_of(candidates: np.ndarray, texts: Sequence[str]) -> list[Span]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import collections
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from albert.core.errors import UserError
 from albert.core.log import LOG
@@ -24,20 +24,6 @@ COLUMNS = ("context", "question", "answer", "answers", "answer_start", "id", "ti
 _ANSWER = {"answer", "answers"}
 _NAMED = 3  # number of rows that a message names
 _SEVERAL = "the answer occurs several times in the context"
-
-
-class TableQuestion(NamedTuple):
-    """A question of a table.
-
-    Attributes:
-      title: title of the article, which may be empty.
-      context: the text that the question is about.
-      content: the question as in a SQuAD file; without "answers" if the table has no answers.
-    """
-
-    title: str
-    context: str
-    content: dict[str, Any]
 
 
 class BadRows:
@@ -82,8 +68,12 @@ class BadRows:
             LOG.warning("%s: %s %s", self._path, "used" if is_used else "skipped", line)
 
 
-def read_questions(table: Table, is_training: bool, bad: BadRows) -> Iterator[TableQuestion]:
-    """Yields the questions of a table, and adds rows that cannot be used to `bad`.
+def read_questions(
+    table: Table, is_training: bool, bad: BadRows
+) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
+    """Yields the questions of a table as in SQuAD's JSON, each after its title and context.
+
+    Questions have no "answers" if the table has none. Rows that cannot be used are added to `bad`.
 
     Args:
       table: the table. It may be larger than the memory.
@@ -128,7 +118,7 @@ def read_questions(table: Table, is_training: bool, bad: BadRows) -> Iterator[Ta
             content |= _answered(context, rows, is_training, bad)
             if not content["answers"] and "is_impossible" not in content:
                 continue
-        yield TableQuestion(_text(place, row, "title"), context, content)
+        yield (_text(place, row, "title"), context), content
 
 
 def _answered(context: str, rows: Iterable[Row], is_training: bool, bad: BadRows) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+import operator
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -210,8 +211,8 @@ class Questions:
         # Both parts need the same rows, so that no context is in both.
         needs_places = is_training or bool(self._source.split)
         rows = read_questions(self.table, needs_places, bad or self.bad_rows())
-        for (title, context), group in itertools.groupby(rows, key=lambda found: found[:2]):
-            qas = [question.content for question in group]
+        for (title, context), group in itertools.groupby(rows, key=operator.itemgetter(0)):
+            qas = [question for _, question in group]
             yield Paragraph({"title": title, "paragraphs": []}, {"context": context, "qas": qas})
 
     def _current_state(self) -> tuple[int, ...]:

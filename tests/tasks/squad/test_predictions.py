@@ -85,7 +85,8 @@ def test_one_question_at_a_time_has_the_same_answers_as_all_together(tmp_path):
         make_feature(1000 + i, index, 2, spans, [True] * 4)
         for i, index in enumerate((0, 0, 1, 3, 3))
     ]
-    case = Case(texts, features, [[(rng.normal(size=8), rng.normal(size=8)) for _ in features]])
+    scores = rng.normal(size=(len(features), 2, 8)).astype(np.float32)
+    case = Case(texts, features, [list(scores)])
     (results,) = case.models
     _, nbest = written_v1(case.examples, features, results, tmp_path, (3, 2), no_answer="")
     outputs = [best_of(result, 3) for result in results]

@@ -6,7 +6,6 @@ import copy
 import itertools
 import json
 import os
-import random
 
 import hypothesis
 import pytest
@@ -153,68 +152,48 @@ def test_only_a_file_that_may_be_2_0_is_parsed(tmp_path, monkeypatch, value, is_
     assert len(parsed) == is_parsed
 
 
+CONTEXTS = [p["context"] for article in make_squad(1, 20)["data"] for p in article["paragraphs"]]
+
+
+def dev_contexts(contexts: list[str], fraction: float, seed: int = 1) -> list[str]:
+    split = DevSplit(fraction, seed)
+    limit = split.limit(contexts, "file")
+    return [context for context in contexts if split.rank(context) <= limit]
+
+
 class TestParts:
     """--dev_fraction: parts of a file that share no context, and what features depend on."""
 
-    @pytest.fixture
-    def parts_of(self, tmp_path):
-        """Returns the articles of the training and the development part."""
-
-        def parts_of(articles: list[dict], fraction: float, seed: int = 1) -> list[list[dict]]:
-            path = tmp_path / "file"
-            path.write_text(json.dumps({"data": articles}))
-            source = QuestionSource(str(path), split=DevSplit(fraction, seed))
-            parts = (source, source._replace(is_dev=True))
-            return [list(articles_of(Questions(part).paragraphs())) for part in parts]
-
-        return parts_of
-
-    @staticmethod
-    def contexts_of(articles: list[dict]) -> list[str]:
-        return [p["context"] for article in articles for p in article["paragraphs"]]
-
-    @staticmethod
-    def articles(count: int) -> list[dict]:
-        """Returns articles; ids are not repeated if an article is."""
-        articles = make_squad(1, count)["data"]
-        for article in articles:
-            article["paragraphs"] = [{**p, "qas": []} for p in article["paragraphs"]]
-        return articles
-
-    def test_no_context_is_in_both_parts(self, parts_of):
+    def test_no_context_is_in_both_parts(self, tmp_path):
         """Although it is in several articles; the order is that of the file."""
-        articles, contexts_of = self.articles(20), self.contexts_of
-        articles += [{**article, "title": "again"} for article in articles]
-        train, dev = parts_of(articles, 0.3)
-        assert not set(contexts_of(train)) & set(contexts_of(dev))
-        assert len(set(contexts_of(dev))) == 12 and len(set(contexts_of(train))) == 28
-        for part in (train, dev):
-            chosen = set(contexts_of(part))
-            assert contexts_of(part) == [c for c in contexts_of(articles) if c in chosen]
-            assert all(article["paragraphs"] and article["title"] for article in part)
-
-    def test_the_split_is_a_function_of_seed_and_contexts(self, parts_of):
-        """Neither their order nor other contexts matter much."""
-        articles, contexts_of = self.articles(20), self.contexts_of
-        (_, dev), (_, other) = parts_of(articles, 0.3), parts_of(articles, 0.3, seed=2)
-        assert dev != other
-        shuffled = random.Random(1).sample(articles, len(articles))
-        assert set(contexts_of(parts_of(shuffled, 0.3)[1])) == set(contexts_of(dev))
-        fewer = set(contexts_of(parts_of(articles[1:], 0.3)[1]))
-        assert len(fewer - set(contexts_of(dev))) <= 2
-        # The same contexts as in earlier versions.
-        assert [contexts_of(articles).index(c) for c in contexts_of(dev)] == [
-            *(3, 5, 8, 15, 16, 18, 30, 32, 33, 34, 35, 39)
+        contexts, path = CONTEXTS * 2, tmp_path / "train.json"
+        articles = [
+            {"title": str(n // 2), "paragraphs": [{"context": c, "qas": []} for c in pair]}
+            for n, pair in enumerate(itertools.pairwise(contexts))
         ]
+        path.write_text(json.dumps({"data": articles}))
+        source = QuestionSource(str(path), split=DevSplit(0.3, 1))
+        sources = source, source._replace(is_dev=True)
+        parts = [list(articles_of(Questions(part).paragraphs())) for part in sources]
+        train, dev = ([p["context"] for a in part for p in a["paragraphs"]] for part in parts)
+        assert not set(train) & set(dev) and (len(set(train)), len(set(dev))) == (28, 12)
+        everything = [c for pair in itertools.pairwise(contexts) for c in pair]
+        assert dev == [c for c in everything if c in dev] and len(train + dev) == len(everything)
+        assert all(article["paragraphs"] and article["title"] for part in parts for article in part)
+
+    def test_the_split_is_a_function_of_seed_and_contexts(self):
+        """Neither their order nor other contexts matter much; it is that of earlier versions."""
+        dev = dev_contexts(CONTEXTS, 0.3)
+        assert [*map(CONTEXTS.index, dev)] == [3, 5, 8, 15, 16, 18, 30, 32, 33, 34, 35, 39]
+        assert dev != dev_contexts(CONTEXTS, 0.3, seed=2)
+        assert set(dev) == set(dev_contexts(CONTEXTS[::-1], 0.3))
+        assert len(set(dev_contexts(CONTEXTS[2:], 0.3)) - set(dev)) <= 2
 
     @pytest.mark.parametrize(("fraction", "count"), [(0.01, 1), (0.9, 3)])
-    def test_both_parts_have_a_context(self, parts_of, fraction, count):
-        articles = self.articles(2)
-        train, dev = parts_of(articles, fraction)
-        assert (len(self.contexts_of(train)), len(self.contexts_of(dev))) == (4 - count, count)
-        one = [{"title": "", "paragraphs": articles[0]["paragraphs"][:1] * 2}]
+    def test_both_parts_have_a_context(self, fraction, count):
+        assert len(dev_contexts(CONTEXTS[:4], fraction)) == count
         with pytest.raises(UserError, match="file has 1 different contexts; --dev_fraction needs"):
-            parts_of(one, fraction)
+            dev_contexts(CONTEXTS[:1] * 2, fraction)
 
     def test_bad_rows_do_not_change_the_split(self, tmp_path):
         """Of the two parts, prediction could also use rows whose answer has no place."""
@@ -225,7 +204,7 @@ class TestParts:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         source = QuestionSource(str(path), "skip", DevSplit(0.4, 1))
         train, dev = (
-            [p.context for p in Questions(source._replace(is_dev=is_dev)).paragraphs(not is_dev)]
+            [p.context for p in Questions(source._replace(is_dev=is_dev)).checked(not is_dev)]
             for is_dev in (False, True)
         )
         assert (len(train), len(dev)) == (16, 10) and not set(train) & set(dev)
