@@ -27,7 +27,8 @@ from albert.core.files import content_of, open_atomically, read_bytes, read_json
 from albert.core.record import read_record
 from albert.core.version import VERSION
 
-RECORD, SCORES = "run.json", "eval_results.json"
+RECORD = "run.json"
+SCORES = "eval_results.json"
 # What to do if `RECORD` cannot be used.
 WAYS_OUT = "give another --output_dir, or --overwrite_output_dir to remove that run and start over"
 ASSETS = "assets.extra"
