@@ -134,15 +134,10 @@ def checkpoint_step(prefix: str) -> int:
 
 
 def list_checkpoints(folder: str, name: str = RESULT) -> dict[int, str]:
-    """Returns the complete numbered checkpoints of a folder.
+    """Returns the prefixes of a folder's complete numbered checkpoints by step, in ascending order.
 
-    Logs a warning about incomplete ones, which a crash may leave.
-
-    Args:
-      name: part of the file names before the number.
-
-    Returns:
-      Prefixes by step, in ascending order.
+    Logs a warning about incomplete ones, which a crash may leave. `name` is the part of the file
+    names before the number.
     """
     found = {}
     for path in glob.glob(os.path.join(glob.escape(folder), f"{name}-*.index")):
@@ -183,12 +178,10 @@ def best_or_newest(folder: str) -> str | None:
 
 
 def point_to_newest(folder: str) -> int:
-    """Writes the newest checkpoint into the file `checkpoint`, from which TensorFlow resumes.
+    """Points the file `checkpoint`, from which TensorFlow resumes, to the newest checkpoint.
 
     Ignores the file's earlier content, which may be damaged or name a checkpoint elsewhere.
-
-    Returns:
-      The step of the newest checkpoint, or 0 without one.
+    Returns the checkpoint's step, or 0 without one.
 
     Raises:
       UserError: the file cannot be written.
@@ -227,18 +220,13 @@ def save_checkpoint(
     step: int,
     write_more: Callable[[tf.Session, str], list[str]] | None = None,
 ) -> str:
-    """Saves the session's variables as `folder/name-step`.
+    """Saves the session's variables as `folder/name-step` and returns that prefix.
 
     The checkpoint appears only when it is complete. Older `resume.ckpt-N` are then removed.
 
     Args:
-      name: part of the file names before the number.
-      step: number of the checkpoint.
       write_more: writes further checkpoints from a session into a folder and returns their
         prefixes; they become part of this checkpoint.
-
-    Returns:
-      The prefix of the checkpoint.
     """
     saver = tf.get_collection(tf.GraphKeys.SAVERS)[0]
     saving, target = os.path.join(folder, SAVING), os.path.join(folder, f"{name}-{step}")
@@ -304,8 +292,7 @@ def keep_last(folder: str, count: int) -> None:
 
 
 def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
-    """Raises a `UserError` unless a checkpoint has all variables, in their shapes, with finite
-    values."""
+    """Raises a `UserError` unless a checkpoint has all variables, in their shapes and finite."""
     reader = load_checkpoint(checkpoint)
     shapes = reader.get_variable_to_shape_map()
     check_same_encoder(checkpoint, shapes, {v.op.name: v.shape.as_list() for v in variables})
@@ -326,14 +313,10 @@ def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
 def check_same_encoder(
     checkpoint: str, shapes: Mapping[str, Sequence[int]], wanted: Mapping[str, Sequence[int]]
 ) -> None:
-    """Checks that a checkpoint and a model have the same kind of encoder and vocabulary size.
+    """Raises a `UserError` unless checkpoint and model share their family and vocabulary size.
 
-    Args:
-      shapes: shapes of the checkpoint's variables, by name.
-      wanted: shapes of the model's variables, by name.
-
-    Raises:
-      UserError: one of them is ALBERT and the other BERT, or their vocabularies differ.
+    The families are ALBERT and BERT. `shapes` has the shapes of the checkpoint's variables by name,
+    and `wanted` those of the model's.
     """
     theirs, ours = _model_of(shapes), _model_of(wanted)
     if theirs and ours and theirs != ours:

@@ -39,11 +39,7 @@ _NOT_OURS = {*_FIXED, "architectures", "dtype", "model_type", "torch_dtype", "tr
 
 
 def check_sizes(values: Mapping[str, Any]) -> None:
-    """Checks the sizes in a configuration; missing ones have defaults and are valid.
-
-    Raises:
-      UserError: a size is not valid; the message names it.
-    """
+    """Raises a `UserError` that names an invalid size; missing ones have defaults and are valid."""
     for name, largest in LARGEST.items():
         value = values.get(name, 1)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:

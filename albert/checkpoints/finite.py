@@ -13,14 +13,11 @@ from albert.core.text import first_line, listed
 
 
 def check_finite(where: str, reader: Any, names: Iterable[str]) -> None:
-    """Reads variables of a checkpoint and checks that their values are finite.
+    """Raises a `UserError` if variables of a checkpoint are not finite or cannot be read.
 
     Args:
       where: path of the checkpoint, for messages.
       reader: reader of the checkpoint, from `load_checkpoint`.
-
-    Raises:
-      UserError: a variable is not finite or cannot be read.
     """
     wrong = []
     for name in sorted(set(names)):

@@ -71,7 +71,6 @@ class Initialization(NamedTuple):
     """The variables that start from a checkpoint, and those that do not, by name.
 
     Attributes:
-      checkpoint: path of the checkpoint.
       taken: variables of the model that start from the checkpoint's values.
       new: variables of the model that the checkpoint lacks.
       unused: variables of the checkpoint that the model lacks, except those of the optimizer.

@@ -95,11 +95,7 @@ def files_of_model(folder: str) -> dict[str, str]:
 
 
 def read_run_record(folder: str) -> dict | None:
-    """Returns the record that `begin_run` wrote into a folder; None without a record.
-
-    Raises:
-      UserError: the record is damaged.
-    """
+    """Returns `begin_run`'s record in a folder, or None; raises a `UserError` if it is damaged."""
     path = os.path.join(folder, RECORD)
     try:
         return read_record(path, "the record of the run", "settings")
@@ -108,11 +104,7 @@ def read_run_record(folder: str) -> dict | None:
 
 
 def recorded_settings(folder: str) -> dict | None:
-    """Returns the settings that `begin_run` recorded in a folder; None without a record.
-
-    Raises:
-      UserError: the record is damaged.
-    """
+    """Returns the settings of the record from `read_run_record`; None without a record."""
     record = read_run_record(folder)
     return None if record is None else record["settings"]
 
@@ -133,12 +125,9 @@ def recorded_scores(output_dir: str) -> dict[str, Any]:
 
 
 def trained_threshold(given: float | None, output_dir: str, score: str) -> float | None:
-    """Returns a threshold: the given one, or the one with the best score; None if unknown.
+    """Returns the given threshold, else the recorded one with the best score; None if unknown.
 
-    Args:
-      given: the value of the flag.
-      output_dir: the folder of the run.
-      score: the name of the threshold in the record of scores.
+    `score` is the name of the threshold in the record of scores.
     """
     return recorded_scores(output_dir).get(score) if given is None else given
 
@@ -149,7 +138,6 @@ def check_model(path: str, model: Mapping[str, Any], flag: str) -> None:
     Args:
       path: path of the weights, or the folder of their run.
       model: the model's properties, see `Task.model` and `Task.identity`.
-      flag: the flag that names the path.
 
     Raises:
       FlagError: another model was trained.
@@ -179,7 +167,6 @@ def used_model(
       config: the configuration's values that the forward pass depends on.
       tokenizer_files: paths by flag; of `spm_model_file` and `vocab_file` the first one given is
         used.
-      do_lower_case: the tokenizer's setting.
     """
     flag, file = next((f, file) for f in _TOKENIZERS if (file := tokenizer_files.get(f)))
     return {_CONFIG: config, flag: content_of(file), "do_lower_case": do_lower_case}
@@ -204,13 +191,9 @@ def recorded_model(path: str) -> dict[str, Any] | None:
 
 
 def differences(recorded: Mapping[str, Any], model: Mapping[str, Any]) -> list[str]:
-    """Returns human-readable differences between a model and a record.
+    """Returns human-readable differences between a model and a record from `recorded_model`.
 
     Properties that only one of them has are ignored.
-
-    Args:
-      recorded: properties from `recorded_model`.
-      model: properties as in `check_model`.
     """
     found = [
         f"{'' if name == 'task' else '--'}{name} {recorded[name]}, not {model[name]}"

@@ -29,8 +29,7 @@ class StateShard(NamedTuple):
     """This worker's shard of some state.
 
     Attributes:
-      variable: local variable with the same length on every worker; zeros pad the end of the
-        concatenated shards.
+      variable: local variable, of one length on all workers; zeros pad the end of joined shards.
       contents: names and shapes of the variables in the concatenated shards.
     """
 
@@ -141,11 +140,7 @@ class ShardedState(tf.train.SessionRunHook):
                     vector.read(session, reader)
 
     def write(self, session: tf.Session, folder: str) -> list[str]:
-        """Writes the state as checkpoints into a folder, on rank 0; the others call `take_part`.
-
-        Returns:
-          The prefixes of the checkpoints.
-        """
+        """Writes checkpoints on rank 0 and returns their prefixes; the others call `take_part`."""
         prefixes = [os.path.join(folder, str(number)) for number in range(len(self._vectors))]
         for vector, prefix in zip(self._vectors, prefixes, strict=True):
             vector.gather(session, prefix)
@@ -158,11 +153,7 @@ class ShardedState(tf.train.SessionRunHook):
 
 
 def _reader(checkpoint: str, vectors: Sequence[_Vectors]) -> tf.train.NewCheckpointReader:
-    """Returns the reader of a checkpoint with the variables of all vectors.
-
-    Raises:
-      UserError: the checkpoint lacks a variable, or has it in another shape.
-    """
+    """Returns the reader of a checkpoint with the variables of all vectors."""
     reader = load_checkpoint(checkpoint)
     shapes = reader.get_variable_to_shape_map()
     for vector in vectors:

@@ -1,7 +1,6 @@
 """Reads a model folder of Hugging Face's `transformers` like a TensorFlow checkpoint.
 
-The folder has `config.json`, and either `model.safetensors` or several files of weights with an
-index.
+It has `config.json`, and either `model.safetensors` or several files of weights with an index.
 """
 
 from __future__ import annotations
@@ -58,11 +57,7 @@ def is_transformers_folder(path: str) -> bool:
 
 @functools.cache
 def open_folder(path: str) -> TransformersFolder:
-    """Returns the reader of a folder; the same path always gives the same object.
-
-    Raises:
-      UserError: see `TransformersFolder`.
-    """
+    """Returns the reader of a folder; the same path always gives the same object."""
     return TransformersFolder(path)
 
 
@@ -70,7 +65,6 @@ class TransformersFolder:
     """The weights in a folder, with the methods of TensorFlow's checkpoint reader.
 
     Attributes:
-      path: path of the folder.
       config: configuration of the model in this project's format.
       family: "albert" or "bert".
       parts: parts of the model in the folder, such as `transformers_names.SQUAD_V1`.
@@ -215,10 +209,7 @@ class TransformersFolder:
         return np.ascontiguousarray(value.T) if pair.is_transposed else value
 
     def initialize(self, variable: tf.Variable, name: str) -> None:
-        """Initializes a variable of the graph from one of this folder, when the session begins.
-
-        TensorFlow's `init_from_checkpoint` does the same with checkpoints.
-        """
+        """Initializes a graph's variable as the session begins, like `init_from_checkpoint`."""
         getter = self._getters.setdefault(name, functools.partial(self.get_tensor, name))
         with tf.device("/cpu:0"):
             value = tf.numpy_function(getter, [], variable.dtype.base_dtype)
@@ -275,11 +266,7 @@ def _step_of(text: str, path: str) -> np.int64:
 
 
 def _files_of(path: str) -> list[str]:
-    """Returns the names of the files with weights.
-
-    Raises:
-      UserError: there are no weights that can be read without running code.
-    """
+    """Returns the names of the files with weights that can be read without running code."""
     if os.path.isfile(os.path.join(path, WEIGHTS)):
         return [WEIGHTS]
     index = os.path.join(path, INDEX)

@@ -22,10 +22,9 @@ ENCODER = "encoder"
 
 
 class VariablePair(NamedTuple):
-    """A variable in this project and in `transformers`.
+    """A variable, by its names in this project (`ours`) and in `transformers` (`theirs`).
 
     Attributes:
-      ours, theirs: the names in this project and in `transformers`.
       shape: the shape in this project; None for a size that the configuration does not determine.
       is_transposed: whether `transformers` stores it transposed.
     """

@@ -61,9 +61,7 @@ def spans_of_tags(
     A span also begins without B or S where the label changes, and after O, E or S.
 
     Args:
-      text: the text.
-      words: starts and ends of its words.
-      tags: the tags of the words.
+      words: starts and ends of the text's words.
       shares: the probabilities of the tags; a span has the lowest one. Empty if unknown.
     """
     first, label, before = 0, "", "O"
@@ -84,7 +82,6 @@ def read_annotated(
     """Reads a file, whose first line tells the format; logs how many spans have an unusual form.
 
     Args:
-      path: the file.
       labels: the labels that are allowed; empty for any.
       is_labeled: whether to read the spans; if not, they may be missing.
 
@@ -129,10 +126,7 @@ def _read_columns(path: str, is_labeled: bool) -> Iterator[AnnotatedText]:
 
 
 def _blocks(path: str) -> Iterator[list[tuple[SourceLine, list[str]]]]:
-    """Yields the columns of lines up to an empty line, or one that begins with -DOCSTART-.
-
-    Tabs separate the columns of a line that has one, otherwise spaces do.
-    """
+    """Yields lines up to an empty or a -DOCSTART- line, split at tabs if any, else at spaces."""
     block, width = list[tuple[SourceLine, list[str]]](), 0
     for place, line in read_lines(path):
         columns = line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))

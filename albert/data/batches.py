@@ -20,19 +20,17 @@ class Data(NamedTuple):
     """A prepared split of a task's data.
 
     Attributes:
-      files: paths of the record files.
       spec: features of a record, for `tf.io.parse_example`.
       num_examples: number of training examples, which determines the number of steps.
       num_records: number of records in all files.
-      snapshot: state of the files when they were found or made; None if no process replaces them.
+      snapshot: state of the files when found or made; None if no process replaces them.
       trims: whether batches may be shortened to their longest row, which requires a model whose
         results do not depend on padding.
       buckets: lengths to which batches are then shortened, see `BucketOrder`. If empty, batches are
         shortened to multiples of 16, or not at all on a device that must know every shape.
       max_batches: most batches in a pass, over all workers and evenly spread over the records; None
         for all.
-      packing: the order of a training whose rows hold several records; None for rows of one
-        record.
+      packing: order of a training with several records per row; None for one record per row.
       transform: maps a dataset of batches to another dataset, given also the number of this
         worker's first batch and the distance between its batches; None for no change.
       content: identifies the data among other data at the same path.
@@ -113,11 +111,7 @@ class Data(NamedTuple):
         return np.argsort(-lengths, kind="stable").astype(np.int32)
 
     def training_order(self, step_size: int, seed: int) -> TrainingOrder | None:
-        """Returns the order of a training in packed rows or in buckets; None if it has neither.
-
-        Raises:
-          UserError: a record is damaged.
-        """
+        """Returns a training's order in packed rows or buckets, or None; raises as `order` does."""
         if self.packing:
             return self.packing
         if not self.buckets:
@@ -136,9 +130,8 @@ def batch_spec(
     """Returns the shapes and types of a batch's tensors, by name.
 
     Args:
-      spec: features of a record, for `tf.io.parse_example`.
       batch_size: records per batch; None for any number.
-      trims, buckets: see `Data`; the sequence dimension is None if batches are shortened.
+      spec, trims, buckets: see `Data`; the sequence dimension is None if batches are shortened.
     """
     sequence = list(spec["input_mask"].shape)
     read = [*sequence[:-1], None] if is_cut(trims, buckets) else sequence

@@ -44,11 +44,7 @@ _END_OF_JOB = 10.0
 
 
 class Snapshot(NamedTuple):
-    """The state of files at one moment, to detect later changes.
-
-    Attributes:
-      states: the result of `_state` for every existing file.
-    """
+    """The state of existing files (see `_state`) at one moment, to detect later changes."""
 
     states: dict[str, tuple[int, ...]]
 
@@ -58,11 +54,7 @@ class Snapshot(NamedTuple):
         return cls({path: state for path in paths if (state := _state(path))})
 
     def check(self) -> None:
-        """Checks, after the files were opened or read, that they are unchanged.
-
-        Raises:
-          UserError: a file was replaced or removed.
-        """
+        """Raises a `UserError` if a file was replaced or removed; call it after opening them."""
         for path, state in self.states.items():
             if _state(path) != state:
                 raise UserError(
@@ -84,11 +76,9 @@ class OvertakenError(UserError):
 
 
 class CachedFile:
-    """A derived file with its companions and its sources.
+    """A derived file with its companions, all in `paths`, and its sources.
 
-    Attributes:
-      paths: the file and its companions.
-      made_from: JSON object with everything that the content depends on.
+    `made_from` is a JSON object with everything that the content depends on.
     """
 
     def __init__(
@@ -129,11 +119,7 @@ class CachedFile:
         return _state(self._header_path)
 
     def check_source(self) -> None:
-        """Checks that files which another process has just made have the sources of these.
-
-        Raises:
-          UserError: they have other sources.
-        """
+        """Raises a `UserError` if files that another process just made have other sources."""
         header = self._header()
         if header is not None and self._is_sound(header) and (other := self._other_source(header)):
             raise UserError(
@@ -144,11 +130,7 @@ class CachedFile:
     def state(self, check: Callable[[], object]) -> str:
         """Returns, human-readable, whether `build_once` would reuse the files; changes nothing.
 
-        Args:
-          check: checks a file that this program did not write.
-
-        Raises:
-          UserError: `build_once` or `check` would raise it.
+        Raises the errors of `build_once` and of `check`, which checks a file of another program.
         """
         header = self._header()
         reason = self._why_not(header) if header is not None else None
@@ -226,8 +208,7 @@ class CachedFile:
         """Returns whether the file exists and was not written by this program.
 
         Raises:
-          UserError: a path is not a regular file, or another program wrote the companion or the
-            header.
+          UserError: a path is no regular file, or a companion or header is another program's.
         """
         for path in self.paths:
             if os.path.lexists(path) and not os.path.isfile(path):
@@ -366,11 +347,7 @@ def _hash(header: dict) -> str:
 
 
 def files_of_header(path: str) -> list[str]:
-    """Returns the file that a header describes and its companions; [] if it is not a header.
-
-    Args:
-      path: path of the header, which ends in .json.
-    """
+    """Returns the file and companions of the header at `path` (.json); [] if it is no header."""
     own = path.removesuffix(".json")
     header = CachedFile(own, {})._header()
     if header is None:

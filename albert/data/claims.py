@@ -30,9 +30,7 @@ class Claims:
     continues with the parts of the others. It checks the content of existing files only in its own
     part. A file that appears meanwhile was checked by the process that made it.
 
-    Attributes:
-      files: the files; they are referred to by their numbers.
-      summaries: the summaries of the finished files, by number.
+    Methods refer to `files` by their numbers; `summaries` has the finished files' by number.
     """
 
     def __init__(self, files: Sequence[CachedFile]):

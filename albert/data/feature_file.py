@@ -30,8 +30,6 @@ class FeatureFile(NamedTuple):
     """An existing feature file.
 
     Attributes:
-      path: path of the records.
-      num_examples: number of examples that the features were made from.
       num_features: number of records.
       snapshot: state of the file when it was found or made; checked after it is opened.
       is_foreign: whether another program wrote it.
@@ -63,7 +61,6 @@ class Chunk(NamedTuple):
     """Some converted examples.
 
     Attributes:
-      num_examples: number of examples.
       records: serialized features; see `FeatureSource.numbered`.
       companion: this chunk's part of the companion file.
     """
@@ -78,7 +75,6 @@ class FeatureSource(abc.ABC):
 
     Attributes:
       name: human-readable name of the split.
-      cached: the feature file with its companions and sources.
       spec: features of a record, for `tf.io.parse_example`.
       workers: number of processes that make features.
       trims: whether batches may be shortened to their longest row.
@@ -122,10 +118,7 @@ class FeatureSource(abc.ABC):
     def writing_companion(
         self, path: str
     ) -> contextlib.AbstractContextManager[Callable[[Any], None]]:
-        """Returns a context manager of a function that adds a chunk's part to the companion.
-
-        The file is complete at the end of the `with` block.
-        """
+        """Returns a context with a function that adds to the companion, complete at its end."""
         raise NotImplementedError
 
     def log_left_out(self) -> None:
@@ -183,13 +176,10 @@ class FeatureSource(abc.ABC):
         return data, seconds / processes
 
     def made(self) -> FeatureFile:
-        """Returns the feature file; makes it if no valid one exists.
-
-        If several programs need the same file, one makes it and the others wait.
+        """Returns the feature file; if none is valid, one of the programs that need it makes it.
 
         Raises:
-          UserError: the input is not valid, or a file that this program did not write is in the
-            way.
+          UserError: the input is not valid, or a file of another program is in the way.
         """
 
         def check() -> dict:
@@ -212,11 +202,7 @@ class FeatureSource(abc.ABC):
         return FeatureFile(path, num_examples, num_features, snapshot, is_foreign)
 
     def state(self) -> str:
-        """Returns, human-readable, whether `made` would reuse an existing file.
-
-        Raises:
-          UserError: `made` would raise it.
-        """
+        """Returns, human-readable, whether `made` would reuse a file; raises its errors, too."""
         return self.cached.state(self.count_other_programs_records)
 
     def _build(self) -> dict:
@@ -269,11 +255,7 @@ class FeatureSource(abc.ABC):
 
 
 def sha256_of_input(path: str, what: str = "") -> str:
-    """Returns the hash of an input file.
-
-    Raises:
-      UserError: the file cannot be read; the message begins with `what`.
-    """
+    """Returns a file's hash; raises a `UserError` that begins with `what` if it cannot be read."""
     with reporting(f"{what}{path} cannot be read"):
         return sha256_of(path)
 

@@ -44,8 +44,7 @@ _kept_permutation = functools.lru_cache(maxsize=4)(permutation)
 class TrainingOrder(abc.ABC):
     """An endless order of training records that replaces the shuffled one.
 
-    Attributes:
-      has_fixed_size: whether every batch has as many records as rows.
+    `has_fixed_size` is whether every batch has as many records as rows.
     """
 
     has_fixed_size: ClassVar[bool] = True
@@ -90,7 +89,6 @@ class BucketOrder(TrainingOrder):
             determines the bucket.
           buckets: the largest length in each bucket, ascending; the last one fits every record.
           step_size: records per step, over all workers and micro-batches.
-          seed: seed of the order.
         """
         self._buckets, self._step_size, self._seed = list(buckets), step_size, seed
         self._bucket_of = np.searchsorted(buckets, lengths.max(axis=1))

@@ -27,7 +27,6 @@ def pack_lengths(counts: np.ndarray, row_length: int) -> tuple[np.ndarray, np.nd
 
     Args:
       counts: int [L + 1], the number of records of each length from 0 to the row length L.
-      row_length: L.
 
     Returns:
       int [R, `MOST_RECORDS`], the lengths of the records in each kind of row, from the longest to
@@ -76,13 +75,7 @@ class PackedOrder(TrainingOrder):
     has_fixed_size = False
 
     def __init__(self, lengths: np.ndarray, row_length: int, seed: int):
-        """Packs the records.
-
-        Args:
-          lengths: int [N], the lengths of the records, from 1 to `row_length`.
-          row_length: length of a row.
-          seed: seed of the order.
-        """
+        """Packs the records of `lengths`, int [N], each from 1 to `row_length`."""
         self._lengths, self._row_length, self._seed = lengths, row_length, seed
         self.kinds, numbers = pack_lengths(
             np.bincount(lengths, minlength=row_length + 1), row_length

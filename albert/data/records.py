@@ -42,7 +42,6 @@ def count_valid_records(path: str, spec: Mapping[str, Any], limits: Mapping[str,
     Reads without a session, because the first session must not start before the device is loaded.
 
     Args:
-      path: the file.
       spec: the features of every record, all of type `tf.io.FixedLenFeature`.
       limits: exclusive upper limits of the values of some integer features.
 
@@ -67,8 +66,7 @@ def record_error(record: bytes, spec: Mapping[str, Any], limits: Mapping[str, fl
     Args:
       record: a serialized `tf.train.Example`.
       spec: the features of every record, all of type `tf.io.FixedLenFeature`.
-      limits: exclusive upper limits of the values of some features, which must not be negative
-        or NaN either.
+      limits: exclusive upper limits of some features, whose values must not be negative or NaN.
     """
     try:
         features = tf.train.Example.FromString(record).features.feature
@@ -98,11 +96,9 @@ def count_foreign_records(
     """Counts the records of a feature file that has no header, and warns that the file is used.
 
     Args:
-      path: the file.
-      spec: the features of every record.
+      spec, limits: see `count_valid_records`.
       seq_length: length of the features, for messages.
       way_out: an alternative to removing the file, for messages.
-      limits: exclusive upper limits of the values of some integer features.
 
     Raises:
       UserError: the file does not hold such features.
@@ -158,11 +154,7 @@ class RecordFile:
             yield from self.read(range(start, min(start + _AT_A_TIME, len(self))))
 
     def read(self, numbers: Sequence[int] | np.ndarray) -> list[bytes]:
-        """Returns the records with these numbers.
-
-        Raises:
-          UserError: a record does not match its checksum.
-        """
+        """Returns records by number; raises a `UserError` if one does not match its checksum."""
         numbers = np.asarray(numbers, np.int64)
         files = np.searchsorted(self._ends, numbers, side="right")
         starts = self._starts[numbers + files]
@@ -223,13 +215,9 @@ def _damaged(path: str, number: int) -> UserError:
 
 @contextlib.contextmanager
 def reading_records(files: Sequence[str] = ()) -> Iterator[None]:
-    """Converts TensorFlow's errors about records in the `with` block to a `UserError`.
+    """Converts TensorFlow's errors about damaged or malformed records to a `UserError`.
 
-    Args:
-      files: the files being read, for the message about records that the model cannot use.
-
-    Raises:
-      UserError: a record is damaged, or does not have the expected form.
+    `files` are those that the `with` block reads, for the message about malformed records.
     """
     try:
         yield
@@ -270,7 +258,6 @@ def parsed_batches(
     only the batches from `start_batch`.
 
     Args:
-      files: the files.
       spec: features of a record, for `tf.io.parse_example`.
       batch_size: records per batch.
       shuffle_seed: seed of the order; None for file order.
@@ -284,7 +271,6 @@ def parsed_batches(
         row of the batch, rounded up to a multiple of 16.
       lengths: ascending lengths to which the longest row is rounded up instead; the last one is
         the length of the records.
-      rank, num_workers: this worker's rank, and the number of workers.
 
     Returns:
       A dataset of dictionaries of tensors with B rows, or a row for each record of

@@ -46,9 +46,7 @@ def read_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
     """Yields the lines of a UTF-8 file without line ends; skips empty lines at the end of the file.
 
     A byte order mark at the beginning and a carriage return at the end of a line are removed.
-
-    Raises:
-      UserError: as in `read_whole_lines`.
+    Raises as `read_whole_lines` does.
     """
     pending = []
     for place, line in read_whole_lines(path):
@@ -60,21 +58,13 @@ def read_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
 
 
 def read_tsv(path: str) -> Iterator[tuple[SourceLine, list[str]]]:
-    """Yields the columns of every line; quotation marks have no special meaning.
-
-    Raises:
-      UserError: as in `read_lines`.
-    """
+    """Yields the columns of every line; quotation marks have no special meaning."""
     for place, line in read_lines(path):
         yield place, line.split("\t")
 
 
 def read_json_lines(path: str) -> Iterator[tuple[SourceLine, Mapping[str, Any]]]:
-    """Yields the JSON object of every line.
-
-    Raises:
-      UserError: as in `read_lines`, or a line is not a JSON object.
-    """
+    """Yields the JSON object of every line; raises a `UserError` if a line is not one."""
     for place, line in read_lines(path):
         record = parse_json(line, f"{place.path}, line {place.line}")
         if not isinstance(record, dict):

@@ -42,12 +42,7 @@ def padded(sequence: TokenSequence, length: int) -> tuple[list[int], list[int], 
 
 
 def sequence_entries(sequences: Iterable[TokenSequence], length: int) -> bytes:
-    """Returns the joined entries of a record that contains the sequences, concatenated.
-
-    Args:
-      sequences: the sequences.
-      length: length to which each sequence is padded.
-    """
+    """Returns the joined entries of a record of the sequences, each padded to `length`."""
     columns: tuple[list[bytes], list[bytes], list[bytes]] = [], [], []
     ids, mask, segments = columns
     for sequence in sequences:

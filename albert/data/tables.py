@@ -32,7 +32,6 @@ class Table(NamedTuple):
     """A table in a file.
 
     Attributes:
-      path: the file.
       delimiter: the character between two cells; "" for JSON Lines.
       columns: names of the columns; for JSON Lines, the keys of the first row.
     """
@@ -147,10 +146,7 @@ def _cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, list[str]]]:
 
 
 def _tsv_cells(path: str) -> Iterator[tuple[SourceLine, list[str]]]:
-    """Yields the cells of every line, without the quotation marks around a cell.
-
-    Most tab-separated texts are written without quotation marks, so others are part of the text.
-    """
+    """Yields the cells of every line, without quotation marks around a cell; others are text."""
     for place, line in read_lines(path):
         cells = line.split("\t")
         yield place, [_unquoted(cell) for cell in cells] if '"' in line else cells

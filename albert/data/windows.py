@@ -52,7 +52,6 @@ def places_in_windows(
     window that gives it the most context.
 
     Args:
-      length: number of tokens.
       room: number of tokens of a window.
       places: the tokens whose outputs are needed, in ascending order.
     """

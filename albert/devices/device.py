@@ -98,13 +98,9 @@ def _numbers(version: str) -> list[int]:
 
 
 def check_precision(precision: str) -> None:
-    """Checks that the chosen device computes in a type, and warns if it only emulates it.
+    """Raises a `FlagError` if the chosen device lacks a type; warns if it only emulates the type.
 
-    Args:
-      precision: "float32", "bfloat16" or "float16".
-
-    Raises:
-      FlagError: the device lacks the type.
+    `precision` is "float32", "bfloat16" or "float16".
     """
     if precision == "float16" and is_hpu():
         raise FlagError(

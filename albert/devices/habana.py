@@ -73,11 +73,7 @@ def why_unavailable() -> str | None:
 
 
 def load() -> None:
-    """Loads the bridge; call this before any graph is built.
-
-    Raises:
-      UserError: the bridge does not load.
-    """
+    """Loads the bridge; raises a `UserError` if that fails. Call this before any graph is built."""
     try:
         load_operations()
     except (ImportError, AttributeError, RuntimeError, tf.errors.OpError) as e:
@@ -89,11 +85,7 @@ def load() -> None:
 
 
 def load_operations() -> None:
-    """Loads the bridge as far as possible; its operations exist even if this raises.
-
-    Raises:
-      AttributeError: there is no driver, so the bridge does not find the device's type.
-    """
+    """Loads the bridge; its operations exist even after an `AttributeError` (without a driver)."""
     global _ops
     from habana_frameworks.tensorflow import habana_ops, load_habana_module
 

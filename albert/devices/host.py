@@ -37,10 +37,7 @@ class Cpu(NamedTuple):
         return f"{self.model or 'unknown'} ({has})"
 
     def bfloat16(self) -> tuple[bool | None, str]:
-        """Returns whether products are faster in bfloat16 than in float32, and a reason to show.
-
-        The first value is None if that is unknown.
-        """
+        """Returns whether bfloat16 products beat float32's (None if unknown), and the reason."""
         if self.instructions is None:
             return None, ""
         found = [name for name in self.instructions if name in _OF_BFLOAT16]
@@ -90,10 +87,7 @@ def count_cores(workers: int, root: str = "/") -> int:
     """Returns the number of cores for each worker on this host or in this container.
 
     A launcher may have bound a worker to certain cores. The result is at most an equal share.
-
-    Args:
-      workers: number of workers that share the host's cores.
-      root: folder of `proc` and `sys`.
+    `root` is the folder of `proc` and `sys`.
     """
     allowed = [os.cpu_count() or 1, *_sets(root), *_quotas(root)]
     return max(1, int(min(usable_cores(), min(allowed) / workers)))

@@ -12,12 +12,7 @@ from albert.devices import device
 
 
 class DeviceMemory(NamedTuple):
-    """The memory that tensors occupy on this process's card, in bytes.
-
-    Attributes:
-      now: the current amount.
-      peak: the largest amount since the process began.
-    """
+    """The bytes that tensors occupy on this process's card now, and at most since it began."""
 
     now: int
     peak: int

@@ -50,16 +50,14 @@ def gelu(x: tf.Tensor) -> tf.Tensor:
 
 @functools.cache
 def _gradient_of_gelu() -> str:
-    """Registers the gradient of the last product in `gelu` and returns its name.
-
-    The gradient passes the whole derivative to the factor h = x / 2 and none to the other factor
-    r = 1 + tanh(s (x + c x^3)): dy r (1 + h (2 - r) (2 s + 24 s c h^2)). It needs only these two
-    factors, while TensorFlow's gradients need four more tensors.
-    """
+    """Registers the gradient of the last product in `gelu` and returns its name."""
     name = "GeluProduct"
 
     @tf.RegisterGradient(name)
     def _gradient(operation: tf.Operation, dy: tf.Tensor):
+        # The factor h = x / 2 gets the whole derivative, and r = 1 + tanh(s (x + c x^3)) none:
+        # dy r (1 + h (2 - r) (2 s + 24 s c h^2)). This needs only these two factors, while
+        # TensorFlow's gradients need four more tensors.
         half, risen = operation.inputs
         slope = 2 * _GELU_SCALE
         # Without this dependency, TensorFlow would compute the part that does not need `dy` in the
@@ -137,11 +135,9 @@ def step_seed() -> tf.Tensor:
 
 
 def _batches_done() -> tf.Tensor:
-    """Returns the value of `micro_batch`; 0 if local variables are not initialized.
-
-    Programs written for the reference may not initialize them, and use no micro-batches. This uses
-    `Switch` and `Merge`, because `tf.cond` initializes devices while the graph is built.
-    """
+    """Returns the value of `micro_batch`; 0 if local variables are not initialized."""
+    # Programs written for the reference may not initialize them, and use no micro-batches.
+    # `tf.cond` would initialize devices while the graph is built.
     counter = micro_batch()
     if_not, if_so = tf.raw_ops.Switch(data=0, pred=counter.is_initialized())
     with tf.control_dependencies([tf.identity(if_so)]):

@@ -97,12 +97,7 @@ def description() -> str:
 
 
 def _load() -> types.ModuleType:
-    """Returns the module `horovod.tensorflow`.
-
-    Raises:
-      UserError: its libraries do not load, for example because they were built for another
-        TensorFlow.
-    """
+    """Returns `horovod.tensorflow`; raises a `UserError` if its libraries do not load."""
     try:
         import horovod.tensorflow
     except (ImportError, OSError, tf.errors.OpError) as e:
@@ -224,9 +219,8 @@ def reduce_scatter_mean(
     `all_gather`, which restores the vector. A large tensor is sent in parts.
 
     Args:
-      tensors: tensors with known shapes, the same on every worker.
+      tensors, dtype: see `all_reduce_mean`.
       name: name with which Horovod matches the vectors of different workers.
-      dtype: type in which they are sent; None for float32.
     """
     with tf.name_scope("mean_over_workers"):
         length = sum(tensor.shape.num_elements() for tensor in tensors)
@@ -300,10 +294,7 @@ def fusion_buckets(
 
 
 class _BroadcastVariables(tf.train.SessionRunHook):
-    """Broadcasts rank 0's variables to all workers when a session begins.
-
-    Replaces Horovod's `BroadcastGlobalVariablesHook`, which works only up to TensorFlow 2.15.
-    """
+    """Broadcasts rank 0's variables at the start; Horovod's own hook ends with TensorFlow 2.15."""
 
     def begin(self) -> None:
         self._broadcast = _horovod.broadcast_global_variables(0)
@@ -333,9 +324,7 @@ def broadcast_object(value: Any) -> Any:
 def gather_arrays(arrays: Sequence[np.ndarray], dtype: np.dtype) -> list[list[np.ndarray]]:
     """Returns the arrays of every worker, by rank; workers may have different lengths and counts.
 
-    Args:
-      arrays: one-dimensional arrays; may be empty.
-      dtype: type of the arrays, the same on every worker.
+    The arrays are one-dimensional, may be empty, and have the same type on every worker.
     """
     if size() == 1:
         return [list(arrays)]
@@ -362,11 +351,7 @@ def all_gather_objects(value: Any) -> list[Any]:
 
 
 def check_equal_on_all_workers(facts: dict[str, Any]) -> None:
-    """Checks that all workers have the same facts, which must be JSON values.
-
-    Raises:
-      UserError: a fact differs; names the fact and the first rank that differs.
-    """
+    """Raises a `UserError` that names a fact, a JSON value, and the first rank where it differs."""
     (first_host, first), *others = all_gather_objects([socket.gethostname(), facts])
     for rank, (host, found) in enumerate(others, start=1):
         for name in sorted(first.keys() | found.keys()):
@@ -379,7 +364,6 @@ def check_equal_on_all_workers(facts: dict[str, Any]) -> None:
 
 
 def _short(value: Any) -> str:
-    """Shortens a value for a message."""
     text = str(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 

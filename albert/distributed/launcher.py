@@ -55,10 +55,7 @@ started = _from_environment()
 
 
 def command() -> list[str]:
-    """Returns the command that started this job: that of its launcher, or of this process.
-
-    A launcher on another host is not visible from here; then it is this process's.
-    """
+    """Returns the command of this job's launcher, or of this process if no launcher is visible."""
     process = os.getppid() if started.launcher else 0
     # A parent may have ended, or belong to a container's host.
     with contextlib.suppress(OSError):

@@ -43,12 +43,7 @@ _UNCHECKED = ("Habana", "Hpu", "PyramidRoiAlign", "Horovod", "_")
 
 
 class NodePattern(NamedTuple):
-    """The nodes to which an exception applies.
-
-    Attributes:
-      name: pattern that must match the whole name of a node.
-      op: the node's type, "" for any.
-    """
+    """The nodes of an exception: those whose whole name matches, of the type `op` ("" for any)."""
 
     name: re.Pattern
     op: str
@@ -83,18 +78,14 @@ class PrecisionConfig(NamedTuple):
 
 
 def chosen(precision: str | None, shipped: str = SHIPPED) -> PrecisionConfig | None:
-    """Loads the configuration that --precision and the environment choose.
+    """Returns the configuration that --precision and the environment choose; None for float32.
 
     Args:
       precision: "float32", "bfloat16" or "float16"; None to let the environment choose.
       shipped: the path of the model's list, for "bfloat16" without the variable and for "float16".
 
-    Returns:
-      The configuration; None for float32.
-
     Raises:
       FlagError: the flag and the variable contradict each other.
-      UserError: see `load`.
     """
     value = os.environ.get(VARIABLE, "")
     names_list = value.lower() not in _NONE

@@ -2,9 +2,8 @@
 
 On Gaudi, the bridge reads the configuration itself. On other devices, this module rewrites the
 graph of a `model_fn` by the rules of `albert.precision.rules`, and imports it into the estimator's
-graph.
-Variables stay float32 and keep their names and shapes, so checkpoints work with and without a
-configuration. The low precision is bfloat16, which has the range of float32, or float16, which
+graph. Variables stay float32 and keep their names and shapes, so checkpoints work with and without
+a configuration. The low precision is bfloat16, which has the range of float32, or float16, which
 needs a loss scale (`albert.optimizers.loss_scale`).
 """
 
@@ -40,11 +39,7 @@ _built: weakref.WeakKeyDictionary[tf.Graph, list[tf.Graph]] = weakref.WeakKeyDic
 
 
 def rewrite(graph_def: tf.GraphDef, wanted: ConversionPlan) -> dict[str, str]:
-    """Converts the nodes of a graph in place, and inserts casts between the types.
-
-    Args:
-      graph_def: the graph that the plan was made for.
-      wanted: the plan.
+    """Converts the nodes of a planned graph in place, and inserts casts between the types.
 
     Returns:
       The names of the float32 tensors that replace the plan's outputs, by the outputs' names.
@@ -91,7 +86,6 @@ def convert(model_fn: Callable, config: PrecisionConfig, device: str = "cpu") ->
 
     Args:
       model_fn: an estimator's function with arguments (features, labels, mode, params).
-      config: the operations to convert.
       device: "cpu" or "gpu", the device that runs the model.
     """
     logged = set()

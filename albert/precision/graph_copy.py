@@ -59,11 +59,7 @@ def _tensor(reference: str, graph: tf.Graph) -> tf.Tensor:
 
 
 def _add_to_collections(source: tf.Graph, names: Mapping[str, str]) -> None:
-    """Adds to the current graph's collections the items that only those of `source` have.
-
-    Both graphs have the same nodes, and each collection of `source` begins with the items of the
-    current graph's.
-    """
+    """Extends the current graph's collections by the items that those of its copy `source` add."""
     target = tf.get_default_graph()
     variables = _variables(target)
     for key in source.get_all_collection_keys():
@@ -88,7 +84,6 @@ def counterpart(structure: Any, graph: tf.Graph, names: Mapping[str, str] | None
 
     Args:
       structure: nested structure; other items in it stay unchanged.
-      graph: the graph in which names are looked up.
       names: names of tensors to replace, with the names of their replacements.
     """
 

@@ -22,7 +22,6 @@ class Body:
 
     Attributes:
       function: the function's name, "" for the graph.
-      nodes: nodes by name.
       results: references to the tensors that are used outside, by their names outside.
       op_defs: descriptions of op types; calls of functions have none.
       callers: names of the nodes that call the function. A caller inside another function has the
@@ -101,12 +100,7 @@ class Body:
 
 
 def bodies(graph_def: tf.GraphDef, outputs: Iterable[str] = ()) -> Iterator[Body]:
-    """Yields the graph, then every function.
-
-    Args:
-      graph_def: a graph.
-      outputs: names of the graph's tensors that are used outside.
-    """
+    """Yields the graph, whose tensors named in `outputs` are used outside, then every function."""
     op_defs = _op_defs(graph_def)
     results = {name: name.removesuffix(":0") for name in outputs}
     callers = _callers(graph_def)
@@ -180,9 +174,7 @@ def _type(node: tf.NodeDef, attr: Any) -> int:
 def have_type(args: Sequence[Any], node: tf.NodeDef, attributes: Sequence[str]) -> list[bool]:
     """Returns for each input or output tensor of a node whether one of the attributes is its type.
 
-    Args:
-      args: the inputs or the outputs in the description of the op.
-      attributes: names of type attributes.
+    `args` are the inputs or the outputs in the description of the op.
     """
     return [arg.type_attr in attributes for arg in args for _ in range(_count(arg, node))]
 

@@ -30,7 +30,6 @@ def convertible_attributes(
     """Returns the float32 type attributes of a node that can be `dtype` on a device; often one.
 
     Args:
-      node: a node of a graph or a function.
       op_def: description of the node's type.
       dtype: bfloat16 or float16.
       device: "cpu" or "gpu", on which the check creates a kernel; for "hpu" only the description
@@ -63,11 +62,7 @@ def _input_types(node: tf.NodeDef, op_def: Any) -> list[int]:
 
 @functools.cache
 def _has_kernel(serialized: bytes, input_types: tuple[int, ...]) -> bool:
-    """Returns whether TensorFlow can place a node and create its kernel.
-
-    Runs the node in a separate graph with inputs that are not fed. TensorFlow creates kernels
-    first, so an error about the inputs shows that the kernel exists.
-    """
+    """Returns whether TensorFlow can place a node and create its kernel, by running it unfed."""
     graph_def = tf.GraphDef()
     node = graph_def.node.add()
     node.ParseFromString(serialized)
@@ -83,5 +78,6 @@ def _has_kernel(serialized: bytes, input_types: tuple[int, ...]) -> bool:
             with tf.Session(config=config) as session:
                 session.run(graph.get_operation_by_name(node.name))
         except (ValueError, tf.errors.OpError) as e:
+            # TensorFlow creates kernels first, so an error about inputs shows that they exist.
             return _UNFED in str(e)
     return True

@@ -49,8 +49,6 @@ class Decision(NamedTuple):
 
     Attributes:
       function: the function that contains the node, "" for the graph.
-      node: name of the node.
-      op: type of the node.
       rule: the reason for the decision, one of the names above.
       attributes: type attributes of the node that could be of low precision.
     """
@@ -86,7 +84,6 @@ class ConversionPlan(NamedTuple):
 
     Attributes:
       source: path of the configuration.
-      dtype: type of the converted operations.
       decisions: decisions in the order of the nodes.
       casts: casts in the order of the nodes that need them.
       outputs: names of the graph's tensors that stay float32, with a cast if needed.
@@ -143,7 +140,6 @@ def plan(
 
     Args:
       graph_def: a graph with its functions, from `tf.Graph.as_graph_def`; not changed.
-      config: the operations to convert.
       device: the device whose kernels are checked, "cpu" or "gpu"; on the "hpu" an op is assumed
         to have a kernel if its type allows the low precision.
       others: names of nodes and functions that are not converted.
@@ -294,10 +290,7 @@ def borders(
 ) -> Iterator[TypeBoundary]:
     """Yields the inputs and results that need casts.
 
-    Args:
-      body: a graph or function.
-      converted: type attributes to convert, by the name of the node.
-      dtype: the type to which they are converted.
+    `converted` has the type attributes to convert to `dtype`, by the name of the node.
     """
     for name in body.nodes:
         for place, (tensor, wanted) in enumerate(_typed_inputs(body, name, converted)):

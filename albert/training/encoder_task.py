@@ -37,7 +37,6 @@ class EncoderTask(Task):
     """A task whose model is an encoder with a head.
 
     Attributes:
-      config: the encoder's configuration.
       needs_all_states: whether the head reads the last hidden states of all tokens.
     """
 
@@ -145,11 +144,7 @@ class EncoderTask(Task):
 
 
 class TextTask(EncoderTask):
-    """A task whose features are made from text.
-
-    Attributes:
-      tokenizer: the model's tokenizer.
-    """
+    """A task whose features are made from text."""
 
     settings: TextSettings
     required: ClassVar[Sequence[str | tuple[str, ...]]]
@@ -202,11 +197,7 @@ def load_config(settings: RunSettings) -> EncoderConfig:
 
 
 def check_room(settings: RunSettings, name: str, special_tokens: int) -> int:
-    """Returns how many tokens remain after those of another flag and the special tokens.
-
-    Raises:
-      FlagError: no token remains.
-    """
+    """Returns how many tokens another flag and special ones leave; raises a `FlagError` if none."""
     room = settings.max_seq_length - getattr(settings, name) - special_tokens
     if room <= 0:
         raise FlagError(

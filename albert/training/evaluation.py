@@ -36,11 +36,7 @@ class CheckpointScores(NamedTuple):
 
 
 class Evaluation:
-    """The scores of a folder's checkpoints.
-
-    Attributes:
-      best: the best entry of the history: "global_step", "checkpoint" and the scores.
-    """
+    """The scores of a folder's checkpoints."""
 
     def __init__(
         self,
@@ -54,7 +50,6 @@ class Evaluation:
         """Reads the scores of earlier evaluations with the same settings.
 
         Args:
-          output_dir: folder of the checkpoints and results.
           key: the score that decides which checkpoint is best.
           settings: JSON object with everything that scores depend on, except the checkpoint.
           outputs: files in the folder that receive the best checkpoint's predictions.
@@ -77,7 +72,7 @@ class Evaluation:
 
     @property
     def best(self) -> dict:
-        """Returns the best entry; of equal ones, the first."""
+        """Returns the first best entry of the history: "global_step", "checkpoint" and scores."""
         return max(self._history, key=lambda entry: entry[self._key])
 
     def since_best(self) -> int:
@@ -85,7 +80,7 @@ class Evaluation:
         return len(self._history) - 1 - self._history.index(self.best) if self._history else 0
 
     def score_all(self, score: Callable[[str], CheckpointScores]) -> dict:
-        """Scores the checkpoints that have no scores yet and returns the best entry.
+        """Scores the checkpoints without scores and returns the best entry.
 
         Raises:
           UserError: there is no checkpoint.
@@ -103,10 +98,7 @@ class Evaluation:
         return self.best
 
     def _number_the_best(self) -> None:
-        """Copies `model.ckpt-best` to its numbered name if that checkpoint no longer exists.
-
-        With new scores, another checkpoint may be best and would overwrite the only copy.
-        """
+        """Copies `model.ckpt-best` to its number if that is gone, as a new best may replace it."""
         numbered = list_checkpoints(self._folder)
         if not numbered or not os.path.exists(self._best_path + ".index"):
             return

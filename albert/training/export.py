@@ -22,10 +22,9 @@ def export_saved_model(
 ) -> str:
     """Writes a SavedModel to `export_dir/saved_model/<time>` and returns that folder.
 
-    The folder appears only when it is complete, with the assets in `assets.extra/`.
-
-    The default signature takes the inputs in `specs`, with any batch size and any length up to the
-    model's longest sequence, and returns the predictions of the `model_fn`.
+    The folder appears only when it is complete, with the assets in `assets.extra/`. The default
+    signature takes the inputs in `specs`, with any batch size and any length up to the model's
+    longest sequence, and returns the predictions of the `model_fn`.
     """
 
     def inputs() -> estimators.ServingInputReceiver:

@@ -33,9 +33,7 @@ class StepMonitor:
     """Passes tensors of the training graph to the hooks, which are created before the graph.
 
     Attributes:
-      step: the model's training step.
-      waited: float64 scalar, the seconds between the request for a batch and its arrival; None
-        if they are not measured.
+      waited: float64 scalar, seconds from request to arrival of a batch; None if not measured.
     """
 
     step: TrainStep
@@ -55,11 +53,11 @@ class StepMonitor:
 class SaveCheckpoints(tf.train.SessionRunHook):
     """Saves checkpoints, and ends the training after the step in which a signal arrives.
 
-    The hook writes `model.ckpt-N`, a result, every `every_steps` steps and after the last step. It
-    writes `resume.ckpt-N`, from which a run resumes, when `every_minutes` have passed since the
-    last checkpoint of either kind, or when a signal ends the training. Every worker needs this
-    hook, so that all workers learn in the same step that rank 0's clock or any worker's signal
-    asks for a checkpoint. Rank 0 writes it.
+    Writes `model.ckpt-N`, a result, every `every_steps` steps and after the last step. Writes
+    `resume.ckpt-N`, from which a run resumes, when `every_minutes` have passed since the last
+    checkpoint of either kind, or when a signal ends the training. Every worker needs this hook, so
+    that all learn in the same step that rank 0's clock or any worker's signal asks for a
+    checkpoint. Rank 0 writes it.
     """
 
     def __init__(
@@ -76,11 +74,7 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         """Saves into `folder` at every step that is a multiple of `every_steps`.
 
         Args:
-          folder: folder of the checkpoints.
-          last_step: last step of the training.
-          every_steps: steps between two checkpoints.
-          every_minutes: longest time without a checkpoint, up to the end of a step; 0 for no
-            limit.
+          every_minutes: longest time without a checkpoint, up to a step's end; 0 for no limit.
           micro_batches: runs of the session per step.
           keep: how many `model.ckpt-N` to keep, the last ones; 0 for all.
           after_result: called on all workers after a `model.ckpt-N` is written; returns whether to
@@ -148,10 +142,7 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         self._saved_at = time.perf_counter()
 
     def _patience(self) -> float:
-        """Returns how many seconds to wait after a signal for the step's end.
-
-        The wait is limited because a step never ends if a worker is lost.
-        """
+        """Returns how many seconds to wait after a signal: a step with a lost worker never ends."""
         if collectives.size() == 1:
             return math.inf
         return _PATIENCE_SECONDS + 2 * self._micro_batches * self._longest_run
@@ -228,9 +219,7 @@ class TrainingLog(tf.train.SessionRunHook):
         """Prepares the log of a training.
 
         Args:
-          monitor: provides the tensors of a step when the session begins.
           folder: folder of the curves and metrics; None to write none.
-          total_steps: the last step.
           batch_size: examples per step, over all workers.
           every_steps: steps between log lines.
           summary_steps: steps between two points of the curves.

@@ -28,8 +28,7 @@ def start(settings: RunSettings) -> None:
 
     Raises:
       FlagError: the flags ask for a feature that this project does not support.
-      UserError: Horovod is needed but not installed, the device is missing, or the environment
-        names an invalid bfloat16 configuration.
+      UserError: Horovod or the device is missing, or the environment's bfloat16 list is invalid.
     """
     _check(settings)
     signals.resume_without("--overwrite_output_dir" if settings.overwrite_output_dir else "")
@@ -124,8 +123,7 @@ def tell_bridge(task: Task) -> None:
 def connect(facts: dict, stall_seconds: float) -> None:
     """Loads the device, waits for the other workers, and checks that all do the same run.
 
-    Call this after everything that needs no other worker: after the files are checked, the feature
-    files are made, and the last process is forked.
+    Call this after all that needs no other worker: checks of files, feature files, forks.
 
     Args:
       facts: the contents of files and the flags that all workers must share, by name.
@@ -150,11 +148,9 @@ def connect(facts: dict, stall_seconds: float) -> None:
 
 
 def missing_downloads(task_class: type[Task], settings: RunSettings) -> dict[str, Sequence[str]]:
-    """Returns the missing model and data that --download would download.
+    """Returns the words of `albert download` for a missing model and data, by flag and path.
 
-    Returns:
-      For each of them, the words of `albert download`, by its flag and path; nothing without
-      --download or --download_only.
+    Returns nothing without --download or --download_only.
 
     Raises:
       UserError: --init_checkpoint does not exist and is not in the folder of a published model.

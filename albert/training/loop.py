@@ -32,7 +32,6 @@ def make_estimator(
     """Returns an estimator for the checkpoints in `output_dir`; `train` writes and removes them.
 
     Args:
-      output_dir: folder of checkpoints and curves.
       seed: seed of weights and dropout; each worker draws different dropout masks.
       scoped_allocator: let TensorFlow fuse the memory of gradients that are averaged together.
     """
@@ -72,15 +71,12 @@ def _session_config(scoped_allocator: bool) -> tf.ConfigProto:
 
 
 class TrainingPlan(NamedTuple):
-    """The length of a training, and how often it saves and logs.
+    """The length of a training in steps, and how many steps apart it saves and logs.
 
     Attributes:
-      num_steps: the last step.
       global_batch_size: examples per step, over all workers and micro-batches.
       micro_batches: batches of a worker whose gradients are summed before an update.
-      save_checkpoints_steps: steps between checkpoints.
       save_summary_steps: steps between two points of the curves.
-      log_steps: steps between log lines.
       keep_checkpoints: how many checkpoints to keep, the last ones; 0 for all.
       save_checkpoints_minutes: longest time without a checkpoint; 0 for no limit.
     """
@@ -110,7 +106,6 @@ def train(
     Args:
       monitor: the monitor that watches the estimator's `model_fn`.
       input_fn: this worker's training data, starting at the current step.
-      plan: the training's length, and how often to save and log.
       after_checkpoint: called on all workers after a checkpoint is written; returns whether to
         stop, and must return the same on all workers.
       more_hooks: session hooks that run after those that log and save.
@@ -162,11 +157,9 @@ def train(
 
 
 def _timed(input_fn: Callable, monitor: StepMonitor) -> Callable:
-    """Returns an `input_fn` that passes to the monitor how long each step waits for its batch.
-
-    On the HPU, which has its own iterator, returns `input_fn` unchanged.
-    """
+    """Returns an `input_fn` that times each wait for a batch; unchanged on the HPU."""
     if device.is_hpu():
+        # It has its own iterator.
         return input_fn
 
     def timed_input_fn() -> dict[str, tf.Tensor]:
@@ -191,11 +184,7 @@ def _now() -> tf.Tensor:
 
 
 def _stop_together(where: str) -> None:
-    """Ends all workers if any of them received a signal, once all of them have reached this point.
-
-    Raises:
-      signals.Stopped: a worker received a signal.
-    """
+    """Raises `signals.Stopped` on all workers at this point if any of them received a signal."""
     noted = [number for number in collectives.all_gather_objects(signals.deferred()) if number]
     if noted:
         signals.acknowledge()
@@ -203,11 +192,7 @@ def _stop_together(where: str) -> None:
 
 
 def user_message(error: tf.errors.OpError, folder: str, step: int) -> str | None:
-    """Returns a message that explains TensorFlow's error to the user; None for unknown errors.
-
-    Args:
-      folder: folder of the checkpoints.
-    """
+    """Returns a message that explains TensorFlow's error to the user; None for unknown errors."""
     message = error.message
     if NOT_FINITE in message:
         return _not_finite_message(folder, step)

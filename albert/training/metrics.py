@@ -22,11 +22,7 @@ Line = dict[str, Any]
 
 
 def append(folder: str, kind: str, step: int, values: Mapping[str, Any]) -> None:
-    """Appends a line; numbers that are not finite become null.
-
-    Raises:
-      UserError: the file cannot be written.
-    """
+    """Appends a line, non-finite numbers as null; raises a `UserError` if it cannot be written."""
     path = os.path.join(folder, METRICS)
     line = {"kind": kind, "step": int(step), "time": round(time.time(), 3), **values}
     with reporting(f"{path} cannot be written"), open(path, "a", encoding="utf-8") as file:
@@ -46,10 +42,7 @@ def parse(content: bytes) -> list[Line]:
 def keep(folder: str, is_kept: Callable[[Line], bool]) -> None:
     """Keeps only some of the lines, and removes the incomplete line of a killed run in any case.
 
-    Does not write the file if it stays the same.
-
-    Raises:
-      UserError: the file cannot be written.
+    Writes the file only if it changes; raises a `UserError` if it cannot be written.
     """
     before = _content_of(folder)
     after = b"".join(text + b"\n" for text, line in _lines_of(before) if is_kept(line))

@@ -41,18 +41,16 @@ Head = Callable[[Encode, Mapping[str, tf.Tensor], bool], HeadOutput]
 
 
 class ModelOptions(NamedTuple):
-    """Options of a model in addition to its configuration and its head.
+    """Options of a model in addition to its configuration and head; see also `modeling.Encoder`.
 
     Attributes:
       optimizer: the optimizer's options; None without training.
-      init_checkpoint: the checkpoint that variables start from, or None.
       num_groups: number of layer groups that start from the checkpoint's first group; 0 if each
         group starts from its own.
-      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
-      gradient_checkpointing: see `modeling.Encoder`; only in training.
+      gradient_checkpointing: only in training.
       engine: one of `ENGINES`, which computes the encoder in prediction.
-      remove_padding: see `modeling.Encoder`; only for batches that are shortened when they are
-        read. If all batches have one length, a device may need to know every shape.
+      remove_padding: only for batches that are shortened when they are read. If all batches have
+        one length, a device may need to know every shape.
     """
 
     optimizer: OptimizerOptions | None = None
@@ -131,11 +129,8 @@ def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> C
 
 
 def _seed_by_name(getter: Callable, name: str, *args: Any, **options: Any) -> tf.Variable:
-    """Gets a variable whose initial value is a function of the graph's seed and its name.
-
-    TensorFlow would derive the seed from the number of earlier operations. Then an option that
-    computes the same result with other operations would change the initial weights.
-    """
+    """Seeds a variable's initial value by its name, not by the number of earlier operations."""
+    # So options that only change how the result is computed keep the initial weights.
     initializer = options.get("initializer")
     is_seeded = tf.get_default_graph().seed is not None
     if is_seeded and isinstance(initializer, tf.truncated_normal_initializer):

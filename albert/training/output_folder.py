@@ -28,9 +28,7 @@ from albert.training.task import TRAIN, Task
 def training_settings(task: Task, contents: Mapping[str, Any]) -> dict:
     """Returns the settings that trained weights depend on, by flag name or by description.
 
-    Args:
-      task: the task under the flags.
-      contents: inputs of the training split, see `Task.contents`.
+    `contents` are those of the training split, see `Task.contents`.
     """
     settings = task.settings
     return {
@@ -61,10 +59,7 @@ def scoring_settings(task: Task, contents: Mapping[str, Any]) -> dict:
 
 
 def split_settings(task: Task, part: str, contents: Mapping[str, Any]) -> dict:
-    """Returns the settings of a split that must be equal on all workers.
-
-    The keys and arguments are those of `training_settings`.
-    """
+    """Returns a split's settings that all workers must share, as in `training_settings`."""
     if part == TRAIN:
         return training_settings(task, contents)
     return {**task.settings.affecting(Affects.SCORES | Affects.JOB), **contents}
@@ -84,14 +79,11 @@ def _checkpoint_content(settings: RunSettings) -> str | None:
 
 
 def check_weights(task: Task) -> None:
-    """Checks that the flags describe the model that was trained.
+    """Raises a `FlagError` unless the flags describe the model that was trained.
 
     A prediction with the weights in --output_dir is checked against the run there. A training, or
     a prediction with other weights, is checked against the record next to --init_checkpoint. A
     training may start from the weights of another task.
-
-    Raises:
-      FlagError: the flags describe another model.
     """
     settings, model = task.settings, task.model()
     trains = TRAIN in task.requested_splits()
@@ -104,11 +96,7 @@ def check_weights(task: Task) -> None:
 
 
 def check_output_dir(settings: RunSettings, shaping: dict) -> None:
-    """Checks that --output_dir is free or holds a run with these settings.
-
-    Raises:
-      FlagError: the folder holds another run, or the initial checkpoint would be lost.
-    """
+    """Raises a `FlagError` if --output_dir has another run, or --init_checkpoint would be lost."""
     output_dir, initial = settings.output_dir, settings.init_checkpoint
     if initial:
         folder, name = os.path.split(os.path.realpath(resolve_checkpoint(initial)))
@@ -125,18 +113,14 @@ def check_output_dir(settings: RunSettings, shaping: dict) -> None:
 
 
 def _start_of_follower(settings: RunSettings) -> str | None:
-    """Returns the recorded initial checkpoint of a run that follows another; None for a new run.
-
-    Raises:
-      UserError: the other run no longer has it, so that this one would be refused after the other
-        one has been trained again.
-    """
+    """Returns the recorded initial checkpoint of a run that follows another; None for a new run."""
     begun, follows = recorded_settings(settings.output_dir), settings.follows
     if not begun:
         return None
     newest = newest_checkpoint(follows)
     start = newest and content_of_checkpoint(newest[1])
     if start != begun.get("init_checkpoint"):
+        # Otherwise this run would be refused only after the other has been trained again.
         raise UserError(
             f"{settings.output_dir} continues {follows}, whose newest checkpoint is no longer the "
             f"one that it started from; restore that, or move {settings.output_dir} away"
@@ -145,11 +129,7 @@ def _start_of_follower(settings: RunSettings) -> str | None:
 
 
 def checkpoint_to_use(settings: RunSettings) -> str:
-    """Returns the best checkpoint of the folder, else the newest, else the initial one.
-
-    Raises:
-      UserError: there is no checkpoint.
-    """
+    """Returns the best, else newest, else initial checkpoint; raises a `UserError` if none."""
     found = best_or_newest(settings.output_dir) or settings.init_checkpoint
     if not found:
         raise UserError(

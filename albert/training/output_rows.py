@@ -29,7 +29,6 @@ class OutputRows(Sequence[Output]):
         """Begins without batches.
 
         Args:
-          batch_size: examples per batch.
           places: the position at which each example arrives, or the number of examples if they
             arrive in order.
         """

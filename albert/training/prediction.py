@@ -25,10 +25,7 @@ _ROUND = 4096
 
 
 class _Model:
-    """A model's graph and session, reused for several checkpoints.
-
-    `Estimator.predict` would build new ones for each checkpoint.
-    """
+    """A model's graph and session for several checkpoints; `Estimator.predict` builds new ones."""
 
     def __init__(self, estimator: estimators.Estimator, input_fn: Callable):
         """Builds the graph as `Estimator.predict` does, including the changes of Habana's class."""
@@ -48,11 +45,7 @@ class _Model:
         self._session = tf.Session(graph=graph, config=optimized_twice(estimator._session_config))
 
     def begin(self, checkpoint: str | None) -> None:
-        """Loads the values of a checkpoint, or initial ones, and rewinds to the first batch.
-
-        Raises:
-          UserError: the checkpoint's variables are not the model's.
-        """
+        """Loads the values of a checkpoint, or initial ones, and rewinds to the first batch."""
         with self._session.graph.as_default():
             if checkpoint and (collectives.is_chief() or os.path.exists(checkpoint + ".index")):
                 # A host without the file still gets its variables from rank 0.
@@ -103,7 +96,6 @@ class Predictor:
         """Creates a predictor.
 
         Args:
-          estimator: estimator whose model predicts.
           input_fn: this worker's batches. The last one may be padded; outputs after the last
             example are ignored.
           batch_size: examples per batch of a worker.
@@ -182,10 +174,7 @@ class Predictor:
         return f"{checkpoints * self._num_examples / seconds:.2f}"
 
     def batches(self, checkpoint: str | None) -> Iterator[Output]:
-        """Yields this worker's batches of outputs, computed with a checkpoint's values.
-
-        If the checkpoint is None, the model has its initial values.
-        """
+        """Yields this worker's batches of outputs, with initial values if `checkpoint` is None."""
         if self._model is None:
             self._model = _Model(self._estimator, self._input_fn)
         self._model.begin(checkpoint)

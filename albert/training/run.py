@@ -64,11 +64,7 @@ from albert.training.tracking import tracking
 
 
 def run(task_class: type[Task], settings: RunSettings) -> None:
-    """Runs a task.
-
-    Raises:
-      UserError: the flags, the input or the environment are not valid.
-    """
+    """Runs a task; raises a `UserError` if flags, input or environment are not valid."""
     for _, one in prepared_runs(task_class, settings, {"": settings}):
         one.finish()
 
@@ -124,11 +120,8 @@ def download(
 ) -> None:
     """Downloads what a job needs, on a machine that need not have the job's device.
 
-    Args:
-      check: further checks of the files, which raise a `UserError`.
-
     Raises:
-      UserError: a download failed, or the job would not accept its flags or its files.
+      UserError: a download or `check` failed, or the job would not accept its flags or files.
     """
     settings.require(*task_class.required)
     fetch_missing(task_class, settings)
@@ -167,8 +160,7 @@ class Run:
         Only rank 0 locks the folder, so that one run at a time works in it.
 
         Raises:
-          UserError: the checkpoint or the folder cannot be used, or another run is still using the
-            folder.
+          UserError: the checkpoint or the folder cannot be used, or another run uses the folder.
         """
         self.task = task
         self.facts = {"bf16 configuration": precision_digest(task)}
@@ -200,7 +192,6 @@ class Run:
         clear_litter_of_runs(output_dir, self._outputs())
 
     def _outputs(self) -> list[str]:
-        """Returns the names of the files that the task writes into the folder."""
         labels = self.task.label_outputs
         return [*self.task.outputs, *labels, *(f"{name}.json" for name in labels[:1])]
 
@@ -275,9 +266,7 @@ class Run:
         """Trains up to the last step, starting where an earlier run stopped.
 
         Args:
-          data: the training set.
-          dev: the development set, for scoring each checkpoint after it is written if the flags
-            ask for that.
+          dev: the development set, to score each checkpoint as it is written if a flag asks for it.
           more_hooks: see `loop.train`.
           on_begin: called when the folder has the record of the run.
         """
@@ -321,7 +310,6 @@ class Run:
             train(estimator, monitor, input_fn, plan, after_checkpoint, more_hooks)
 
     def _use(self, settings: RunSettings) -> None:
-        """Replaces the settings of the run and its task."""
         self._settings, self.task = settings, self.task.with_settings(settings)
 
     def _has_results(self) -> bool:
@@ -353,22 +341,15 @@ class Run:
         return done
 
     def _write_assets(self) -> None:
-        """Writes the assets into the folder, next to the weights.
-
-        A prediction does not replace the assets of a training, because its flags may differ from
-        the training's.
-        """
+        """Writes the assets; a prediction, whose flags may differ, keeps those of a training."""
         folder = self._settings.output_dir
         if self._trains or not (recorded_settings(folder) or read_description(folder)):
             write_assets(folder, self.task.assets())
 
     def score(self, data: Data) -> dict | None:
-        """Scores every checkpoint that has no scores yet, and logs the best.
+        """Scores checkpoints without scores; logs the best, and returns its entry on rank 0.
 
         After a training, keeps the best checkpoint and the last --keep_checkpoint_max.
-
-        Returns:
-          The best entry of `Evaluation`; None on ranks other than 0.
         """
         predictor = self.predictor(data)
         evaluation = self._score_new(data, predictor)
@@ -466,11 +447,9 @@ class Run:
         return own._replace(description={**own.description, **recorded, **checked})
 
     def predictor(self, data: Data, by_length: bool = True) -> Predictor:
-        """Returns a predictor of the model's outputs for a split, for any checkpoint.
+        """Returns a predictor for a split and any checkpoint.
 
-        Args:
-          data: the split.
-          by_length: predict long records first, instead of in the order of the file.
+        Long records come first, or, without `by_length`, in the order of the file.
         """
         data = self._in_buckets(data)
         size, order = self._settings.predict_batch_size, data.order() if by_length else None

@@ -72,23 +72,14 @@ def has_checkpoints(folder: str) -> bool:
 
 
 def remove_outputs(folder: str, names: Iterable[str]) -> int:
-    """Removes the files of a run and returns their number.
-
-    Args:
-      folder: folder of the run.
-      names: files that the run writes, as in `OF_EVERY_RUN`.
-    """
+    """Removes a run's files with these names, as in `OF_EVERY_RUN`, and returns their number."""
     return _remove(folder, _pattern(names))
 
 
 def clear_litter(folder: str, names: Iterable[str]) -> int:
     """Removes unfinished files of killed processes and returns their number.
 
-    The caller must have locked the folder.
-
-    Args:
-      folder: folder of the run.
-      names: files that the run writes, as in `OF_EVERY_RUN`.
+    The caller must have locked the folder. `names` are the run's files, as in `OF_EVERY_RUN`.
     """
     outputs = _pattern(names)
     forms = temporary_names(outputs), _UNFINISHED.format(outputs), _PARTS, _UNFINISHED_ASSETS
@@ -145,12 +136,10 @@ def begin_run(
     """Records a training run.
 
     Args:
-      output_dir: the folder.
       settings: JSON values by flag name, or by description if they are not flags.
       defaults: defaults of flags, for records of earlier versions, which lack newer flags.
       outputs: names of the files that the task writes into the folder.
       overwrite: remove the files of an earlier run; otherwise that run must have the same settings.
-      task: name of the task.
 
     Raises:
       FlagError: the folder holds another run.
@@ -171,23 +160,14 @@ def begin_run(
 
 
 def clear_litter_of_runs(output_dir: str, outputs: Sequence[str]) -> None:
-    """Removes unfinished files of killed runs; the caller must have locked the folder.
-
-    Args:
-      output_dir: the folder.
-      outputs: names of the files that the task writes into the folder.
-    """
+    """Removes unfinished files of killed runs; the caller must have locked the folder."""
     removed = clear_litter(output_dir, {*_written(output_dir, outputs), *OF_EVERY_RUN, *outputs})
     if removed:
         tf.logging.info("Removed %d leftovers of killed runs in %s", removed, output_dir)
 
 
 def check_run(output_dir: str, settings: dict, defaults: Mapping[str, object]) -> None:
-    """Checks the settings against those of a run in the folder, if any.
-
-    Raises:
-      FlagError, UserError: as in `begin_run`.
-    """
+    """Checks settings against a run in the folder, if any; raises the errors of `begin_run`."""
     recorded = recorded_settings(output_dir)
     if recorded is None:
         if has_checkpoints(output_dir):
@@ -214,11 +194,8 @@ def _is_flag(name: str) -> bool:
 
 
 def _refuse_workers(message: str, output_dir: str, was: object, now: object) -> None:
-    """Raises an error with the remedies if the number of workers differs.
-
-    The usual case is a first run with one card and a second one with all cards, as in the README
-    of Habana's fork.
-    """
+    """Raises a `FlagError` that explains how to resume with another number of workers."""
+    # Usually the first run had one card and this has all, as in the README of Habana's fork.
     raise FlagError(
         f"{message}; the command above gives the run with {now} another folder; or start {was} to "
         f"resume the first run, or pass --elastic_resume to resume it with {now}, or "
@@ -228,14 +205,10 @@ def _refuse_workers(message: str, output_dir: str, was: object, now: object) -> 
 
 
 def _command_for(output_dir: str, suffix: str) -> str:
-    """Returns the command of this job with another --output_dir, to paste into a shell.
-
-    Args:
-      output_dir: the folder of the run. That of a job of several runs is a parent of it.
-      suffix: the end of the other folder's name.
-    """
+    """Returns this job's command with a suffix on its --output_dir, to paste into a shell."""
     arguments = launcher.command()
-    # The last of several flags counts, so a later one would replace this.
+    # The last of several flags counts, so a later one would replace this. In a job of several runs
+    # it names a parent of `output_dir`.
     for number, argument in reversed([*enumerate(arguments)]):
         name, equals, given = argument.partition("=")
         if name.replace("--", "-").replace("-", "_") != "_output_dir":

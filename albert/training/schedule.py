@@ -84,11 +84,7 @@ _CUT = (WORKERS, _BATCHES, _BATCH)
 def original_batch_settings(settings: RunSettings, shaping: dict) -> dict:
     """Returns a run's settings with the batch sizes that it was started with in --output_dir.
 
-    Without --elastic_resume or a recorded run, returns `shaping` unchanged.
-
-    Args:
-      settings: the flags.
-      shaping: the settings from `training_settings`.
+    Without --elastic_resume or a recorded run, returns `shaping`, the `training_settings`, as is.
 
     Raises:
       FlagError: the recorded global batch size cannot be split over this number of workers.
@@ -119,9 +115,7 @@ def _examples(shaping: Mapping[str, Any]) -> int:
 def rescale_to_current_workers(settings: RunSettings, begun: Mapping[str, Any]) -> RunSettings:
     """Returns the settings with which the current workers resume a run.
 
-    Args:
-      settings: the flags.
-      begun: the run's settings, see `original_batch_settings`; empty if the folder has no run.
+    `begun` are its settings, see `original_batch_settings`; empty if the folder has no run.
     """
     if not begun:
         return settings

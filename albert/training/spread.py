@@ -10,10 +10,7 @@ import numpy as np
 
 
 class Spread(NamedTuple):
-    """The median, the extremes and the standard deviation of a score over several runs.
-
-    The deviation of a single run is NaN.
-    """
+    """The median, extremes and standard deviation (NaN for one run) of a score over some runs."""
 
     median: float
     lowest: float
@@ -22,11 +19,7 @@ class Spread(NamedTuple):
 
 
 def spread_of_runs(runs: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
-    """Returns the spread of every score that all runs have, by name.
-
-    Args:
-      runs: scores by name for each run; at least one run.
-    """
+    """Returns the spread of every score that all runs have, by name; needs at least one run."""
     names = [name for name in runs[0] if all(name in run for run in runs)]
     columns = {name: np.array([run[name] for run in runs]) for name in names}
     return {

@@ -27,9 +27,7 @@ class Split(Protocol):
     """A split of a task's data, before its features are prepared."""
 
     def describe(self) -> Iterator[tuple[str, object]]:
-        """Yields human-readable names and values about the input and its features.
-
-        Writes no files.
+        """Yields human-readable names and values of input and features; writes no files.
 
         Raises:
           UserError: the input is not valid.
@@ -42,17 +40,14 @@ class Split(Protocol):
         """Prepares the data, including its features, and returns it.
 
         Raises:
-          UserError: the input is not valid, or a file that this program did not write is in the
-            way.
+          UserError: the input is not valid, or a file of another program is in the way.
         """
 
     def sample(self, folder: str) -> tuple[Data, float]:
         """Returns data for timing a job, and the estimated seconds to make missing features.
 
-        The data has the counts of the whole split. If features are missing, makes a sample of them.
-
-        Args:
-          folder: a folder for the sample's files.
+        The data has the counts of the whole split. If features are missing, makes a sample of them
+        in `folder`.
         """
 
 
@@ -68,7 +63,6 @@ class Task(abc.ABC):
       outputs: names of the files that are written with the best checkpoint's scores.
       label_outputs: names of the files with the labels of `TEST`.
       precision_list: path of the model's list of operations in low precision.
-      settings: the values of the flags.
     """
 
     kind: ClassVar[str] = ""
@@ -79,11 +73,7 @@ class Task(abc.ABC):
     settings: RunSettings
 
     def __init__(self, settings: RunSettings):
-        """Checks the flags against each other, the model and its tokenizer.
-
-        Raises:
-          UserError: they do not match.
-        """
+        """Checks the flags, model and tokenizer; raises a `UserError` if they do not match."""
         self.settings = settings
 
     def with_settings(self: AnyTask, settings: RunSettings) -> AnyTask:
@@ -99,10 +89,7 @@ class Task(abc.ABC):
 
     @classmethod
     def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
-        """Returns missing data that have a known name: a description, and how to download them.
-
-        A download is the words of `albert download`.
-        """
+        """Returns the words of `albert download` for missing data of known name, by description."""
         return {}
 
     @abc.abstractmethod
@@ -141,7 +128,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def steps(self, num_examples: int) -> tuple[int, int]:
-        """Returns the number of training steps and the number of warm-up steps.
+        """Returns the numbers of training steps and warm-up steps.
 
         Raises:
           UserError: there is less than one step.
@@ -177,11 +164,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def compare(self, variables: Sequence[tf.Variable]) -> Initialization:
-        """Compares the model's variables with those of --init_checkpoint.
-
-        Raises:
-          UserError: the variables do not match.
-        """
+        """Compares variables with --init_checkpoint; raises a `UserError` if they do not match."""
 
     @abc.abstractmethod
     def score_key(self, data: Data) -> str | None:
@@ -196,15 +179,9 @@ class Task(abc.ABC):
         return iter(())
 
     def write_labels(self, data: Data, outputs: Sequence[Output], names: Sequence[str]) -> dict:
-        """Writes the model's labels for all records of `TEST`; runs on rank 0.
+        """Writes the labels of all records of `TEST` on rank 0; returns facts to record with them.
 
-        Args:
-          data: the split.
-          outputs: the model's outputs.
-          names: paths of the files to write, in the order of `label_outputs`.
-
-        Returns:
-          Facts about the files, which are recorded with them.
+        `names` are the paths of the files, in the order of `label_outputs`.
 
         Raises:
           UserError: the features do not belong to the examples.

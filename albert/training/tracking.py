@@ -45,11 +45,7 @@ def check_installed(settings: RunSettings) -> None:
 
 @contextlib.contextmanager
 def tracking(settings: RunSettings, task: str, is_chief: bool) -> Iterator[Callable[[], None]]:
-    """Yields a function that starts the tracking; ends the tracking after the block.
-
-    Args:
-      is_chief: whether this is rank 0; the others track nothing.
-    """
+    """Yields a function that starts the tracking, on rank 0 only; ends it after the block."""
     if settings.track != TRACKER or not is_chief:
         yield lambda: None
         return
@@ -147,10 +143,7 @@ class MlflowRun:
             )
 
     def _send(self, is_last: bool = False) -> None:
-        """Sends the parameters and metrics that MLflow does not have yet; at last the best scores.
-
-        The speed of a repeated training step differs, so only scores are compared by their values.
-        """
+        """Sends the parameters and metrics that MLflow does not have; at last the best scores."""
         from mlflow.entities import Metric, Param
 
         if not self._has_parameters and (settings := recorded_settings(self._folder)):
@@ -167,6 +160,7 @@ class MlflowRun:
                 # Labels in the names of scores may have characters that MLflow refuses.
                 key = re.sub(r"[^/\w.\- ]", "_", prefix + name)
                 step, value, sent = line["step"], line[name], self._sent_of(key)
+                # The speed of a repeated step differs, so only scores are compared by their values.
                 if step not in sent or (prefix and sent[step] != value):
                     new.append(Metric(key, value, int(line["time"] * 1000), step))
         self._client.log_batch(self._id, metrics=new)
