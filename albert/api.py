@@ -256,11 +256,7 @@ def _trained_files(folder: str) -> dict[str, str]:
 
 
 def _pretrained(model: str) -> dict[str, str]:
-    """Returns the files of a pretrained model, by setting; downloads a published model.
-
-    Raises:
-      UserError: the model does not exist, or cannot be downloaded.
-    """
+    """Returns a pretrained model's files by setting; downloads a published model by its name."""
     path = model
     if not os.path.isdir(path):
         if model not in MODELS:

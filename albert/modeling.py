@@ -353,10 +353,7 @@ def _encode(
     building: _BuildOptions,
     positions: tf.Tensor | None = None,
 ) -> list[tf.Tensor]:
-    """Applies the transformer to [B, S, E]; returns the states [B, S, H] after every block.
-
-    With `positions` (see `Encoder`), the states after the last block are [B, P, H].
-    """
+    """Maps [B, S, E] to every block's states [B, S, H]; with `positions`, the last is [B, P, H]."""
     config, width = building.config, embeddings.shape[-1]
     scope = tf.get_variable_scope().name
     num_heads, packing = config.num_attention_heads, building.packing
@@ -410,11 +407,7 @@ def _block(
     site: str,
     positions: tf.Tensor | None,
 ) -> tf.Tensor:
-    """Applies self-attention and feed-forward to [M, H], each with a residual and layer norm.
-
-    `site` is the prefix of the dropouts' sites. With `positions`, the block computes everything
-    after attention only for these positions, and returns [B * P, H].
-    """
+    """Applies attention and feed-forward to [M, H]; with `positions`, returns only [B * P, H]."""
     config, hidden_dropout, attention_dropout, use_einsum, *_ = building
     scopes = _scopes_of(config)
 

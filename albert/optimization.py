@@ -110,7 +110,6 @@ def build_train_step(
 
     Args:
       loss: scalar.
-      options: options of the optimizer.
       excluded_tvars: trainable variables, or their names, that must not change.
       colocate_gradients_with_ops: as in `tf.gradients`.
       num_tokens: scalar, number of tokens in the batch.
@@ -195,7 +194,6 @@ def update_if_finite(
     """Returns the op that updates with gradients clipped to a global norm of 1, if it is finite.
 
     Args:
-      norm: the global norm of the gradients.
       update: builds the update, given the factor of the gradients.
       scale: the scale of the loss, which also scales the gradients and the norm. With it, the op
         skips a norm that is not finite instead of failing.
@@ -227,12 +225,8 @@ def accumulate(batch: Gradients, runs: int, finish: Callable[[Gradients], tf.Ten
     are 0.
 
     Args:
-      batch: gradients of one run.
       runs: runs of the training op per step; with 1 nothing is accumulated.
-      finish: builds the end of a step and returns the step's metrics.
-
-    Returns:
-      The metrics that `finish` returns; zeros in the other runs.
+      finish: builds the end of a step and returns its metrics; the other runs return zeros.
     """
     if runs == 1:
         return finish(batch)
@@ -308,13 +302,10 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
 
         Args:
           learning_rate: the learning rate, a number or a scalar tensor.
-          weight_decay_rate: rate of the weight decay.
-          beta_1: decay rate of the first moment.
-          beta_2: decay rate of the second moment.
+          beta_1, beta_2: decay rates of the first and second moment.
           epsilon: value added to the root of the second moment.
           exclude_from_weight_decay: regular expressions; a variable whose name contains a match
             does not decay.
-          name: name of the optimizer.
         """
         super().__init__(False, name)
         self.learning_rate = learning_rate
@@ -339,7 +330,6 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         Args:
           grads_and_vars: pairs of gradient and variable; pairs with a None are skipped.
           global_step: the step, counted from 0. As in the reference, it is not incremented.
-          name: name of the op.
           factor: factor of the gradients; None for 1.
         """
         assignments: list[tf.Operation] = []

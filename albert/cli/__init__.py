@@ -13,10 +13,7 @@ _closed_streams: set[str] = set()
 
 
 def _open_closed_streams() -> None:
-    """Opens the null device for each standard stream that was closed when the process started.
-
-    Otherwise the next file that is opened gets the stream's number and the stream's output.
-    """
+    """Opens the null device for closed standard streams, whose numbers other files would get."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             _closed_streams.add(name)

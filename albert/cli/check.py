@@ -78,13 +78,7 @@ class CheckSettings(Settings):
 
 
 class CheckRequest(NamedTuple):
-    """Holds a parsed command line of `albert check`.
-
-    Attributes:
-      job: the job to check.
-      names_task: whether the command line names the task.
-      settings: the options of the report.
-    """
+    """Holds a parsed command line of `albert check`, and whether it names the task."""
 
     job: Job
     names_task: bool
@@ -92,11 +86,7 @@ class CheckRequest(NamedTuple):
 
 
 def parse(argv: list[str]) -> CheckRequest:
-    """Parses a command line.
-
-    Raises:
-      FlagError: the task is unknown, or see `command_line.parse`.
-    """
+    """Parses a command line; raises a `FlagError` if the task is unknown or a flag is invalid."""
     program, *rest = argv
     names_task = bool(rest) and not rest[0].startswith("-")
     word = rest.pop(0) if names_task else "squad"
@@ -107,11 +97,7 @@ def parse(argv: list[str]) -> CheckRequest:
 
 
 def find_task(word: str, version: str = "") -> TaskProgram:
-    """Returns the task of a command, or of a program of the reference.
-
-    Raises:
-      FlagError: the task is unknown.
-    """
+    """Returns the task of a command or reference program; raises a `FlagError` if unknown."""
     name = os.path.basename(word)
     of_program = _PROGRAMS.get(name.removesuffix(".py") + ".py")
     if of_program and version not in ("", of_program[1]):

@@ -25,16 +25,14 @@ Classes = Sequence[type[Settings]]
 
 
 def parse(argv: list[str], text: str, *settings: type[Settings], arguments: bool = False) -> list:
-    """Parses the flags of a command line; `Settings.from_flags` then returns their values.
+    """Parses the flags of a command line; returns the arguments that are not flags.
+
+    `Settings.from_flags` then returns the values of the flags.
 
     Args:
-      argv: the command line.
       text: the help of the command, with examples that begin with "albert COMMAND".
       settings: the classes whose flags to define.
       arguments: whether the command takes arguments that are not flags.
-
-    Returns:
-      The arguments that are not flags.
 
     Raises:
       FlagError: a flag is unknown, or a value is invalid.
@@ -83,10 +81,7 @@ def _parsed(argv: list[str], settings: Classes, arguments: bool) -> list[str]:
 
 
 def _of_the_package(word: str) -> str:
-    """Returns a word of the command line with the full path of a file that the package contains.
-
-    With it, --flagfile=configs/squad_v1.1.flags also works without a clone.
-    """
+    """Returns a word with a package file's full path, so that configs/ works without a clone."""
     name, mark, path = word.rpartition("=")
     return name + mark + found(path)
 

@@ -34,12 +34,7 @@ complete -o default -F _albert albert"""
 
 
 def parse(argv: list[str]) -> list[str]:
-    """Returns the name of the shell, or the words that the user has typed so far.
-
-    Raises:
-      FlagError: the first word is neither.
-      SystemExit: the help or the version was requested and has been printed.
-    """
+    """Returns the name of the shell, or the words that the user has typed so far."""
     return parse_word(argv, __doc__, WORDS, unlisted=[_TYPED])
 
 

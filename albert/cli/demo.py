@@ -19,11 +19,7 @@ ENTRY_POINT = EntryPoint("albert.demo.demo", needs_tensorflow=False, resumes=Tru
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
-    """Parses a command line.
-
-    Raises:
-      FlagError: the arguments are invalid.
-    """
+    """Parses a command line; raises a `FlagError` if the arguments are invalid."""
     parser = Parser(argv[0], __doc__)
     add = parser.add_argument
     add(

@@ -18,10 +18,5 @@ WORDS = ("model", "squad", "race", "glue")
 
 
 def parse(argv: list[str]) -> list[str]:
-    """Returns the kind of download and its flags.
-
-    Raises:
-      FlagError: the first word is unknown.
-      SystemExit: the help or the version was requested and has been printed.
-    """
+    """Returns the kind of download and its flags."""
     return parse_word(argv, __doc__, WORDS)

@@ -102,8 +102,7 @@ def _failure_of(main: Callable[[Any], None], argv: Any) -> tuple[str, int, str] 
 
 
 def _give_up_output() -> None:
-    """Writes what the program has printed, if possible; otherwise Python would report the failure
-    to write it again at the exit, with another exit code."""
+    """Writes the output, if possible; a failure at Python's exit would change the exit code."""
     with contextlib.suppress(OSError):
         sys.stdout.flush()
     sys.stdout = io.StringIO()

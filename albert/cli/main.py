@@ -56,7 +56,6 @@ class EntryPoint(NamedTuple):
 
     Attributes:
       module: the module whose `main(asked)` is called with the result of `parse`.
-      needs_tensorflow: whether to import TensorFlow first.
       resumes: whether the same command resumes the work after a signal has stopped it.
     """
 
@@ -76,10 +75,8 @@ def parse_word(
     """Returns the arguments of a command line whose first argument is a fixed word.
 
     Args:
-      argv: the command line.
       text: the help.
-      words: the words that are allowed as first argument.
-      unlisted: other allowed words, which messages do not list.
+      unlisted: allowed words, in addition to `words`, which messages do not list.
 
     Raises:
       FlagError: the first argument is not an allowed word.
@@ -128,10 +125,7 @@ def run_program(name: str, *words: str) -> None:
 
 
 def imported_program(name: str, *words: str) -> Callable[[list[str] | None], None]:
-    """Defines the flags of a program of the reference; returns its main function.
-
-    Call that function once the flags are parsed, as `tf.compat.v1.app.run` does.
-    """
+    """Defines a reference program's flags; returns its main function for `tf.compat.v1.app.run`."""
     module = importlib.import_module(module_of(name))
     asked = module.define(*words)
 

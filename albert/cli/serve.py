@@ -29,11 +29,7 @@ ENTRY_POINT = EntryPoint("albert.commands.serve")
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
-    """Parses a command line.
-
-    Raises:
-      FlagError: the arguments are invalid.
-    """
+    """Parses a command line; raises a `FlagError` if the arguments are invalid."""
     parser = Parser(argv[0], __doc__)
     add = parser.add_argument
     add("model", metavar="MODEL", help="export or --output_dir of a run")

@@ -32,8 +32,6 @@ class SweepRequest(NamedTuple):
     Attributes:
       words: the task as words of the command line.
       job: the task with the flags of all trials.
-      settings: the options of the sweep.
-      space: the flags to search.
     """
 
     words: list[str]
@@ -43,11 +41,7 @@ class SweepRequest(NamedTuple):
 
 
 def parse(argv: list[str]) -> SweepRequest:
-    """Parses a command line.
-
-    Raises:
-      FlagError: the task is missing or unknown, a range is invalid, or see `command_line.parse`.
-    """
+    """Parses a command line; raises a `FlagError` for a missing task, or a wrong flag or range."""
     program, *rest = argv
     names_task = bool(rest) and not rest[0].startswith("-")
     word = rest.pop(0) if names_task else WORDS[0]

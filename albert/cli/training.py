@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 
 class TaskProgram(NamedTuple):
-    """A task, as the command line describes it.
-
-    Attributes:
-      text: the help.
-      entry: the task in `TASKS`.
-    """
+    """A task, as the command line describes it: its help, and the task in `TASKS`."""
 
     text: str
     entry: Entry
@@ -36,11 +31,7 @@ class TaskProgram(NamedTuple):
         return self.entry.load("task")
 
     def job(self) -> Job:
-        """Returns the job that the parsed flags describe.
-
-        Raises:
-          FlagError: a value is invalid, or the runs of the job are.
-        """
+        """Returns the job that the parsed flags describe; raises a `FlagError` if it is invalid."""
         settings = self.settings.from_flags()
         # Checked here, before the import of TensorFlow.
         settings.runs()
@@ -83,11 +74,7 @@ class TaskCommand(NamedTuple):
         return self.versions[name] if name else next(iter(self.versions.values()))
 
     def parse(self, argv: list[str]) -> Job:
-        """Parses a command line and returns the job that it describes.
-
-        Raises:
-          FlagError: see `command_line.parse`.
-        """
+        """Parses a command line and returns the job that it describes."""
         name, *rest = argv
         program = self.version(rest.pop(0) if rest and rest[0] in self.versions else "")
         if rest and not rest[0].startswith("-") and self.versions.keys() != {""}:

@@ -33,23 +33,14 @@ _MOST_UNKNOWN = 0.2
 
 
 class Context(NamedTuple):
-    """A text in which to look for answers.
-
-    Attributes:
-      name: the name of the text's file or of another source.
-      text: the text.
-    """
+    """A text in which to look for answers, with the name of its file or other source."""
 
     name: str
     text: str
 
 
 def main(args: argparse.Namespace) -> None:
-    """Loads the model and prints its answers.
-
-    Raises:
-      UserError: the model cannot be loaded, or an argument that it needs is missing.
-    """
+    """Prints the model's answers; raises a `UserError` if the model or an argument is unusable."""
     require_standard_output()
     # Only the answers matter to the user.
     LOG.setLevel(logging.WARNING)
@@ -71,11 +62,7 @@ def main(args: argparse.Namespace) -> None:
 
 
 def _contexts(args: argparse.Namespace) -> Iterator[Context]:
-    """Yields the texts that the arguments name, in order.
-
-    Raises:
-      UserError: a text cannot be read, or is empty.
-    """
+    """Yields the named texts in order; raises a `UserError` if one is unreadable or empty."""
     files = [*args.context_file, *(text for text in args.text if text == _STANDARD_INPUT)]
     if files.count(_STANDARD_INPUT) > 1:
         raise FlagError("- is given twice, but standard input can be read only once")
@@ -153,11 +140,7 @@ def _print_marked(text: str, spans: Sequence[Span], indent: str) -> None:
 
 
 def _texts(args: argparse.Namespace, contexts: list[Context]) -> list[str]:
-    """Returns the texts to label.
-
-    Raises:
-      FlagError: arguments for other models are given, or the first text is empty.
-    """
+    """Returns the texts to label; raises a `FlagError` for other models' flags or an empty text."""
     if args.question or args.option:
         raise FlagError(f"{args.model} labels texts: remove --question and --option; see --help")
     texts = [context.text for context in contexts]
@@ -225,11 +208,7 @@ def _print_labelled(
 
 
 def _typed(prompt: str, args: argparse.Namespace, contexts: list[Context]) -> Iterator[str]:
-    """Yields the lines of standard input, with a prompt if it is a terminal.
-
-    Raises:
-      FlagError: standard input is already used for a text.
-    """
+    """Yields lines of standard input, prompting for them; raises a `FlagError` if it is a text."""
     if any(context.name == "standard input" for context in contexts):
         raise FlagError("standard input is the text, so pass the question with --question")
     is_typed = sys.stdin.isatty() and not args.json

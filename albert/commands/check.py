@@ -38,10 +38,7 @@ _OF_THE_MACHINE = "the machine is ready; add a job's flags to check the job", "j
 
 
 def main(asked: CheckRequest) -> None:
-    """Prints the report of all ranks; exits with code 1 if the job would fail, otherwise 0.
-
-    A job of several runs gets a report of each, and fails if one of them would fail.
-    """
+    """Prints each run's report of all ranks; exits with code 1 if one would fail, otherwise 0."""
     results = [
         check(asked._replace(job=asked.job._replace(settings=one)), name)
         for name, one in asked.job.settings.runs().items()
@@ -52,12 +49,7 @@ def main(asked: CheckRequest) -> None:
 
 
 def check(asked: CheckRequest, name: str) -> bool:
-    """Prints the report of all ranks about a run; returns whether it would succeed.
-
-    Args:
-      asked: the request, for this run.
-      name: the name of the run; "" for a job of one run.
-    """
+    """Prints all ranks' report on a run ("" for the only one); returns whether it would succeed."""
     (program, job), settings, report = asked.job, asked.settings, Report()
     task_class, has_job = program.load(), asked.names_task or describes_job(asked)
     on = estimated_workers(settings)
@@ -94,8 +86,7 @@ def estimated_workers(settings: CheckSettings) -> RemoteWorkers | None:
     """Returns the workers that --estimate is for, or None for the workers of this job.
 
     Raises:
-      FlagError: their flags are given without --estimate, or their speed is missing for a job on
-        another machine.
+      FlagError: their flags need --estimate, or the speed of another machine is missing.
     """
     for name in ("workers", "examples_per_second", "gbit"):
         if name in settings.given and not settings.estimate:
@@ -171,7 +162,6 @@ def print_reports(
     """Prints rank 0's rows and the differing rows of other ranks; returns whether all are ok.
 
     Args:
-      by_rank: the rows of each rank.
       plan: the operations in low precision to print, if any.
       verdicts: the last line for success and for failure.
       as_json: whether to print all ranks' rows as JSON instead.

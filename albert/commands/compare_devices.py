@@ -65,11 +65,7 @@ def main(settings: CompareDevicesSettings) -> None:
 
 
 def report(rows: list[DeviceDifference], tolerance: float) -> None:
-    """Prints the differences.
-
-    Raises:
-      UserError: a difference is greater than the tolerance, or NaN.
-    """
+    """Prints the differences; raises a `UserError` if one is NaN or greater than the tolerance."""
     # `not <=` instead of `>`, so that NaN fails: every comparison with it is false.
     failed = [row for row in rows if not row.relative <= tolerance]
     for row in rows:

@@ -25,11 +25,7 @@ _Question = tuple[str, dict[str, Any]]
 
 
 def main(asked: tuple[DataSettings, list[str]]) -> None:
-    """Prints what a training would use of a file, or writes it as SQuAD's JSON.
-
-    Raises:
-      UserError: the file is not valid, or has bad rows that are not skipped.
-    """
+    """Checks or converts a file; raises a `UserError` for an invalid file or unskipped bad rows."""
     require_standard_output()
     settings, (word, path, *target) = asked
     questions = Questions(QuestionSource(path, settings.on_bad_row))

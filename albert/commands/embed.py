@@ -26,11 +26,7 @@ _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")
 
 
 def main(settings: EmbedSettings) -> None:
-    """Writes the embeddings of a file of texts.
-
-    Raises:
-      UserError: the model or the texts cannot be used.
-    """
+    """Writes the embeddings of texts; raises a `UserError` if the model or a text is unusable."""
     settings.require("input_file", "output_file", "init_checkpoint")
     if settings.use_tpu:
         raise FlagError("--use_tpu=true: TPUs are not supported; remove the flag")
@@ -72,11 +68,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _model(settings: EmbedSettings) -> ModelFolder:
-    """Returns the model that the flags name.
-
-    Raises:
-      FlagError: a flag is missing, or --max_seq_length is too large for the model.
-    """
+    """Returns the model; raises a `FlagError` for missing flags or a too large --max_seq_length."""
     if settings.albert_config_file:
         settings.require(TOKENIZER_FLAGS)
         path, names = settings.init_checkpoint, (settings.vocab_file, settings.spm_model_file)
@@ -105,11 +97,7 @@ def _model(settings: EmbedSettings) -> ModelFolder:
 
 
 def _texts(path: str) -> Iterator[tuple[str, ...]]:
-    """Yields the one or two texts of each line of a file.
-
-    Raises:
-      UserError: a line is not UTF-8.
-    """
+    """Yields the one or two texts of each line; raises a `UserError` if one is not UTF-8."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, start=1):
             try:

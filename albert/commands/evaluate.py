@@ -49,11 +49,7 @@ def main(asked: tuple[EvaluateSettings, list[str]]) -> None:
 def predictions_of(
     path: str, number: int, questions: QuestionFile, settings: EvaluateSettings
 ) -> Predictions:
-    """Reads a file of predictions and its file of odds, if the flags name one.
-
-    Raises:
-      UserError: a file is malformed, or the files do not belong together.
-    """
+    """Reads predictions and, if named, odds; raises a `UserError` if malformed or unrelated."""
     path = os.path.join(path, PREDICTIONS) if os.path.isdir(path) else path
     odds = settings.null_odds_file
     if odds and not questions.is_version_2:
@@ -137,11 +133,7 @@ def summarize_runs(paths: Sequence[str]) -> tuple[dict, list[str]]:
 
 
 def _scores_of_run(path: str) -> dict[str, float]:
-    """Returns the best checkpoint's scores.
-
-    Raises:
-      UserError: the file does not exist, or is not a record of scores.
-    """
+    """Returns the best checkpoint's scores; raises a `UserError` without a valid record of them."""
     path = os.path.join(path, "eval_results.json") if os.path.isdir(path) else path
     record = read_json(path, "the record of scores")
     scores = record if isinstance(record, dict) else {}

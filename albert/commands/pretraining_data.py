@@ -72,11 +72,7 @@ def main(settings: PretrainingDataSettings) -> None:
 
 
 def output_files(input_files: list[str], settings: PretrainingDataSettings) -> list[str]:
-    """Returns the names of the files to write.
-
-    Raises:
-      FlagError: the flags contradict each other.
-    """
+    """Returns the files to write; raises a `FlagError` if the flags contradict each other."""
     names = [name for name in (settings.output_file or "").split(",") if name]
     if not names:
         names = [f"{name}.tfrecord" for name in input_files]

@@ -49,11 +49,7 @@ def main(args: argparse.Namespace) -> None:
 
 
 def _token(host: str, is_local: bool) -> str:
-    """Returns the token in the environment; empty if it is not set, which is fine locally.
-
-    Raises:
-      UserError: the token is missing but needed, or cannot be sent in a header.
-    """
+    """Returns the token in the environment, "" only if local; raises a `UserError` if invalid."""
     token = os.environ.get(TOKEN, "")
     if not token and not is_local:
         raise FlagError(

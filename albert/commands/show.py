@@ -49,11 +49,7 @@ def main(asked: tuple[ShowSettings, list[str]]) -> None:
 
 
 def samples_of_run(folder: str) -> Iterator[Sample]:
-    """Returns the samples of a run, one at a time.
-
-    Raises:
-      UserError: the folder has no predictions, or those of an earlier version.
-    """
+    """Returns a run's samples, one at a time; raises a `UserError` if missing or outdated."""
     if os.path.exists(os.path.join(folder, SAMPLES)):
         return read_samples(folder)
     has_page = os.path.exists(os.path.join(folder, PAGE))
@@ -94,11 +90,7 @@ def show_answers_of_model(models: list[str], settings: ShowSettings, count: int)
 
 
 def view_of_answers(folder: str, questions: QuestionFile) -> View:
-    """Returns the view of the answers of a model to questions.
-
-    Raises:
-      UserError: the folder has no model, or one that does not answer questions.
-    """
+    """Returns the view of a model's answers; raises a `UserError` unless it answers questions."""
     from albert.inference import load_model
     from albert.inference.squad import QuestionAnswerer
 

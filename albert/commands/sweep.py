@@ -41,8 +41,7 @@ def main(request: SweepRequest) -> None:
     """Runs the trials that are missing, and prints all of them.
 
     Raises:
-      UserError: the flags or the input are not valid, the folder holds something else, or all
-        trials failed.
+      UserError: flags or input are invalid, the folder has something else, or all trials failed.
       Stopped: a signal came; the running trial has saved its state.
     """
     _check(request)
@@ -78,11 +77,7 @@ class Sweep:
     """The trials in a folder."""
 
     def __init__(self, request: SweepRequest):
-        """Checks the flags and the data of the task.
-
-        Raises:
-          UserError: a trial would raise it, too.
-        """
+        """Checks the task's flags and data; raises a `UserError` that a trial would raise, too."""
         self._request = request
         self._folder = request.job.settings.output_dir
         task_class = request.job.program.load()
@@ -179,7 +174,6 @@ class Sweep:
             trial.end(COMPLETE, max(scores))
 
     def _command(self, trial: Trial, folder: str) -> list[str]:
-        """Returns the command of a trial."""
         settings = self._settings
         changed = {"output_dir": folder, "evaluate_while_training": True, **trial.flags}
         if "save_checkpoints_steps" not in settings.given:
@@ -200,11 +194,7 @@ class Sweep:
         return "score"
 
     def report(self) -> None:
-        """Prints the trials and the best one.
-
-        Raises:
-          UserError: all trials failed.
-        """
+        """Prints the trials and the best one; raises a `UserError` if all trials failed."""
         results, name = self._study.results(), self._score_name()
         best = best_of(results)
         if best is None:
@@ -237,7 +227,6 @@ def _least_steps(bounds: Range | Choice) -> float:
 
 
 def _last_line(path: str) -> str:
-    """Returns the last line of a log."""
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = file.read().split("\n")
     return next((line for line in reversed(lines) if line.strip()), "")

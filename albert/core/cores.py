@@ -15,8 +15,6 @@ def usable_cores() -> int:
 
 
 def default_processes() -> int:
-    """Returns the default number of worker processes: the usable cores, or 1 on macOS.
-
-    The workers are forked. The libraries of macOS may have threads, which a forked process lacks.
-    """
+    """Returns the default number of worker processes: the usable cores, or 1 on macOS."""
+    # Workers are forked, and lack the threads that the libraries of macOS may have.
     return 1 if sys.platform == "darwin" else usable_cores()

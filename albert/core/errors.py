@@ -15,16 +15,11 @@ NOT_FINITE = "the gradients' global norm"
 
 
 class UserError(ValueError):
-    """An error in the input or the environment; ends a program with exit code 1.
-
-    Attributes:
-      faults: the messages of the errors that this one represents, often only one.
-    """
+    """An error in the input or the environment, with messages in `faults`; the exit code is 1."""
 
     exit_code = 1
 
     def __init__(self, *faults: str):
-        """Takes one message or several."""
         super().__init__("; ".join(map(str, faults)))
         self.faults = faults
 
@@ -32,14 +27,12 @@ class UserError(ValueError):
 class FlagError(UserError):
     """An error in the command line; ends a program with exit code 2.
 
-    Attributes:
-      command: a command that works instead, to show on a line before the message; "" for none.
+    `command` works instead, and is shown on a line before the message; "" for none.
     """
 
     exit_code = 2
 
     def __init__(self, *faults: str, command: str = ""):
-        """Takes one message or several."""
         super().__init__(*faults)
         self.command = command
 
@@ -48,7 +41,6 @@ class ErrorCollector:
     """Collects independent errors, so that the user sees all of them at once."""
 
     def __init__(self):
-        """Starts without errors."""
         self._found: list[UserError] = []
 
     @contextlib.contextmanager
@@ -60,11 +52,7 @@ class ErrorCollector:
             self._found.append(e)
 
     def raise_all(self) -> None:
-        """Raises one error for all collected ones; a `FlagError` if all of them are.
-
-        Raises:
-          UserError: the collector has errors.
-        """
+        """Raises a `UserError` for collected errors, if any; a `FlagError` if all of them are."""
         if self._found:
             of_flags = all(isinstance(error, FlagError) for error in self._found)
             faults = [fault for error in self._found for fault in error.faults]
@@ -73,11 +61,7 @@ class ErrorCollector:
 
 @contextlib.contextmanager
 def reporting(fault: str) -> Iterator[None]:
-    """Converts an error of the operating system in the block, such as a full disk.
-
-    Raises:
-      UserError: the block raised an `OSError`; the message begins with `fault`.
-    """
+    """Converts an `OSError` in the block to a `UserError`, whose message begins with `fault`."""
     try:
         yield
     except OSError as e:
@@ -90,11 +74,7 @@ def graph_message(error: UserError) -> str:
 
 
 def user_error_in(message: str) -> UserError | None:
-    """Returns the `UserError` that a graph has reported, or None.
-
-    Args:
-      message: the message of TensorFlow's error, which contains a `graph_message`.
-    """
+    """Returns the `UserError` in a message of TensorFlow that has a `graph_message`, or None."""
     found = re.search(rf"\[{UserError.__name__}: (.+)\]", message)
     return UserError(found[1]) if found else None
 

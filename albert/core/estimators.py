@@ -1,11 +1,10 @@
 """TensorFlow's estimators, in every supported version; the only module that imports them.
 
 TensorFlow contains them up to version 2.15, as `tf.estimator`. Later versions can run the same
-classes from the package `tensorflow-estimator`. Importing that whole package fails there, because
-it also imports canned models, Keras and removed interfaces. This module skips the package's
-`__init__` and imports only the few modules that are needed.
-
-The names are resolved at their first use, so that a missing package is reported like other errors.
+classes from the package `tensorflow-estimator`, but importing all of it fails there, because it
+also imports canned models, Keras and removed interfaces. So this module skips the package's
+`__init__`, and imports a few modules when their names are first used. A missing package is then
+reported like other errors.
 """
 
 from __future__ import annotations
@@ -35,12 +34,10 @@ _MODULES = {
 
 
 class GraphParts(tf.train.SessionRunHook):
-    """Carries parts of a `model_fn`'s graph, as a training hook of its `EstimatorSpec`.
+    """Carries `parts` of a `model_fn`'s graph, as a training hook of its `EstimatorSpec`.
 
-    An `EstimatorSpec` has no other field for them. In a session, the hook does nothing.
-
-    Attributes:
-      parts: a nested structure of tensors, operations and variables of the graph.
+    An `EstimatorSpec` has no other field for this nested structure of tensors, operations and
+    variables. In a session, the hook does nothing.
     """
 
     def __init__(self, parts: Any):
@@ -53,11 +50,7 @@ def graph_parts(spec: Any) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """Returns one of the classes in `_MODULES`, as an attribute of this module.
-
-    Raises:
-      UserError: this environment has no estimators.
-    """
+    """Returns one of the classes in `_MODULES`; raises a `UserError` if estimators are missing."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if not hasattr(tf, "estimator") and _PACKAGE not in sys.modules:

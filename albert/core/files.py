@@ -1,7 +1,4 @@
-"""Atomic writing of files, JSON with clear errors, and the paths of the package's own files.
-
-A file gets its name only when its content is complete.
-"""
+"""Atomic writing of files, JSON with clear errors, and the paths of the package's own files."""
 
 from __future__ import annotations
 
@@ -27,8 +24,7 @@ def temporary_name(path: str) -> Iterator[str]:
     The caller must close the file before the block ends.
 
     Raises:
-      UserError: the file cannot be written, for example because the disk is full, or it would
-        replace a device or a pipe.
+      UserError: the file cannot be written, or would replace a device or a pipe.
     """
     check_regular(path, path)
     with reporting(f"{path} cannot be written"):
@@ -118,7 +114,6 @@ def write_members(
     """Writes an object as `write_json` does with an indent of 4, one member at a time.
 
     Args:
-      members: keys and values.
       encode: returns the JSON of a value, indented; the default is for texts and numbers.
     """
     with open_atomically(path) as file:
@@ -149,22 +144,14 @@ def sha256_of(path: str) -> str:
 
 
 def content_of(path: str) -> str:
-    """Returns a digest of a file's content; moving the file does not change it.
-
-    Raises:
-      UserError: the file cannot be read.
-    """
+    """Returns a digest of a file's content, not of its path; raises a `UserError` if unreadable."""
     check_regular(path, path)
     with reporting(f"{path} cannot be read"):
         return "sha256:" + sha256_of(path)[:16]
 
 
 def read_bytes(path: str) -> bytes:
-    """Returns a file's content.
-
-    Raises:
-      UserError: the file cannot be read.
-    """
+    """Returns a file's content; raises a `UserError` if it cannot be read."""
     check_regular(path, path)
     with reporting(f"{path} cannot be read"), open(path, "rb") as file:
         return file.read()
@@ -192,11 +179,7 @@ def existing_folder(path: str) -> str:
 
 
 def check_can_be_written(path: str, what: str) -> None:
-    """Checks that `make_writable_folder` would succeed, without making the folder.
-
-    Raises:
-      UserError: it would fail.
-    """
+    """Raises a `UserError` if `make_writable_folder` would; makes no folder."""
     existing = existing_folder(path)
     if not os.path.isdir(existing):
         raise UserError(f"{what} {path} cannot be written: {existing} is not a folder")
@@ -205,11 +188,7 @@ def check_can_be_written(path: str, what: str) -> None:
 
 
 def make_writable_folder(path: str, what: str) -> None:
-    """Makes a folder and checks that files can be written to it.
-
-    Raises:
-      UserError: the folder cannot be made or written.
-    """
+    """Makes a folder; raises a `UserError` if it or a file in it cannot be written."""
     with reporting(f"{what} {path} cannot be written"):
         os.makedirs(path, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
@@ -257,10 +236,8 @@ def found(path: str) -> str:
 
 
 def resource(name: str) -> str:
-    """Returns the path of a file or folder that comes with the package, such as "configs".
-
-    In a wheel, it is inside the package; in a clone, next to the package.
-    """
+    """Returns the path of a file or folder that comes with the package, such as "configs"."""
+    # In a wheel, it is inside the package; in a clone, next to the package.
     inside = os.path.join(PACKAGE, name)
     return inside if os.path.exists(inside) else os.path.join(os.path.dirname(PACKAGE), name)
 

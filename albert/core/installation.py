@@ -16,8 +16,7 @@ def check(package: str = _PACKAGE) -> None:
     """Checks the system and the installed files.
 
     Raises:
-      UserError: the system is Windows, or another distribution has written into the folder of the
-        package, or has taken files away from it.
+      UserError: this is Windows, or another distribution has added or removed the package's files.
     """
     if sys.platform == "win32":
         raise UserError(

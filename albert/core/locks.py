@@ -26,9 +26,7 @@ _held = contextlib.ExitStack()
 
 @contextlib.contextmanager
 def exclusive(path: str) -> Iterator[bool]:
-    """Holds the lock `path.lock` during the block; waits while another process holds it.
-
-    Yields whether it had to wait.
+    """Waits for the lock `path.lock` and holds it in the block; yields whether it had to wait.
 
     The lock is a file that exists while the lock is held, because network volumes may refuse an
     `flock` or grant it to everyone. If a live holder is assumed dead, two processes work at the
@@ -88,12 +86,10 @@ def hold_until_exit(path: str, what: str) -> None:
     dead, this process ends at once, so that the two never write at the same time.
 
     Args:
-      path: the path of the lock, without `.lock`.
       what: a description of what the lock protects, for messages, such as "--output_dir out".
 
     Raises:
-      UserError: another process still holds the lock after that time, or the lock cannot be
-        written.
+      UserError: another process still holds the lock, or it cannot be written.
     """
 
     def end_if_taken(loss: filelock.LeaseCompromise) -> None:

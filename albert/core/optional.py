@@ -29,11 +29,7 @@ def optional(*packages: str, why: str = "") -> Iterator[None]:
 
 
 def require(module: str, *packages: str, why: str = "") -> importlib.machinery.ModuleSpec:
-    """Returns where a module is, without importing it.
-
-    Raises:
-      UserError: it is not installed; see `optional`.
-    """
+    """Returns where a module is, without importing it; raises a `UserError` like `optional`."""
     with optional(*packages, why=why):
         spec = importlib.util.find_spec(module)
         if spec is None:

@@ -32,7 +32,6 @@ def read_record(path: str, what: str, *members: str) -> dict[str, Any] | None:
     """Reads a record; returns None if it does not exist.
 
     Args:
-      path: the file.
       what: a description of the file for messages.
       members: names of the JSON objects that it must have.
 
@@ -60,12 +59,8 @@ def differences(
 ) -> list[Difference]:
     """Returns the values that are not the recorded ones, in the order of their names.
 
-    Objects are compared by their members, whose names are joined by a dot.
-
-    Args:
-      recorded: values of the record.
-      current: the values now.
-      earlier: values of settings that are newer than the record, and so not in it.
+    Objects are compared by their members, whose names are joined by a dot. `earlier` has values of
+    settings that are newer than the record, and so not in it.
     """
     found = []
     for name in sorted(recorded.keys() | current.keys()):
@@ -81,8 +76,7 @@ def change_in(folder: str, files: Mapping[str, str | int | None]) -> str | None:
     """Returns which of the recorded files is missing or has changed, or None.
 
     Args:
-      folder: the folder to which the names are relative.
-      files: by name, the file's SHA-256, or its size in bytes, or None if it only has to exist.
+      files: by name in the folder: SHA-256, size in bytes, or None if the file only has to exist.
     """
     for name, recorded in files.items():
         path = os.path.join(folder, name)

@@ -57,13 +57,11 @@ class _State:
     """The state that the handler, the thread and the main program share.
 
     Attributes:
-      is_installed: whether this module handles the signals.
       unwinds: whether the main program catches `Stopped`.
       resumes: whether the same command resumes the work of this program.
       changed: how the command must change for that, such as " without --flag".
       requested: the number of the first signal, or None.
       patience: seconds that a training has to acknowledge a deferred signal; None to end at once.
-      acknowledged: whether the training has acknowledged it.
     """
 
     is_installed = False
@@ -82,8 +80,7 @@ def install(resumes: bool = False) -> None:
     """Makes the signals end this program; call it in the main thread.
 
     Args:
-      resumes: whether the same command resumes the work of this program. Later calls cannot set it
-        back to False.
+      resumes: whether the same command resumes this program's work; later calls cannot unset it.
     """
     _state.resumes |= resumes
     if _state.is_installed:
@@ -123,8 +120,7 @@ def defer(patience: float) -> None:
     """Defers signals, for a caller that ends the program at a better moment.
 
     Args:
-      patience: seconds from a signal to the call of `acknowledge`. Without that call, the program
-        then ends.
+      patience: seconds from a signal to `acknowledge`; without that call, the program then ends.
     """
     _state.patience = patience
 
@@ -150,14 +146,11 @@ def uninstall() -> None:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Makes Ctrl-C end a training after its current step, during the block.
+    """Makes Ctrl-C in the block end a training after its step, then raise a `KeyboardInterrupt`.
 
     It is for a process that continues afterwards, such as a notebook, and has an effect only in the
     main thread, and only if Ctrl-C has Python's own handler. Outside a training, and when pressed a
     second time, Ctrl-C acts at once.
-
-    Raises:
-      KeyboardInterrupt: the user pressed Ctrl-C.
     """
     if _state.is_installed or threading.current_thread() is not threading.main_thread():
         yield
@@ -187,7 +180,6 @@ def follow_parent(parent: int, number: int = signal.SIGKILL) -> None:
 
     Args:
       parent: the number of the parent's process; if it has already ended, this process ends.
-      number: the number of the signal.
     """
     # Elsewhere, a thread looks at it, until this process runs another program.
     if sys.platform == "linux":

@@ -38,10 +38,8 @@ class Options(NamedTuple):
     Attributes:
       language: the language for the sentence splitter.
       text_field: the field of JSON Lines that holds the text.
-      blank_line_ends_document: whether a `.txt` file has several documents.
+      blank_line_ends_document: whether a `.txt` file has several documents; otherwise it is one.
       min_chars, max_chars: limits for the characters of a document; 0 for none.
-      min_sentences: fewest sentences of a document.
-      deduplicate: whether a document that occurs again is dropped.
       dev_fraction: fraction of the documents that is held out.
       file_mb: greatest size of an output file in MB, unless one document is larger.
     """
@@ -61,7 +59,6 @@ class Converted(NamedTuple):
     """A converted document; its text, or the reason why it was dropped.
 
     Attributes:
-      source: the number of its source.
       reason: one of `REASONS`; "" if the text was not dropped.
       text: lines of sentences in UTF-8.
       content: its hash, for de-duplication.
@@ -76,13 +73,10 @@ class Converted(NamedTuple):
 
 
 def make_corpus(sources: Sequence[Source], output_dir: str, options: Options, workers: int) -> dict:
-    """Makes the files of a corpus, or finds them if they were made before.
+    """Makes the files of a corpus, unless they exist; returns the report.
 
     If the process is killed, `output_dir` does not exist yet, and the next call removes what is
     left and starts again.
-
-    Returns:
-      The report.
 
     Raises:
       UserError: the folder has something else, or cannot be written; or no document was kept. If
@@ -130,11 +124,7 @@ def _made_from(sources: Sequence[Source], options: Options) -> dict:
 
 
 def _found(output_dir: str, made_from: dict) -> dict | None:
-    """Returns the report of a corpus that was made before; None if it does not exist.
-
-    Raises:
-      UserError: the folder has something else, or a corpus that was made from something else.
-    """
+    """Returns the report of a corpus, or None; raises a `UserError` for any other content."""
     path = os.path.join(output_dir, REPORT)
     try:
         report = read_record(path, "the report", "made_from", "files")
@@ -189,7 +179,6 @@ class _Corpus:
         return self._report(made_from, [*train.names, *dev.names])
 
     def _batches(self, watch: Callable[[int], object]) -> Iterator[list[Document]]:
-        """Yields the documents of all sources in batches."""
         how = Format(self._options.text_field, self._options.blank_line_ends_document)
         batch, size = [], 0
         for number, source in enumerate(self._sources):

@@ -21,7 +21,6 @@ class HashSet:
     """
 
     def __init__(self):
-        """Starts empty."""
         # Zero marks a free place.
         self._places = array.array("Q", bytes(8 << 10))
         self._count = 0

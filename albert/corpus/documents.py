@@ -22,11 +22,10 @@ _PIECE = 1 << 20
 
 
 class Document(NamedTuple):
-    """A document as it was read.
+    """A document, plain text or wikitext, as it was read.
 
     Attributes:
       source: the number of its source.
-      text: the text or wikitext.
       hidden: for wikitext, the namespaces whose links do not show; None for plain text.
     """
 
@@ -36,12 +35,7 @@ class Document(NamedTuple):
 
 
 class Format(NamedTuple):
-    """How to find documents in files.
-
-    Attributes:
-      text_field: the field of JSON Lines that holds the text.
-      blank_line_ends_document: whether a `.txt` file has several documents; otherwise it is one.
-    """
+    """How to find documents in files; `conversion.Options` explains the fields."""
 
     text_field: str = "text"
     blank_line_ends_document: bool = False
@@ -49,12 +43,7 @@ class Format(NamedTuple):
 
 @dataclasses.dataclass
 class Tally:
-    """What happened to the documents of a source.
-
-    Attributes:
-      counts: numbers of documents and of other things, by name.
-      faults: one line for each file that could not be read as a whole.
-    """
+    """Counts of a source's documents by name, and a fault for each file not read as a whole."""
 
     counts: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     faults: list[str] = dataclasses.field(default_factory=list)
@@ -70,8 +59,6 @@ def read_documents(
 
     Args:
       number: the number of the source, for the documents.
-      how: how to find documents in them.
-      tally: receives the counts and the faults.
       watch: is called with the number of bytes of each read.
     """
     for path in source.paths:
@@ -97,7 +84,6 @@ def read_documents(
 
 
 def _texts_of_file(stream: BinaryIO, path: str, how: Format, tally: Tally) -> Iterator[str]:
-    """Yields the documents of a text file."""
     parts: list[str] = []
     size, begins_line = 0, True
     for piece in _decoded(stream, path):

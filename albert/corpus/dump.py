@@ -23,11 +23,7 @@ _COLLECTED = frozenset(("ns", "text", "namespace"))
 
 
 class DumpReader:
-    """A reader of one dump.
-
-    Attributes:
-      hidden: names of the namespaces whose links do not show as text, in lower case.
-    """
+    """A reader of a dump; `hidden` are its namespaces, in lower case, whose links show no text."""
 
     def __init__(self, path: str, counts: collections.Counter[str]):
         """Takes the name for messages, and what counts pages by the reason to skip them."""

@@ -40,13 +40,10 @@ def check_language(language: str) -> None:
 
 
 def split_sentences(text: str, language: str) -> tuple[list[str], int]:
-    """Splits a text into sentences.
+    """Returns the sentences of a text, none of them empty, and how many longer ones were cut.
 
     A blank line ends a sentence; any other white space, such as the end of a line, is a space. No
     character is lost except white space.
-
-    Returns:
-      The sentences, none of which is empty; and how many longer ones were cut.
     """
     segment, sentences, cut = _segment(), [], 0
     for paragraph in _END_OF_PARAGRAPH.split(text):

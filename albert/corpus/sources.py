@@ -40,12 +40,7 @@ _SUFFIXES = ".xml, .txt, .jsonl or .ndjson, also followed by .bz2, .gz or .zst"
 
 
 class Source(NamedTuple):
-    """An argument of `--input`: a file, or a folder with all its files.
-
-    Attributes:
-      name: the path of the file or folder.
-      paths: the files to read, in order.
-    """
+    """An argument of `--input`: the path of a file or folder, and the files to read, in order."""
 
     name: str
     paths: list[str]
@@ -143,8 +138,7 @@ def opened(path: str, watch: Callable[[int], object]) -> Iterator[BinaryIO]:
       watch: is called with the number of bytes of each read of the file itself.
 
     Raises:
-      UserError: during the block, the file cannot be read, or its compressed data is damaged or
-        incomplete.
+      UserError: during the block, the file cannot be read, or is damaged or incomplete.
     """
     errors: Sequence[type[Exception]] = (EOFError, zlib.error, OSError)
     try:

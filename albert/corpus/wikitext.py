@@ -1,8 +1,8 @@
 """Conversion of wikitext to the plain text of its paragraphs.
 
 Headings, lists, tables, templates, references, files, categories, comments and formulas are
-dropped, like in the text that BERT was pretrained on (Devlin et al. 2018, section 3.1). The blocks
-among them are found here, in linear time. mwparserfromhell parses the markup inside of paragraphs.
+dropped, like in the text that BERT was pretrained on (Devlin et al. 2018, section 3.1). This module
+finds these blocks in linear time; mwparserfromhell parses the markup inside of paragraphs.
 """
 
 from __future__ import annotations
@@ -79,16 +79,13 @@ def check_installed() -> None:
 
 
 def plain_text(wikitext: str, hidden: Container[str]) -> str | None:
-    """Returns the paragraphs of a page, separated by blank lines.
+    """Returns a page's paragraphs without markup, separated by blank lines.
 
-    A paragraph with markup that is not closed is dropped.
+    A paragraph with markup that is not closed is dropped. The result is None if the page would take
+    too long or the parser fails.
 
     Args:
-      wikitext: the source text of the page.
       hidden: names of the namespaces whose links do not show, such as "file", in lower case.
-
-    Returns:
-      The text, or None if the page would take too long or the parser fails.
     """
     text = _without_tags(_VARIANTS.sub(_first_variant, _COMMENT.sub("", wikitext)))
     text = _without_nested(_without_nested(text, _BRACES), _TABLES)
@@ -146,10 +143,7 @@ def _end_of_content(text: str, name: str, start: int) -> int | None:
 
 
 def _without_nested(text: str, marks: re.Pattern[str]) -> str:
-    """Drops everything between opening and closing marks, which may be nested.
-
-    A closing mark closes as many characters as it has: "}}}}" closes two of "{{".
-    """
+    """Drops text between marks, which may be nested; "}}}}" closes two of "{{"."""
     opened: list[tuple[int, int]] = []
     spans: list[tuple[int, int]] = []
     for match in marks.finditer(text):

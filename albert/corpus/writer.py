@@ -7,11 +7,7 @@ from typing import BinaryIO
 
 
 class PartWriter:
-    """A writer of documents to numbered files, such as train-00000.txt; a context manager.
-
-    Attributes:
-      names: the names of the files so far.
-    """
+    """A context manager that writes documents to numbered files, such as train-00000.txt."""
 
     def __init__(self, folder: str, prefix: str, file_bytes: int):
         """Takes the folder, the beginning of the names, and the size at which a file ends."""

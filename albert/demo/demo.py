@@ -1,9 +1,4 @@
-"""A demonstration of training on generated data, from writing the data to scoring the model.
-
-Writes the sample data, trains a SentencePiece model on it, and fine-tunes a small ALBERT from
-scratch with `albert squad`, or with `albert squad 2.0` on the version that has unanswerable
-questions. A second run with the same folder reuses the files of the first.
-"""
+"""A demonstration of training on generated data; `albert.cli.demo` describes it."""
 
 from __future__ import annotations
 
@@ -62,11 +57,7 @@ QUESTION = "What is the height of Tamar?"
 
 
 def main(flags: argparse.Namespace) -> None:
-    """Runs all steps of the demonstration.
-
-    Raises:
-      UserError: a step failed, or the scores are too low for a model that has learned.
-    """
+    """Runs all steps; raises a `UserError` if one fails, or if the scores are too low."""
     started = time.monotonic()
     folder = os.path.abspath(flags.output_dir)
     of_version = {"1.1": ("run", ["squad"]), "2.0": ("run-v2", ["squad", "2.0"])}
@@ -81,17 +72,14 @@ def main(flags: argparse.Namespace) -> None:
 
 
 def write_inputs(folder: str, seed: int = 1, version: str = "1.1") -> dict[str, str]:
-    """Writes the input of a training: the sample, a configuration and a SentencePiece model.
+    """Writes the sample, a configuration and a SentencePiece model; returns their paths by flag.
 
-    The files are in the subfolders `data-SEED` and `model-SEED`.
+    The files are in the subfolders `data-SEED` and `model-SEED`. The flags are those of the model's
+    two files, `train_file` and `predict_file`.
 
     Args:
-      folder: output folder; created if it does not exist.
-      seed: seed of the sample; another seed gives other articles.
+      seed: another seed gives other articles.
       version: version of SQuAD, "1.1" or "2.0".
-
-    Returns:
-      Paths by flag: those of the model's two files, `train_file` and `predict_file`.
 
     Raises:
       UserError: a file cannot be written.
@@ -109,11 +97,7 @@ def write_inputs(folder: str, seed: int = 1, version: str = "1.1") -> dict[str, 
 
 
 def _run(*words: str) -> None:
-    """Prints a command of `albert` and runs it.
-
-    Raises:
-      UserError: the command fails.
-    """
+    """Prints a command of `albert` and runs it; raises a `UserError` if it fails."""
     print(f"\n$ {_command(*words)}", flush=True)
     code = subprocess.run(command(*words)).returncode
     if code:
@@ -153,11 +137,7 @@ def _texts(articles: list[dict]) -> Iterator[str]:
 
 
 def _report(dev_file: str, out: str, folder: str, seconds: float) -> None:
-    """Prints the scores, a few answers and the places of the files.
-
-    Raises:
-      UserError: a score is too low.
-    """
+    """Prints scores, some answers and where files are; raises a `UserError` for too low a score."""
     with open(os.path.join(out, "eval_results.json"), encoding="utf-8") as file:
         results = json.load(file)
     with open(os.path.join(out, "predictions.json"), encoding="utf-8") as file:

@@ -111,11 +111,7 @@ class Writer:
         return {"title": title, "paragraphs": paragraphs}
 
     def _name(self, endings: Sequence[str] = SYLLABLES) -> str:
-        """Returns a name that has not been used yet.
-
-        Raises:
-          UserError: no unused name was found.
-        """
+        """Returns a name that has not been used yet; raises a `UserError` if it finds none."""
         for _ in range(_DRAWS):
             name = self._lot.choice(SYLLABLES) + self._lot.choice(endings)
             if name not in self._used:

@@ -44,7 +44,6 @@ def install(
     """Downloads an archive and unpacks it to a new folder; keeps an archive that already exists.
 
     Args:
-        url: the address of the archive.
         archive: the path of the archive. A downloaded archive is removed after unpacking.
         target: the folder to make; it must not exist, or must be empty.
         finish: called with the unpacked folder, before it gets its name, and the archive's

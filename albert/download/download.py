@@ -10,11 +10,7 @@ _PROGRAMS = {"model": download_pretrained_model, "glue": download_glue_data}
 
 
 def main(asked: Sequence[str]) -> None:
-    """Downloads the model or dataset that the first word names, with the flags after it.
-
-    Raises:
-      UserError: a flag is wrong, or a download fails.
-    """
+    """Downloads the model or dataset that the first word names, with the flags after it."""
     kind, *flags = asked
     if kind in _PROGRAMS:
         _PROGRAMS[kind].main(flags, f"albert download {kind}")

@@ -26,7 +26,7 @@ def download_squad(args: argparse.Namespace) -> None:
     """Downloads SQuAD's files to a folder; keeps existing files whose hash is right.
 
     Raises:
-        UserError: a file exists with other content, or a file cannot be downloaded or written.
+        UserError: a file exists with other content, or cannot be downloaded or written.
     """
     names = [f"{split}-v{args.version}.json" for split in args.splits]
     with making(args.data_dir / "SQuAD"):
@@ -58,8 +58,7 @@ def download_race(args: argparse.Namespace) -> None:
     If the archive RACE.tar.gz already exists, it is unpacked without a download, and kept.
 
     Raises:
-        UserError: the archive cannot be downloaded, has another hash, or is not RACE, or the disk
-            cannot be written.
+        UserError: the archive cannot be downloaded or written, has another hash, or is not RACE.
     """
     target = args.data_dir / "RACE"
     with making(target):

@@ -44,8 +44,7 @@ def download_task(task: str, data_dir: Path, mirror: str | None, path_to_mrpc: P
         path_to_mrpc: folder with MRPC's two files; None to download them.
 
     Raises:
-        UserError: a file cannot be downloaded or lacks expected content, an existing folder lacks a
-            file, or the disk cannot be written.
+        UserError: a file cannot be downloaded or written, or a file or its content is missing.
     """
     target = data_dir / task
     with making(target):
@@ -89,12 +88,7 @@ def _keep_parts(folder: Path, _: str) -> None:
 
 
 def _make_mrpc(folder: Path, mirror: str | None, path_to_mrpc: Path | None) -> None:
-    """Converts MRPC to GLUE's layout.
-
-    A separate list names the pairs of GLUE's development set. It is downloaded unless it is in
-    `path_to_mrpc`. If MRPC's files are local and the list cannot be downloaded, every tenth pair is
-    used instead, with a warning.
-    """
+    """Converts MRPC to GLUE's layout, with GLUE's list of development pairs if available."""
     if path_to_mrpc is None:
         for name in _MRPC_FILES:
             _fetch(name, folder / name, mirror)

@@ -47,16 +47,15 @@ def download_model(
     """Downloads a model to a folder, unless the folder already has a complete one.
 
     Args:
-        url: the address of the archive.
         target: the folder. If an archive with its name is next to it, that archive is unpacked
             without a download: a .zip if the URL names one, otherwise a .tar.gz.
         sha256: expected hash of the archive, in hexadecimal; None for no check.
         max_bytes: limit for the unpacked archive in bytes, see `unpack`.
 
     Raises:
-        UserError: the folder exists but is incomplete or from another archive; the archive cannot
-            be downloaded, has another hash, is damaged or unsafe, or has no model; or the disk
-            cannot be written.
+        UserError: the folder is incomplete or from another archive; the archive cannot be
+            downloaded, has another hash, is damaged or unsafe, or has no model; or the disk cannot
+            be written.
     """
 
     def finish(folder: Path, found: str) -> None:
@@ -77,10 +76,7 @@ def download_model(
 def archive_address(url: str | None, name: str) -> str:
     """Returns the address of the archive: `url` if it names an archive, otherwise one in `url`.
 
-    Without a URL, it is Google's address for the name.
-
-    Raises:
-        UserError: there is no URL, and the name is unknown.
+    Without a URL, it is Google's address for the name; an unknown name raises a `UserError`.
     """
     if url is None:
         if name not in MODELS:

@@ -66,10 +66,9 @@ def _acquire(lock: filelock.BaseFileLock, path: Path) -> None:
 def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = None) -> str:
     """Downloads `url` to `path`, and returns its SHA-256 in hexadecimal.
 
-    An existing file is replaced only after the new one has passed the checks.
-
-    An interrupted download leaves its bytes in `path` + ".part". The next call, in this process or
-    another, resumes from there; `making` keeps other processes away.
+    An existing file is replaced only after the new one has passed the checks. An interrupted
+    download leaves its bytes in `path` + ".part". The next call, in this process or another,
+    resumes from there; `making` keeps other processes away.
 
     Args:
         url: http or https address.
@@ -113,10 +112,7 @@ def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = No
 
 
 class _Part:
-    """The bytes so far (".part"), and a note that identifies their version on the server.
-
-    The note is in ".part.json" and has the URL and the ETag or Last-Modified header.
-    """
+    """The bytes so far (".part"), and their URL and ETag or Last-Modified header (".part.json")."""
 
     def __init__(self, path: Path, url: str):
         self.path, self.note, self.url = Path(f"{path}.part"), Path(f"{path}.part.json"), url
@@ -179,10 +175,7 @@ def _receive_rest(part: _Part, size: int | None) -> None:
 
 
 def _is_whole(part: _Part, offset: int, response: requests.Response) -> bool:
-    """Returns whether the server refused a range because it begins at the end of the file.
-
-    That is the case if an earlier run was killed after the last byte.
-    """
+    """Returns whether a refused range begins at the end: a killed run had received all bytes."""
     if response.headers.get("Content-Range", "").replace(" ", "") == f"bytes*/{offset}":
         return True
     part.remove()

@@ -33,10 +33,8 @@ def read_pairs(path: Path) -> list[list[str]]:
 
 
 def _put_together(columns: list[str]) -> list[str]:
-    """Joins the parts of quoted texts that were split at commas, as in some copies of MRPC.
-
-    A quotation mark inside such a text is doubled, so that a whole text has an even number of them.
-    """
+    """Joins the parts of quoted texts that were split at commas, as in some copies of MRPC."""
+    # Quotation marks inside such a text are doubled, so a whole text has an even number of them.
     texts: list[str] = []
     for column in columns:
         if texts and texts[-1].count('"') % 2 == 1:

@@ -29,10 +29,7 @@ class OnnxEncoder(Encoder):
     """An encoder with its pooler in the current graph, for prediction.
 
     It has the states of the last layer only. Its variables are those of `Encoder`. After they are
-    restored, `hook` passes them to ONNX Runtime.
-
-    Attributes:
-      hook: a hook of the session.
+    restored, `hook`, a hook of the session, passes them to ONNX Runtime.
     """
 
     def __init__(
@@ -103,7 +100,7 @@ class _FusedGraph(Graph):
     domains = (_DOMAIN,)
 
     def attention(self, state: str, mask: str, name: str, heads: int) -> str:
-        """See `Graph.attention`: one product makes query, key and value."""
+        """Makes query, key and value with one product; see `Graph.attention`."""
 
         def joined(kind: str) -> np.ndarray:
             parts = (self.weights[f"{name}.{part}.{kind}"] for part in ("query", "key", "value"))
@@ -118,14 +115,12 @@ class _FusedGraph(Graph):
         return self.add("Attention", state, *weights, mask, domain=_DOMAIN, num_heads=heads)
 
     def dense_activation(self, x: str, name: str, activation: str | Callable | None) -> str:
-        """See `Graph.dense_activation`."""
         if activation != "gelu":
             return super().dense_activation(x, name, activation)
         product = self.add("MatMul", x, self.weight(f"{name}.weight"))
         return self.add("FastGelu", product, self.weight(f"{name}.bias"), domain=_DOMAIN)
 
     def dense_residual_norm(self, x: str, name: str, residual: str, norm: str) -> str:
-        """See `Graph.dense_residual_norm`."""
         product = self.add("MatMul", x, self.weight(f"{name}.weight"))
         weights = [*self.norm_weights(norm), self.weight(f"{name}.bias")]
         return self.add(

@@ -111,7 +111,6 @@ class Graph:
           state: the states [B, S, H].
           mask: the name of the input with 1 for tokens and 0 for padding, [B, S].
           name: the prefix of the weights.
-          heads: number of attention heads.
         """
         hidden = len(self.weights[f"{name}.query.bias"])
 

@@ -24,7 +24,6 @@ class Gradients(NamedTuple):
     """The gradients of one batch, or their means over several.
 
     Attributes:
-      variables: the variables that have gradients.
       values: the dense gradients, in the variables' shapes.
       of_rows: for each gradient, whether `StepMetrics.row_squares` counts it in the norm.
       metrics: a vector of `StepMetrics`.
@@ -73,10 +72,7 @@ def _dense(gradient: tf.Tensor | tf.IndexedSlices, variable: tf.Variable) -> tf.
 
 
 def zeros_of(shape: Sequence[int], dtype: tf.DType) -> tf.Tensor:
-    """Returns zeros that are not a constant to TensorFlow.
-
-    A session keeps constants as long as it lives, in addition to the variable.
-    """
+    """Returns zeros that are not a constant, which a session would keep next to the variable."""
     return tf.fill(shape, tf.placeholder_with_default(tf.zeros([], dtype), []))
 
 

@@ -40,7 +40,6 @@ class LossScale:
     """A loss scale, which changes with every step; checkpoints contain its variables.
 
     Attributes:
-      variables: the variables.
       value: float32 scalar, the factor of the loss in this step.
     """
 
@@ -54,11 +53,10 @@ class LossScale:
         self.value = tf.identity(self.variables.scale)
 
     def update_or_skip(self, norm: tf.Tensor, update: Callable[[], tf.Operation]) -> tf.Tensor:
-        """Runs an update if the gradients are finite, and adapts the scale.
+        """Runs an update of weights and optimizer state if gradients are finite; adapts the scale.
 
         Args:
           norm: float32 scalar, the global norm of the gradients, the same on all workers.
-          update: builds the operation that updates weights and optimizer state.
 
         Returns:
           A tensor that exists after all changes. If the gradients overflow at the smallest scale,

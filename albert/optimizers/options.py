@@ -62,10 +62,7 @@ def _constant(options: OptimizerOptions, step: tf.Tensor) -> tf.Tensor:
 
 
 def _cosine_decay(options: OptimizerOptions, step: tf.Tensor) -> tf.Tensor:
-    """Returns half a cosine wave from the end of the warm-up to the last step.
-
-    This is SGDR's (https://arxiv.org/abs/1608.03983) without restarts.
-    """
+    """Returns half a cosine after the warm-up (https://arxiv.org/abs/1608.03983, no restarts)."""
     first = options.start_warmup_step + (options.num_warmup_steps or 0)
     steps = max(options.num_train_steps - first, 1)
     done = tf.clip_by_value(tf.cast(step - first, tf.float32) / steps, 0.0, 1.0)
@@ -77,14 +74,10 @@ DECAYS = {"linear": _linear_decay, "constant": _constant, "cosine": _cosine_deca
 
 
 def learning_rate_at(options: OptimizerOptions, step: tf.Tensor) -> tf.Tensor:
-    """Returns the learning rate of a step: a linear rise in the warm-up, then the schedule's decay.
+    """Returns a step's learning rate, a float32 scalar: linear warm-up, then the schedule's decay.
 
     Args:
-      options: options of the optimizer.
       step: integer scalar, counted from 0.
-
-    Returns:
-      A float32 scalar.
     """
     rate = DECAYS[options.schedule](options, step)
     if not options.num_warmup_steps:

@@ -30,9 +30,7 @@ class _Shard(NamedTuple):
 
     Attributes:
       number: index of the variable among all.
-      name: name of the variable.
       start: index of the piece's first element in the flat variable.
-      size: number of elements.
     """
 
     number: int
@@ -45,7 +43,6 @@ class _Bucket(NamedTuple):
     """Consecutive variables whose values are concatenated and sharded.
 
     Attributes:
-      variables: the variables.
       pieces: this worker's pieces of the variables, without the padding.
       share: number of elements of each worker's shard, with the padding.
       moments: this worker's shards of the moments, [share] each; checkpoints store them by
@@ -94,11 +91,7 @@ def _moment(name: str, slot: str, share: int, variables: Sequence[tf.Variable]) 
 
 
 class ShardedOptimizer:
-    """This worker's shards of variables, gradients and moments.
-
-    Attributes:
-      state: shards of the moments.
-    """
+    """This worker's shards of variables and gradients, and of the moments, in `state`."""
 
     def __init__(self, variables: Sequence[tf.Variable], dtype: tf.DType | None = None):
         """Divides the variables into buckets and creates this worker's shards of the moments.
@@ -154,7 +147,7 @@ class ShardedOptimizer:
           optimizer: an `AdamWeightDecayOptimizer`.
           shares: this worker's shards of the gradients, from `scatter`.
           factor: factor of the gradients.
-          step: the step, counted from 0.
+          step: counted from 0.
         """
         updates, weights = [], []
         assignments: list[tf.Operation] = []
@@ -181,10 +174,7 @@ class ShardedOptimizer:
         weights: Sequence[Sequence[tf.Tensor]],
         updates: Sequence[Sequence[tf.Tensor]],
     ) -> Callable[[str], tf.Tensor]:
-        """Returns a function from a variable's name to its learning rate.
-
-        The norms of a variable combine the pieces of all workers.
-        """
+        """Returns a function from a variable's name to its rate, with norms over all workers."""
         variables = [variable for bucket in self._buckets for variable in bucket.variables]
         adapted = [v.op.name for v in variables if optimizer.adapts(v.op.name)]
         if not adapted:

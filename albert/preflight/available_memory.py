@@ -26,11 +26,7 @@ class Memory(NamedTuple):
 
 
 def parse_size(text: str) -> int:
-    """Returns the bytes of a size such as "32GB", "31.5 GiB" or "500MB".
-
-    Raises:
-      ValueError: the text is not a size, or the size is zero.
-    """
+    """Returns the bytes of a size like "31.5 GiB" or "2MB"; raises a `ValueError` if none or 0."""
     found = _SIZE.fullmatch(text.strip())
     size = int(float(found[1]) * _UNITS[found[2]]) if found else 0
     if not size:
@@ -41,12 +37,11 @@ def parse_size(text: str) -> int:
 def host_memory(in_use: int = 0, root: str = "/") -> Memory | None:
     """Returns the memory available to a job: the host's free memory, or a lower cgroup limit.
 
+    The result is None if no amount is known, as on systems other than Linux.
+
     Args:
       in_use: bytes that this program and its other workers use, and free before the job begins.
       root: the folder that has `proc` and `sys`.
-
-    Returns:
-      The least amount found; None if no amount is known, as on systems other than Linux.
     """
     found = [_free_memory(in_use, root), *_limits(root)]
     return min(filter(None, found), default=None)
@@ -69,13 +64,9 @@ def _limits(root: str) -> list[Memory]:
 
 
 def card_memory(kind: str) -> Memory | None:
-    """Returns the memory of each card of this host, as the vendor's tool reports it.
+    """Returns the memory of each "gpu" or "hpu" of this host, as the vendor's tool reports it.
 
-    Args:
-      kind: "gpu" or "hpu".
-
-    Returns:
-      None if the tool is missing, its output is not understood, or the cards differ.
+    The result is None if the tool is missing, its output is not understood, or the cards differ.
     """
     command = _CARD_TOOLS[kind]
     sizes = set(_CARD_LINE.findall(host.run_tool(command)))

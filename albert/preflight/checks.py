@@ -53,19 +53,16 @@ class Checked:
     """A task with its flags, and the results of the checks so far.
 
     Attributes:
-      task: the task.
       trained: the task with the flags of its training, which differ if a run is resumed.
       begun: the settings of the run to resume; set on rank 0 first, and by `resume_from` on the
         other ranks.
       contents: `Task.contents`, which reads each file only once.
       split: `Task.split`, which reads the examples only once.
-      num_examples: the number of training examples.
       steps: the number of training and warm-up steps; None without a training.
       num_weights: the number of the model's weights, once its graph has been described.
     """
 
     def __init__(self, task: Task):
-        """Starts without results."""
         self.task = self.trained = task
         self.begun: Mapping[str, Any] = {}
         self.contents = functools.cache(task.contents)
@@ -79,11 +76,7 @@ class Checked:
         return self.trained.model_fn(self.steps or (1, 0))
 
     def resume_from(self, begun: Mapping[str, Any]) -> None:
-        """Makes the following checks assume that the run in rank 0's folder is resumed.
-
-        Args:
-          begun: the run's settings, see `original_batch_settings`.
-        """
+        """Makes later checks assume that rank 0's run is resumed; see `original_batch_settings`."""
         self.begun = begun
         self.trained = self.task.with_settings(
             rescale_to_current_workers(self.task.settings, begun)
@@ -162,11 +155,7 @@ def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> Non
 
 
 def describe_data(report: Report, checked: Checked) -> None:
-    """Adds rows about the input files, and whether their features will be reused.
-
-    Raises:
-      UserError: a file cannot be used.
-    """
+    """Adds rows on input files and the reuse of features; raises a `UserError` for a bad file."""
     task = checked.task
     for name in requested_splits(task):
         part = checked.split(name)
@@ -238,10 +227,7 @@ def describe_memory(
     """Adds rows about the memory of a training step, and whether the card and the host have it.
 
     Args:
-      report: the report to add to.
-      checked: the task.
-      step: the result of `training_step`.
-      device_memory: the memory, in bytes, of a device on another machine to compare with instead.
+      device_memory: the bytes of a device on another machine to compare with instead.
     """
     if checked.steps is None:
         return
@@ -278,15 +264,10 @@ def _compare(report: Report, item: str, needed: int, there: Memory | None, whose
 
 
 def describe_precision(report: Report, checked: Checked, wanted: bool) -> ConversionPlan | None:
-    """Adds rows about the precision and the operations of a step that are in low precision.
+    """Adds rows about a step's precision; returns its operations in low precision, if configured.
 
     Args:
-      report: the report to add to.
-      checked: the task.
       wanted: whether to use the shipped configuration if the environment has none.
-
-    Returns:
-      The plan, or None without a configuration.
 
     Raises:
       UserError: the configuration is invalid.
@@ -314,7 +295,6 @@ def describe_choice(
     """Adds a row with the run's data type, and whether another one is faster on the CPU.
 
     Args:
-      report: the report to add to.
       config: the operations in low precision; None for float32.
       precision: the value of --precision; None if the environment chooses.
     """

@@ -38,8 +38,7 @@ class BatchTime(NamedTuple):
     Attributes:
       first: seconds until the end of the first batch, in which the graph and the kernels are made.
       each: mean seconds of each later batch.
-      measured: the number of batches in that mean; 0 if only the first one was measured, whose time
-        `each` then repeats.
+      measured: the number of batches in that mean; 0 if `each` is just the time of the first one.
     """
 
     first: float
@@ -95,12 +94,9 @@ def _is_enough(seconds: list[float]) -> bool:
 
 
 def measure(checked: Checked, features_alone: bool = False) -> Measurement:
-    """Trains and predicts a few batches of the job, in a temporary folder.
-
-    All workers take part, as in the job.
+    """Trains and predicts a few batches of the job, in a temporary folder, on all workers.
 
     Args:
-      checked: the task.
       features_alone: whether to time only the features, because the job is for another machine.
 
     Raises:
@@ -160,9 +156,7 @@ class RemoteWorkers(NamedTuple):
     """Workers to estimate the duration for, on other hosts than those of the measurement.
 
     Attributes:
-      workers: the number of workers.
       examples_per_second: the training speed of a single one; None for the speed measured here.
-      link: the connection between two of them.
     """
 
     workers: int

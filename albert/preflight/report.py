@@ -28,7 +28,6 @@ class Row(NamedTuple):
 
     Attributes:
       part: the section, such as "model".
-      item: the name of the item.
       value: the finding, or what is wrong and what to do.
       ok: whether the job can run with this finding.
       warns: whether the user probably wants something else.
@@ -50,10 +49,7 @@ class Report:
 
     @contextlib.contextmanager
     def section(self, name: str) -> Iterator[None]:
-        """Begins a section; an error ends the block and becomes a row of the current section.
-
-        The checks after an error in the block depend on those before it, so they are skipped.
-        """
+        """Begins a section; an error becomes a row of the current one and ends dependent checks."""
         self._section = name
         try:
             yield

@@ -16,12 +16,7 @@ from albert.preflight import GBIT
 
 
 class Link(NamedTuple):
-    """The connection between two workers.
-
-    Attributes:
-      gbit: bandwidth in Gbit/s.
-      microseconds: latency in microseconds.
-    """
+    """The connection between two workers: bandwidth in Gbit/s, latency in microseconds."""
 
     gbit: float = GBIT
     microseconds: float = 20.0
@@ -31,12 +26,7 @@ class Link(NamedTuple):
 
 
 class Traffic(NamedTuple):
-    """The data that each worker sends in a step.
-
-    Attributes:
-      bytes: the total number of bytes.
-      turns: the number of sequential turns.
-    """
+    """The bytes that each worker sends in a step, and the number of sequential turns."""
 
     bytes: float
     turns: int
@@ -49,7 +39,6 @@ def step_traffic(
 
     Args:
       values: the number of values in the gradients, and in the weights.
-      workers: the number of workers.
       value_bytes: the bytes of a gradient's value when it is sent.
       shard: the value of --shard_optimizer.
       batches: the number of batches whose gradients are accumulated.
@@ -75,12 +64,10 @@ class ScaledStep(NamedTuple):
 
 
 def scale(step: float, sent: Traffic, link: Link) -> ScaledStep:
-    """Returns the time of a step of several workers.
+    """Returns the time of a step of several workers, each of which sends this traffic.
 
     Args:
       step: seconds of the step of one worker, without communication.
-      sent: the traffic of each worker.
-      link: the connection between two workers.
     """
     allreduce = sent.bytes * 8 / (link.gbit * 1e9) + sent.turns * link.microseconds / 1e6
     return ScaledStep(allreduce, step + allreduce, step / (step + allreduce))

@@ -38,7 +38,6 @@ def estimate_memory(train_op: tf.Operation, sharded: Sequence[StateShard] = ()) 
     The estimate excludes extra memory of the device's library and savings by graph optimizers.
 
     Args:
-      train_op: the operation of the step.
       sharded: the optimizer's state that is sharded over workers, see `TrainStep`.
     """
     graph = train_op.graph
@@ -64,30 +63,24 @@ def estimate_memory(train_op: tf.Operation, sharded: Sequence[StateShard] = ()) 
 
 
 def cpu_memory(parts: dict[str, int]) -> int:
-    """Returns the resident memory that a step adds to a process on the CPU.
+    """Returns the resident memory that a step with these parts adds to a process on the CPU.
 
-    It is larger than the tensors: freed memory is not all reused, and the libraries load code for
-    the operations. If gradients are accumulated, the update is a branch of the graph, whose tensors
-    are not counted; they are about as large as the gradients. The constants are fitted to nine
-    trainings whose peaks benchmarks/memory.py has measured: ALBERT-base with 4 and 12 layers,
-    -large with 6, and -xxlarge with 1 and 12, with 64 to 1536 tokens per batch and one or two
-    batches per step; those with 12 layers with and without gradient checkpointing. The sum with the
-    program's memory is within 9 % of the measurements; for the whole -xxlarge, within 5 % with
-    checkpointing and 2 % without.
-
-    Args:
-      parts: the result of `estimate_memory`.
+    It is larger than the tensors in `estimate_memory`: freed memory is not all reused, and the
+    libraries load code for the operations. If gradients are accumulated, the update is a branch of
+    the graph, whose tensors are not counted; they are about as large as the gradients. The
+    constants are fitted to nine trainings whose peaks benchmarks/memory.py has measured:
+    ALBERT-base with 4 and 12 layers, -large with 6, and -xxlarge with 1 and 12, with 64 to 1536
+    tokens per batch and one or two batches per step; those with 12 layers with and without gradient
+    checkpointing. The sum with the program's memory is within 9 % of the measurements; for the
+    whole -xxlarge, within 5 % with checkpointing and 2 % without.
     """
     tensors = parts["activations"] + parts["gradients and updates"]
     return parts["in all"] + tensors // 10 + parts.get("accumulated gradients", 0) + _CODE
 
 
 def _in_order(operation: tf.Operation) -> list[tf.Operation]:
-    """Returns an operation and all that it depends on, in the order of execution.
-
-    Each operation runs as soon as its inputs are available. Therefore, tensors that an optimizer
-    computes only from its variables exist from the beginning of a step.
-    """
+    """Returns an operation and all that it depends on, each as soon as its inputs are available."""
+    # So tensors that an optimizer computes only from its variables exist from the start of a step.
     needed, to_do = set(), [operation]
     while to_do:
         found = to_do.pop()
@@ -106,11 +99,8 @@ def _needs(operation: tf.Operation) -> list[tf.Operation]:
 
 
 def _most_at_once(operations: list[tf.Operation]) -> tuple[int, int]:
-    """Returns the bytes of the forward pass's tensors and of all later ones, at their joint peak.
-
-    A tensor is freed after the last operation that uses it. A trace of TensorFlow's own allocations
-    differs by a few percent.
-    """
+    """Returns the bytes of the forward pass's tensors and of later ones, at their joint peak."""
+    # A tensor is freed after its last use. TensorFlow's own allocations differ by a few percent.
     owners, born, last_use = dict[Any, Any](), dict[Any, int](), dict[Any, int]()
     for time, operation in enumerate(operations):
         taken = [owners.get(tensor.ref(), tensor.ref()) for tensor in operation.inputs]

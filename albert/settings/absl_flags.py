@@ -72,11 +72,7 @@ def values_of(
 
 
 def with_values(settings: type[Settings], given: Mapping[str, Any]) -> flags.FlagValues:
-    """Returns the flags of a class, set to the given values.
-
-    Raises:
-      FlagError: a flag is unknown, or a value is invalid.
-    """
+    """Returns a class's flags, set to values; raises a `FlagError` if one is unknown or invalid."""
     values = flags.FlagValues()
     settings.define_flags(values)
     fields = dataclasses.fields(settings)
@@ -99,11 +95,7 @@ def with_values(settings: type[Settings], given: Mapping[str, Any]) -> flags.Fla
 
 
 def in_file(settings: type[Settings], path: str) -> flags.FlagValues:
-    """Returns the flags of a class, set to the values in a file.
-
-    Raises:
-      FlagError: the file cannot be read, or is not a valid file of the class's flags.
-    """
+    """Returns a class's flags, set by a file; raises a `FlagError` if it is missing or invalid."""
     values = flags.FlagValues()
     settings.define_flags(values)
     try:

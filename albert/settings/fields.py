@@ -64,15 +64,12 @@ class Flag(NamedTuple):
     """Describes a setting on the command line.
 
     Attributes:
-      help: the text that explains the setting.
       theme: the setting's heading in the help.
-      affects: the results that depend on the setting.
       is_basic: whether the short help shows the setting.
       is_path: whether the value is a file or a folder. Its content is compared, not its path, so
         that it may be moved; see `Task.contents`.
       lower, upper: bounds of a number, both inclusive.
       choices: the allowed words; empty to allow any.
-      aliases: other names of the setting.
       parser: makes the value from a string if the type of the field does not determine how;
         raises a `ValueError`.
     """
@@ -109,14 +106,7 @@ def setting(
 
 
 def redefined(base: type[Settings], name: str, default: Value, **changed: Any) -> Value:
-    """Redefines a field of a base class with another default.
-
-    Args:
-      base: the base class.
-      name: the name of the field.
-      default: the new default.
-      changed: other attributes of `Flag` to change.
-    """
+    """Redefines a base class's field with another default, and `changed` attributes of `Flag`."""
     flag = base.flags()[name]._replace(**changed)
     return dataclasses.field(default=default, metadata={"flag": flag})
 
@@ -129,8 +119,7 @@ _as_dataclass = dataclasses.dataclass(frozen=True, init=False, repr=False, eq=Fa
 class Settings:
     """Holds the settings of a program; subclasses are frozen dataclasses, too.
 
-    Attributes:
-      given: names of the fields that the user set, even if to their defaults.
+    `given` has the names of the fields that the user set, even if to their defaults.
     """
 
     given: frozenset[str] = frozenset()
@@ -184,11 +173,7 @@ class Settings:
 
     @classmethod
     def of(cls: type[AnySettings], **values: Any) -> AnySettings:
-        """Returns settings with the given values, and defaults for the rest.
-
-        Raises:
-          FlagError: a setting is unknown, or a value is invalid.
-        """
+        """Returns these values and defaults; raises a `FlagError` if one is unknown or invalid."""
         from albert.settings import absl_flags
 
         return cls.from_flags(absl_flags.with_values(cls, values))
@@ -219,10 +204,7 @@ class Settings:
         return [argument(name, getattr(self, name)) for name in sorted(self.given)]
 
     def require(self, *names: str | tuple[str, ...]) -> None:
-        """Raises a `FlagError` that lists the settings without a value.
-
-        For a tuple of names, one of the settings needs a value.
-        """
+        """Raises a `FlagError` that lists settings without a value; of a tuple, one needs it."""
         missing = []
         for name in names:
             either = (name,) if isinstance(name, str) else name

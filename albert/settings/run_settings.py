@@ -373,8 +373,6 @@ class RunSettings(
       length_buckets: see `TextSettings`; None if all batches have the same length.
       from_scratch: see `TextSettings`; None if a run need not start from a pretrained model.
       spm_model_file, vocab_file: the file of the tokenizer; the first one takes precedence.
-      do_lower_case: whether the tokenizer lowercases the text.
-      do_train, do_predict: whether to train and to predict.
       do_eval: whether to score every checkpoint; none is removed before it is scored.
       follows: the folder of an earlier run of this job, whose last checkpoint this run starts from;
         "" if it follows none.
@@ -396,11 +394,7 @@ class RunSettings(
     follows: str = ""
 
     def runs(self) -> Mapping[str, RunSettings]:
-        """Returns the settings of each run of the job, by name; a single run needs no name.
-
-        Raises:
-          FlagError: the runs are not valid.
-        """
+        """Returns each run's settings by name, "" for one; raises a `FlagError` if invalid."""
         return {"": self}
 
     def feature_path(self, flag: str) -> str:

@@ -26,7 +26,6 @@ class TrialResult(NamedTuple):
       number: its number, from 0.
       state: `COMPLETE`, `PRUNED`, `FAILED` or `RUNNING`.
       score: its best score; for a pruned trial the last one; None if it has none.
-      flags: the values of the flags, by name.
     """
 
     number: int
@@ -93,11 +92,9 @@ class Study:
         return Trial(self._study, trial, self._flags(trial.params))
 
     def _add(self, number: int) -> None:
-        """Adds a trial with its flags, which are a function of the seed and the earlier trials.
-
-        A line of the journal has all of them. `ask` would write a line for each, and a sweep that
-        was killed in between would continue with another state of the sampler.
-        """
+        """Adds a trial with its flags, a function of the seed and the earlier trials."""
+        # A line of the journal has all flags. `ask` would write a line for each, and a sweep that
+        # was killed in between would continue with another state of the sampler.
         # Seeded by the number, because the state of a sampler is lost when a sweep is killed.
         sampler = self._optuna.samplers.TPESampler(seed=MOST_TRIALS * self._seed + number)
         copy = self._optuna.create_study(direction="maximize", sampler=sampler)
@@ -123,12 +120,7 @@ class Study:
 
 
 class Trial:
-    """A trial that runs.
-
-    Attributes:
-      number: its number, from 0.
-      flags: the values of the flags, by name.
-    """
+    """A trial that runs, with its number, from 0, and the values of the flags by name."""
 
     def __init__(self, study: Any, trial: Any, flags: dict[str, float]):
         """Wraps a trial of an Optuna study."""
@@ -136,12 +128,7 @@ class Trial:
         self.number, self.flags = trial.number, flags
 
     def report(self, place: int, score: float) -> bool:
-        """Reports the score of a checkpoint; returns whether to prune the trial.
-
-        Args:
-          place: number of the checkpoint, from 1.
-          score: the score that selects the best checkpoint.
-        """
+        """Reports the score of checkpoint `place`, from 1; returns whether to prune the trial."""
         known = self._study.get_trials(deepcopy=False)[self.number].intermediate_values
         if place not in known:
             self._trial.report(score, place)

@@ -21,7 +21,6 @@ class Score(NamedTuple):
 
     Attributes:
       place: number of the checkpoint, from 1.
-      step: its step.
       name: the name of the score that selects the best checkpoint.
       value: the score; NaN if it is not finite.
     """

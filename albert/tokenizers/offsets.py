@@ -61,8 +61,7 @@ class Tokens:
     ) -> tuple[np.ndarray, list[tuple[int, int]]]:
         """Returns the numbers of the tokens in which words begin, and these words.
 
-        Words that begin in the same token become one word. Words that have no characters in tokens
-        are skipped.
+        Words that begin in the same token become one, and words that no token covers are skipped.
 
         Args:
           words: start and end of each word in the text; ends are exclusive.
@@ -257,10 +256,7 @@ def _begins_of_kept_text(origin: np.ndarray) -> np.ndarray:
 def _spans(
     begins: np.ndarray, firsts: np.ndarray, lasts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns spans of tokens that consist of normalized characters from `firsts` up to `lasts`.
-
-    A character ends where the next character with another position begins.
-    """
+    """Returns spans of tokens; a character ends where the next with another position begins."""
     starts, nexts = begins[firsts], begins[lasts]
     if (nexts > begins[lasts - 1]).all() and (lasts > firsts).all():
         return starts.astype(np.int32), (nexts - 1).astype(np.int32)

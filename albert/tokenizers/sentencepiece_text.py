@@ -43,7 +43,6 @@ def encode_pieces(
     """Returns a text's pieces; one that ends in a digit and a comma is split before the comma.
 
     Args:
-      sp_model: the SentencePiece model.
       text: a text that `preprocess_text` returned.
       return_unicode: kept for compatibility; pieces are always strings.
       sample: whether to sample a segmentation (n-best 64, alpha 0.1) instead of using the best one.

@@ -63,11 +63,6 @@ def load_vocab(vocab_file: str) -> collections.OrderedDict:
 
 
 def _read_text(vocab_file: str) -> str:
-    """Returns the content of a vocabulary.
-
-    Raises:
-      UserError: see `load_vocab`.
-    """
     check_readable(vocab_file, "vocabulary")
     content = read_bytes(vocab_file)
     if content.startswith(codecs.BOM_UTF8):
