@@ -28,6 +28,8 @@ with_python() {
   fi
 }
 
+# The tutorial is about its output.
+part make demo
 part "$python" -m pytest tests/readme/tutorial.py
 part make demo-v2
 part make pytest FLAGS="--rest --durations=40"
