@@ -61,12 +61,9 @@ class ConversionOptions(NamedTuple):
 
 
 def to_transformers(path: str, target: str, options: ConversionOptions) -> str:
-    """Converts a checkpoint to a folder of `transformers` and returns the class that loads it.
+    """Converts a checkpoint to a new folder of `transformers`; returns the class that loads it.
 
-    Args:
-      path: see `find_source`.
-      target: the folder to create.
-      options: choices that the files do not record.
+    For `path`, see `find_source`.
 
     Raises:
       UserError, FlagError: the checkpoint, a file or the folder cannot be used.
@@ -105,11 +102,7 @@ def to_onnx(path: str, target: str, options: ConversionOptions) -> list[str]:
 def _begin(
     path: str, folder: str, options: ConversionOptions
 ) -> tuple[Source, Variables, dict[str, Any]]:
-    """Reads a checkpoint, and writes its configuration and tokenizer to a folder.
-
-    Returns:
-      The checkpoint, its weights, and the content of `config.json`.
-    """
+    """Returns a checkpoint, its weights and `config.json`, which it writes with the tokenizer."""
     source = find_source(path, options.config_file)
     tokenizer = _Tokenizer(source, options)
     values = source.config.forward_values()
@@ -123,20 +116,10 @@ def _begin(
 
 
 class _Tokenizer:
-    """The tokenizer that a model was trained with.
-
-    Attributes:
-      files: the tokenizer's file, by the flag that names it.
-      do_lower_case: whether the tokenizer lower-cases text.
-    """
+    """The tokenizer that a model was trained with; `files` has its file by the file's flag."""
 
     def __init__(self, source: Source, options: ConversionOptions):
-        """Uses the file in the options, or the one saved with the checkpoint.
-
-        Raises:
-          FlagError: neither exists.
-          UserError: the file cannot be read.
-        """
+        """Uses the file in the options, or the one saved with the checkpoint."""
         folder = os.path.dirname(source.checkpoint)
         sentencepiece, wordpiece = options.spm_model_file, options.vocab_file
         if not (sentencepiece or wordpiece):
@@ -200,10 +183,8 @@ def _labels(count: int, labels: list | None) -> dict:
 def from_transformers(path: str, target: str) -> str:
     """Converts a folder of `transformers` to a checkpoint and returns the checkpoint's prefix.
 
-    The new folder also has the configuration and the tokenizer's file.
-
-    Raises:
-      UserError: a folder cannot be used.
+    The new folder also has the configuration and the tokenizer's file. Raises a `UserError` if a
+    folder cannot be used.
     """
     source = open_folder(path)
     config = read_config(os.path.join(path, CONFIG))

@@ -20,13 +20,7 @@ _ACTIVATIONS = {
 
 
 def model_card(source: Source, variables: Variables, config: Mapping) -> str:
-    """Returns the text of `README.md`.
-
-    Args:
-      source: the checkpoint that was converted.
-      variables: its weights.
-      config: the content of `config.json`.
-    """
+    """Returns the text of `README.md`; `config` is the content of `config.json`."""
     return "\n".join(_lines(source, variables, config)) + "\n"
 
 

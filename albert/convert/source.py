@@ -32,7 +32,6 @@ class Source(NamedTuple):
 
     Attributes:
       checkpoint: prefix of the checkpoint.
-      config: the model's configuration.
       record: the content of `run.json`, empty if the file does not exist.
       scores: the content of `eval_results.json`, empty if the file does not exist.
     """
@@ -56,9 +55,7 @@ class Source(NamedTuple):
 def find_source(path: str, config_file: str | None) -> Source:
     """Finds a checkpoint by its prefix, its folder, or the folder of a run, which has a best one.
 
-    Args:
-      path: the prefix or folder.
-      config_file: the model's configuration; None to find it next to the checkpoint.
+    The configuration is next to the checkpoint if `config_file` is None.
 
     Raises:
       UserError: no checkpoint was found, or a file next to it is damaged.
@@ -99,12 +96,9 @@ def _config(folder: str, config_file: str | None, settings: Mapping) -> AlbertCo
 
 
 class Variables(NamedTuple):
-    """The weights in a checkpoint.
+    """The weights in a checkpoint, by their names in `transformers`.
 
-    Attributes:
-      values: arrays by their names in `transformers`.
-      parts: parts of the model that the checkpoint has.
-      step: training step; None if the checkpoint does not record it.
+    `parts` are the model's parts in the checkpoint; `step` is None if the checkpoint has none.
     """
 
     values: dict[str, np.ndarray]

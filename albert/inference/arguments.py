@@ -9,14 +9,9 @@ from albert.core.errors import UserError
 
 
 def as_list(values: object, needed: str) -> list[Any]:
-    """Returns the elements of any iterable except a single text, which counts as a mistake.
+    """Returns the elements of an iterable; raises a `UserError` for a single text or another value.
 
-    Args:
-      values: what the caller passed.
-      needed: what the message asks for, such as "a list of texts".
-
-    Raises:
-      UserError: `values` is not iterable, or is a text.
+    `needed` is what the message asks for, such as "a list of texts".
     """
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise UserError(f"{needed} is needed, not {values!r:.40}")
@@ -31,17 +26,13 @@ def text(value: object, name: str) -> str:
 
 
 def texts(values: object) -> list[str]:
-    """Returns the texts of an iterable; raises the errors of `listed` and `text`."""
+    """Returns the texts of an iterable; raises the errors of `as_list` and `text`."""
     found = as_list(values, "a list of texts")
     return [text(value, f"text {number}") for number, value in enumerate(found)]
 
 
 def tuples(values: object, *names: str) -> list[tuple[Any, ...]]:
-    """Returns the elements of an iterable, each with one value for each name.
-
-    Raises:
-      UserError: see `listed`; or an element is a text, or has another number of values.
-    """
+    """Returns an iterable's elements; raises a `UserError` unless each has one value per name."""
     needed = f"({', '.join(names)})"
     found = []
     for number, value in enumerate(as_list(values, f"a list of {needed}")):

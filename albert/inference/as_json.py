@@ -17,14 +17,9 @@ def answer_as_json(
     n_best: int,
     names: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Returns the answer to a question, and the best answers with their positions.
+    """Returns the answer to a question, and the `n_best` best answers with their positions.
 
-    Args:
-      question: the question as it was asked.
-      answered: the model's answer.
-      contexts: the texts that the answer may come from.
-      n_best: number of answers to list.
-      names: names of the texts, if there are several.
+    The answer may come from any of the contexts; `names` are theirs, if there are several.
     """
     answers = [
         {

@@ -61,7 +61,6 @@ class TextClassifier(SentenceEncoder):
     """A model trained on GLUE or on your own task.
 
     Attributes:
-      folder: the model's folder.
       labels: labels in the order of their ids; `[None]` for regression.
       is_multi_label: whether a text may have several labels.
     """
@@ -107,12 +106,7 @@ class TextClassifier(SentenceEncoder):
 
 
 class OptionChooser(SentenceEncoder):
-    """A model trained on RACE.
-
-    Attributes:
-      folder: the model's folder.
-      labels: names of the options, such as A to D.
-    """
+    """A model trained on RACE; its `labels` are the names of the options, such as A to D."""
 
     def __init__(self, folder: ModelFolder):
         """Loads the model; raises the errors of `ModelSession`."""

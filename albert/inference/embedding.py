@@ -38,11 +38,7 @@ class Embedding(NamedTuple):
 
 
 class Embedder(SentenceEncoder):
-    """An encoder that returns embeddings.
-
-    Attributes:
-      folder: the model's folder.
-    """
+    """An encoder that returns embeddings."""
 
     def __init__(
         self,
@@ -52,12 +48,10 @@ class Embedder(SentenceEncoder):
         batch_size: int = 32,
         pooling: str = "",
     ):
-        """Loads the encoder.
+        """Loads the encoder of a model for any task.
 
         Args:
-          folder: folder of a model for any task.
           layers: numbers of the layers to return; negative numbers count from the last layer, -1.
-          pooled: whether to return the pooled output too.
           batch_size: texts per batch.
           pooling: one of `POOLINGS`, for one vector per text from the last layer; "" for none.
 

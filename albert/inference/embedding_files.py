@@ -92,7 +92,6 @@ class _Column:
         self._count, self._width = 0, rows.shape[1]
 
     def add(self, rows: np.ndarray) -> None:
-        """Adds rows."""
         self._file.write(np.ascontiguousarray(rows, np.float32).tobytes())
         self._count += len(rows)
 

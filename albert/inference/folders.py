@@ -34,11 +34,8 @@ class ModelFolder(NamedTuple):
     """A model on disk, with the settings that inference needs.
 
     Attributes:
-      path: the folder.
       description: content of `assets.extra/model.json`.
       checkpoint: prefix of the weights.
-      config: configuration of the encoder.
-      tokenizer: the model's tokenizer.
       engine: what computes the encoder, a value of --engine.
     """
 
@@ -56,11 +53,7 @@ class ModelFolder(NamedTuple):
         return f"{family} of {sizes}, {task}, in {self.path!r}"
 
     def value(self, name: str) -> Any:
-        """Returns a value of the description.
-
-        Raises:
-          UserError: the description does not have this value.
-        """
+        """Returns a value of the description; raises a `UserError` if it does not exist."""
         if name not in self.description:
             raise UserError(
                 f"{_asset(self.path, DESCRIPTION)} has no {name}; the file is damaged, or "

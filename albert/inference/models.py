@@ -20,9 +20,7 @@ _CLASSES = {entry.kind: entry.model for entry in TASKS if entry.model}
 def load_model(path: str, engine: str = TENSORFLOW) -> Model:
     """Loads a model from a folder that --export_dir or --output_dir has written.
 
-    Args:
-      path: the folder.
-      engine: what computes the encoder: "tensorflow", or "onnxruntime", which is for the CPU.
+    `engine` computes the encoder: "tensorflow", or "onnxruntime", which is for the CPU.
 
     Raises:
       UserError: there is no model, a file or a package is missing, or the task or the engine is not

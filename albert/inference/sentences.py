@@ -26,10 +26,7 @@ def pooled_states(states: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
     """Returns a vector per text for each pooling in `POOLINGS`, float32 [B, H].
 
     The mean is over all tokens of the text, including [CLS] and [SEP], as in sentence-transformers.
-
-    Args:
-      states: the last hidden states [B, S, H].
-      mask: 1 for tokens and 0 for padding, int32 [B, S].
+    The last hidden states are [B, S, H]; `mask`, int32 [B, S], is 1 for tokens and 0 for padding.
     """
     weights = tf.cast(mask, tf.float32)[:, :, tf.newaxis]
     mean = tf.reduce_sum(states * weights, axis=1) / tf.reduce_sum(weights, axis=1)
@@ -43,11 +40,7 @@ def normalized(vectors: np.ndarray) -> np.ndarray:
 
 
 class SentenceEncoder(FolderDisplay):
-    """Base class of loaded models, with the embeddings of their encoder.
-
-    Attributes:
-      folder: the model's folder.
-    """
+    """Base class of loaded models, with the embeddings of their encoder."""
 
     folder: ModelFolder
 
@@ -64,7 +57,6 @@ class SentenceEncoder(FolderDisplay):
         them. The first call builds the encoder's graph and reads its weights.
 
         Args:
-          texts: any number of texts.
           pooling: "mean" for the mean of the last hidden states of all tokens, including [CLS] and
             [SEP]; "cls" for the last hidden state of [CLS].
           normalize: whether to divide each vector by its Euclidean norm.

@@ -36,8 +36,6 @@ class ModelSession:
         """Builds the graph and reads the weights.
 
         Args:
-          folder: the model's folder.
-          head: the head on the encoder.
           options: sequences per example if the head takes several, otherwise 0.
           trims: whether batches may be padded only to their longest sequence.
           batch_size: examples per batch.
@@ -80,9 +78,8 @@ class ModelSession:
         """Yields the outputs for examples with their numbers, short examples first.
 
         Args:
-          examples: the sequences of each example.
           pause: called before each example; it may raise. Without it, examples run in batches.
-          batch_size: examples per batch, if not those of the session.
+          batch_size: examples per batch; 0 for that of the session.
 
         Raises:
           UserError: an output is not finite, or this process was forked after the model was loaded.

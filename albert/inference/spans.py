@@ -11,12 +11,7 @@ from albert.report.spans import Span
 
 
 class SpanFinder(SentenceEncoder, abc.ABC):
-    """A model that finds spans in texts of any length.
-
-    Attributes:
-      folder: the model's folder.
-      labels: the labels that spans may have.
-    """
+    """A model that finds spans with its labels in texts of any length."""
 
     folder: ModelFolder
     labels: Sequence[str]
@@ -32,7 +27,5 @@ class SpanFinder(SentenceEncoder, abc.ABC):
     ) -> list[list[Span]]:
         """Returns the spans of texts, in batches of all their windows.
 
-        Args:
-          texts: the texts.
-          pause: called before each window; it may raise. Without it, windows run in batches.
+        `pause` is called before each window; it may raise. Without it, windows run in batches.
         """

@@ -74,11 +74,7 @@ class QuestionAnswer(NamedTuple):
 
 
 class QuestionAnswerer(SentenceEncoder):
-    """A model trained on SQuAD.
-
-    Attributes:
-      folder: the model's folder.
-    """
+    """A model trained on SQuAD."""
 
     def __init__(self, folder: ModelFolder):
         """Loads the model; raises the errors of `ModelSession`."""
@@ -112,11 +108,9 @@ class QuestionAnswerer(SentenceEncoder):
         asked: Iterable[tuple[str, str | Iterable[str]]],
         pause: Callable[[], None] | None = None,
     ) -> list[QuestionAnswer]:
-        """Answers questions, each from its own texts, in batches of all their windows.
+        """Answers questions, each from its own text or texts, in batches of all their windows.
 
-        Args:
-          asked: questions, each with its text or texts.
-          pause: called before each window; it may raise. Without it, windows run in batches.
+        `pause` is called before each window; it may raise. Without it, windows run in batches.
 
         Raises:
           UserError: an element is not a question with its text or texts.

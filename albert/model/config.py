@@ -249,7 +249,7 @@ def read_config(json_file: str) -> AlbertConfig | BertConfig:
     """Reads and validates a configuration; its keys determine whether it is of ALBERT or BERT.
 
     Raises:
-      UserError: see `EncoderConfig.from_json_file`; or the keys belong to neither model.
+      UserError: as `EncoderConfig.from_json_file`, or the keys belong to neither model.
     """
     values = _read_object(json_file)
     kind = _kind_of(values)

@@ -29,18 +29,14 @@ def embedding_lookup(
     word_embedding_name="word_embeddings",
     use_one_hot_embeddings=False,
 ) -> tuple[tf.Tensor, tf.Variable]:
-    """Makes a table of embeddings and looks up ids in it.
+    """Makes a table of embeddings; returns those of the ids, float32 [B, S, E], and the table.
 
     Args:
       input_ids: int32 [B, S].
-      vocab_size: rows of the table.
-      embedding_size: its width E.
+      vocab_size, embedding_size: rows of the table, and its width E.
       initializer_range: standard deviation of its initializer.
       word_embedding_name: name of the variable.
       use_one_hot_embeddings: look up ids by a product with a one-hot matrix.
-
-    Returns:
-      The embeddings, float32 [B, S, E], and the table.
     """
     assert_rank(input_ids, 2)
     table = _table(word_embedding_name, vocab_size, embedding_size, initializer_range)
@@ -65,19 +61,14 @@ def embedding_postprocessor(
     """Adds segment and position embeddings to word embeddings, then applies layer norm and dropout.
 
     Args:
-      input_tensor: float32 [B, S, E].
+      input_tensor: float32 [B, S, E], like the result.
       use_token_type: add an embedding of `token_type_ids`, int32 [B, S].
       token_type_vocab_size: number of segment ids.
-      use_position_embeddings: add an embedding of the position.
       max_position_embeddings: length of the longest sequence.
       token_type_embedding_name, position_embedding_name: names of the variables.
       initializer_range: standard deviation of their initializer.
-      dropout_prob: rate of dropout.
       use_one_hot_embeddings: look up segments by a product with a one-hot matrix.
       position_ids: int32 [B, S], the position of each token; None for its place in the row.
-
-    Returns:
-      float32 [B, S, E].
 
     Raises:
       UserError (a ValueError): the sequence is longer than `max_position_embeddings`.
@@ -137,7 +128,7 @@ def attention_layer(
     to_seq_length=None,
     use_einsum=True,
 ) -> tf.Tensor:
-    """Applies multi-head attention from one sequence to another, or to itself.
+    """Applies multi-head attention from one sequence to another or to itself: float32 [B, F, N, D].
 
     Args:
       from_tensor: float32 [B, F, H], or [B * F, H].
@@ -149,9 +140,6 @@ def attention_layer(
       initializer_range: standard deviation of the kernels' initializer.
       batch_size, from_seq_length, to_seq_length: B, F and T, required if the tensors are matrices.
       use_einsum: compute dense layers with `tf.einsum` instead of `tf.matmul`.
-
-    Returns:
-      float32 [B, F, N, D].
 
     Raises:
       ValueError: the tensors' ranks differ, or a required length is missing.
@@ -231,10 +219,8 @@ def attend(
 
 @functools.cache
 def _gradient_of_scores() -> str:
-    """Returns the registered name of the gradient of adding a mask to scores.
-
-    TensorFlow's own gradient makes another pass over all scores where shapes are unknown.
-    """
+    """Registers the gradient of adding a mask to scores, and returns its name."""
+    # TensorFlow's own gradient makes another pass over all scores where shapes are unknown.
     name = "AddedToScores"
     tf.RegisterGradient(name)(lambda _, gradient: (gradient, None))
     return name
@@ -294,13 +280,8 @@ def create_initializer(initializer_range: float = 0.02):
 def einsum_via_matmul(input_tensor: tf.Tensor, w: tf.Tensor, num_inner_dims: int) -> tf.Tensor:
     """Contracts the last axes of `input_tensor` with the first axes of `w` in one matrix product.
 
-    Args:
-      input_tensor: float [<batch axes>, <inner axes>].
-      w: float [<inner axes>, <outer axes>].
-      num_inner_dims: number of axes to contract.
-
-    Returns:
-      float [<batch axes>, <outer axes>].
+    Float [<batch axes>, <inner axes>] and [<inner axes>, <outer axes>] become float [<batch axes>,
+    <outer axes>]. `num_inner_dims` is the number of axes to contract.
     """
     batch_dims = get_shape_list(input_tensor)[:-num_inner_dims]
     w_dims = get_shape_list(w)
@@ -341,11 +322,7 @@ def assert_rank(
 
 
 def reshape_to_matrix(input_tensor: tf.Tensor) -> tf.Tensor:
-    """Reshapes [..., W] to [product of the other dimensions, W].
-
-    Raises:
-      ValueError: the rank is less than 2.
-    """
+    """Reshapes [..., W] to [product of the others, W]; a rank below 2 raises a `ValueError`."""
     if input_tensor.shape.ndims < 2:
         raise ValueError(f"reshape_to_matrix: the shape {input_tensor.shape} has no matrix form")
     if input_tensor.shape.ndims == 2:

@@ -14,11 +14,10 @@ import tensorflow.compat.v1 as tf
 class Recomputation:
     """Applies layers, and computes each layer again in the backward pass.
 
-    The layers may share variables. The gradients of shared variables are accumulated layer by
-    layer, from the last to the first: each layer adds its own to the sum that it receives. Only one
-    sum is in memory at a time, whereas `tf.gradients` on its own would keep one term per layer
-    until it has all of them. For this, `_weights` pass through the layers, which change only their
-    gradients.
+    The layers may share variables, whose gradients are accumulated from the last layer to the
+    first: each layer adds its own to the sum that it receives. Only one sum is in memory at a time,
+    whereas `tf.gradients` on its own would keep one term per layer until it has all of them. For
+    this, `_weights` pass through the layers, which change only their gradients.
     """
 
     def __init__(self):

@@ -56,10 +56,7 @@ class TokenRows(abc.ABC):
     ) -> tf.Tensor:
         """Returns each token's attention context within its sequence: [M, N * D].
 
-        Args:
-          projections: query, key and value, [M, N * D] each.
-          dropout_prob: dropout rate of the probabilities.
-          site: name of the dropout.
+        `projections` are query, key and value, [M, N * D] each; `site` names the dropout.
         """
 
 
@@ -73,7 +70,6 @@ class PaddedRows(TokenRows):
 
         Args:
           input_mask: int32 [B, S], 1 where a token may be attended to.
-          num_heads: number of attention heads N.
           sequence_ids: see `Packing` in `albert.modeling`; they then replace the mask.
         """
         self._num_heads = num_heads
@@ -100,12 +96,7 @@ class PaddedRows(TokenRows):
 
 
 class _Group(NamedTuple):
-    """Sequences of similar length that attention processes together.
-
-    Attributes:
-      shape: number of sequences, N, and padded length L.
-      bias: see `attention_bias`.
-    """
+    """Sequences that attention processes together, at one padded length; see `attention_bias`."""
 
     shape: list[tf.Tensor | int]
     bias: tf.Tensor
@@ -122,12 +113,7 @@ class PackedRows(TokenRows):
     """
 
     def __init__(self, input_mask: tf.Tensor, num_heads: int):
-        """Makes the layout.
-
-        Args:
-          input_mask: int32 [B, S], 1 where a token is real; zeros may be anywhere.
-          num_heads: number of attention heads N.
-        """
+        """Makes the layout; `input_mask`, int32 [B, S], is 0 at padding, which may be anywhere."""
         self._num_heads = num_heads
         input_mask = tf.convert_to_tensor(input_mask)
         self._shape = get_shape_list(input_mask, expected_rank=2)
@@ -146,15 +132,7 @@ class PackedRows(TokenRows):
         self._group(tf.reduce_sum(real, axis=1), positions // self._shape[1])
 
     def _group(self, lengths: tf.Tensor, sequence_of: tf.Tensor) -> None:
-        """Makes the groups and the indices for moving rows to groups and back, once for all layers.
-
-        `_to_groups` has, for each place in all groups' concatenated [B * N * L], its row among
-        [M * N]. `_to_rows` has the place of each of these rows.
-
-        Args:
-          lengths: lengths of the sequences, int32 [B].
-          sequence_of: number of each token's sequence, int32.
-        """
+        """Makes the groups, and the indices that move rows to them and back, for all layers."""
         order = tf.argsort(lengths, direction="DESCENDING", stable=True)
         first_rows = tf.cumsum(lengths, exclusive=True)
         size, heads = tf.size(lengths), tf.range(self._num_heads)
@@ -172,6 +150,7 @@ class PackedRows(TokenRows):
             shape = [end - begin, self._num_heads, length]
             self._groups.append(_Group(shape, attention_bias(tf.cast(is_token, tf.int32))))
         self._sizes = tf.stack([tf.size(rows) for rows in taken])
+        # For each place in all groups' concatenated [B * N * L], its row among [M * N].
         self._to_groups = tf.concat(taken, axis=0)
         # For each sequence, its number of places and the first of them.
         places, back = tf.concat(places, axis=0), tf.argsort(order)
@@ -182,6 +161,7 @@ class PackedRows(TokenRows):
         # The last place of every sequence has no token, so idle rows take it.
         last, idle = tf.size(self._to_groups) - 1, self._num_rows * self._num_heads
         padding = [[0, idle - tf.size(tokens)]]
+        # For each of these rows, its place.
         self._to_rows = tf.pad(tokens, padding, constant_values=last)
 
     def _or_idle(self, is_token: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
@@ -229,10 +209,8 @@ def _move(x: tf.Tensor, taken: tf.Tensor, back: tf.Tensor) -> tf.Tensor:
 
 @functools.cache
 def _gradient_of_move(back: str) -> str:
-    """Returns the registered name of a gradient that takes the rows listed in the tensor `back`.
-
-    `tf.custom_gradient` would insert operations that are always float32.
-    """
+    """Registers a gradient that takes the rows listed in the tensor `back`; returns its name."""
+    # `tf.custom_gradient` would insert operations that are always float32.
     name = f"MoveRows/{back}"
 
     @tf.RegisterGradient(name)

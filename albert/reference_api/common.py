@@ -40,10 +40,8 @@ def input_fn_of(
     Args:
       input_file: one or several TFRecord files.
       spec: specification for `tf.io.parse_example`.
-      batch_size: records per batch.
       is_training: whether to shuffle and repeat; otherwise one pass in the order of the file.
       drop_remainder: whether to drop a last batch that is not full; ignored in training.
-      seed: seed for shuffling.
       **order: more arguments of `parsed_batches`.
     """
     files = [input_file] if isinstance(input_file, str) else list(input_file)
@@ -74,8 +72,7 @@ def model_fn_of(
 ) -> Callable:
     """Returns the `model_fn` of an `Estimator`: encoder, head and, for training, optimizer.
 
-    Raises:
-      ValueError: a TPU or a hub module is requested.
+    A TPU or a hub module raises a `ValueError`.
     """
     refuse(use_tpu=use_tpu, hub_module=hub_module)
     options = ModelOptions(

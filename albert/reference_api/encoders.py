@@ -25,10 +25,7 @@ def create_albert(
       is_training: whether to apply dropout.
       input_ids, input_mask, segment_ids: int32 [B, S].
       use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
-      hub_module: must be None.
-
-    Raises:
-      ValueError: a `hub_module` is given.
+      hub_module: must be None; anything else raises a `ValueError`.
     """
     refuse(hub_module=hub_module)
     model = modeling.Encoder(
@@ -48,8 +45,7 @@ def create_vocab(
 ) -> tokenization.FullTokenizer:
     """Returns the tokenizer for a vocabulary or a SentencePiece model.
 
-    Raises:
-      ValueError: a `hub_module` is given; it must be None.
+    `hub_module` must be None; anything else raises a `ValueError`.
     """
     refuse(hub_module=hub_module)
     return tokenization.FullTokenizer.from_scratch(vocab_file, do_lower_case, spm_model_file)

@@ -51,7 +51,6 @@ def convert_single_example(
       example: an `InputExample` or a `PaddingInputExample`.
       label_list: labels from `get_labels` of the task's processor.
       max_seq_length: length of the feature.
-      tokenizer: a `FullTokenizer`.
 
     Raises:
       UserError: the label is not in `label_list`.

@@ -23,13 +23,7 @@ def input_fn_builder(
     """Returns an `input_fn` for features in memory.
 
     In training, it repeats the features endlessly, in another order in every epoch. Otherwise, it
-    makes one pass in order.
-
-    Args:
-      features: the features.
-      seq_length: length of the features.
-      is_training: whether to shuffle and repeat.
-      drop_remainder: whether to drop a last batch that is not full.
+    makes one pass in order. `drop_remainder` drops a last batch that is not full.
 
     Returns:
       A function from `params`, which has "batch_size", to a dataset of dictionaries: int32 [B, S]
@@ -73,8 +67,6 @@ def file_based_input_fn_builder(
 
     Args:
       input_file: one or several TFRecord files of features.
-      seq_length: length of a feature.
-      is_training: whether to shuffle and repeat.
       drop_remainder: whether to drop a last batch that is not full; ignored in training.
       task_name: "sts-b" means that labels are numbers.
       use_tpu: must be false.
@@ -111,15 +103,11 @@ def create_model(
     """Builds ALBERT, its classification head, and the loss.
 
     Args:
-      albert_config: an `AlbertConfig` or a `BertConfig`.
-      is_training: whether to apply dropout.
-      input_ids, input_mask, segment_ids: int32 [B, S].
       labels: int32 [B]; for regression, float32 [B]; None to compute no loss.
       num_labels: number of labels C; 1 for regression.
-      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
       task_name: not used; `num_labels` determines whether this is a regression.
-      hub_module: must be None.
       dropout: dropout rate of the head's input in training.
+      (the others): see `albert.reference_api.encoders.create_albert`.
 
     Returns:
       The mean loss; the losses [B]; the probabilities, logits and predicted labels, see
@@ -160,8 +148,6 @@ def model_fn_builder(
     """Returns the `model_fn` of an `Estimator` for classification or regression.
 
     Args:
-      albert_config, num_labels, use_one_hot_embeddings, task_name, hub_module, use_einsum,
-        dropout: see `create_model`.
       init_checkpoint: checkpoint with initial values of the variables, or None.
       learning_rate, num_train_steps, num_warmup_steps, optimizer: see
         `optimization.OptimizerOptions`.
@@ -169,6 +155,7 @@ def model_fn_builder(
       threshold: see `albert.tasks.classification.head.make_head`, which also defines the
         predictions.
       optimizer_options: more fields of `optimization.OptimizerOptions`.
+      (the others): see `create_model`.
     """
     training = OptimizerOptions(
         learning_rate, num_train_steps, num_warmup_steps, optimizer, **(optimizer_options or {})

@@ -20,10 +20,8 @@ def convert_single_example(
 ) -> InputFeatures:
     """Converts an `InputExample` to lists of `max_seq_length` integers for each of its endings.
 
-    Args:
-      example_index, label_size: not used; kept for compatibility.
-      example: the example.
-      max_seq_length, tokenizer, max_qa_length: see `albert.tasks.race.features.make_sequences`.
+    `example_index` and `label_size` are not used; for the others, see
+    `albert.tasks.race.features.make_sequences`.
     """
     sequences = make_sequences(example, tokenizer, max_seq_length, max_qa_length)
     rows = [padded(sequence, max_seq_length) for sequence in sequences]
@@ -53,7 +51,7 @@ def create_model(
     dropout_prob,
     hub_module,
 ) -> tuple[tf.Tensor | None, tf.Tensor | None, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Builds ALBERT, the head of RACE, and the loss.
+    """Builds ALBERT, RACE's head and the loss; for the result see `classifier_utils.create_model`.
 
     Args:
       albert_config, is_training, use_one_hot_embeddings, hub_module: see `create_albert`.
@@ -62,9 +60,6 @@ def create_model(
       num_labels: number of options N.
       max_seq_length: not used; the sequences determine it.
       dropout_prob: dropout rate of the head's input in training.
-
-    Returns:
-      See `classifier_utils.create_model`.
     """
     sequences = dict(zip(SEQUENCE_KEYS, (input_ids, input_mask, segment_ids), strict=True))
     ids, masks, segments = one_a_row(sequences, num_labels).values()
@@ -91,11 +86,10 @@ def model_fn_builder(
     """Returns the `model_fn` of an `Estimator` for RACE.
 
     Args:
-      albert_config, num_labels, use_one_hot_embeddings, max_seq_length, dropout_prob, hub_module:
-        see `create_model`.
       init_checkpoint: checkpoint with initial values of the variables, or None.
       learning_rate, num_train_steps, num_warmup_steps: see `optimization.OptimizerOptions`.
       use_tpu: must be false.
+      (the others): see `create_model`.
     """
     head = make_race_head(dropout_prob, num_labels)
     training = OptimizerOptions(learning_rate, num_train_steps, num_warmup_steps)

@@ -81,14 +81,9 @@ def convert_examples_to_features(
     """Converts examples and passes each feature to `output_fn`, in order.
 
     Args:
-      examples: the examples.
-      tokenizer: the model's tokenizer.
-      max_seq_length: length of a feature.
       doc_stride: number of tokens between the starts of two windows.
       max_query_length: maximum number of tokens of the question.
       is_training: whether features have the answer's positions.
-      output_fn: called with every feature.
-      do_lower_case: whether to lower-case text.
     """
     tokenizer = copy.copy(tokenizer)
     tokenizer.do_lower_case = do_lower_case

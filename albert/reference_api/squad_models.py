@@ -38,8 +38,7 @@ def input_fn_builder(
 
     Args:
       input_file: one or several TFRecord files of features.
-      seq_length: length of a feature.
-      is_training: whether to shuffle, repeat and read answers; otherwise one pass in order.
+      is_training: whether to shuffle, repeat and read answers.
       drop_remainder: whether to drop a last batch that is not full; ignored in training.
       use_tpu: must be false.
       bsz: features per batch.
@@ -66,12 +65,7 @@ def create_v1_model(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Builds ALBERT and its SQuAD head; returns start and end scores, float32 [B, S] each.
 
-    Args:
-      albert_config: an `AlbertConfig` or a `BertConfig`.
-      is_training: whether to apply dropout.
-      input_ids, input_mask, segment_ids: int32 [B, S].
-      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
-      hub_module: must be None.
+    For the arguments, see `albert.reference_api.encoders.create_albert`.
     """
     _, states = create_albert(
         albert_config,
@@ -103,14 +97,13 @@ def v1_model_fn_builder(
     """Returns the `model_fn` of an `Estimator` for SQuAD 1.1.
 
     Args:
-      albert_config: an `AlbertConfig` or a `BertConfig`.
       init_checkpoint: checkpoint with initial values of the variables, or None.
       learning_rate, num_train_steps, num_warmup_steps: see `optimization.OptimizerOptions`.
-      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
-      use_tpu, hub_module: must be false and None.
+      use_tpu: must be false.
       mask_padding_in_loss: whether padding has probability 0; see
         `albert.tasks.squad.head.make_v1_head`.
       optimizer_options: more fields of `optimization.OptimizerOptions`.
+      (the others): see `albert.reference_api.encoders.create_albert`.
     """
     optimizer = OptimizerOptions(
         learning_rate, num_train_steps, num_warmup_steps, **(optimizer_options or {})
@@ -154,14 +147,11 @@ def create_v2_model(
     """Builds ALBERT and its SQuAD 2.0 head; returns `albert.tasks.squad.head.answer_outputs`.
 
     Args:
-      albert_config: an `AlbertConfig` or a `BertConfig`.
       is_training: whether to apply dropout and condition ends on the true starts.
-      input_ids, input_mask, segment_ids: int32 [B, S].
-      use_one_hot_embeddings: see `modeling.Encoder`.
       features: `p_mask` [B, S] and, in training, `start_positions` [B].
       max_seq_length: not used.
       start_n_top, end_n_top, dropout_prob: see `albert.tasks.squad.head.V2Options`.
-      hub_module: must be None.
+      (the others): see `albert.reference_api.encoders.create_albert`.
     """
     del max_seq_length
     _, states = create_albert(

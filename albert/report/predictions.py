@@ -23,13 +23,9 @@ Sample = dict[str, Any]
 
 
 class View(NamedTuple):
-    """Samples, and what the page shows above them.
+    """Samples (an iterator if they may not fit into memory), and what the page shows above them.
 
-    Attributes:
-      title: title of the page.
-      scores: scores of all samples, by name.
-      samples: the samples; an iterator if they may not fit into memory.
-      labels: the labels of a classification, in the order of their ids.
+    `labels` are those of a classification, in the order of their ids.
     """
 
     title: str
@@ -39,11 +35,7 @@ class View(NamedTuple):
 
 
 def write_samples(folder: str, view: View) -> None:
-    """Writes the predictions of a run, and the page made from them.
-
-    Raises:
-      UserError: a file cannot be written.
-    """
+    """Writes a run's predictions and its page; raises a `UserError` if a file cannot be written."""
     path = os.path.join(folder, PREDICTIONS)
     with open_atomically(path, "wb") as file:
         file.writelines(_lines(view.samples))
@@ -83,11 +75,7 @@ def _lines(samples: Iterable[Sample]) -> Iterator[bytes]:
 
 
 def read_samples(folder: str) -> Iterator[Sample]:
-    """Yields the samples of a run.
-
-    Raises:
-      UserError: the file of predictions cannot be read, or is damaged.
-    """
+    """Yields the samples of a run; raises a `UserError` if the file is unreadable or damaged."""
     path = os.path.join(folder, PREDICTIONS)
     try:
         with open(path, "rb") as file:

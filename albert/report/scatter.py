@@ -18,13 +18,9 @@ _MOST_VALUES = 5
 
 
 class Point(NamedTuple):
-    """A trial in the figure.
+    """A trial in the figure, with its values by the name of the setting.
 
-    Attributes:
-      label: text that a browser shows when the mouse is over the point.
-      score: position on the vertical axis.
-      values: positions on the horizontal axes, by the name of the setting.
-      is_filled: false for a trial that was ended early.
+    A browser shows `label` when the mouse is over it. A trial that was ended early is not filled.
     """
 
     label: str
@@ -36,13 +32,9 @@ class Point(NamedTuple):
 def write_scatter(
     path: str, points: Sequence[Point], settings: dict[str, bool], score: str
 ) -> None:
-    """Writes a panel for each setting, with a point for each trial; the best one is red.
+    """Writes a panel per setting, with a point for each of one or more trials; the best is red.
 
-    Args:
-      path: the file to write.
-      points: the trials, at least one.
-      settings: whether the horizontal axis is logarithmic, by the name of the setting.
-      score: the name of the score.
+    `settings` says by the name of each setting whether its axis is logarithmic.
     """
     size = f'width="{_WIDTH * len(settings)}" height="{_HEIGHT}"'
     font = 'font-family="sans-serif" font-size="11" fill="#222222"'

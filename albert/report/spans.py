@@ -13,8 +13,7 @@ class Span(NamedTuple):
 
     Attributes:
       start, end: offset of its first character in the text, and the offset after its last one.
-      text: the part.
-      label: its label; None for an answer.
+      label: None for an answer.
       probability: its probability according to the model; None for a true span.
       context: number of the text, if there are several.
     """
@@ -40,14 +39,7 @@ def spans_view(
     truths: Iterable[Sequence[Span]],
     scores: Mapping[str, float],
 ) -> View:
-    """Returns the view of predicted and true spans with labels.
-
-    Args:
-      title: title of the page.
-      texts: the texts by id.
-      found, truths: the predicted and the true spans of each text.
-      scores: scores of all texts, by name.
-    """
+    """Returns the view of predicted and true spans with labels; `texts` are by id."""
     rows = zip(texts.items(), found, truths, strict=True)
     return View(title, scores, (_sample(*of_text, *spans) for of_text, *spans in rows))
 

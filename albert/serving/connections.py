@@ -31,7 +31,6 @@ class Connection(H11Protocol):
           most: maximum number of connections of the server.
           waiting: connections that wait for their clients, the longest first; all connections
             share it.
-          **kwargs: arguments of uvicorn's protocol.
         """
         super().__init__(**kwargs)
         self._most, self._waiting = most, waiting

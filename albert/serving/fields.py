@@ -40,11 +40,7 @@ def object_schema(fields: Mapping[str, Schema]) -> dict[str, Any]:
 
 
 def read(body: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
-    """Returns the values of all fields.
-
-    Raises:
-      InvalidRequest: the body is not an object, or a field is missing, unknown or invalid.
-    """
+    """Returns the values of all fields; raises an `InvalidRequest` if the body does not match."""
     if not isinstance(body, dict):
         raise InvalidRequest(f"the body must be a JSON object with {', '.join(fields)}")
     for name in body:

@@ -56,12 +56,7 @@ def is_local(listener: socket.socket) -> bool:
 
 
 def hosts_of(listener: socket.socket, allowed: Sequence[str] = ()) -> Sequence[str]:
-    """Returns the host names that requests may use; empty if they may use any.
-
-    Args:
-      listener: the server's socket.
-      allowed: names that the user allows; "*" allows any.
-    """
+    """Returns the host names that requests may use; empty for any, as with "*" in `allowed`."""
     if not allowed and is_local(listener):
         return ("localhost", "127.0.0.1", "[::1]", _host_of(listener))
     return () if "*" in allowed else allowed
@@ -87,13 +82,7 @@ class HttpServer:
     """A server that runs an application in its own thread."""
 
     def __init__(self, app: ASGIApp, listener: socket.socket, request_seconds: float):
-        """Starts the server.
-
-        Args:
-          app: the application.
-          listener: a socket that `listen` returned.
-          request_seconds: longest time that a request takes.
-        """
+        """Starts the server on a socket from `listen`; requests take at most `request_seconds`."""
         config = uvicorn.Config(
             app,
             # Uvicorn only calls this, in the same way as the class.

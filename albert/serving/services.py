@@ -29,12 +29,8 @@ _BYTES = 4
 class Service:
     """The interface of a server for a task.
 
-    Attributes:
-      summary: description of the service.
-      fields: schemas of a request's fields.
-      example: values of the fields without a default.
-      result: JSON schema of an answer.
-      folder: the model's folder.
+    `fields` are the schemas of a request's fields, and `result` is the JSON schema of an answer.
+    `example` has values of the fields without a default.
     """
 
     folder = ""
@@ -44,7 +40,6 @@ class Service:
     result: Schema
 
     def __init__(self, model: Model):
-        """Uses a model to answer."""
         longest = model.folder.value("max_seq_length")
         self._lengths = longest, longest
 

@@ -62,12 +62,7 @@ class Api:
         token: str = "",
         hosts: Sequence[str] = (),
     ):
-        """Starts the threads that call the model.
-
-        Args:
-          token: token that requests must have; empty for no token.
-          hosts: host names that requests may use; empty for any.
-        """
+        """Starts the model's threads; an empty `token` or empty `hosts` do not limit requests."""
         self._service, self._task, self._limits = service, task, limits
         self._token, self._hosts = token, frozenset(hosts)
         self._metrics = Metrics()
@@ -176,12 +171,7 @@ class Api:
             raise HTTPException(408, f"the body did not arrive within {limit}") from None
 
     async def _answered(self, request: Request, body: bytes) -> Any:
-        """Returns the answer to a body.
-
-        Raises:
-          HTTPException: the request is invalid, the queue is full, or the answer takes too long.
-          ClientDisconnect: the client has disconnected.
-        """
+        """Returns the answer; raises `HTTPException` or, if the client left, `ClientDisconnect`."""
         asked, windows = _read(body, self._service), self._service.windows(len(body))
         batcher = self._short if windows <= self._limits.together else self._long
         try:

@@ -101,7 +101,6 @@ class ClassificationTask(LabelTask):
     """A classification or regression task.
 
     Attributes:
-      processor: reader of the data set's files.
       sequences: number of sequences of an example, as a shape; empty for a single sequence.
       input_name: name of a split's input in records of its content.
       limits: for regression, the range to which written predictions are clipped.
@@ -204,7 +203,6 @@ def write_predictions(
         line per example.
       submission_file: file for ids and predicted labels, below a header, in GLUE's format; several
         labels are a JSON list.
-      ids: ids of the test set's examples.
       outputs: "probabilities" [C] and "predictions" of every example.
       labels: labels in the order of their ids; `[None]` for regression.
       limits: for regression, the range to which predictions in the submission are clipped.

@@ -11,30 +11,17 @@ from albert.training.task import DEV, TEST, TRAIN
 
 
 class Processor(abc.ABC):
-    """A reader of a data set's files.
-
-    Attributes:
-      is_multi_label: whether an example has any number of labels.
-    """
+    """A reader of a data set's files; with `is_multi_label`, examples have any number of labels."""
 
     is_multi_label = False
 
     def __init__(self, use_spm, do_lower_case):
-        """Makes a processor.
-
-        Args:
-          use_spm: whether to normalize texts for a SentencePiece model.
-          do_lower_case: whether this lower-cases texts.
-        """
+        """Sets whether to normalize texts for SentencePiece, and whether that lower-cases them."""
         self.use_spm = use_spm
         self.do_lower_case = do_lower_case
 
     def get_train_examples(self, data_dir: str) -> list[Any]:
-        """Returns the training set.
-
-        Raises:
-          UserError: the data set does not have it, or its files are invalid.
-        """
+        """Returns the training set; raises a `UserError` if it is missing or a file is invalid."""
         return self.read_files(self.files_of(data_dir, TRAIN), TRAIN)
 
     def get_dev_examples(self, data_dir: str) -> list[Any]:
@@ -51,11 +38,7 @@ class Processor(abc.ABC):
 
     @abc.abstractmethod
     def files_of(self, data_dir: str, part: str) -> list[str]:
-        """Returns the files of a split, "train", "dev" or "test".
-
-        Raises:
-          UserError: the data set does not have the split.
-        """
+        """Returns the files of "train", "dev" or "test"; a missing split raises a `UserError`."""
 
     @abc.abstractmethod
     def read_files(self, files: Sequence[str], part: str) -> list[Any]:

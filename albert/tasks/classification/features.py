@@ -26,7 +26,6 @@ def feature_spec(
     Args:
       shape: shape of an example's sequences: their length, preceded by their number if there are
         several.
-      is_regression: whether labels are numbers.
       label_shape: empty for a single label; otherwise the number of labels, each 0 or 1.
     """
     label_type = tf.float32 if is_regression else tf.int64
@@ -83,16 +82,7 @@ class ExampleFeatures(FeatureSource):
         records: Callable[[Sequence[Any]], list[bytes]],
         workers: int,
     ):
-        """Describes the features.
-
-        Args:
-          part: name of the split, "train", "dev" or "test".
-          cached: the feature file.
-          spec: see `FeatureSource`.
-          read: function that reads the examples.
-          records: function that makes the records of some examples.
-          workers: number of processes that make them.
-        """
+        """Describes the features of "train", "dev" or "test"; `records` converts some examples."""
         self.name, self.cached, self.spec, self.workers = part, cached, spec, workers
         self._read, self._records = read, records
 
@@ -115,8 +105,7 @@ class ExampleFeatures(FeatureSource):
 class LabelledFeatures(ExampleFeatures):
     """The features of a split of labeled examples, with one record each.
 
-    Attributes:
-      way_out: advice in messages about a file that is not a feature file.
+    `way_out` is the advice in messages about a file that is not a feature file.
     """
 
     way_out = "pass another name"
@@ -137,14 +126,10 @@ class LabelledFeatures(ExampleFeatures):
 
         Args:
           part: name of the split, "train", "dev" or "test".
-          processor: reader of the examples.
-          files: files of the split.
           feature_file: file that has or will have the features.
-          tokenizer: the model's tokenizer.
           shape: see `feature_spec`.
           records: function that makes the record of each example; see `serialize`.
           more: other values that the features depend on.
-          workers: number of processes that make them.
         """
         labels = processor.get_labels()
         self._limits = {"input_ids": tokenizer.size}

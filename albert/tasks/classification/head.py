@@ -39,12 +39,9 @@ Classify = Callable[[tf.Tensor, tf.Tensor | None, float], ClassifierOutput]
 
 
 def pooled_scores(pooled: tf.Tensor, num_scores: int, dropout: float) -> tf.Tensor:
-    """Builds the last layer and returns its scores, float32 [B, C].
+    """Builds the last layer on the pooled output, float32 [B, H]; returns scores, float32 [B, C].
 
-    Args:
-      pooled: float32 [B, H], the encoder's pooled output.
-      num_scores: number of scores C.
-      dropout: dropout rate of the pooled output; 0 outside training.
+    `dropout` is the rate for the pooled output; 0 outside training.
     """
     weights = tf.get_variable(
         "output_weights",
@@ -73,10 +70,8 @@ def multi_labelled(
 ) -> ClassifierOutput:
     """Returns predictions from scores [B, C], and losses if there are labels, int32 [B, C].
 
-    Args:
-      logits: the scores.
-      labels: 0 or 1 for each label. An example's loss is the mean over them.
-      threshold: the probability from which a label is predicted.
+    An example's loss is the mean over its labels, each 0 or 1. `threshold` is the probability from
+    which a label is predicted.
     """
     probabilities = tf.sigmoid(logits)
     predictions = tf.cast(probabilities >= threshold, tf.int32)
@@ -93,12 +88,9 @@ def make_head(classify: Classify, dropout: float, threshold: float | None = None
     """Returns the head of a classification or regression.
 
     Its predictions are `probabilities`, `predictions` and `logits` (see `ClassifierOutput`), and
-    `label_ids` and `is_real_example` if the features have them.
-
-    Args:
-      classify: function that builds the layers on the encoder.
-      dropout: dropout rate of their input in training.
-      threshold: a number that an exported model outputs as `threshold`; None to output none.
+    `label_ids` and `is_real_example` if the features have them. `classify` builds the layers on the
+    encoder; `dropout` is the rate of their input in training. An exported model outputs
+    `threshold` unless it is None.
     """
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:

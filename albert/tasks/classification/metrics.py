@@ -15,8 +15,7 @@ def accuracy(labels: np.ndarray, predictions: np.ndarray) -> float:
 def f1(labels: np.ndarray, predictions: np.ndarray) -> float:
     """Returns the harmonic mean of precision and recall for class 1; 0 if there are no hits.
 
-    Args:
-      labels, predictions: int [N], each 0 or 1.
+    The arguments are int [N], each 0 or 1.
     """
     found = np.sum((labels == 1) & (predictions == 1))
     return float(2 * found / max(np.sum(labels == 1) + np.sum(predictions == 1), 1))
@@ -35,11 +34,7 @@ def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
 def matthews(labels: np.ndarray, predictions: np.ndarray) -> float:
     """Returns the Matthews correlation, which for two classes equals the Pearson correlation.
 
-    Args:
-      labels, predictions: int [N], each 0 or 1.
-
-    Returns:
-      A number from -1 to 1; 0 if all labels or all predictions are the same.
+    The arguments are int [N], each 0 or 1. The result is from -1 to 1; 0 if one is constant.
     """
     return pearson(labels, predictions)
 
@@ -71,12 +66,7 @@ def mean_squared_error(labels: np.ndarray, predictions: np.ndarray) -> float:
 
 
 def cross_entropy(labels: np.ndarray, logits: np.ndarray) -> float:
-    """Returns the mean of -log softmax at the labels.
-
-    Args:
-      labels: int [N].
-      logits: float [N, C].
-    """
+    """Returns the mean of -log softmax of the logits, float [N, C], at the labels, int [N]."""
     logits = logits.astype(np.float64)
     shifted = logits - logits.max(axis=1, keepdims=True)
     log_sums = np.log(np.exp(shifted).sum(axis=1))
@@ -108,7 +98,6 @@ def compute_metrics(
     """Returns scores by name, and `eval_loss`, the mean loss.
 
     Args:
-      names: names of the scores.
       labels: int [N]; for regression, float [N]; for several labels, int [N, C], each 0 or 1.
       logits: float [N, C]; for regression, [N].
       predictions: as the labels.

@@ -16,11 +16,8 @@ def best_threshold(labels: np.ndarray, probabilities: np.ndarray) -> float:
     """Returns the probability from which predicting labels gives the best micro F1.
 
     It is halfway between two probabilities, so that rounding does not change predictions. Of equal
-    scores, the one with the fewest predicted labels counts.
-
-    Args:
-      labels: int [N, C], each 0 or 1.
-      probabilities: float [N, C].
+    scores, the one with the fewest predicted labels counts. The arguments are int [N, C], each 0
+    or 1, and float [N, C].
     """
     if not labels.any():
         return USUAL_THRESHOLD

@@ -20,13 +20,11 @@ def labels_view(
     """Returns the view of a classification or regression.
 
     Args:
-      title: title of the page.
       texts: `id`, `passage` (a text or None) and `texts` of each example. With a passage, the texts
         are options, one per label.
       outputs: "label_ids", "predictions" and "probabilities" [C] of each example; for several
         labels, the first two are 0 or 1 for each label.
       labels: labels in the order of their ids; `[None]` for regression.
-      scores: scores of all examples, by name.
     """
     names = [label for label in labels if label is not None]
     samples = (

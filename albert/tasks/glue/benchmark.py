@@ -29,7 +29,7 @@ def run_benchmark(settings: GlueSettings) -> None:
     """Runs the tasks of --task_name with the seeds of --seeds, and prints the table.
 
     Raises:
-      UserError: the flags, the input or the environment are not valid.
+      UserError: the flags, the input or the environment is invalid.
     """
     jobs = prepared_runs(
         GlueTask, settings, None, lambda: _check_data(settings), _prepare_follow_ups

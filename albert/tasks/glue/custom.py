@@ -23,13 +23,9 @@ _TEXT_B = "text_b"
 
 
 class TableOptions(NamedTuple):
-    """What the columns of a table are, and what to predict.
+    """The columns of a table, and what to predict: a label, a number or any number of labels.
 
-    Attributes:
-      text_column, text_b_column, label_column: names of the columns.
-      is_regression: whether labels are numbers.
-      is_multi_label: whether a text has any number of labels.
-      separator: for several labels, the text between two of them in a cell.
+    `separator` is the text between two of several labels in a cell.
     """
 
     text_column: str = "text_a"
@@ -48,7 +44,6 @@ class TsvProcessor(DataProcessor):
     """
 
     def __init__(self, use_spm, do_lower_case, data_dir: str, options: TableOptions):
-        """Makes a processor for a folder; for `use_spm` and `do_lower_case` see `DataProcessor`."""
         super().__init__(use_spm, do_lower_case)
         self._data_dir = data_dir
         self._options = options
@@ -66,11 +61,7 @@ class TsvProcessor(DataProcessor):
     # mypy considers a cached property read-only, although it can be set.
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Returns the labels in the training file.
-
-        Raises:
-          UserError: there are fewer than two labels, or the file is invalid.
-        """
+        """Returns the labels in the training file; fewer than two raise a `UserError`."""
         if self.is_regression:
             return ()
         path = self.path(self._data_dir, TRAIN)
@@ -84,11 +75,7 @@ class TsvProcessor(DataProcessor):
         return tuple(sorted(labels))
 
     def path(self, data_dir: str, part: str) -> str:
-        """Returns the file of a split, "train", "dev" or "test".
-
-        Raises:
-          UserError: the file does not exist, or it exists in several formats.
-        """
+        """Returns the file of a split; raises a `UserError` unless it exists in one format only."""
         names = [part + ending for ending in _ENDINGS]
         found = [name for name in names if os.path.exists(os.path.join(data_dir, name))]
         if len(found) != 1:

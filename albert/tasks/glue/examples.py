@@ -20,7 +20,7 @@ class InputExample:
 
     Attributes:
       guid: id of the example; for a test set, its index in GLUE's submission.
-      text_a, text_b: texts; text_b is None for tasks with single texts.
+      text_b: None for tasks with single texts.
       label: one of the processor's labels; a float for regression; a tuple for several labels.
     """
 
@@ -38,7 +38,6 @@ class Columns(NamedTuple):
     """A file of a data set and its columns, numbered from 0, or from -1 backwards from the last.
 
     Attributes:
-      file: name of the file.
       text_a, text_b, label: columns; None for columns that the file does not have.
       guid: column of the id; None to number the rows.
       has_header: whether the first line is a header.
@@ -65,7 +64,6 @@ class DataProcessor(Processor):
       folder: folder of the task's files in --data_dir.
       labels: labels in the order of their ids; empty for regression.
       metrics: names of scores, see `classification.metrics`; the first selects the checkpoint.
-      files: files of the splits.
       submission: name of the test predictions in a submission to GLUE.
       limits: for regression, the range of numbers that GLUE accepts; None if unlimited.
     """
@@ -93,11 +91,7 @@ class DataProcessor(Processor):
         return {}
 
     def path(self, data_dir: str, part: str) -> str:
-        """Returns the file of a split, "train", "dev" or "test".
-
-        Raises:
-          UserError: the task does not have the split.
-        """
+        """Returns the file of "train", "dev" or "test"; a missing split raises a `UserError`."""
         if part not in self.files:
             raise UserError(f"{self.folder} has no {part} set, only {', '.join(self.files)}")
         return os.path.join(data_dir, self.folder, self.files[part].file)

@@ -18,13 +18,7 @@ _PAIR_SPECIAL_TOKENS, _SINGLE_SPECIAL_TOKENS = 3, 2
 
 
 class Feature(NamedTuple):
-    """The model's input for an example.
-
-    Attributes:
-      sequence: tokens of the texts.
-      label_id: see `albert.tasks.classification.features.serialize`.
-      is_real_example: false for an example that only fills a batch.
-    """
+    """The model's input for an example; see `albert.tasks.classification.features.serialize`."""
 
     sequence: TokenSequence
     label_id: int | float | list[int]
@@ -40,22 +34,14 @@ class FeatureMaker:
         label_list: Sequence[str | None],
         max_seq_length: int,
     ):
-        """Stores the arguments of `make_feature` that all features share.
-
-        Raises:
-          UserError: the tokenizer has no [CLS] or [SEP].
-        """
+        """Stores shared arguments; raises a `UserError` if the tokenizer lacks [CLS] or [SEP]."""
         self._tokenizer = tokenizer
         self._special_ids = tokenizer.cls_id, tokenizer.sep_id
         self._label_list = label_list
         self._max_seq_length = max_seq_length
 
     def records(self, examples: Sequence[InputExample]) -> list[bytes]:
-        """Returns a serialized `tf.train.Example` for each example that a processor has read.
-
-        Raises:
-          UserError: a label is not one of the task's.
-        """
+        """Returns the record of each example of a processor; a wrong label raises a `UserError`."""
         ids_a, ids_b = (
             self._tokenizer.encode(texts, normalized=True)
             for texts in ([e.text_a for e in examples], [e.text_b or "" for e in examples])
@@ -85,7 +71,6 @@ def make_feature(
       ids_a, ids_b: token ids of its texts; the second may be empty.
       special_ids: ids of [CLS] and [SEP].
       label_list: labels in the order of their ids; `[None]` for regression.
-      max_seq_length: length of the feature.
 
     Raises:
       UserError: the label is not in `label_list`.
@@ -125,10 +110,7 @@ def sequences_of(
 
 
 def _kept(length_a: int, length_b: int, room: int) -> tuple[int, int]:
-    """Returns how many tokens of each text to keep: the longer text is truncated until both fit.
-
-    If both have the same length, the second loses a token first, as in the reference.
-    """
+    """Returns the tokens to keep: the longer text loses some first; of equals, the second does."""
     if length_a + length_b <= room:
         return length_a, length_b
     kept_a = min(length_a, max(room - length_b, (room + 1) // 2))

@@ -162,7 +162,7 @@ class GlueSettings(ClassificationSettings):
         return self.replaced(**values)
 
     def follow_ups(self) -> list[GlueSettings]:
-        """Returns the settings of the runs that score and label other sets with this run's model.
+        """Returns the runs that score and label other sets with this run's model.
 
         They need its checkpoint as --init_checkpoint.
         """

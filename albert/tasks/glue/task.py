@@ -151,11 +151,7 @@ def _feature_path(settings: GlueSettings, part: str) -> str:
 
 
 def make_processor(settings: GlueSettings) -> DataProcessor:
-    """Returns the processor of --task_name.
-
-    Raises:
-      FlagError, UserError: see `check_flags`; or the task does not exist.
-    """
+    """Returns the processor of --task_name; raises a `UserError` if a flag is invalid."""
     check_flags(settings)
     name = settings.task_name.lower()
     if settings.is_benchmark():
@@ -194,8 +190,7 @@ def load_processor(settings: GlueSettings) -> DataProcessor:
     """Returns the processor of --task_name, with the labels on which the model was trained.
 
     Raises:
-      FlagError, UserError: see `make_processor`.
-      UserError: the model was trained on other labels.
+      UserError: a flag is invalid, or the model was trained on other labels.
     """
     processor = make_processor(settings)
     if settings.do_train:
@@ -266,9 +261,7 @@ def make_head(
 ) -> Head:
     """Returns the head of a classification or, if `num_labels` is 1, of a regression.
 
-    Args:
-      num_labels, label_threshold: see `classify`.
-      dropout, threshold: see `albert.tasks.classification.head.make_head`.
+    For `label_threshold`, see `classify`; for the others, `classification.head.make_head`.
     """
     of_labels = functools.partial(classify, num_labels=num_labels, label_threshold=label_threshold)
     return head.make_head(of_labels, dropout, threshold)

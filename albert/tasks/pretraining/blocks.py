@@ -47,7 +47,7 @@ class BlockMaker:
         )
 
     def records(self, number: int) -> BlockRecords:
-        """Returns the records of block `number`, including all duplicates, shuffled.
+        """Returns the records of block `number`, with all duplicates, shuffled.
 
         Raises:
           UserError: the text is invalid.
@@ -94,10 +94,7 @@ class BlockMaker:
         return self._maker.records(batch, masked, begins_word)
 
     def _with_others(self, own: Documents, number: int, draw: random.Random) -> Documents:
-        """Adds the documents of another block if there are fewer than two.
-
-        No pair consists only of the added documents.
-        """
+        """Adds another block's documents if there are fewer than two; no pair has only those."""
         if len(own.ranges) > 1 or len(self._blocks) == 1:
             return own
         other = draw.randrange(len(self._blocks) - 1)

@@ -18,11 +18,9 @@ FIRST_POSITIONS, EXAMPLE_WEIGHTS = "next_sentence_positions", "next_sentence_wei
 
 
 class Prediction(NamedTuple):
-    """The losses and hits of a head.
+    """The losses and hits of a head, float32 of the same shape.
 
-    Attributes:
-      losses: float32, the cross-entropy of each prediction.
-      correct: float32 of the same shape, 1 if the most probable class is the label, otherwise 0.
+    Losses are cross-entropies; `correct` is 1 if the most probable class is the label, otherwise 0.
     """
 
     losses: tf.Tensor
@@ -35,16 +33,12 @@ def predict_masked_tokens(
     table: tf.Tensor,
     labels: tf.Tensor,
 ) -> Prediction:
-    """Builds the masked language model at the masked positions.
+    """Builds the masked language model at the masked positions; returns losses and hits [B, P].
 
     Args:
-      albert_config: the encoder's configuration.
       masked: float32 [B, P, H], the encoder's last states at the masked positions.
       table: float32 [V, E], the word embeddings, which are also the output weights.
       labels: int32 [B, P], the original tokens.
-
-    Returns:
-      Losses and hits [B, P].
     """
     batch_size, max_predictions = modeling.get_shape_list(labels, expected_rank=2)
     masked = tf.reshape(masked, [-1, albert_config.hidden_size])
@@ -69,15 +63,8 @@ def predict_relation(
     """Predicts whether the second segment follows the first (0) or not (1).
 
     In data for ALBERT, 1 means that the two have been swapped; in data for BERT, that the second
-    comes from another place.
-
-    Args:
-      albert_config: the encoder's configuration.
-      pooled: float32 [N, H], the encoder's pooled output for each example.
-      labels: int32 [N].
-
-    Returns:
-      Losses and hits [N].
+    comes from another place. Losses, hits and labels are [N]. `pooled`, float32 [N, H], is the
+    encoder's pooled output for each example.
     """
     with tf.variable_scope("cls/seq_relationship"):
         weights = tf.get_variable(
@@ -103,10 +90,9 @@ def weighted_mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
 
 
 def make_head(albert_config: modeling.EncoderConfig) -> Head:
-    """Returns the heads of pretraining.
+    """Returns the heads of pretraining; predictions are sums for each example, see `scores_of`.
 
-    The loss is the mean cross-entropy of the masked tokens plus that of the segments' relation. The
-    predictions are sums for each example; see `scores_of`.
+    The loss is the mean cross-entropy of the masked tokens plus that of the segments' relation.
     """
     is_bert = isinstance(albert_config, modeling.BertConfig)
     relation_name = NEXT_SENTENCE if is_bert else SENTENCE_ORDER
@@ -170,9 +156,9 @@ SENTENCE_ORDER, NEXT_SENTENCE = "sentence_order", "next_sentence"
 def scores_of(outputs: Sequence[dict[str, np.ndarray]]) -> dict[str, float]:
     """Returns mean losses and accuracies under the reference's names.
 
-    Values for masked tokens are means over all masked tokens. Values for sentence order or next
-    sentence are means over all examples. `loss` is the sum of both losses. `masked_lm_perplexity`,
-    which the reference does not have, is e to the power of `masked_lm_loss`.
+    They are means over all masked tokens or, for sentence order and next sentence, all examples.
+    `loss` is the sum of both losses. `masked_lm_perplexity`, which the reference lacks, is e to the
+    power of `masked_lm_loss`.
     """
     columns = {key: np.array([output[key] for output in outputs], float) for key in outputs[0]}
     masked = max(columns["masked_lm_weight"].sum(), 1.0)

@@ -27,12 +27,8 @@ _LOOKED_AT = 100
 class RecordOptions(NamedTuple):
     """The required properties of records.
 
-    Attributes:
-      seq_length: length of a sequence.
-      max_predictions: maximum number of predictions per sequence.
-      vocab_size: upper limit of ids, exclusive.
-      masker: draws masks for records without masks; None to read the records' own masks.
-      mask_seed: seed of drawn masks.
+    `masker` draws masks for records without masks; if it is None, records have their own masks.
+    `vocab_size` is the exclusive upper limit of ids.
     """
 
     seq_length: int
@@ -43,23 +39,16 @@ class RecordOptions(NamedTuple):
 
 
 def record_files(patterns: str, flag: str) -> list[str]:
-    """Returns the files that match names or globs, including derived files; see `matching_files`.
-
-    Raises:
-      UserError: a name or glob matches no file, or matches a folder.
-    """
+    """Returns the files that match names or globs, with derived files; see `matching_files`."""
     return matching_files(patterns, flag, with_derived=True)
 
 
 def check_files(paths: Sequence[str], options: RecordOptions) -> None:
-    """Checks record files before a long run.
+    """Checks record files before a long run; raises a `UserError` if one is not valid.
 
     Every worker checks the first records. One worker per host then reads each file to the end. If
     the file has a header, it compares the hash. Otherwise it checks the records' checksums, and the
     content of every 100th record.
-
-    Raises:
-      UserError: a file does not contain records, or they are invalid.
     """
     for path in paths:
         _check_records(path, options, _LOOKED_AT)

@@ -74,14 +74,7 @@ class Masker:
     def mask(
         self, ids: np.ndarray, layout: Layout, begins_word: np.ndarray, rng: np.random.Generator
     ) -> MaskedRows:
-        """Masks tokens in rows.
-
-        Args:
-          ids: int32 [N, S].
-          layout: layout of the rows.
-          begins_word: bool [N, S], whether a token begins a word.
-          rng: generator for all random choices.
-        """
+        """Masks `ids`, int32 [N, S]; `begins_word`, bool [N, S], is true where a word begins."""
         starts = layout.in_text
         if self._options.do_whole_word_mask:
             starts = layout.word_starts(begins_word)
@@ -115,11 +108,7 @@ class Masker:
         taken: np.ndarray,
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Chooses words at random and marks them as taken.
-
-        Takes at most `budget` [N] tokens of each row. Returns the rows and columns of the chosen
-        words' tokens, in order.
-        """
+        """Takes random words of up to `budget` [N] tokens; returns their rows and columns."""
         shape = len(budget), words.counts.max(initial=0)
         keys = rng.random(shape, np.float32)
         keys[np.arange(shape[1]) >= words.counts[:, None]] = 2.0
@@ -174,17 +163,13 @@ def choose_ngrams(
 
     The k-th run of a row begins at word `order[k]` and has `sizes[k]` words, or fewer if the text
     ends or the row's budget of tokens is too small. A run is skipped if none of its words fits, or
-    if one of them is taken.
+    if one of them is taken. Returns the chosen words, bool [N, W + n].
 
     Args:
-      words: the words.
       order: int [N, W], a permutation of each row's words, then any values.
       sizes: int [N, W], from 1 to n.
       budget: int [N], the maximum number of tokens to choose.
       taken: bool [N, W + n], words that cannot be chosen; the function adds the chosen ones.
-
-    Returns:
-      bool [N, W + n], the chosen words.
     """
     chosen = np.zeros_like(taken)
     left = budget.copy()

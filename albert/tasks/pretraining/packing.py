@@ -28,12 +28,7 @@ _LABELS = "next_sentence_labels"
 
 
 class ExampleSizes(NamedTuple):
-    """The sizes of the examples of record files.
-
-    Attributes:
-      lengths: int [N], tokens without padding.
-      predictions: int [N], masked tokens.
-    """
+    """The numbers of tokens without padding, and of masked tokens, of N examples, int [N]."""
 
     lengths: np.ndarray
     predictions: np.ndarray
@@ -74,13 +69,7 @@ def _sizes_of_file(path: str, options: RecordOptions) -> np.ndarray:
 
 
 class RowShape(NamedTuple):
-    """The size of rows of several examples.
-
-    Attributes:
-      seq_length: tokens of a row, S.
-      max_predictions: greatest number of masked tokens of a row, M.
-      num_sequences: greatest number of examples of a row, K.
-    """
+    """The size of a row: its tokens, and the greatest numbers of its masked tokens and examples."""
 
     seq_length: int
     max_predictions: int
@@ -88,11 +77,7 @@ class RowShape(NamedTuple):
 
 
 class PackedExamples(PackedOrder):
-    """The order of a training in rows of several examples.
-
-    Attributes:
-      shape: the size of the rows.
-    """
+    """The order of a training in rows of several examples."""
 
     def __init__(self, sizes: ExampleSizes, seq_length: int, seed: int):
         super().__init__(sizes.lengths, seq_length, seed)
@@ -142,15 +127,11 @@ def packed_spec(shape: RowShape) -> dict[str, Any]:
 def pack_examples(
     features: Mapping[str, np.ndarray], rows: np.ndarray, shape: RowShape
 ) -> dict[str, np.ndarray]:
-    """Arranges examples in rows, one after another.
+    """Arranges examples one after another in rows of `packed_spec`, with 0 in unused places.
 
     Args:
       features: the features of N examples, see `feature_spec`.
       rows: int [N], the row of each example, ascending from 0. Every row has an example.
-      shape: the size of the rows.
-
-    Returns:
-      The features of `packed_spec`. In unused places, everything is 0.
     """
     spec, num_rows = packed_spec(shape), int(rows[-1]) + 1
     packed = {

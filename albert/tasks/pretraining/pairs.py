@@ -23,10 +23,7 @@ class PairOptions(NamedTuple):
 class SegmentPair(NamedTuple):
     """Two segments, as positions of their first tokens and of the tokens after their last.
 
-    Attributes:
-      a_start, a_end: the first segment.
-      b_start, b_end: the second segment.
-      label: 0 if the second follows the first in its document, otherwise 1.
+    `label` is 0 if the second follows the first in its document, otherwise 1.
     """
 
     a_start: int
@@ -42,9 +39,6 @@ class PairMaker:
     It takes sentences of a document until they fill a sequence, and splits them at a random place.
     With probability 1/2 it then swaps both parts or, with `random_next_sentence`, replaces the
     second part with sentences of another document.
-
-    Attributes:
-      documents: the documents.
     """
 
     def __init__(self, documents: Documents, options: PairOptions, rng: random.Random):
@@ -57,10 +51,7 @@ class PairMaker:
         self._max_tokens = options.max_seq_length - 3
 
     def pairs(self, document: int) -> Iterator[SegmentPair]:
-        """Draws the pairs of a document, which cover its sentences.
-
-        If there is only one sentence in all documents, there are no pairs.
-        """
+        """Draws the pairs that cover a document; none if there is only one sentence in total."""
         bounds, rng = self._bounds, self._rng
         random_next = self._options.random_next_sentence
         target = self._max_tokens
@@ -86,11 +77,7 @@ class PairMaker:
     def _random_segment(
         self, document: int, begin: int, end: int, target: int
     ) -> tuple[int, int] | None:
-        """Draws at least `target` tokens, or fewer at the end, from another document.
-
-        If there is no other document, the tokens come from the sentences before `begin` or from
-        `end` on. Returns None if there are no such sentences.
-        """
+        """Draws about `target` tokens from another document, or else outside `begin` to `end`."""
         if len(self._ranges) > 1:
             other = self._rng.randrange(len(self._ranges) - 1)
             first, last = self._ranges[other + (other >= document)]
@@ -149,11 +136,7 @@ class Layout:
         self.in_text[:, 0] = False
 
     def word_starts(self, begins_word: np.ndarray) -> np.ndarray:
-        """Returns bool [N, S]: text tokens that begin a word, as the first of a segment does.
-
-        Args:
-          begins_word: bool [N, S], whether a token's piece begins a word.
-        """
+        """Returns text tokens that begin a segment or a word (`begins_word`), both bool [N, S]."""
         starts = begins_word.copy()
         starts[:, 1] = True
         starts[np.arange(len(starts)), self.first_sep + 1] = True
@@ -169,13 +152,7 @@ class Layout:
 
 
 class SequenceBatch(NamedTuple):
-    """A batch of rows made of pairs.
-
-    Attributes:
-      ids: int32 [N, S].
-      layout: positions of the segments and special tokens.
-      labels: int32 [N], 1 if the second segment does not follow the first.
-    """
+    """A batch of rows made of pairs: ids, int32 [N, S], and the pairs' labels, int32 [N]."""
 
     ids: np.ndarray
     layout: Layout

@@ -18,7 +18,7 @@ def run_phases(settings: PretrainingSettings) -> None:
     """Runs the phases of --phases, or resumes in the phase in which an earlier job was stopped.
 
     Raises:
-      UserError: the flags, the input or the environment are not valid.
+      UserError: the flags, the input or the environment is invalid.
     """
     for _, run in prepared_runs(PretrainingTask, settings):
         if follows := run.task.settings.follows:

@@ -16,14 +16,9 @@ from albert.tasks.pretraining.pairs import SequenceBatch
 
 
 class PairRecordMaker:
-    """A converter of rows to records.
-
-    Attributes:
-      seq_length: length of a row.
-    """
+    """A converter of rows to records."""
 
     def __init__(self, seq_length: int, max_predictions: int, vocab_size: int):
-        """Sets the length of rows, the maximum number of predictions and the vocabulary size."""
         self.seq_length = seq_length
         self._max_predictions = max_predictions
         self._table = tf_example.varint_table(max(vocab_size, seq_length))
@@ -31,12 +26,9 @@ class PairRecordMaker:
     def records(
         self, batch: SequenceBatch, masked: MaskedRows, begins_word: np.ndarray
     ) -> Iterator[bytes]:
-        """Yields the record of each row.
+        """Yields the record of each row of a batch; `masked` has the same rows after masking.
 
-        Args:
-          batch: the rows.
-          masked: the same rows after masking.
-          begins_word: bool [N, S], whether a token begins a word.
+        `begins_word`, bool [N, S], says whether a token begins a word.
         """
         layout = batch.layout
         boundary = (begins_word | ~layout.in_text) & layout.is_real
@@ -87,11 +79,8 @@ def _label_entry(label: int) -> bytes:
 def feature_spec(seq_length: int, max_predictions: int, with_masks: bool) -> dict:
     """Returns the specification with which `tf.io.parse_example` reads a record.
 
-    Args:
-      seq_length: length of a sequence.
-      max_predictions: maximum number of predictions per sequence.
-      with_masks: whether to read masks, or else the starts of words, from which training draws
-        masks.
+    With `with_masks`, it has the masks; otherwise, the starts of words, from which training draws
+    masks.
     """
     keys = list(SEQUENCE_KEYS)
     if not with_masks:

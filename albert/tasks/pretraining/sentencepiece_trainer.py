@@ -25,12 +25,10 @@ class PieceOptions(NamedTuple):
     """The flags that a model depends on.
 
     Attributes:
-      vocab_size: number of pieces.
-      do_lower_case: whether to lower-case the text.
       character_coverage: fraction of the text's characters that must have a piece.
       input_sentence_size: maximum number of sentences to train on. If there are more, the trainer
         draws a random sample, which is the same every time.
-      num_threads: number of threads; another number changes the order of sums.
+      num_threads: another number of threads changes the order of sums.
     """
 
     vocab_size: int
@@ -73,11 +71,7 @@ def train_model(files: Sequence[str], options: PieceOptions) -> bytes:
 
 
 def _sentences(files: Sequence[str], do_lower_case: bool, failed: list[UserError]) -> Iterator[str]:
-    """Yields the lines that are not blank.
-
-    The trainer replaces an error raised here by its own, so the first error is also put in
-    `failed`.
-    """
+    """Yields lines that are not blank; also puts an error, which the trainer hides, in `failed`."""
     try:
         for block in plan_blocks(files, _READ_BYTES):
             for span in block:

@@ -1,8 +1,8 @@
 """Conversion of text files to files of records, called shards.
 
-The text is split into blocks. Worker processes turn them into records one by one, so only a few
-blocks are in memory. A shard has the records of a run of blocks. A shard that was already made from
-the same input is reused. Several processes, also on several hosts, can share the shards.
+Worker processes turn blocks of the text into records one by one, so only a few blocks are in
+memory. A shard has the records of a run of blocks, and is reused if it was already made from the
+same input. Several processes, also on several hosts, can share the shards.
 """
 
 from __future__ import annotations
@@ -71,8 +71,6 @@ def plan_shards(
     If the text has fewer blocks of the usual size than there are shards, the blocks are smaller.
 
     Args:
-      files: the text files.
-      outputs: names of the shards.
       dupe_factor: number of passes through the text.
       one_of_each_file: whether each file makes one shard; otherwise the text is split evenly.
 
@@ -119,9 +117,8 @@ class ShardMaker:
         of them, and all of them return when all shards are made.
 
         Raises:
-          UserError: the text of a shard is invalid, a shard would be empty, or a file that this
-            program did not write has its name. The other shards are still made. Or a shard was
-            removed meanwhile.
+          UserError: a shard's text is invalid, it would be empty, or a file that this program did
+            not write has its name; the other shards are still made. Or a shard was removed.
         """
         hashes = list(ordered_map(sha256_of, plan.files, self._workers))
         files = [

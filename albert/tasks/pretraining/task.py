@@ -160,11 +160,7 @@ class RecordPart:
         """Describes the split.
 
         Args:
-          name: human-readable name of the split.
-          files: record files.
-          options: required properties of the records.
           max_batches: maximum number of batches of `batch_size` in a pass; None for no limit.
-          batch_size: records in such a batch.
           is_checked: whether the files have already been checked as another split.
           packed: returns the order of a training in rows of several examples; None for rows of
             one example.
@@ -247,11 +243,7 @@ def _check(settings: PretrainingSettings) -> None:
 
 
 def _with_micro_batches(settings: PretrainingSettings) -> PretrainingSettings:
-    """Returns settings whose --gradient_accumulation_steps make the --global_batch_size.
-
-    Raises:
-      FlagError: the workers cannot split it.
-    """
+    """Returns settings whose --gradient_accumulation_steps make the --global_batch_size."""
     size, workers = settings.global_batch_size, collectives.size()
     if not size:
         return settings
@@ -275,11 +267,7 @@ def _with_micro_batches(settings: PretrainingSettings) -> PretrainingSettings:
 
 
 def record_options(settings: PretrainingSettings, config: EncoderConfig) -> RecordOptions:
-    """Returns the required properties of records, from the flags.
-
-    Raises:
-      UserError: the tokenizer does not belong to the model.
-    """
+    """Returns the records' required properties; another model's tokenizer raises a `UserError`."""
     places = settings.max_predictions_per_seq
     options = RecordOptions(settings.max_seq_length, places, config.vocab_size)
     if not settings.masked_lm_budget:

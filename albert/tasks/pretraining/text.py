@@ -122,11 +122,7 @@ def _end_of_document(file: BinaryIO, position: int, size: int) -> int:
 
 
 def read_lines(span: Span) -> list[str]:
-    """Returns the lines of a span, without line ends.
-
-    Raises:
-      UserError: the text is not UTF-8.
-    """
+    """Returns the lines of a span, without line ends; raises a `UserError` if it is not UTF-8."""
     with open(span.path, "rb") as file:
         file.seek(span.start)
         content = file.read(span.end - span.start)
@@ -177,13 +173,7 @@ def join_documents(first: Documents, second: Documents) -> Documents:
 
 
 class PieceEncoder:
-    """A tokenizer for pretraining.
-
-    Attributes:
-      tokenizer: the tokenizer.
-      cls_id, sep_id, mask_id: ids of its special tokens.
-      begins_word: bool [size], whether a token begins a word.
-    """
+    """A tokenizer for pretraining; `begins_word`, bool [size], marks tokens that begin a word."""
 
     def __init__(self, tokenizer: FullTokenizer):
         """Raises a `UserError` if the vocabulary lacks a special token."""
@@ -194,11 +184,7 @@ class PieceEncoder:
         self.begins_word = np.array(list(map(tokenizer.begins_word, pieces)))
 
     def documents(self, block: Block) -> Documents:
-        """Returns the documents of a block, without sentences and documents that have no tokens.
-
-        Raises:
-          UserError: the text is not UTF-8.
-        """
+        """Returns the documents of a block, without sentences and documents that have no tokens."""
         sentences, lengths = [], []
         for span in block:
             for document in self._encoded_documents(read_lines(span)):

@@ -20,7 +20,6 @@ def make_sequences(
 
     Args:
       example: example with normalized texts.
-      tokenizer: the model's tokenizer.
       max_seq_length: maximum length of a sequence; the end of the passage is truncated.
       max_qa_length: maximum number of tokens of question and option; their beginning is truncated.
     """
