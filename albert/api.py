@@ -16,10 +16,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from albert.checkpoints.checkpoint_files import best_or_newest, resolve_checkpoint
-from albert.checkpoints.model_folder import ASSETS, files_of_model, recorded_settings, recorded_task
+from albert.checkpoints.model_folder import (
+    ASSETS,
+    files_of_model,
+    recorded_scores,
+    recorded_settings,
+    recorded_task,
+)
 from albert.core import locks, signals
 from albert.core.errors import UserError
-from albert.core.files import read_json
 from albert.core.log import shown_log
 from albert.download.download_pretrained_model import archive_address, download_model
 from albert.download.published import MODELS
@@ -231,11 +236,8 @@ def _running(verbose: bool) -> Iterator[None]:
 
 
 def _result(task: str, output_dir: str) -> Result:
-    scores, predictions = {}, {}
-    path = os.path.join(output_dir, "eval_results.json")
-    if os.path.exists(path):
-        found = read_json(path, "the scores").items()
-        scores = {name: value for name, value in found if isinstance(value, float)}
+    recorded, predictions = recorded_scores(output_dir).items(), {}
+    scores = {name: value for name, value in recorded if isinstance(value, float)}
     if os.path.exists(os.path.join(output_dir, PREDICTIONS)):
         predictions = {s["id"]: prediction_of(s) for s in read_samples(output_dir)}
     return Result(task, output_dir, scores, predictions, output_dir)

@@ -38,7 +38,7 @@ CONFIG = "config.json"
 SPM_MODEL, VOCABULARY = "spm.model", "vocab.txt"
 ASSET_NAMES = (DESCRIPTION, CONFIG, SPM_MODEL, VOCABULARY)
 _CONFIG = "albert_config_file"
-_TOKENIZERS = ("spm_model_file", "vocab_file")
+_TOKENIZERS = {"spm_model_file": SPM_MODEL, "vocab_file": VOCABULARY}
 
 
 class Assets(NamedTuple):
@@ -89,7 +89,7 @@ def read_description(folder: str) -> dict[str, Any] | None:
 
 def files_of_model(folder: str) -> dict[str, str]:
     """Returns the paths of the configuration and the tokenizer in a model's folder, by flag."""
-    names = {_CONFIG: CONFIG, "spm_model_file": SPM_MODEL, "vocab_file": VOCABULARY}
+    names = {_CONFIG: CONFIG, **_TOKENIZERS}
     paths = {flag: os.path.join(folder, ASSETS, name) for flag, name in names.items()}
     return {flag: path for flag, path in paths.items() if os.path.exists(path)}
 
@@ -180,14 +180,13 @@ def recorded_model(path: str) -> dict[str, Any] | None:
     """
     if is_transformers_folder(path):
         return {_CONFIG: load_checkpoint(resolve_checkpoint(path)).config}
-    folder = path
-    if recorded_settings(path) is None:
-        folder = os.path.dirname(os.path.abspath(resolve_checkpoint(path)))
-    settings = recorded_settings(folder)
-    if settings is None:
+    record = read_run_record(path)
+    if record is None:
+        record = read_run_record(os.path.dirname(os.path.abspath(resolve_checkpoint(path))))
+    if record is None:
         return None
-    task = recorded_task(folder)
-    return settings if task is None else {**settings, "task": task}
+    task = record.get("task")
+    return record["settings"] if task is None else {**record["settings"], "task": task}
 
 
 def differences(recorded: Mapping[str, Any], model: Mapping[str, Any]) -> list[str]:

@@ -146,8 +146,7 @@ def _view(
         FoundAnswer(answers.get(i), nbest.get(i, ()), odds.get(i), exact.get(i), f1.get(i))
         for i in questions.ids
     )
-    articles = (article["paragraphs"] for article in questions.articles)
-    paragraphs = ((p["context"], p["qas"]) for paragraphs in articles for p in paragraphs)
+    paragraphs = ((p.context, p.questions) for p in questions.paragraphs())
     version = "2.0" if questions.is_version_2 else "1.1"
     title = f"SQuAD {version}: {os.path.basename(questions.path)}"
     scores = scorer.totals() if scorer else {}

@@ -74,11 +74,6 @@ class JsonReader:
                 return
             self._expect(",")
 
-    def values(self) -> Iterator[Any]:
-        """Yields the items of an array."""
-        for _ in self.items():
-            yield self.value()
-
     def end(self) -> None:
         """Reads the end of the document."""
         self._expect("")

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from albert.core.errors import UserError
+from albert.core.errors import UserError, reporting
 from albert.core.files import open_atomically, parse_json
 from albert.report import PAGE, PREDICTIONS
 
@@ -77,15 +77,12 @@ def _lines(samples: Iterable[Sample]) -> Iterator[bytes]:
 def read_samples(folder: str) -> Iterator[Sample]:
     """Yields the samples of a run; raises a `UserError` if the file is unreadable or damaged."""
     path = os.path.join(folder, PREDICTIONS)
-    try:
-        with open(path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                sample = parse_json(line, f"{path}, line {number}")
-                if not isinstance(sample, dict) or not {"id", "answer"} <= sample.keys():
-                    raise UserError(f"{path}, line {number} is not a prediction")
-                yield sample
-    except OSError as e:
-        raise UserError(f"{path} cannot be read: {e.strerror}") from e
+    with reporting(f"{path} cannot be read"), open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            sample = parse_json(line, f"{path}, line {number}")
+            if not isinstance(sample, dict) or not {"id", "answer"} <= sample.keys():
+                raise UserError(f"{path}, line {number} is not a prediction")
+            yield sample
 
 
 def finite(value: float | None) -> float | None:

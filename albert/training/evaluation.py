@@ -19,6 +19,7 @@ from albert.checkpoints.checkpoint_files import (
     list_checkpoints,
     resolve_checkpoint,
 )
+from albert.checkpoints.model_folder import SCORES
 from albert.core.errors import UserError
 from albert.core.files import open_atomically, sha256_of, write_json
 from albert.core.record import change_in, differences, read_record
@@ -61,7 +62,7 @@ class Evaluation:
         self._settings = settings
         self._defaults = defaults or {}
         self._init_checkpoint = init_checkpoint
-        self._record_path = os.path.join(output_dir, "eval_results.json")
+        self._record_path = os.path.join(output_dir, SCORES)
         self._best_path = os.path.join(output_dir, BEST)
         # If the initial checkpoint is scored, it is not copied.
         self._keeps_best = bool(list_checkpoints(output_dir))

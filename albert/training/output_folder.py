@@ -15,7 +15,7 @@ from albert.checkpoints.checkpoint_files import (
     newest_checkpoint,
     resolve_checkpoint,
 )
-from albert.checkpoints.model_folder import check_model, recorded_settings
+from albert.checkpoints.model_folder import RECORD, check_model, recorded_settings
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of
 from albert.distributed import collectives
@@ -46,7 +46,7 @@ def scoring_settings(task: Task, contents: Mapping[str, Any]) -> dict:
     The keys and arguments are those of `training_settings`.
     """
     settings = task.settings
-    record = os.path.join(settings.output_dir, "run.json")
+    record = os.path.join(settings.output_dir, RECORD)
     has_checkpoints = bool(list_checkpoints(settings.output_dir))
     return {
         # If the folder has checkpoints, the initial one is not scored.

@@ -14,7 +14,7 @@ from albert.core.errors import FlagError, UserError
 from albert.core.files import read_json
 from albert.tasks.squad.examples import DroppedQuestions
 from albert.tasks.squad.question_tables import BadRows
-from albert.tasks.squad.questions import Paragraph, Questions, QuestionSource, articles_of
+from albert.tasks.squad.questions import Paragraph, Questions, QuestionSource
 from albert.tasks.squad.scoring import Scorer, ScorerV2
 
 _RESAMPLES = 10_000
@@ -37,10 +37,13 @@ class QuestionFile(Questions):
         """
         super().__init__(QuestionSource(path))
         self._range: range | None = None
-        self.ids = [question["id"] for p in self.checked() for question in p.questions]
+        self.ids, self.is_version_2 = list[str](), False
+        for paragraph in self.checked():
+            for question in paragraph.questions:
+                self.ids.append(question["id"])
+                self.is_version_2 |= "is_impossible" in question
         if not self.ids:
             raise DroppedQuestions().no_question_error(path)
-        self.is_version_2 = any("is_impossible" in question for _, question in self)
 
     def part(self, start: int, count: int) -> QuestionFile:
         """Returns the questions from number `start`, counted from 0, at most `count` of them.
@@ -68,11 +71,6 @@ class QuestionFile(Questions):
                 qas = [question for question in qas if next(numbers) in self._range]
             if qas or not self._range:
                 yield Paragraph(paragraph.article, {**paragraph.content, "qas": qas})
-
-    @property
-    def articles(self) -> list[dict]:
-        """Returns the articles as in SQuAD's JSON."""
-        return list(articles_of(self.paragraphs()))
 
     def has_answers(self) -> bool:
         """Returns whether any true answers are known."""
