@@ -36,9 +36,9 @@ class Tokens:
         white space before a word starts there, at the first character of a run.
       ends: int32, position of each token's last character. For a token without characters it is
         `starts - 1`, unless the ends would then decrease.
-      first_word: number of the token that begins the first word. It is 1 if the white space that is
-        added before the first word is a separate token; that token starts at the word's first
-        character too.
+      first_word: number of the token that begins the first word. It is above 0 if the white space
+        that is added before the first word is a separate token, or two ("▁1995," is split again);
+        such a token starts at the word's first character too.
     """
 
     ids: np.ndarray
@@ -136,7 +136,7 @@ class Aligner:
         self, ids: np.ndarray, begins: np.ndarray, firsts: np.ndarray, lasts: np.ndarray
     ) -> Tokens:
         """Returns tokens that consist of the normalized characters from `firsts` up to `lasts`."""
-        first_word = int(len(ids) > 0 and ids[0] == self._white_space)
+        first_word = int((ids != self._white_space).argmax()) if len(ids) else 0
         return Tokens(ids, *_spans(begins, firsts, lasts), first_word)
 
     def _begins(self, prepared: str, origin: np.ndarray, normalized: str) -> np.ndarray:
