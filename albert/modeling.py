@@ -44,7 +44,7 @@ from albert.model.layers import (  # noqa: F401  The reference has all of them h
     split_heads,
 )
 from albert.model.recompute import Recomputation
-from albert.model.token_rows import PackedRows, PaddedRows, TokenRows
+from albert.model.token_rows import PaddedRows, TokenRows, UnpaddedRows
 
 
 class Packing(NamedTuple):
@@ -359,7 +359,7 @@ def _encode(
     num_heads, packing = config.num_attention_heads, building.packing
     tokens: TokenRows
     if building.remove_padding:
-        tokens = PackedRows(input_mask, num_heads)
+        tokens = UnpaddedRows(input_mask, num_heads)
     else:
         tokens = PaddedRows(input_mask, num_heads, packing.sequence_ids if packing else None)
     state = tokens.rows(embeddings)

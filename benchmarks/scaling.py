@@ -121,7 +121,7 @@ def work(flags: argparse.Namespace) -> None:
     from albert.training.model_fn import ModelOptions, make_model_fn
     from benchmarks.parts.step import make_batch, training_step
 
-    collectives.start(use_horovod=True)
+    collectives.join_job(use_horovod=True)
     device.choose(flags.device)
     host.limit_threads()
     device.prepare()

@@ -93,7 +93,7 @@ def work(flags: argparse.Namespace) -> None:
     from albert.devices.memory_use import peak_host_memory
     from albert.distributed import collectives
 
-    collectives.start(use_horovod=True)
+    collectives.join_job(use_horovod=True)
     collectives.connect()
     ways = {way: make_step(flags, way) for way in flags.ways.split(",")}
     seconds = {way: [] for way in ways}

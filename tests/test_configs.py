@@ -16,7 +16,7 @@ from albert.tasks.pretraining.settings import PretrainingSettings
 from albert.tasks.pretraining.task import PretrainingTask
 from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadV1Task, SquadV2Task
-from albert.training.schedule import training_plan
+from albert.training.plan import training_plan
 from tests.helpers.files import defaults_of, flags_in, settings_of
 from tests.helpers.forking import ROOT
 from tests.helpers.running import albert, run, succeed

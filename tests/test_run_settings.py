@@ -20,9 +20,9 @@ from albert.core import locks
 from albert.core.errors import FlagError
 from albert.distributed import collectives
 from albert.optimization import OptimizerOptions
-from albert.optimizers import options
+from albert.optimizers import learning_rate
 from albert.settings import run_settings
-from albert.settings.fields import WITHOUT_USE, Affects, Flag
+from albert.settings.fields import IGNORED, Affects, Flag
 from albert.tasks.glue import settings as glue_settings
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.pretraining import task as pretraining_task
@@ -216,7 +216,7 @@ def other_value(program: str, name: str, files: pathlib.Path) -> str:
 
 def test_every_flag_affects_what_it_says(program, found, files):
     before, flags = found(), settings_class(program).flags()
-    ours = {name for name, flag in flags.items() if flag.theme != WITHOUT_USE}
+    ours = {name for name, flag in flags.items() if flag.theme != IGNORED}
     not_changed = NOT_CHANGED | NOT_CHANGED_IN.get(program, set())
     assert before == found(), "the same flags, the same settings"
     for name in sorted(ours - not_changed):
@@ -291,7 +291,7 @@ def test_a_record_without_a_flag_means_its_default(program, found, tmp_path, fil
 
 def test_choices_of_flags_match_what_tensorflow_code_offers():
     assert list(optimization.OPTIMIZERS) == list(run_settings.OPTIMIZERS)
-    assert list(options.DECAYS) == list(run_settings.SCHEDULES)
+    assert list(learning_rate.DECAYS) == list(run_settings.SCHEDULES)
     defaults = OptimizerOptions(1e-3, 1)
     assert defaults.schedule == run_settings.SCHEDULES[0]
     assert defaults.epsilon == run_settings.EPSILON

@@ -151,7 +151,7 @@ def check_model(path: str, model: Mapping[str, Any], flag: str) -> None:
             path,
             RECORD,
         )
-    elif found := differences(recorded, model):
+    elif found := model_differences(recorded, model):
         remedy = "give the files and flags of its training"
         if is_transformers_folder(path):
             remedy = f"give --{_CONFIG}={os.path.join(path, 'config.json')}"
@@ -161,7 +161,7 @@ def check_model(path: str, model: Mapping[str, Any], flag: str) -> None:
 def used_model(
     config: Mapping[str, Any], tokenizer_files: Mapping[str, str | None], do_lower_case: bool
 ) -> dict[str, Any]:
-    """Returns the properties of a model for `differences`.
+    """Returns the properties of a model for `model_differences`.
 
     Args:
       config: the configuration's values that the forward pass depends on.
@@ -189,7 +189,7 @@ def recorded_model(path: str) -> dict[str, Any] | None:
     return record["settings"] if task is None else {**record["settings"], "task": task}
 
 
-def differences(recorded: Mapping[str, Any], model: Mapping[str, Any]) -> list[str]:
+def model_differences(recorded: Mapping[str, Any], model: Mapping[str, Any]) -> list[str]:
     """Returns human-readable differences between a model and a record from `recorded_model`.
 
     Properties that only one of them has are ignored.

@@ -92,11 +92,11 @@ class _Vectors:
         for given, contents in self._given:
             if reader is None:
                 break
-            place = 0
+            offset = 0
             for name, shape in contents:
                 size = math.prod(shape)
-                values[given][place : place + size] = reader.get_tensor(name).ravel()
-                place += size
+                values[given][offset : offset + size] = reader.get_tensor(name).ravel()
+                offset += size
         session.run(self._restore, values)
 
 

@@ -109,14 +109,14 @@ def _albert_layers(config: Mapping) -> Iterator[VariablePair]:
             theirs = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}"
             attention = f"{theirs}.attention"
             for name in ("query", "key", "value"):
-                place = f"{ours}/attention_1/self/{name}"
-                yield from _dense(place, f"{attention}.{name}", hidden, hidden)
-            place = f"{ours}/attention_1/output/dense"
-            yield from _dense(place, f"{attention}.dense", hidden, hidden)
+                scope = f"{ours}/attention_1/self/{name}"
+                yield from _dense(scope, f"{attention}.{name}", hidden, hidden)
+            scope = f"{ours}/attention_1/output/dense"
+            yield from _dense(scope, f"{attention}.dense", hidden, hidden)
             yield from _norm(f"{ours}/LayerNorm", f"{attention}.LayerNorm", hidden)
-            place = f"{ours}/ffn_1/intermediate"
-            yield from _dense(f"{place}/dense", f"{theirs}.ffn", hidden, wide)
-            yield from _dense(f"{place}/output/dense", f"{theirs}.ffn_output", wide, hidden)
+            scope = f"{ours}/ffn_1/intermediate"
+            yield from _dense(f"{scope}/dense", f"{theirs}.ffn", hidden, wide)
+            yield from _dense(f"{scope}/output/dense", f"{theirs}.ffn_output", wide, hidden)
             yield from _norm(f"{ours}/LayerNorm_1", f"{theirs}.full_layer_layer_norm", hidden)
 
 

@@ -15,7 +15,7 @@ from albert.core.errors import NO_UTF8, FlagError, see_help
 from albert.core.files import found
 from albert.core.text import is_utf8
 from albert.core.version import VERSION
-from albert.settings.fields import OWN, THEMES, WITHOUT_USE, Flag, Settings
+from albert.settings.fields import IGNORED, OWN, THEMES, Flag, Settings
 
 _HELP = frozenset(("--help", "-help", "-h", "--helpshort", "-helpshort"))
 _FULL_HELP = frozenset(("--helpfull", "-helpfull"))
@@ -38,7 +38,7 @@ def parse(argv: list[str], text: str, *settings: type[Settings], arguments: bool
       FlagError: a flag is unknown, or a value is invalid.
       SystemExit: the help or the version was requested and has been printed.
     """
-    argv = [_of_the_package(word) for word in argv]
+    argv = [_with_package_paths(word) for word in argv]
     asked = set(argv)
     if asked & (_HELP | _FULL_HELP):
         show_help(text, settings, full=bool(asked & _FULL_HELP))
@@ -67,7 +67,7 @@ def _parsed(argv: list[str], settings: Classes, arguments: bool) -> list[str]:
     known = {*flags.FLAGS, *(f"no{name}" for name in flags.FLAGS if flags.FLAGS[name].boolean)}
     try:
         words = flags.FLAGS.read_flags_from_files(argv[1:], force_gnu=arguments)
-        words = [_of_the_package(word) for word in words]
+        words = [_with_package_paths(word) for word in words]
         return flags.FLAGS([argv[0], *with_underscores(words, known)])
     except SystemExit:
         # absl has printed a help text, which it reports as a failure.
@@ -80,7 +80,7 @@ def _parsed(argv: list[str], settings: Classes, arguments: bool) -> list[str]:
         raise FlagError(f"{e}; see --help") from e
 
 
-def _of_the_package(word: str) -> str:
+def _with_package_paths(word: str) -> str:
     """Returns a word with a package file's full path, so that configs/ works without a clone."""
     name, mark, path = word.rpartition("=")
     return name + mark + found(path)
@@ -107,7 +107,7 @@ def show_help(text: str, settings: Classes, full: bool) -> None:
         shown = few
     for theme in THEMES:
         of_theme = [one for one in shown if one.flag.theme == theme]
-        if not of_theme or (theme == WITHOUT_USE and not full):
+        if not of_theme or (theme == IGNORED and not full):
             continue
         lines.append(f"{theme}:")
         for one in sorted(of_theme):
@@ -127,7 +127,7 @@ def with_program(text: str) -> str:
 
 def known_flags(settings: Classes) -> list[str]:
     """Returns the names of the flags, except the ignored ones."""
-    return [one.name for one in _flags_of(settings) if one.flag.theme != WITHOUT_USE]
+    return [one.name for one in _flags_of(settings) if one.flag.theme != IGNORED]
 
 
 def _flags_of(settings: Classes) -> Iterator[_FlagHelp]:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from albert.cli.main import COMMANDS, EntryPoint, module_of, parse_word
 from albert.core.errors import FlagError
-from albert.settings.fields import WITHOUT_USE
+from albert.settings.fields import IGNORED
 
 ENTRY_POINT = EntryPoint("albert.cli.completion", needs_tensorflow=False)
 WORDS = ("bash", "zsh")
@@ -77,6 +77,6 @@ def flags_of(name: str, *before: str) -> list[str]:
         asked = module.parse([f"albert {name}", *given, "--helpfull"])
         # The flags of `albert download` depend on its first word, so `main` parses them.
         importlib.import_module(module.ENTRY_POINT.module).main(asked)
-    of_use = text.getvalue().split(f"{WITHOUT_USE}:")[0]
+    of_use = text.getvalue().split(f"{IGNORED}:")[0]
     found = re.findall(r"(?m)^  (?:-\w, )?--(?:\[no\])?([\w-]+)", of_use)
     return [f"--{flag}" for flag in sorted({*found, *_COMMON})]

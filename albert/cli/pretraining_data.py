@@ -17,7 +17,7 @@ from collections.abc import Callable
 from albert.cli import command_line
 from albert.cli.main import EntryPoint
 from albert.core.cores import default_processes
-from albert.settings.fields import LONGEST_SEQUENCE, WITHOUT_USE, Settings, setting
+from albert.settings.fields import IGNORED, LONGEST_SEQUENCE, Settings, setting
 
 # Defaults for --model_type=bert, as in Google's BERT.
 OF_BERT = {
@@ -69,7 +69,7 @@ class PretrainingDataSettings(Settings):
         lower=1,
     )
     parallel: bool = setting(False, "Make the n-th output file from the n-th input file.")
-    input_file_mode: str = setting("r", "A flag of the reference; ignored.", WITHOUT_USE)
+    input_file_mode: str = setting("r", "A flag of the reference; ignored.", IGNORED)
     model_type: str = setting(
         "albert",
         "Kind of model to pretrain. For bert, the defaults are "

@@ -113,7 +113,7 @@ def _answer(model: QuestionAnswerer, args: argparse.Namespace, contexts: list[Co
 def _print_answer(
     question: str, answered: QuestionAnswer, contexts: list[Context], n_best: int
 ) -> None:
-    from albert.inference.places import place_of
+    from albert.inference.locations import location_of
 
     indent = "    "
     print(f"\n{printable(question)}")
@@ -124,11 +124,13 @@ def _print_answer(
             print("  if there is an answer:")
     for answer in answered.answers[:n_best]:
         name, text = contexts[answer.context]
-        place = place_of(text, answer.start, answer.end)
+        location = location_of(text, answer.start, answer.end)
         print(f"  {printable(answer.text)}  ({answer.probability:.1%})")
-        print(f"{indent}{printable(name)}, line {place.line}, character {place.character}:")
-        sentence = answer._replace(start=len(place.before), end=len(place.before + place.text))
-        _print_marked(place.sentence, [sentence], indent)
+        print(f"{indent}{printable(name)}, line {location.line}, character {location.character}:")
+        sentence = answer._replace(
+            start=len(location.before), end=len(location.before + location.text)
+        )
+        _print_marked(location.sentence, [sentence], indent)
     if not answered.answers:
         print("  no answer: no part of the text can be an answer")
 

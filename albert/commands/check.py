@@ -27,7 +27,7 @@ from albert.preflight.report import Report, Row, describe_environment
 from albert.preflight.scaling import Link
 from albert.settings.fields import DEVICE
 from albert.settings.run_settings import RunSettings
-from albert.training.job import tell_bridge
+from albert.training.job import configure_habana
 from albert.training.output_folder import split_settings
 from albert.training.task import Task
 
@@ -65,7 +65,7 @@ def check(asked: CheckRequest, name: str) -> bool:
     plan = describe_graph(report, checked, settings) if checked and report.ok else None
     # Either all ranks take part in the measurement, or none.
     if settings.estimate and all(collectives.all_gather_objects(report.ok)) and checked:
-        measured = measure(checked, features_alone=bool(settings.device_memory))
+        measured = measure(checked, only_features=bool(settings.device_memory))
         if collectives.is_chief():
             describe_duration(report, checked, measured, on)
     by_rank = [[Row(*row) for row in rows] for rows in collectives.all_gather_objects(report.rows)]
@@ -121,15 +121,15 @@ def connect(report: Report, checked: Checked | None) -> None:
     """Loads the device, waits for the other ranks and compares settings, as the job would."""
     with report.section("job"):
         if checked:
-            tell_bridge(checked.task)
+            configure_habana(checked.task)
         device.prepare()
     collectives.connect(on_cpu=device.kind() == "cpu")
     if all(collectives.all_gather_objects(report.ok)) and checked:
         task = checked.task
         with report.section("job"):
-            for part in task.requested_splits():
-                contents = checked.contents(part)
-                collectives.check_equal_on_all_workers(split_settings(task, part, contents))
+            for split in task.requested_splits():
+                contents = checked.contents(split)
+                collectives.check_equal_on_all_workers(split_settings(task, split, contents))
             if checked.steps:
                 checked.resume_from(collectives.broadcast_object(checked.begun))
     with report.section("programs"):
@@ -183,8 +183,8 @@ def print_reports(
         report = {"ok": ok, "ranks": ranks, "bf16_plan": planned}
         print(json.dumps(report, indent=indent), flush=True)
         return ok
-    parts = list(dict.fromkeys(row.part for row in by_rank[0]))
-    for row in sorted(by_rank[0], key=lambda row: parts.index(row.part)):
+    sections = list(dict.fromkeys(row.section for row in by_rank[0]))
+    for row in sorted(by_rank[0], key=lambda row: sections.index(row.section)):
         print(table_line(row))
     for rank, rows in enumerate(by_rank[1:], start=1):
         for row in rows:
@@ -199,4 +199,4 @@ def print_reports(
 def table_line(row: Row) -> str:
     """Returns a row as a line of the table, with a mark for errors and warnings."""
     mark = "FAILS" if not row.ok else "WARNS" if row.warns else ""
-    return f"{mark:<6}{row.part:<10}{row.item:<26}{row.value}"
+    return f"{mark:<6}{row.section:<10}{row.item:<26}{row.value}"

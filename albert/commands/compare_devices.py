@@ -61,7 +61,7 @@ def main(settings: CompareDevicesSettings) -> None:
         found = values_of(settings.device, folder, {})
         # A bfloat16 configuration is for the device under test; the CPU's values stay float32.
         expected = values_of("cpu", folder, {configuration.VARIABLE: "0"})
-    report(list(differences(expected, found)), settings.tolerance)
+    report(list(relative_differences(expected, found)), settings.tolerance)
 
 
 def report(rows: list[DeviceDifference], tolerance: float) -> None:
@@ -169,7 +169,7 @@ def training() -> dict[str, np.ndarray]:
     return {"losses of a training": np.array(losses), "weights after it": weights}
 
 
-def differences(
+def relative_differences(
     expected: dict[str, np.ndarray], found: dict[str, np.ndarray]
 ) -> Iterator[DeviceDifference]:
     """Yields the greatest difference of each array, relative to the array's greatest value."""

@@ -118,16 +118,16 @@ def _lines_of(context: str, question: dict[str, Any]) -> Iterator[str]:
     """Yields the lines that show a question and the part of the context with its answer."""
     answers = question.get("answers")
     # Only a training checks the starts in SQuAD's JSON.
-    places = [
+    offsets = [
         (start if isinstance(start := a.get("answer_start"), int) else context.find(text), text)
         for a in answers or ()
         for text in (a["text"],)
     ]
-    first = max(0, places[0][0] if places else 0)
+    first = max(0, offsets[0][0] if offsets else 0)
     begin = max(0, first - _SHOWN)
     marks = [
         (start - begin, start - begin + len(text), "answer")
-        for start, text in places
+        for start, text in offsets
         if start >= begin
     ]
     part = printable(context[begin : first + _SHOWN])

@@ -152,7 +152,7 @@ class Sweep:
         LOG.info("Trial %d of %d: %s", trial.number + 1, self._request.settings.trials, given)
 
         def wants_end(score: Score) -> bool:
-            prunes = trial.report(score.place, score.value)
+            prunes = trial.report(score.number, score.value)
             LOG.info("%s: step %d  %s %.4g", name, score.step, score.name, score.value)
             return prunes
 

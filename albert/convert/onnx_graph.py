@@ -54,8 +54,8 @@ def _outputs(graph: Graph, states: str, parts: Sequence[str], source: Source) ->
         return _squad_v2(graph, states)
     pooled = ""
     if names.POOLER in parts:
-        place = "bert.pooler.dense" if source.family == "bert" else "albert.pooler"
-        pooled = graph.add("Tanh", graph.dense(_first_token(graph, states), place))
+        pooler = "bert.pooler.dense" if source.family == "bert" else "albert.pooler"
+        pooled = graph.add("Tanh", graph.dense(_first_token(graph, states), pooler))
     if names.CLASSIFIER in parts:
         return {"logits": (graph.dense(pooled, "classifier"), FLOAT, ["batch", "label"])}
     of_state = [*of_tokens, source.config.hidden_size]
@@ -94,8 +94,8 @@ def _squad_v2(graph: Graph, states: str) -> dict[str, Output]:
     start_scores, start_index = graph.add_all(
         "TopK", 2, graph.add("LogSoftmax", starts, axis=-1), count
     )
-    places = graph.add("Unsqueeze", start_index, graph.constant([2]))
-    chosen = graph.add("GatherND", states, places, batch_dims=1)
+    indices = graph.add("Unsqueeze", start_index, graph.constant([2]))
+    chosen = graph.add("GatherND", states, indices, batch_dims=1)
     # As in TensorFlow, the halves of the kernel for ends and for starts are multiplied separately.
     kernel = graph.weight("end_logits.dense_0.weight")
     halves = graph.add_all("Split", 2, kernel, axis=0, num_outputs=2)

@@ -21,8 +21,8 @@ class HashSet:
     """
 
     def __init__(self):
-        # Zero marks a free place.
-        self._places = array.array("Q", bytes(8 << 10))
+        # Zero marks a free slot.
+        self._slots = array.array("Q", bytes(8 << 10))
         self._count = 0
 
     def __len__(self) -> int:
@@ -30,23 +30,23 @@ class HashSet:
 
     def add(self, value: int) -> bool:
         """Adds a hash, and returns whether it is new."""
-        if not self._put(self._places, value or 1):
+        if not self._put(self._slots, value or 1):
             return False
         self._count += 1
-        if self._count * 3 > len(self._places) * 2:
-            larger = array.array("Q", bytes(16 * len(self._places)))
-            for one in filter(None, self._places):
+        if self._count * 3 > len(self._slots) * 2:
+            larger = array.array("Q", bytes(16 * len(self._slots)))
+            for one in filter(None, self._slots):
                 self._put(larger, one)
-            self._places = larger
+            self._slots = larger
         return True
 
     @staticmethod
-    def _put(places: array.array, value: int) -> bool:
-        last = len(places) - 1
-        place = value & last
-        while found := places[place]:
+    def _put(slots: array.array, value: int) -> bool:
+        last = len(slots) - 1
+        slot = value & last
+        while found := slots[slot]:
             if found == value:
                 return False
-            place = (place + 1) & last
-        places[place] = value
+            slot = (slot + 1) & last
+        slots[slot] = value
         return True

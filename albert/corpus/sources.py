@@ -112,9 +112,9 @@ def _files_in(folder: str) -> Iterator[str]:
     def refuse(error: OSError) -> None:
         raise UserError(f"--input {error.filename} cannot be read: {error.strerror}") from error
 
-    for place, folders, names in os.walk(folder, onerror=refuse):
+    for directory, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (os.path.join(place, name) for name in sorted(names) if name[0] != ".")
+        yield from (os.path.join(directory, name) for name in sorted(names) if name[0] != ".")
 
 
 class _WatchedFile(io.FileIO):

@@ -27,18 +27,18 @@ class AnnotatedText(NamedTuple):
     """A text of a file.
 
     Attributes:
-      place: its first line.
+      location: its first line.
       text: the text; the tokens of CoNLL are joined with spaces.
       words: starts and ends of its words.
       spans: its spans, in order, which do not overlap.
-      places: the line in which each span begins.
+      locations: the line in which each span begins.
     """
 
-    place: SourceLine
+    location: SourceLine
     text: str
     words: list[tuple[int, int]]
     spans: list[Span]
-    places: list[SourceLine]
+    locations: list[SourceLine]
 
     def tags(self, is_bioes: bool = False) -> list[str]:
         """Returns the tag of each word; a span has all words with characters in it."""
@@ -93,13 +93,13 @@ def read_annotated(
     texts, odd = list(read(path, is_labeled)), list[SourceLine]()
     if not texts:
         raise UserError(f"{path} has no texts")
-    for _, _, words, spans, places in texts:
+    for _, _, words, spans, locations in texts:
         edges = {edge for word in words for edge in word}
-        for span, place in zip(spans, places, strict=True):
+        for span, location in zip(spans, locations, strict=True):
             if labels and span.label not in labels:
                 known = ", ".join(labels)
-                raise place.error(f"the label {span.label!r:.80} is not one of {known}")
-            odd += [place] * (not edges >= {span.start, span.end})
+                raise location.error(f"the label {span.label!r:.80} is not one of {known}")
+            odd += [location] * (not edges >= {span.start, span.end})
     _warn(path, odd, "begin or end inside a word, and are learned as whole words")
     return texts
 
@@ -109,26 +109,28 @@ def _read_columns(path: str, is_labeled: bool) -> Iterator[AnnotatedText]:
     odd = list[SourceLine]()
     for block in _blocks(path):
         words, tags, text = list[tuple[int, int]](), list[str](), ""
-        for place, (token, *others) in block:
+        for location, (token, *others) in block:
             tag = (others or [""])[-1] if is_labeled else "O"
             if not re.fullmatch(r"O|[BIES](-\S+)?", tag) or not tag.isprintable():
-                raise place.error(f"the last column must be O, B-NAME or similar, not {tag!r:.80}")
+                raise location.error(
+                    f"the last column must be O, B-NAME or similar, not {tag!r:.80}"
+                )
             tags.append(tag)
             words.append((len(text), len(text) + len(token)))
             text += f"{token} "
-        spans, places = list[Span](), list[SourceLine]()
+        spans, locations = list[Span](), list[SourceLine]()
         for first, span in spans_of_tags(text, words, tags):
             spans.append(span)
-            places.append(block[first][0])
-            odd += places[-1:] * (tags[first][0] not in "BS")
-        yield AnnotatedText(block[0][0], text[:-1], words, spans, places)
+            locations.append(block[first][0])
+            odd += locations[-1:] * (tags[first][0] not in "BS")
+        yield AnnotatedText(block[0][0], text[:-1], words, spans, locations)
     _warn(path, odd, "begin without B- or S-, as in IOB1")
 
 
 def _blocks(path: str) -> Iterator[list[tuple[SourceLine, list[str]]]]:
     """Yields lines up to an empty or a -DOCSTART- line, split at tabs if any, else at spaces."""
     block, width = list[tuple[SourceLine, list[str]]](), 0
-    for place, line in read_lines(path):
+    for location, line in read_lines(path):
         columns = line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))
         if not line.strip() or line.startswith("-DOCSTART-"):
             if block:
@@ -137,39 +139,43 @@ def _blocks(path: str) -> Iterator[list[tuple[SourceLine, list[str]]]]:
             continue
         width = width or len(columns)
         if len(columns) != width or not columns[0].strip():
-            raise place.error(f"{width} columns are needed, as in the first line, not {line!r:.80}")
-        block.append((place, columns))
+            raise location.error(
+                f"{width} columns are needed, as in the first line, not {line!r:.80}"
+            )
+        block.append((location, columns))
     if block:
         yield block
 
 
 def _read_json(path: str, is_labeled: bool) -> Iterator[AnnotatedText]:
-    for place, record in read_json_lines(path):
+    for location, record in read_json_lines(path):
         text, found = record.get("text"), record.get("spans") if is_labeled else []
         if not isinstance(text, str) or not isinstance(found, list):
-            raise place.error('"text" must be a text, and "spans" a list')
-        spans = sorted(_span(place, text, one) for one in found)
+            raise location.error('"text" must be a text, and "spans" a list')
+        spans = sorted(_span(location, text, one) for one in found)
         for one, other in itertools.pairwise(spans):
             if other.start < one.end:
-                raise place.error(f"{one.text!r:.80} and {other.text!r:.80} overlap")
-        yield AnnotatedText(place, text, words_in(text), spans, [place] * len(spans))
+                raise location.error(f"{one.text!r:.80} and {other.text!r:.80} overlap")
+        yield AnnotatedText(location, text, words_in(text), spans, [location] * len(spans))
 
 
-def _span(place: SourceLine, text: str, found: Any) -> Span:
+def _span(location: SourceLine, text: str, found: Any) -> Span:
     values = found if isinstance(found, Mapping) else {}
     start, end, label = (values.get(name) for name in ("start", "end", "label"))
     if not (type(start) is type(end) is int and 0 <= start < end <= len(text)):
-        raise place.error(f"the span {found!r:.80} is not in the text of {len(text)} characters")
+        raise location.error(f"the span {found!r:.80} is not in the text of {len(text)} characters")
     if not isinstance(label, str) or not label.strip() or not label.isprintable():
-        raise place.error(f"the span {found!r:.80} has no label")
+        raise location.error(f"the span {found!r:.80} has no label")
     if not text[start:end].strip():
-        raise place.error(f"the span {found!r:.80} has only white space")
+        raise location.error(f"the span {found!r:.80} has only white space")
     return Span(start, end, text[start:end], label)
 
 
-def _warn(path: str, places: list[SourceLine], what: str) -> None:
-    if places:
-        LOG.warning("%s: %d spans %s; first: line %d", path, len(places), what, places[0].line)
+def _warn(path: str, locations: list[SourceLine], what: str) -> None:
+    if locations:
+        LOG.warning(
+            "%s: %d spans %s; first: line %d", path, len(locations), what, locations[0].line
+        )
 
 
 def write_annotated(

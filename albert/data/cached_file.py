@@ -71,7 +71,7 @@ def _state(path: str) -> tuple[int, ...] | None:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-class OvertakenError(UserError):
+class LockLostError(UserError):
     """Another process took this one for dead and removed its unfinished files."""
 
 
@@ -195,7 +195,7 @@ class CachedFile:
                 return found
             try:
                 return build(), Snapshot.of(self.paths)
-            except OvertakenError:
+            except LockLostError:
                 if again:
                     raise
                 return None
@@ -256,22 +256,22 @@ class CachedFile:
                 for name in names:
                     flush(name)
                 # After the hashes, which take longest, and before the header is written.
-                self._check_not_overtaken(names)
+                self._check_lock(names)
                 # Otherwise, after a crash the new header would describe the old content.
                 for path in self.paths:
                     with contextlib.suppress(FileNotFoundError):
                         os.remove(path)
             except (OSError, tf.errors.OpError) as e:
-                self._check_not_overtaken(names)
+                self._check_lock(names)
                 reason = getattr(e, "strerror", None) or first_line(e)
                 raise UserError(f"{self.paths[0]} cannot be written: {reason}") from e
             header = {"format": _FORMAT, "version": _VERSION, "source": self.made_from}
             header |= {"facts": summary, "files": hashes}
             write_json(self._header_path, {**header, _OWN_HASH: _hash(header)})
 
-    def _check_not_overtaken(self, names: Sequence[str]) -> None:
+    def _check_lock(self, names: Sequence[str]) -> None:
         if not all(map(os.path.exists, names)):
-            raise OvertakenError(
+            raise LockLostError(
                 f"{self.paths[0]} cannot be written: another process removed the unfinished file, "
                 "perhaps because this process was paused; try again"
             )

@@ -49,7 +49,7 @@ class Claims:
         self._failures: dict[int, UserError] = {}
         # One for each file that this process holds or has found held, see `Claim`.
         self._claims: dict[int, Claim] = {}
-        self._must_wait = False
+        self._others_hold_files = False
         # When another process held a file, or may have been about to take its first one.
         self._last_held = time.monotonic() if size > 1 else -math.inf
 
@@ -80,15 +80,15 @@ class Claims:
         self.summaries[number] = summary
         self._claims.pop(number).release()
 
-    def give_back(self, number: int) -> None:
+    def release(self, number: int) -> None:
         """Releases a file that was not made; any process may take it, this one too."""
         self._claims[number].release()
 
-    def fail(self, number: int, error: UserError) -> None:
+    def mark_failed(self, number: int, error: UserError) -> None:
         """Notes that this process cannot make a file, and leaves it to the others."""
         is_known = number in self._failures
         self._failures[number] = error
-        self.give_back(number)
+        self.release(number)
         if not is_known and any(other not in self._failures for other in self.unfinished()):
             tf.logging.warning("%s. Continuing with the other files", error)
 
@@ -105,27 +105,27 @@ class Claims:
                 # Only the last failure has not been logged.
                 last = [number for number in self._failures if number in left][-1]
                 raise UserError(f"{self._failures[last]}{more}")
-            self._must_wait = True
-        if left and self._must_wait:
+            self._others_hold_files = True
+        if left and self._others_hold_files:
             time.sleep(_POLL_SECONDS)
-        self._must_wait = False
+        self._others_hold_files = False
 
     def _take(self, number: int) -> bool:
         """Takes a file if no other process holds it; returns whether to make it."""
         claim = self._claims.setdefault(number, Claim(self.files[number].paths[0]))
         try:
             if not claim.take():
-                self._must_wait, self._last_held = True, time.monotonic()
+                self._others_hold_files, self._last_held = True, time.monotonic()
                 return False
             summary = self._summary(number)
         except UserError as e:
-            self.fail(number, e)
+            self.mark_failed(number, e)
             return False
         if summary is not None:
             self.finish(number, summary)
             return False
         if number in self._failures:
-            self.give_back(number)
+            self.release(number)
             return False
         return True
 

@@ -101,7 +101,7 @@ class FeatureSource(abc.ABC):
     def convert(self, examples: Sequence[Any], start: int) -> Chunk:
         """Converts examples; the first one has the number `start`."""
 
-    def count_other_programs_records(self) -> int:
+    def check_records_of_other_writers(self) -> int:
         """Returns the number of records of a file that this program did not write.
 
         Raises:
@@ -121,7 +121,7 @@ class FeatureSource(abc.ABC):
         """Returns a context with a function that adds to the companion, complete at its end."""
         raise NotImplementedError
 
-    def log_left_out(self) -> None:
+    def log_dropped_questions(self) -> None:
         """Logs which examples were skipped, for splits that can skip some."""
         return
 
@@ -183,7 +183,7 @@ class FeatureSource(abc.ABC):
         """
 
         def check() -> dict:
-            num_features = self.count_other_programs_records()
+            num_features = self.check_records_of_other_writers()
             # Reads the input, so that its errors show now and not when predictions are written.
             num_examples = self.num_examples()
             return {
@@ -203,12 +203,12 @@ class FeatureSource(abc.ABC):
 
     def state(self) -> str:
         """Returns, human-readable, whether `made` would reuse a file; raises its errors, too."""
-        return self.cached.state(self.count_other_programs_records)
+        return self.cached.state(self.check_records_of_other_writers)
 
     def _build(self) -> dict:
         """Writes the records and the companion, and returns the summary."""
         examples, left_out = self.read()
-        self.log_left_out()
+        self.log_dropped_questions()
         started = time.perf_counter()
 
         def convert(task: tuple[int, list[Any]]) -> Chunk:

@@ -16,8 +16,8 @@ def numbers_in_order(
     count: int, batch_size: int, order: np.ndarray | None, batch: int
 ) -> np.ndarray:
     """Returns the record numbers of a batch in a pass; in file order if `order` is None."""
-    places = np.arange(batch * batch_size, min(count, (batch + 1) * batch_size))
-    return places if order is None else order[places]
+    positions = np.arange(batch * batch_size, min(count, (batch + 1) * batch_size))
+    return positions if order is None else order[positions]
 
 
 def shuffled_numbers(count: int, batch_size: int, seed: int, batch: int) -> np.ndarray:
@@ -99,14 +99,14 @@ class BucketOrder(TrainingOrder):
     def numbers(self, batch_size: int, batch: int) -> np.ndarray:
         """Returns the record numbers of a batch; `batch_size` must divide the step size."""
         step, first = divmod(batch * batch_size, self._step_size)
-        epoch, place = self._locate(step)
+        epoch, position = self._locate(step)
         buckets = self._epoch(epoch)[1]
-        bucket = buckets[place]
-        nth = self._steps_before(epoch)[bucket] + np.count_nonzero(buckets[:place] == bucket)
+        bucket = buckets[position]
+        nth = self._steps_before(epoch)[bucket] + np.count_nonzero(buckets[:position] == bucket)
         count, first = self._counts[bucket], int(nth) * self._step_size + first
-        epochs, places = np.divmod(first + np.arange(batch_size), count)
+        epochs, positions = np.divmod(first + np.arange(batch_size), count)
         return np.array(
-            [self._epoch(int(e))[0][bucket][p] for e, p in zip(epochs, places, strict=True)]
+            [self._epoch(int(e))[0][bucket][p] for e, p in zip(epochs, positions, strict=True)]
         )
 
     def log(self, num_steps: int) -> None:
@@ -123,8 +123,8 @@ class BucketOrder(TrainingOrder):
             100 * (1 - self._tokens / (counts.sum() * buckets[-1])),
             buckets[-1],
         )
-        epoch, place = self._locate(num_steps)
-        steps = np.bincount(self._epoch(epoch)[1][:place], minlength=len(counts))
+        epoch, position = self._locate(num_steps)
+        steps = np.bincount(self._epoch(epoch)[1][:position], minlength=len(counts))
         steps += self._steps_before(epoch)
         left = np.maximum(counts - steps * self._step_size, 0).sum()
         without = max(counts.sum() - num_steps * self._step_size, 0)
@@ -158,11 +158,11 @@ class BucketOrder(TrainingOrder):
         """Returns the records of an epoch by bucket, and the buckets of its steps, in order."""
         records = permutation(len(self._bucket_of), self._seed, epoch)
         by_bucket = np.argsort(self._bucket_of[records], kind="stable")
-        places = np.split(by_bucket, np.cumsum(self._counts)[:-1])
+        positions = np.split(by_bucket, np.cumsum(self._counts)[:-1])
         waiting = [epoch * count % self._step_size for count in self._counts]
         full = [
             own[self._step_size - 1 - before :: self._step_size]
-            for own, before in zip(places, waiting, strict=True)
+            for own, before in zip(positions, waiting, strict=True)
         ]
         buckets = np.repeat(np.arange(len(full)), [len(own) for own in full])
-        return [records[own] for own in places], buckets[np.argsort(np.concatenate(full))]
+        return [records[own] for own in positions], buckets[np.argsort(np.concatenate(full))]

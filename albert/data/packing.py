@@ -84,9 +84,9 @@ class PackedOrder(TrainingOrder):
         self.num_sequences = int((self.kinds > 0).sum(axis=1).max(initial=0))
         kinds = self.kinds[:, : self.num_sequences].astype(np.uint16)
         rows = np.repeat(kinds, numbers, axis=0).ravel()
-        # The places of the records in the rows, ordered by the records' lengths.
-        places = np.argsort(rows, kind="stable").astype(np.int32)
-        self._places = places[np.count_nonzero(rows == 0) :]
+        # The positions of the records in the rows, ordered by the records' lengths.
+        positions = np.argsort(rows, kind="stable").astype(np.int32)
+        self._positions = positions[np.count_nonzero(rows == 0) :]
         self._epoch = functools.lru_cache(maxsize=2)(self._make_epoch)
 
     @property
@@ -122,13 +122,13 @@ class PackedOrder(TrainingOrder):
 
     def _table(self, batch_size: int, batch: int) -> np.ndarray:
         """Returns the records of a batch's rows, [rows, `num_sequences`], padded with -1."""
-        epochs, places = np.divmod(batch * batch_size + np.arange(batch_size), self.num_rows)
-        return np.array([self._epoch(int(e))[p] for e, p in zip(epochs, places, strict=True)])
+        epochs, positions = np.divmod(batch * batch_size + np.arange(batch_size), self.num_rows)
+        return np.array([self._epoch(int(e))[p] for e, p in zip(epochs, positions, strict=True)])
 
     def _make_epoch(self, epoch: int) -> np.ndarray:
         """Returns the records of an epoch's rows, int32 [`num_rows`, `num_sequences`]."""
         records = permutation(len(self._lengths), self._seed, epoch)
         table = np.full(self.num_rows * self.num_sequences, -1, np.int32)
-        table[self._places] = records[np.argsort(self._lengths[records], kind="stable")]
+        table[self._positions] = records[np.argsort(self._lengths[records], kind="stable")]
         rng = np.random.Generator(np.random.PCG64([self._seed, epoch, self.num_rows]))
         return rng.permutation(table.reshape(self.num_rows, self.num_sequences))

@@ -86,7 +86,7 @@ def record_error(record: bytes, spec: Mapping[str, Any], limits: Mapping[str, fl
     return None
 
 
-def count_foreign_records(
+def count_records_of_other_writers(
     path: str,
     spec: Mapping[str, Any],
     seq_length: int,

@@ -31,15 +31,15 @@ def read_whole_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
         for number, line in enumerate(file, start=1):
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
-            place = SourceLine(path, number)
-            yield place, _decoded(line, place)
+            location = SourceLine(path, number)
+            yield location, _decoded(line, location)
 
 
-def _decoded(line: bytes, place: SourceLine) -> str:
+def _decoded(line: bytes, location: SourceLine) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError as e:
-        raise place.error(f"byte {e.start + 1} of the line is not UTF-8") from e
+        raise location.error(f"byte {e.start + 1} of the line is not UTF-8") from e
 
 
 def read_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
@@ -49,9 +49,9 @@ def read_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
     Raises as `read_whole_lines` does.
     """
     pending = []
-    for place, line in read_whole_lines(path):
+    for location, line in read_whole_lines(path):
         line = line.rstrip("\r\n")
-        pending.append((place, line))
+        pending.append((location, line))
         if line:
             yield from pending
             pending.clear()
@@ -59,14 +59,14 @@ def read_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
 
 def read_tsv(path: str) -> Iterator[tuple[SourceLine, list[str]]]:
     """Yields the columns of every line; quotation marks have no special meaning."""
-    for place, line in read_lines(path):
-        yield place, line.split("\t")
+    for location, line in read_lines(path):
+        yield location, line.split("\t")
 
 
 def read_json_lines(path: str) -> Iterator[tuple[SourceLine, Mapping[str, Any]]]:
     """Yields the JSON object of every line; raises a `UserError` if a line is not one."""
-    for place, line in read_lines(path):
-        record = parse_json(line, f"{place.path}, line {place.line}")
+    for location, line in read_lines(path):
+        record = parse_json(line, f"{location.path}, line {location.line}")
         if not isinstance(record, dict):
-            raise place.error("not a JSON object")
-        yield place, record
+            raise location.error("not a JSON object")
+        yield location, record

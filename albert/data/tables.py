@@ -57,18 +57,18 @@ class Table(NamedTuple):
           UserError: a column is missing, or a row is not valid.
         """
         if not self.delimiter:
-            for place, record in read_json_lines(self.path):
-                _check(place, required, record)
-                yield place, record
+            for location, record in read_json_lines(self.path):
+                _check(location, required, record)
+                yield location, record
             return
         rows, columns = _cells(self.path, self.delimiter), self.columns
-        for place, _ in rows:
-            _check(place, required, columns)
+        for location, _ in rows:
+            _check(location, required, columns)
             break
-        for place, cells in rows:
+        for location, cells in rows:
             if len(cells) != len(columns):
-                raise place.error(_wrong_width(len(cells), len(columns), self.delimiter))
-            yield place, dict(zip(columns, cells, strict=True))
+                raise location.error(_wrong_width(len(cells), len(columns), self.delimiter))
+            yield location, dict(zip(columns, cells, strict=True))
 
 
 def find_table(path: str) -> Table | None:
@@ -86,12 +86,12 @@ def find_table(path: str) -> Table | None:
     first_line = next(iter(head.lstrip(b"\r\n").splitlines()), b"")
     # Python 3.10 cannot parse NUL.
     delimiter = _delimiter(first_line.replace(b"\0", b"").decode(errors="replace"), path)
-    place, header = next(_cells(path, delimiter), (SourceLine(path, 1), []))
+    location, header = next(_cells(path, delimiter), (SourceLine(path, 1), []))
     columns = [" ".join(name.split()) for name in header]
     for number, name in enumerate(columns):
         # Spreadsheets may have empty columns at the right.
         if name and name in columns[:number]:
-            raise place.error(f"the column {name} occurs twice")
+            raise location.error(f"the column {name} occurs twice")
     return Table(path, delimiter, columns)
 
 
@@ -147,9 +147,9 @@ def _cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, list[str]]]:
 
 def _tsv_cells(path: str) -> Iterator[tuple[SourceLine, list[str]]]:
     """Yields the cells of every line, without quotation marks around a cell; others are text."""
-    for place, line in read_lines(path):
+    for location, line in read_lines(path):
         cells = line.split("\t")
-        yield place, [_unquoted(cell) for cell in cells] if '"' in line else cells
+        yield location, [_unquoted(cell) for cell in cells] if '"' in line else cells
 
 
 def _unquoted(cell: str) -> str:
@@ -163,21 +163,21 @@ def _csv_cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, list[str
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     reader = csv.reader(_csv_lines(path), delimiter=delimiter, strict=True)
     while True:
-        place = SourceLine(path, reader.line_num + 1)
+        location = SourceLine(path, reader.line_num + 1)
         try:
             row = next(reader)
         except StopIteration:
             return
         except csv.Error as e:
-            raise place.error(_meaning(str(e))) from e
+            raise location.error(_meaning(str(e))) from e
         if row:
-            yield place, row
+            yield location, row
 
 
 def _csv_lines(path: str) -> Iterator[str]:
-    for place, line in read_whole_lines(path):
+    for location, line in read_whole_lines(path):
         if "\0" in line:
-            raise place.error("a NUL character; the file is not UTF-8 text")
+            raise location.error("a NUL character; the file is not UTF-8 text")
         yield line
 
 
@@ -192,10 +192,10 @@ def _meaning(message: str) -> str:
     return message
 
 
-def _check(place: SourceLine, required: Sequence[str], found: Sequence[str] | Mapping) -> None:
+def _check(location: SourceLine, required: Sequence[str], found: Sequence[str] | Mapping) -> None:
     for name in required:
         if name not in found:
-            raise place.error(f"{name} is missing; found {columns(found)}")
+            raise location.error(f"{name} is missing; found {columns(found)}")
 
 
 def columns(names: Iterable[str]) -> str:

@@ -51,13 +51,13 @@ class VarintTable:
 
     def __init__(self, limit: int):
         numbers = np.arange(limit, dtype=np.uint32)[:, None]
-        places = np.arange(4, dtype=np.uint32)
-        lengths = 1 + np.count_nonzero(numbers >> (7 * places[1:]), axis=1)
-        follows = places < lengths[:, None] - 1
-        groups = (numbers >> (7 * places) & 127 | 128 * follows).astype(np.uint8)
+        positions = np.arange(4, dtype=np.uint32)
+        lengths = 1 + np.count_nonzero(numbers >> (7 * positions[1:]), axis=1)
+        follows = positions < lengths[:, None] - 1
+        groups = (numbers >> (7 * positions) & 127 | 128 * follows).astype(np.uint8)
         # One lookup yields a number's four bytes as an integer, another which of them are used.
         self._bytes = groups.view(np.uint32)[:, 0]
-        self._used = (places < lengths[:, None]).view(np.uint32)[:, 0]
+        self._used = (positions < lengths[:, None]).view(np.uint32)[:, 0]
         self._lengths = lengths
 
     def encode(self, numbers: np.ndarray) -> tuple[bytes, np.ndarray]:

@@ -43,8 +43,8 @@ def max_context_windows(starts: tuple[int, ...], room: int, length: int) -> np.n
     return best
 
 
-def places_in_windows(
-    length: int, room: int, places: np.ndarray
+def positions_in_windows(
+    length: int, room: int, positions: np.ndarray
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Yields the first token of each window, and the tokens whose outputs to take from there.
 
@@ -53,10 +53,10 @@ def places_in_windows(
 
     Args:
       room: number of tokens of a window.
-      places: the tokens whose outputs are needed, in ascending order.
+      positions: the tokens whose outputs are needed, in ascending order.
     """
     starts = window_starts(length, room, max(room // 2, 1))
-    windows = max_context_windows(starts, room, length)[places]
+    windows = max_context_windows(starts, room, length)[positions]
     bounds = windows.searchsorted(range(len(starts) + 1))
     for number, start in enumerate(starts):
-        yield start, places[bounds[number] : bounds[number + 1]]
+        yield start, positions[bounds[number] : bounds[number + 1]]

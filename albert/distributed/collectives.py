@@ -55,7 +55,7 @@ _worker = Worker()
 _horovod = types.ModuleType("horovod.tensorflow")
 
 
-def start(use_horovod: bool) -> None:
+def join_job(use_horovod: bool) -> None:
     """Makes this process a worker of its job, without waiting for the others.
 
     Raises:

@@ -28,7 +28,7 @@ _BETWEEN_BEATS = 2.0
 _SIOCGIFADDR = 0x8915
 
 
-def start(limit: float, end: Callable[[str], None]) -> None:
+def watch_workers(limit: float, end: Callable[[str], None]) -> None:
     """Starts to watch the other workers; all workers must call this after `connect`.
 
     Args:

@@ -75,7 +75,7 @@ def _arguments(process: int) -> list[str]:
 
 
 def is_first() -> bool:
-    """Returns whether this is the launcher's process 0; works before `collectives.start`."""
+    """Returns whether this is the launcher's process 0; works before `collectives.join_job`."""
     return started.rank == 0
 
 

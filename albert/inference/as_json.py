@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from albert.inference.places import place_of
+from albert.inference.locations import location_of
 from albert.inference.squad import QuestionAnswer
 from albert.report.spans import Span
 
@@ -39,14 +39,14 @@ def answer_as_json(
 
 def span_as_json(span: Span, text: str) -> dict[str, Any]:
     """Returns a span of a text with its position; only a span with a label has the key `label`."""
-    place = place_of(text, span.start, span.end)
+    location = location_of(text, span.start, span.end)
     return {
         "text": span.text,
         **({} if span.label is None else {"label": span.label}),
         "probability": span.probability,
         "start": span.start,
         "end": span.end,
-        "line": place.line,
-        "character": place.character,
-        "sentence": place.sentence,
+        "line": location.line,
+        "character": location.character,
+        "sentence": location.sentence,
     }

@@ -14,8 +14,8 @@ from albert.checkpoints.model_folder import (
     RECORD,
     SPM_MODEL,
     VOCABULARY,
-    differences,
     files_of_model,
+    model_differences,
     read_description,
     recorded_model,
     used_model,
@@ -86,7 +86,7 @@ def _check_against_record(folder: ModelFolder, files: dict[str, str]) -> None:
     about = folder.description
     model = used_model(folder.config.forward_values(), files, about.get("do_lower_case", True))
     recorded = recorded_model(folder.checkpoint) or {}
-    if found := differences(recorded, {**model, "task": about["task"]}):
+    if found := model_differences(recorded, {**model, "task": about["task"]}):
         raise UserError(
             f"{os.path.join(folder.path, ASSETS)} contradicts {RECORD}: the model was "
             f"trained with {', '.join(found)}; repeat the command that trained it, which trains "

@@ -25,7 +25,7 @@ from albert.tasks.squad.predictions import (
     no_answer_odds,
     spans_of,
 )
-from albert.tasks.squad.token_places import columns_of, prediction_features
+from albert.tasks.squad.token_positions import columns_of, prediction_features
 
 # The threshold of run_squad_v2.py when no scores have given a better one.
 _DEFAULT_THRESHOLD = 0.0
@@ -179,10 +179,10 @@ def _parts(asked: Sequence[tuple[str, Sequence[str]]]) -> Iterator[_Part]:
 
 
 def _end_of_part(text: str, begin: int) -> int:
-    """Returns the end of a part of a longer text, at a place where an answer is unlikely."""
+    """Returns the end of a part of a longer text, where an answer is unlikely."""
     end = begin + _MOST_CHARACTERS
-    places = ((text.rfind(sign, begin + _MOST_CHARACTERS // 2, end), sign) for sign in _ENDS)
-    return next((place + len(sign) for place, sign in places if place >= 0), end)
+    breaks = ((text.rfind(sign, begin + _MOST_CHARACTERS // 2, end), sign) for sign in _ENDS)
+    return next((start + len(sign) for start, sign in breaks if start >= 0), end)
 
 
 def _groups(parts: Iterator[_Part]) -> Iterator[list[_Part]]:

@@ -1,8 +1,8 @@
 """Layouts of a batch's tokens as rows of the matrix that the dense layers process.
 
-With `PaddedRows`, every position of every sequence has a row, including padding. With `PackedRows`
-(as in https://arxiv.org/abs/2208.08124), only real tokens have a row, so that padding costs no
-arithmetic.
+With `PaddedRows`, every position of every sequence has a row, including padding. With
+`UnpaddedRows` (as in https://arxiv.org/abs/2208.08124), only real tokens have a row, so that
+padding costs no arithmetic.
 
 Letters in shape comments: B batch, S sequence length, M rows, W width, N attention heads, D size of
 a head.
@@ -102,7 +102,7 @@ class _Group(NamedTuple):
     bias: tf.Tensor
 
 
-class PackedRows(TokenRows):
+class UnpaddedRows(TokenRows):
     """A layout with one row per real token, in the order of the sequences, followed by idle rows.
 
     Attention processes groups of sequences, padded to one length per group. Padding in a group
@@ -137,7 +137,7 @@ class PackedRows(TokenRows):
         first_rows = tf.cumsum(lengths, exclusive=True)
         size, heads = tf.size(lengths), tf.range(self._num_heads)
         bounds = [size * number // _GROUPS for number in range(_GROUPS + 1)]
-        self._groups, taken, places = [], [], []
+        self._groups, taken, slots = [], [], []
         for begin, end in itertools.pairwise(bounds):
             own = tf.gather(lengths, order[begin:end])
             # In a small batch, some groups are empty.
@@ -146,22 +146,22 @@ class PackedRows(TokenRows):
             rows = tf.gather(first_rows, order[begin:end])[:, tf.newaxis] + tf.range(length)
             rows = self._or_idle(is_token, rows)[:, tf.newaxis]
             taken.append(tf.reshape(rows * self._num_heads + heads[:, tf.newaxis], [-1]))
-            places.append(tf.fill([end - begin], length))
+            slots.append(tf.fill([end - begin], length))
             shape = [end - begin, self._num_heads, length]
             self._groups.append(_Group(shape, attention_bias(tf.cast(is_token, tf.int32))))
         self._sizes = tf.stack([tf.size(rows) for rows in taken])
-        # For each place in all groups' concatenated [B * N * L], its row among [M * N].
+        # For each slot in all groups' concatenated [B * N * L], its row among [M * N].
         self._to_groups = tf.concat(taken, axis=0)
-        # For each sequence, its number of places and the first of them.
-        places, back = tf.concat(places, axis=0), tf.argsort(order)
-        first_places = tf.gather(tf.cumsum(places * self._num_heads, exclusive=True), back)
-        first, step = (tf.gather(of, sequence_of) for of in (first_places, tf.gather(places, back)))
+        # For each sequence, its number of slots and the first of them.
+        slots, back = tf.concat(slots, axis=0), tf.argsort(order)
+        first_slots = tf.gather(tf.cumsum(slots * self._num_heads, exclusive=True), back)
+        first, step = (tf.gather(of, sequence_of) for of in (first_slots, tf.gather(slots, back)))
         first += tf.range(tf.size(sequence_of)) - tf.gather(first_rows, sequence_of)
         tokens = tf.reshape(first[:, tf.newaxis] + heads * step[:, tf.newaxis], [-1])
-        # The last place of every sequence has no token, so idle rows take it.
+        # The last slot of every sequence has no token, so idle rows take it.
         last, idle = tf.size(self._to_groups) - 1, self._num_rows * self._num_heads
         padding = [[0, idle - tf.size(tokens)]]
-        # For each of these rows, its place.
+        # For each of these rows, its slot.
         self._to_rows = tf.pad(tokens, padding, constant_values=last)
 
     def _or_idle(self, is_token: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:

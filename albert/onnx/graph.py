@@ -228,15 +228,15 @@ class _BlockNames(NamedTuple):
 def _blocks(config: EncoderConfig, layer: int) -> list[_BlockNames]:
     """Returns the names of the blocks of a layer: one in BERT, `inner_group_num` in ALBERT."""
     if isinstance(config, BertConfig):
-        place = f"bert.encoder.layer.{layer}"
-        output, attention = f"{place}.output", f"{place}.attention"
+        scope = f"bert.encoder.layer.{layer}"
+        output, attention = f"{scope}.output", f"{scope}.attention"
         of_output = f"{attention}.output"
         return [
             _BlockNames(
                 f"{attention}.self",
                 f"{of_output}.dense",
                 f"{of_output}.LayerNorm",
-                f"{place}.intermediate.dense",
+                f"{scope}.intermediate.dense",
                 f"{output}.dense",
                 f"{output}.LayerNorm",
             )
@@ -244,16 +244,16 @@ def _blocks(config: EncoderConfig, layer: int) -> list[_BlockNames]:
     group = layer * config.num_hidden_groups // config.num_hidden_layers
     found = []
     for inner in range(config.inner_group_num):
-        place = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}"
-        attention = f"{place}.attention"
+        scope = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}"
+        attention = f"{scope}.attention"
         found.append(
             _BlockNames(
                 attention,
                 f"{attention}.dense",
                 f"{attention}.LayerNorm",
-                f"{place}.ffn",
-                f"{place}.ffn_output",
-                f"{place}.full_layer_layer_norm",
+                f"{scope}.ffn",
+                f"{scope}.ffn_output",
+                f"{scope}.full_layer_layer_norm",
             )
         )
     return found

@@ -61,12 +61,12 @@ class _Bucket(NamedTuple):
         """Returns a bucket of variables; `first` is the index of the first one among all."""
         sizes = [variable.shape.num_elements() for variable in variables]
         share = -(-sum(sizes) // collectives.size())
-        begin, pieces, place = collectives.rank() * share, [], 0
+        begin, pieces, offset = collectives.rank() * share, [], 0
         for index, (variable, size) in enumerate(zip(variables, sizes, strict=True)):
-            start, end = max(begin - place, 0), min(begin + share - place, size)
+            start, end = max(begin - offset, 0), min(begin + share - offset, size)
             if start < end:
                 pieces.append(_Shard(first + index, variable.op.name, start, end - start))
-            place += size
+            offset += size
         name = f"sharded_optimizer/{number}"
         moments = [_moment(name, slot, share, variables) for slot in ("adam_m", "adam_v")]
         return cls(variables, pieces, share, moments, name)

@@ -63,14 +63,14 @@ def rewrite(graph_def: tf.GraphDef, wanted: ConversionPlan) -> dict[str, str]:
 def _insert_casts(body: Body, converted: Mapping[str, tuple[str, ...]], low: tf.DType) -> None:
     """Inserts casts where types differ after the conversion; nodes share a tensor's cast."""
     casts = {}
-    for node, place, tensor, dtype in list(borders(body, converted, low)):
+    for node, port, tensor, dtype in list(borders(body, converted, low)):
         if (tensor, dtype) not in casts:
             given = tf.float32 if dtype == low else low
             casts[tensor, dtype] = body.add_cast(tensor, given, dtype)
-        if isinstance(place, str):
-            body.results[place] = casts[tensor, dtype]
+        if isinstance(port, str):
+            body.results[port] = casts[tensor, dtype]
         else:
-            body.nodes[node].input[place] = casts[tensor, dtype]
+            body.nodes[node].input[port] = casts[tensor, dtype]
 
 
 def _tensor_name(reference: str) -> str:

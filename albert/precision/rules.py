@@ -274,13 +274,13 @@ class TypeBoundary(NamedTuple):
 
     Attributes:
       node: name of the node that takes the tensor; "" if the tensor is used outside.
-      place: index of the node's input, or the name of the result.
+      port: index of the node's input, or the name of the result.
       tensor: reference to the tensor.
       dtype: type to which it must be cast.
     """
 
     node: str
-    place: int | str
+    port: int | str
     tensor: str
     dtype: tf.DType
 
@@ -293,12 +293,12 @@ def borders(
     `converted` has the type attributes to convert to `dtype`, by the name of the node.
     """
     for name in body.nodes:
-        for place, (tensor, wanted) in enumerate(_typed_inputs(body, name, converted)):
+        for port, (tensor, wanted) in enumerate(_typed_inputs(body, name, converted)):
             source = body.source(tensor)
             given = source is not None and _is_output(body, source, converted)
             if wanted != given:
                 cast_to = dtype if wanted else tf.float32
-                yield TypeBoundary(name, place, body.first_read(tensor), cast_to)
+                yield TypeBoundary(name, port, body.first_read(tensor), cast_to)
     for name, tensor in sorted(body.results.items()):
         source = body.source(tensor)
         if source and _is_output(body, source, converted):

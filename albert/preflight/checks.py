@@ -33,13 +33,13 @@ from albert.training.output_folder import (
     init_checkpoint_forgotten,
     training_settings,
 )
-from albert.training.run import check_labels, requested_splits
-from albert.training.schedule import (
+from albert.training.plan import (
     checkpoints_to_keep,
     global_batch_size,
     original_batch_settings,
     rescale_to_current_workers,
 )
+from albert.training.run import check_labels, requested_splits
 from albert.training.task import TEST, TRAIN, Task
 
 _TRAIN = estimators.ModeKeys.TRAIN

@@ -93,20 +93,20 @@ def _is_enough(seconds: list[float]) -> bool:
     return len(seconds) >= _MOST_BATCHES or sum(seconds) >= _MOST_SECONDS
 
 
-def measure(checked: Checked, features_alone: bool = False) -> Measurement:
+def measure(checked: Checked, only_features: bool = False) -> Measurement:
     """Trains and predicts a few batches of the job, in a temporary folder, on all workers.
 
     Args:
-      features_alone: whether to time only the features, because the job is for another machine.
+      only_features: whether to time only the features, because the job is for another machine.
 
     Raises:
       UserError: the job would raise it, too.
     """
-    with tempfile.TemporaryDirectory(prefix="albert-check-") as folder, _quiet():
+    with tempfile.TemporaryDirectory(prefix="albert-check-") as folder, _without_training_log():
         wanted = requested_splits(checked.task)
         samples = {name: checked.split(name).sample(folder) for name in wanted}
         data = {name: data for name, (data, _) in samples.items()}
-        paces = {} if features_alone else _paces(checked.trained, data, folder)
+        paces = {} if only_features else _paces(checked.trained, data, folder)
     return Measurement(sum(seconds for _, seconds in samples.values()), data, paces)
 
 
@@ -115,13 +115,13 @@ def _paces(task: Task, data: dict[str, Data], folder: str) -> dict[str, BatchTim
     changed = {"output_dir": folder, "export_dir": None, "save_checkpoints_steps": TOO_LARGE}
     run = Run(task.with_settings(task.settings.replaced(**changed)))
     return {
-        name: _training_pace(run, part) if name == TRAIN else _prediction_pace(run, part)
-        for name, part in data.items()
+        name: _training_pace(run, one) if name == TRAIN else _prediction_pace(run, one)
+        for name, one in data.items()
     }
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def _without_training_log() -> Iterator[None]:
     """Suppresses the log lines of the training."""
     level = tf.logging.get_verbosity()
     tf.logging.set_verbosity(tf.logging.WARN)

@@ -27,13 +27,13 @@ class Row(NamedTuple):
     """A line of the report.
 
     Attributes:
-      part: the section, such as "model".
+      section: the section, such as "model".
       value: the finding, or what is wrong and what to do.
       ok: whether the job can run with this finding.
       warns: whether the user probably wants something else.
     """
 
-    part: str
+    section: str
     item: str
     value: str
     ok: bool = True
@@ -78,7 +78,7 @@ def describe_environment(report: Report, settings: RunSettings) -> None:
     with report.section("cards"):
         _describe_cards(report)
     with report.section("job"):
-        job.start(settings)
+        job.begin_job(settings)
         report.add("device", "{} ({})".format(*device.chosen()))
         report.add("workers", collectives.size())
 

@@ -30,7 +30,7 @@ from albert.tasks.squad.predictions import (
     no_answer_odds,
     spans_in,
 )
-from albert.tasks.squad.token_places import PredictionFeature
+from albert.tasks.squad.token_positions import PredictionFeature
 
 # A candidate with the mean scores of several models.
 _MEAN = candidate_type(np.float64)
@@ -252,12 +252,12 @@ def _nbest_predictions(
 
 def _mean_spans(of_feature: dict[tuple[int, int], list[tuple[float, float]]]) -> TokenSpans:
     """Returns a feature's spans with the mean scores of all models."""
-    places = np.array(list(of_feature), np.int64).reshape(-1, 2)
+    bounds = np.array(list(of_feature), np.int64).reshape(-1, 2)
     means = [
         [sum(column) / len(scores) for column in zip(*scores, strict=True)]
         for scores in of_feature.values()
     ]
-    return TokenSpans(*places.T, *np.array(means, np.float64).reshape(-1, 2).T)
+    return TokenSpans(*bounds.T, *np.array(means, np.float64).reshape(-1, 2).T)
 
 
 def _by_example(

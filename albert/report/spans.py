@@ -26,7 +26,7 @@ class Span(NamedTuple):
     context: int = 0
 
 
-def listed(spans: Iterable[Mapping[str, Any]]) -> str:
+def texts_of_spans(spans: Iterable[Mapping[str, Any]]) -> str:
     """Returns the texts of a sample's spans in one line, with their labels; "" without spans."""
     texts = (f"{s['text']} ({s['label']})" if "label" in s else s["text"] for s in spans)
     return " | ".join(dict.fromkeys(texts))
@@ -51,7 +51,7 @@ def _sample(name: str, text: str, found: Sequence[Span], truths: Sequence[Span])
     spans = [{**_shown(span), "probability": finite(span.probability)} for span in found]
     return {
         "id": name,
-        "answer": listed(spans),
+        "answer": texts_of_spans(spans),
         "right": keys[0] == keys[1],
         # The F1 of this text; a text without spans is right.
         "score": rounded(2 * len(keys[0] & keys[1]) / count if count else 1.0),

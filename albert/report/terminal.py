@@ -14,7 +14,7 @@ from albert.core.text import printable
 from albert.distributed import launcher
 from albert.report import PAGE
 from albert.report.predictions import Sample, read_samples
-from albert.report.spans import listed
+from albert.report.spans import texts_of_spans
 
 _AT_END = 3  # samples that a run shows at its end
 _WIDEST = 100
@@ -118,11 +118,11 @@ def _of_spans(sample: Sample) -> Iterator[_Line]:
     yield "", "", sample["passage"], marks
     said = "no prediction" if sample["answer"] is None else sample["answer"] or none
     yield "", "predicted", said, [(0, len(said), "answer")]
-    known = listed(sample["truths"])
+    known = texts_of_spans(sample["truths"])
     is_known = not is_answer or sample["unanswerable"]
     yield "", "true", known or (none if is_known else "not known"), [(0, len(known), "truth")]
     name, best = ("n-best", sample["nbest"]) if is_answer else ("confidence", sample["spans"])
-    yield from _table(name, ((listed([one]) or none, one["probability"]) for one in best))
+    yield from _table(name, ((texts_of_spans([one]) or none, one["probability"]) for one in best))
 
 
 def _of_label(sample: Sample) -> Iterator[_Line]:

@@ -71,8 +71,8 @@ def _check_text(name: str, value: Any, schema: Schema) -> None:
 def _check_texts(name: str, value: Any, schema: Schema) -> None:
     if not isinstance(value, list) or len(value) != schema["minItems"]:
         raise InvalidRequest(f"{name!r} must be a list of {schema['minItems']} texts")
-    for place, item in enumerate(value):
-        _check(f"{name}[{place}]", item, schema["items"])
+    for number, item in enumerate(value):
+        _check(f"{name}[{number}]", item, schema["items"])
 
 
 def _check_number(name: str, value: Any, schema: Schema) -> None:

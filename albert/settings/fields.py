@@ -28,8 +28,8 @@ FEATURES = "features"
 ANSWERS = "answers and scores"
 CHECKPOINTS = "checkpoints and log"
 DEVICE = "device, workers and precision"
-WITHOUT_USE = "accepted for compatibility"
-THEMES = (OWN, DATA, MODEL, TRAINING, FEATURES, ANSWERS, CHECKPOINTS, DEVICE, WITHOUT_USE)
+IGNORED = "accepted for compatibility"
+THEMES = (OWN, DATA, MODEL, TRAINING, FEATURES, ANSWERS, CHECKPOINTS, DEVICE, IGNORED)
 # Values of --device.
 DEVICES = ("auto", "hpu", "gpu", "cpu")
 # Some lower layers count in 32 bits.

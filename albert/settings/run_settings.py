@@ -11,10 +11,10 @@ from albert.settings.fields import (
     DATA,
     DEVICE,
     DEVICES,
+    IGNORED,
     LARGEST_BATCH,
     MODEL,
     TRAINING,
-    WITHOUT_USE,
     Affects,
     Settings,
     setting,
@@ -346,15 +346,15 @@ class DeviceSettings(Settings):
 class IgnoredSettings(Settings):
     """Flags of the reference that are accepted so that its commands work."""
 
-    use_tpu: bool = setting(False, "Must be false; TPUs are not supported.", WITHOUT_USE)
-    tpu_name: str | None = setting(None, _FOR_TPU, WITHOUT_USE)
-    tpu_zone: str | None = setting(None, _FOR_TPU, WITHOUT_USE)
-    gcp_project: str | None = setting(None, _FOR_TPU, WITHOUT_USE)
-    master: str | None = setting(None, _FOR_TPU, WITHOUT_USE)
-    num_tpu_cores: int = setting(8, _FOR_TPU, WITHOUT_USE)
-    iterations_per_loop: int = setting(1000, _FOR_TPU, WITHOUT_USE)
+    use_tpu: bool = setting(False, "Must be false; TPUs are not supported.", IGNORED)
+    tpu_name: str | None = setting(None, _FOR_TPU, IGNORED)
+    tpu_zone: str | None = setting(None, _FOR_TPU, IGNORED)
+    gcp_project: str | None = setting(None, _FOR_TPU, IGNORED)
+    master: str | None = setting(None, _FOR_TPU, IGNORED)
+    num_tpu_cores: int = setting(8, _FOR_TPU, IGNORED)
+    iterations_per_loop: int = setting(1000, _FOR_TPU, IGNORED)
     albert_hub_module_handle: str | None = setting(
-        None, "Not supported; pass --init_checkpoint instead.", WITHOUT_USE
+        None, "Not supported; pass --init_checkpoint instead.", IGNORED
     )
 
 

@@ -127,11 +127,11 @@ class Trial:
         self._study, self._trial = study, trial
         self.number, self.flags = trial.number, flags
 
-    def report(self, place: int, score: float) -> bool:
-        """Reports the score of checkpoint `place`, from 1; returns whether to prune the trial."""
+    def report(self, number: int, score: float) -> bool:
+        """Reports the score of checkpoint `number`, from 1; returns whether to prune the trial."""
         known = self._study.get_trials(deepcopy=False)[self.number].intermediate_values
-        if place not in known:
-            self._trial.report(score, place)
+        if number not in known:
+            self._trial.report(score, number)
         return bool(self._trial.should_prune())
 
     def end(self, state: str, score: float | None = None) -> None:

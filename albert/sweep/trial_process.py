@@ -20,12 +20,12 @@ class Score(NamedTuple):
     """The score of a checkpoint.
 
     Attributes:
-      place: number of the checkpoint, from 1.
+      number: number of the checkpoint, from 1.
       name: the name of the score that selects the best checkpoint.
       value: the score; NaN if it is not finite.
     """
 
-    place: int
+    number: int
     step: int
     name: str
     value: float
@@ -41,8 +41,8 @@ def scores_in(folder: str) -> list[Score]:
     ]
     lines.sort(key=lambda line: line["step"])
     return [
-        Score(place, line["step"], name, float("nan") if line[name] is None else line[name])
-        for place, line in enumerate(lines, start=1)
+        Score(number, line["step"], name, float("nan") if line[name] is None else line[name])
+        for number, line in enumerate(lines, start=1)
         for name in [line["best_by"]]
     ]
 

@@ -159,12 +159,12 @@ class Aligner:
         _, offsets = self._model.normalize(number, with_offsets=True)
         # The white space before the number belongs to the piece if it has some; otherwise it maps
         # to no character.
-        places = [*kept, len(piece) - 1]
+        positions = [*kept, len(piece) - 1]
         parts, position = [], 0
         for part in self._model.encode(number, out_type=str):
             begin, end = offsets[position], offsets[position + len(part)]
-            first = 0 if position == 0 else places[begin]
-            parts.append((part, first, places[end]))
+            first = 0 if position == 0 else positions[begin]
+            parts.append((part, first, positions[end]))
             position += len(part)
         return (*parts, (",", len(piece) - 1, len(piece)))
 

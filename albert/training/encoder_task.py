@@ -15,6 +15,7 @@ from albert.checkpoints.model_folder import CONFIG, SPM_MODEL, VOCABULARY, Asset
 from albert.core.errors import ErrorCollector, FlagError, UserError
 from albert.core.files import check_readable, content_of
 from albert.devices import device
+from albert.distributed import collectives
 from albert.modeling import BertConfig, EncoderConfig, read_config
 from albert.optimization import OptimizerOptions
 from albert.precision import configuration
@@ -24,7 +25,6 @@ from albert.settings.run_settings import TENSORFLOW, RunSettings
 from albert.settings.text_settings import TextSettings
 from albert.tokenization import FullTokenizer
 from albert.training.model_fn import Head, ModelOptions, make_model_fn
-from albert.training.schedule import learning_rate
 from albert.training.task import TRAIN, Task
 
 # Both flags name the configuration, and each accepts ALBERT and BERT.
@@ -61,11 +61,11 @@ class EncoderTask(Task):
         rates = self.config.hidden_dropout_prob, self.config.attention_probs_dropout_prob
         return any(rates)
 
-    def contents(self, part: str) -> dict[str, Any]:
+    def contents(self, split: str) -> dict[str, Any]:
         """See `Task.contents`: the configuration, and how dropout masks are drawn."""
         # A resumed run matches an uninterrupted one only if it draws the same dropout masks.
         masks = {}
-        if part == TRAIN and self.has_dropout():
+        if split == TRAIN and self.has_dropout():
             last = (
                 "" if self.needs_all_states else ", in the last layer of the tokens that are needed"
             )
@@ -100,8 +100,9 @@ class EncoderTask(Task):
     def optimizer_options(self, num_steps: int, num_warmup_steps: int) -> OptimizerOptions:
         """Returns the optimizer's options under the flags."""
         settings, wire = self.settings, self.settings.allreduce_dtype
+        workers = collectives.size() if settings.scale_learning_rate else 1
         return OptimizerOptions(
-            learning_rate=learning_rate(settings),
+            learning_rate=settings.learning_rate * workers,
             num_train_steps=num_steps,
             num_warmup_steps=num_warmup_steps,
             optimizer=settings.optimizer,
@@ -165,9 +166,9 @@ class TextTask(EncoderTask):
     def inputs(cls, settings: RunSettings) -> Sequence[str]:
         return (*super().inputs(settings), *TOKENIZER_FLAGS)
 
-    def contents(self, part: str) -> dict[str, Any]:
+    def contents(self, split: str) -> dict[str, Any]:
         name = next(name for name in TOKENIZER_FLAGS if getattr(self.settings, name))
-        return {**super().contents(part), name: content_of(getattr(self.settings, name))}
+        return {**super().contents(split), name: content_of(getattr(self.settings, name))}
 
     def model(self) -> dict[str, Any]:
         settings = self.settings

@@ -22,7 +22,7 @@ from albert.training import metrics
 from albert.training.curves import Curves
 
 # The figures of a step that curves and metrics contain; the last two only with a loss scale.
-_OF_STEP = ("loss", "learning_rate", "loss_scale", "skipped")
+STEP_METRICS = ("loss", "learning_rate", "loss_scale", "skipped")
 # After a signal, the program waits this long for a step to end, plus the time that steps take.
 _PATIENCE_SECONDS = 15.0
 # The allowance for the first run of the session, whose duration is unknown.
@@ -93,12 +93,12 @@ class SaveCheckpoints(tf.train.SessionRunHook):
     def begin(self) -> None:
         self._global_step = tf.train.get_global_step()
         # The number of workers that want a checkpoint, and of those that want to stop.
-        self._own_wishes = tf.placeholder(tf.float32, [2], "wishes")
-        self._wishes = collectives.all_reduce_sum(self._own_wishes)
+        self._own_requests = tf.placeholder(tf.float32, [2], "requests")
+        self._requests = collectives.all_reduce_sum(self._own_requests)
 
     def after_create_session(self, session, coord) -> None:
         self._step = session.run(self._global_step)
-        self._places = self._identify_places()
+        self._folder_ids = self._ids_of_folder()
         self._runs = 0
         self._longest_run = 0.0
         self._saved_at = time.perf_counter()
@@ -109,8 +109,8 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         if (self._runs + 1) % self._micro_batches:
             return None
         is_due = collectives.is_chief() and self._began - self._saved_at >= self._seconds
-        wishes = [float(is_due), float(signals.deferred() is not None)]
-        return tf.train.SessionRunArgs(self._wishes, {self._own_wishes: wishes})
+        requests = [float(is_due), float(signals.deferred() is not None)]
+        return tf.train.SessionRunArgs(self._requests, {self._own_requests: requests})
 
     def after_run(self, run_context, run_values) -> None:
         self._longest_run = max(self._longest_run, time.perf_counter() - self._began)
@@ -129,11 +129,11 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         if self._step % self._every == 0 or self._step == self._last_step:
             self._save(run_context.session, RESULT)
             if self._after_result and not wants_stop:
-                self._go_on_or_stop(run_context, self._after_result)
+                self._score_result(run_context, self._after_result)
         elif wants_checkpoint or wants_stop:
             self._save(run_context.session, RESUME)
 
-    def _go_on_or_stop(self, run_context, after_result: Callable[[], bool]) -> None:
+    def _score_result(self, run_context, after_result: Callable[[], bool]) -> None:
         # Everything is saved, so a signal may end the program at once during `after_result`.
         signals.raise_stopped()
         if after_result():
@@ -147,13 +147,13 @@ class SaveCheckpoints(tf.train.SessionRunHook):
             return math.inf
         return _PATIENCE_SECONDS + 2 * self._micro_batches * self._longest_run
 
-    def _identify_places(self) -> list[tuple[int, int] | None]:
+    def _ids_of_folder(self) -> list[tuple[int, int] | None]:
         """Returns the device and inode numbers of the folder and of its run's record."""
-        return [_identify(path) for path in (self._folder, os.path.join(self._folder, RECORD))]
+        return [_id_of(path) for path in (self._folder, os.path.join(self._folder, RECORD))]
 
     def _save(self, session, name: str) -> None:
         if collectives.is_chief():
-            if self._identify_places() != self._places:
+            if self._ids_of_folder() != self._folder_ids:
                 raise UserError(
                     f"--output_dir {self._folder} was removed, emptied or replaced during the "
                     f"training: step {self._step} cannot be saved as part of this run; start the "
@@ -168,7 +168,7 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         self._saved_at = time.perf_counter()
 
 
-def _identify(path: str) -> tuple[int, int] | None:
+def _id_of(path: str) -> tuple[int, int] | None:
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -260,7 +260,7 @@ class TrainingLog(tf.train.SessionRunHook):
         """Returns the number of the last completed step."""
         return self._first_step + self._done.steps
 
-    def leave_out(self, seconds: float) -> None:
+    def exclude(self, seconds: float) -> None:
         """Excludes a number of seconds from the time of the training."""
         self._started += seconds
 
@@ -281,7 +281,7 @@ class TrainingLog(tf.train.SessionRunHook):
         )
         if self._done.steps == 1:
             self._after_first = self._done
-        step, figures = self.step, {name: found[name] for name in _OF_STEP if name in found}
+        step, figures = self.step, {name: found[name] for name in STEP_METRICS if name in found}
         if figures.get("skipped", 0) > self._skipped:
             self._skipped = figures["skipped"]
             tf.logging.info(

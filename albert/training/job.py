@@ -23,7 +23,7 @@ from albert.training.task import Task
 _OF_PATTERNS = frozenset("*?[\\")
 
 
-def start(settings: RunSettings) -> None:
+def begin_job(settings: RunSettings) -> None:
     """Checks the flags that all programs share, and makes this process a worker of its job.
 
     Raises:
@@ -34,7 +34,7 @@ def start(settings: RunSettings) -> None:
     signals.resume_without("--overwrite_output_dir" if settings.overwrite_output_dir else "")
     device.choose(settings.device)
     _check_workers(settings)
-    collectives.start(settings.use_horovod)
+    collectives.join_job(settings.use_horovod)
     tf.logging.info("Processor: %s", host.find_processor())
     host.limit_threads()
     # Report a faulty configuration before any work.
@@ -110,7 +110,7 @@ def _check_workers(settings: RunSettings) -> None:
         )
 
 
-def tell_bridge(task: Task) -> None:
+def configure_habana(task: Task) -> None:
     """Names the list of --precision=bfloat16 in the environment, where Gaudi's bridge reads it.
 
     Call this before `device.prepare`, which loads the bridge.
@@ -137,7 +137,7 @@ def connect(facts: dict, stall_seconds: float) -> None:
     collectives.connect(on_cpu=device.kind() == "cpu")
     collectives.check_equal_on_all_workers(facts)
     if collectives.size() > 1 and stall_seconds:
-        heartbeats.start(
+        heartbeats.watch_workers(
             stall_seconds,
             lambda worker: fail(
                 f"{worker} (--stall_seconds): its process or host hangs or is stopped; start the "

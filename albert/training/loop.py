@@ -128,7 +128,7 @@ def train(
     def not_counting_its_time(after_checkpoint: Callable[[], bool]) -> bool:
         started = time.perf_counter()
         wants_stop = after_checkpoint()
-        log.leave_out(time.perf_counter() - started)
+        log.exclude(time.perf_counter() - started)
         return wants_stop
 
     state = ShardedState(folder, lambda: monitor.step.sharded)

@@ -58,9 +58,9 @@ def scoring_settings(task: Task, contents: Mapping[str, Any]) -> dict:
     }
 
 
-def split_settings(task: Task, part: str, contents: Mapping[str, Any]) -> dict:
+def split_settings(task: Task, split: str, contents: Mapping[str, Any]) -> dict:
     """Returns a split's settings that all workers must share, as in `training_settings`."""
-    if part == TRAIN:
+    if split == TRAIN:
         return training_settings(task, contents)
     return {**task.settings.affecting(Affects.SCORES | Affects.JOB), **contents}
 
@@ -95,7 +95,7 @@ def check_weights(task: Task) -> None:
         check_model(settings.init_checkpoint, model, "--init_checkpoint")
 
 
-def check_output_dir(settings: RunSettings, shaping: dict) -> None:
+def check_output_dir(settings: RunSettings, current: dict) -> None:
     """Raises a `FlagError` if --output_dir has another run, or --init_checkpoint would be lost."""
     output_dir, initial = settings.output_dir, settings.init_checkpoint
     if initial:
@@ -108,8 +108,8 @@ def check_output_dir(settings: RunSettings, shaping: dict) -> None:
     if settings.overwrite_output_dir:
         return
     if settings.follows and not initial:
-        shaping = {**shaping, "init_checkpoint": _start_of_follower(settings)}
-    check_run(output_dir, shaping, settings.defaults())
+        current = {**current, "init_checkpoint": _start_of_follower(settings)}
+    check_run(output_dir, current, settings.defaults())
 
 
 def _start_of_follower(settings: RunSettings) -> str | None:

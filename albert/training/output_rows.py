@@ -25,15 +25,15 @@ def pack(batch: Output) -> np.ndarray:
 class OutputRows(Sequence[Output]):
     """The outputs for every example, as compact arrays; batches may have different shapes."""
 
-    def __init__(self, batch_size: int, places: np.ndarray | int):
+    def __init__(self, batch_size: int, positions: np.ndarray | int):
         """Begins without batches.
 
         Args:
-          places: the position at which each example arrives, or the number of examples if they
+          positions: the position at which each example arrives, or the number of examples if they
             arrive in order.
         """
         self._batch_size = batch_size
-        self._places = range(places) if isinstance(places, int) else places
+        self._positions = range(positions) if isinstance(positions, int) else positions
         self._batches = list[np.ndarray]()
 
     def add(self, packed: np.ndarray) -> None:
@@ -41,9 +41,9 @@ class OutputRows(Sequence[Output]):
         self._batches.append(np.load(io.BytesIO(packed.data), allow_pickle=False))
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._positions)
 
     def __getitem__(self, index: Any) -> Any:
-        batch, number = divmod(int(self._places[index]), self._batch_size)
+        batch, number = divmod(int(self._positions[index]), self._batch_size)
         row = self._batches[batch][number]
         return {name: row[name] for name in row.dtype.names}

@@ -108,7 +108,7 @@ class Predictor:
         self._batch_size = batch_size
         self._num_examples = num_examples
         # The position at which each example arrives.
-        self._places = None if order is None else np.argsort(order).astype(np.int32)
+        self._positions = None if order is None else np.argsort(order).astype(np.int32)
         workers = np.arange(num_examples) // batch_size % collectives.size()
         self._num_own = int(np.sum(workers == collectives.rank()))
         self._seconds: list[float] = []
@@ -122,8 +122,8 @@ class Predictor:
         """
         collectives.broadcast_object(checkpoint)
         started = time.perf_counter()
-        places = self._num_examples if self._places is None else self._places
-        rows = OutputRows(self._batch_size, places)
+        positions = self._num_examples if self._positions is None else self._positions
+        rows = OutputRows(self._batch_size, positions)
         for batch in self._all_batches(checkpoint):
             rows.add(batch)
         seconds = time.perf_counter() - started

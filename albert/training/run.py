@@ -52,13 +52,13 @@ from albert.training.output_folder import (
     training_settings,
     warn_if_init_checkpoint_forgotten,
 )
-from albert.training.prediction import Predictor
-from albert.training.run_record import begin_run, clear_litter_of_runs
-from albert.training.schedule import (
+from albert.training.plan import (
     original_batch_settings,
     rescale_to_current_workers,
     training_plan,
 )
+from albert.training.prediction import Predictor
+from albert.training.run_record import begin_run, clear_litter_of_runs
 from albert.training.task import DEV, TEST, TRAIN, Task
 from albert.training.tracking import tracking
 
@@ -92,7 +92,7 @@ def prepared_runs(
     if settings.download_only:
         download(task_class, settings, check)
         return
-    job.start(settings)
+    job.begin_job(settings)
     settings.require(*task_class.required)
     fetch_missing(task_class, settings)
     check()
@@ -129,8 +129,8 @@ def download(
         resolve_checkpoint(settings.init_checkpoint)
     for one in settings.runs().values():
         task = task_class(one)
-        for part in requested_splits(task):
-            task.contents(part)
+        for split in requested_splits(task):
+            task.contents(split)
     check()
     tf.logging.info("All files of the job exist: start it without --download_only")
 
@@ -166,7 +166,7 @@ class Run:
         self.facts = {"bf16 configuration": precision_digest(task)}
         self._settings = settings = task.settings
         self._precision = task.precision_config()
-        job.tell_bridge(task)
+        job.configure_habana(task)
         self._trains = TRAIN in task.requested_splits()
         # The settings that `run.json` records, set when the training data is prepared.
         self._recorded: dict[str, Any] = {}
@@ -197,7 +197,7 @@ class Run:
 
     def prepare_all(self) -> None:
         """Prepares the splits that the flags ask for; raises the errors of `prepare`."""
-        self._data = {part: self.prepare(part) for part in requested_splits(self.task)}
+        self._data = {split: self.prepare(split) for split in requested_splits(self.task)}
 
     def finish(self) -> dict | None:
         """Trains, scores, labels and exports what the flags ask for; returns what `score` does.
@@ -218,29 +218,29 @@ class Run:
                 self.export()
         return best
 
-    def prepare(self, part: str) -> Data:
+    def prepare(self, split: str) -> Data:
         """Prepares a split, so that its features can be read.
 
         Raises:
           FlagError: the folder holds another run.
           UserError: the input is not valid, or a file of results was not written by this program.
         """
-        settings = split_settings(self.task, part, self._contents(part))
-        if part == TRAIN:
+        settings = split_settings(self.task, split, self._contents(split))
+        if split == TRAIN:
             self._recorded = settings
             if collectives.is_chief():
                 self._check_folder(settings)
                 warn_if_init_checkpoint_forgotten(self._settings)
-        elif part == TEST and collectives.is_chief():
+        elif split == TEST and collectives.is_chief():
             check_labels(self.task)
         self.facts |= settings
-        data = self.task.split(part).prepared()
-        self.facts[f"{part} features"] = data.content
+        data = self.task.split(split).prepared()
+        self.facts[f"{split} features"] = data.content
         return data
 
-    def _check_folder(self, shaping: dict[str, Any]) -> None:
+    def _check_folder(self, current: dict[str, Any]) -> None:
         """Checks that the folder has no other run; sets the settings that `run.json` records."""
-        self._recorded = original_batch_settings(self._settings, shaping)
+        self._recorded = original_batch_settings(self._settings, current)
         check_output_dir(self._settings, self._recorded)
 
     def start_from(self, checkpoint: str) -> None:

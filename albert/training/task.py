@@ -105,7 +105,7 @@ class Task(abc.ABC):
         """Returns a split of the data."""
 
     @abc.abstractmethod
-    def contents(self, part: str) -> dict[str, Any]:
+    def contents(self, split: str) -> dict[str, Any]:
         """Returns the inputs that a split's results depend on, other than the values of flags.
 
         These are contents of files and derived values, by the names of their flags.

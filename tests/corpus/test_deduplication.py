@@ -23,7 +23,7 @@ def test_a_hash_takes_few_bytes():
     values = [content_hash(str(number)) for number in range(100_000)]
     found = HashSet()
     assert all(map(found.add, values)) and not any(map(found.add, values))
-    assert sys.getsizeof(found._places) <= 24 * len(values)
+    assert sys.getsizeof(found._slots) <= 24 * len(values)
 
 
 def test_case_width_and_white_space_do_not_count():

@@ -112,8 +112,8 @@ def test_columns_and_spans_of_the_same_texts_are_equal(write, separator, log):
     lines = "".join(json.dumps(as_spans(rows)) + "\n" for rows in made)
     of_lines = read_annotated(write(lines))
     assert [text[1:4] for text in of_columns] == [text[1:4] for text in of_lines]
-    assert [text.place.line for text in of_columns][:2] == [4, 4 + len(made[0]) + 1]
-    assert [text.place.line for text in of_lines] == list(range(1, 21))
+    assert [text.location.line for text in of_columns][:2] == [4, 4 + len(made[0]) + 1]
+    assert [text.location.line for text in of_lines] == list(range(1, 21))
     assert log() == []
 
 
@@ -124,8 +124,8 @@ def test_a_written_file_is_read_back(tmp_path, write):
     write_annotated(str(tmp_path / "written"), texts, found)
     again = read_annotated(str(tmp_path / "written"))
     assert [text[1:] for text in again] == [
-        text._replace(places=[place] * len(text.spans))[1:]
-        for text, place in zip(texts, (text.place for text in again), strict=True)
+        text._replace(locations=[location] * len(text.spans))[1:]
+        for text, location in zip(texts, (text.location for text in again), strict=True)
     ]
 
 

@@ -49,7 +49,7 @@ class Letters(FeatureSource):
         with open(path, "w") as file:
             file.write(repr(parts))
 
-    count_other_programs_records = None
+    check_records_of_other_writers = None
 
     def source_of(self, file):
         return f"of {file.num_examples}"

@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.data.windows import places_in_windows
+from albert.data.windows import positions_in_windows
 
 
 @given(st.integers(0, 60), st.integers(1, 20), st.data())
 def test_each_place_is_in_the_window_with_the_most_context(length, room, data):
     numbers = st.integers(0, max(length - 1, 0))
     places = sorted(data.draw(st.sets(numbers, max_size=length if length else 0)))
-    found = list(places_in_windows(length, room, np.array(places, int)))
+    found = list(positions_in_windows(length, room, np.array(places, int)))
     assert [place for _, here in found for place in here] == places, "once, and in order"
     starts = [start for start, _ in found]
     stride = max(room // 2, 1)

@@ -64,7 +64,7 @@ class TestEnvironment:
     def test_several_processes_without_horovod_are_refused(self, monkeypatch):
         monkeypatch.setattr(launcher, "started", Worker(1, 2, 1, 2, "mpirun"))
         with pytest.raises(FlagError, match="mpirun started 2 processes, but --use_horovod is off"):
-            collectives.start(use_horovod=False)
+            collectives.join_job(use_horovod=False)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from tests.near import near, product
 # Subjects that a draw by lines would miss, with their modules.
 SUBJECTS = {
     "sharded state": ["albert/optimizers/sharded.py", "albert/checkpoints/sharded_state.py"],
-    "elastic resume": ["albert/training/schedule.py"],
+    "elastic resume": ["albert/training/plan.py"],
     "patience": ["albert/training/evaluation.py"],
 }
 OF_EACH_SUBJECT = 4

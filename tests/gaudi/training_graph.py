@@ -210,13 +210,13 @@ import tensorflow.compat.v1 as tf
 from albert.tasks.pretraining.input_pipeline import RecordOptions, check_files
 from albert.devices import habana
 from albert.core.errors import UserError
-from albert.data.records import count_foreign_records
+from albert.data.records import count_records_of_other_writers
 feature = tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 2, 3]))
 example = tf.train.Example(features=tf.train.Features(feature={"input_ids": feature}))
 with tf.io.TFRecordWriter(sys.argv[1]) as writer:
     writer.write(example.SerializeToString())
 spec = {"input_ids": tf.io.FixedLenFeature([3], tf.int64)}
-assert count_foreign_records(sys.argv[1], spec, 3, "", {"input_ids": 4}) == 1
+assert count_records_of_other_writers(sys.argv[1], spec, 3, "", {"input_ids": 4}) == 1
 try:
     check_files([sys.argv[1]], RecordOptions(4, 2, 5))
 except UserError as e:

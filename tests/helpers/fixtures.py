@@ -38,7 +38,7 @@ def prepare(monkeypatch) -> Callable[[list[str]], Task]:
         _, program, *arguments = command
         name = pathlib.Path(program).stem
         task_class, settings = task_of(name), settings_of(settings_class(name), *arguments)
-        job.start(settings)
+        job.begin_job(settings)
         settings.require(*task_class.required)
         of_task = task_class(settings)
         try:

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from albert.inference import load_model
-from albert.inference.places import place_of
+from albert.inference.locations import location_of
 from albert.inference.session import ModelSession
 from albert.tasks.squad.head import make_v1_head
 from tests.helpers.serving import load_once
@@ -106,7 +106,7 @@ TEXT = 'First line.\nThe "second" one. It has two sentences! And a\nthird line? 
 
 def found(piece: str, text: str = TEXT):
     start = text.index(piece)
-    return place_of(text, start, start + len(piece))
+    return location_of(text, start, start + len(piece))
 
 
 def test_an_answer_has_its_line_character_and_sentence():

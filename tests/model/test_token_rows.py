@@ -10,7 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert import modeling
-from albert.model.token_rows import PackedRows
+from albert.model.token_rows import UnpaddedRows
 from tests.helpers.encoders import albert, load_random_values
 
 CONFIG = albert(num_hidden_layers=2, max_position_embeddings=80)
@@ -125,7 +125,7 @@ def test_the_number_of_rows_follows_the_tokens():
     """It grows in steps, so that few shapes occur."""
     with tf.Graph().as_default(), tf.Session() as session:
         mask = tf.placeholder(tf.int32, [None, None])
-        rows = PackedRows(mask, num_heads=2).rows(tf.ones([*tf.unstack(tf.shape(mask)), 4]))
+        rows = UnpaddedRows(mask, num_heads=2).rows(tf.ones([*tf.unstack(tf.shape(mask)), 4]))
         masks = [make_mask(n, 100) for n in ((1, 1), (30, 33), (64,), (64, 64, 99))]
         sizes = [session.run(rows, {mask: value}).shape for value in masks]
     assert sizes == [(64, 4), (64, 4), (128, 4), (256, 4)]

@@ -66,7 +66,7 @@ def rows(monkeypatch):
         )
         report = Report()
         describe_duration(report, checked, measured, on)
-        assert all(row.part == "duration" and row.ok for row in report.rows), report.rows
+        assert all(row.section == "duration" and row.ok for row in report.rows), report.rows
         assert collectives.size() == workers
         return {row.item: row.value for row in report.rows}
 

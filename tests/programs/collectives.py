@@ -41,7 +41,7 @@ def means(dtype: tf.DType | None) -> list[np.ndarray]:
 
 
 def main(folder: pathlib.Path) -> None:
-    collectives.start(use_horovod=True)
+    collectives.join_job(use_horovod=True)
     rank, results = collectives.rank(), {}
     # The last worker runs as if on a card.
     collectives.connect(on_cpu=rank < collectives.size() - 1)

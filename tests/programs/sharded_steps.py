@@ -139,7 +139,7 @@ def main(golden: pathlib.Path, folder: pathlib.Path) -> None:
     # Steps are short.
     os.environ["HOROVOD_CYCLE_TIME"] = "2"
     quieten_tensorflow()
-    collectives.start(use_horovod=True)
+    collectives.join_job(use_horovod=True)
     collectives.connect()
     found = {"memory": gathered_state.measure(folder)}
     # Several vectors, even for a small model.

@@ -14,8 +14,8 @@ from albert.core.arguments import Parser
 from albert.core.errors import FlagError
 from albert.settings.fields import (
     DATA,
+    IGNORED,
     TRAINING,
-    WITHOUT_USE,
     Affects,
     Settings,
     parse_lengths,
@@ -157,7 +157,7 @@ class Some(Settings):
     kind: str = setting("a", "One of them.", DATA, Affects.JOB, choices=("a", "b"))
     name: str | None = setting(None, "Text.", DATA)
     file: str | None = setting(None, "A path.", DATA, Affects.FEATURES, path=True)
-    ignored: bool = setting(False, "Of the reference.", WITHOUT_USE)
+    ignored: bool = setting(False, "Of the reference.", IGNORED)
 
 
 class More(Some):

@@ -77,7 +77,7 @@ class TestSaveCheckpoints:
         noted = []
         monkeypatch.setattr(hooks.signals, "defer", noted.append)
         monkeypatch.setattr(hooks.collectives, "size", lambda: 2)
-        monkeypatch.setattr(hooks.collectives, "all_reduce_sum", lambda wishes: wishes)
+        monkeypatch.setattr(hooks.collectives, "all_reduce_sum", lambda requests: requests)
         seconds = iter([3, 7, 2])
 
         def noted_in_a_step() -> None:

@@ -17,8 +17,8 @@ from albert.devices import device
 from albert.devices.device import Device
 from albert.settings.run_settings import KeptCheckpoints, RunSettings
 from albert.training import job, run
+from albert.training.plan import training_plan
 from albert.training.run import Run
-from albert.training.schedule import training_plan
 from albert.training.task import DEV, TRAIN, Task
 from tests.helpers.files import settings_of
 
@@ -81,7 +81,7 @@ def test_a_stopped_run_says_what_resumes_it(overwrites, tmp_path, monkeypatch):
     """Repeating a command that overwrites would lose what it has trained."""
     monkeypatch.setattr(signals._state, "resumes", True)
     flags = f"--overwrite_output_dir={overwrites}", f"--output_dir={tmp_path}"
-    job.start(settings_of(SomeSettings, *flags))
+    job.begin_job(settings_of(SomeSettings, *flags))
     changed = " without --overwrite_output_dir" * overwrites
     message = str(signals.Stopped(signal.SIGTERM))
     assert message == f"stopped by SIGTERM; the same command{changed} resumes"
@@ -119,7 +119,7 @@ def test_prediction_is_by_length_unless_it_is_timed(begin, monkeypatch, by_lengt
     predictor = begin().predictor(DATA, by_length)
     expected = backwards if by_length else None
     np.testing.assert_equal(read, [expected])
-    np.testing.assert_equal(predictor._places, expected)
+    np.testing.assert_equal(predictor._positions, expected)
 
 
 @pytest.mark.parametrize(("do_eval", "kept"), [(True, 0), (False, 3)])

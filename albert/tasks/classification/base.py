@@ -23,8 +23,8 @@ from albert.tasks.classification.settings import ClassificationSettings
 from albert.tasks.classification.view import labels_view
 from albert.training.encoder_task import CONFIG_FLAGS, TOKENIZER_FLAGS, TextTask
 from albert.training.evaluation import CheckpointScores
+from albert.training.plan import steps_of_epochs
 from albert.training.prediction import Output
-from albert.training.schedule import steps_of_epochs
 from albert.training.task import DEV, TEST, TRAIN, is_wanted
 
 _DO = {TRAIN: "do_train", DEV: "do_eval", TEST: "do_predict"}
@@ -47,7 +47,7 @@ def check_flags(settings: ClassificationSettings) -> None:
 
 def splits_of(settings: ClassificationSettings) -> list[str]:
     """Returns the splits that the flags ask for, see `Task.requested_splits`."""
-    return [part for part, flag in _DO.items() if getattr(settings, flag)]
+    return [split for split, flag in _DO.items() if getattr(settings, flag)]
 
 
 class LabelTask(TextTask):
@@ -65,21 +65,21 @@ class LabelTask(TextTask):
 
     def __init__(self, settings: RunSettings, labels: Sequence[str | None], dropout: float):
         flags = self.input_flags
-        self._wanted = [part for part, do in _DO.items() if is_wanted(settings, do, flags[part])]
+        self._wanted = [split for split, do in _DO.items() if is_wanted(settings, do, flags[split])]
         super().__init__(settings)
         self.labels = labels
         self.dropout = 0.0 if settings.deterministic_run else dropout
 
     @classmethod
     def inputs(cls, settings: RunSettings) -> Sequence[str]:
-        wanted = [flag for part, flag in cls.input_flags.items() if getattr(settings, _DO[part])]
+        wanted = [flag for split, flag in cls.input_flags.items() if getattr(settings, _DO[split])]
         return (*super().inputs(settings), *dict.fromkeys(wanted))
 
     def requested_splits(self) -> Sequence[str]:
         return self._wanted
 
-    def contents(self, part: str) -> dict[str, Any]:
-        return {**super().contents(part), "labels": self.labels}
+    def contents(self, split: str) -> dict[str, Any]:
+        return {**super().contents(split), "labels": self.labels}
 
     def describe(self) -> Iterator[tuple[str, object]]:
         yield from super().describe()
@@ -122,12 +122,12 @@ class ClassificationTask(LabelTask):
     def split(self, name: str) -> LabelledFeatures:
         raise NotImplementedError
 
-    def contents(self, part: str) -> dict[str, Any]:
-        input_sha256 = sha256_of_inputs(self.processor.files_of(self.settings.data_dir, part))
+    def contents(self, split: str) -> dict[str, Any]:
+        input_sha256 = sha256_of_inputs(self.processor.files_of(self.settings.data_dir, split))
         return {
-            **super().contents(part),
+            **super().contents(split),
             "task_name": self.settings.task_name.lower(),
-            self.input_name.format(part): f"sha256:{input_sha256[:16]}",
+            self.input_name.format(split): f"sha256:{input_sha256[:16]}",
         }
 
     def steps(self, num_examples: int) -> tuple[int, int]:

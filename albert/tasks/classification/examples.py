@@ -37,11 +37,11 @@ class Processor(abc.ABC):
         """Returns the labels in the order of their ids; `[None]` for regression."""
 
     @abc.abstractmethod
-    def files_of(self, data_dir: str, part: str) -> list[str]:
+    def files_of(self, data_dir: str, split: str) -> list[str]:
         """Returns the files of "train", "dev" or "test"; a missing split raises a `UserError`."""
 
     @abc.abstractmethod
-    def read_files(self, files: Sequence[str], part: str) -> list[Any]:
+    def read_files(self, files: Sequence[str], split: str) -> list[Any]:
         """Returns the examples in the files of a split; raises as `get_train_examples`."""
 
     @staticmethod

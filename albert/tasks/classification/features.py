@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from albert.data import tf_example
 from albert.data.cached_file import CachedFile
 from albert.data.feature_file import Chunk, FeatureFile, FeatureSource, sha256_of_inputs
-from albert.data.records import count_foreign_records
+from albert.data.records import count_records_of_other_writers
 from albert.data.sequences import LABELS, SEQUENCE_KEYS, TokenSequence, sequence_entries
 from albert.tasks.classification.examples import Processor
 from albert.tokenization import FullTokenizer
@@ -75,7 +75,7 @@ class ExampleFeatures(FeatureSource):
 
     def __init__(
         self,
-        part: str,
+        split: str,
         cached: CachedFile,
         spec: Mapping[str, Any],
         read: Callable[[], list[Any]],
@@ -83,7 +83,7 @@ class ExampleFeatures(FeatureSource):
         workers: int,
     ):
         """Describes the features of "train", "dev" or "test"; `records` converts some examples."""
-        self.name, self.cached, self.spec, self.workers = part, cached, spec, workers
+        self.name, self.cached, self.spec, self.workers = split, cached, spec, workers
         self._read, self._records = read, records
 
     @functools.cached_property
@@ -112,7 +112,7 @@ class LabelledFeatures(ExampleFeatures):
 
     def __init__(
         self,
-        part: str,
+        split: str,
         processor: Processor,
         files: Sequence[str],
         feature_file: str,
@@ -125,7 +125,7 @@ class LabelledFeatures(ExampleFeatures):
         """Describes the features of a split.
 
         Args:
-          part: name of the split, "train", "dev" or "test".
+          split: name of the split, "train", "dev" or "test".
           feature_file: file that has or will have the features.
           shape: see `feature_spec`.
           records: function that makes the record of each example; see `serialize`.
@@ -138,22 +138,22 @@ class LabelledFeatures(ExampleFeatures):
         source = {
             "input_sha256": sha256_of_inputs(files),
             "tokenizer_sha256": tokenizer.sha256,
-            "part": part,
+            "part": split,
             "labels": labels,
             "max_seq_length": shape[-1],
             "do_lower_case": processor.do_lower_case,
             **more,
         }
         super().__init__(
-            part,
+            split,
             CachedFile(feature_file, source, numbers=["num_examples"]),
             feature_spec(shape, labels == [None], label_shape(processor)),
-            lambda: processor.read_files(files, part),
+            lambda: processor.read_files(files, split),
             records,
             workers,
         )
 
-    def count_other_programs_records(self) -> int:
+    def check_records_of_other_writers(self) -> int:
         length = self.spec["input_ids"].shape[-1]
         path = self.cached.paths[0]
-        return count_foreign_records(path, self.spec, length, self.way_out, self._limits)
+        return count_records_of_other_writers(path, self.spec, length, self.way_out, self._limits)

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from albert.data import tf_example
 from albert.data.annotations import AnnotatedText, spans_of_tags
 from albert.data.sequences import SEQUENCE_KEYS, TokenSequence, make_sequence, padded
-from albert.data.windows import places_in_windows
+from albert.data.windows import positions_in_windows
 from albert.report.spans import Span
 from albert.tokenization import FullTokenizer
 from albert.training.prediction import Output
@@ -41,13 +41,13 @@ class Tagger(NamedTuple):
         return dict.fromkeys(keys, tf.io.FixedLenFeature([self.max_seq_length], tf.int64))
 
     def encode(self, text: str, words: Words) -> tuple[Words, Windows]:
-        """Returns the words to tag, and windows with the places of their first pieces, in order."""
+        """Returns the words to tag, and windows with the positions of their first pieces."""
         tokens, room = self.tokenizer.encode_with_offsets(text), self.max_seq_length - 2
         windows, special_ids = Windows(), (self.tokenizer.cls_id, self.tokenizer.sep_id)
         pieces, tagged = tokens.first_pieces(words)
-        for start, places in places_in_windows(len(tokens.ids), room, pieces):
+        for start, positions in positions_in_windows(len(tokens.ids), room, pieces):
             ids = tokens.ids[start : start + room].tolist()
-            windows.append((make_sequence(ids, [], *special_ids), places - start + 1))
+            windows.append((make_sequence(ids, [], *special_ids), positions - start + 1))
         return tagged, windows
 
     def records(self, texts: Sequence[AnnotatedText]) -> list[bytes]:
@@ -56,9 +56,9 @@ class Tagger(NamedTuple):
         for text in texts:
             words, windows = self.encode(text.text, text.words)
             tags = iter(text._replace(words=words).tags(is_bioes))
-            for sequence, places in windows:
+            for sequence, positions in windows:
                 tag_ids = np.zeros(self.max_seq_length, np.int64)
-                tag_ids[places] = [1 + self.tags.index(next(tags)) for _ in places]
+                tag_ids[positions] = [1 + self.tags.index(next(tags)) for _ in positions]
                 columns = *padded(sequence, self.max_seq_length), tag_ids.tolist()
                 records.append(tf_example.serialize(dict(zip(self.spec, columns, strict=True))))
         return records
@@ -71,7 +71,7 @@ class Tagger(NamedTuple):
         for text, words in texts:
             tagged, windows = self.encode(text, words)
             tags, shares = list[str](), list[float]()
-            for (_, places), output in zip(windows, rest, strict=False):
-                tags += [self.tags[tag] for tag in output["predictions"][places]]
-                shares += output["probabilities"][places].tolist()
+            for (_, positions), output in zip(windows, rest, strict=False):
+                tags += [self.tags[tag] for tag in output["predictions"][positions]]
+                shares += output["probabilities"][positions].tolist()
             yield [span for _, span in spans_of_tags(text, tagged, tags, shares)]

@@ -26,8 +26,8 @@ from albert.tasks.entities.settings import EntitiesSettings
 from albert.training.evaluation import CheckpointScores
 from albert.training.model_fn import Encode, Head, HeadOutput
 from albert.training.output_folder import recorded_labels
+from albert.training.plan import steps_with_warmup
 from albert.training.prediction import Output
-from albert.training.schedule import steps_with_warmup
 from albert.training.task import DEV, TEST, TRAIN
 
 
@@ -55,12 +55,12 @@ class EntitiesTask(LabelTask):
         prefixes = self.settings.tagging.replace("O", "")
         return ["O", *(f"{prefix}-{label}" for label in labels for prefix in prefixes)]
 
-    def _path(self, part: str) -> str:
-        return getattr(self.settings, self.input_flags[part])
+    def _path(self, split: str) -> str:
+        return getattr(self.settings, self.input_flags[split])
 
-    def _read_file(self, part: str) -> list[AnnotatedText]:
-        labels = () if part == TRAIN else self._tagger.labels
-        return read_annotated(self._path(part), labels, is_labeled=part != TEST)
+    def _read_file(self, split: str) -> list[AnnotatedText]:
+        labels = () if split == TRAIN else self._tagger.labels
+        return read_annotated(self._path(split), labels, is_labeled=split != TEST)
 
     def split(self, name: str) -> ExampleFeatures:
         settings, tagger = self.settings, self._tagger
@@ -76,8 +76,8 @@ class EntitiesTask(LabelTask):
         read, workers = functools.partial(self._read, name), settings.preprocess_workers
         return ExampleFeatures(name, cached, tagger.spec, read, tagger.records, workers)
 
-    def contents(self, part: str) -> dict[str, Any]:
-        return {**super().contents(part), self.input_flags[part]: content_of(self._path(part))}
+    def contents(self, split: str) -> dict[str, Any]:
+        return {**super().contents(split), self.input_flags[split]: content_of(self._path(split))}
 
     def steps(self, num_examples: int) -> tuple[int, int]:
         return steps_with_warmup(self.settings, num_examples, self.settings.train_file)
@@ -96,7 +96,7 @@ class EntitiesTask(LabelTask):
         scores = span_scores(found, truths)
 
         def write_outputs() -> None:
-            texts = {f"line {text.place.line}": text.text for text in data.source}
+            texts = {f"line {text.location.line}": text.text for text in data.source}
             title = f"Entities: {os.path.basename(self.settings.predict_file)}"
             view = spans_view(title, texts, found, truths, scores)
             write_samples(self.settings.output_dir, view)

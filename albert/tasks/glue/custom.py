@@ -74,9 +74,9 @@ class TsvProcessor(DataProcessor):
             )
         return tuple(sorted(labels))
 
-    def path(self, data_dir: str, part: str) -> str:
+    def path(self, data_dir: str, split: str) -> str:
         """Returns the file of a split; raises a `UserError` unless it exists in one format only."""
-        names = [part + ending for ending in _ENDINGS]
+        names = [split + ending for ending in _ENDINGS]
         found = [name for name in names if os.path.exists(os.path.join(data_dir, name))]
         if len(found) != 1:
             which = " and ".join(found) or "none"
@@ -88,23 +88,23 @@ class TsvProcessor(DataProcessor):
         own, defaults = self._options._asdict(), TableOptions()._asdict()
         return {name: None if own[name] == defaults[name] else own[name] for name in own}
 
-    def _examples(self, path: str, part: str) -> Iterator[InputExample]:
+    def _examples(self, path: str, split: str) -> Iterator[InputExample]:
         options, known = self._options, frozenset(self.labels)
-        for number, (place, row) in enumerate(self._rows(path, part)):
+        for number, (location, row) in enumerate(self._rows(path, split)):
             text_b = row.get(options.text_b_column)
             if text_b:
-                text_b = self.process_text(_text(place, row, options.text_b_column))
+                text_b = self.process_text(_text(location, row, options.text_b_column))
             yield InputExample(
-                guid=str(number) if part == TEST else f"{part}-{number}",
-                text_a=self.process_text(_text(place, row, options.text_column)),
+                guid=str(number) if split == TEST else f"{split}-{number}",
+                text_a=self.process_text(_text(location, row, options.text_column)),
                 text_b=text_b or None,
-                label=self._unknown() if part == TEST else self._checked(place, row, known),
+                label=self._unknown() if split == TEST else self._checked(location, row, known),
             )
 
-    def _rows(self, path: str, part: str) -> Iterator[Row]:
+    def _rows(self, path: str, split: str) -> Iterator[Row]:
         options = self._options
         optional = [options.text_b_column] if options.text_b_column != _TEXT_B else []
-        labels = [] if part == TEST else [options.label_column]
+        labels = [] if split == TEST else [options.label_column]
         yield from open_table(path).rows([options.text_column, *labels, *optional])
 
     def _unknown(self) -> str | float | tuple[str, ...]:
@@ -114,27 +114,27 @@ class TsvProcessor(DataProcessor):
         return () if self.is_multi_label else self.labels[0]
 
     def _checked(
-        self, place: SourceLine, row: Mapping[str, Any], known: frozenset[str]
+        self, location: SourceLine, row: Mapping[str, Any], known: frozenset[str]
     ) -> str | float | tuple[str, ...]:
         """Returns the label of a row; for several labels, all of them."""
-        labels = self._labels(place, row)
+        labels = self._labels(location, row)
         if self.is_regression:
-            return number_of(labels[0], place)
+            return number_of(labels[0], location)
         for label in labels:
             if label not in known:
-                raise place.error(f"the label is {label!r}, not one of {', '.join(self.labels)}")
+                raise location.error(f"the label is {label!r}, not one of {', '.join(self.labels)}")
         return tuple(labels) if self.is_multi_label else labels[0]
 
-    def _labels(self, place: SourceLine, row: Mapping[str, Any]) -> list[str]:
+    def _labels(self, location: SourceLine, row: Mapping[str, Any]) -> list[str]:
         """Returns the label of a row, or its labels."""
         value = row.get(self._options.label_column)
         if not self.is_multi_label:
-            return [_label(place, value)]
+            return [_label(location, value)]
         if isinstance(value, str):
             value = _list_in(value, self._options.separator)
         if not isinstance(value, list):
-            raise place.error("label is missing, or not a text or a list")
-        return [_label(place, item) for item in value]
+            raise location.error("label is missing, or not a text or a list")
+        return [_label(location, item) for item in value]
 
 
 def _list_in(cell: str, separator: str) -> list:
@@ -147,21 +147,21 @@ def _list_in(cell: str, separator: str) -> list:
     return [item for item in cell.split(separator) if item.strip()]
 
 
-def _text(place: SourceLine, row: Mapping[str, Any], key: str) -> str:
+def _text(location: SourceLine, row: Mapping[str, Any], key: str) -> str:
     if not isinstance(row.get(key), str):
-        raise place.error(f"{key} is missing or not a text; found {columns(row)}")
+        raise location.error(f"{key} is missing or not a text; found {columns(row)}")
     if not row[key].strip():
-        raise place.error(f"{key} is empty")
+        raise location.error(f"{key} is empty")
     return row[key]
 
 
-def _label(place: SourceLine, label: object) -> str:
+def _label(location: SourceLine, label: object) -> str:
     """Returns a label as it is in the file; a JSON number or Boolean keeps its JSON form."""
     if isinstance(label, bool | int | float):
         label = json.dumps(label)
     if not isinstance(label, str) or not label.strip():
-        raise place.error("label is missing")
+        raise location.error("label is missing")
     label = label.strip()
     if _NOT_IN_A_TABLE.search(label):
-        raise place.error(f"the label {label!r} has a tab, a line end or half a surrogate pair")
+        raise location.error(f"the label {label!r} has a tab, a line end or half a surrogate pair")
     return label

@@ -90,18 +90,18 @@ class DataProcessor(Processor):
         """Returns values that features depend on, in addition to those of all tasks."""
         return {}
 
-    def path(self, data_dir: str, part: str) -> str:
+    def path(self, data_dir: str, split: str) -> str:
         """Returns the file of "train", "dev" or "test"; a missing split raises a `UserError`."""
-        if part not in self.files:
-            raise UserError(f"{self.folder} has no {part} set, only {', '.join(self.files)}")
-        return os.path.join(data_dir, self.folder, self.files[part].file)
+        if split not in self.files:
+            raise UserError(f"{self.folder} has no {split} set, only {', '.join(self.files)}")
+        return os.path.join(data_dir, self.folder, self.files[split].file)
 
-    def files_of(self, data_dir: str, part: str) -> list[str]:
-        return [self.path(data_dir, part)]
+    def files_of(self, data_dir: str, split: str) -> list[str]:
+        return [self.path(data_dir, split)]
 
-    def read_files(self, files: Sequence[str], part: str) -> list[InputExample]:
+    def read_files(self, files: Sequence[str], split: str) -> list[InputExample]:
         (path,) = files
-        return self.read_examples(path, part)
+        return self.read_examples(path, split)
 
     @staticmethod
     def id_of(example: InputExample) -> str:
@@ -112,25 +112,25 @@ class DataProcessor(Processor):
         texts = [text for text in (example.text_a, example.text_b) if text is not None]
         return {"id": example.guid, "passage": None, "texts": texts}
 
-    def read_examples(self, path: str, part: str) -> list[InputExample]:
+    def read_examples(self, path: str, split: str) -> list[InputExample]:
         """Reads the examples in the file of a split; raises as `get_train_examples`."""
-        examples = list(self._examples(path, part))
+        examples = list(self._examples(path, split))
         if not examples:
             raise UserError(f"{path} has no examples")
         return examples
 
-    def _examples(self, path: str, part: str) -> Iterator[InputExample]:
-        columns = self.files[part]
+    def _examples(self, path: str, split: str) -> Iterator[InputExample]:
+        columns = self.files[split]
         width, left_out = columns.width(), []
-        for number, (place, row) in enumerate(read_tsv(path)):
+        for number, (location, row) in enumerate(read_tsv(path)):
             if number == 0 and columns.has_header:
                 width = max(width, len(row))
             elif len(row) >= width:
-                yield self._example(f"{part}-{number}", row, columns, place)
-            elif self.skips_short_rows and part != TEST:
-                left_out.append(place.line)
+                yield self._example(f"{split}-{number}", row, columns, location)
+            elif self.skips_short_rows and split != TEST:
+                left_out.append(location.line)
             else:
-                raise place.error(f"{len(row)} columns, but {width} are needed")
+                raise location.error(f"{len(row)} columns, but {width} are needed")
         if left_out:
             tf.logging.warning(
                 "%s: skipped %d rows with too few columns, the first in line %d",
@@ -140,18 +140,18 @@ class DataProcessor(Processor):
             )
 
     def _example(
-        self, guid: str, row: list[str], columns: Columns, place: SourceLine
+        self, guid: str, row: list[str], columns: Columns, location: SourceLine
     ) -> InputExample:
         return InputExample(
             guid=guid if columns.guid is None else row[columns.guid],
             text_a=self.process_text(row[columns.text_a]),
             text_b=None if columns.text_b is None else self.process_text(row[columns.text_b]),
             label=self.label_of(
-                None if columns.label is None else self.process_text(row[columns.label]), place
+                None if columns.label is None else self.process_text(row[columns.label]), location
             ),
         )
 
-    def label_of(self, text: str | None, place: SourceLine) -> str | float:
+    def label_of(self, text: str | None, location: SourceLine) -> str | float:
         """Returns the label for the text in a file; without a text, the first label or 0.
 
         Raises:
@@ -161,18 +161,18 @@ class DataProcessor(Processor):
         if text is None:
             return 0.0 if self.is_regression else labels[0]
         if self.is_regression:
-            return number_of(text, place)
+            return number_of(text, location)
         if text not in labels:
-            raise place.error(f"the label is {text!r}, not one of {', '.join(labels)}")
+            raise location.error(f"the label is {text!r}, not one of {', '.join(labels)}")
         return text
 
 
-def number_of(text: str, place: SourceLine) -> float:
+def number_of(text: str, location: SourceLine) -> float:
     """Parses a finite number; raises a `UserError` if the text is something else."""
     try:
         value = float(text)
     except ValueError as e:
-        raise place.error(f"the label is {text!r}, not a number") from e
+        raise location.error(f"the label is {text!r}, not a number") from e
     if not math.isfinite(value):
-        raise place.error(f"the label is {text!r}, but it must be finite")
+        raise location.error(f"the label is {text!r}, but it must be finite")
     return value

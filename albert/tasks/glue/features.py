@@ -146,7 +146,7 @@ class GlueFeatures(LabelledFeatures):
         processor: DataProcessor,
         tokenizer: FullTokenizer,
         max_seq_length: int,
-        part: str,
+        split: str,
         input_file: str,
         feature_file: str,
         workers: int = 1,
@@ -154,7 +154,7 @@ class GlueFeatures(LabelledFeatures):
         """Describes the features of a split, "train", "dev" or "test"."""
         maker = FeatureMaker(tokenizer, processor.get_labels(), max_seq_length)
         super().__init__(
-            part,
+            split,
             processor,
             [input_file],
             feature_file,

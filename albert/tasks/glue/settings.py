@@ -152,11 +152,11 @@ class GlueSettings(ClassificationSettings):
 
     def _run(self, preset: GlueSettings, seed: int) -> GlueSettings:
         task = preset.task_name.lower()
-        place = f"{task}/seed-{seed}" if self.seeds else task
+        folder = f"{task}/seed-{seed}" if self.seeds else task
         values: dict[str, Any] = {n: getattr(preset, n) for n in preset.given - self.given}
         values |= {"task_name": preset.task_name, "seed": seed, "seeds": None}
-        values["output_dir"] = os.path.join(self.output_dir, place)
-        values["export_dir"] = self.export_dir and os.path.join(self.export_dir, place)
+        values["output_dir"] = os.path.join(self.output_dir, folder)
+        values["export_dir"] = self.export_dir and os.path.join(self.export_dir, folder)
         # All seeds share the features of their task.
         values["cached_dir"] = self.cached_dir or os.path.join(self.output_dir, task)
         return self.replaced(**values)

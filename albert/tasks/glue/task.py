@@ -139,15 +139,15 @@ class GlueTask(ClassificationTask):
         return summary
 
 
-def _feature_path(settings: GlueSettings, part: str) -> str:
+def _feature_path(settings: GlueSettings, split: str) -> str:
     """Returns the path of a split's feature file, which may not exist yet."""
     cached, task = settings.feature_path("cached_dir"), settings.task_name.lower()
     ready = os.path.join(settings.input_file or "", "train.tf_record")
-    if part == TRAIN and settings.input_file and os.path.exists(ready):
+    if split == TRAIN and settings.input_file and os.path.exists(ready):
         return ready
-    if part == TEST:
+    if split == TEST:
         return os.path.join(settings.output_dir, "predict.tf_record")
-    return os.path.join(cached, f"{task}_{'train' if part == TRAIN else 'eval'}.tf_record")
+    return os.path.join(cached, f"{task}_{'train' if split == TRAIN else 'eval'}.tf_record")
 
 
 def make_processor(settings: GlueSettings) -> DataProcessor:

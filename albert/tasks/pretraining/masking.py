@@ -82,12 +82,12 @@ class Masker:
         budget = self.num_to_predict(layout.lengths)
         taken = np.zeros(words.begins.shape, bool)
         masked_ids = ids.copy()
-        places = rows, columns = self._draw(words, layout, budget, taken, rng)
-        masked_ids[places] = self._replacements(ids[places], rng)
+        positions = rows, columns = self._draw(words, layout, budget, taken, rng)
+        masked_ids[positions] = self._replacements(ids[positions], rng)
         if self._options.do_permutation:
             permuted = self._draw(words, layout, budget, taken, rng)
             masked_ids[permuted] = _shuffled_in_rows(permuted[0], ids[permuted], rng)
-            rows, columns = np.concatenate([places, permuted], axis=1)
+            rows, columns = np.concatenate([positions, permuted], axis=1)
             in_order = np.lexsort((columns, rows))
             rows, columns = rows[in_order], columns[in_order]
         return self._predictions(masked_ids, ids, rows, columns)

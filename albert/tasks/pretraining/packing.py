@@ -127,7 +127,7 @@ def packed_spec(shape: RowShape) -> dict[str, Any]:
 def pack_examples(
     features: Mapping[str, np.ndarray], rows: np.ndarray, shape: RowShape
 ) -> dict[str, np.ndarray]:
-    """Arranges examples one after another in rows of `packed_spec`, with 0 in unused places.
+    """Arranges examples one after another in rows of `packed_spec`, with 0 in unused slots.
 
     Args:
       features: the features of N examples, see `feature_spec`.
@@ -148,13 +148,13 @@ def pack_examples(
     mask = features["input_mask"]
     steps = np.arange(1, mask.shape[1] + 1)
     lengths = (mask * steps).max(axis=1)
-    start, place = begins(lengths), begins(np.ones_like(rows))
+    start, slot = begins(lengths), begins(np.ones_like(rows))
     example, column = tokens = np.nonzero(steps <= lengths[:, None])
     at = rows[example], start[example] + column
     for key in SEQUENCE_KEYS:
         packed[key][at] = features[key][tokens]
     # A token that must not be attended to is in no sequence.
-    packed[SEQUENCE_IDS][at] = (place[example] + 1) * mask[tokens]
+    packed[SEQUENCE_IDS][at] = (slot[example] + 1) * mask[tokens]
     packed[POSITION_IDS][at] = column
 
     weights = features["masked_lm_weights"]
@@ -166,7 +166,7 @@ def pack_examples(
         packed[key][at] = features[key][masked]
     packed["masked_lm_positions"][at] += start[example]
 
-    packed[_LABELS][rows, place] = features[_LABELS][:, 0]
-    packed[FIRST_POSITIONS][rows, place] = start
-    packed[EXAMPLE_WEIGHTS][rows, place] = 1.0
+    packed[_LABELS][rows, slot] = features[_LABELS][:, 0]
+    packed[FIRST_POSITIONS][rows, slot] = start
+    packed[EXAMPLE_WEIGHTS][rows, slot] = 1.0
     return packed

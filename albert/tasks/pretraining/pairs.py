@@ -124,15 +124,15 @@ class Layout:
 
     def __init__(self, length_a: np.ndarray, length_b: np.ndarray, seq_length: int):
         """Computes the layout of segments with these lengths, [N] each."""
-        self._place = np.arange(seq_length, dtype=np.int32)
+        self._positions = np.arange(seq_length, dtype=np.int32)
         self.first_sep = length_a + 1
         self.last_sep = self.first_sep + length_b + 1
         self.lengths = self.last_sep + 1
-        after_first = self._place > self.first_sep[:, None]
-        before_last = self._place < self.last_sep[:, None]
-        self.is_real = self._place <= self.last_sep[:, None]
+        after_first = self._positions > self.first_sep[:, None]
+        before_last = self._positions < self.last_sep[:, None]
+        self.is_real = self._positions <= self.last_sep[:, None]
         self.in_second = after_first & self.is_real
-        self.in_text = before_last & (self._place != self.first_sep[:, None])
+        self.in_text = before_last & (self._positions != self.first_sep[:, None])
         self.in_text[:, 0] = False
 
     def word_starts(self, begins_word: np.ndarray) -> np.ndarray:

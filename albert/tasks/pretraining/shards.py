@@ -24,7 +24,7 @@ from albert.core.errors import UserError
 from albert.core.files import sha256_of
 from albert.core.log import progress_bar
 from albert.core.text import listed
-from albert.data.cached_file import CachedFile, OvertakenError
+from albert.data.cached_file import CachedFile, LockLostError
 from albert.data.claims import Claims
 from albert.data.process_pool import ordered_map
 from albert.tasks.pretraining.blocks import BlockMaker, BlockRecords, DataOptions
@@ -176,13 +176,13 @@ class ShardMaker:
                     claims.finish(taken.popleft(), counts)
                     _log(shard, counts, time.perf_counter() - started)
                     started = time.perf_counter()
-            except OvertakenError as e:
+            except LockLostError as e:
                 tf.logging.warning("%s", e)
             except UserError as e:
                 # Results come in order, so it concerns the first of the shards.
-                claims.fail(taken.popleft(), e)
+                claims.mark_failed(taken.popleft(), e)
         for number in taken:
-            claims.give_back(number)
+            claims.release(number)
 
 
 def _size(block: Block) -> int:

@@ -63,23 +63,23 @@ class PretrainingTask(EncoderTask):
 
     def requested_splits(self) -> Sequence[str]:
         do = {TRAIN: self.settings.do_train, DEV: self.settings.do_eval}
-        return [part for part, is_wanted in do.items() if is_wanted]
+        return [split for split, is_wanted in do.items() if is_wanted]
 
-    def files(self, part: str) -> list[str]:
+    def files(self, split: str) -> list[str]:
         """Returns the record files of --input_file or, for evaluation, of --eval_file if given."""
-        if part == DEV and self.settings.eval_file:
+        if split == DEV and self.settings.eval_file:
             return record_files(self.settings.eval_file, "eval_file")
         return record_files(self.settings.input_file, "input_file")
 
-    def split(self, name: str) -> RecordPart:
+    def split(self, name: str) -> RecordSplit:
         settings, files = self.settings, self.files(name)
         if name == TRAIN:
             packed = (lambda: self._packed) if settings.pack_sequences else None
-            return RecordPart("training", files, self._options, packed=packed)
+            return RecordSplit("training", files, self._options, packed=packed)
         is_training_data = settings.do_train and not settings.eval_file
         if settings.do_train and settings.eval_file:
             _warn_of_both(self.files(TRAIN), files)
-        return RecordPart(
+        return RecordSplit(
             "evaluation",
             files,
             self._options,
@@ -95,10 +95,13 @@ class PretrainingTask(EncoderTask):
         sizes = read_sizes(self.files(TRAIN), self._options, workers)
         return PackedExamples(sizes, self._options.seq_length, self.settings.seed)
 
-    def contents(self, part: str) -> dict[str, Any]:
+    def contents(self, split: str) -> dict[str, Any]:
         settings = self.settings
-        files = list(map(content_of_records, self.files(part)))
-        contents = {**super().contents(part), "input_file" if part == TRAIN else "eval_file": files}
+        files = list(map(content_of_records, self.files(split)))
+        contents = {
+            **super().contents(split),
+            "input_file" if split == TRAIN else "eval_file": files,
+        }
         if settings.masked_lm_budget:
             vocabulary = settings.spm_model_file or settings.vocab_file
             contents["vocabulary"] = content_of(vocabulary or "")
@@ -144,7 +147,7 @@ class PretrainingTask(EncoderTask):
         return CheckpointScores(scores_of(outputs), lambda: None)
 
 
-class RecordPart:
+class RecordSplit:
     """Record files as a split of a run's data; see `albert.training.task.Split`."""
 
     def __init__(
@@ -268,14 +271,14 @@ def _with_micro_batches(settings: PretrainingSettings) -> PretrainingSettings:
 
 def record_options(settings: PretrainingSettings, config: EncoderConfig) -> RecordOptions:
     """Returns the records' required properties; another model's tokenizer raises a `UserError`."""
-    places = settings.max_predictions_per_seq
-    options = RecordOptions(settings.max_seq_length, places, config.vocab_size)
+    max_predictions = settings.max_predictions_per_seq
+    options = RecordOptions(settings.max_seq_length, max_predictions, config.vocab_size)
     if not settings.masked_lm_budget:
         return options
     tokenizer = tokenization.FullTokenizer(settings.vocab_file, True, settings.spm_model_file)
     check_vocabulary(settings, tokenizer.size, config)
     # Converts the ratio of masked to unmasked tokens to the fraction of masked tokens.
     probability = settings.masked_lm_budget / (1.0 + settings.masked_lm_budget)
-    masking = MaskingOptions(places, probability, settings.ngram)
+    masking = MaskingOptions(max_predictions, probability, settings.ngram)
     masker = Masker(masking, tokenizer.mask_id, tokenizer.size)
     return options._replace(masker=masker, mask_seed=settings.seed)

@@ -44,13 +44,13 @@ class RaceProcessor(Processor):
     def get_labels(self) -> list[str]:
         return LABELS
 
-    def files_of(self, data_dir: str, part: str) -> list[str]:
-        folders = [os.path.join(data_dir, "RACE", part, level) for level in self.levels]
+    def files_of(self, data_dir: str, split: str) -> list[str]:
+        folders = [os.path.join(data_dir, "RACE", split, level) for level in self.levels]
         return [path for folder in folders for path in _texts(folder)]
 
-    def read_files(self, files: Sequence[str], part: str) -> list[InputExample]:
+    def read_files(self, files: Sequence[str], split: str) -> list[InputExample]:
         rows = (row for path in files for row in read_json_lines(path))
-        examples = [e for place, passage in rows for e in self._examples(place, passage)]
+        examples = [e for location, passage in rows for e in self._examples(location, passage)]
         if not examples:
             raise UserError(f"{' and '.join(files[:2])} have no questions")
         return examples
@@ -64,8 +64,8 @@ class RaceProcessor(Processor):
         passage, texts = example.context_sentence, example.endings
         return {"id": example.example_id, "passage": passage, "texts": texts}
 
-    def _examples(self, place: SourceLine, passage: Mapping[str, Any]) -> Iterator[InputExample]:
-        _check(place, passage)
+    def _examples(self, location: SourceLine, passage: Mapping[str, Any]) -> Iterator[InputExample]:
+        _check(location, passage)
         context = self.process_text(passage["article"])
         columns = (passage[key] for key in ("questions", "options", "answers"))
         for question, options, answer in zip(*columns, strict=True):
@@ -89,23 +89,23 @@ def _texts(folder: str) -> list[str]:
     return found
 
 
-def _check(place: SourceLine, passage: Mapping[str, Any]) -> None:
+def _check(location: SourceLine, passage: Mapping[str, Any]) -> None:
     """Raises a `UserError` if a passage lacks a required value."""
     for key, kind in _KINDS.items():
         if not isinstance(passage.get(key), kind):
             kind_name = "text" if kind is str else "list"
-            raise place.error(f"{key} is missing or not a {kind_name}")
+            raise location.error(f"{key} is missing or not a {kind_name}")
     if not passage["id"].isprintable():
-        raise place.error(f"the id {passage['id']!r} has a character that is not printable")
+        raise location.error(f"the id {passage['id']!r} has a character that is not printable")
     columns = [passage[key] for key in ("questions", "options", "answers")]
     if len(set(map(len, columns))) > 1:
-        raise place.error("questions, options and answers must have the same length")
+        raise location.error("questions, options and answers must have the same length")
     for number, (question, options, answer) in enumerate(zip(*columns, strict=True), start=1):
         texts = [question, *options] if isinstance(options, list) else []
         if [type(text) for text in texts] != [str] * (1 + len(LABELS)):
-            raise place.error(f"question {number} is not a text with {len(LABELS)} options")
+            raise location.error(f"question {number} is not a text with {len(LABELS)} options")
         if answer not in LABELS:
-            raise place.error(f"the answer to question {number} is {answer!r}, not A, B, C or D")
+            raise location.error(f"the answer to question {number} is {answer!r}, not A, B, C or D")
 
 
 _KINDS = {"id": str, "article": str, "questions": list, "options": list, "answers": list}

@@ -15,7 +15,7 @@ from albert.core.errors import UserError
 from albert.data.cached_file import CachedFile
 from albert.data.feature_file import Chunk, Chunks, FeatureFile, FeatureSource, sha256_of_input
 from albert.data.process_pool import Countable
-from albert.data.records import RecordFile, count_foreign_records
+from albert.data.records import RecordFile, count_records_of_other_writers
 from albert.tasks.squad.examples import DroppedQuestions, SquadExample, read_examples
 from albert.tasks.squad.features import (
     FIRST_UNIQUE_ID,
@@ -27,10 +27,10 @@ from albert.tasks.squad.features import (
     with_unique_id,
 )
 from albert.tasks.squad.questions import Questions, QuestionSource
-from albert.tasks.squad.token_places import (
+from albert.tasks.squad.token_positions import (
     PredictionFeature,
     TokenColumns,
-    TokenPlaces,
+    TokenPositions,
     columns_of,
     writing_places,
 )
@@ -125,7 +125,7 @@ class SquadFeatures(FeatureSource):
         examples, left_out = self._examples
         return examples, left_out.counts
 
-    def log_left_out(self) -> None:
+    def log_dropped_questions(self) -> None:
         self._examples[1].log(self.input_file)
 
     def _windows_of(self, examples: Sequence[Any], start: int) -> list[Window]:
@@ -136,8 +136,8 @@ class SquadFeatures(FeatureSource):
     def convert(self, examples: Sequence[Any], start: int) -> Chunk:
         windows = self._windows_of(examples, start)
         records = [self._records.entries(window, self._is_training) for window in windows]
-        places = None if self._is_training else columns_of(windows)
-        return Chunk(len(examples), records, places)
+        columns = None if self._is_training else columns_of(windows)
+        return Chunk(len(examples), records, columns)
 
     def numbered(self, record: bytes, number: int) -> bytes:
         return with_unique_id(record, FIRST_UNIQUE_ID + number)
@@ -156,22 +156,22 @@ class SquadFeatures(FeatureSource):
         if self._is_training:
             return None
         if file.is_foreign:
-            features = self._token_places_for_others_records()
+            features = self._token_positions_for_others_records()
         else:
-            features = TokenPlaces(self.cached.paths[1])
+            features = TokenPositions(self.cached.paths[1])
         file.snapshot.check()
         return ScoringData(cast(Questions, self.read()[0]), features)
 
     def state(self) -> str:
         def check() -> None:
-            self.count_other_programs_records()
+            self.check_records_of_other_writers()
             if not self._is_training:
-                self._token_places_for_others_records()
+                self._token_positions_for_others_records()
 
         return self.cached.state(check)
 
-    def count_other_programs_records(self) -> int:
-        return count_foreign_records(
+    def check_records_of_other_writers(self) -> int:
+        return count_records_of_other_writers(
             self.cached.paths[0],
             self.spec,
             self._options.max_seq_length,
@@ -179,7 +179,7 @@ class SquadFeatures(FeatureSource):
             self._limits,
         )
 
-    def _token_places_for_others_records(self) -> TokenPlaces:
+    def _token_positions_for_others_records(self) -> TokenPositions:
         """Returns the token positions for a file without our header, after comparing both."""
         path = self.cached.paths[0]
         records, number, same = RecordFile([path]), 0, True
@@ -201,7 +201,7 @@ class SquadFeatures(FeatureSource):
                 f"{path} has other features than --predict_file and the flags give; this program "
                 "neither reads nor replaces it: pass another name or remove it"
             )
-        return TokenPlaces(file)
+        return TokenPositions(file)
 
     def _describes(self, window: Window, number: int, record: bytes) -> bool:
         feature = tf.train.Example.FromString(record).features.feature
@@ -217,8 +217,8 @@ class SquadV2Features(SquadFeatures):
 
     unanswerable = True
 
-    def log_left_out(self) -> None:
-        super().log_left_out()
+    def log_dropped_questions(self) -> None:
+        super().log_dropped_questions()
         if self._is_training and not any(example.is_impossible for example in self.read()[0]):
             tf.logging.warning(
                 "%s has no unanswerable questions, so the model does not learn to abstain",

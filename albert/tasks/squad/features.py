@@ -128,22 +128,22 @@ class WindowMaker:
         starts = window_starts(len(paragraph.ids), room, self._doc_stride)
         for number, start in enumerate(starts):
             end = min(start + room, len(paragraph.ids))
-            place = None
+            answer_span = None
             if answer and start <= answer[0] and answer[1] < end:
-                place = answer[0] - start, answer[1] - start
-            yield Window(index, number, question, paragraph, start, end, starts, room, place)
+                answer_span = answer[0] - start, answer[1] - start
+            yield Window(index, number, question, paragraph, start, end, starts, room, answer_span)
 
     def _answer_tokens(self, example: SquadExample, paragraph: Tokens) -> tuple[int, int] | None:
         if not example.orig_answer_text or not len(paragraph.ids):
             return None
         first = example.start_position
-        place = first, first + len(example.orig_answer_text) - 1
-        start, end = paragraph.span_of(*place)
+        characters = first, first + len(example.orig_answer_text) - 1
+        start, end = paragraph.span_of(*characters)
         if self._tokenizer.is_wordpiece:
             # As in Google's BERT, an answer with other tokens on its own is extended to words.
             (ids,) = self._tokenizer.encode([example.orig_answer_text])
             if ids != paragraph.ids[start : end + 1].tolist():
-                return paragraph.span_of(*_whole_words(example.paragraph_text, *place))
+                return paragraph.span_of(*_whole_words(example.paragraph_text, *characters))
         return start, end
 
 
@@ -211,8 +211,8 @@ class WindowRecordMaker:
         first, used = window.doc_offset, window.length
         padding = zeros[used:]
         question = tf_example.varints(window.question)
-        encoded, places = self._encoded(window.paragraph)
-        document = encoded[places[window.begin] : places[window.end]]
+        encoded, bounds = self._encoded(window.paragraph)
+        document = encoded[bounds[window.begin] : bounds[window.end]]
         ids = b"".join((self._cls, question, self._sep, document, self._sep, padding))
         parts = [
             tf_example.entry("input_ids", ids),

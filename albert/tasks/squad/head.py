@@ -236,11 +236,11 @@ def _inside(logits: tf.Tensor, p_mask: tf.Tensor) -> tf.Tensor:
 
 
 def _loss(outputs: Mapping[str, tf.Tensor], features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-    of_places = [
+    position_losses = [
         -tf.gather(outputs[f"{name}_log_probs"], features[f"{name}_positions"], batch_dims=1)
         for name in ("start", "end")
     ]
-    of_answerability = tf.nn.sigmoid_cross_entropy_with_logits(
+    answerability_loss = tf.nn.sigmoid_cross_entropy_with_logits(
         labels=tf.cast(features["is_impossible"], tf.float32), logits=outputs["cls_logits"]
     )
-    return 0.5 * tf.add_n([tf.reduce_mean(loss) for loss in (*of_places, of_answerability)])
+    return 0.5 * tf.add_n([tf.reduce_mean(loss) for loss in (*position_losses, answerability_loss)])

@@ -31,7 +31,7 @@ class BadRows:
 
     Attributes:
       action: "error"; "skip", which skips them; or "first", which also skips them, but uses the
-        first place of an answer that occurs several times.
+        first occurrence of an answer that occurs several times.
       counts: number of bad rows by reason.
     """
 
@@ -42,11 +42,11 @@ class BadRows:
         self._path = path
         self._first: dict[str, list[str]] = collections.defaultdict(list)
 
-    def add(self, place: SourceLine, reason: str, detail: str = "") -> None:
+    def add(self, location: SourceLine, reason: str, detail: str = "") -> None:
         """Adds a row; the detail is shown after its line number."""
         self.counts[reason] += 1
         if len(self._first[reason]) <= _NAMED:
-            self._first[reason].append(f"line {place.line}{detail}")
+            self._first[reason].append(f"line {location.line}{detail}")
 
     def finish(self) -> None:
         """Logs which rows are skipped.
@@ -77,7 +77,7 @@ def read_questions(
 
     Args:
       table: the table. It may be larger than the memory.
-      is_training: whether every answer needs its place in the context. If `answer_start` does not
+      is_training: whether every answer needs its offset in the context. If `answer_start` does not
         give it, the answer must occur exactly once.
       bad: see `BadRows`; the caller finishes it.
 
@@ -95,44 +95,44 @@ def read_questions(
 
     groups = itertools.groupby(table.rows(required), key)
     for number, (_, group) in enumerate(groups, start=1):
-        (place, row), *others = group
-        qas_id = _text(place, row, "id") or str(number)
-        if (line := lines.setdefault(qas_id, place.line)) != place.line:
-            raise place.error(
+        (location, row), *others = group
+        qas_id = _text(location, row, "id") or str(number)
+        if (line := lines.setdefault(qas_id, location.line)) != location.line:
+            raise location.error(
                 f"question id {qas_id} occurs twice, first in line {line}; the rows of a question "
                 "must be consecutive"
             )
-        context, question = _text(place, row, "context"), _text(place, row, "question")
+        context, question = _text(location, row, "context"), _text(location, row, "question")
         for other, its_row in others:
             if (its_row["context"], its_row["question"]) != (context, question):
                 raise other.error(
                     f"question id {qas_id} belongs to another question or context in line "
-                    f"{place.line}"
+                    f"{location.line}"
                 )
         if not context.strip() or not question.strip():
-            bad.add(place, f"the {'question' if context.strip() else 'context'} is empty")
+            bad.add(location, f"the {'question' if context.strip() else 'context'} is empty")
             continue
         content = {"id": qas_id, "question": question}
-        rows = [(place, row), *others]
+        rows = [(location, row), *others]
         if is_training or any(_ANSWER & one.keys() for _, one in rows):
             content |= _answered(context, rows, is_training, bad)
             if not content["answers"] and "is_impossible" not in content:
                 continue
-        yield (_text(place, row, "title"), context), content
+        yield (_text(location, row, "title"), context), content
 
 
 def _answered(context: str, rows: Iterable[Row], is_training: bool, bad: BadRows) -> dict[str, Any]:
     """Returns the answers in the rows of a question, and whether it is unanswerable."""
-    given = [(place, *answer) for place, row in rows for answer in _answers(place, row)]
+    given = [(location, *answer) for location, row in rows for answer in _answers(location, row)]
     if not given:
         return {"answers": [], "is_impossible": True}
     answers = []
-    for place, text, start in given:
+    for location, text, start in given:
         if is_training:
             text = text if start is not None else text.strip()
-            start, reason, detail = _place_of(context, text, start)
+            start, reason, detail = _offset_of(context, text, start)
             if reason:
-                bad.add(place, reason, detail)
+                bad.add(location, reason, detail)
                 if reason != _SEVERAL or bad.action != FIRST:
                     continue
         known = {} if start is None else {"answer_start": start}
@@ -140,8 +140,8 @@ def _answered(context: str, rows: Iterable[Row], is_training: bool, bad: BadRows
     return {"answers": answers}
 
 
-def _place_of(context: str, text: str, start: int | None) -> tuple[int, str, str]:
-    """Returns the place of an answer, and why it is not known, with a detail."""
+def _offset_of(context: str, text: str, start: int | None) -> tuple[int, str, str]:
+    """Returns the location of an answer, and why it is not known, with a detail."""
     if start is not None:
         is_there = start >= 0 and context.startswith(text, start)
         return start, "" if is_there else "the answer is not at its answer_start", ""
@@ -154,10 +154,10 @@ def _place_of(context: str, text: str, start: int | None) -> tuple[int, str, str
     return start, _SEVERAL, f" ({text[:40]!r}, {max(2, context.count(text))} times)"
 
 
-def _answers(place: SourceLine, row: Mapping[str, Any]) -> list[tuple[str, int | None]]:
+def _answers(location: SourceLine, row: Mapping[str, Any]) -> list[tuple[str, int | None]]:
     """Returns the texts and starts of a row's answers; an empty list if it has none."""
     if not _ANSWER & row.keys():
-        raise place.error(f"answer is missing; found {columns(row)}")
+        raise location.error(f"answer is missing; found {columns(row)}")
     texts, starts = row.get("answer"), row.get("answer_start")
     if texts is None or texts == [] or (isinstance(texts, str) and not texts.strip()):
         texts = row.get("answers", texts)
@@ -169,17 +169,19 @@ def _answers(place: SourceLine, row: Mapping[str, Any]) -> list[tuple[str, int |
         texts, starts = [texts], [starts]
     starts = [None] * len(texts) if starts in (None, "", []) else starts
     if not isinstance(starts, list) or len(starts) != len(texts):
-        raise place.error("answer_start must be a list with a number for each answer")
+        raise location.error("answer_start must be a list with a number for each answer")
     found = []
     for text, start in zip(texts, starts, strict=True):
         if not isinstance(text, str):
-            raise place.error(f"answer must be a text, a list of texts or null, not {text!r:.40}")
+            raise location.error(
+                f"answer must be a text, a list of texts or null, not {text!r:.40}"
+            )
         if text.strip():
-            found.append((text, _number(place, start)))
+            found.append((text, _number(location, start)))
     return found
 
 
-def _number(place: SourceLine, value: object) -> int | None:
+def _number(location: SourceLine, value: object) -> int | None:
     """Returns an answer_start; None if the cell is empty."""
     if value is None or value == "":
         return None
@@ -189,15 +191,15 @@ def _number(place: SourceLine, value: object) -> int | None:
         # An integer of very many digits does not fit into a float.
         number = 0.5
     if isinstance(value, bool) or not number.is_integer():
-        raise place.error(f"answer_start must be a whole number, not {value!r:.40}")
+        raise location.error(f"answer_start must be a whole number, not {value!r:.40}")
     return int(number)
 
 
-def _text(place: SourceLine, row: Mapping[str, Any], name: str) -> str:
+def _text(location: SourceLine, row: Mapping[str, Any], name: str) -> str:
     """Returns the text in a column; "" if the row has no value."""
     value = row.get(name)
     if name == "id" and isinstance(value, int):
         return str(value)
     if value is not None and not isinstance(value, str):
-        raise place.error(f"{name} must be a text, not {value!r:.40}")
+        raise location.error(f"{name} must be a text, not {value!r:.40}")
     return value or ""

@@ -144,7 +144,7 @@ class Questions:
         """Yields the paragraphs after checking them; then logs which rows of a table were skipped.
 
         Args:
-          is_training: whether every answer needs its place in the context; scores compare texts.
+          is_training: whether every answer needs its offset in the context; scores compare texts.
 
         Raises:
           UserError: the file is not valid, see `read_questions` for a table. In SQuAD's JSON, a
@@ -203,9 +203,9 @@ class Questions:
         """Yields the paragraphs of all parts, after checking them if `bad` is given."""
         if self.table is None:
             ids = set[str]()
-            for place, paragraph in _read_paragraphs(self.path, self._file.fileno()):
+            for location, paragraph in _read_paragraphs(self.path, self._file.fileno()):
                 if bad:
-                    _check_paragraph(paragraph.content, self.path, place, is_training, ids)
+                    _check_paragraph(paragraph.content, self.path, location, is_training, ids)
                 yield paragraph
             return
         # Both parts need the same rows, so that no context is in both.
@@ -222,7 +222,7 @@ class Questions:
 
 
 def _read_paragraphs(path: str, descriptor: int) -> Iterator[tuple[str, Paragraph]]:
-    """Yields the paragraphs of an open JSON file with their places, unchecked."""
+    """Yields the paragraphs of an open JSON file with their locations, unchecked."""
     reader = JsonReader(descriptor)
     try:
         for a, _ in enumerate(_items_of(reader, "data", {})):
@@ -247,7 +247,7 @@ def _items_of(reader: JsonReader, name: str, members: dict[str, Any]) -> Iterato
 
 
 def _malformed(path: str, problem: str) -> UserError:
-    """Returns the error for a file whose JSON has a problem; parses it again to name the place."""
+    """Returns the error for a file whose JSON has a problem; parses it again to locate it."""
     content = read_json(path, "SQuAD file")
     if not isinstance(content, dict) or not isinstance(content.get("data"), list):
         return UserError(f'{path} is not SQuAD: it has no list "data" at the top level')
@@ -257,41 +257,41 @@ def _malformed(path: str, problem: str) -> UserError:
 
 
 def _check_paragraph(
-    paragraph: Any, input_file: str, place: str, is_training: bool, ids: set[str]
+    paragraph: Any, input_file: str, location: str, is_training: bool, ids: set[str]
 ) -> None:
     """Checks the form of a paragraph and its questions, and adds their ids."""
-    _get(paragraph, "context", str, input_file, place)
-    for q, question in enumerate(_get(paragraph, "qas", list, input_file, place)):
-        here = f"{place}.qas[{q}]"
+    _get(paragraph, "context", str, input_file, location)
+    for q, question in enumerate(_get(paragraph, "qas", list, input_file, location)):
+        here = f"{location}.qas[{q}]"
         qas_id = _check_question(question, input_file, here, is_training)
         if qas_id in ids:
             raise UserError(f"{input_file}: question id {qas_id} occurs twice ({here})")
         ids.add(qas_id)
 
 
-def _check_question(question: Any, input_file: str, place: str, is_training: bool) -> str:
+def _check_question(question: Any, input_file: str, location: str, is_training: bool) -> str:
     """Returns the id of a question after checking its form."""
-    _get(question, "question", str, input_file, place)
+    _get(question, "question", str, input_file, location)
     if question.get("answers") is not None:
-        _get(question, "answers", list, input_file, place)
+        _get(question, "answers", list, input_file, location)
     for answer in question.get("answers") or []:
-        _get(answer, "text", str, input_file, place + ".answers")
+        _get(answer, "text", str, input_file, location + ".answers")
         if is_training:
-            _get(answer, "answer_start", int, input_file, place + ".answers")
+            _get(answer, "answer_start", int, input_file, location + ".answers")
     impossible = question.get("is_impossible")
     if not isinstance(impossible, bool | None):
         raise UserError(
-            f'{input_file} is not SQuAD: {place}: "is_impossible" must be true or false, not '
+            f'{input_file} is not SQuAD: {location}: "is_impossible" must be true or false, not '
             f"{impossible!r:.80}"
         )
-    return _get(question, "id", str, input_file, place)
+    return _get(question, "id", str, input_file, location)
 
 
-def _get(owner: Any, key: str, kind: type, input_file: str, place: str) -> Any:
+def _get(owner: Any, key: str, kind: type, input_file: str, location: str) -> Any:
     """Returns `owner[key]` after checking its type."""
     value = owner.get(key) if isinstance(owner, dict) else None
     if not isinstance(value, kind):
-        raise UserError(f'{input_file} is not SQuAD: {place} has no {kind.__name__} "{key}"')
+        raise UserError(f'{input_file} is not SQuAD: {location} has no {kind.__name__} "{key}"')
     return value
 
 

@@ -51,8 +51,8 @@ from albert.tasks.squad.view import FoundAnswer, samples_of
 from albert.training.encoder_task import TextTask, check_room
 from albert.training.evaluation import CheckpointScores
 from albert.training.model_fn import Head
+from albert.training.plan import steps_with_warmup
 from albert.training.prediction import Output
-from albert.training.schedule import steps_with_warmup
 from albert.training.task import DEV, TRAIN, is_wanted
 
 
@@ -93,7 +93,7 @@ class SquadTask(TextTask):
     def inputs(cls, settings: RunSettings) -> Sequence[str]:
         flags = cast(SquadSettings, settings)
         done = {TRAIN: flags.do_train, DEV: flags.do_predict}
-        names = dict.fromkeys(_flag_of(flags, part) for part in done if done[part])
+        names = dict.fromkeys(_flag_of(flags, split) for split in done if done[split])
         return (*super().inputs(settings), *names)
 
     @classmethod
@@ -123,17 +123,17 @@ class SquadTask(TextTask):
         workers = settings.preprocess_workers
         return self.features(source, paths, self.tokenizer, options, workers, self.trims)
 
-    def _source(self, part: str) -> QuestionSource:
+    def _source(self, split: str) -> QuestionSource:
         """Returns the questions of a split."""
-        settings, split = self.settings, None
+        settings, dev_split = self.settings, None
         if settings.dev_fraction:
-            split = DevSplit(settings.dev_fraction, settings.dev_seed)
-        path = getattr(settings, _flag_of(settings, part))
-        return QuestionSource(path, settings.on_bad_row, split, is_dev=part == DEV)
+            dev_split = DevSplit(settings.dev_fraction, settings.dev_seed)
+        path = getattr(settings, _flag_of(settings, split))
+        return QuestionSource(path, settings.on_bad_row, dev_split, is_dev=split == DEV)
 
-    def contents(self, part: str) -> dict[str, Any]:
-        name = _flag_of(self.settings, part)
-        return {**super().contents(part), name: content_of(getattr(self.settings, name))}
+    def contents(self, split: str) -> dict[str, Any]:
+        name = _flag_of(self.settings, split)
+        return {**super().contents(split), name: content_of(getattr(self.settings, name))}
 
     def steps(self, num_examples: int) -> tuple[int, int]:
         return steps_with_warmup(self.settings, num_examples, self.settings.train_file)
@@ -188,8 +188,8 @@ class SquadTask(TextTask):
                 of_file = {"train_file": content_of(source.path), "data": articles}
                 split = {**source.made_from(), **of_file}
                 write_json(os.path.join(folder, DEV_SPLIT), split, indent=4)
-            part = ", development part" * bool(source.split)
-            title = f"SQuAD {self.version}: {os.path.basename(source.path)}{part}"
+            suffix = ", development part" * bool(source.split)
+            title = f"SQuAD {self.version}: {os.path.basename(source.path)}{suffix}"
             paragraphs, again = itertools.tee(questions.paragraphs())
             entries = self._entries(nbest, (p.context for p in again for _ in p.questions))
             raw = (scorer.exact, scorer.f1) if scores else ()
@@ -214,9 +214,9 @@ class SquadTask(TextTask):
         write_members(path, zip(scorer.ids, scorer.answers, strict=True))
 
 
-def _flag_of(settings: SquadSettings, part: str) -> str:
+def _flag_of(settings: SquadSettings, split: str) -> str:
     """Returns the flag that names the file of a split."""
-    return "predict_file" if part == DEV and not settings.dev_fraction else "train_file"
+    return "predict_file" if split == DEV and not settings.dev_fraction else "train_file"
 
 
 def _wanted(settings: SquadSettings) -> list[str]:
@@ -229,9 +229,9 @@ def _wanted(settings: SquadSettings) -> list[str]:
     if settings.dev_fraction and settings.predict_file:
         raise FlagError("--dev_fraction replaces --predict_file: pass only one of them")
     wanted = [
-        part
-        for part, do in ((TRAIN, "do_train"), (DEV, "do_predict"))
-        if is_wanted(settings, do, _flag_of(settings, part))
+        split
+        for split, do in ((TRAIN, "do_train"), (DEV, "do_predict"))
+        if is_wanted(settings, do, _flag_of(settings, split))
     ]
     if not wanted and not settings.export_dir:
         raise FlagError("nothing to do: pass --train_file, --predict_file or --export_dir")
@@ -286,7 +286,7 @@ class SquadV1Task(SquadTask):
         self.trims = settings.trim_batches and settings.mask_padding_in_loss
 
     def check_files(self, settings: SquadSettings) -> None:
-        for name in dict.fromkeys(_flag_of(settings, part) for part in self.requested_splits()):
+        for name in dict.fromkeys(_flag_of(settings, split) for split in self.requested_splits()):
             check_all_answerable(getattr(settings, name), f"--{name}")
 
     def head(self) -> Head:

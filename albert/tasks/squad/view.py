@@ -50,7 +50,7 @@ def _sample(
 ) -> Sample:
     truths = [_located(context, truth) for truth in question.get("answers") or []]
     answer, nbest = found.answer, found.nbest[:_NBEST]
-    spans = [{"start": _place(context, answer, truths), "text": answer}] if answer else []
+    spans = [{"start": _offset(context, answer, truths), "text": answer}] if answer else []
     return {
         "id": question["id"],
         "question": question["question"],
@@ -69,17 +69,17 @@ def _sample(
 
 
 def _located(context: str, truth: Mapping[str, Any]) -> Sample:
-    """Returns a true answer with its place in the paragraph, -1 if it does not occur there."""
+    """Returns a true answer with its offset in the paragraph, -1 if it does not occur there."""
     start, text = truth.get("answer_start"), truth["text"]
     if not isinstance(start, int) or start < 0 or not context.startswith(text, start):
         start = context.find(text)
     return {"start": start, "text": text}
 
 
-def _place(context: str, answer: str, truths: Sequence[Sample]) -> int:
-    """Returns the place of the answer in the paragraph, which files of predictions do not have.
+def _offset(context: str, answer: str, truths: Sequence[Sample]) -> int:
+    """Returns the offset of the answer in the paragraph, which files of predictions do not have.
 
-    If the answer occurs several times, this is the first place that overlaps a true answer, or
+    If the answer occurs several times, this is the first occurrence that overlaps a true answer, or
     otherwise the first.
     """
     start = first = context.find(answer)

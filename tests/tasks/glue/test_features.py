@@ -123,14 +123,14 @@ def features(tokenizer, tmp_path):
     given."""
 
     def features(
-        rows=None, length=16, lower=True, part="train", processor=ColaProcessor, own=tokenizer
+        rows=None, length=16, lower=True, split="train", processor=ColaProcessor, own=tokenizer
     ):
         source = tmp_path / "train.tsv"
         if rows:
             lines = (f"x\t{number % 2}\t\ta bo {number}\n" for number in range(rows))
             source.write_text("".join(lines))
         paths = str(source), str(tmp_path / "features")
-        return GlueFeatures(processor(True, lower), own, length, part, *paths)
+        return GlueFeatures(processor(True, lower), own, length, split, *paths)
 
     return features
 
@@ -164,7 +164,7 @@ def test_another_source_is_a_reason_to_rebuild(features, squad_dir):
     for change, reason in (
         ({"length": 24}, "max_seq_length (was 16, is 24)"),
         ({"lower": False}, "do_lower_case (was True, is False)"),
-        ({"part": "dev"}, "part (was train, is dev)"),
+        ({"split": "dev"}, "part (was train, is dev)"),
         ({"processor": OtherProcessor}, "task (was ColaProcessor, is OtherProcessor)"),
         ({"processor": OTHER_LABELS}, "labels (was ['0', '1'], is ['1', '0'])"),
         ({"own": other}, "tokenizer_sha256"),

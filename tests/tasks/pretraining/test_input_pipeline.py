@@ -18,7 +18,7 @@ from albert.distributed import collectives
 from albert.distributed.collectives import Worker
 from albert.tasks.pretraining.input_pipeline import RecordOptions, check_files, record_files
 from albert.tasks.pretraining.masking import Masker, MaskingOptions
-from albert.tasks.pretraining.task import RecordPart
+from albert.tasks.pretraining.task import RecordSplit
 from tests.helpers.files import write_records
 
 
@@ -31,7 +31,7 @@ def options(encoder):
 
 
 def data_of(path, options, max_batches=None):
-    return RecordPart("training", [path], options, max_batches, 8).prepared()
+    return RecordSplit("training", [path], options, max_batches, 8).prepared()
 
 
 def batches_of(data, shuffle_seed=7, start_batch=0, rank=0, num_workers=1, most=None):

@@ -21,7 +21,7 @@ from albert.tasks.pretraining.packing import (
     packed_spec,
     read_sizes,
 )
-from albert.tasks.pretraining.task import RecordPart
+from albert.tasks.pretraining.task import RecordSplit
 from tests.helpers.encoders import load_random_values
 from tests.helpers.files import write_records
 
@@ -84,7 +84,7 @@ def packed(files, options):
 
     def make(name):
         sizes = read_sizes([files[name]], options[name], 1)
-        part = RecordPart(
+        part = RecordSplit(
             "training", [files[name]], options[name], packed=lambda: PackedExamples(sizes, SEQ, 7)
         )
         data = part.prepared()

@@ -20,7 +20,7 @@ from albert.tasks.squad.predictions import (
     entries_of,
     spans_of,
 )
-from albert.tasks.squad.token_places import PredictionFeature
+from albert.tasks.squad.token_positions import PredictionFeature
 from tests.helpers.golden import (
     GOLDEN,
     assert_answers_of_words,

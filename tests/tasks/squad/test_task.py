@@ -26,7 +26,7 @@ from albert.tasks.squad.questions import Questions, QuestionSource
 from albert.tasks.squad.scoring import ScorerV2
 from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadV1Task, SquadV2Task
-from albert.tasks.squad.token_places import PredictionFeature
+from albert.tasks.squad.token_positions import PredictionFeature
 from albert.training import encoder_task
 from albert.training import run as run_module
 from albert.training.model_fn import ModelOptions

@@ -66,8 +66,8 @@ def prediction_features(columns: TokenColumns, first: int = 0) -> Iterator[Predi
     rows = zip(*(columns[key].tolist() for key in _OF_WINDOWS), strict=True)
     for number, (example_index, doc_offset, num_tokens) in enumerate(rows, start=first):
         start, end = end, end + num_tokens
-        places = (columns[key][start:end] for key in _OF_TOKENS)
-        yield PredictionFeature(FIRST_UNIQUE_ID + number, example_index, doc_offset, *places)
+        values = (columns[key][start:end] for key in _OF_TOKENS)
+        yield PredictionFeature(FIRST_UNIQUE_ID + number, example_index, doc_offset, *values)
 
 
 @contextlib.contextmanager
@@ -102,7 +102,7 @@ def writing_places(
                     shutil.copyfileobj(column, member)
 
 
-class TokenPlaces:
+class TokenPositions:
     """The features in a file of token positions, which is read for every pass."""
 
     def __init__(self, file: str | IO[bytes]):

@@ -1,4 +1,4 @@
-"""The schedule of a training, and resuming it with another number of workers."""
+"""The plan of a training, and resuming it with another number of workers."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from albert.core.errors import FlagError
 from albert.distributed import collectives
 from albert.settings.run_settings import RunSettings
-from albert.training.schedule import (
+from albert.training.plan import (
     global_batch_size,
     original_batch_settings,
     rescale_to_current_workers,

@@ -1,4 +1,4 @@
-"""The schedule of a training: batch size, steps, learning rate, for any number of workers."""
+"""The plan of a training: batch size and number of steps, for any number of workers."""
 
 from __future__ import annotations
 
@@ -41,11 +41,6 @@ def training_plan(settings: RunSettings, num_steps: int) -> TrainingPlan:
     )
 
 
-def learning_rate(settings: RunSettings) -> float:
-    """Returns the peak learning rate under the flags."""
-    return settings.learning_rate * (collectives.size() if settings.scale_learning_rate else 1)
-
-
 def steps_of_epochs(settings: RunSettings, num_examples: int, train_file: str) -> int:
     """Returns the number of steps in --num_train_epochs.
 
@@ -81,35 +76,35 @@ _BATCH, _BATCHES = "train_batch_size", "gradient_accumulation_steps"
 _CUT = (WORKERS, _BATCHES, _BATCH)
 
 
-def original_batch_settings(settings: RunSettings, shaping: dict) -> dict:
+def original_batch_settings(settings: RunSettings, current: dict) -> dict:
     """Returns a run's settings with the batch sizes that it was started with in --output_dir.
 
-    Without --elastic_resume or a recorded run, returns `shaping`, the `training_settings`, as is.
+    Without --elastic_resume or a recorded run, returns `current`, the `training_settings`, as is.
 
     Raises:
       FlagError: the recorded global batch size cannot be split over this number of workers.
       UserError: the record of the run is damaged.
     """
     if not settings.elastic_resume or settings.overwrite_output_dir:
-        return shaping
+        return current
     begun = recorded_settings(settings.output_dir)
     if not begun or not begun.keys() >= {*_CUT}:
-        return shaping
+        return current
     examples = _examples(begun)
-    if examples % (shaping[WORKERS] * shaping[_BATCH]):
-        numbers = [n for n in range(1, examples + 1) if examples % (n * shaping[_BATCH]) == 0]
+    if examples % (current[WORKERS] * current[_BATCH]):
+        numbers = [n for n in range(1, examples + 1) if examples % (n * current[_BATCH]) == 0]
         can = f"{', '.join(map(str, numbers))} can" if numbers else "no number of workers can"
-        now = shaping[WORKERS]
+        now = current[WORKERS]
         raise FlagError(
             f"--elastic_resume: the run in {settings.output_dir} has steps of {examples} examples, "
             f"which {now} worker{'s' * (now > 1)} cannot split into batches of --{_BATCH} "
-            f"{shaping[_BATCH]}; {can}; or give another --{_BATCH}"
+            f"{current[_BATCH]}; {can}; or give another --{_BATCH}"
         )
-    return {**shaping, **{name: begun[name] for name in _CUT}}
+    return {**current, **{name: begun[name] for name in _CUT}}
 
 
-def _examples(shaping: Mapping[str, Any]) -> int:
-    return math.prod(shaping[name] for name in _CUT)
+def _examples(current: Mapping[str, Any]) -> int:
+    return math.prod(current[name] for name in _CUT)
 
 
 def rescale_to_current_workers(settings: RunSettings, begun: Mapping[str, Any]) -> RunSettings:

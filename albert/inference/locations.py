@@ -31,7 +31,7 @@ class TextSpan(NamedTuple):
         return self.before + self.text + self.after
 
 
-def place_of(text: str, start: int, end: int) -> TextSpan:
+def location_of(text: str, start: int, end: int) -> TextSpan:
     """Returns the position of `text[start:end]`."""
     line_start = text.rfind("\n", 0, start) + 1
     first, last = _sentence(text, start, end)
