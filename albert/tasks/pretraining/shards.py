@@ -154,35 +154,23 @@ class ShardMaker:
     def _make_free(
         self, plan: ShardPlan, maker: BlockMaker, claims: Claims, bar: tqdm.tqdm
     ) -> None:
-        """Makes the shards that no other process holds, until one cannot be made."""
-        taken = collections.deque[int]()
-
-        def numbers() -> Iterator[int]:
-            # Workers may soon need the next shard's blocks, which are few, so its lock is taken
-            # before the previous shard is complete.
-            for shard in claims.taken():
-                taken.append(shard)
-                yield from plan.shards[shard].blocks
-
-        started = time.perf_counter()
-        with contextlib.closing(ordered_map(maker.records, numbers(), self._workers)) as results:
+        """Makes the shards that no other process holds, one after another."""
+        for number in claims.taken():
+            shard, started = plan.shards[number], time.perf_counter()
+            results = ordered_map(maker.records, shard.blocks, self._workers)
+            sizes = (_size(plan.blocks[block]) for block in shard.blocks)
             try:
-                for first in results:
-                    shard = plan.shards[taken[0]]
-                    others = itertools.islice(results, len(shard.blocks) - 1)
-                    blocks = (plan.blocks[number] for number in shard.blocks)
-                    made = zip(map(_size, blocks), itertools.chain([first], others), strict=True)
-                    counts = _make(shard, claims.files[taken[0]], made, bar)
-                    claims.finish(taken.popleft(), counts)
-                    _log(shard, counts, time.perf_counter() - started)
-                    started = time.perf_counter()
+                with contextlib.closing(results):
+                    made = zip(sizes, results, strict=True)
+                    counts = _make(shard, claims.files[number], made, bar)
             except LockLostError as e:
                 tf.logging.warning("%s", e)
+                claims.release(number)
             except UserError as e:
-                # Results come in order, so it concerns the first of the shards.
-                claims.mark_failed(taken.popleft(), e)
-        for number in taken:
-            claims.release(number)
+                claims.mark_failed(number, e)
+            else:
+                claims.finish(number, counts)
+                _log(shard, counts, time.perf_counter() - started)
 
 
 def _size(block: Block) -> int:
