@@ -24,10 +24,10 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.data.batches import Data
+from albert.prediction.session import Output
 from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadTask, SquadV1Task, SquadV2Task
 from albert.tokenization import FullTokenizer
-from albert.training.prediction import Output
 from albert.training.task import DEV
 from benchmarks.parts import data as files
 from benchmarks.parts.harness import give, new_parser, run_again

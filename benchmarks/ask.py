@@ -43,8 +43,9 @@ from albert.inference.folders import ModelFolder, open_folder
 from albert.inference.session import ModelSession
 from albert.inference.squad import QuestionAnswerer
 from albert.modeling import EncoderConfig, read_config
+from albert.prediction.model import Head, ModelOptions
 from albert.tasks.squad.head import make_v1_head
-from albert.training.model_fn import Head, ModelOptions, make_model_fn
+from albert.training.model_fn import make_model_fn
 from benchmarks.parts.harness import new_parser
 
 if TYPE_CHECKING:

@@ -65,8 +65,9 @@ def measure(flags: argparse.Namespace) -> dict[str, float]:
     from albert.devices import device
     from albert.optimization import OptimizerOptions
     from albert.precision import configuration, conversion
+    from albert.prediction.model import ModelOptions
     from albert.tasks.squad.head import make_v1_head
-    from albert.training.model_fn import ModelOptions, make_model_fn
+    from albert.training.model_fn import make_model_fn
     from benchmarks.parts.program import fastest_product
     from benchmarks.parts.step import make_batch, training_step
     from benchmarks.parts.this_project import choose_device, matrix_product

@@ -117,8 +117,9 @@ def work(flags: argparse.Namespace) -> None:
     from albert.distributed import collectives
     from albert.optimization import OptimizerOptions
     from albert.precision import configuration, conversion
+    from albert.prediction.model import ModelOptions
     from albert.tasks.squad.head import make_v1_head
-    from albert.training.model_fn import ModelOptions, make_model_fn
+    from albert.training.model_fn import make_model_fn
     from benchmarks.parts.step import make_batch, training_step
 
     collectives.join_job(use_horovod=True)

@@ -64,8 +64,9 @@ def measure(work: str, flags: argparse.Namespace) -> dict[str, float]:
     from albert.core import estimators
     from albert.devices import device
     from albert.optimization import OptimizerOptions
+    from albert.prediction.model import ModelOptions
     from albert.tasks.squad.head import make_v1_head
-    from albert.training.model_fn import ModelOptions, make_model_fn
+    from albert.training.model_fn import make_model_fn
     from benchmarks.parts.step import make_batch
 
     tf.logging.set_verbosity(tf.logging.ERROR)

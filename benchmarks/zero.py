@@ -115,8 +115,9 @@ def make_step(flags: argparse.Namespace, way: str) -> tuple[Callable[[], None], 
 
     from albert import modeling
     from albert.optimization import OptimizerOptions
+    from albert.prediction.model import ModelOptions
     from albert.tasks.squad.head import make_v1_head
-    from albert.training.model_fn import ModelOptions, make_model_fn
+    from albert.training.model_fn import make_model_fn
     from benchmarks.parts.step import make_batch, training_step
 
     tf.logging.set_verbosity(tf.logging.ERROR)

@@ -29,6 +29,7 @@ FLOORS = (
     ("data", "model", "optimizers", "precision"),
     ("modeling", "optimization"),
     ("corpus", "onnx"),
+    ("prediction",),
     ("training",),
     ("convert", "preflight", "sweep", "tasks.classification"),
     ("tasks.entities", "tasks.glue", "tasks.pretraining", "tasks.race", "tasks.squad"),

@@ -19,11 +19,11 @@ from albert.data.sequences import TokenSequence
 from albert.data.tf_example import serialize
 from albert.devices import ops
 from albert.optimization import OptimizerOptions
+from albert.prediction.model import ModelOptions
 from albert.reference_api import common, glue_models
 from albert.tasks.glue.features import Feature
 from albert.tasks.glue.features import serialize as serialize_pair
 from albert.tasks.squad.head import outside_answers
-from albert.training.model_fn import ModelOptions
 from tests.helpers.files import write_records
 from tests.helpers.sessions import quick_session
 from tests.helpers.squad_head import CONFIG, NUMBERS, SEQUENCES, make_batch

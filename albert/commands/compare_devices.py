@@ -19,9 +19,10 @@ from albert.devices import device, ops
 from albert.modeling import AlbertConfig
 from albert.optimization import OptimizerOptions
 from albert.precision import configuration, conversion
+from albert.prediction.model import ModelOptions
 from albert.tasks.squad.features import ANSWER_KEYS
 from albert.tasks.squad.head import make_v1_head
-from albert.training.model_fn import ModelOptions, make_model_fn
+from albert.training.model_fn import make_model_fn
 
 _SHAPE = (8, 64, 256)
 _RATE = 0.25

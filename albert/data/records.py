@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 
 from albert.core.errors import UserError, graph_message, user_error_in
 from albert.data.order import TrainingOrder, numbers_in_order, shuffled_numbers
-from albert.data.sequences import LABELS
+from albert.data.sequences import LABELS, LENGTH_STEP
 from albert.distributed import collectives
 
 # A record: 8 bytes length, 4 bytes checksum of the length, the content, 4 bytes checksum of the
@@ -26,8 +26,6 @@ _BEFORE, _AFTER = 12, 4
 _CHECKSUM_ADDED = 0xA282EAD8
 # Records to read at a time in order.
 _AT_A_TIME = 256
-# Batches are shortened to multiples of this length, so that few different shapes occur.
-_TRIM_MULTIPLE = 16
 # Parts of TensorFlow's messages for records with other lengths, or with ids out of range.
 _SIGNS_OF_DAMAGE = ("ParseExample", "is not in [0, ", "outside the valid range of [0, ")
 
@@ -348,7 +346,7 @@ def _trim(features: dict[str, tf.Tensor], lengths: Sequence[int]) -> dict[str, t
     """Removes the padding that all rows of a batch share at their end, see `parsed_batches`."""
     mask = features["input_mask"]
     longest = mask.shape[-1]
-    lengths = tf.constant(lengths or [*range(_TRIM_MULTIPLE, longest, _TRIM_MULTIPLE), longest])
+    lengths = tf.constant(lengths or [*range(LENGTH_STEP, longest, LENGTH_STEP), longest])
     used = tf.reduce_max(mask * (1 + tf.range(longest)))
     length = tf.gather(lengths, tf.searchsorted(lengths, [used])[0])
     is_trimmed = {k: v.shape[1:] == mask.shape[1:] and k != LABELS for k, v in features.items()}

@@ -10,6 +10,9 @@ from albert.data.tf_example import entry, varints
 SEQUENCE_KEYS = ("input_ids", "input_mask", "segment_ids")
 # The labels of an example, which may be as many as its tokens.
 LABELS = "label_ids"
+# Batches are padded to multiples of this length, so that few different shapes occur: the first use
+# of a shape is slow in TensorFlow.
+LENGTH_STEP = 16
 _ONE = b"\x01"
 
 

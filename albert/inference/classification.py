@@ -12,13 +12,13 @@ from albert.inference.display import table
 from albert.inference.folders import ModelFolder
 from albert.inference.sentences import SentenceEncoder
 from albert.inference.session import ModelSession
+from albert.prediction.session import Output
 from albert.tasks.classification.multi_label import chosen
 from albert.tasks.glue.features import sequences_of
 from albert.tasks.glue.task import make_head
 from albert.tasks.race.examples import InputExample, fill_blank
 from albert.tasks.race.features import make_sequences
 from albert.tasks.race.task import make_race_head
-from albert.training.prediction import Output
 
 
 class LabelPrediction(NamedTuple):

@@ -14,8 +14,8 @@ from albert.inference import arguments
 from albert.inference.folders import ModelFolder
 from albert.inference.sentences import SentenceEncoder, pooled_states
 from albert.inference.session import ModelSession
+from albert.prediction.model import Encode, Head, HeadOutput
 from albert.tasks.glue.features import sequences_of
-from albert.training.model_fn import Encode, Head, HeadOutput
 
 # Approximate limit on the bytes of embeddings that wait until those of shorter texts are computed.
 _MOST_WAITING = 256 << 20

@@ -14,8 +14,8 @@ from albert.inference import arguments
 from albert.inference.display import FolderDisplay
 from albert.inference.folders import ModelFolder
 from albert.inference.session import ModelSession
+from albert.prediction.model import Encode, HeadOutput
 from albert.tasks.glue.features import sequences_of
-from albert.training.model_fn import Encode, HeadOutput
 
 POOLINGS = ("mean", "cls")
 # The smallest divisor of a vector in `normalized`, as in PyTorch.

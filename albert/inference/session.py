@@ -8,18 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.checkpoint_files import check_fits, restoring
-from albert.core import estimators
 from albert.core.errors import UserError
-from albert.data.sequences import SEQUENCE_KEYS, TokenSequence, padded
+from albert.data.sequences import LENGTH_STEP, SEQUENCE_KEYS, TokenSequence, padded
 from albert.inference.folders import ModelFolder
-from albert.settings.run_settings import ONNXRUNTIME, TENSORFLOW
-from albert.training.model_fn import Head, ModelOptions, make_model_fn
-from albert.training.prediction import Output
-
-# Lengths are rounded up to multiples of this. In TensorFlow the first use of a shape is slow, and
-# rounding keeps the number of shapes small.
-_LENGTH_STEPS = {TENSORFLOW: 16, ONNXRUNTIME: 1}
+from albert.prediction.model import Head, ModelOptions, make_predict_fn
+from albert.prediction.session import Output, PredictSession, placeholders
+from albert.settings.run_settings import TENSORFLOW
 
 
 class ModelSession:
@@ -47,27 +41,13 @@ class ModelSession:
         self._options = options
         self._longest = folder.value("max_seq_length")
         self._trims = trims
-        self._length_step = _LENGTH_STEPS[folder.engine]
+        self._length_step = LENGTH_STEP if folder.engine == TENSORFLOW else 1
         self._batch_size = batch_size
-        graph = tf.Graph()
-        with graph.as_default():
-            # The initial values are not used. Drawing them still needs a seed if an earlier run in
-            # this process requested deterministic operations.
-            tf.set_random_seed(1)
-            shape = [None, options, None] if options else [None, None]
-            self._inputs = {key: tf.placeholder(tf.int32, shape, key) for key in SEQUENCE_KEYS}
-            model_fn = make_model_fn(folder.config, head, ModelOptions(engine=folder.engine))
-            spec = model_fn(self._inputs, None, estimators.ModeKeys.PREDICT, None)
-            # The exported outputs have all scores; the predictions may have only the best ones.
-            (exported,) = (output.outputs for output in spec.export_outputs.values())
-            self._outputs = spec.predictions, exported
-            variables = tf.global_variables()
-            check_fits(folder.checkpoint, variables)
-            self._session = tf.Session()
-            with restoring(folder.checkpoint):
-                tf.train.Saver(variables).restore(self._session, folder.checkpoint)
-            for hook in spec.prediction_hooks:
-                hook.after_create_session(self._session, None)
+        shape = [None, options, None] if options else [None, None]
+        specs = {name: tf.TensorSpec(shape, tf.int32) for name in SEQUENCE_KEYS}
+        predict_fn = make_predict_fn(folder.config, head, ModelOptions(engine=folder.engine))
+        self._session = PredictSession(predict_fn, placeholders(specs))
+        self._session.load(folder.checkpoint)
 
     def run(
         self,
@@ -118,13 +98,10 @@ class ModelSession:
     ) -> dict[str, np.ndarray]:
         rows = [padded(sequence, length) for example in examples for sequence in example]
         shape = [-1, self._options, length] if self._options else [-1, length]
-        feed = {
-            placeholder: np.array(values, np.int32).reshape(shape)
-            for placeholder, values in zip(
-                self._inputs.values(), zip(*rows, strict=True), strict=True
-            )
-        }
-        outputs, scores = self._session.run(self._outputs, feed)
+        columns = zip(SEQUENCE_KEYS, zip(*rows, strict=True), strict=True)
+        outputs, scores = self._session.run_all(
+            {name: np.array(values, np.int32).reshape(shape) for name, values in columns}
+        )
         for name, values in scores.items():
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 raise UserError(

@@ -10,7 +10,8 @@ import tensorflow.compat.v1 as tf
 from albert.data.records import parsed_batches
 from albert.modeling import EncoderConfig
 from albert.optimization import OptimizerOptions
-from albert.training.model_fn import Head, ModelOptions, make_model_fn
+from albert.prediction.model import Head, ModelOptions
+from albert.training.model_fn import make_model_fn
 
 _REASONS = {
     "use_tpu": "this project does not run on TPU",

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from albert.optimization import OptimizerOptions
+from albert.prediction.model import Encode, Head, HeadOutput
 from albert.reference_api.common import input_fn_of, model_fn_of, refuse
 from albert.reference_api.encoders import create_albert
 from albert.tasks.squad.features import feature_spec
@@ -18,7 +19,6 @@ from albert.tasks.squad.head import (
     make_v1_head,
     make_v2_head,
 )
-from albert.training.model_fn import Encode, Head, HeadOutput
 
 
 def input_fn_builder(

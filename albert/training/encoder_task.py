@@ -19,12 +19,13 @@ from albert.distributed import collectives
 from albert.modeling import BertConfig, EncoderConfig, read_config
 from albert.optimization import OptimizerOptions
 from albert.precision import configuration
+from albert.prediction.model import Head, ModelOptions
 from albert.report import PAGE, PREDICTIONS
 from albert.report.terminal import samples_at_end
 from albert.settings.run_settings import TENSORFLOW, RunSettings
 from albert.settings.text_settings import TextSettings
 from albert.tokenization import FullTokenizer
-from albert.training.model_fn import Head, ModelOptions, make_model_fn
+from albert.training.model_fn import make_model_fn
 from albert.training.task import TRAIN, Task
 
 # Both flags name the configuration, and each accepts ALBERT and BERT.

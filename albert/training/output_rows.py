@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-Output = dict[str, np.ndarray]
+from albert.prediction.session import Output
 
 
 def pack(batch: Output) -> np.ndarray:

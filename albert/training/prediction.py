@@ -6,75 +6,22 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.checkpoint_files import as_files, check_fits, restoring
 from albert.core import estimators
 from albert.core.log import progress_bar
 from albert.data.records import reading_records
 from albert.devices import memory_use
 from albert.distributed import collectives
+from albert.prediction.session import Output, PredictSession
 from albert.training.hooks import format_seconds, log_statistics
-from albert.training.output_rows import Output, OutputRows, pack
+from albert.training.output_rows import OutputRows, pack
 
 # Examples that each worker predicts between two exchanges; this bounds the memory.
 _ROUND = 4096
-
-
-class _Model:
-    """A model's graph and session for several checkpoints; `Estimator.predict` builds new ones."""
-
-    def __init__(self, estimator: estimators.Estimator, input_fn: Callable):
-        """Builds the graph as `Estimator.predict` does, including the changes of Habana's class."""
-        mode, config = estimators.ModeKeys.PREDICT, estimator.config
-        with tf.Graph().as_default() as graph:
-            tf.set_random_seed(config.tf_random_seed)
-            features, hooks = estimator._get_features_from_input_fn(input_fn, mode)
-            spec = estimator.model_fn(features, None, mode, config)
-            self._outputs = spec.predictions
-            self._variables = tf.global_variables()
-            self._initial = tf.global_variables_initializer()
-            self._saver = tf.train.Saver(self._variables)
-            # The model's own hooks need the values that the workers have received.
-            self._hooks = [*hooks, *collectives.starting_hooks(), *spec.prediction_hooks]
-            for hook in self._hooks:
-                hook.begin()
-        self._session = tf.Session(graph=graph, config=optimized_twice(estimator._session_config))
-
-    def begin(self, checkpoint: str | None) -> None:
-        """Loads the values of a checkpoint, or initial ones, and rewinds to the first batch."""
-        with self._session.graph.as_default():
-            if checkpoint and (collectives.is_chief() or os.path.exists(checkpoint + ".index")):
-                # A host without the file still gets its variables from rank 0.
-                check_fits(checkpoint, self._variables)
-                self._saver.restore(self._session, checkpoint)
-            else:
-                self._session.run(self._initial)
-            for hook in self._hooks:
-                hook.after_create_session(self._session, None)
-
-    def next(self) -> Output:
-        """Returns the outputs for the next batch; raises `tf.errors.OutOfRangeError` at the end."""
-        return self._session.run(self._outputs)
-
-    def close(self) -> None:
-        """Closes the session and frees its memory."""
-        self._session.close()
-
-
-def optimized_twice(config: tf.ConfigProto) -> tf.ConfigProto:
-    """Returns the options of a session whose graph TensorFlow optimizes in two passes.
-
-    Only the second pass computes GELU in the matrix product before it, which saves some of the time
-    of prediction in float32, and a fifth in bfloat16.
-    """
-    config = tf.ConfigProto.FromString(config.SerializeToString())
-    rewrites = config.graph_options.rewrite_options
-    rewrites.meta_optimizer_iterations = type(rewrites).TWO
-    return config
 
 
 class Predictor:
@@ -112,7 +59,7 @@ class Predictor:
         workers = np.arange(num_examples) // batch_size % collectives.size()
         self._num_own = int(np.sum(workers == collectives.rank()))
         self._seconds: list[float] = []
-        self._model: _Model | None = None
+        self._session: PredictSession | None = None
 
     def outputs(self, checkpoint: str) -> OutputRows:
         """Returns the model's outputs for every example, with the weights of a checkpoint.
@@ -151,9 +98,9 @@ class Predictor:
 
     def close(self) -> None:
         """Frees the model's memory; the next prediction builds the model again."""
-        if self._model:
-            self._model.close()
-        self._model = None
+        if self._session:
+            self._session.close()
+        self._session = None
 
     def log_statistics(self) -> None:
         """Logs the time and throughput, if anything was predicted."""
@@ -175,22 +122,29 @@ class Predictor:
 
     def batches(self, checkpoint: str | None) -> Iterator[Output]:
         """Yields this worker's batches of outputs, with initial values if `checkpoint` is None."""
-        if self._model is None:
-            self._model = _Model(self._estimator, self._input_fn)
-        self._model.begin(checkpoint)
+        if self._session is None:
+            model, config = self._estimator, self._estimator._session_config
+            self._session = PredictSession(
+                model.model_fn, self._inputs, config, model.config.tf_random_seed
+            )
+        self._session.load(checkpoint)
         with contextlib.suppress(tf.errors.OutOfRangeError):
             while True:
-                yield self._model.next()
+                yield self._session.run()
+
+    def _inputs(self) -> tuple[Mapping[str, tf.Tensor], Sequence[tf.train.SessionRunHook]]:
+        """Builds the input pipeline; Habana's estimator places it on the device."""
+        return self._estimator._get_features_from_input_fn(
+            self._input_fn, estimators.ModeKeys.PREDICT
+        )
 
     def _own_batches(self, checkpoint: str) -> Iterator[np.ndarray]:
         """Yields this worker's batches of outputs as `pack` returns them."""
         with (
             progress_bar(self._num_own, "prediction", "examples") as bar,
-            restoring(checkpoint),
             reading_records(),
-            as_files(checkpoint) as files,
         ):
-            for batch in self.batches(files):
+            for batch in self.batches(checkpoint):
                 yield pack(batch)
                 bar.update(self._batch_size)
 

@@ -426,10 +426,9 @@ class Run:
         settings = self._settings
         # In float32 and without a card's operations, because the server may have another device.
         with device.as_cpu():
-            estimator = self._make_estimator(self.task.model_fn(None))
             checkpoint = checkpoint_to_use(settings)
             return export_saved_model(
-                estimator,
+                self.task.model_fn(None),
                 settings.export_dir,
                 checkpoint,
                 self.task.serving_inputs(),

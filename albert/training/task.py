@@ -15,9 +15,9 @@ from albert.core.errors import FlagError
 from albert.data.batches import Data, batch_spec
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.precision import configuration
+from albert.prediction.session import Output
 from albert.settings.run_settings import TENSORFLOW, RunSettings
 from albert.training.evaluation import CheckpointScores
-from albert.training.prediction import Output
 
 # The splits: for training, for choosing the best checkpoint, and to be labeled with it.
 TRAIN, DEV, TEST = "train", "dev", "test"

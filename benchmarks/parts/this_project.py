@@ -14,8 +14,9 @@ from albert.core import estimators
 from albert.devices import device, memory_use
 from albert.optimization import OptimizerOptions
 from albert.precision import configuration, conversion
-from albert.training.model_fn import ModelOptions, make_model_fn
-from albert.training.prediction import optimized_twice
+from albert.prediction.model import ModelOptions
+from albert.prediction.session import optimized_twice
+from albert.training.model_fn import make_model_fn
 from benchmarks.parts.program import BEST, DECAY, EPSILON, RATE, Batch, Functions, host_memory
 from benchmarks.parts.weights import config_of, head_of
 

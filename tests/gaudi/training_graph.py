@@ -21,6 +21,7 @@ from albert.data.sequences import SEQUENCE_KEYS
 from albert.devices import device, habana, ops
 from albert.devices.device import Device
 from albert.optimization import OptimizerOptions
+from albert.prediction.model import ModelOptions
 from albert.tasks.glue.task import make_head
 from albert.tasks.squad.features import ANSWER_KEYS
 from albert.tasks.squad.head import make_v1_head
@@ -47,7 +48,7 @@ def make_model_fn(task: str):
     config = modeling.read_config(str(ROOT / f"configs/{name}.json"))
     config.num_hidden_layers, config.vocab_size = LAYERS, 1000
     head = make_head(2, 0.1) if task == "mrpc" else make_v1_head(mask_padding_in_loss=True)
-    options = model_fns.ModelOptions(OptimizerOptions(5e-5, 100, 10))
+    options = ModelOptions(OptimizerOptions(5e-5, 100, 10))
     return model_fns.make_model_fn(config, head, options)
 
 

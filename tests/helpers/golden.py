@@ -21,6 +21,7 @@ from albert import classifier_utils, modeling, squad_utils
 from albert.classifier_utils import MrpcProcessor
 from albert.core import estimators
 from albert.optimization import OptimizerOptions
+from albert.prediction.model import ModelOptions
 from albert.race_utils import RaceProcessor
 from albert.squad_utils import InputFeatures, RawResult, RawResultV2, SquadExample
 from albert.tasks.glue.features import FeatureMaker
@@ -29,7 +30,7 @@ from albert.tasks.pretraining.head import scores_of
 from albert.tasks.race.features import make_sequences
 from albert.tasks.squad.head import make_v1_head
 from albert.tokenization import FullTokenizer
-from albert.training.model_fn import ModelOptions, make_model_fn
+from albert.training.model_fn import make_model_fn
 from tests.helpers.encoders import assert_close, outputs_of
 from tests.helpers.forking import ROOT
 from tests.helpers.squad_head import NUMBERS, SEQUENCES, golden_run, train_golden

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from albert.core import estimators
 from albert.modeling import AlbertConfig, Encoder, read_config
 from albert.optimization import TrainStep
-from albert.training.model_fn import Head, HeadOutput
+from albert.prediction.model import Head, HeadOutput
 from tests.helpers.sessions import quick_session
 
 SIZES = {"vocab_size": 60, "embedding_size": 8, "hidden_size": 16, "intermediate_size": 32}

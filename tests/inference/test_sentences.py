@@ -15,10 +15,10 @@ from albert.core.errors import UserError
 from albert.inference.embedding import Embedder
 from albert.inference.sentences import normalized
 from albert.modeling import read_config
+from albert.prediction.model import HeadOutput
 from albert.tasks.glue.task import make_head
 from albert.tasks.race.task import make_race_head
 from albert.tokenization import FullTokenizer
-from albert.training.model_fn import HeadOutput
 from benchmarks.ask import write_random_weights
 
 # Of different lengths, in no order; the last one has more tokens than the models take.

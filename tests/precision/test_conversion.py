@@ -18,6 +18,7 @@ from albert.optimization import OptimizerOptions
 from albert.precision import configuration, rules
 from albert.precision.conversion import convert, rewrite
 from albert.precision.rules import plan
+from albert.prediction.model import ModelOptions
 from albert.tasks.pretraining.head import make_head as make_pretraining_head
 from albert.tasks.squad.head import make_v1_head
 from albert.training import model_fn as model_fns
@@ -132,7 +133,7 @@ def test_losses_in_float16_are_those_of_float32(model):
     """Within 1% over the golden steps, with the list of each model."""
     figures, run = golden_run(FOLDER / f"{model}_tiny", "squad_v1_adamw.npz")
     config, checkpoint, *numbers = run
-    options = model_fns.ModelOptions(OptimizerOptions(*numbers, scales_loss=True), checkpoint)
+    options = ModelOptions(OptimizerOptions(*numbers, scales_loss=True), checkpoint)
     model_fn = model_fns.make_model_fn(config, make_v1_head(False), options)
     path = configuration.SHIPPED if model == "albert" else configuration.SHIPPED_FOR_BERT
     half, seen = configuration.chosen("float16", path), []
@@ -155,7 +156,7 @@ def make_model_fn(value=None, config=CONFIG, gradient_accumulation_steps=1, **op
     optimizer = OptimizerOptions(
         2e-3, 20, 2, gradient_accumulation_steps=gradient_accumulation_steps
     )
-    model_options = model_fns.ModelOptions(optimizer, **options)
+    model_options = ModelOptions(optimizer, **options)
     model_fn = model_fns.make_model_fn(config, make_v1_head(False), model_options)
     loaded = configuration.load(value)
     return convert(model_fn, loaded) if loaded else model_fn
@@ -325,7 +326,7 @@ def test_bert_json_converts_a_bert_as_it_converts_an_albert():
 @pytest.mark.slow
 def test_pretraining_scores_are_float32():
     """This holds for tokens and for sentence order; what precedes them is as in the encoder."""
-    options = model_fns.ModelOptions(OptimizerOptions(1e-3, 10, 2, "lamb"))
+    options = ModelOptions(OptimizerOptions(1e-3, 10, 2, "lamb"))
     model_fn = model_fns.make_model_fn(CONFIG, make_pretraining_head(CONFIG), options)
     features = {key: BATCH[key] for key in ("input_ids", "input_mask", "segment_ids")}
     features["masked_lm_positions"] = features["masked_lm_ids"] = np.tile(np.arange(1, 6), (4, 1))

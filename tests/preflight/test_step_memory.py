@@ -12,10 +12,11 @@ from albert.core import estimators
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.modeling import AlbertConfig, BertConfig
 from albert.optimization import OptimizerOptions, training_op
+from albert.prediction.model import ModelOptions
 from albert.preflight.step_memory import cpu_memory, estimate_memory
 from albert.tasks.squad.features import ANSWER_KEYS
 from albert.tasks.squad.head import make_v1_head
-from albert.training.model_fn import ModelOptions, make_model_fn
+from albert.training.model_fn import make_model_fn
 from benchmarks.memory import make_step
 from tests.helpers.tracing import IN_TURN, traced_peak
 

@@ -30,8 +30,9 @@ from albert.cli.lifecycle import quieten_tensorflow
 from albert.core import estimators
 from albert.distributed import collectives
 from albert.optimization import OptimizerOptions, TrainStep, build_train_step
+from albert.prediction.model import ModelOptions
 from albert.tasks.squad.head import make_v1_head
-from albert.training.model_fn import ModelOptions, make_model_fn
+from albert.training.model_fn import make_model_fn
 from tests.programs import gathered_state
 
 WARMED = 2  # steps before bytes are counted

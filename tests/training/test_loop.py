@@ -14,10 +14,11 @@ from albert.devices import ops
 from albert.distributed import collectives
 from albert.distributed.collectives import Worker
 from albert.optimization import OptimizerOptions, TrainStep
+from albert.prediction.model import HeadOutput, ModelOptions
 from albert.training import hooks, loop
 from albert.training.hooks import StepMonitor
 from albert.training.loop import TrainingPlan, make_estimator, train, user_message
-from albert.training.model_fn import HeadOutput, ModelOptions, make_model_fn
+from albert.training.model_fn import make_model_fn
 from tests.helpers.checkpoints import points, write_checkpoint
 
 

@@ -69,12 +69,12 @@ def test_throughput_is_logged_per_checkpoint_and_in_total(predictor, checkpoints
 def test_checkpoints_share_a_graph_until_the_end(predictor, checkpoints, tmp_path):
     for checkpoint in checkpoints:
         predictor.outputs(checkpoint)
-        model = predictor._model
+        session = predictor._session
     assert predictor.outputs(checkpoints[0])[9]["product"] == 18
-    assert predictor._model is model
+    assert predictor._session is session
     predictor.finish()
     with pytest.raises(RuntimeError, match="closed"):
-        model.next()
+        session.run()
     # As after a training that continues.
     assert predictor.outputs(checkpoints[1])[9]["product"] == 27
     # Not only the first one is checked.
@@ -140,10 +140,10 @@ def test_gelu_is_computed_in_the_product_before_it(tmp_path):
 
     predictor = Predictor(estimators.Estimator(gelu_fn, str(tmp_path)), input_fn, 3, 3)
     next(predictor.batches(None))
-    model, kinds = predictor._model, tf.RunMetadata()
-    model.begin(None)
+    session, kinds = predictor._session, tf.RunMetadata()
+    session.load(None)
     options = tf.RunOptions(output_partition_graphs=True)
-    model._session.run(model._outputs, options=options, run_metadata=kinds)
+    session.run(options=options, run_metadata=kinds)
     nodes = [node for graph in kinds.partition_graphs for node in graph.node]
     predictor.close()
     fused = [node for node in nodes if b"GeluApproximate" in node.attr["fused_ops"].list.s]

@@ -13,6 +13,7 @@ from albert.checkpoints.model_folder import Assets
 from albert.core.errors import FlagError, UserError
 from albert.data.batches import Data
 from albert.data.feature_file import sha256_of_inputs
+from albert.prediction.session import Output
 from albert.report.predictions import write_samples
 from albert.settings.run_settings import RunSettings
 from albert.tasks.classification.examples import Processor
@@ -24,7 +25,6 @@ from albert.tasks.classification.view import labels_view
 from albert.training.encoder_task import CONFIG_FLAGS, TOKENIZER_FLAGS, TextTask
 from albert.training.evaluation import CheckpointScores
 from albert.training.plan import steps_of_epochs
-from albert.training.prediction import Output
 from albert.training.task import DEV, TEST, TRAIN, is_wanted
 
 _DO = {TRAIN: "do_train", DEV: "do_eval", TEST: "do_predict"}

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert import modeling
-from albert.training.model_fn import Encode, Head, HeadOutput
+from albert.prediction.model import Encode, Head, HeadOutput
 
 
 class ClassifierOutput(NamedTuple):

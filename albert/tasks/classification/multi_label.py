@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from albert.training.prediction import Output
+from albert.prediction.session import Output
 
 # The probability from which a label is predicted unless another one was chosen.
 USUAL_THRESHOLD = 0.5

@@ -12,9 +12,9 @@ from albert.data import tf_example
 from albert.data.annotations import AnnotatedText, spans_of_tags
 from albert.data.sequences import SEQUENCE_KEYS, TokenSequence, make_sequence, padded
 from albert.data.windows import positions_in_windows
+from albert.prediction.session import Output
 from albert.report.spans import Span
 from albert.tokenization import FullTokenizer
-from albert.training.prediction import Output
 
 # The feature with the tag of a word at its first piece, from 1, and 0 elsewhere.
 TAG_IDS = "tag_ids"

@@ -16,6 +16,8 @@ from albert.data.annotations import AnnotatedText, read_annotated, write_annotat
 from albert.data.batches import Data
 from albert.data.cached_file import CachedFile
 from albert.data.feature_file import sha256_of_input
+from albert.prediction.model import Encode, Head, HeadOutput
+from albert.prediction.session import Output
 from albert.report.predictions import write_samples
 from albert.report.spans import Span, span_scores, spans_view
 from albert.tasks.classification.base import LabelTask
@@ -24,10 +26,8 @@ from albert.tasks.classification.head import classified, pooled_scores
 from albert.tasks.entities.features import TAG_IDS, Tagger
 from albert.tasks.entities.settings import EntitiesSettings
 from albert.training.evaluation import CheckpointScores
-from albert.training.model_fn import Encode, Head, HeadOutput
 from albert.training.output_folder import recorded_labels
 from albert.training.plan import steps_with_warmup
-from albert.training.prediction import Output
 from albert.training.task import DEV, TEST, TRAIN
 
 

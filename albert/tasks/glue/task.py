@@ -19,6 +19,8 @@ from albert.checkpoints.model_folder import (
 )
 from albert.core.errors import FlagError, UserError
 from albert.data.batches import Data
+from albert.prediction.model import Head
+from albert.prediction.session import Output
 from albert.settings.run_settings import RunSettings
 from albert.tasks.classification import head
 from albert.tasks.classification.base import ClassificationTask, check_flags
@@ -39,9 +41,7 @@ from albert.tasks.glue.features import GlueFeatures
 from albert.tasks.glue.settings import CUSTOM, TASKS, GlueSettings
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.training.evaluation import CheckpointScores
-from albert.training.model_fn import Head
 from albert.training.output_folder import folder_of_model
-from albert.training.prediction import Output
 from albert.training.task import TEST, TRAIN
 
 _OF_MNLI = ("mnli", "mismnli", "ax")

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert import modeling
-from albert.training.model_fn import Encode, Head, HeadOutput
+from albert.prediction.model import Encode, Head, HeadOutput
 
 # The features that rows of several examples have, in addition to those of rows of one example.
 SEQUENCE_IDS, POSITION_IDS = "sequence_ids", "position_ids"

@@ -19,6 +19,8 @@ from albert.devices.host import count_cores
 from albert.distributed import collectives
 from albert.modeling import BertConfig, EncoderConfig
 from albert.optimization import OptimizerOptions
+from albert.prediction.model import Head
+from albert.prediction.session import Output
 from albert.tasks.pretraining.head import KEY_SCORE, make_head, scores_of
 from albert.tasks.pretraining.input_pipeline import (
     RecordOptions,
@@ -32,8 +34,6 @@ from albert.tasks.pretraining.records import feature_spec
 from albert.tasks.pretraining.settings import PretrainingSettings
 from albert.training.encoder_task import CONFIG_FLAGS, EncoderTask, check_vocabulary
 from albert.training.evaluation import CheckpointScores
-from albert.training.model_fn import Head
-from albert.training.prediction import Output
 from albert.training.task import DEV, TRAIN
 
 # Flags for fine-tuning that have no effect here.

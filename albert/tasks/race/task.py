@@ -13,6 +13,7 @@ from albert import modeling
 from albert.checkpoints.model_folder import Assets
 from albert.core.errors import FlagError
 from albert.data.sequences import SEQUENCE_KEYS
+from albert.prediction.model import Encode, Head, HeadOutput
 from albert.settings.run_settings import RunSettings
 from albert.tasks.classification.base import ClassificationTask, check_flags
 from albert.tasks.classification.features import LabelledFeatures
@@ -21,7 +22,6 @@ from albert.tasks.race.examples import LABELS, RaceProcessor
 from albert.tasks.race.features import SPECIAL_TOKENS, make_records
 from albert.tasks.race.settings import RaceSettings
 from albert.training.encoder_task import check_room
-from albert.training.model_fn import Encode, Head, HeadOutput
 
 # The setting that names the feature file of each split.
 _FEATURE_FILES = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert import modeling
-from albert.training.model_fn import Encode, Head, HeadOutput
+from albert.prediction.model import Encode, Head, HeadOutput
 
 # Added to the scores of padding to exclude it from the loss; finite in bfloat16 too.
 _PADDING_SCORE = -1e30

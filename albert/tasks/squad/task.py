@@ -18,6 +18,8 @@ from albert.checkpoints.model_folder import Assets, trained_threshold
 from albert.core.errors import ErrorCollector, FlagError
 from albert.core.files import content_of, write_json, write_members
 from albert.data.batches import Data
+from albert.prediction.model import Head
+from albert.prediction.session import Output
 from albert.report.predictions import View, write_samples
 from albert.settings.run_settings import RunSettings
 from albert.tasks.squad import DEV_SPLIT, NBEST, ODDS, PREDICTIONS
@@ -50,9 +52,7 @@ from albert.tasks.squad.settings import SquadSettings, SquadV1Settings, SquadV2S
 from albert.tasks.squad.view import FoundAnswer, samples_of
 from albert.training.encoder_task import TextTask, check_room
 from albert.training.evaluation import CheckpointScores
-from albert.training.model_fn import Head
 from albert.training.plan import steps_with_warmup
-from albert.training.prediction import Output
 from albert.training.task import DEV, TRAIN, is_wanted
 
 

@@ -13,8 +13,9 @@ from albert.core import estimators
 from albert.core.errors import UserError
 from albert.data.records import reading_records
 from albert.optimization import OptimizerOptions
+from albert.prediction.model import ModelOptions
 from albert.tasks.pretraining.head import make_head, scores_of
-from albert.training.model_fn import ModelOptions, make_model_fn
+from albert.training.model_fn import make_model_fn
 from tests.helpers.encoders import load_random_values, transformers_model
 from tests.helpers.golden import FOLDER, assert_pretraining_losses
 

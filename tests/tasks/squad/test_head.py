@@ -6,8 +6,9 @@ import tensorflow.compat.v1 as tf
 
 from albert.core import estimators
 from albert.modeling import AlbertConfig
+from albert.prediction.model import ModelOptions
 from albert.tasks.squad.head import V2Options, make_v1_head, make_v2_head, outside_answers
-from albert.training.model_fn import ModelOptions, make_model_fn
+from albert.training.model_fn import make_model_fn
 from tests.helpers.golden import FOLDER, assert_training_v1, assert_training_v2
 from tests.helpers.squad_head import (
     CONFIG,

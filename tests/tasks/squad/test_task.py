@@ -19,6 +19,7 @@ from albert.devices import device, ops
 from albert.distributed import collectives
 from albert.distributed.collectives import Worker
 from albert.optimization import OptimizerOptions
+from albert.prediction.model import ModelOptions
 from albert.report.predictions import read_samples
 from albert.tasks.squad import features
 from albert.tasks.squad.feature_files import ScoringData, SquadFeatures
@@ -29,7 +30,6 @@ from albert.tasks.squad.task import SquadV1Task, SquadV2Task
 from albert.tasks.squad.token_positions import PredictionFeature
 from albert.training import encoder_task
 from albert.training import run as run_module
-from albert.training.model_fn import ModelOptions
 from albert.training.output_rows import OutputRows, pack
 from albert.training.run import Run
 from albert.training.task import DEV, TRAIN

@@ -1,0 +1,1 @@
+"""Prediction with a model and its weights: its graph, its session, its export."""
