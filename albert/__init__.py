@@ -12,12 +12,14 @@ The package also has the reference's modules under their names, as in `from albe
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from albert.api import Result, UserError, evaluate, load, train
+    from albert.api import Result, UserError, evaluate, train
+    from albert.inference.loading import load
 
 __all__ = ["Result", "UserError", "evaluate", "load", "train"]
 
@@ -31,12 +33,13 @@ def __getattr__(name: str) -> Any:
     quietens = "tensorflow" not in sys.modules and level not in os.environ
     if quietens:
         os.environ[level] = "1"
+    # Answering does not need the code of training.
+    module = "albert.inference.loading" if name == "load" else "albert.api"
     try:
-        from albert import api
+        return getattr(importlib.import_module(module), name)
     finally:
         if quietens:
             del os.environ[level]
-    return getattr(api, name)
 
 
 def __dir__() -> list[str]:

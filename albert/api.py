@@ -12,12 +12,10 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from albert.checkpoints.checkpoint_files import best_or_newest, resolve_checkpoint
+from albert.checkpoints.checkpoint_files import best_or_newest
 from albert.checkpoints.model_folder import (
-    ASSETS,
     files_of_model,
     recorded_scores,
     recorded_settings,
@@ -26,19 +24,13 @@ from albert.checkpoints.model_folder import (
 from albert.core import locks, signals
 from albert.core.errors import UserError
 from albert.core.log import shown_log
-from albert.download.download_pretrained_model import archive_address, download_model
-from albert.download.published import MODELS
-from albert.inference import Model, load_model
 from albert.inference.display import table
-from albert.inference.embedding import Embedder
-from albert.inference.folders import assemble_folder
+from albert.inference.loading import AnyPath, Model, load_model, path_of, pretrained_files
 from albert.report import PREDICTIONS
 from albert.report.predictions import read_samples
 from albert.report.spans import Span, prediction_of
 from albert.settings.fields import Affects
-from albert.settings.run_settings import TENSORFLOW
 from albert.tasks import TASKS, Entry
-from albert.tokenization import FullTokenizer
 from albert.training.run import run
 
 # The keys are the names of the commands, with a version other than the default one.
@@ -46,19 +38,8 @@ _TASKS: dict[str, Entry] = {}
 for _entry in TASKS:
     _is_default = _entry.command not in _TASKS
     _TASKS[_entry.command if _is_default else f"{_entry.command} {_entry.version}"] = _entry
-# An environment variable that may name another folder to keep published models in.
-_CACHE = "ALBERT_CACHE"
-# The files in the folder of a pretrained model, by the setting that takes each.
-_PRETRAINED = {
-    "albert_config_file": ("albert_config.json", "bert_config.json"),
-    "spm_model_file": ("*.model",),
-    "vocab_file": ("vocab.txt",),
-}
-
 # A run changes the output, the log and the environment of the process, so threads take turns.
 _ONE_RUN = threading.RLock()
-
-AnyPath = str | os.PathLike[str]
 
 
 class Result(NamedTuple):
@@ -91,39 +72,6 @@ class Result(NamedTuple):
 
     def _repr_html_(self) -> str:
         return table(("score", ""), self.scores.items(), f"{self.task} in {self.output_dir}")
-
-
-def load(model: AnyPath | Result, engine: str = TENSORFLOW) -> Model | Embedder:
-    """Loads a trained model to answer, classify or choose, or a pretrained model to embed texts.
-
-    Args:
-      model: a result of `train`, or the folder of a run or an export. To compute embeddings, a
-        pretrained model: its folder or its published name, such as "albert_base_v2". A published
-        model is downloaded unless it is already on disk.
-      engine: what computes a trained model: "tensorflow", or "onnxruntime" on the CPU.
-
-    Returns:
-      A `QuestionAnswerer`, `TextClassifier`, `OptionChooser` or `SpanFinder`, depending on the
-      model's task. For a pretrained model, an `Embedder` for the last layer and the pooled output.
-      Each of them also has `encode`, which returns one vector per text.
-
-    Raises:
-      UserError: the model does not exist, or cannot be used.
-    """
-    path = _path_of(model)
-    # In a notebook, TensorFlow would also print the log.
-    with shown_log(verbose=False):
-        if os.path.isdir(path) and not _pretrained_files(path):
-            return load_model(path, engine)
-        if engine != TENSORFLOW:
-            raise UserError(f"{path} is a pretrained model, which only TensorFlow computes")
-        files = _pretrained(path)
-        tokenizer = FullTokenizer(files.get("vocab_file"), True, files.get("spm_model_file"))
-        checkpoint = resolve_checkpoint(files["init_checkpoint"])
-        config = files["albert_config_file"]
-        folder = assemble_folder(path, {}, checkpoint, config, tokenizer)
-        longest = {"max_seq_length": folder.config.max_position_embeddings}
-        return Embedder(folder._replace(description=longest), layers=[-1], pooled=True)
 
 
 def train(
@@ -161,7 +109,7 @@ def train(
     if task not in _TASKS:
         raise UserError(f"unknown task {task!r}; use one of {', '.join(map(repr, _TASKS))}")
     kind = _TASKS[task].load("settings")
-    values: dict[str, Any] = {"output_dir": os.path.abspath(_path_of(output_dir))}
+    values: dict[str, Any] = {"output_dir": os.path.abspath(path_of(output_dir))}
     if "preprocess_workers" in kind.flags():
         # TensorFlow has threads in this process, so forking it is not safe.
         values["preprocess_workers"] = 1
@@ -169,8 +117,8 @@ def train(
         # With the reference's defaults, the call would do nothing.
         values |= {"do_train": True, "do_eval": True}
     if model is not None:
-        path = _path_of(model)
-        found = _trained_files(path) or _pretrained(path)
+        path = path_of(model)
+        found = _trained_files(path) or pretrained_files(path)
         values |= {name: path for name, path in found.items() if name in kind.flags()}
     checked = kind.of(**{**values, **settings})
     with _running(verbose):
@@ -198,7 +146,7 @@ def evaluate(
     Raises:
       UserError: the folder has no run, or see `train`.
     """
-    folder = _path_of(model)
+    folder = path_of(model)
     recorded = recorded_settings(folder)
     if recorded is None:
         raise UserError(f"{folder} has no run; pass the output_dir of a training")
@@ -243,44 +191,7 @@ def _result(task: str, output_dir: str) -> Result:
     return Result(task, output_dir, scores, predictions, output_dir)
 
 
-def _path_of(model: AnyPath | Result) -> str:
-    if isinstance(model, Result):
-        return model.model
-    if not isinstance(model, str | os.PathLike):
-        raise UserError(f"a path, a name or a result of train is needed, not {model!r:.40}")
-    return os.fspath(model)
-
-
 def _trained_files(folder: str) -> dict[str, str]:
     """Returns the files of a run's model, by setting; an empty dict if the folder has no run."""
     checkpoint, found = best_or_newest(folder), files_of_model(folder)
     return {**found, "init_checkpoint": checkpoint} if checkpoint and found else {}
-
-
-def _pretrained(model: str) -> dict[str, str]:
-    """Returns a pretrained model's files by setting; downloads a published model by its name."""
-    path = model
-    if not os.path.isdir(path):
-        if model not in MODELS:
-            raise UserError(f"{model} is neither a folder nor the name of a published model")
-        cache = Path(os.environ.get(_CACHE) or "~/.cache/albert-tf").expanduser()
-        cache.mkdir(parents=True, exist_ok=True)
-        download_model(archive_address(None, model), cache / model)
-        path = str(cache / model)
-    found = _pretrained_files(path)
-    if not found:
-        expected = "; ".join(" or ".join(patterns) for patterns in _PRETRAINED.values())
-        raise UserError(f"{path} has no pretrained model; expected files: {expected}")
-    return found
-
-
-def _pretrained_files(folder: str) -> dict[str, str]:
-    """Returns the files of a pretrained model, by setting; an empty dict if it has none."""
-    found: dict[str, str] = {}
-    for name, patterns in _PRETRAINED.items():
-        for pattern in patterns:
-            if paths := sorted(Path(folder).rglob(pattern)):
-                found.setdefault(name, str(paths[0]))
-    if "albert_config_file" not in found or os.path.exists(os.path.join(folder, ASSETS)):
-        return {}
-    return {**found, "init_checkpoint": os.path.dirname(found["albert_config_file"])}

@@ -23,12 +23,12 @@ from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from albert.data import DEV
 from albert.data.batches import Data
 from albert.prediction.session import Output
 from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadTask, SquadV1Task, SquadV2Task
 from albert.tokenization import FullTokenizer
-from albert.training.task import DEV
 from benchmarks.parts import data as files
 from benchmarks.parts.harness import give, new_parser, run_again
 from benchmarks.parts.squad_size import write_questions

@@ -28,6 +28,7 @@ from albert.cli.training import Job
 from albert.commands.sweep import of_all_trials
 from albert.convert.convert import ConversionOptions, to_transformers
 from albert.core.errors import FlagError, UserError
+from albert.data import DEV, TRAIN
 from albert.inference import Model, load_model
 from albert.report.predictions import read_samples
 from albert.report.spans import Span
@@ -36,7 +37,6 @@ from albert.tasks.entities.features import Tagger
 from albert.tasks.race.examples import RaceProcessor
 from albert.tokenization import FullTokenizer
 from albert.tokenizers.wordpiece_text import words_in
-from albert.training.task import DEV, TRAIN
 from tests.helpers.checkpoints import losses, weights
 from tests.helpers.entities import write_entities
 from tests.helpers.files import settings_of

@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as tf
 from albert import optimization
 from albert.core import locks
 from albert.core.errors import FlagError
+from albert.data import DEV, TRAIN
 from albert.distributed import collectives
 from albert.optimization import OptimizerOptions
 from albert.optimizers import learning_rate
@@ -30,7 +31,6 @@ from albert.tasks.pretraining.packing import ExampleSizes
 from albert.training import run as run_module
 from albert.training.output_folder import scoring_settings
 from albert.training.run import Run
-from albert.training.task import DEV, TRAIN
 from tests.helpers.entities import write_entities
 from tests.helpers.files import flags_in, settings_class, settings_of
 from tests.helpers.forking import ROOT

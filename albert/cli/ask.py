@@ -17,7 +17,8 @@ import argparse
 
 from albert.cli.main import EntryPoint
 from albert.core.arguments import Parser
-from albert.settings.run_settings import ENGINE_HELP, ENGINES, TENSORFLOW
+from albert.settings.engines import ENGINES, TENSORFLOW
+from albert.settings.run_settings import ENGINE_HELP
 
 ENTRY_POINT = EntryPoint("albert.commands.ask")
 

@@ -17,7 +17,8 @@ import re
 
 from albert.cli.main import EntryPoint
 from albert.core.arguments import Parser
-from albert.settings.run_settings import ENGINE_HELP, ENGINES, TENSORFLOW
+from albert.settings.engines import ENGINES, TENSORFLOW
+from albert.settings.run_settings import ENGINE_HELP
 
 _HOSTS = (
     "values to accept in a request's Host header, separated by commas; * accepts any (default: "

@@ -14,6 +14,7 @@ from albert.core.errors import FlagError, UserError
 from albert.core.files import command, make_writable_folder, write_json
 from albert.core.log import LOG
 from albert.core.record import differences, read_record
+from albert.data import DEV, TRAIN
 from albert.distributed import launcher
 from albert.settings.fields import Affects, argument
 from albert.settings.run_settings import RunSettings
@@ -24,7 +25,7 @@ from albert.sweep.study import COMPLETE, FAILED, PRUNED, Study, Trial
 from albert.sweep.trial_process import Score, run_trial, scores_in
 from albert.training.job import fetch_missing
 from albert.training.output_folder import training_settings
-from albert.training.task import DEV, TRAIN, Task
+from albert.training.task import Task
 
 _RECORD = "sweep.json"
 _VERSION = 1

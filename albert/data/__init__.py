@@ -1,1 +1,4 @@
-"""Feature files: written once, and read as batches in a reproducible order."""
+"""Data of tasks: files, features, records and batches."""
+
+# The splits: for training, for choosing the best checkpoint, and to be labeled with it.
+TRAIN, DEV, TEST = "train", "dev", "test"

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from albert.core.log import LOG
 from albert.data.tf_example import entry, varints
+from albert.tokenization import FullTokenizer
 
 SEQUENCE_KEYS = ("input_ids", "input_mask", "segment_ids")
 # The labels of an example, which may be as many as its tokens.
@@ -13,6 +15,8 @@ LABELS = "label_ids"
 # Batches are padded to multiples of this length, so that few different shapes occur: the first use
 # of a shape is slow in TensorFlow.
 LENGTH_STEP = 16
+# [CLS] and two [SEP] for a pair of texts; [CLS] and [SEP] for a single text.
+_PAIR_SPECIAL, _SINGLE_SPECIAL = 3, 2
 _ONE = b"\x01"
 
 
@@ -34,6 +38,44 @@ def make_sequence(
     """Returns [CLS] A [SEP] B [SEP], or [CLS] A [SEP] if B is empty."""
     first = [cls_id, *ids_a, sep_id]
     return TokenSequence([*first, *ids_b, sep_id] if ids_b else first, len(first))
+
+
+def cut_sequence(
+    ids_a: Sequence[int], ids_b: Sequence[int], special_ids: Sequence[int], max_seq_length: int
+) -> TokenSequence:
+    """Returns one or two texts as a truncated sequence; for the arguments see `make_feature`."""
+    kept_a, kept_b = max_seq_length - _SINGLE_SPECIAL, 0
+    if ids_b:
+        kept_a, kept_b = _kept(len(ids_a), len(ids_b), max_seq_length - _PAIR_SPECIAL)
+    return make_sequence(ids_a[:kept_a], ids_b[:kept_b], *special_ids)
+
+
+def sequences_of(
+    pairs: Iterable[Sequence[str]], tokenizer: FullTokenizer, max_seq_length: int
+) -> list[TokenSequence]:
+    """Returns texts or pairs of texts as sequences; the second text of a pair may be empty.
+
+    A warning counts those that are truncated.
+    """
+    pairs = list(pairs)
+    ids_a = tokenizer.encode(pair[0] for pair in pairs)
+    ids_b = tokenizer.encode("".join(pair[1:]) for pair in pairs)
+    special_ids = tokenizer.cls_id, tokenizer.sep_id
+    both = list(zip(ids_a, ids_b, strict=True))
+    room = max_seq_length - _SINGLE_SPECIAL
+    # A second text has another [SEP].
+    if truncated := sum(len(a) + len(b) + bool(b) > room for a, b in both):
+        message = "Truncated %d of %d texts to the model's %d tokens"
+        LOG.warning(message, truncated, len(both), max_seq_length)
+    return [cut_sequence(a, b, special_ids, max_seq_length) for a, b in both]
+
+
+def _kept(length_a: int, length_b: int, room: int) -> tuple[int, int]:
+    """Returns the tokens to keep: the longer text loses some first; of equals, the second does."""
+    if length_a + length_b <= room:
+        return length_a, length_b
+    kept_a = min(length_a, max(room - length_b, (room + 1) // 2))
+    return kept_a, room - kept_a
 
 
 def padded(sequence: TokenSequence, length: int) -> tuple[list[int], list[int], list[int]]:

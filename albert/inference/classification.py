@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from albert.core.errors import UserError
-from albert.data.sequences import TokenSequence
+from albert.data.sequences import TokenSequence, sequences_of
 from albert.inference import arguments
 from albert.inference.display import table
 from albert.inference.folders import ModelFolder
@@ -14,11 +14,10 @@ from albert.inference.sentences import SentenceEncoder
 from albert.inference.session import ModelSession
 from albert.prediction.session import Output
 from albert.tasks.classification.multi_label import chosen
-from albert.tasks.glue.features import sequences_of
-from albert.tasks.glue.task import make_head
+from albert.tasks.glue.head import make_head
 from albert.tasks.race.examples import InputExample, fill_blank
 from albert.tasks.race.features import make_sequences
-from albert.tasks.race.task import make_race_head
+from albert.tasks.race.head import make_race_head
 
 
 class LabelPrediction(NamedTuple):

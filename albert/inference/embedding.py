@@ -10,12 +10,12 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError
+from albert.data.sequences import sequences_of
 from albert.inference import arguments
 from albert.inference.folders import ModelFolder
 from albert.inference.sentences import SentenceEncoder, pooled_states
 from albert.inference.session import ModelSession
 from albert.prediction.model import Encode, Head, HeadOutput
-from albert.tasks.glue.features import sequences_of
 
 # Approximate limit on the bytes of embeddings that wait until those of shorter texts are computed.
 _MOST_WAITING = 256 << 20

@@ -10,7 +10,7 @@ from albert.inference.session import ModelSession
 from albert.inference.spans import SpanFinder
 from albert.report.spans import Span
 from albert.tasks.entities.features import Tagger
-from albert.tasks.entities.task import make_head
+from albert.tasks.entities.head import make_head
 from albert.tokenizers.wordpiece_text import words_in
 
 

@@ -22,7 +22,7 @@ from albert.checkpoints.model_folder import (
 )
 from albert.core.errors import UserError
 from albert.modeling import BertConfig, EncoderConfig, read_config
-from albert.settings.run_settings import TENSORFLOW
+from albert.settings.engines import TENSORFLOW
 from albert.tokenization import FullTokenizer
 
 # The weights of a SavedModel: a checkpoint with the names of the model's variables.

@@ -10,12 +10,12 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
+from albert.data.sequences import sequences_of
 from albert.inference import arguments
 from albert.inference.display import FolderDisplay
 from albert.inference.folders import ModelFolder
 from albert.inference.session import ModelSession
 from albert.prediction.model import Encode, HeadOutput
-from albert.tasks.glue.features import sequences_of
 
 POOLINGS = ("mean", "cls")
 # The smallest divisor of a vector in `normalized`, as in PyTorch.

@@ -13,7 +13,7 @@ from albert.data.sequences import LENGTH_STEP, SEQUENCE_KEYS, TokenSequence, pad
 from albert.inference.folders import ModelFolder
 from albert.prediction.model import Head, ModelOptions, make_predict_fn
 from albert.prediction.session import Output, PredictSession, placeholders
-from albert.settings.run_settings import TENSORFLOW
+from albert.settings.engines import TENSORFLOW
 
 
 class ModelSession:

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from albert.optimizers.sharded import NONE
+# Values of `shard_optimizer`; the third one is "state".
+NONE, GRADIENTS = "none", "gradients"
 
 
 class OptimizerOptions(NamedTuple):

@@ -22,8 +22,6 @@ from albert.checkpoints.sharded_state import StateShard
 from albert.distributed import collectives
 from albert.optimizers.gradients import local_zeros
 
-NONE, STATE, GRADIENTS = "none", "state", "gradients"
-
 
 class _Shard(NamedTuple):
     """A worker's piece of a variable.

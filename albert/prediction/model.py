@@ -11,8 +11,7 @@ import tensorflow.compat.v1 as tf
 from albert.core import estimators
 from albert.modeling import Encoder, EncoderConfig, Packing
 from albert.optimizers.options import OptimizerOptions
-from albert.settings.fields import TOO_LARGE
-from albert.settings.run_settings import ONNXRUNTIME, TENSORFLOW
+from albert.settings.engines import ONNXRUNTIME, TENSORFLOW
 
 # The name of the outputs of an exported model.
 DEFAULT_SIGNATURE = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -130,5 +129,5 @@ def _seed_by_name(getter: Callable, name: str, *args: Any, **options: Any) -> tf
     initializer = options.get("initializer")
     is_seeded = tf.get_default_graph().seed is not None
     if is_seeded and isinstance(initializer, tf.truncated_normal_initializer):
-        initializer.seed = zlib.crc32(name.encode()) % TOO_LARGE
+        initializer.seed = zlib.crc32(name.encode()) % 2**31
     return getter(name, *args, **options)

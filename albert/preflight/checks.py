@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 from albert.checkpoints.checkpoint_files import list_checkpoints, resolve_checkpoint
 from albert.core import estimators
 from albert.core.files import check_can_be_written, check_readable, existing_folder
+from albert.data import TEST, TRAIN
 from albert.data.batches import batch_spec
 from albert.devices import device, host
 from albert.devices.memory_use import peak_host_memory
@@ -40,7 +41,7 @@ from albert.training.plan import (
     rescale_to_current_workers,
 )
 from albert.training.run import check_labels, requested_splits
-from albert.training.task import TEST, TRAIN, Task
+from albert.training.task import Task
 
 _TRAIN = estimators.ModeKeys.TRAIN
 _SMALLER = (

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import list_checkpoints
 from albert.core.errors import UserError
+from albert.data import DEV, TEST, TRAIN
 from albert.data.batches import Data
 from albert.data.records import reading_records
 from albert.distributed import collectives
@@ -22,7 +23,7 @@ from albert.settings.fields import TOO_LARGE
 from albert.settings.run_settings import RunSettings
 from albert.training.hooks import format_seconds
 from albert.training.run import Run, requested_splits
-from albert.training.task import DEV, TEST, TRAIN, Task
+from albert.training.task import Task
 
 # A measurement of batches of one kind ends after this many batches or this many seconds.
 _MOST_BATCHES = 3

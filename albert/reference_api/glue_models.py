@@ -13,8 +13,8 @@ from albert.optimization import OptimizerOptions
 from albert.reference_api.common import input_fn_of, model_fn_of, refuse
 from albert.reference_api.encoders import create_albert
 from albert.reference_api.glue_features import InputFeatures
-from albert.tasks.classification.features import feature_spec
-from albert.tasks.glue.task import classify, make_head
+from albert.tasks.classification.records import feature_spec
+from albert.tasks.glue.head import classify, make_head
 
 
 def input_fn_builder(

@@ -12,7 +12,7 @@ from albert.reference_api.common import model_fn_of
 from albert.reference_api.encoders import create_albert
 from albert.reference_api.glue_features import InputFeatures
 from albert.tasks.race.features import make_records, make_sequences
-from albert.tasks.race.task import choose, make_race_head, one_a_row
+from albert.tasks.race.head import choose, make_race_head, one_a_row
 
 
 def convert_single_example(

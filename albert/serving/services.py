@@ -7,7 +7,7 @@ from typing import Any
 
 from albert.inference.as_json import answer_as_json, span_as_json
 from albert.inference.classification import OptionChooser, TextClassifier
-from albert.inference.models import Model
+from albert.inference.loading import Model
 from albert.inference.spans import SpanFinder
 from albert.inference.squad import QuestionAnswerer
 from albert.serving import fields

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import ClassVar, TypeVar
 
+from albert.settings.engines import ENGINES, TENSORFLOW
 from albert.settings.fields import (
     CHECKPOINTS,
     DATA,
@@ -22,8 +23,6 @@ from albert.settings.fields import (
 
 # The same values as in `optimization`, whose import needs TensorFlow.
 OPTIMIZERS = ("adamw", "lamb", "radam")
-TENSORFLOW, ONNXRUNTIME = "tensorflow", "onnxruntime"
-ENGINES = (TENSORFLOW, ONNXRUNTIME)
 ENGINE_HELP = (
     "Software that computes the encoder in prediction. onnxruntime is for the CPU and float32, and "
     "needs the packages onnx and onnxruntime."

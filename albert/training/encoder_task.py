@@ -14,6 +14,7 @@ from albert.checkpoints.initialization import (
 from albert.checkpoints.model_folder import CONFIG, SPM_MODEL, VOCABULARY, Assets, used_model
 from albert.core.errors import ErrorCollector, FlagError, UserError
 from albert.core.files import check_readable, content_of
+from albert.data import TRAIN
 from albert.devices import device
 from albert.distributed import collectives
 from albert.modeling import BertConfig, EncoderConfig, read_config
@@ -22,11 +23,12 @@ from albert.precision import configuration
 from albert.prediction.model import Head, ModelOptions
 from albert.report import PAGE, PREDICTIONS
 from albert.report.terminal import samples_at_end
-from albert.settings.run_settings import TENSORFLOW, RunSettings
+from albert.settings.engines import TENSORFLOW
+from albert.settings.run_settings import RunSettings
 from albert.settings.text_settings import TextSettings
 from albert.tokenization import FullTokenizer
 from albert.training.model_fn import make_model_fn
-from albert.training.task import TRAIN, Task
+from albert.training.task import Task
 
 # Both flags name the configuration, and each accepts ALBERT and BERT.
 CONFIG_FLAGS = ("albert_config_file", "bert_config_file")

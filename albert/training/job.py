@@ -15,7 +15,8 @@ from albert.devices import device, host
 from albert.distributed import collectives, heartbeats, launcher
 from albert.distributed.failure import fail
 from albert.precision import configuration
-from albert.settings.run_settings import TENSORFLOW, RunSettings
+from albert.settings.engines import TENSORFLOW
+from albert.settings.run_settings import RunSettings
 from albert.training import tracking
 from albert.training.task import Task
 

@@ -18,11 +18,12 @@ from albert.checkpoints.checkpoint_files import (
 from albert.checkpoints.model_folder import RECORD, check_model, recorded_settings
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of
+from albert.data import TRAIN
 from albert.distributed import collectives
 from albert.settings.fields import Affects
 from albert.settings.run_settings import RunSettings
 from albert.training.run_record import check_run
-from albert.training.task import TRAIN, Task
+from albert.training.task import Task
 
 
 def training_settings(task: Task, contents: Mapping[str, Any]) -> dict:

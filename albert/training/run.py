@@ -29,6 +29,7 @@ from albert.checkpoints.model_folder import (
 from albert.core import estimators, locks
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of, make_writable_folder
+from albert.data import DEV, TEST, TRAIN
 from albert.data.batches import Data
 from albert.data.cached_file import CachedFile
 from albert.data.records import reading_records
@@ -59,7 +60,7 @@ from albert.training.plan import (
 )
 from albert.training.prediction import Predictor
 from albert.training.run_record import begin_run, clear_litter_of_runs
-from albert.training.task import DEV, TEST, TRAIN, Task
+from albert.training.task import Task
 from albert.training.tracking import tracking
 
 

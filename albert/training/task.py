@@ -16,11 +16,9 @@ from albert.data.batches import Data, batch_spec
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.precision import configuration
 from albert.prediction.session import Output
-from albert.settings.run_settings import TENSORFLOW, RunSettings
+from albert.settings.engines import TENSORFLOW
+from albert.settings.run_settings import RunSettings
 from albert.training.evaluation import CheckpointScores
-
-# The splits: for training, for choosing the best checkpoint, and to be labeled with it.
-TRAIN, DEV, TEST = "train", "dev", "test"
 
 
 class Split(Protocol):

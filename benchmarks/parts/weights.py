@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.convert.convert import ConversionOptions, to_onnx, to_transformers
 from albert.modeling import read_config
-from albert.tasks.glue.task import make_head
+from albert.tasks.glue.head import make_head
 from albert.tasks.squad.head import make_v1_head
 from benchmarks.ask import tokenizer_of_size, write_random_weights
 from benchmarks.parts.program import BEST, ONNX, TRANSFORMERS

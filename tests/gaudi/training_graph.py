@@ -22,7 +22,7 @@ from albert.devices import device, habana, ops
 from albert.devices.device import Device
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import ModelOptions
-from albert.tasks.glue.task import make_head
+from albert.tasks.glue.head import make_head
 from albert.tasks.squad.features import ANSWER_KEYS
 from albert.tasks.squad.head import make_v1_head
 from albert.training import model_fn as model_fns

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from albert import modeling
 from albert.tasks.classification.head import pooled_scores
-from albert.tasks.entities.task import make_head as make_tagging_head
+from albert.tasks.entities.head import make_head as make_tagging_head
 from albert.tasks.pretraining import head as pretraining_head
 from albert.tasks.squad.head import V2Options, answer_outputs, answer_scores
 from tests.helpers.checkpoints import weights

@@ -11,8 +11,9 @@ from albert.core.errors import FlagError, UserError
 from albert.devices import device
 from albert.inference import load_model
 from albert.onnx.encoder import OnnxEncoder
-from albert.settings.run_settings import ONNXRUNTIME, TENSORFLOW, RunSettings
-from albert.tasks.race.task import make_race_head
+from albert.settings.engines import ONNXRUNTIME, TENSORFLOW
+from albert.settings.run_settings import RunSettings
+from albert.tasks.race.head import make_race_head
 from albert.tasks.squad.head import make_v1_head
 from albert.training.job import check_engine
 from tests.helpers import models

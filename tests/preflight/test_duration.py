@@ -8,6 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError
+from albert.data import DEV, TEST, TRAIN
 from albert.data.batches import Data
 from albert.distributed import collectives
 from albert.distributed.collectives import Worker
@@ -15,7 +16,6 @@ from albert.preflight import duration
 from albert.preflight.duration import BatchTime, Measurement, RemoteWorkers, describe_duration
 from albert.preflight.report import Report
 from albert.preflight.scaling import Link, scale, step_traffic
-from albert.training.task import DEV, TEST, TRAIN
 
 SETTINGS = {"train_batch_size": 4, "gradient_accumulation_steps": 3, "predict_batch_size": 10}
 SETTINGS |= {"save_checkpoints_steps": 20, "output_dir": "none"}

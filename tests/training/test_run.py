@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core import locks, signals
 from albert.core.errors import FlagError
+from albert.data import DEV, TRAIN
 from albert.data.batches import Data
 from albert.devices import device
 from albert.devices.device import Device
@@ -19,7 +20,7 @@ from albert.settings.run_settings import KeptCheckpoints, RunSettings
 from albert.training import job, run
 from albert.training.plan import training_plan
 from albert.training.run import Run
-from albert.training.task import DEV, TRAIN, Task
+from albert.training.task import Task
 from tests.helpers.files import settings_of
 
 DATA = Data(["records"], {}, num_examples=8, num_records=8)

@@ -11,21 +11,23 @@ import numpy as np
 
 from albert.checkpoints.model_folder import Assets
 from albert.core.errors import FlagError, UserError
+from albert.data import DEV, TEST, TRAIN
 from albert.data.batches import Data
 from albert.data.feature_file import sha256_of_inputs
 from albert.prediction.session import Output
 from albert.report.predictions import write_samples
 from albert.settings.run_settings import RunSettings
 from albert.tasks.classification.examples import Processor
-from albert.tasks.classification.features import LabelledFeatures, feature_spec, label_shape
+from albert.tasks.classification.features import LabelledFeatures
 from albert.tasks.classification.metrics import compute_metrics
 from albert.tasks.classification.multi_label import chosen
+from albert.tasks.classification.records import feature_spec, label_shape
 from albert.tasks.classification.settings import ClassificationSettings
 from albert.tasks.classification.view import labels_view
 from albert.training.encoder_task import CONFIG_FLAGS, TOKENIZER_FLAGS, TextTask
 from albert.training.evaluation import CheckpointScores
 from albert.training.plan import steps_of_epochs
-from albert.training.task import DEV, TEST, TRAIN, is_wanted
+from albert.training.task import is_wanted
 
 _DO = {TRAIN: "do_train", DEV: "do_eval", TEST: "do_predict"}
 

@@ -7,28 +7,25 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import tensorflow.compat.v1 as tf
-
-from albert import modeling
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of
+from albert.data import DEV, TEST, TRAIN
 from albert.data.annotations import AnnotatedText, read_annotated, write_annotated
 from albert.data.batches import Data
 from albert.data.cached_file import CachedFile
 from albert.data.feature_file import sha256_of_input
-from albert.prediction.model import Encode, Head, HeadOutput
+from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.report.predictions import write_samples
 from albert.report.spans import Span, span_scores, spans_view
 from albert.tasks.classification.base import LabelTask
 from albert.tasks.classification.features import ExampleFeatures
-from albert.tasks.classification.head import classified, pooled_scores
-from albert.tasks.entities.features import TAG_IDS, Tagger
+from albert.tasks.entities.features import Tagger
+from albert.tasks.entities.head import make_head
 from albert.tasks.entities.settings import EntitiesSettings
 from albert.training.evaluation import CheckpointScores
 from albert.training.output_folder import recorded_labels
 from albert.training.plan import steps_with_warmup
-from albert.training.task import DEV, TEST, TRAIN
 
 
 class EntitiesTask(LabelTask):
@@ -106,29 +103,3 @@ class EntitiesTask(LabelTask):
     def write_labels(self, data: Data, outputs: Sequence[Output], names: Sequence[str]) -> dict:
         write_annotated(names[0], data.source, self._spans(data, outputs))
         return {"num_examples": len(data.source)}
-
-
-def make_head(num_tags: int, dropout: float) -> Head:
-    """Returns the head, whose loss is the mean cross-entropy at the first pieces of words.
-
-    Its predictions are the most probable tags and their probabilities, [B, S] each. An exported
-    model outputs the logits and probabilities of all tags, [B, S, tags] each.
-    """
-
-    def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
-        states = encode(features).get_sequence_output()
-        with tf.variable_scope("cls/ner"):
-            rows = modeling.reshape_to_matrix(states)
-            logits = pooled_scores(rows, num_tags, dropout if is_training else 0.0)
-        if is_training:
-            tag_ids = tf.reshape(features[TAG_IDS], [-1])
-            weights = tf.cast(tag_ids > 0, tf.float32)
-            losses = classified(logits, tf.maximum(tag_ids - 1, 0)).losses
-            loss = tf.reduce_sum(losses * weights) / tf.maximum(tf.reduce_sum(weights), 1.0)
-            return HeadOutput(loss, {})
-        logits = tf.reshape(logits, [*modeling.get_shape_list(states)[:2], num_tags])
-        shares, best = tf.nn.softmax(logits), tf.argmax(logits, axis=-1, output_type=tf.int32)
-        outputs = {"predictions": best, "probabilities": tf.reduce_max(shares, axis=-1)}
-        return HeadOutput(None, outputs, {**outputs, "probabilities": shares, "logits": logits})
-
-    return head

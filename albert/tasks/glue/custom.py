@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
 from albert.core.files import parse_json
+from albert.data import TEST, TRAIN
 from albert.data.rows import SourceLine
 from albert.data.tables import Row, columns, open_table
 from albert.tasks.glue.examples import DataProcessor, InputExample, number_of
-from albert.training.task import TEST, TRAIN
 
 # JSON can contain a lone surrogate, which UTF-8 cannot encode.
 _NOT_IN_A_TABLE = re.compile("[\t\r\n\ud800-\udfff]")

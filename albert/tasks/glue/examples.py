@@ -10,9 +10,9 @@ from typing import Any, ClassVar, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
+from albert.data import TEST
 from albert.data.rows import SourceLine, read_tsv
 from albert.tasks.classification.examples import Processor
-from albert.training.task import TEST
 
 
 class InputExample:

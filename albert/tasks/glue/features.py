@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from albert.core.errors import UserError
-from albert.core.log import LOG
-from albert.data.sequences import TokenSequence, make_sequence
-from albert.tasks.classification import features
+from albert.data.sequences import TokenSequence, cut_sequence
+from albert.tasks.classification import records
 from albert.tasks.classification.features import LabelledFeatures
 from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.tokenization import FullTokenizer
 
-# [CLS] and two [SEP] for a pair of texts; [CLS] and [SEP] for a single text.
-_PAIR_SPECIAL_TOKENS, _SINGLE_SPECIAL_TOKENS = 3, 2
-
 
 class Feature(NamedTuple):
-    """The model's input for an example; see `albert.tasks.classification.features.serialize`."""
+    """The model's input for an example; see `albert.tasks.classification.records.serialize`."""
 
     sequence: TokenSequence
     label_id: int | float | list[int]
@@ -79,44 +75,6 @@ def make_feature(
     return Feature(sequence, _label_id(example, label_list))
 
 
-def cut_sequence(
-    ids_a: Sequence[int], ids_b: Sequence[int], special_ids: Sequence[int], max_seq_length: int
-) -> TokenSequence:
-    """Returns one or two texts as a truncated sequence; for the arguments see `make_feature`."""
-    kept_a, kept_b = max_seq_length - _SINGLE_SPECIAL_TOKENS, 0
-    if ids_b:
-        kept_a, kept_b = _kept(len(ids_a), len(ids_b), max_seq_length - _PAIR_SPECIAL_TOKENS)
-    return make_sequence(ids_a[:kept_a], ids_b[:kept_b], *special_ids)
-
-
-def sequences_of(
-    pairs: Iterable[Sequence[str]], tokenizer: FullTokenizer, max_seq_length: int
-) -> list[TokenSequence]:
-    """Returns texts or pairs of texts as sequences; the second text of a pair may be empty.
-
-    A warning counts those that are truncated.
-    """
-    pairs = list(pairs)
-    ids_a = tokenizer.encode(pair[0] for pair in pairs)
-    ids_b = tokenizer.encode("".join(pair[1:]) for pair in pairs)
-    special_ids = tokenizer.cls_id, tokenizer.sep_id
-    both = list(zip(ids_a, ids_b, strict=True))
-    room = max_seq_length - _SINGLE_SPECIAL_TOKENS
-    # A second text has another [SEP].
-    if truncated := sum(len(a) + len(b) + bool(b) > room for a, b in both):
-        message = "Truncated %d of %d texts to the model's %d tokens"
-        LOG.warning(message, truncated, len(both), max_seq_length)
-    return [cut_sequence(a, b, special_ids, max_seq_length) for a, b in both]
-
-
-def _kept(length_a: int, length_b: int, room: int) -> tuple[int, int]:
-    """Returns the tokens to keep: the longer text loses some first; of equals, the second does."""
-    if length_a + length_b <= room:
-        return length_a, length_b
-    kept_a = min(length_a, max(room - length_b, (room + 1) // 2))
-    return kept_a, room - kept_a
-
-
 def _label_id(example: InputExample, label_list: Sequence[str | None]) -> int | float | list[int]:
     if isinstance(example.label, tuple):
         return [int(label in example.label) for label in label_list]
@@ -131,9 +89,9 @@ def _label_id(example: InputExample, label_list: Sequence[str | None]) -> int | 
 
 
 def serialize(feature: Feature, max_seq_length: int) -> bytes:
-    """Returns the record of a feature; see `albert.tasks.classification.features.serialize`."""
+    """Returns the record of a feature; see `albert.tasks.classification.records.serialize`."""
     sequence, label_id, is_real_example = feature
-    return features.serialize([sequence], label_id, max_seq_length, is_real_example)
+    return records.serialize([sequence], label_id, max_seq_length, is_real_example)
 
 
 class GlueFeatures(LabelledFeatures):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 from collections.abc import Sequence
@@ -18,18 +17,12 @@ from albert.checkpoints.model_folder import (
     trained_threshold,
 )
 from albert.core.errors import FlagError, UserError
+from albert.data import TEST, TRAIN
 from albert.data.batches import Data
 from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.settings.run_settings import RunSettings
-from albert.tasks.classification import head
 from albert.tasks.classification.base import ClassificationTask, check_flags
-from albert.tasks.classification.head import (
-    ClassifierOutput,
-    classified,
-    multi_labelled,
-    pooled_scores,
-)
 from albert.tasks.classification.multi_label import (
     USUAL_THRESHOLD,
     best_threshold,
@@ -38,11 +31,11 @@ from albert.tasks.classification.multi_label import (
 from albert.tasks.glue.custom import TableOptions, TsvProcessor
 from albert.tasks.glue.examples import DataProcessor
 from albert.tasks.glue.features import GlueFeatures
+from albert.tasks.glue.head import make_head
 from albert.tasks.glue.settings import CUSTOM, TASKS, GlueSettings
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.training.evaluation import CheckpointScores
 from albert.training.output_folder import folder_of_model
-from albert.training.task import TEST, TRAIN
 
 _OF_MNLI = ("mnli", "mismnli", "ax")
 _OF_CUSTOM = {"tsv_regression", "multi_label", "label_separator", "label_threshold"}
@@ -224,44 +217,3 @@ def _with_multi_label(is_multi_label: bool) -> str:
 
 def _listed(labels: Sequence[str | None]) -> str:
     return "numbers" if labels == [None] else f"the labels {', '.join(map(str, labels))}"
-
-
-def classify(
-    pooled: tf.Tensor,
-    labels: tf.Tensor | None,
-    dropout: float,
-    num_labels: int,
-    label_threshold: float | None = None,
-) -> ClassifierOutput:
-    """Builds the head.
-
-    Args:
-      pooled: float32 [B, H], the encoder's pooled output.
-      labels: int32 [B]; for regression, float32 [B]; for several labels, int32 [B, C]; None to
-        compute no losses.
-      dropout: dropout rate of the pooled output; 0 outside training.
-      num_labels: number of labels C; 1 for regression, whose loss is the squared difference.
-      label_threshold: see `multi_labelled`; None if an example has one label.
-    """
-    scores = pooled_scores(pooled, num_labels, dropout)
-    if label_threshold is not None:
-        return multi_labelled(scores, labels, label_threshold)
-    if num_labels > 1:
-        return classified(scores, labels)
-    numbers = tf.squeeze(scores, [-1])
-    losses = None if labels is None else tf.square(numbers - labels)
-    return ClassifierOutput(losses, scores, numbers, numbers)
-
-
-def make_head(
-    num_labels: int,
-    dropout: float,
-    threshold: float | None = None,
-    label_threshold: float | None = None,
-) -> Head:
-    """Returns the head of a classification or, if `num_labels` is 1, of a regression.
-
-    For `label_threshold`, see `classify`; for the others, `classification.head.make_head`.
-    """
-    of_labels = functools.partial(classify, num_labels=num_labels, label_threshold=label_threshold)
-    return head.make_head(of_labels, dropout, threshold)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from albert.data import DEV, TEST, TRAIN
 from albert.tasks.glue.examples import Columns, DataProcessor
-from albert.training.task import DEV, TEST, TRAIN
 
 _ENTAILMENT = ("contradiction", "entailment", "neutral")
 

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 from albert import tokenization
 from albert.core.errors import FlagError
 from albert.core.files import content_of
+from albert.data import DEV, TRAIN
 from albert.data.batches import Data
 from albert.data.cached_file import content_of_records
 from albert.data.records import RecordFile
@@ -34,7 +35,6 @@ from albert.tasks.pretraining.records import feature_spec
 from albert.tasks.pretraining.settings import PretrainingSettings
 from albert.training.encoder_task import CONFIG_FLAGS, EncoderTask, check_vocabulary
 from albert.training.evaluation import CheckpointScores
-from albert.training.task import DEV, TRAIN
 
 # Flags for fine-tuning that have no effect here.
 _UNUSED = {

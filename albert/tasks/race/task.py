@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
-import tensorflow.compat.v1 as tf
-
-from albert import modeling
 from albert.checkpoints.model_folder import Assets
 from albert.core.errors import FlagError
-from albert.data.sequences import SEQUENCE_KEYS
-from albert.prediction.model import Encode, Head, HeadOutput
+from albert.prediction.model import Head
 from albert.settings.run_settings import RunSettings
 from albert.tasks.classification.base import ClassificationTask, check_flags
 from albert.tasks.classification.features import LabelledFeatures
-from albert.tasks.classification.head import ClassifierOutput, classified, make_head, pooled_scores
 from albert.tasks.race.examples import LABELS, RaceProcessor
 from albert.tasks.race.features import SPECIAL_TOKENS, make_records
+from albert.tasks.race.head import make_race_head
 from albert.tasks.race.settings import RaceSettings
 from albert.training.encoder_task import check_room
 
@@ -74,29 +70,3 @@ class RaceTask(ClassificationTask):
 
     def head(self) -> Head:
         return make_race_head(self.dropout, len(LABELS))
-
-
-def choose(
-    pooled: tf.Tensor, labels: tf.Tensor | None, dropout: float, num_options: int
-) -> ClassifierOutput:
-    """Builds the layer that scores N options per example from pooled outputs [B * N, H]."""
-    return classified(tf.reshape(pooled_scores(pooled, 1, dropout), [-1, num_options]), labels)
-
-
-def one_a_row(sequences: Mapping[str, tf.Tensor], num_options: int) -> dict[str, tf.Tensor]:
-    """Reshapes ids, mask and segments, int32 [B, N, S] or [B, N * S], to [B * N, S]."""
-    *more, length = modeling.get_shape_list(sequences["input_ids"])[1:]
-    length = length if more else length // num_options
-    return {key: tf.reshape(sequences[key], [-1, length]) for key in SEQUENCE_KEYS}
-
-
-def make_race_head(dropout: float, num_options: int) -> Head:
-    """Returns the head; `dropout` is the dropout rate in training."""
-    choosing = make_head(functools.partial(choose, num_options=num_options), dropout)
-
-    def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
-        return choosing(
-            lambda f, positions: encode(one_a_row(f, num_options), positions), features, is_training
-        )
-
-    return head

@@ -17,6 +17,7 @@ import numpy as np
 from albert.checkpoints.model_folder import Assets, trained_threshold
 from albert.core.errors import ErrorCollector, FlagError
 from albert.core.files import content_of, write_json, write_members
+from albert.data import DEV, TRAIN
 from albert.data.batches import Data
 from albert.prediction.model import Head
 from albert.prediction.session import Output
@@ -53,7 +54,7 @@ from albert.tasks.squad.view import FoundAnswer, samples_of
 from albert.training.encoder_task import TextTask, check_room
 from albert.training.evaluation import CheckpointScores
 from albert.training.plan import steps_with_warmup
-from albert.training.task import DEV, TRAIN, is_wanted
+from albert.training.task import is_wanted
 
 
 class SquadTask(TextTask):

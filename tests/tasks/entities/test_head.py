@@ -9,7 +9,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.devices import ops
-from albert.tasks.entities.task import make_head
+from albert.tasks.entities.head import make_head
 from tests.helpers.sessions import quick_session
 
 STATES = np.random.RandomState(1).standard_normal([3, 5, 16]).astype(np.float32)

@@ -8,9 +8,9 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError
+from albert.data import DEV, TEST, TRAIN
 from albert.tasks.entities.settings import EntitiesSettings
 from albert.tasks.entities.task import EntitiesTask
-from albert.training.task import DEV, TEST, TRAIN
 from tests.helpers.entities import write_entities
 from tests.helpers.files import settings_of
 

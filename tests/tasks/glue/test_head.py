@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.tasks.glue.task import classify, make_head
+from albert.tasks.glue.head import classify, make_head
 from tests.helpers.sessions import quick_session
 
 POOLED = np.random.RandomState(1).standard_normal([6, 16]).astype(np.float32)

@@ -9,13 +9,13 @@ import tensorflow.compat.v1 as tf
 
 from albert.core import estimators
 from albert.core.errors import FlagError, UserError
+from albert.data import DEV, TEST, TRAIN
 from albert.data.batches import Data
 from albert.devices import ops
 from albert.report.predictions import read_samples
 from albert.tasks.glue.examples import InputExample
 from albert.tasks.glue.settings import GlueSettings
 from albert.tasks.glue.task import GlueTask, _feature_path
-from albert.training.task import DEV, TEST, TRAIN
 from tests.helpers.files import settings_of
 
 

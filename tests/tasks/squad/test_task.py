@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core import locks
 from albert.core.errors import FlagError, UserError
-from albert.data import cached_file, feature_file
+from albert.data import DEV, TRAIN, cached_file, feature_file
 from albert.data.batches import Data
 from albert.data.order import shuffled_numbers
 from albert.devices import device, ops
@@ -32,7 +32,6 @@ from albert.training import encoder_task
 from albert.training import run as run_module
 from albert.training.output_rows import OutputRows, pack
 from albert.training.run import Run
-from albert.training.task import DEV, TRAIN
 from tests.helpers.files import settings_of
 from tests.helpers.sessions import quick_session
 from tests.helpers.squad import make_squad, squad_command

@@ -1,0 +1,4 @@
+"""Software that can compute an encoder in prediction: the values of --engine."""
+
+TENSORFLOW, ONNXRUNTIME = "tensorflow", "onnxruntime"
+ENGINES = (TENSORFLOW, ONNXRUNTIME)

@@ -1,0 +1,57 @@
+"""The head of a classification or regression of texts."""
+
+from __future__ import annotations
+
+import functools
+
+import tensorflow.compat.v1 as tf
+
+from albert.prediction.model import Head
+from albert.tasks.classification import head
+from albert.tasks.classification.head import (
+    ClassifierOutput,
+    classified,
+    multi_labelled,
+    pooled_scores,
+)
+
+
+def classify(
+    pooled: tf.Tensor,
+    labels: tf.Tensor | None,
+    dropout: float,
+    num_labels: int,
+    label_threshold: float | None = None,
+) -> ClassifierOutput:
+    """Builds the head.
+
+    Args:
+      pooled: float32 [B, H], the encoder's pooled output.
+      labels: int32 [B]; for regression, float32 [B]; for several labels, int32 [B, C]; None to
+        compute no losses.
+      dropout: dropout rate of the pooled output; 0 outside training.
+      num_labels: number of labels C; 1 for regression, whose loss is the squared difference.
+      label_threshold: see `multi_labelled`; None if an example has one label.
+    """
+    scores = pooled_scores(pooled, num_labels, dropout)
+    if label_threshold is not None:
+        return multi_labelled(scores, labels, label_threshold)
+    if num_labels > 1:
+        return classified(scores, labels)
+    numbers = tf.squeeze(scores, [-1])
+    losses = None if labels is None else tf.square(numbers - labels)
+    return ClassifierOutput(losses, scores, numbers, numbers)
+
+
+def make_head(
+    num_labels: int,
+    dropout: float,
+    threshold: float | None = None,
+    label_threshold: float | None = None,
+) -> Head:
+    """Returns the head of a classification or, if `num_labels` is 1, of a regression.
+
+    For `label_threshold`, see `classify`; for the others, `classification.head.make_head`.
+    """
+    of_labels = functools.partial(classify, num_labels=num_labels, label_threshold=label_threshold)
+    return head.make_head(of_labels, dropout, threshold)
