@@ -16,7 +16,6 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert import optimization
-from albert.core import locks
 from albert.core.errors import FlagError
 from albert.data import DEV, TRAIN
 from albert.distributed import collectives
@@ -28,9 +27,9 @@ from albert.tasks.glue import settings as glue_settings
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.pretraining import task as pretraining_task
 from albert.tasks.pretraining.packing import ExampleSizes
-from albert.training import run as run_module
+from albert.training import prepared
 from albert.training.output_folder import scoring_settings
-from albert.training.run import Run
+from albert.training.prepared import prepare
 from tests.helpers.entities import write_entities
 from tests.helpers.files import flags_in, settings_class, settings_of
 from tests.helpers.forking import ROOT
@@ -162,7 +161,7 @@ def program(request, monkeypatch) -> str:
     sizes = ExampleSizes(np.array([5]), np.array([1]))
     monkeypatch.setattr(pretraining_task, "read_sizes", lambda files, options, workers: sizes)
     # Other tests in this process must not be deterministic.
-    monkeypatch.setattr(run_module, "make_deterministic", lambda: None)
+    monkeypatch.setattr(prepared, "make_deterministic", lambda: None)
     return request.param
 
 
@@ -178,15 +177,11 @@ def found(program, files, tmp_path) -> Callable[..., dict]:
         base = f"{BASE} {ARGUMENTS[program]}".split()
         given = [argument.format(files) for argument in (*base, *arguments)]
         settings = settings_of(settings_class(program), f"--output_dir={tmp_path}", *given)
-        try:
-            run = Run(task_of(program)(settings))
-            run.prepare(DEV)
-            letters = {"E": dict(run.facts)}
-            data = run.prepare(TRAIN)
-            letters |= {"W": run._recorded, "F": data.content}
-            letters["S"] = scoring_settings(run.task, run.task.contents(DEV))
-        finally:
-            locks.release_held()
+        task = task_of(program)(settings)
+        prepared.check_weights(task)
+        scored, trained = prepare(task, [DEV]), prepare(task, [TRAIN])
+        letters = {"E": scored.facts, "W": trained.recorded, "F": trained.data[TRAIN].content}
+        letters["S"] = scoring_settings(task, scored.contents[DEV])
         # As recorded.
         return json.loads(json.dumps(letters))
 

@@ -15,7 +15,7 @@ import json
 import os
 import socket
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -350,7 +350,7 @@ def all_gather_objects(value: Any) -> list[Any]:
     ]
 
 
-def check_equal_on_all_workers(facts: dict[str, Any]) -> None:
+def check_equal_on_all_workers(facts: Mapping[str, Any]) -> None:
     """Raises a `UserError` that names a fact, a JSON value, and the first rank where it differs."""
     (first_host, first), *others = all_gather_objects([socket.gethostname(), facts])
     for rank, (host, found) in enumerate(others, start=1):

@@ -27,6 +27,7 @@ from albert.preflight.report import Report
 from albert.preflight.step_memory import checkpoint_bytes, cpu_memory, estimate_memory, format_bytes
 from albert.settings.run_settings import RunSettings
 from albert.training.job import missing_downloads
+from albert.training.labels import check_labels
 from albert.training.output_folder import (
     check_output_dir,
     check_weights,
@@ -40,7 +41,7 @@ from albert.training.plan import (
     original_batch_settings,
     rescale_to_current_workers,
 )
-from albert.training.run import check_labels, requested_splits
+from albert.training.prepared import requested_splits
 from albert.training.task import Task
 
 _TRAIN = estimators.ModeKeys.TRAIN

@@ -22,8 +22,10 @@ from albert.preflight.scaling import Link, scale, step_traffic
 from albert.settings.fields import TOO_LARGE
 from albert.settings.run_settings import RunSettings
 from albert.training.hooks import format_seconds
-from albert.training.run import Run, requested_splits
+from albert.training.prediction import make_predictor
+from albert.training.prepared import PreparedRun, requested_splits, take_folder
 from albert.training.task import Task
+from albert.training.trainer import Trainer
 
 # A measurement of batches of one kind ends after this many batches or this many seconds.
 _MOST_BATCHES = 3
@@ -106,7 +108,7 @@ def measure(checked: Checked, only_features: bool = False) -> Measurement:
     with tempfile.TemporaryDirectory(prefix="albert-check-") as folder, _without_training_log():
         wanted = requested_splits(checked.task)
         samples = {name: checked.split(name).sample(folder) for name in wanted}
-        data = {name: data for name, (data, _) in samples.items()}
+        data = {name: checked.task.in_buckets(data) for name, (data, _) in samples.items()}
         paces = {} if only_features else _paces(checked.trained, data, folder)
     return Measurement(sum(seconds for _, seconds in samples.values()), data, paces)
 
@@ -114,9 +116,10 @@ def measure(checked: Checked, only_features: bool = False) -> Measurement:
 def _paces(task: Task, data: dict[str, Data], folder: str) -> dict[str, BatchTime]:
     # Writing checkpoints would only take time.
     changed = {"output_dir": folder, "export_dir": None, "save_checkpoints_steps": TOO_LARGE}
-    run = Run(task.with_settings(task.settings.replaced(**changed)))
+    timed = task.with_settings(task.settings.replaced(**changed))
+    take_folder(timed)
     return {
-        name: _training_pace(run, one) if name == TRAIN else _prediction_pace(run, one)
+        name: _training_pace(timed, one) if name == TRAIN else _prediction_pace(timed, one)
         for name, one in data.items()
     }
 
@@ -132,16 +135,16 @@ def _without_training_log() -> Iterator[None]:
         tf.logging.set_verbosity(level)
 
 
-def _training_pace(run: Run, data: Data) -> BatchTime:
+def _training_pace(task: Task, data: Data) -> BatchTime:
     watch = _StopWatch()
-    run.train(data, None, [watch])
+    Trainer(PreparedRun(task, {TRAIN: data}), more_hooks=[watch]).train()
     return BatchTime.of(watch.seconds)
 
 
-def _prediction_pace(run: Run, data: Data) -> BatchTime:
+def _prediction_pace(task: Task, data: Data) -> BatchTime:
     seconds, began = [], time.perf_counter()
     # In the order of the file, because the longest records are not typical.
-    predictor = run.predictor(data, by_length=False)
+    predictor = make_predictor(task, data, by_length=False)
     with reading_records(data.files), contextlib.closing(predictor):
         for _ in predictor.batches(None):
             now = time.perf_counter()

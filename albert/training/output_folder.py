@@ -15,7 +15,13 @@ from albert.checkpoints.checkpoint_files import (
     newest_checkpoint,
     resolve_checkpoint,
 )
-from albert.checkpoints.model_folder import RECORD, check_model, recorded_settings
+from albert.checkpoints.model_folder import (
+    RECORD,
+    check_model,
+    read_description,
+    recorded_settings,
+    write_assets,
+)
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of
 from albert.data import TRAIN
@@ -127,6 +133,13 @@ def _start_of_follower(settings: RunSettings) -> str | None:
             f"one that it started from; restore that, or move {settings.output_dir} away"
         )
     return start
+
+
+def write_assets_of(task: Task) -> None:
+    """Writes the assets; a prediction, whose flags may differ, keeps those of a training."""
+    folder, trains = task.settings.output_dir, TRAIN in task.requested_splits()
+    if trains or not (recorded_settings(folder) or read_description(folder)):
+        write_assets(folder, task.assets())
 
 
 def checkpoint_to_use(settings: RunSettings) -> str:

@@ -13,15 +13,30 @@ import tensorflow.compat.v1 as tf
 
 from albert.core import estimators
 from albert.core.log import progress_bar
+from albert.data.batches import Data
 from albert.data.records import reading_records
 from albert.devices import memory_use
 from albert.distributed import collectives
 from albert.prediction.session import Output, PredictSession
 from albert.training.hooks import format_seconds, log_statistics
+from albert.training.loop import make_estimator
 from albert.training.output_rows import OutputRows, pack
+from albert.training.task import Task
 
 # Examples that each worker predicts between two exchanges; this bounds the memory.
 _ROUND = 4096
+
+
+def make_predictor(task: Task, data: Data, by_length: bool = True) -> Predictor:
+    """Returns a predictor for a split and any checkpoint.
+
+    Long records come first, or, without `by_length`, in the order of the file.
+    """
+    settings, order = task.settings, data.order() if by_length else None
+    size = settings.predict_batch_size
+    model_fn, scoped = task.converted_model_fn(None), settings.enable_scoped_allocator
+    estimator = make_estimator(model_fn, settings.output_dir, settings.seed, scoped)
+    return Predictor(estimator, data.input_fn(size, order=order), size, data.num_records, order)
 
 
 class Predictor:

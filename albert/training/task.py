@@ -14,7 +14,8 @@ from albert.checkpoints.model_folder import Assets
 from albert.core.errors import FlagError
 from albert.data.batches import Data, batch_spec
 from albert.data.sequences import SEQUENCE_KEYS
-from albert.precision import configuration
+from albert.devices import device
+from albert.precision import configuration, conversion
 from albert.prediction.session import Output
 from albert.settings.engines import TENSORFLOW
 from albert.settings.run_settings import RunSettings
@@ -109,6 +110,15 @@ class Task(abc.ABC):
         These are contents of files and derived values, by the names of their flags.
         """
 
+    def in_buckets(self, data: Data) -> Data:
+        """Returns data with the lengths of --length_buckets."""
+        return data._replace(buckets=self.settings.length_buckets or ())
+
+    def files_of_results(self) -> list[str]:
+        """Returns the names of the files that a run writes into its folder for this task."""
+        labels = self.label_outputs
+        return [*self.outputs, *labels, *(f"{name}.json" for name in labels[:1])]
+
     def model(self) -> dict[str, Any]:
         """Returns the properties of a model that must be the same in training and later use.
 
@@ -140,6 +150,14 @@ class Task(abc.ABC):
           steps: the numbers of training and warm-up steps; None for prediction.
           engine: what computes the encoder in prediction, a value of --engine.
         """
+
+    def converted_model_fn(self, steps: tuple[int, int] | None) -> Callable:
+        """Returns the `model_fn` that computes in the precision of the flags; see `model_fn`."""
+        model_fn, config = self.model_fn(steps, self.settings.engine), self.precision_config()
+        # On the HPU the bridge reads the configuration and converts the graph itself.
+        if config and not device.is_hpu():
+            model_fn = conversion.convert(model_fn, config, device.kind())
+        return model_fn
 
     def precision_config(self) -> configuration.PrecisionConfig | None:
         """Returns the configuration of --precision and the environment; None for float32."""

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 def prepare(monkeypatch) -> Callable[[list[str]], Task]:
     """Prepares a run's command in this process up to its first graph; returns its task."""
     from albert.devices import device
-    from albert.training import job, run
+    from albert.training import job, prepared
 
     # Undoes what a run changes in its process, so that other tests are not deterministic as well.
     monkeypatch.setattr(device, "_device", device._device)
-    monkeypatch.setattr(run, "make_deterministic", lambda: None)
+    monkeypatch.setattr(prepared, "make_deterministic", lambda: None)
 
     def prepare(command: list[str]) -> Task:
         _, program, *arguments = command
@@ -42,9 +42,8 @@ def prepare(monkeypatch) -> Callable[[list[str]], Task]:
         settings.require(*task_class.required)
         of_task = task_class(settings)
         try:
-            preparing = run.Run(of_task)
-            for part in run.requested_splits(of_task):
-                preparing.prepare(part)
+            prepared.take_folder(of_task)
+            prepared.prepare(of_task)
         finally:
             locks.release_held()
         return of_task

@@ -105,17 +105,17 @@ def test_every_checkpoint_in_the_folder_is_scored(rows, tmp_path):
     assert found["scoring"].startswith("33.0 s: 3 x 95 features")
 
 
-def test_predictions_are_timed_in_the_order_of_the_file():
+def test_predictions_are_timed_in_the_order_of_the_file(monkeypatch):
     """The longest records would not be representative."""
-    asked = []
+    requested = []
 
-    def predictor(data, by_length):
-        asked.append(by_length)
+    def make_predictor(task, data, by_length):
+        requested.append(by_length)
         return types.SimpleNamespace(batches=lambda checkpoint: [1, 2], close=lambda: None)
 
-    run = types.SimpleNamespace(predictor=predictor)
-    assert duration._prediction_pace(run, part(8)).measured == 1
-    assert asked == [False]
+    monkeypatch.setattr(duration, "make_predictor", make_predictor)
+    assert duration._prediction_pace(None, part(8)).measured == 1
+    assert requested == [False]
 
 
 def test_workers_stop_measuring_together(monkeypatch):

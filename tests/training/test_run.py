@@ -17,10 +17,14 @@ from albert.data.batches import Data
 from albert.devices import device
 from albert.devices.device import Device
 from albert.settings.run_settings import KeptCheckpoints, RunSettings
-from albert.training import job, run
+from albert.training import job, trainer
+from albert.training.evaluation import Evaluation
 from albert.training.plan import training_plan
-from albert.training.run import Run
+from albert.training.prediction import make_predictor
+from albert.training.prepared import PreparedRun, prepare, take_folder
+from albert.training.scorer import Scorer
 from albert.training.task import Task
+from albert.training.trainer import Trainer
 from tests.helpers.files import settings_of
 
 DATA = Data(["records"], {}, num_examples=8, num_records=8)
@@ -58,23 +62,21 @@ class NoTask(Task):
 def begin(tmp_path):
     """Makes a run in a folder, with flags."""
 
-    def begin(*flags: str) -> Run:
-        return Run(NoTask(settings_of(SomeSettings, f"--output_dir={tmp_path}", *flags)))
+    def begin(*flags: str) -> PreparedRun:
+        task = NoTask(settings_of(SomeSettings, f"--output_dir={tmp_path}", *flags))
+        return PreparedRun(task, {TRAIN: DATA, DEV: DATA}, {DEV: {}})
 
-    yield begin
-    locks.release_held()
+    return begin
 
 
 def test_a_run_resumes_after_the_batches_it_has_seen(begin, monkeypatch):
     """A step takes as many batches as are accumulated."""
     starts = []
-    monkeypatch.setattr(run, "point_to_newest", lambda folder: 5)
-    monkeypatch.setattr(run, "train", lambda *args: None)
+    monkeypatch.setattr(trainer, "point_to_newest", lambda folder: 5)
+    monkeypatch.setattr(trainer, "train", lambda *args: None)
     monkeypatch.setattr(Data, "input_fn", lambda self, *args: starts.append(args[2:]))
-    begun = begin("--gradient_accumulation_steps=3")
-    begun.train(begun.prepare(TRAIN), None)
+    Trainer(begin("--gradient_accumulation_steps=3")).train()
     assert starts == [(15, None)]
-    assert not tf.get_default_graph().get_operations(), "the workers are not connected yet"
 
 
 @pytest.mark.parametrize("overwrites", [True, False])
@@ -93,7 +95,7 @@ def test_a_run_locks_and_cleans_its_folder(begin, tmp_path):
     for name in (".answers.txt.abcdefgh", ".notes.txt.abcdefgh"):
         (tmp_path / name).touch()
     (tmp_path / "model.ckpt-3_temp").mkdir()
-    begin()
+    take_folder(begin().task)
     assert set(os.listdir(tmp_path)) == {".notes.txt.abcdefgh", "run.lock"}
     locks.release_held()
     assert os.listdir(tmp_path) == [".notes.txt.abcdefgh"]
@@ -103,12 +105,12 @@ def test_a_split_only_scored_is_read_once_and_not_recorded(begin, monkeypatch):
     """It leaves no record of settings of weights. However often it is scored, it is read once: it
     may be large, and is scored in the middle of a training."""
     read = []
-    monkeypatch.setattr(NoTask, "contents", lambda self, part: read.append(part) or {})
-    begun = begin()
-    begun.prepare(DEV)
-    assert "learning_rate" not in begun.facts and begun.facts["predict_batch_size"] == 8
+    monkeypatch.setattr(NoTask, "contents", lambda self, split: read.append(split) or {})
+    run = prepare(begin().task, [DEV])
+    assert not tf.get_default_graph().get_operations(), "the workers are not connected yet"
+    assert "learning_rate" not in run.facts and run.facts["predict_batch_size"] == 8
     for _ in range(2):
-        begun._evaluation(DATA)
+        Scorer(run)._evaluation()
     assert read == [DEV]
 
 
@@ -117,7 +119,7 @@ def test_prediction_is_by_length_unless_it_is_timed(begin, monkeypatch, by_lengt
     read, backwards = [], np.arange(8)[::-1]
     monkeypatch.setattr(Data, "order", lambda self: backwards)
     monkeypatch.setattr(Data, "input_fn", lambda self, size, order: read.append(order))
-    predictor = begin().predictor(DATA, by_length)
+    predictor = make_predictor(begin().task, DATA, by_length)
     expected = backwards if by_length else None
     np.testing.assert_equal(read, [expected])
     np.testing.assert_equal(predictor._positions, expected)
@@ -136,12 +138,11 @@ def test_patience_counts_checkpoints_without_a_better_score(begin, monkeypatch):
         *((2, [2.0, 1.0], False), (2, [1.0, 1.5, 2.0], False), (0, [3.0, 2.0, 1.0, 0.0], False)),
         (2, [2.0, 1.0, 2.0], True),
     ):
-        begun = begin(f"--patience={patience}")
-        evaluation = object.__new__(run.Evaluation)
+        scored = Scorer(begin(f"--patience={patience}"))
+        evaluation = object.__new__(Evaluation)
         evaluation._key, evaluation._history = "f1", [{"f1": score} for score in scores]
-        monkeypatch.setattr(begun, "_score_new", lambda *_, evaluation=evaluation: evaluation)
-        assert begun._score_and_ask(DATA, None) == ends
-        locks.release_held()
+        monkeypatch.setattr(scored, "_score_new", lambda evaluation=evaluation: evaluation)
+        assert scored.ends_training() == ends
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from albert.tasks.glue.table import Table
 from albert.tasks.glue.task import GlueTask
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.training.output_folder import checkpoint_to_use
-from albert.training.run import Run, prepared_runs
+from albert.training.prepared import PreparedRun, prepare, take_folder
+from albert.training.run import finish, prepared_runs
 
 # The file of the table, and the folder of the files to submit to GLUE.
 TABLE, SUBMISSION = "glue_results.json", "submission"
@@ -36,7 +37,7 @@ def run_benchmark(settings: GlueSettings) -> None:
     )
     results: dict[str, dict[int, dict[str, float]]] = {}
     for finished, (name, run) in enumerate(jobs, start=1):
-        one = cast(GlueSettings, run.task.settings)
+        one = cast(GlueSettings, run.settings)
         for task, scores in _finish(name, one, run).items():
             results.setdefault(task, {})[one.seed] = scores
         if results:
@@ -70,25 +71,26 @@ def _check_data(settings: GlueSettings) -> None:
         )
 
 
-def _prepare_follow_ups(run: Run) -> None:
-    for one in cast(GlueSettings, run.task.settings).follow_ups():
+def _prepare_follow_ups(run: PreparedRun) -> None:
+    for one in cast(GlueSettings, run.settings).follow_ups():
         # Without a check of the model, which does not exist before the run is trained.
         task = GlueTask(one.replaced(do_train=True))
         for split in splits_of(one):
             task.split(split).prepared()
 
 
-def _finish(name: str, settings: GlueSettings, run: Run) -> dict[str, dict[str, float]]:
+def _finish(name: str, settings: GlueSettings, run: PreparedRun) -> dict[str, dict[str, float]]:
     """Finishes a run, then its follow-ups; returns their scores by task, only on rank 0."""
-    best = {settings.task_name: run.finish()}
+    best = {settings.task_name: finish(run)}
     for one in settings.follow_ups():
         tf.logging.info("%s: using the model for %s", name, one.task_name)
         # The other ranks get the weights from rank 0.
         initial = checkpoint_to_use(settings) if collectives.is_chief() else ""
-        run = Run(GlueTask(one.replaced(init_checkpoint=initial)))
-        run.prepare_all()
+        task = GlueTask(one.replaced(init_checkpoint=initial))
+        take_folder(task)
+        run = prepare(task)
         collectives.check_equal_on_all_workers(run.facts)
-        best[one.task_name] = run.finish()
+        best[one.task_name] = finish(run)
     return {
         task.lower(): {name: value for name, value in found.items() if isinstance(value, float)}
         for task, found in best.items()

@@ -11,7 +11,7 @@ from albert.core.errors import UserError
 from albert.distributed import collectives
 from albert.tasks.pretraining.settings import PretrainingSettings
 from albert.tasks.pretraining.task import PretrainingTask
-from albert.training.run import prepared_runs
+from albert.training.run import finish, prepared_runs
 
 
 def run_phases(settings: PretrainingSettings) -> None:
@@ -21,10 +21,10 @@ def run_phases(settings: PretrainingSettings) -> None:
       UserError: the flags, the input or the environment is invalid.
     """
     for _, run in prepared_runs(PretrainingTask, settings):
-        if follows := run.task.settings.follows:
+        if follows := run.settings.follows:
             # The other ranks get the weights from rank 0.
-            run.start_from(_last_checkpoint(follows) if collectives.is_chief() else "")
-        run.finish()
+            run = run.starting_from(_last_checkpoint(follows) if collectives.is_chief() else "")
+        finish(run)
 
 
 def _last_checkpoint(folder: str) -> str:

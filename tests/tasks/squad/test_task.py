@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.core import locks
 from albert.core.errors import FlagError, UserError
 from albert.data import DEV, TRAIN, cached_file, feature_file
 from albert.data.batches import Data
@@ -28,10 +27,11 @@ from albert.tasks.squad.scoring import ScorerV2
 from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadV1Task, SquadV2Task
 from albert.tasks.squad.token_positions import PredictionFeature
-from albert.training import encoder_task
-from albert.training import run as run_module
+from albert.training import encoder_task, trainer
 from albert.training.output_rows import OutputRows, pack
-from albert.training.run import Run
+from albert.training.prediction import make_predictor
+from albert.training.prepared import PreparedRun
+from albert.training.trainer import Trainer
 from tests.helpers.files import settings_of
 from tests.helpers.sessions import quick_session
 from tests.helpers.squad import make_squad, squad_command
@@ -59,13 +59,13 @@ def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
             batch = tf.data.make_one_shot_iterator(input_fn()).get_next()
             read.append(session.run(batch["unique_ids"]) - 1_000_000_000)
 
-    monkeypatch.setattr(run_module, "train", train)
-    monkeypatch.setattr(Run, "_begin", lambda self: 3)
+    monkeypatch.setattr(trainer, "train", train)
+    monkeypatch.setattr(trainer, "point_to_newest", lambda folder: 3)
     for seed in (1, 77):
         own = (f"--output_dir={tmp_path / str(seed)}", "--train_batch_size=8", "--train_steps=9")
         task = make(f"--seed={seed}", *own, "--gradient_accumulation_steps=2", *flags)
-        data = task.split(TRAIN).prepared()
-        Run(task).train(data, None)
+        data = task.in_buckets(task.split(TRAIN).prepared())
+        Trainer(PreparedRun(task, {TRAIN: data})).train()
         expected = shuffled_numbers(data.num_records, 8, seed, 6)
         if flags:
             expected = data._replace(buckets=[58, 62, 64]).training_order(16, seed).numbers(8, 6)
@@ -101,8 +101,7 @@ def test_prediction_batches_have_the_lengths_of_the_buckets(make):
     for flags in ((), ("--length_buckets=56,64",)):
         task = make("--doc_stride=41", "--predict_batch_size=1", *flags)
         data = task.split(DEV).prepared()
-        predictor = Run(task).predictor(data)
-        locks.release_held()
+        predictor = make_predictor(task, task.in_buckets(data))
         with tf.Graph().as_default(), tf.Session() as session:
             batch = tf.data.make_one_shot_iterator(predictor._input_fn()).get_next()["input_ids"]
             lengths[flags] = {session.run(batch).shape[1] for _ in range(data.num_records)}

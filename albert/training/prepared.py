@@ -1,0 +1,150 @@
+"""A prepared run: a task in its folder, with its data. It needs no other worker and no device.
+
+Everything that may fork comes here, before TensorFlow and MPI start threads, and faulty input is
+reported before any training.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow.compat.v1 as tf
+
+from albert.checkpoints.checkpoint_files import resolve_checkpoint
+from albert.core import locks
+from albert.core.errors import FlagError
+from albert.core.files import make_writable_folder
+from albert.data import DEV, TEST, TRAIN
+from albert.data.batches import Data
+from albert.distributed import collectives
+from albert.settings.run_settings import RunSettings
+from albert.training import job
+from albert.training.labels import check_labels
+from albert.training.loop import make_deterministic
+from albert.training.output_folder import (
+    check_output_dir,
+    check_weights,
+    precision_digest,
+    split_settings,
+    training_settings,
+    warn_if_init_checkpoint_forgotten,
+)
+from albert.training.plan import original_batch_settings
+from albert.training.run_record import clear_litter_of_runs
+from albert.training.task import Task
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PreparedRun:
+    """A run of a task in --output_dir.
+
+    Attributes:
+      data: the prepared splits that the flags ask for.
+      contents: what each split depends on, see `Task.contents`, as it was when it was prepared.
+      recorded: the settings that `run.json` records; empty if nothing is trained.
+      facts: properties of flags and data, by name, which must be equal on all workers.
+    """
+
+    task: Task
+    data: Mapping[str, Data]
+    contents: Mapping[str, dict[str, Any]] = dataclasses.field(default_factory=dict)
+    recorded: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def settings(self) -> RunSettings:
+        """Returns the flags."""
+        return self.task.settings
+
+    def starting_from(self, checkpoint: str) -> PreparedRun:
+        """Returns the run with another initial checkpoint: the last one of the run it follows.
+
+        The other ranks need no file, because a training starts from rank 0's variables.
+
+        Raises:
+          FlagError: the folder holds a run that started from another checkpoint.
+        """
+        if not collectives.is_chief():
+            return self
+        task = self.task.with_settings(self.settings.replaced(init_checkpoint=checkpoint))
+        check_weights(task)
+        recorded = _recorded(task, training_settings(task, self.contents[TRAIN]))
+        return dataclasses.replace(self, task=task, recorded=recorded)
+
+
+def requested_splits(task: Task) -> Sequence[str]:
+    """Returns the requested splits; raises a `FlagError` for scores without a development set."""
+    splits = task.requested_splits()
+    if TRAIN in splits and DEV not in splits and scores_while_training(task.settings):
+        raise FlagError("--evaluate_while_training and --patience need data to score on")
+    return splits
+
+
+def scores_while_training(settings: RunSettings) -> bool:
+    """Returns whether each checkpoint is scored as soon as it is written."""
+    return bool(settings.evaluate_while_training or settings.patience)
+
+
+def take_folder(task: Task) -> None:
+    """Checks the initial checkpoint, locks the folder and removes leftovers of killed runs.
+
+    Only rank 0 locks the folder, so that one run at a time works in it.
+
+    Raises:
+      UserError: the checkpoint or the folder cannot be used, or another run uses the folder.
+    """
+    settings, output_dir = task.settings, task.settings.output_dir
+    job.configure_habana(task)
+    if settings.init_checkpoint:
+        resolve_checkpoint(settings.init_checkpoint)
+    if collectives.is_chief():
+        check_weights(task)
+        make_writable_folder(output_dir, "--output_dir")
+        if "output_dir" not in settings.given:
+            tf.logging.info("--output_dir is not given: results go to %s", output_dir)
+        if settings.export_dir:
+            make_writable_folder(settings.export_dir, "--export_dir")
+        locks.hold_until_exit(os.path.join(output_dir, "run"), f"--output_dir {output_dir}")
+        clear_litter_of_runs(output_dir, task.files_of_results())
+    if settings.deterministic_run:
+        make_deterministic()
+
+
+def prepare(task: Task, splits: Sequence[str] | None = None) -> PreparedRun:
+    """Prepares the splits that the flags ask for, so that their features can be read.
+
+    Args:
+      splits: the splits to prepare; None for the requested ones.
+
+    Raises:
+      FlagError: the folder holds another run.
+      UserError: the input is not valid, or a file of results was not written by this program.
+    """
+    data, contents, recorded = {}, {}, dict[str, Any]()
+    facts: dict[str, Any] = {"bf16 configuration": precision_digest(task)}
+    for split in requested_splits(task) if splits is None else splits:
+        contents[split] = task.contents(split)
+        settings = split_settings(task, split, contents[split])
+        if split == TRAIN:
+            recorded = _recorded(task, settings)
+        elif split == TEST and collectives.is_chief():
+            check_labels(task)
+        data[split] = task.in_buckets(task.split(split).prepared())
+        facts |= {**settings, f"{split} features": data[split].content}
+    return PreparedRun(task, data, contents, recorded, facts)
+
+
+def _recorded(task: Task, current: dict[str, Any]) -> dict[str, Any]:
+    """Returns the settings that `run.json` records, after checks that the folder has no other run.
+
+    `current` are the `training_settings`. Only rank 0 needs the folder.
+    """
+    if not collectives.is_chief():
+        return current
+    recorded = original_batch_settings(task.settings, current)
+    check_output_dir(task.settings, recorded)
+    warn_if_init_checkpoint_forgotten(task.settings)
+    return recorded
