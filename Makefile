@@ -44,7 +44,7 @@ help:
 	@echo "make test-wheel-3.12  test the package as pip installs it, outside of the clone (4 minutes)"
 	@echo "make test-gaudi  build the graphs of a Gaudi card with the real bridge (CPython 3.10)"
 	@echo "make test-faults  kill and stop runs at random moments and compare their results (half an hour)"
-	@echo "make test-inputs  give the programs hundreds of bad inputs; FLAGS=--group=2 for one group"
+	@echo "make test-inputs  give the programs full disks, and change files while they use them"
 	@echo "make test-planted  plant defects in the code and count those that make test notices"
 	@echo "make entered FLAGS=\"run_squad_v1.py ...\"  list the files that a training enters before its first update"
 	@echo "make test-multihost  run a job on two hosts made of network namespaces (root)"

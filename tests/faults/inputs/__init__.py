@@ -1,1 +1,0 @@
-"""Hundreds of bad inputs, and the line with which each program must refuse them."""
