@@ -8,18 +8,8 @@ import itertools
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_COMPARISONS = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-}
+_PAIRS = ((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.In, ast.NotIn))
+_COMPARISONS = {a: b for p in (*_PAIRS, (ast.Is, ast.IsNot)) for a, b in (p, p[::-1])}
 _ARITHMETIC = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,

@@ -2,15 +2,14 @@ r"""Plants defects one at a time, and reports which test notices each.
 
   python -m tests.faults.planted [--count=60] [--seed=23] [--only=N,N,...] [--all] [--jobs=2]
 
-Places are drawn by room in proportion to its lines, operators from `tests/faults/mutations.py`;
-some subjects get a number of defects first. In a copy of the committed tree, the tests near a
+Modules are drawn in proportion to their lines, defects from `tests/faults/mutations.py`; some
+subjects get a number of them first. In a copy of the committed tree, the tests near a
 changed module run until one fails; with --all, those that `make test` runs.
 """
 
 from __future__ import annotations
 
 import argparse
-import collections
 import concurrent.futures
 import pathlib
 import random
@@ -34,46 +33,27 @@ OF_EACH_SUBJECT = 4
 LONGEST, LONGEST_OF_ALL = 600, 3600
 
 
-def rooms() -> dict[str, list[str]]:
-    """Lists the product's modules by room: a folder, or the root."""
-    by_room = collections.defaultdict(list)
-    for path in product():
-        # Benchmarks promise nothing.
-        if not path.startswith("benchmarks/"):
-            by_room[str(pathlib.PurePath(path).parent)].append(path)
-    return dict(by_room)
-
-
 def drawn(count: int, seed: int) -> list[tuple[str, Mutation]]:
     """Draws defects, each with the path of its module."""
-    rng, by_room = random.Random(seed), rooms()
-    texts = {path: (ROOT / path).read_text() for paths in by_room.values() for path in paths}
-    all_of = {path: mutations(text) for path, text in texts.items()}
-    lines = {path: len(text.splitlines()) for path, text in texts.items()}
-    found: list[tuple[str, Mutation]] = []
+    rng = random.Random(seed)
+    # Benchmarks promise nothing.
+    modules = [path for path in product() if not path.startswith("benchmarks/")]
+    texts = {path: (ROOT / path).read_text() for path in modules}
+    defects = {path: mutations(text) for path, text in texts.items()}
+    chosen: dict[tuple[str, Mutation], None] = {}
 
-    def draw(paths: list[str], number: int) -> None:
-        wanted = len(found) + number
-        while len(found) < wanted:
-            path = rng.choices(paths, [lines[path] * bool(all_of[path]) for path in paths])[0]
-            one = path, rng.choice(all_of[path])
-            if one not in found:
-                compile(one[1].text, path, "exec")
-                found.append(one)
+    def draw(paths: list[str], total: int) -> None:
+        weights = [texts[path].count("\n") * bool(defects[path]) for path in paths]
+        while len(chosen) < total:
+            (path,) = rng.choices(paths, weights)
+            defect = rng.choice(defects[path])
+            compile(defect.text, path, "exec")
+            chosen[path, defect] = None
 
     for paths in SUBJECTS.values():
-        draw(paths, OF_EACH_SUBJECT)
-    sizes = [sum(lines[path] for path in paths) for paths in by_room.values()]
-    left = count - len(found)
-    # The largest remainders get the remaining defects.
-    shares = [size * left / sum(sizes) for size in sizes]
-    numbers = [int(share) for share in shares]
-    order = sorted(range(len(shares)), key=lambda k: numbers[k] - shares[k])
-    for k in order[: left - sum(numbers)]:
-        numbers[k] += 1
-    for paths, number in zip(by_room.values(), numbers, strict=True):
-        draw(paths, number)
-    return found
+        draw(paths, len(chosen) + OF_EACH_SUBJECT)
+    draw(modules, count)
+    return list(chosen)
 
 
 class Tree:
@@ -87,28 +67,23 @@ class Tree:
 
     def verdict(self, path: str, mutation: Mutation, with_all: bool) -> str:
         """Returns which test notices a defect, or that none does."""
-        module = self.folder / path
-        before = module.read_text()
-        module.write_text(mutation.text)
-        try:
-            return self._tested(path, with_all)
-        finally:
-            module.write_text(before)
-
-    def _tested(self, path: str, with_all: bool) -> str:
         longest, chosen = LONGEST_OF_ALL, ["-n", "2", "--dist", "loadscope"]
         if not with_all:
             longest = LONGEST
             chosen = [str(test.relative_to(ROOT)) for test in near(ROOT / path)]
         if not chosen:
             return "no test is near"
+        module = self.folder / path
+        before = module.read_text()
+        module.write_text(mutation.text)
         command = [sys.executable, "-m", "pytest", "-x", "-q", "--quick", *chosen]
+        options = {"cwd": self.folder, "capture_output": True, "text": True, "timeout": longest}
         try:
-            done = subprocess.run(
-                command, cwd=self.folder, capture_output=True, text=True, timeout=longest
-            )
+            done = subprocess.run(command, **options)
         except subprocess.TimeoutExpired:
             return "noticed: it hangs"
+        finally:
+            module.write_text(before)
         if done.returncode == 0:
             return "SURVIVED"
         failed = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", done.stdout, re.MULTILINE)
