@@ -88,6 +88,26 @@ def names_in(folder: pathlib.Path) -> set[str]:
     return {re.sub(r"tfevents.*", "tfevents", name) for name in files}
 
 
+def converted(done: pathlib.Path, folder: pathlib.Path) -> dict:
+    """Converts a model for `transformers`; returns its configuration there."""
+    to_transformers(str(done), str(folder / "there"), ConversionOptions())
+    return read(folder / "there/config.json")
+
+
+def check_and_learn(job: list[str], rows: Mapping[str, str], score: str) -> None:
+    """Fails unless `albert check` accepts a job, shows some rows, and 60 steps solve its task."""
+    python, *words = job
+    words += ["--train_steps=60", "--save_checkpoints_steps=60", "--learning_rate=3e-3"]
+    words += ["--do_predict=false"]
+    output_dir = pathlib.Path(value_of("output_dir", job))
+    *shown, last = run([*albert("check"), *words]).stdout.splitlines()
+    assert last == "the job can run" and not output_dir.exists()
+    for name, end in rows.items():
+        assert any(name in row and row.endswith(end) for row in shown)
+    succeed([python, *words])
+    assert read(output_dir / "eval_results.json")[score] > 0.95
+
+
 class Promises:
     """The tests of a task that is trained and scored.
 
@@ -99,7 +119,8 @@ class Promises:
       kept: those whose checkpoints stay, if not all.
       features: a prefix of the names of its feature files; empty if it makes none.
       more: additional flags of the resumed run, which do not affect its results.
-      tracker: the variables for a tracker that it follows with, with the folder for {folder}.
+      is_compared: it is compared with an uninterrupted run; otherwise a similar task is.
+      tracker: the variables of a tracker that follows it, with {folder}.
     """
 
     program: str
@@ -109,6 +130,7 @@ class Promises:
     kept: Sequence[int] = steps
     features: Sequence[str] = ()
     more: Sequence[str] = ("--from_scratch",)
+    is_compared = True
     tracker: Mapping[str, str] = {}
 
     def write_input(self, folder: pathlib.Path, squad_dir: pathlib.Path) -> None:
@@ -138,8 +160,10 @@ class Promises:
         return command
 
     @pytest.fixture(scope="class")
-    def whole(self, folder, command) -> pathlib.Path:
+    def whole(self, folder, command, request) -> pathlib.Path:
         """Returns the output folder of an uninterrupted run."""
+        if not self.is_compared:
+            return request.getfixturevalue("done")
         succeed(command(folder / "whole"))
         return folder / "whole"
 
@@ -272,11 +296,6 @@ class Promises:
         for old, new in zip(before or history, history, strict=True):
             assert new == pytest.approx(old, rel=1e-5)
 
-    def test_an_error_is_one_line(self, command, tmp_path):
-        result = run(command(tmp_path / "out", "--albert_config_file=no/such"))
-        assert_fails(result, 1, "no/such cannot be read", "No such file")
-        assert not (tmp_path / "out").exists()
-
 
 class Answering(Promises):
     """The tests of a task whose model is also exported and asked, and of which there are sweeps.
@@ -392,9 +411,11 @@ class Labels(Answering):
 
     Attributes:
       labels: in the order of their ids.
+      field, parsed: of a model's answer, and how the run's answer is read.
     """
 
     labels: Sequence[str]
+    field, parsed = "label", str
     kept = (4, 5)
     best_by = "eval_accuracy"
 
@@ -411,8 +432,8 @@ class Labels(Answering):
 
     def check_asked(self, model, done, command):
         found = self.ask(model, done.parent)
-        expected = [answer for _, answer in table(done / "submit_results.tsv")[1:]]
-        assert [labelled.label for labelled in found] == expected
+        expected = [self.parsed(answer) for _, answer in table(done / "submit_results.tsv")[1:]]
+        assert [getattr(labelled, self.field) for labelled in found] == expected
         probabilities = [list(labelled.probabilities.values()) for labelled in found]
         expected = np.loadtxt(done / "test_results.tsv", ndmin=2)
         np.testing.assert_allclose(probabilities, expected, atol=1e-5)
@@ -535,25 +556,20 @@ class TestMrpc(Glue):
         names = weights(whole, "model.ckpt-best")
         assert {"bert/encoder/layer_1/attention/self/query/kernel", "output_weights"} <= set(names)
         assert not [name for name in names if "group_" in name]
-        to_transformers(str(whole), str(tmp_path / "there"), ConversionOptions())
-        assert list(read(tmp_path / "there/config.json")["id2label"].values()) == self.labels
+        assert list(converted(whole, tmp_path)["id2label"].values()) == self.labels
 
 
 @pytest.mark.each_python
 @pytest.mark.slow
 class TestStsB(Glue):
-    """Predicts numbers instead of labels; the task above is compared with an uninterrupted run."""
+    """Predicts numbers instead of labels."""
 
     name, columns, labels = "STS-B", ("sentence1", "sentence2"), [None]
     features = ("sts-b_train.tf_record", "sts-b_eval.tf_record", "predict.tf_record")
     # The same program as that of MRPC.
     test_a_run_of_an_earlier_version_resumes = None
     flags = (*MODEL, *LABELLING, "--task_name=sts-b")
-    best_by = "pearson"
-
-    @pytest.fixture(scope="class")
-    def whole(self, done):
-        return done
+    best_by, is_compared = "pearson", False
 
     def check_asked(self, model, done, command):
         expected = [float(number) for _, number in table(done / "submit_results.tsv")[1:]]
@@ -569,8 +585,7 @@ class TestStsB(Glue):
         pairs = np.array([(s["truth"], s["answer"]) for s in read_samples(str(done))])
         mse = np.mean((pairs[:, 0] - pairs[:, 1]) ** 2)
         assert mse == pytest.approx(read(done / "eval_results.json")["MSE"], abs=1e-3)
-        to_transformers(str(done), str(folder / "there"), ConversionOptions())
-        config = read(folder / "there/config.json")
+        config = converted(done, folder)
         assert config["problem_type"] == "regression" and len(config["id2label"]) == 1
 
 
@@ -580,17 +595,13 @@ class TestSeveralLabels(Labels):
 
     program, predicted, labels = "run_classifier", "predict.tf_record", ["a,b", "c", "d"]
     features = ("tsv_train.tf_record", "tsv_eval.tf_record", "predict.tf_record")
-    best_by = "micro_f1"
+    best_by, is_compared, field, parsed = "micro_f1", False, "labels", staticmethod(json.loads)
     flags = (
         *(*MODEL, *LABELLING, "--task_name=tsv", "--multi_label", "--label_separator=|"),
         *("--text_column=text", "--label_column=topics", "--train_step=30", "--warmup_step=3"),
         *("--save_checkpoints_steps=10", "--max_seq_length=24"),
     )
     steps, kept = (10, 20, 30), (20, 30)
-
-    @pytest.fixture(scope="class")
-    def whole(self, done):
-        return done
 
     def rows(self, seed: int) -> list[list[str]]:
         """Returns texts with the words that their labels are about; some have no label."""
@@ -621,12 +632,7 @@ class TestSeveralLabels(Labels):
 
     def check_asked(self, model, done, command):
         """The threshold is that of the best checkpoint on the development set."""
-        found = self.ask(model, done.parent)
-        expected = [json.loads(answer) for _, answer in table(done / "submit_results.tsv")[1:]]
-        assert [labelled.labels for labelled in found] == expected
-        probabilities = [list(labelled.probabilities.values()) for labelled in found]
-        expected = np.loadtxt(done / "test_results.tsv", ndmin=2)
-        np.testing.assert_allclose(probabilities, expected, atol=1e-5)
+        super().check_asked(model, done, command)
         threshold = read(done / "eval_results.json")["label_threshold"]
         assert model.folder.description["label_threshold"] == threshold
 
@@ -635,13 +641,9 @@ class TestSeveralLabels(Labels):
         _, *rows = table(done / "submit_results.tsv")
         probabilities = np.loadtxt(done / "test_results.tsv", ndmin=2)
         best = read(done / "eval_results.json")
-        chosen = [
-            [label for label, p in zip(self.labels, of_text, strict=True) if p >= threshold]
-            for threshold in [best["label_threshold"]]
-            for of_text in probabilities
-        ]
+        chosen = [np.array(self.labels)[row >= best["label_threshold"]] for row in probabilities]
         assert [name for name, _ in rows] == self.ids(folder)
-        assert [json.loads(labels) for _, labels in rows] == chosen
+        assert [json.loads(labels) for _, labels in rows] == [list(row) for row in chosen]
         samples = list(read_samples(str(done)))
         truth, answers = (
             np.array([[label in sample[key] for label in self.labels] for sample in samples])
@@ -653,8 +655,7 @@ class TestSeveralLabels(Labels):
         for name in ("micro", "macro"):
             f1 = metrics.f1_score(truth, answers, average=name, zero_division=0)
             assert best[f"{name}_f1"] == pytest.approx(f1)
-        to_transformers(str(done), str(folder / "there"), ConversionOptions())
-        config = read(folder / "there/config.json")
+        config = converted(done, folder)
         assert config["problem_type"] == "multi_label_classification"
         assert list(config["id2label"].values()) == self.labels
 
@@ -674,18 +675,13 @@ class TestSeveralLabels(Labels):
 
 @pytest.mark.slow
 class TestRace(Labels):
-    """Has no dropout, and is tracked; another classification is compared with an uninterrupted run
-    above."""
+    """Has no dropout, and is tracked."""
 
     program, predicted, labels = "run_race", "test.tf_record", "ABCD"
     features = ("train.tf_record", "dev.tf_record", "test.tf_record")
     flags = (*MODEL, *LABELLING, "--max_seq_length=24", "--max_qa_length=8", "--deterministic_run")
     more = (*Labels.more, "--track=mlflow", "--log_steps=1")
-    tracker = {"MLFLOW_TRACKING_URI": "{folder}/mlflow", **FILE_STORE}
-
-    @pytest.fixture(scope="class")
-    def whole(self, done):
-        return done
+    tracker, is_compared = {"MLFLOW_TRACKING_URI": "{folder}/mlflow", **FILE_STORE}, False
 
     def write_input(self, folder, squad_dir):
         write_race(folder, WORDS[4:], count=6)
@@ -735,18 +731,11 @@ class TestRace(Labels):
         np.testing.assert_allclose(first, second, atol=1e-5)
 
     def test_the_model_learns(self, command, tmp_path):
-        """One of four words is always right; `albert check` accepts the job."""
+        """One of four words is always right."""
         write_race(tmp_path, WORDS[4:], count=40)
-        flags = f"--data_dir={tmp_path}", "--middle_only", "--do_predict=false", "--warmup_step=5"
-        steps = "--train_steps=60", "--save_checkpoints_steps=60", "--learning_rate=3e-3"
-        python, *job = command(tmp_path / "out", *flags, *steps)
-        result = run([*albert("check"), *job])
-        rows = result.stdout.splitlines()
-        assert rows[-1] == "the job can run" and not (tmp_path / "out").exists()
-        assert any("labels" in row and "A, B, C, D" in row for row in rows)
-        assert any("train examples" in row and row.endswith(" 80") for row in rows)
-        succeed([python, *job])
-        assert read(tmp_path / "out/eval_results.json")["eval_accuracy"] > 0.95
+        flags = f"--data_dir={tmp_path}", "--middle_only", "--warmup_step=5"
+        rows = {"labels": " A, B, C, D", "train examples": " 80"}
+        check_and_learn(command(tmp_path / "out", *flags), rows, "eval_accuracy")
 
     @pytest.mark.parametrize(
         ("flags", "message"),
@@ -837,25 +826,18 @@ class TestEntities(Answering):
         assert [f"line {n}" for n in range(1, 13)] == list(result.predictions)
         for found, expected in zip(result.predictions.values(), spans, strict=True):
             assert {(span.start, span.text, span.label) for span in found} == expected
-        to_transformers(str(done), str(folder / "there"), ConversionOptions())
-        config = read(folder / "there/config.json")
+        config = converted(done, folder)
         assert config["architectures"] == ["BertForTokenClassification"]
         assert list(config["id2label"].values()) == [*self.tags]
 
     def test_the_model_learns(self, command, tmp_path):
-        """It learns other tags than those of its file; `albert check` accepts the job."""
+        """It learns other tags than those of its file."""
         write_entities(tmp_path, count=60)
-        files = f"--train_file={tmp_path}/train.conll", f"--predict_file={tmp_path}/dev.jsonl"
-        steps = "--train_steps=60", "--save_checkpoints_steps=60", "--learning_rate=3e-3"
-        more = "--do_predict=false", "--tagging=BIOES", "--max_seq_length=32"
-        python, *job = command(tmp_path / "out", *files, *steps, *more)
-        result = run([*albert("check"), *job])
-        rows = result.stdout.splitlines()
-        assert rows[-1] == "the job can run" and not (tmp_path / "out").exists()
-        assert any("labels" in row and "O, B-PER, I-PER, E-PER, S-PER" in row for row in rows)
-        assert any("train examples" in row and row.endswith(" 60") for row in rows)
-        succeed([python, *job])
-        assert read(tmp_path / "out/eval_results.json")["f1"] > 0.95
+        flags = f"--train_file={tmp_path}/train.conll", f"--predict_file={tmp_path}/dev.jsonl"
+        flags += "--tagging=BIOES", "--max_seq_length=32"
+        tags = ", ".join(f"{part}-{name}" for name in ("PER", "PLACE") for part in "BIES")
+        rows = {"labels": f" O, {tags}", "train examples": " 60"}
+        check_and_learn(command(tmp_path / "out", *flags), rows, "f1")
 
 
 @pytest.mark.each_python
