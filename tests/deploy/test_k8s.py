@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -36,21 +37,23 @@ def container(job: dict, role: str) -> dict:
     return only
 
 
-def test_jobs_have_the_operators_fields():
-    """An API server drops unknown ones; test_shared.py uses the operator's whole schema."""
+def test_jobs_are_valid():
+    """They have the operator's fields, and Kubernetes knows those of the pods; an API server would
+    drop others."""
     assert {path.name for path in FOLDER.glob("mpijob-*.yaml")} == JOBS.keys()
     for name in JOBS:
         job = load(name)
         assert job.keys() == {"apiVersion", "kind", "metadata", "spec"}
         assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v2beta1", "MPIJob")
-        assert job["metadata"].keys() == {"name"}
-        assert re.fullmatch("[a-z0-9]([-a-z0-9]*[a-z0-9])?", job["metadata"]["name"])
-        spec = {"slotsPerWorker", "launcherCreationPolicy", "runPolicy", "mpiReplicaSpecs"}
-        assert job["spec"].keys() == spec
-        assert job["spec"]["mpiReplicaSpecs"].keys() == {"Launcher", "Worker"}
-        for replica in job["spec"]["mpiReplicaSpecs"].values():
+        spec, replicas = job["spec"], job["spec"]["mpiReplicaSpecs"]
+        fields = {"slotsPerWorker", "launcherCreationPolicy", "runPolicy", "mpiReplicaSpecs"}
+        assert spec.keys() == fields and replicas.keys() == {"Launcher", "Worker"}
+        assert spec["runPolicy"].keys() == {"cleanPodPolicy", "backoffLimit"}
+        for replica in replicas.values():
             assert replica.keys() <= {"replicas", "restartPolicy", "template"}
-            assert replica["template"].keys() == {"spec"}
+            pod = {"apiVersion": "v1", "kind": "Pod", "metadata": job["metadata"]}
+            pod |= replica["template"]
+            kubernetes_validate.validate(pod, kubernetes_validate.latest_version(), strict=True)
 
 
 @pytest.mark.parametrize("name", JOBS)

@@ -69,11 +69,6 @@ class Cluster:
     def submit(self, *flags: str, **variables: str):
         return run([str(SCRIPT), *flags], env=self.variables | variables)
 
-    def told(self) -> list[str]:
-        """Returns what Slurm was asked to do."""
-        file = Path(f"{self.call}.told")
-        return file.read_text().splitlines() if file.exists() else []
-
 
 @pytest.fixture
 def cluster(tmp_path) -> Cluster:
@@ -151,49 +146,46 @@ def test_the_launcher_starts_one_container_per_worker(cluster, variables, expect
     assert {"PMIX_MCA_gds=hash", "PMIX_MCA_psec=native"} <= set(variables)
 
 
-class TestStop:
-    """The job before its time limit, when Slurm sends SIGUSR1 to its shell."""
+TERM, REQUEUE = "scancel --signal=TERM 1", "scontrol requeue 1"
 
-    def test_the_workers_are_stopped_and_the_job_is_requeued(self, cluster):
-        """The launcher ends once its step has been signaled."""
-        result = cluster.submit(SIGNAL="USR1", WAIT_FOR=f"{cluster.call}.told", CODE="143")
-        assert result.returncode == 143
-        assert cluster.told() == ["scancel --signal=TERM 1", "scontrol requeue 1"]
-        assert "the job writes a checkpoint and is requeued" in result.stdout
 
-    @pytest.mark.parametrize("code", ["0", "1"])
-    def test_a_finished_or_failed_job_is_not_requeued(self, cluster, code):
-        """Even if it ends while it is being signaled."""
-        for late in ("", "yes"):
-            Path(f"{cluster.call}.told").unlink(missing_ok=True)
-            variables = {"WAIT_FOR": f"{cluster.call}.told", "LATE": late}
-            result = cluster.submit(SIGNAL="USR1", CODE=code, **variables)
-            assert result.returncode == int(code)
-            assert cluster.told() == ["scancel --signal=TERM 1"]
-
-    def test_a_canceled_job_waits_for_its_workers(self, cluster):
-        """It is not requeued. Slurm itself has sent SIGTERM to the workers as well."""
-        result = cluster.submit(SIGNAL="TERM", CODE="143")
-        assert result.returncode == 143
-        assert cluster.told() == []
-
-    def test_an_interrupted_allocation_stops_its_workers(self, cluster):
-        """Ctrl-C after salloc; the allocation stays, so there is nothing to requeue."""
-        result = cluster.submit(SIGNAL="INT", WAIT_FOR=f"{cluster.call}.told", CODE="143")
-        assert result.returncode == 143
-        assert cluster.told() == ["scancel --signal=TERM 1"]
-        assert "interrupted; the job writes a checkpoint" in result.stdout
-
-    def test_a_job_that_cannot_be_requeued_says_so(self, cluster):
-        variables = {"WAIT_FOR": f"{cluster.call}.told", "CODE": "143", "REQUEUE_CODE": "1"}
-        result = cluster.submit(SIGNAL="USR1", **variables)
-        message = "squad.sbatch: error: the job cannot be requeued; submit it again to resume\n"
-        assert (result.returncode, result.stderr) == (1, message)
-
-    def test_under_mpirun_the_workers_are_signaled(self, cluster):
-        result = cluster.submit(LAUNCHER="mpirun", SIGNAL="USR1", WAIT_FOR="/never")
-        assert result.returncode == 143, result.stderr
-        assert cluster.told() == ["scontrol requeue 1"]
+@pytest.mark.parametrize(
+    ("variables", "code", "told", "printed"),
+    [
+        # Before its time limit, Slurm sends SIGUSR1 to the job's shell. The launcher ends once its
+        # step has been signaled.
+        (
+            *("SIGNAL=USR1 WAIT_FOR={0}.told CODE=143", 143, [TERM, REQUEUE]),
+            "the job writes a checkpoint and is requeued",
+        ),
+        # A finished or failed job is not requeued, even if it ends while it is being signaled.
+        *(
+            (f"SIGNAL=USR1 WAIT_FOR={{0}}.told CODE={code} LATE={late}", code, [TERM], "")
+            for code in (0, 1)
+            for late in ("", "yes")
+        ),
+        # A canceled job waits for its workers, to which Slurm has sent SIGTERM as well.
+        ("SIGNAL=TERM CODE=143", 143, [], ""),
+        # Ctrl-C after salloc; the allocation stays, so there is nothing to requeue.
+        (
+            *("SIGNAL=INT WAIT_FOR={0}.told CODE=143", 143, [TERM]),
+            "interrupted; the job writes a checkpoint",
+        ),
+        (
+            *("SIGNAL=USR1 WAIT_FOR={0}.told CODE=143 REQUEUE_CODE=1", 1, [TERM, REQUEUE]),
+            "squad.sbatch: error: the job cannot be requeued; submit it again to resume\n",
+        ),
+        # The workers are signaled.
+        ("LAUNCHER=mpirun SIGNAL=USR1 WAIT_FOR=/never", 143, [REQUEUE], ""),
+    ],
+)
+def test_a_stopped_job_saves_and_is_requeued_if_it_can_be(cluster, variables, code, told, printed):
+    given = dict(word.split("=") for word in variables.format(cluster.call).split())
+    result = cluster.submit(**given)
+    assert result.returncode == code, result.stderr
+    file = Path(f"{cluster.call}.told")
+    assert (file.read_text().splitlines() if file.exists() else []) == told
+    assert printed in result.stdout + result.stderr
 
 
 @pytest.mark.parametrize(
