@@ -37,7 +37,6 @@ from benchmarks.parts.squad_size import write_questions
 MOST, OF_QUESTIONS = 5.0, 10000
 _SIZES = {"1.1": (SquadV1Settings, SquadV1Task), "2.0": (SquadV2Settings, SquadV2Task)}
 _FILES = {"1.1": "train_file", "2.0": "train_v2_file"}
-_LONGEST = 384
 
 
 def main() -> int:
@@ -65,6 +64,7 @@ def parse_flags() -> argparse.Namespace:
     parser.add_argument("--config", default="configs/albert_base_v2.json")
     parser.add_argument("--questions", type=int, default=OF_QUESTIONS)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--max_seq_length", type=int, default=384)
     parser.add_argument("--version", choices=_SIZES, help=argparse.SUPPRESS)
     flags = parser.parse_args()
     wanted = [_FILES[flags.version]] if flags.version else _FILES.values()
@@ -81,7 +81,7 @@ def measure(flags: argparse.Namespace) -> tuple[int, int, float, float, float]:
         data = task.split(DEV).prepared()
         data.order()
         before = time.perf_counter() - start
-        outputs = drawn_outputs(flags.version, data)
+        outputs = drawn_outputs(flags, data)
         rounds = []
         for _ in range(flags.rounds):
             start = time.perf_counter()
@@ -109,28 +109,28 @@ def make_task(flags: argparse.Namespace, folder: str) -> SquadTask:
         do_train=False,
         spm_model_file=flags.spm_model_file,
         output_dir=folder,
-        max_seq_length=_LONGEST,
-        max_query_length=_LONGEST // 6,
-        doc_stride=_LONGEST // 3,
+        max_seq_length=flags.max_seq_length,
+        max_query_length=flags.max_seq_length // 6,
+        doc_stride=flags.max_seq_length // 3,
     )
     return task_class(settings)
 
 
-def drawn_outputs(version: str, data: Data) -> list[Output]:
+def drawn_outputs(flags: argparse.Namespace, data: Data) -> list[Output]:
     """Returns random outputs of a head for every feature."""
-    rng = np.random.default_rng(0)
+    rng, is_v2 = np.random.default_rng(0), flags.version == "2.0"
 
     def best(count: int, of_each: int = 1) -> tuple[np.ndarray, np.ndarray]:
-        scores = rng.normal(size=(of_each, _LONGEST)).astype(np.float32)
+        scores = rng.normal(size=(of_each, flags.max_seq_length)).astype(np.float32)
         order = np.argsort(-scores, axis=1)[:, :count]
         return order.ravel(), np.take_along_axis(scores, order, 1).ravel()
 
     outputs = []
     for feature in data.source.features:
-        starts, ends = (best(5), best(5, 5)) if version == "2.0" else (best(20), best(20))
+        starts, ends = (best(5), best(5, 5)) if is_v2 else (best(20), best(20))
         names = ("start_top_index", "start_top_log_probs", "end_top_index", "end_top_log_probs")
         output = dict(zip(names, (*starts, *ends), strict=True))
-        odds = {"cls_logits": rng.normal()} if version == "2.0" else {}
+        odds = {"cls_logits": rng.normal()} if is_v2 else {}
         outputs.append({"unique_ids": feature.unique_id, **odds, **output})
     return outputs
 
