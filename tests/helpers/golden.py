@@ -10,7 +10,7 @@ import gzip
 import json
 import pathlib
 import unicodedata
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Collection, Container, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -38,23 +38,17 @@ from tests.helpers.squad_head import NUMBERS, SEQUENCES, golden_run, train_golde
 TRAIN, PREDICT = estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT
 # `max_seq_length`, `doc_stride` and `max_query_length` of the features of whole paragraphs.
 USUAL = (384, 128, 64)
-Outputs = Callable[[InputFeatures], RawResult | RawResultV2]
+# Whether outputs are nearly right, and then the positions of an answer in the window.
+Near = tuple[bool, tuple[int, int] | None]
 
 
 class Figures(NamedTuple):
-    """The places of figures, and of the data that they were made from.
-
-    Attributes:
-      folder: with the features, the predictions and the models.
-      squad: the folder of SQuAD's files.
-      spm_model: the SentencePiece model.
-      race: the folder with RACE/.
-      mrpc: the training set of MRPC.
-    """
+    """The locations of figures (features, predictions, models) and of the data they are from."""
 
     folder: pathlib.Path
     squad: pathlib.Path
     spm_model: pathlib.Path
+    # The folder with RACE/, and the training set of MRPC.
     race: pathlib.Path
     mrpc: pathlib.Path
 
@@ -107,23 +101,16 @@ def assert_squad_features(
     left_out: Collection[str] = (),
     inexact: int = 0,
 ) -> None:
-    """Compares all features of a file.
+    """Compares all features of a file, except those of questions that the reference drops.
 
-    Args:
-      figures: the figures.
-      data: the name of the SQuAD file.
-      name: the name of the file of features.
-      lengths: see `convert`.
-      left_out: the questions that the reference drops.
-      inexact: how many of the reference's offsets in the text are inexact.
+    Some of the reference's offsets in the text are inexact.
     """
     training, rows = data.startswith("train"), figures.rows(name)
     examples = squad_utils.read_squad_examples(str(figures.squad / f"{data}.json"), training)
-    kept = [example for example in examples if example.qas_id not in left_out]
-    assert len(examples) - len(kept) == len(left_out)
-    examples = kept
-    tokenizer = figures.tokenizer("bert" in name)
-    features = convert(examples, tokenizer, lengths, training)
+    total = len(examples)
+    examples = [example for example in examples if example.qas_id not in left_out]
+    assert total - len(examples) == len(left_out)
+    features = convert(examples, figures.tokenizer("bert" in name), lengths, training)
     assert len(features) == len(rows) > 100
     number, found = -1, 0
     for feature, row in zip(features, rows, strict=True):
@@ -211,10 +198,11 @@ def assert_mrpc_features(figures: Figures, name: str, folder: pathlib.Path) -> N
     assert len(golden) >= 100
     for row, example, feature, record in zip(golden, examples, features, records, strict=True):
         used, first = len(row["input_ids"]), row["n_segment0"]
+        padding = [0] * (128 - used)
         expected = {
-            "input_ids": row["input_ids"] + [0] * (128 - used),
-            "input_mask": [1] * used + [0] * (128 - used),
-            "segment_ids": [0] * first + [1] * (used - first) + [0] * (128 - used),
+            "input_ids": row["input_ids"] + padding,
+            "input_mask": [1] * used + padding,
+            "segment_ids": [0] * first + [1] * (used - first) + padding,
             **{"label_ids": [row["label_id"]], "is_real_example": [1]},
         }
         assert example.guid == row["guid"]
@@ -258,17 +246,12 @@ def written_v1(examples, features, outputs, folder, lengths=(20, 30), **options)
 
 
 def assert_answers_v1(figures: Figures, folder: pathlib.Path, near: bool = False) -> None:
-    """Compares answers, n-best lists and scores for SQuAD 1.1.
-
-    Args:
-      figures: the figures.
-      folder: an empty folder.
-      near: whether most outputs are nearly right.
-    """
+    """Compares answers, n-best lists and scores for SQuAD 1.1, in an empty folder; if `near`, for
+    outputs of which most are nearly right."""
     golden = figures.folder / f"predictions_v1{'_near' * near}"
     examples, features = predicted(figures, "dev-v1.1")
-    answers_of = nearly_right(figures, "dev-v1.1", 3) if near else [(False, None)] * len(features)
-    outputs = list(map(output_v1, features, answers_of))
+    nearness = nearly_right(figures, "dev-v1.1", 3) if near else [(False, None)] * len(features)
+    outputs = list(map(output_v1, features, nearness))
     answers, nbest = written_v1(examples, features, outputs, folder)
     assert len(answers) >= 120
     assert_written(golden, answers, nbest)
@@ -279,8 +262,8 @@ def assert_answers_v2(figures: Figures, folder: pathlib.Path, near: bool = False
     """Compares the same and the odds of no answer for SQuAD 2.0; see `assert_answers_v1`."""
     golden = figures.folder / f"predictions_v2{'_near' * near}"
     examples, features = predicted(figures, "dev-v2.0")
-    answers_of = nearly_right(figures, "dev-v2.0", 4) if near else [(False, None)] * len(features)
-    outputs, spans, odds = list(map(output_v2, features, answers_of)), {}, {}
+    nearness = nearly_right(figures, "dev-v2.0", 4) if near else [(False, None)] * len(features)
+    outputs, spans, odds = list(map(output_v2, features, nearness)), {}, {}
     arguments = (examples, features, outputs, 20, 30)
     squad_utils.accumulate_predictions_v2(spans, odds, *arguments, 5, 5)
     files = [folder / name for name in ("answers", "nbest", "odds")]
@@ -321,15 +304,8 @@ def assert_answers_of_words(
     figures: Figures, folder: pathlib.Path, not_found: Container[str] = ()
 ) -> dict:
     """Compares the answers of WordPiece, up to white space, with those of Google's BERT, which
-    joins words with a space. Ours are text of the paragraph.
-
-    Args:
-      figures: the figures.
-      folder: an empty folder.
-      not_found: the questions whose answers Google's BERT did not find in the paragraph again.
-
-    Returns:
-      The n-best lists.
+    joins words with a space, except where it did not find them in the paragraph again. Ours are
+    text of the paragraph. Returns the n-best lists.
     """
     examples, features = predicted(figures, "dev-v1.1", of_words=True)
     outputs = [output_v1(feature, (False, None)) for feature in features]
@@ -343,8 +319,8 @@ def assert_answers_of_words(
     return nbest
 
 
-def output_v1(feature: InputFeatures, answer: tuple[bool, tuple[int, int] | None]) -> RawResult:
-    """Returns scores for SQuAD 1.1; `answer` is an item of `nearly_right`."""
+def output_v1(feature: InputFeatures, near: Near) -> RawResult:
+    """Returns scores for SQuAD 1.1."""
     rng = np.random.RandomState(feature.unique_id % 2**31)
     start, end = ((2 * rng.standard_normal(384)).astype("f4") for _ in range(2))
     used = sum(feature.input_mask)
@@ -352,14 +328,14 @@ def output_v1(feature: InputFeatures, answer: tuple[bool, tuple[int, int] | None
     start[k] += 5
     end[min(used - 1, k + rng.randint(0, 6))] += 5
     start, end = start.astype("f8"), end.astype("f8")
-    if answer[1]:
-        start[answer[1][0]] += 9
-        end[answer[1][1]] += 9
+    if near[1]:
+        start[near[1][0]] += 9
+        end[near[1][1]] += 9
     return RawResult(feature.unique_id, start, end)
 
 
-def output_v2(feature: InputFeatures, answer: tuple[bool, tuple[int, int] | None]) -> RawResultV2:
-    """Returns the best scores for SQuAD 2.0; `answer` is an item of `nearly_right`."""
+def output_v2(feature: InputFeatures, near: Near) -> RawResultV2:
+    """Returns the best scores for SQuAD 2.0."""
     rng, used = np.random.RandomState(feature.unique_id % 2**31), sum(feature.input_mask)
 
     def scores() -> np.ndarray:
@@ -369,34 +345,35 @@ def output_v2(feature: InputFeatures, answer: tuple[bool, tuple[int, int] | None
     start[rng.randint(used - sum(feature.segment_ids), used, 4)] += 6
     starts = np.argsort(-start, kind="stable")[:5]
     start_scores = start[starts]
-    for place in starts:
+    for first in starts:
         end = scores()
-        end[[min(used - 1, place + k) for k in rng.randint(0, 12, 3)]] += 5
+        end[[min(used - 1, first + k) for k in rng.randint(0, 12, 3)]] += 5
         ends += np.argsort(-end, kind="stable")[:5].tolist()
         end_scores += end[ends[-5:]].tolist()
     odds = 3 * rng.standard_normal()
-    is_near, places = answer
-    if places:
-        starts[0], ends[0] = places
+    is_near, positions = near
+    if positions:
+        starts[0], ends[0] = positions
         start_scores[0] = end_scores[0] = 9
     if is_near:
-        odds = odds / 2 + (-2 if places else 2)
+        odds = odds / 2 + (-2 if positions else 2)
     return RawResultV2(feature.unique_id, start_scores, starts, end_scores, ends, odds)
 
 
-def nearly_right(figures: Figures, data: str, of: int) -> list[tuple[bool, tuple[int, int] | None]]:
-    """Returns for each feature whether its outputs are nearly right, which they are not for one
-    question out of `of`, and then the positions of the answer if the window has it."""
+def nearly_right(figures: Figures, data: str, of: int) -> list[Near]:
+    """Returns the nearness of each feature; one question out of `of` has none."""
     questions = [q for a in figures.articles(data) for p in a["paragraphs"] for q in p["qas"]]
     answers = {question["id"]: question["answers"][:1] for question in questions}
-    found = []
-    for row in figures.rows(f"features-{data}"):
-        is_near = row["example_index"] % of != 0
-        found.append((is_near, places_of(row, answers[row["qas_id"]]) if is_near else None))
-    return found
+    rows = figures.rows(f"features-{data}")
+    return [
+        (True, positions_of(row, answers[row["qas_id"]]))
+        if row["example_index"] % of
+        else (False, None)
+        for row in rows
+    ]
 
 
-def places_of(row: dict, answers: list[dict]) -> tuple[int, int] | None:
+def positions_of(row: dict, answers: list[dict]) -> tuple[int, int] | None:
     starts, ends = row["tok_start_to_orig_index"], row["tok_end_to_orig_index"]
     for answer in answers:
         first = answer["answer_start"]
@@ -466,9 +443,8 @@ def assert_pretraining_losses(folder: pathlib.Path) -> None:
     for mode in (TRAIN, PREDICT):
         with tf.Graph().as_default(), tf.Session() as session:
             tf.train.get_or_create_global_step()
-            spec = model_fn(
-                {key: tf.constant(value) for key, value in features.items()}, None, mode, {}
-            )
+            tensors = {key: tf.constant(value) for key, value in features.items()}
+            spec = model_fn(tensors, None, mode, {})
             if mode == PREDICT:
                 modeling.initialize_from_checkpoint(tf.trainable_variables(), str(folder))
             session.run(tf.global_variables_initializer())
@@ -481,10 +457,8 @@ def assert_pretraining_losses(folder: pathlib.Path) -> None:
     scores = scores_of([dict(zip(found[PREDICT], row, strict=True)) for row in rows])
     # The reference divides by the number of masked tokens plus 1e-5.
     masked = figures["masked_lm_weights"].sum()
-    assert abs(scores["masked_lm_loss"] * masked / (masked + 1e-5) - expected["masked_lm_loss"]) < (
-        1e-5
-    )
-    assert abs(scores[relation] - expected[relation]) < 1e-5
+    scores["masked_lm_loss"] *= masked / (masked + 1e-5)
+    assert all(abs(scores[name] - value) < 1e-5 for name, value in expected.items())
 
 
 def assert_training_v1(folder: pathlib.Path) -> None:
@@ -497,13 +471,13 @@ def assert_training_v1(folder: pathlib.Path) -> None:
         *run, use_tpu=False, use_one_hot_embeddings=False, use_einsum=False, hub_module=None
     )
 
-    def logits(features, _):
+    def logits(*_):
         graph = tf.get_default_graph()
         return [graph.get_tensor_by_name(f"{name}_logits:0") for name in ("start", "end")]
 
     first = train_golden(figures, model_fn, V1_FEATURES, v1_weights(figures), logits)
-    np.testing.assert_allclose(first[0], figures["start_logits_step0"], atol=1e-5)
-    np.testing.assert_allclose(first[1], figures["end_logits_step0"], atol=1e-5)
+    for name, value in zip(("start", "end"), first, strict=True):
+        np.testing.assert_allclose(value, figures[f"{name}_logits_step0"], atol=1e-5)
 
 
 V1_FEATURES = (*SEQUENCES, "start_positions", "end_positions")

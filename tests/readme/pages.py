@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import os
 import pathlib
 import re
 import shlex
+import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -139,6 +142,17 @@ def commands_of(text: str) -> Iterator[list[str]]:
         command = list(words)
         if not ends and command[0] not in ("for", "done"):
             yield command
+
+
+def run_in(folder: pathlib.Path, text: str) -> str:
+    """Runs shell text in a folder; returns its output."""
+    result = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text],
+        **{"cwd": folder, "env": {**os.environ, "PYTHON": sys.executable}},
+        **{"capture_output": True, "text": True, "timeout": 1500},
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
 
 
 def prose_of(page: pathlib.Path) -> str:

@@ -6,15 +6,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from tests.helpers.forking import ROOT
-from tests.readme.pages import BLOCKS
+from tests.readme.pages import BLOCKS, run_in
 
 # The blocks after the first one, which is `make demo`.
 COMMANDS = [block.text for block in BLOCKS if block.page.name == "tutorial.md"][1:]
@@ -27,19 +24,7 @@ def printed() -> list[str]:
     if not (ROOT / "demo_output/run-1/predictions.html").exists():
         pytest.skip("there is no model of the demo: run `make demo`")
     shutil.rmtree(OUT, ignore_errors=True)
-    outputs = []
-    for text in COMMANDS:
-        result = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", text],
-            cwd=ROOT,
-            env={**os.environ, "PYTHON": sys.executable},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        assert result.returncode == 0, result.stdout + result.stderr
-        outputs.append(result.stdout)
-    return outputs
+    return [run_in(ROOT, text) for text in COMMANDS]
 
 
 def test_the_training_improves_the_scores(printed):

@@ -8,16 +8,13 @@ lists what is not run, and why.
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import pytest
 
 from tests.helpers.forking import ROOT
-from tests.readme.pages import BLOCKS
+from tests.readme.pages import BLOCKS, run_in
 
 pytestmark = pytest.mark.timeout(1500)
 # So small that it takes seconds; nothing is learned.
@@ -65,28 +62,22 @@ def folder(tmp_path_factory) -> pathlib.Path:
 def demo(folder) -> list[str]:
     """Returns the commands that `make demo` names; the page about looking at predictions uses the
     run of the last one."""
-    shown = run_in(folder, "$PYTHON -m tests.readme.small_demo")
+    shown = run_small(folder, "$PYTHON -m tests.readme.small_demo")
     commands = re.findall(r"^# .*\n((?:.*\\\n)*.*)$", shown, re.MULTILINE)
-    run_in(folder, commands[-1])
+    run_small(folder, commands[-1])
     return commands
 
 
-def run_in(folder: pathlib.Path, text: str) -> str:
+def run_small(folder: pathlib.Path, text: str) -> str:
     """Runs shell text with small numbers; returns its output."""
     for number, smaller in SMALLER.items():
         text = text.replace(number, smaller)
-    command = ["bash", "-euo", "pipefail", "-c", text]
-    env = {**os.environ, "PYTHON": sys.executable}
-    result = subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=1500
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
+    return run_in(folder, text)
 
 
 def test_the_demo_names_commands_that_work(demo: list[str], folder: pathlib.Path):
     ask, serve, _ = demo
-    assert "What is the height of Tamar?" in run_in(folder, ask)
+    assert "What is the height of Tamar?" in run_small(folder, ask)
     # It runs until it is stopped; the page about serving has the command too.
     assert serve.endswith("serve demo_output/run-1")
 
@@ -97,5 +88,5 @@ def test_the_pages_run(folder: pathlib.Path):
     text = "".join(block.text for block in RUN)
     assert [number for number in SMALLER if number not in text] == []
     for block in RUN:
-        run_in(folder, block.text)
+        run_small(folder, block.text)
     assert [result for result in RESULTS if not (folder / result).exists()] == []
