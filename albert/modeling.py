@@ -382,20 +382,20 @@ def _encode(
             with _scope(scopes.group, group), named:
                 for inner in range(config.inner_group_num):
                     is_last = len(states) + 1 == config.num_hidden_layers * config.inner_group_num
-                    wanted = positions if is_last else None
+                    needed = positions if is_last else None
                     with _scope(scopes.inner, inner):
                         block = functools.partial(
                             _block,
                             tokens=tokens,
                             building=building,
                             site=f"{scope}/layer_{layer}/inner_group_{inner}",
-                            positions=wanted,
+                            positions=needed,
                         )
                         state = recomputation.apply(block, state) if recomputation else block(state)
-                    if wanted is None:
+                    if needed is None:
                         states.append(tokens.sequences(state))
                     else:
-                        shape = [-1, *get_shape_list(wanted)[1:], config.hidden_size]
+                        shape = [-1, *get_shape_list(needed)[1:], config.hidden_size]
                         states.append(tf.reshape(state, shape))
     return states
 

@@ -142,7 +142,9 @@ def build_train_step(
             update = functools.partial(apply, optimizer, batch)
         else:
             own = batch.values if scatters_each else shares.scatter(batch.values)
-            metrics, squares = shares.all_reduce_metrics_and_norm(batch.metrics, own, batch.of_rows)
+            metrics, squares = shares.all_reduce_metrics_and_norm(
+                batch.metrics, own, batch.are_rows
+            )
             batch = batch._replace(metrics=metrics)
             update = functools.partial(shares.apply, optimizer, own)
         norm = global_norm(squares, batch.metrics, num_batches)
@@ -171,7 +173,7 @@ def reduce_over_workers(batch: Gradients, dtype: tf.DType | None = None) -> Grad
 
 def sum_of_squares(batch: Gradients) -> tf.Tensor:
     """Returns the sum of squares of the gradients that are not counted by `row_squares`."""
-    others = [g for g, by_row in zip(batch.values, batch.of_rows, strict=True) if not by_row]
+    others = [g for g, by_row in zip(batch.values, batch.are_rows, strict=True) if not by_row]
     return tf.square(tf.global_norm(others))
 
 

@@ -83,7 +83,7 @@ def measure(flags: argparse.Namespace) -> dict[str, float]:
     model_fn = make_model_fn(config, head, ModelOptions(options))
     if flags.dtype == "bfloat16":
         os.environ.setdefault(configuration.VARIABLE, "1")
-        model_fn = conversion.convert(model_fn, configuration.from_environment(), device.kind())
+        model_fn = conversion.convert(model_fn, configuration.chosen(), device.kind())
     with tf.Graph().as_default(), tf.Session(config=device.session_config()) as session:
         step, feed = training_step(model_fn, batch)
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])

@@ -131,7 +131,7 @@ def work(flags: argparse.Namespace) -> None:
     batch = make_batch(config, flags.batch_size, flags.seq_length)
     options = ModelOptions(OptimizerOptions(1e-5, 1000, 100))
     model_fn = make_model_fn(config, make_v1_head(mask_padding_in_loss=True), options)
-    if in_bf16 := configuration.from_environment():
+    if in_bf16 := configuration.chosen():
         model_fn = conversion.convert(model_fn, in_bf16, device.kind())
     options_of_session = device.session_config()
     with tf.Graph().as_default(), tf.Session(config=options_of_session) as session:

@@ -97,8 +97,8 @@ def _only_checkpoint(folder: str) -> str:
         p[: -len(".index")] for p in glob.glob(os.path.join(glob.escape(folder), "*.index"))
     )
     if len(prefixes) != 1:
-        found = ", ".join(os.path.basename(p) for p in prefixes[:4]) or "none"
-        raise UserError(f"{folder}: expected one checkpoint in this folder, found: {found}")
+        names = ", ".join(os.path.basename(p) for p in prefixes[:4]) or "none"
+        raise UserError(f"{folder}: expected one checkpoint in this folder, found: {names}")
     _check_whole(prefixes[0])
     return prefixes[0]
 
@@ -115,12 +115,12 @@ def _check_whole(prefix: str) -> None:
     if not shapes:
         raise UserError(f"{prefix}: the checkpoint has no variables")
     dtypes = reader.get_variable_to_dtype_map()
-    wanted = sum(math.prod(shape) * dtypes[name].size for name, shape in shapes.items())
-    found = sum(map(os.path.getsize, glob.glob(glob.escape(prefix) + ".data-*")))
-    if found < wanted:
+    expected = sum(math.prod(shape) * dtypes[name].size for name, shape in shapes.items())
+    size = sum(map(os.path.getsize, glob.glob(glob.escape(prefix) + ".data-*")))
+    if size < expected:
         raise UserError(
-            f"checkpoint {prefix} is damaged or incomplete: its data files have {found} bytes "
-            f"instead of at least {wanted}"
+            f"checkpoint {prefix} is damaged or incomplete: its data files have {size} bytes "
+            f"instead of at least {expected}"
         )
 
 
@@ -139,13 +139,13 @@ def list_checkpoints(folder: str, name: str = RESULT) -> dict[int, str]:
     Logs a warning about incomplete ones, which a crash may leave. `name` is the part of the file
     names before the number.
     """
-    found = {}
+    prefixes = {}
     for path in glob.glob(os.path.join(glob.escape(folder), f"{name}-*.index")):
         number = re.search(rf"{re.escape(name)}-(\d+)\.index$", path)
         prefix = path.removesuffix(".index")
         if number and _is_whole(prefix):
-            found[int(number.group(1))] = prefix
-    return dict(sorted(found.items()))
+            prefixes[int(number.group(1))] = prefix
+    return dict(sorted(prefixes.items()))
 
 
 def _is_whole(prefix: str) -> bool:
@@ -164,8 +164,8 @@ def _warn_once(message: str) -> None:
 
 def newest_checkpoint(folder: str) -> tuple[int, str] | None:
     """Returns step and prefix of the newest complete checkpoint to resume from, or None."""
-    found = list_checkpoints(folder, RESUME) | list_checkpoints(folder, RESULT)
-    return max(found.items(), default=None)
+    prefixes = list_checkpoints(folder, RESUME) | list_checkpoints(folder, RESULT)
+    return max(prefixes.items(), default=None)
 
 
 def best_or_newest(folder: str) -> str | None:
@@ -311,21 +311,21 @@ def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
 
 
 def check_same_encoder(
-    checkpoint: str, shapes: Mapping[str, Sequence[int]], wanted: Mapping[str, Sequence[int]]
+    checkpoint: str, shapes: Mapping[str, Sequence[int]], model_shapes: Mapping[str, Sequence[int]]
 ) -> None:
     """Raises a `UserError` unless checkpoint and model share their family and vocabulary size.
 
     The families are ALBERT and BERT. `shapes` has the shapes of the checkpoint's variables by name,
-    and `wanted` those of the model's.
+    and `model_shapes` those of the model's.
     """
-    theirs, ours = _model_of(shapes), _model_of(wanted)
+    theirs, ours = _model_of(shapes), _model_of(model_shapes)
     if theirs and ours and theirs != ours:
         raise UserError(
             f"{checkpoint} is a checkpoint of {theirs}, but --albert_config_file is for {ours}: "
             "both must belong to the same model"
         )
-    for name in (n for n in wanted if n in shapes and n.endswith("/word_embeddings")):
-        size, needed = shapes[name][0], wanted[name][0]
+    for name in (n for n in model_shapes if n in shapes and n.endswith("/word_embeddings")):
+        size, needed = shapes[name][0], model_shapes[name][0]
         if size != needed:
             raise UserError(
                 f"{checkpoint} has a vocabulary of {size} pieces, but --albert_config_file has a "

@@ -74,12 +74,12 @@ def config_from_theirs(config: Mapping) -> dict:
     for name, value in _FIXED.items():
         if config.get(name, value) != value:
             raise UserError(f"unsupported {name} {config[name]!r}; supported: {value!r}")
-    found = {name: value for name, value in config.items() if name not in _NOT_OURS}
+    values = {name: value for name, value in config.items() if name not in _NOT_OURS}
     activation = config.get("hidden_act", "gelu_new" if family == "albert" else "gelu")
     ours = {theirs: ours for ours, theirs in _ACTIVATIONS.items()} | _OTHER_NAMES
     if not isinstance(activation, str) or activation not in ours:
         raise UserError(f"unsupported hidden_act {activation!r}; supported: {', '.join(ours)}")
-    return found | {"hidden_act": ours[activation]}
+    return values | {"hidden_act": ours[activation]}
 
 
 def config_to_theirs(family: str, config: Mapping) -> dict:

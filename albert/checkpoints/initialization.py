@@ -105,16 +105,16 @@ def initialize_from_checkpoint(
     Raises:
       UserError: no variable matches, a shape differs, or values are not finite.
     """
-    found, assignments = compare_with_checkpoint(tvars, init_checkpoint, num_groups)
-    reader = load_checkpoint(found.checkpoint)
+    start, assignments = compare_with_checkpoint(tvars, init_checkpoint, num_groups)
+    reader = load_checkpoint(start.checkpoint)
     by_name = {variable.op.name: variable for variable in tvars}
     for assignment in assignments:
         if isinstance(reader, TransformersFolder):
             for source, name in assignment.items():
                 reader.initialize(by_name[name], source)
         else:
-            tf.train.init_from_checkpoint(found.checkpoint, assignment)
-    return found
+            tf.train.init_from_checkpoint(start.checkpoint, assignment)
+    return start
 
 
 def compare_with_checkpoint(
@@ -131,8 +131,8 @@ def compare_with_checkpoint(
     pairs = [pair for assignment in assignments for pair in assignment.items()]
     reader = load_checkpoint(checkpoint)
     shapes = reader.get_variable_to_shape_map()
-    wanted = {v.op.name: v.shape.as_list() for v in tvars}
-    check_same_encoder(checkpoint, shapes, wanted)
+    needed = {v.op.name: v.shape.as_list() for v in tvars}
+    check_same_encoder(checkpoint, shapes, needed)
     if not pairs:
         raise UserError(
             f"{checkpoint}: none of its {len(shapes)} variables matches the model, which needs "
@@ -141,9 +141,9 @@ def compare_with_checkpoint(
         )
     dtypes = reader.get_variable_to_dtype_map()
     differ = [
-        f"{name} {dtypes[source].name} {shapes[source]} (the model has float32 {wanted[name]})"
+        f"{name} {dtypes[source].name} {shapes[source]} (the model has float32 {needed[name]})"
         for source, name in pairs
-        if list(shapes[source]) != wanted[name] or dtypes[source] != tf.float32
+        if list(shapes[source]) != needed[name] or dtypes[source] != tf.float32
     ]
     if differ:
         raise UserError(
@@ -152,13 +152,13 @@ def compare_with_checkpoint(
         )
     check_finite(checkpoint, reader, [source for source, _ in pairs])
     known = {source for source, _ in pairs} | optimizer_variables(shapes)
-    found = Initialization(
+    start = Initialization(
         checkpoint,
         taken=[name for _, name in pairs],
-        new=[name for name in wanted if name not in initialized],
+        new=[name for name in needed if name not in initialized],
         unused=sorted(shapes.keys() - known),
     )
-    return found, assignments
+    return start, assignments
 
 
 def optimizer_variables(names: Iterable[str]) -> set[str]:

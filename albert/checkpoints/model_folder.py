@@ -124,12 +124,12 @@ def recorded_scores(output_dir: str) -> dict[str, Any]:
     return read_json(path, "the record of scores") if os.path.exists(path) else {}
 
 
-def trained_threshold(given: float | None, output_dir: str, score: str) -> float | None:
+def trained_threshold(threshold: float | None, output_dir: str, score: str) -> float | None:
     """Returns the given threshold, else the recorded one with the best score; None if unknown.
 
     `score` is the name of the threshold in the record of scores.
     """
-    return recorded_scores(output_dir).get(score) if given is None else given
+    return recorded_scores(output_dir).get(score) if threshold is None else threshold
 
 
 def check_model(path: str, model: Mapping[str, Any], flag: str) -> None:
@@ -151,11 +151,11 @@ def check_model(path: str, model: Mapping[str, Any], flag: str) -> None:
             path,
             RECORD,
         )
-    elif found := model_differences(recorded, model):
+    elif differences := model_differences(recorded, model):
         remedy = "give the files and flags of its training"
         if is_transformers_folder(path):
             remedy = f"give --{_CONFIG}={os.path.join(path, 'config.json')}"
-        raise FlagError(f"{flag} {path} was trained with {', '.join(found)}; {remedy}")
+        raise FlagError(f"{flag} {path} was trained with {', '.join(differences)}; {remedy}")
 
 
 def used_model(
@@ -194,20 +194,20 @@ def model_differences(recorded: Mapping[str, Any], model: Mapping[str, Any]) -> 
 
     Properties that only one of them has are ignored.
     """
-    found = [
+    differences = [
         f"{'' if name == 'task' else '--'}{name} {recorded[name]}, not {model[name]}"
         for name in (model.keys() & recorded.keys()) - {_CONFIG, *_TOKENIZERS}
         if model[name] != recorded[name]
     ]
     if recorded.get(_CONFIG) and _CONFIG in model:
-        found += _differences_of_configs(recorded[_CONFIG], model[_CONFIG])
+        differences += _differences_of_configs(recorded[_CONFIG], model[_CONFIG])
     was, used = (
         {name: values[name] for name in _TOKENIZERS if values.get(name)}
         for values in (recorded, model)
     )
     if was and used and was != used:
-        found.append(f"another --{next(iter(was))} than this --{next(iter(used))}")
-    return sorted(found)
+        differences.append(f"another --{next(iter(was))} than this --{next(iter(used))}")
+    return sorted(differences)
 
 
 def _differences_of_configs(was: Mapping[str, Any], used: Mapping[str, Any]) -> list[str]:

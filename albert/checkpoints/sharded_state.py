@@ -53,7 +53,7 @@ class _Vectors:
         """Builds the operations; `first` is the index of the first shard among all."""
         self.contents = [content for share in shares for content in share.contents]
         self._prefix = tf.placeholder(tf.string, [])
-        self._wholes, tensors, self._given, restored = [], [], [], []
+        self._wholes, tensors, self._sources, restored = [], [], [], []
         for number, (share, contents) in enumerate(shares, first):
             # On the CPU, so that the checkpoint's values take no accelerator memory.
             value = share.read_value()
@@ -62,12 +62,12 @@ class _Vectors:
                 whole = collectives.all_gather(value, f"state_{number}/saved")
                 sizes = [math.prod(shape) for _, shape in contents]
                 parts = tf.split(whole, [*sizes, length - sum(sizes)])
-                given = tf.placeholder(share.dtype, [length])
-                sent = collectives.broadcast(given, f"state_{number}/restored")
+                source = tf.placeholder(share.dtype, [length])
+                sent = collectives.broadcast(source, f"state_{number}/restored")
                 own = tf.split(sent, collectives.size())[collectives.rank()]
             tensors += [tf.reshape(p, s) for p, (_, s) in zip(parts, contents, strict=False)]
             self._wholes.append(whole.op)
-            self._given.append((given, contents))
+            self._sources.append((source, contents))
             restored.append(share.assign(own))
         names = [name for name, _ in self.contents]
         with tf.device("/cpu:0"):
@@ -88,14 +88,14 @@ class _Vectors:
 
     def read(self, session: tf.Session, reader: tf.train.NewCheckpointReader | None) -> None:
         """Restores all workers' shards from the reader of rank 0; it is None on other ranks."""
-        values = {given: np.zeros(given.shape, np.float32) for given, _ in self._given}
-        for given, contents in self._given:
+        values = {source: np.zeros(source.shape, np.float32) for source, _ in self._sources}
+        for source, contents in self._sources:
             if reader is None:
                 break
             offset = 0
             for name, shape in contents:
                 size = math.prod(shape)
-                values[given][offset : offset + size] = reader.get_tensor(name).ravel()
+                values[source][offset : offset + size] = reader.get_tensor(name).ravel()
                 offset += size
         session.run(self._restore, values)
 

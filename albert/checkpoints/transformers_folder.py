@@ -97,8 +97,8 @@ class TransformersFolder:
         del pairs[names.CLASSIFIER if is_of_tokens else names.TOKENS]
         self._files = [os.path.join(path, name) for name in _files_of(path)]
         self._step: np.int64 | None = None
-        found = self._find()
-        self._tensors = self._with_prefix(found)
+        tensors = self._find()
+        self._tensors = self._with_prefix(tensors)
         self._drop_copies()
         if self.family == "albert" and self.config["embedding_size"] == self.config["hidden_size"]:
             self._drop_mapping()
@@ -114,7 +114,7 @@ class TransformersFolder:
 
     def _find(self) -> dict[str, _Tensor]:
         """Returns every tensor by its current name."""
-        found = {}
+        tensors = {}
         for path in self._files:
             with _reading(path) as file:
                 if (step := (file.metadata() or {}).get(STEP)) is not None:
@@ -130,16 +130,16 @@ class TransformersFolder:
                         )
                     end = next((end for end in _OLD_ENDS if name.endswith(end)), "")
                     new = name.removesuffix(end) + _OLD_ENDS.get(end, "")
-                    found[new] = _Tensor(path, name, tuple(tensor.get_shape()))
-        return found
+                    tensors[new] = _Tensor(path, name, tuple(tensor.get_shape()))
+        return tensors
 
-    def _with_prefix(self, found: dict) -> dict:
+    def _with_prefix(self, tensors: dict) -> dict:
         """Returns tensors by their names in a model with a head; an encoder's lack the prefix."""
         prefix = f"{self.family}."
-        if any(name.startswith(prefix) for name in found):
-            return found
+        if any(name.startswith(prefix) for name in tensors):
+            return tensors
         beginnings = ("embeddings.", "encoder.", "pooler.")
-        return {prefix * name.startswith(beginnings) + name: found[name] for name in found}
+        return {prefix * name.startswith(beginnings) + name: tensors[name] for name in tensors}
 
     def _drop_mapping(self) -> None:
         """Drops the layer after the embeddings, which is an identity that this project omits."""

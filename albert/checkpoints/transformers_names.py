@@ -172,26 +172,26 @@ def parts_in(
       UserError: variables are missing, have another shape, or belong to no part.
     """
     by_part = {
-        part: {pair.theirs if theirs else pair.ours: pair for pair in of_part}
-        for part, of_part in pairs.items()
+        part: {pair.theirs if theirs else pair.ours: pair for pair in members}
+        for part, members in pairs.items()
     }
     parts = [p for p, named in by_part.items() if p == ENCODER or named.keys() & shapes.keys()]
-    wanted = {name: pair for part in parts for name, pair in by_part[part].items()}
-    if missing := wanted.keys() - shapes.keys():
+    required = {name: pair for part in parts for name, pair in by_part[part].items()}
+    if missing := required.keys() - shapes.keys():
         raise UserError(f"{where} lacks {listed(sorted(missing))}, which its config requires")
-    if others := shapes.keys() - wanted.keys():
+    if others := shapes.keys() - required.keys():
         known = ", ".join(part for part in pairs if part != ENCODER)
         raise UserError(
             f"{where} has {listed(sorted(others))}, which no supported model has; supported: an "
             f"encoder, with or without {known}"
         )
-    for name, pair in wanted.items():
+    for name, pair in required.items():
         shape = pair.shape[::-1] if theirs and pair.is_transposed else pair.shape
-        found = list(shapes[name])
-        if len(found) != len(shape) or any(
-            size not in (None, other) for size, other in zip(shape, found, strict=True)
+        actual = list(shapes[name])
+        if len(actual) != len(shape) or any(
+            size not in (None, other) for size, other in zip(shape, actual, strict=True)
         ):
             raise UserError(
-                f"{where}: {name} has shape {found}, but its configuration requires {list(shape)}"
+                f"{where}: {name} has shape {actual}, but its configuration requires {list(shape)}"
             )
     return parts

@@ -148,7 +148,7 @@ def describe_graph(
         report.next_section("training")
         describe_checkpoints(report, checked, step)
         report.next_section("precision")
-        return describe_precision(report, checked, wanted=settings.bf16)
+        return describe_precision(report, checked, uses_shipped=settings.bf16)
     return None
 
 

@@ -81,10 +81,10 @@ class EncoderConfig:
             has impossible values.
         """
         values = _read_object(json_file)
-        found = _kind_of(values)
-        if found not in (None, cls):
+        kind = _kind_of(values)
+        if kind not in (None, cls):
             raise UserError(
-                f"{json_file} is a configuration of {found._MODEL}, but one of {cls._MODEL} is "
+                f"{json_file} is a configuration of {kind._MODEL}, but one of {cls._MODEL} is "
                 "needed"
             )
         return cls._validated(values, json_file)

@@ -59,21 +59,23 @@ class Recomputation:
 
         @tf.custom_gradient
         def join(output: tf.Tensor, state: tf.Tensor, *weights: tf.Tensor):
-            def gradient(of_output: tf.Tensor, *of_weights: tf.Tensor) -> list:
+            def gradient(output_gradient: tf.Tensor, *weight_gradients: tf.Tensor) -> list:
                 # No layer uses what the last one passed on; its gradient, a tensor of zeros, is
                 # skipped.
                 sums = [
-                    [] if self._weights[name] is last else [of_weight]
-                    for name, last, of_weight in zip(names, passed_on, of_weights, strict=True)
+                    [] if self._weights[name] is last else [weight_gradient]
+                    for name, last, weight_gradient in zip(
+                        names, passed_on, weight_gradients, strict=True
+                    )
                 ]
                 # Without this dependency, all layers would be computed again in the forward pass.
                 # With the sums in it, a layer does not begin before the one after it has finished.
-                with tf.control_dependencies([tf.group(of_output, *sum(sums, []))]):
+                with tf.control_dependencies([tf.group(output_gradient, *sum(sums, []))]):
                     again = tf.stop_gradient(state)
                     output_again = build(again)
-                of_state, *own = tf.gradients(output_again, [again, *values], of_output)
+                state_gradient, *own = tf.gradients(output_again, [again, *values], output_gradient)
                 sums = [tf.add_n([*before, new]) for before, new in zip(sums, own, strict=True)]
-                return [None, of_state, *sums]
+                return [None, state_gradient, *sums]
 
             return [tf.identity(output), *map(tf.identity, weights)], gradient
 

@@ -25,13 +25,13 @@ class Gradients(NamedTuple):
 
     Attributes:
       values: the dense gradients, in the variables' shapes.
-      of_rows: for each gradient, whether `StepMetrics.row_squares` counts it in the norm.
+      are_rows: for each gradient, whether `StepMetrics.row_squares` counts it in the norm.
       metrics: a vector of `StepMetrics`.
     """
 
     variables: Sequence[tf.Variable]
     values: Sequence[tf.Tensor]
-    of_rows: Sequence[bool]
+    are_rows: Sequence[bool]
     metrics: tf.Tensor
 
 
@@ -52,14 +52,16 @@ def compute_gradients(
     pairs = [(g, v) for g, v in zip(gradients, variables, strict=True) if g is not None]
     # As in the reference, each token's gradient row of an embedding table counts separately in the
     # norm, even if several tokens share a row. So the squares are computed before rows are summed.
-    of_rows = [isinstance(gradient, tf.IndexedSlices) for gradient, _ in pairs]
-    rows = [gradient.values for (gradient, _), by_row in zip(pairs, of_rows, strict=True) if by_row]
+    are_rows = [isinstance(gradient, tf.IndexedSlices) for gradient, _ in pairs]
+    rows = [
+        gradient.values for (gradient, _), by_row in zip(pairs, are_rows, strict=True) if by_row
+    ]
     squares = sum((2 * tf.nn.l2_loss(values) for values in rows), tf.constant(0.0))
     tokens = tf.cast(0 if num_tokens is None else num_tokens, tf.float32)
     return Gradients(
         variables=[variable for _, variable in pairs],
         values=[_dense(gradient, variable) for gradient, variable in pairs],
-        of_rows=of_rows,
+        are_rows=are_rows,
         metrics=tf.stack(StepMetrics(loss, tokens, squares)),
     )
 

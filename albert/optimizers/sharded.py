@@ -107,9 +107,9 @@ class ShardedOptimizer:
 
     def scatter(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Returns this worker's shards of the mean gradients over the workers, by bucket."""
-        given, shares = iter(gradients), []
+        remaining, shares = iter(gradients), []
         for bucket in self._buckets:
-            values = [next(given) for _ in bucket.variables]
+            values = [next(remaining) for _ in bucket.variables]
             name = f"{bucket.name}/gradients"
             shares.append(collectives.reduce_scatter_mean(values, name, self._dtype))
         return shares
@@ -160,8 +160,8 @@ class ShardedOptimizer:
             with tf.control_dependencies(updates[-1]):
                 assignments.append(tf.group(m.assign(next_m), v.assign(next_v)))
         rates = self._rates(optimizer, weights, updates)
-        for bucket, own, of_vector in zip(self._buckets, weights, updates, strict=True):
-            pairs = zip(bucket.pieces, own, of_vector, strict=True)
+        for bucket, own, bucket_updates in zip(self._buckets, weights, updates, strict=True):
+            pairs = zip(bucket.pieces, own, bucket_updates, strict=True)
             after = [weight - rates(piece.name) * update for piece, weight, update in pairs]
             assignments += _gather(bucket, after)
         return tf.group(*assignments)
@@ -179,8 +179,8 @@ class ShardedOptimizer:
             return lambda name: optimizer.learning_rate
         zero = tf.constant(0.0)
         squares = {name: [zero, zero] for name in adapted}
-        for bucket, own, of_vector in zip(self._buckets, weights, updates, strict=True):
-            for piece, *values in zip(bucket.pieces, own, of_vector, strict=True):
+        for bucket, own, bucket_updates in zip(self._buckets, weights, updates, strict=True):
+            for piece, *values in zip(bucket.pieces, own, bucket_updates, strict=True):
                 if piece.name in squares:
                     squares[piece.name] = [2 * tf.nn.l2_loss(value) for value in values]
         sums = collectives.all_reduce_sum(

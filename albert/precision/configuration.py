@@ -77,7 +77,7 @@ class PrecisionConfig(NamedTuple):
         return "sha256:" + hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def chosen(precision: str | None, shipped: str = SHIPPED) -> PrecisionConfig | None:
+def chosen(precision: str | None = None, shipped: str = SHIPPED) -> PrecisionConfig | None:
     """Returns the configuration that --precision and the environment choose; None for float32.
 
     Args:
@@ -101,14 +101,9 @@ def chosen(precision: str | None, shipped: str = SHIPPED) -> PrecisionConfig | N
         return config._replace(dtype=tf.float16, non_convertible_exceptions=kept)
     if precision == "bfloat16" and not names_list:
         return load("1", shipped)
-    return from_environment(shipped)
-
-
-def from_environment(shipped: str = SHIPPED) -> PrecisionConfig | None:
-    """Loads the configuration that the environment names, see `load`."""
     if DEPRECATED_VARIABLE in os.environ:
         _warn_of_deprecated()
-    return load(os.environ.get(VARIABLE), shipped)
+    return load(value, shipped)
 
 
 @functools.cache

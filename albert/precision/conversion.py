@@ -38,23 +38,23 @@ _HOOKS = ("training_hooks", "training_chief_hooks", "evaluation_hooks", "predict
 _built: weakref.WeakKeyDictionary[tf.Graph, list[tf.Graph]] = weakref.WeakKeyDictionary()
 
 
-def rewrite(graph_def: tf.GraphDef, wanted: ConversionPlan) -> dict[str, str]:
+def rewrite(graph_def: tf.GraphDef, planned: ConversionPlan) -> dict[str, str]:
     """Converts the nodes of a planned graph in place, and inserts casts between the types.
 
     Returns:
       The names of the float32 tensors that replace the plan's outputs, by the outputs' names.
     """
     outputs = {}
-    for body in bodies(graph_def, wanted.outputs):
+    for body in bodies(graph_def, planned.outputs):
         converted = {
             decision.node: decision.attributes
-            for decision in wanted.decisions
+            for decision in planned.decisions
             if decision.function == body.function and decision.is_converted
         }
-        _insert_casts(body, converted, wanted.dtype)
+        _insert_casts(body, converted, planned.dtype)
         for name, attributes in converted.items():
             for attribute in attributes:
-                body.nodes[name].attr[attribute].type = wanted.dtype.as_datatype_enum
+                body.nodes[name].attr[attribute].type = planned.dtype.as_datatype_enum
         if not body.function:
             outputs = {name: _tensor_name(tensor) for name, tensor in body.results.items()}
     return outputs
@@ -65,8 +65,8 @@ def _insert_casts(body: Body, converted: Mapping[str, tuple[str, ...]], low: tf.
     casts = {}
     for node, port, tensor, dtype in list(borders(body, converted, low)):
         if (tensor, dtype) not in casts:
-            given = tf.float32 if dtype == low else low
-            casts[tensor, dtype] = body.add_cast(tensor, given, dtype)
+            source = tf.float32 if dtype == low else low
+            casts[tensor, dtype] = body.add_cast(tensor, source, dtype)
         if isinstance(port, str):
             body.results[port] = casts[tensor, dtype]
         else:

@@ -40,13 +40,13 @@ def add_new(graph_def: tf.GraphDef, built: tf.Graph, names: Mapping[str, str]) -
     library = graph_def.library
     new.library.function.extend(f for f in library.function if f.signature.name not in functions)
     new.library.gradient.extend(library.gradient)
-    given = {
+    inputs = {
         reference
         for node in new.node
         for reference in node.input
         if reference.lstrip("^").split(":")[0] in nodes
     }
-    tf.import_graph_def(new, {ref: _tensor(ref, target) for ref in sorted(given)}, name="")
+    tf.import_graph_def(new, {ref: _tensor(ref, target) for ref in sorted(inputs)}, name="")
     _add_to_collections(built, names)
 
 

@@ -69,11 +69,11 @@ class Body:
     @functools.cached_property
     def _reads(self) -> dict[str, list[str]]:
         """The reads of each variable without control dependencies, in order, by its handle."""
-        found = collections.defaultdict(list)
+        reads = collections.defaultdict(list)
         for name, node in self.nodes.items():
             if node.op == "ReadVariableOp" and len(node.input) == 1:
-                found[node.input[0]].append(name)
-        return found
+                reads[node.input[0]].append(name)
+        return reads
 
     def first_read(self, reference: str) -> str:
         """Returns the first read of a variable if `reference` is any read without dependencies.
@@ -85,16 +85,16 @@ class Body:
         reads = self._reads.get(node.input[0], []) if node and node.op == "ReadVariableOp" else []
         return reads[0] if reference in reads else reference
 
-    def add_cast(self, reference: str, given: tf.DType, wanted: tf.DType) -> str:
+    def add_cast(self, reference: str, source_type: tf.DType, dtype: tf.DType) -> str:
         """Adds a cast from a type to another and returns the reference to its result."""
-        name = f"{reference.replace(':', '_')}/to_{wanted.name}"
+        name = f"{reference.replace(':', '_')}/to_{dtype.name}"
         while name in self.nodes:
             name += "_"
         source = self.nodes.get(reference.split(":")[0])
         node = self._all.add(name=name, op="Cast", input=[reference])
         node.device = source.device if source else ""
-        node.attr["SrcT"].type = given.as_datatype_enum
-        node.attr["DstT"].type = wanted.as_datatype_enum
+        node.attr["SrcT"].type = source_type.as_datatype_enum
+        node.attr["DstT"].type = dtype.as_datatype_enum
         self.nodes[name] = node
         return f"{name}:y:0" if self.function else name
 
@@ -113,16 +113,16 @@ def bodies(graph_def: tf.GraphDef, outputs: Iterable[str] = ()) -> Iterator[Body
 def _callers(graph_def: tf.GraphDef) -> dict[str, set[str]]:
     """Returns the callers of every function, see `Body`."""
     functions = {f.signature.name: f.node_def for f in graph_def.library.function}
-    found: dict[str, set[str]] = {name: set() for name in functions}
+    callers: dict[str, set[str]] = {name: set() for name in functions}
 
     def follow(nodes: Any, prefix: str, inside: frozenset[str]) -> None:
         for node in nodes:
             for name in _called(node) & functions.keys() - inside:
-                found[name].add(prefix + node.name)
+                callers[name].add(prefix + node.name)
                 follow(functions[name], f"{prefix}{node.name}/", inside | {name})
 
     follow(graph_def.node, "", frozenset())
-    return found
+    return callers
 
 
 def _called(node: tf.NodeDef) -> set[str]:

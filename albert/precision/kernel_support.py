@@ -15,13 +15,13 @@ _UNFED = "You must feed a value for placeholder"
 
 def allowed_attributes(node: tf.NodeDef, op_def: Any, dtype: tf.DType) -> tuple[str, ...]:
     """Returns the float32 type attributes of a node that its op type allows to be `dtype`."""
-    wanted = dtype.as_datatype_enum
+    number = dtype.as_datatype_enum
     allowed = {
-        attr.name: attr.allowed_values.list.type or [wanted]
+        attr.name: attr.allowed_values.list.type or [number]
         for attr in op_def.attr
         if attr.type == "type"
     }
-    return tuple(n for n in float32_attributes(node, op_def) if wanted in allowed[n])
+    return tuple(n for n in float32_attributes(node, op_def) if number in allowed[n])
 
 
 def convertible_attributes(

@@ -97,8 +97,8 @@ class ConversionPlan(NamedTuple):
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Counts the nodes by rule and op type, converted ones first."""
-        found = collections.Counter((d.rule, d.op) for d in self.decisions)
-        return dict(sorted(found.items(), key=lambda item: (_RULES.index(item[0][0]), item[0][1])))
+        counts = collections.Counter((d.rule, d.op) for d in self.decisions)
+        return dict(sorted(counts.items(), key=lambda item: (_RULES.index(item[0][0]), item[0][1])))
 
     def cast_counts(self) -> dict[str, int]:
         """Counts the casts by the type that they cast to."""
@@ -249,14 +249,14 @@ def _decide(
 
 def _neighbors(body: Body, nodes: Mapping[str, tuple[str, ...]]) -> dict[str, set[str]]:
     """Returns the nodes on the other side of every tensor that could be converted on both sides."""
-    found: dict[str, set[str]] = {name: set() for name in nodes}
+    neighbors: dict[str, set[str]] = {name: set() for name in nodes}
     for name in nodes:
         for reference, could_be in _typed_inputs(body, name, nodes):
             source = body.source(reference)
             if could_be and source and _is_output(body, source, nodes):
-                found[name].add(source[0])
-                found[source[0]].add(name)
-    return found
+                neighbors[name].add(source[0])
+                neighbors[source[0]].add(name)
+    return neighbors
 
 
 def _spread(always: set[str], conditional: set[str], neighbors: Mapping[str, set[str]]) -> set[str]:
@@ -293,11 +293,11 @@ def borders(
     `converted` has the type attributes to convert to `dtype`, by the name of the node.
     """
     for name in body.nodes:
-        for port, (tensor, wanted) in enumerate(_typed_inputs(body, name, converted)):
+        for port, (tensor, takes_low) in enumerate(_typed_inputs(body, name, converted)):
             source = body.source(tensor)
-            given = source is not None and _is_output(body, source, converted)
-            if wanted != given:
-                cast_to = dtype if wanted else tf.float32
+            is_low = source is not None and _is_output(body, source, converted)
+            if takes_low != is_low:
+                cast_to = dtype if takes_low else tf.float32
                 yield TypeBoundary(name, port, body.first_read(tensor), cast_to)
     for name, tensor in sorted(body.results.items()):
         source = body.source(tensor)

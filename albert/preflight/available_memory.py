@@ -27,8 +27,8 @@ class Memory(NamedTuple):
 
 def parse_size(text: str) -> int:
     """Returns the bytes of a size like "31.5 GiB" or "2MB"; raises a `ValueError` if none or 0."""
-    found = _SIZE.fullmatch(text.strip())
-    size = int(float(found[1]) * _UNITS[found[2]]) if found else 0
+    match = _SIZE.fullmatch(text.strip())
+    size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
     if not size:
         raise ValueError(f"{text!r} is not a size; write it like 32GB ({', '.join(_UNITS)})")
     return size
@@ -43,8 +43,8 @@ def host_memory(in_use: int = 0, root: str = "/") -> Memory | None:
       in_use: bytes that this program and its other workers use, and free before the job begins.
       root: the folder that has `proc` and `sys`.
     """
-    found = [_free_memory(in_use, root), *_limits(root)]
-    return min(filter(None, found), default=None)
+    amounts = [_free_memory(in_use, root), *_limits(root)]
+    return min(filter(None, amounts), default=None)
 
 
 def _free_memory(in_use: int, root: str) -> Memory | None:
@@ -58,9 +58,9 @@ def _free_memory(in_use: int, root: str) -> Memory | None:
 
 def _limits(root: str) -> list[Memory]:
     """Returns the limits of this process's cgroups."""
-    found = host.cgroup_settings("memory", "memory.limit_in_bytes", "memory.max", root)
+    limits = host.cgroup_settings("memory", "memory.limit_in_bytes", "memory.max", root)
     # "max" means no limit; cgroup version 1 has a huge number instead.
-    return [Memory(int(limit), f"allowed by {file}") for file, limit in found if limit.isdecimal()]
+    return [Memory(int(limit), f"allowed by {file}") for file, limit in limits if limit.isdecimal()]
 
 
 def card_memory(kind: str) -> Memory | None:

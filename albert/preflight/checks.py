@@ -149,11 +149,11 @@ def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> Non
         advice = "; pass --init_checkpoint, or --from_scratch if you want that" if warns else ""
         report.add("checkpoint", f"none: training starts from random weights{advice}", warns=warns)
         return
-    found = checked.task.compare(variables)
-    report.add("checkpoint", found.checkpoint)
-    report.add("variables taken", len(found.taken))
-    report.add("variables that are new", ", ".join(found.new) or "none")
-    report.add("variables not used", ", ".join(found.unused) or "none")
+    start = checked.task.compare(variables)
+    report.add("checkpoint", start.checkpoint)
+    report.add("variables taken", len(start.taken))
+    report.add("variables that are new", ", ".join(start.new) or "none")
+    report.add("variables not used", ", ".join(start.unused) or "none")
 
 
 def describe_data(report: Report, checked: Checked) -> None:
@@ -250,8 +250,8 @@ def describe_memory(
         saved = checkpoint_bytes(step.op.graph, step.sharded)
         own = program + (cpu_memory(parts) if on_cpu else saved)
         there = host_memory(in_use=workers * program)
-        of_workers = f" by {workers} workers" if workers > 1 else ""
-        _compare(report, "host memory", workers * own, there, of_workers)
+        whose = f" by {workers} workers" if workers > 1 else ""
+        _compare(report, "host memory", workers * own, there, whose)
 
 
 def _compare(report: Report, item: str, needed: int, there: Memory | None, whose: str = "") -> None:
@@ -259,17 +259,19 @@ def _compare(report: Report, item: str, needed: int, there: Memory | None, whose
     if there is None:
         report.add(item, "unknown; pass --device_memory=32GB to compare with 32 GB")
         return
-    found = f"{format_bytes(needed)} needed{whose}, {format_bytes(there.size)} {there.source}"
+    comparison = f"{format_bytes(needed)} needed{whose}, {format_bytes(there.size)} {there.source}"
     fits = needed <= there.size
     advice = "" if fits else f"; {_SMALLER}"
-    report.add(item, found + advice, ok=fits)
+    report.add(item, comparison + advice, ok=fits)
 
 
-def describe_precision(report: Report, checked: Checked, wanted: bool) -> ConversionPlan | None:
+def describe_precision(
+    report: Report, checked: Checked, uses_shipped: bool
+) -> ConversionPlan | None:
     """Adds rows about a step's precision; returns its operations in low precision, if configured.
 
     Args:
-      wanted: whether to use the shipped configuration if the environment has none.
+      uses_shipped: whether to use the shipped configuration if the environment has none.
 
     Raises:
       UserError: the configuration is invalid.
@@ -277,7 +279,7 @@ def describe_precision(report: Report, checked: Checked, wanted: bool) -> Conver
     config = checked.task.precision_config()
     describe_choice(report, config, checked.task.settings.precision)
     if config is None:
-        config = configuration.load("1", checked.task.precision_list) if wanted else None
+        config = configuration.load("1", checked.task.precision_list) if uses_shipped else None
     if config is None:
         return None
     with tf.Graph().as_default():

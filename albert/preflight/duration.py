@@ -106,8 +106,8 @@ def measure(checked: Checked, only_features: bool = False) -> Measurement:
       UserError: the job would raise it, too.
     """
     with tempfile.TemporaryDirectory(prefix="albert-check-") as folder, _without_training_log():
-        wanted = requested_splits(checked.task)
-        samples = {name: checked.split(name).sample(folder) for name in wanted}
+        names = requested_splits(checked.task)
+        samples = {name: checked.split(name).sample(folder) for name in names}
         data = {name: checked.task.in_buckets(data) for name, (data, _) in samples.items()}
         paces = {} if only_features else _paces(checked.trained, data, folder)
     return Measurement(sum(seconds for _, seconds in samples.values()), data, paces)

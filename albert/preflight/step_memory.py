@@ -83,14 +83,14 @@ def _in_order(operation: tf.Operation) -> list[tf.Operation]:
     # So tensors that an optimizer computes only from its variables exist from the start of a step.
     needed, to_do = set(), [operation]
     while to_do:
-        found = to_do.pop()
-        if found not in needed:
-            needed.add(found)
-            to_do += _needs(found)
+        one = to_do.pop()
+        if one not in needed:
+            needed.add(one)
+            to_do += _needs(one)
     depth: dict[tf.Operation, int] = {}
-    for found in operation.graph.get_operations():
-        if found in needed:
-            depth[found] = 1 + max((depth.get(o, 0) for o in _needs(found)), default=0)
+    for one in operation.graph.get_operations():
+        if one in needed:
+            depth[one] = 1 + max((depth.get(o, 0) for o in _needs(one)), default=0)
     return sorted(depth, key=depth.__getitem__)
 
 

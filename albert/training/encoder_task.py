@@ -138,10 +138,10 @@ class EncoderTask(Task):
         return Assets(description, files)
 
     def compare(self, variables: Sequence[tf.Variable]) -> Initialization:
-        found, _ = compare_with_checkpoint(
+        start, _ = compare_with_checkpoint(
             variables, self.settings.init_checkpoint, self.num_groups()
         )
-        return found
+        return start
 
     def describe(self) -> Iterator[tuple[str, object]]:
         yield "vocabulary", f"{self.config.vocab_size} pieces, as in the configuration"

@@ -170,10 +170,10 @@ class SaveCheckpoints(tf.train.SessionRunHook):
 
 def _id_of(path: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 class Throughput(NamedTuple):
@@ -268,20 +268,20 @@ class TrainingLog(tf.train.SessionRunHook):
         return tf.train.SessionRunArgs(self._fetches)
 
     def after_run(self, run_context, run_values) -> None:
-        found = run_values.results
+        results = run_values.results
         self._runs += 1
-        self._waited += found.get("waited", 0.0)
+        self._waited += results.get("waited", 0.0)
         if self._runs % self._micro_batches:
             return
         self._done = Throughput(
             self._done.steps + 1,
-            self._done.tokens + int(found["tokens"]),
+            self._done.tokens + int(results["tokens"]),
             time.perf_counter() - self._started,
             self._waited,
         )
         if self._done.steps == 1:
             self._after_first = self._done
-        step, figures = self.step, {name: found[name] for name in STEP_METRICS if name in found}
+        step, figures = self.step, {name: results[name] for name in STEP_METRICS if name in results}
         if figures.get("skipped", 0) > self._skipped:
             self._skipped = figures["skipped"]
             tf.logging.info(
@@ -349,8 +349,8 @@ class TrainingLog(tf.train.SessionRunHook):
         rates |= memory_use.curves()
         self._add_to_curves(step, **rates)
         if self._folder:
-            of_step = {**figures, **rates}
-            values = {name: float(f"{value:.7g}") for name, value in of_step.items()}
+            step_values = {**figures, **rates}
+            values = {name: float(f"{value:.7g}") for name, value in step_values.items()}
             metrics.append(self._folder, metrics.TRAINING, step, values)
         self._logged = self._done
 

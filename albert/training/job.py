@@ -21,7 +21,7 @@ from albert.training import tracking
 from albert.training.task import Task
 
 # TensorFlow takes a checkpoint's path with one of these for a pattern, and may not find its files.
-_OF_PATTERNS = frozenset("*?[\\")
+_WILDCARDS = frozenset("*?[\\")
 
 
 def begin_job(settings: RunSettings) -> None:
@@ -79,10 +79,10 @@ def _check(settings: RunSettings) -> None:
         raise FlagError("--from_scratch and --init_checkpoint contradict each other; remove one")
     for name in ("output_dir", "init_checkpoint", "export_dir"):
         path = getattr(settings, name)
-        found = sorted(_OF_PATTERNS.intersection(path or ""))
-        if found:
+        special = sorted(_WILDCARDS.intersection(path or ""))
+        if special:
             raise FlagError(
-                f"--{name} {path}: TensorFlow takes a path with {' '.join(found)} for a pattern; "
+                f"--{name} {path}: TensorFlow takes a path with {' '.join(special)} for a pattern; "
                 "give a path without it, such as a symbolic link to the folder"
             )
     if launcher.is_first():

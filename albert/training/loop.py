@@ -165,14 +165,14 @@ def _timed(input_fn: Callable, monitor: StepMonitor) -> Callable:
     def timed_input_fn() -> dict[str, tf.Tensor]:
         batches = tf.data.make_initializable_iterator(input_fn())
         tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, batches.initializer)
-        asked = _now()
-        with tf.control_dependencies([asked]):
+        requested = _now()
+        with tf.control_dependencies([requested]):
             batch = batches.get_next()
         with tf.control_dependencies(list(batch.values())):
-            came = _now()
-        monitor.waited = came - asked
+            arrived = _now()
+        monitor.waited = arrived - requested
         # The model starts only after the clock is read, so its time does not count as waiting.
-        with tf.control_dependencies([came]):
+        with tf.control_dependencies([arrived]):
             return {name: tf.identity(value) for name, value in batch.items()}
 
     return timed_input_fn
@@ -216,8 +216,8 @@ def user_message(error: tf.errors.OpError, folder: str, step: int) -> str | None
 
 def _cause_in(message: str) -> str:
     """Returns the line of TensorFlow's message that describes the damage to a file."""
-    found = re.search(r".*checksum.*", message, re.IGNORECASE)
-    return found.group() if found else first_line(message)
+    match = re.search(r".*checksum.*", message, re.IGNORECASE)
+    return match.group() if match else first_line(message)
 
 
 def _not_finite_message(folder: str, step: int) -> str:

@@ -144,12 +144,12 @@ def write_assets_of(task: Task) -> None:
 
 def checkpoint_to_use(settings: RunSettings) -> str:
     """Returns the best, else newest, else initial checkpoint; raises a `UserError` if none."""
-    found = best_or_newest(settings.output_dir) or settings.init_checkpoint
-    if not found:
+    checkpoint = best_or_newest(settings.output_dir) or settings.init_checkpoint
+    if not checkpoint:
         raise UserError(
             f"{settings.output_dir} has no checkpoint; train first, or give --init_checkpoint"
         )
-    return resolve_checkpoint(found)
+    return resolve_checkpoint(checkpoint)
 
 
 def folder_of_model(settings: RunSettings) -> str:

@@ -169,9 +169,11 @@ class Predictor:
         if collectives.size() == 1:
             yield from own
             return
-        of_round = -(-_ROUND // self._batch_size)
-        for _ in range(0, self._num_examples, of_round * self._batch_size * collectives.size()):
-            batches = list(itertools.islice(own, of_round))
+        batches_per_round = -(-_ROUND // self._batch_size)
+        for _ in range(
+            0, self._num_examples, batches_per_round * self._batch_size * collectives.size()
+        ):
+            batches = list(itertools.islice(own, batches_per_round))
             by_rank = collectives.gather_arrays(batches, np.dtype(np.uint8))
             for turn in itertools.zip_longest(*by_rank):
                 yield from (batch for batch in turn if batch is not None)

@@ -101,12 +101,12 @@ def _pattern(names: Iterable[str]) -> str:
 
 
 def _remove(folder: str, pattern: str) -> int:
-    found = [name for name in _files(folder) if re.fullmatch(pattern, name)]
+    names = [name for name in _files(folder) if re.fullmatch(pattern, name)]
     # A checkpoint's index goes before its data, and the record, which lists all files, goes last,
     # so that an interrupted removal leaves no checkpoint that looks complete.
-    for name in sorted(found, key=lambda name: (name == RECORD, not name.endswith(".index"))):
+    for name in sorted(names, key=lambda name: (name == RECORD, not name.endswith(".index"))):
         os.remove(os.path.join(folder, name))
-    return len(found)
+    return len(names)
 
 
 def _files(folder: str) -> Iterator[str]:
@@ -122,7 +122,7 @@ def _files(folder: str) -> Iterator[str]:
 _VERSION = 2
 WORKERS = "number of workers"
 # Values that the records of earlier versions lack.
-_OF_EARLIER_VERSIONS = {"dropout masks": "by operation"}
+_EARLIER_VALUES = {"dropout masks": "by operation"}
 
 
 def begin_run(
@@ -176,7 +176,7 @@ def check_run(output_dir: str, settings: dict, defaults: Mapping[str, object]) -
                 f"settings are unknown; {WAYS_OUT}"
             )
         return
-    different = differences(recorded, settings, {**defaults, **_OF_EARLIER_VERSIONS})
+    different = differences(recorded, settings, {**defaults, **_EARLIER_VALUES})
     if different:
         named = (d._replace(name=f"--{d.name}") if _is_flag(d.name) else d for d in different)
         message = (
@@ -210,11 +210,11 @@ def _command_for(output_dir: str, suffix: str) -> str:
     # The last of several flags counts, so a later one would replace this. In a job of several runs
     # it names a parent of `output_dir`.
     for number, argument in reversed([*enumerate(arguments)]):
-        name, equals, given = argument.partition("=")
+        name, equals, path = argument.partition("=")
         if name.replace("--", "-").replace("-", "_") != "_output_dir":
             continue
         if equals:
-            arguments[number] = f"{name}={os.path.normpath(given)}{suffix}"
+            arguments[number] = f"{name}={os.path.normpath(path)}{suffix}"
         else:
             arguments[number + 1] = os.path.normpath(arguments[number + 1]) + suffix
         break

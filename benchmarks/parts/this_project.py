@@ -32,7 +32,7 @@ def functions(flags: argparse.Namespace) -> Functions:
     model_fn = make_model_fn(config_of(flags), head_of(flags), options)
     if flags.dtype == "bfloat16":
         os.environ.setdefault("TF_BF16_CONVERSION", "1")
-        model_fn = conversion.convert(model_fn, configuration.from_environment(), device.kind())
+        model_fn = conversion.convert(model_fn, configuration.chosen(), device.kind())
     config = device.session_config()
     config = config if is_training else optimized_twice(config)
     session = tf.Session(graph=tf.Graph(), config=config)

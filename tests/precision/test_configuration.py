@@ -10,6 +10,7 @@ from albert.precision import configuration
 from tests.helpers.forking import ROOT
 
 SHIPPED = [ROOT / "bf16_config" / name for name in ("albert.json", "bert.json")]
+LISTS = ("allowlist", "conditional_list", "strict_conditional_list")
 CONVERTIBLE, KEPT = "convertible_exceptions", "non_convertible_exceptions"
 MATRIX_PRODUCTS = {"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "MatMul"}
 
@@ -34,13 +35,11 @@ def assert_named_nodes_are_excepted(config):
 
 
 class TestPrecision:
-    """The choice of --precision together with the environment variable."""
-
     @pytest.mark.parametrize(
         ("precision", "value", "source", "dtype"),
         [
             (None, None, None, None),
-            (None, "basic", "basic", "bfloat16"),
+            (None, "1", str(SHIPPED[1]), "bfloat16"),
             ("float32", "0", None, None),
             ("bfloat16", None, str(SHIPPED[1]), "bfloat16"),
             ("bfloat16", "false", str(SHIPPED[1]), "bfloat16"),
@@ -72,18 +71,26 @@ class TestPrecision:
         assert [kept.matches(name, "AddV2") for name in encoder] == [False] * 3
         assert [kept.matches(name, "AddV2") for name in others] == [True] * 5
 
+    def test_the_deprecated_variable_warns_once(self, monkeypatch, log):
+        monkeypatch.delenv(configuration.VARIABLE, raising=False)
+        monkeypatch.setenv("TF_ENABLE_BF16_CONVERSION", "bert")
+        assert configuration.chosen(None) is configuration.chosen(None) is None
+        (warning,) = log(logging.WARNING)
+        assert "TF_ENABLE_BF16_CONVERSION is deprecated" in warning
+
 
 class TestValue:
     @pytest.mark.parametrize(
         ("values", "source"),
         [
             ((None, "", "0", "false", "False"), None),
-            (("1", "true", "True", "full"), str(SHIPPED[0])),
+            (("1", "true", "True", "full", "bf16_config/albert.json"), str(SHIPPED[0])),
             (("basic", "Basic"), "basic"),
         ],
     )
     def test_words_select_a_list_or_none(self, values, source, tmp_path, monkeypatch):
-        """The shipped list is found next to the code, not in the working folder."""
+        """The shipped list is found next to the code, not in the working folder, and a path as in
+        the Habana command as well."""
         monkeypatch.chdir(tmp_path)
         assert {getattr(configuration.load(value), "source", None) for value in values} == {source}
 
@@ -112,33 +119,10 @@ class TestValue:
         def digest(**content):
             return configuration.from_dict(content, str(content)).digest()
 
-        lists = ("allowlist", "conditional_list", "strict_conditional_list")
-        contents = [{}, {"allowlist": ["MatMul"]}, *({key: ["Mul", "MatMul"]} for key in lists)]
+        contents = [{}, {"allowlist": ["MatMul"]}, *({key: ["Mul", "MatMul"]} for key in LISTS)]
         contents += [{key: [["a", ""]]} for key in (CONVERTIBLE, KEPT)]
         assert len({digest(**content) for content in contents}) == len(contents)
         assert digest(allowlist=["Mul", "MatMul"]) == digest(allowlist=["MatMul", "Mul"])
-
-
-class TestEnvironment:
-    def test_the_variable_selects_the_configuration(self, monkeypatch, log):
-        monkeypatch.setenv(configuration.VARIABLE, "basic")
-        assert configuration.from_environment().source == "basic"
-        monkeypatch.setenv("TF_BF16_CONVERSION", "1")
-        albert, bert = SHIPPED
-        assert configuration.from_environment().source == str(albert)
-        assert configuration.from_environment(configuration.SHIPPED_FOR_BERT).source == str(bert)
-        monkeypatch.delenv("TF_BF16_CONVERSION")
-        assert configuration.from_environment() is None
-        assert not log(logging.WARNING)
-
-    def test_the_deprecated_variable_warns_once(self, monkeypatch, log):
-        monkeypatch.delenv("TF_BF16_CONVERSION", raising=False)
-        monkeypatch.setenv("TF_ENABLE_BF16_CONVERSION", "bert")
-        assert configuration.from_environment() is None
-        configuration.from_environment()
-        (warning,) = log(logging.WARNING)
-        assert "TF_ENABLE_BF16_CONVERSION is deprecated" in warning
-        assert "TF_BF16_CONVERSION=1" in warning
 
 
 class TestFaults:
@@ -152,20 +136,16 @@ class TestFaults:
             ({"allowlist": "MatMul"}, "allowlist must be a list of op types"),
             ({"conditional_list": [1]}, "conditional_list must be a list of op types"),
             (
-                {"allowlist": ["Mul"], "strict_conditional_list": ["Add", "Mul"]},
-                "Mul is in allowlist and in strict_conditional_list",
+                {LISTS[0]: ["Mul"], LISTS[2]: ["Add", "Mul"]},
+                f"Mul is in {LISTS[0]} and in {LISTS[2]}",
             ),
             ({CONVERTIBLE: {}}, f"{CONVERTIBLE} must be a list of pairs"),
             ({KEPT: [["a", ""], ["b"]]}, rf'{KEPT}, entry 2: \["b"\] is not a pair'),
             (
                 {CONVERTIBLE: [["lay(er", ""]]},
-                rf"{CONVERTIBLE}, entry 1: 'lay\(er' is not a regular expression: missing",
+                r"entry 1: 'lay\(er' is not a regular expression: mi",
             ),
-            (
-                {CONVERTIBLE: [["a", ""], ["b{9,99999999999}", ""]]},
-                rf"{CONVERTIBLE}, entry 2: 'b\{{9,99999999999\}}' is not a regular expr",
-            ),
-            ("[" * 99999, "nested too deeply"),
+            ({CONVERTIBLE: [["b{9,99999999999}", ""]]}, r"entry 1: 'b\{9.* is not a regular expr"),
         ],
     )
     def test_an_invalid_file_is_one_line_naming_file_and_place(self, write, content, message):
@@ -175,7 +155,7 @@ class TestFaults:
         assert path in str(error.value) and "\n" not in str(error.value)
 
     def test_a_missing_path_is_an_error(self):
-        with pytest.raises(UserError, match="TF_BF16_CONVERSION: none.json cannot be read: No "):
+        with pytest.raises(UserError, match="TF_BF16_CONVERSION: none.json cannot be read"):
             configuration.load("none.json")
 
     def test_unknown_op_types_warn_with_a_suggestion(self, write, log):
@@ -217,10 +197,3 @@ class TestShippedLists:
         gradients, facts = "mean_over_workers/Sum_and_24_0", "mean_over_workers_1/stack_and_0_0"
         assert is_kept(albert, gradients) and is_kept(albert, facts)
         assert not is_kept(bert, gradients) and is_kept(bert, facts)
-
-
-def test_the_shipped_lists_are_found_from_any_folder(tmp_path, monkeypatch):
-    """Paths are written as in the Habana command, and there may be no clone."""
-    monkeypatch.chdir(tmp_path)
-    found = configuration.load("bf16_config/albert.json")
-    assert found == configuration.load(str(ROOT / "bf16_config/albert.json"))
