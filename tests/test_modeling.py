@@ -122,12 +122,12 @@ def test_dropout_keeps_the_mean():
         ones = tf.ones([200, 200])
         dropped = modeling.dropout(ones, 0.3)
         session.run(tf.global_variables_initializer())
-        found = session.run(dropped)
+        actual = session.run(dropped)
         assert all(modeling.dropout(ones, rate) is ones for rate in (0, 0.0, None))
-    kept = found != 0
+    kept = actual != 0
     # 40,000 draws: the standard deviation of the fraction is 0.0023.
     assert abs(kept.mean() - 0.7) < 0.01
-    np.testing.assert_allclose(found[kept], 1 / 0.7, rtol=1e-6)
+    np.testing.assert_allclose(actual[kept], 1 / 0.7, rtol=1e-6)
 
 
 def test_dropout_is_only_in_training():
@@ -156,12 +156,12 @@ def test_a_rebuilt_model_has_the_same_dropout_sites():
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)
         ids = tf.constant(make_inputs()[0])
-        outputs, places = [], []
+        outputs, sites = [], []
         for reuse in (False, True):
             with tf.variable_scope("", reuse=reuse), tf.name_scope("copy"):
                 model = modeling.AlbertModel(config, True, ids, scope="bert")
             outputs.append(model.get_sequence_output())
-            places.append(tf.get_collection(ops.SITES))
+            sites.append(tf.get_collection(ops.SITES))
             modeling.dropout(tf.random.normal([3]), 0.1)
         session.run(tf.global_variables_initializer())
         first, second = session.run(outputs)
@@ -169,7 +169,7 @@ def test_a_rebuilt_model_has_the_same_dropout_sites():
     np.testing.assert_array_equal(first, second)
     blocks = [f"bert/encoder/layer_{i}/inner_group_{k}" for i in range(2) for k in range(2)]
     roles = ["attention_probabilities", "attention_output", "output"]
-    assert places[0] == ["bert/embeddings/output", *(f"{b}/{r}" for b in blocks for r in roles)]
+    assert sites[0] == ["bert/embeddings/output", *(f"{b}/{r}" for b in blocks for r in roles)]
 
 
 # Small functions.
@@ -180,11 +180,11 @@ def test_activations_equal_numpy():
     expected = {"GELU": numpy_gelu, **NUMPY_ACTIVATIONS}
     with tf.Graph().as_default(), tf.Session() as session:
         inputs = tf.constant(x, tf.float32)
-        found = session.run(
+        actual = session.run(
             {n: (modeling.get_activation(n) or tf.identity)(inputs) for n in expected}
         )
     for name, function in expected.items():
-        assert_close(found[name], function(x), 1e-6)
+        assert_close(actual[name], function(x), 1e-6)
     assert [modeling.get_activation(name) for name in ("linear", "", None)] == [None] * 3
     assert modeling.get_activation(tf.nn.elu) is tf.nn.elu
     with pytest.raises(ValueError, match="swoosh"):
@@ -197,12 +197,12 @@ def test_the_gradient_of_gelu_equals_numpy_in_float64():
     with tf.Graph().as_default(), tf.Session() as session:
         inputs = tf.constant(x, tf.float32)
         (gradient,) = tf.gradients(modeling.gelu(inputs), inputs, tf.constant(dy, tf.float32))
-        found = session.run(gradient)
+        actual = session.run(gradient)
     scale, cubic = np.sqrt(2 / np.pi), 0.044715
     tanh = np.tanh(scale * (x + cubic * x**3))
     slope = 0.5 * (1 + tanh) + 0.5 * x * (1 - tanh**2) * scale * (1 + 3 * cubic * x**2)
     # Near a tanh of 1, float32 lacks digits: TensorFlow's gradient errs by 4e-6.
-    np.testing.assert_allclose(found, dy * slope, atol=5e-6)
+    np.testing.assert_allclose(actual, dy * slope, atol=5e-6)
 
 
 def test_einsum_via_matmul_equals_einsum():
@@ -212,8 +212,8 @@ def test_einsum_via_matmul_equals_einsum():
     with tf.Graph().as_default(), tf.Session() as session:
         holder = tf.placeholder(tf.float32, [None, None, 4, 5])
         product = modeling.einsum_via_matmul(holder, tf.constant(w, tf.float32), 2)
-        found = session.run(product, {holder: x})
-    assert_close(found, np.einsum("abcd,cde->abe", x, w), 1e-5)
+        actual = session.run(product, {holder: x})
+    assert_close(actual, np.einsum("abcd,cde->abe", x, w), 1e-5)
 
 
 def test_a_wrong_rank_is_an_error():
@@ -226,7 +226,6 @@ def test_a_wrong_rank_is_an_error():
 
 
 def test_the_building_blocks_compose_to_the_model():
-    """The same variables, the same outputs."""
     config = albert(num_hidden_layers=4, num_hidden_groups=2, inner_group_num=2)
     ids, mask, segments = inputs = make_inputs()
     names = ["hidden_size", "num_hidden_layers", "num_hidden_groups", "num_attention_heads"]
@@ -283,8 +282,8 @@ def test_embedding_tables_have_their_names_and_spread():
     assert_close(rows, values[ids], 1e-7)
     # A normal distribution truncated at two standard deviations has 0.88 of the spread.
     assert 0.9 < np.abs(values).max() <= 1.0 and abs(values.mean()) < 0.02
-    found = {name: table.std() for name, table in tables.items()}
-    assert found == pytest.approx({"chars": 0.44, "kinds": 0.22, "places": 0.22}, rel=0.08)
+    actual = {name: table.std() for name, table in tables.items()}
+    assert actual == pytest.approx({"chars": 0.44, "kinds": 0.22, "places": 0.22}, rel=0.08)
 
 
 def test_weights_have_the_configured_spread():
@@ -316,11 +315,11 @@ def test_attention_from_one_sequence_to_another(as_matrices):
         states = (tf.constant(a.reshape(-1, a.shape[-1]) if as_matrices else a) for a in (x, y))
         return modeling.attention_layer(*states, mask, 3, **options)
 
-    found, w = run_with_random_values(build)
+    actual, w = run_with_random_values(build)
     shapes = {name: value.shape for name, value in w.items() if "kernel" in name}
     assert shapes == {"query/kernel": (12, 12), "key/kernel": (10, 12), "value/kernel": (10, 12)}
-    assert found.shape == (2, 5, 3, 4)
-    assert_close(found.reshape(x.shape), numpy_attention(x, y, mask, w, "", 3, acts), 1e-5)
+    assert actual.shape == (2, 5, 3, 4)
+    assert_close(actual.reshape(x.shape), numpy_attention(x, y, mask, w, "", 3, acts), 1e-5)
 
 
 TRANSFORMER = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 6}
@@ -372,6 +371,6 @@ def test_reshaping_to_a_matrix_can_be_undone():
         assert modeling.reshape_to_matrix(matrix) is matrix
         back = modeling.reshape_from_matrix(matrix, modeling.get_shape_list(holder))
         assert modeling.reshape_from_matrix(matrix, [6, 4]) is matrix
-        found = session.run([matrix, back], {holder: x})
-    np.testing.assert_array_equal(found[0], x.reshape(6, 4))
-    np.testing.assert_array_equal(found[1], x)
+        actual = session.run([matrix, back], {holder: x})
+    np.testing.assert_array_equal(actual[0], x.reshape(6, 4))
+    np.testing.assert_array_equal(actual[1], x)

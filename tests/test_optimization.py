@@ -303,12 +303,12 @@ def test_three_batches_report_the_mean_loss_and_all_tokens():
         step = build_train_step(loss, options, num_tokens=tokens)
         done = tf.train.get_global_step()
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-        found = []
+        actual = []
         for loss, count in ((1, 10), (2, 20), (6, 60), (4, 7), (4, 8), (7, 6)):
             fetches = [step.loss, step.tokens, step.op]
             *values, _ = session.run(fetches, {batch: loss, tokens: count})
-            found.append((*values, session.run(done)))
-    assert found == [(0, 0, 0), (0, 0, 0), (3, 90, 1), (0, 0, 1), (0, 0, 1), (5, 21, 2)]
+            actual.append((*values, session.run(done)))
+    assert actual == [(0, 0, 0), (0, 0, 0), (3, 90, 1), (0, 0, 1), (0, 0, 1), (5, 21, 2)]
 
 
 # The scale of the loss.
@@ -319,15 +319,15 @@ SCALED = OptimizerOptions(0.02, 8, 3, scales_loss=True)
 @pytest.mark.parametrize("options", [{}, {"optimizer": "lamb", "gradient_accumulation_steps": 2}])
 def test_a_loss_scale_changes_no_bit(options):
     """It is a power of two. The gradient of the table has rows, which count in the norm."""
-    found = []
+    actual = []
     for scales_loss in (False, True):
         with tf.Graph().as_default():
             variables, loss = quadratic_problem(5.0)
             variables["table"] = tf.get_variable("table", initializer=[[1.0, 2.0], [3.0, 4.0]])
             loss += tf.reduce_sum(tf.gather(variables["table"], [0, 1, 1]))
             step = SCALED._replace(scales_loss=scales_loss, **options)
-            found.append(run_steps(variables, training_op(loss, step), 6))
-    for plain, scaled in zip(*found, strict=True):
+            actual.append(run_steps(variables, training_op(loss, step), 6))
+    for plain, scaled in zip(*actual, strict=True):
         for name, value in plain.items():
             np.testing.assert_array_equal(scaled[name], value, err_msg=name)
 
@@ -397,7 +397,7 @@ def test_an_overflow_at_the_smallest_scale_is_an_error(graph):
 def test_a_skipped_step_does_not_count_for_radam(graph):
     """Its correction follows the number of updates that the moments have had."""
     options = {"optimizer": "radam", "schedule": "constant", "num_warmup_steps": 0}
-    found = [ScaledProblem(**options).run(np.inf, 1.0, 1.0)["w"]]
+    actual = [ScaledProblem(**options).run(np.inf, 1.0, 1.0)["w"]]
     with tf.Graph().as_default():
-        found.append(ScaledProblem(**options).run(1.0, 1.0)["w"])
-    np.testing.assert_array_equal(*found)
+        actual.append(ScaledProblem(**options).run(1.0, 1.0)["w"])
+    np.testing.assert_array_equal(*actual)

@@ -32,7 +32,6 @@ LENGTH = 64
 
 
 def read(input_fn, key, count=100, **params):
-    """Returns the first batches, and a field of them."""
     result = []
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)
@@ -61,7 +60,7 @@ def path(tmp_path):
     return write_records(tmp_path / "records", map(record, range(11)))
 
 
-def of_squad(path, training, bsz, drop=False, v2=False, **order):
+def squad_batches(path, training, bsz, drop=False, v2=False, **order):
     arguments = (path, LENGTH, training, drop, False, bsz, v2)
     batches, ids = read(squad_utils.input_fn_builder(*arguments, **order), "unique_ids", 3)
     assert all(value.dtype == np.int32 for batch in batches for value in batch.values())
@@ -71,13 +70,13 @@ def of_squad(path, training, bsz, drop=False, v2=False, **order):
 def test_squad_features_are_in_file_order(path):
     """Several files are possible; the last batch is filled up, truncated or dropped."""
     expected = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
-    got, ids = of_squad(path, False, 4)
+    got, ids = squad_batches(path, False, 4)
     assert ids == expected and got[0].keys() == {"unique_ids", *SEQUENCES}
-    assert of_squad([path], False, 4, drop=True)[1] == expected[:2]
-    got, ids = of_squad([path, path], False, 10, v2=True)
+    assert squad_batches([path], False, 4, drop=True)[1] == expected[:2]
+    got, ids = squad_batches([path, path], False, 10, v2=True)
     assert ids[1:] == [[10, *range(9)], [9, 10]]
     assert got[2]["p_mask"].tolist() == [[0] * 20 + [1] * 44] * 2
-    got, ids = of_squad(path, False, 4, v2=True, pad_remainder=True, trim_padding=True)
+    got, ids = squad_batches(path, False, 4, v2=True, pad_remainder=True, trim_padding=True)
     assert ids == [*expected[:2], [8, 9, 10, 10]]
     assert [got[0][key].shape for key in (*SEQUENCES, "p_mask")] == [(4, 32)] * 4
 
@@ -85,7 +84,7 @@ def test_squad_features_are_in_file_order(path):
 def test_squad_training_is_ordered_by_the_seed(path):
     """All fields belong to one example. A worker that resumes continues the order."""
     for v2 in (False, True):
-        (batch, *_), _ = of_squad(path, True, 5, drop=True, v2=v2, seed=7)
+        (batch, *_), _ = squad_batches(path, True, 5, drop=True, v2=v2, seed=7)
         assert batch.keys() == {*NUMBERS, *SEQUENCES, *(["p_mask"] if v2 else [])}
         numbers = batch["unique_ids"]
         assert numbers.tolist() == shuffled_numbers(11, 5, 7, 0).tolist()
@@ -93,7 +92,7 @@ def test_squad_training_is_ordered_by_the_seed(path):
         assert (batch["start_positions"] == numbers + 20).all()
         assert (batch["end_positions"] == numbers + 23).all()
         assert (batch["is_impossible"] == numbers % 2).all()
-    _, (ids, *_) = of_squad(path, True, 5, start_batch=4, rank=1, num_workers=3)
+    _, (ids, *_) = squad_batches(path, True, 5, start_batch=4, rank=1, num_workers=3)
     assert ids == shuffled_numbers(11, 5, 12345, 5).tolist()
 
 
@@ -109,10 +108,10 @@ def feature(number, label, length=LENGTH):
 
 
 @pytest.fixture
-def of_file(tmp_path):
+def file_batches(tmp_path):
     """Reads a file of features with labels."""
 
-    def of_file(labels, training=False, drop=False, task="mrpc", bsz=4, count=100, **more):
+    def file_batches(labels, training=False, drop=False, task="mrpc", bsz=4, count=100, **more):
         records = []
         for number, label in enumerate(labels):
             sequence = TokenSequence([20 + number] * (5 + number), 3)
@@ -122,7 +121,7 @@ def of_file(tmp_path):
         input_fn = classifier_utils.file_based_input_fn_builder(*arguments, **more)
         return read(input_fn, "label_ids", count)
 
-    return of_file
+    return file_batches
 
 
 def in_memory(labels, training=False, drop=False, count=100):
@@ -131,9 +130,9 @@ def in_memory(labels, training=False, drop=False, count=100):
     return read(input_fn, "label_ids", count, batch_size=4)
 
 
-def test_labeled_features_are_in_order(of_file):
+def test_labeled_features_are_in_order(file_batches):
     """Features in memory give the same batches as a file."""
-    got, labels = of_file(range(10))
+    got, labels = file_batches(range(10))
     assert labels == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
     assert {key: value.dtype for key, value in got[0].items()} == dict.fromkeys(got[0], np.int32)
     for number in range(4):
@@ -145,25 +144,24 @@ def test_labeled_features_are_in_order(of_file):
         for key, value in ours.items():
             assert value.dtype == np.int32
             np.testing.assert_array_equal(value, expected[key])
-    assert of_file(range(10), drop=True)[1] == in_memory(range(10), drop=True)[1] == labels[:2]
-    (batch, *_), _ = of_file(range(10), multiple=4)
+    assert file_batches(range(10), drop=True)[1] == in_memory(range(10), drop=True)[1] == labels[:2]
+    (batch, *_), _ = file_batches(range(10), multiple=4)
     assert batch["input_ids"].shape == (4, LENGTH), "several sequences in a feature"
 
 
-def test_labels_of_regression_are_floats(of_file):
+def test_labels_of_regression_are_floats(file_batches):
     numbers = [0.5, 1.25, 3.0]
     for (batch,), labels in (
-        of_file(numbers, task="sts-b"),
-        of_file(numbers, task="tsv", is_regression=True),
+        file_batches(numbers, task="sts-b"),
+        file_batches(numbers, task="tsv", is_regression=True),
         in_memory(numbers),
     ):
         assert batch["label_ids"].dtype == np.float32 and labels == [numbers]
         assert batch["input_ids"].dtype == np.int32
 
 
-def test_labeled_features_occur_once_an_epoch(of_file):
-    """Those of a file are in the order of a seed."""
-    _, labels = of_file(range(20), training=True, bsz=5, count=1, seed=1)
+def test_labeled_features_occur_once_an_epoch(file_batches):
+    _, labels = file_batches(range(20), training=True, bsz=5, count=1, seed=1)
     assert labels == [shuffled_numbers(20, 5, 1, 0).tolist()]
     epochs = np.reshape(in_memory(range(8), training=True, count=6)[1], [3, 8]).tolist()
     assert [sorted(epoch) for epoch in epochs] == [list(range(8))] * 3
@@ -185,7 +183,6 @@ def v2_model_fn(**more):
 
 
 def test_arguments_reach_the_model(monkeypatch):
-    """Additional options of the optimizer, and of the head of a classification, do as well."""
     built = []
     monkeypatch.setattr(common, "make_model_fn", lambda *parts: built.append(parts))
     monkeypatch.setattr(glue_models, "make_head", lambda *parts: parts)
@@ -217,14 +214,14 @@ def outputs_of(create, *model_fns):
     weights."""
     with tf.Graph().as_default(), quick_session() as session:
         tf.set_random_seed(3)
-        features, found = tensors(), []
+        features, actual = tensors(), []
         for model_fn in model_fns:
             with tf.variable_scope("", reuse=tf.AUTO_REUSE):
-                found.append(model_fn(features, None, estimators.ModeKeys.PREDICT, {}).predictions)
+                actual.append(model_fn(features, None, estimators.ModeKeys.PREDICT, {}).predictions)
         with tf.variable_scope("", reuse=True):
             created = create(features, *(features[key] for key in SEQUENCES))
         session.run(tf.global_variables_initializer())
-        return session.run([created, *found])
+        return session.run([created, *actual])
 
 
 def test_create_v1_model_gives_the_models_scores():
@@ -255,9 +252,8 @@ def test_create_v2_model_gives_the_models_outputs():
 
 
 def create_classifier(is_training, labels, num_labels=2, **options):
-    """Builds the model on three features."""
-    given = [feature(number, 0, length=16) for number in range(3)]
-    inputs = [tf.constant([getattr(f, key) for f in given]) for key in SEQUENCES]
+    features = [feature(number, 0, length=16) for number in range(3)]
+    inputs = [tf.constant([getattr(f, key) for f in features]) for key in SEQUENCES]
     labels = None if labels is None else tf.constant(labels)
     arguments = (labels, num_labels, False, "mrpc", None)
     return classifier_utils.create_model(CONFIG, is_training, *inputs, *arguments, **options)
@@ -267,9 +263,9 @@ def test_a_classifier_returns_values_in_the_references_order():
     labels = [0, 2, 1]
     with tf.Graph().as_default(), quick_session() as session:
         tf.set_random_seed(5)
-        found = list(create_classifier(False, labels, 3))
+        actual = list(create_classifier(False, labels, 3))
         session.run(tf.global_variables_initializer())
-        loss, losses, probabilities, logits, predictions = session.run(found)
+        loss, losses, probabilities, logits, predictions = session.run(actual)
     np.testing.assert_allclose(losses, -np.log(probabilities[range(3), labels]), rtol=1e-5)
     assert (logits < 0).any() and predictions.tolist() == logits.argmax(axis=1).tolist()
     assert loss == pytest.approx(losses.mean(), rel=1e-6)
@@ -278,11 +274,11 @@ def test_a_classifier_returns_values_in_the_references_order():
 def test_a_classifier_without_labels_has_no_loss():
     """Dropout is only in training."""
     dropping = (False, {}, []), (True, {"dropout": 0.0}, []), (True, {}, ["classifier"])
-    for is_training, options, places in dropping:
+    for is_training, options, sites in dropping:
         with tf.Graph().as_default():
             tf.set_random_seed(5)
             loss, losses, *others = create_classifier(is_training, None, **options)
-            assert tf.get_collection(ops.SITES) == places
+            assert tf.get_collection(ops.SITES) == sites
         assert loss is None and losses is None
         assert [value.shape.as_list() for value in others] == [[3, 2], [3, 2], [3]]
 

@@ -35,7 +35,7 @@ class Trained(NamedTuple):
     """Final weights and observations, by way, and the memory that gathering the state took."""
 
     weights: dict[Way, dict[str, np.ndarray]]
-    found: dict[Way, Found]
+    observed: dict[Way, Found]
     memory: dict[str, int]
 
 
@@ -45,9 +45,9 @@ def ways(tmp_path_factory) -> Trained:
     program = str(ROOT / "tests/programs/sharded_steps.py")
     result = run_as_workers(WORKERS, [sys.executable, program, golden, str(folder)])
     assert result.returncode == 0, result.stderr
-    found = json.loads((folder / "found.json").read_text())
+    observed = json.loads((folder / "found.json").read_text())
     weights = {way: dict(np.load(folder / f"{way}.npz")) for way in WAYS}
-    return Trained(weights, {way: Found(*found[str(way)]) for way in WAYS}, found["memory"])
+    return Trained(weights, {way: Found(*observed[str(way)]) for way in WAYS}, observed["memory"])
 
 
 @pytest.mark.each_python
@@ -55,7 +55,7 @@ def test_golden_steps_equal_the_references_when_sharded(ways):
     """Each worker computes half of each batch, in two parts."""
     golden = np.load(FOLDER / "albert_tiny" / "squad_v1_adamw.npz")
     losses = golden["losses"][:GOLDEN_STEPS]
-    np.testing.assert_allclose(ways.found[GOLDEN].losses, losses, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(ways.observed[GOLDEN].losses, losses, rtol=0, atol=1e-5)
 
 
 def test_weights_equal_those_of_an_unsharded_optimizer(ways):
@@ -71,12 +71,12 @@ def test_weights_equal_those_of_an_unsharded_optimizer(ways):
 
 def test_an_overflow_on_one_worker_skips_the_step_on_all(ways):
     """Weights and moments stay the same, and the scale is halved, however the state is sharded."""
-    weights, found, _ = ways
+    weights, observed, _ = ways
     for way in (way for way in WAYS if way.scaled):
         scales = [2.0**15] * OVERFLOW + [2.0**14] * (STEPS - OVERFLOW)
         expected = [[scale, step == OVERFLOW] for step, scale in enumerate(scales)]
         # The first step has a learning rate of 0, but changes the moments.
-        assert found[way].scales == [expected] * WORKERS, way
+        assert observed[way].scales == [expected] * WORKERS, way
         for name, value in weights[way].items():
             np.testing.assert_allclose(
                 value, weights[way._replace(shard="none")][name], rtol=0, atol=1e-6, err_msg=name
@@ -84,48 +84,48 @@ def test_an_overflow_on_one_worker_skips_the_step_on_all(ways):
 
 
 def test_gradients_are_clipped_by_the_norm_over_all_shards(ways):
-    found = ways.found
+    observed = ways.observed
     for way in (way for way in SMALL if way.batches == 1):
-        norms = found[way].norms
+        norms = observed[way].norms
         assert max(norms) > 1, "some are clipped"
-        np.testing.assert_allclose(norms, found[way._replace(shard="none")].norms, rtol=1e-4)
+        np.testing.assert_allclose(norms, observed[way._replace(shard="none")].norms, rtol=1e-4)
 
 
 def test_float16_costs_no_more_precision_when_sharded(ways):
     """Another sum is rounded, or another number of sums."""
-    weights, found, _ = ways
+    weights, observed, _ = ways
 
     def error(shard: str) -> float:
         expected, rounded = (weights[Way(shard, 2, wire=wire)] for wire in ("float32", "float16"))
         return np.sqrt(sum(np.sum((rounded[name] - expected[name]) ** 2) for name in expected))
 
     assert 0 < error("gradients") < 1.5 * error("none")
-    plain, rounded = (found[Way("none", 2, wire=wire)].losses for wire in ("float32", "float16"))
+    plain, rounded = (observed[Way("none", 2, wire=wire)].losses for wire in ("float32", "float16"))
     np.testing.assert_allclose(rounded, plain, rtol=0, atol=5e-3)
 
 
 def test_traffic_is_what_the_documentation_says(ways):
     """The formula is in docs/workers.md; negotiation and metrics of a step take a few KB."""
-    weights, found, _ = ways
+    weights, observed, _ = ways
     for way in SMALL:
         wire = {"float32": 4, "float16": 2}[way.wire]
-        of_a_value = {"none": 2 * wire, "state": wire + 4, "gradients": way.batches * wire + 4}
+        bytes_per_value = {"none": 2 * wire, "state": wire + 4, "gradients": way.batches * wire + 4}
         values = sum(value.size for value in weights[way].values())
-        expected = of_a_value[way.shard] * values * (WORKERS - 1) / WORKERS
-        assert found[way].sent == pytest.approx(expected, rel=0.02), way
+        expected = bytes_per_value[way.shard] * values * (WORKERS - 1) / WORKERS
+        assert observed[way].sent == pytest.approx(expected, rel=0.02), way
 
 
 def test_sending_overlaps_the_backward_pass(ways):
     """The last layer's gradients are sent first, those of the embeddings last."""
     for way in (Way("state", 1, "lamb"), Way("gradients", 2)):
-        parts = sorted(set(ways.found[way].waits_for))
+        parts = sorted(set(ways.observed[way].waits_for))
         assert len(parts) > LAYERS, way
         assert parts[0] < parts[-1] / 2, way
 
 
 def test_memory_for_gathering_is_bounded_by_a_variable(ways):
     """There are 16 equal moments. Each session run that restores one also keeps a few MB."""
-    found = ways.memory
-    assert found["state"] == 16 * found["moment"]
-    assert found["saving"] < 3 * found["moment"]
-    assert found["restoring"] < 5 * found["moment"]
+    observed = ways.memory
+    assert observed["state"] == 16 * observed["moment"]
+    assert observed["saving"] < 3 * observed["moment"]
+    assert observed["restoring"] < 5 * observed["moment"]

@@ -40,7 +40,6 @@ def written(tmp_path_factory):
 
 @pytest.fixture
 def folder(written, tmp_path):
-    """Returns a copy of the folder with `model.ckpt-7`, for one test."""
     return shutil.copytree(written, tmp_path / "output")
 
 
@@ -87,7 +86,6 @@ class TestResolve:
         ],
     )
     def test_a_damaged_checkpoint_is_refused_by_name(self, folder, suffix, damage, message):
-        """Both by its folder and by its prefix."""
         file = folder / f"model.ckpt-7{suffix}"
         content = file.read_bytes()
         file.unlink()
@@ -109,9 +107,9 @@ class TestList:
         copy_as("model.ckpt-9", folder, [".index"])
         for name in ("8.index", "40.meta", "50.index.tmp", "80-best.index"):
             (folder / f"model.ckpt-{name}").touch()
-        found = checkpoint_files.list_checkpoints(str(folder))
+        actual = checkpoint_files.list_checkpoints(str(folder))
         expected = [(step, str(folder / f"model.ckpt-{step}")) for step in (0, 7, 20, 100)]
-        assert list(found.items()) == expected
+        assert list(actual.items()) == expected
 
     @pytest.mark.parametrize(
         ("name", "stored", "step"),
@@ -166,7 +164,6 @@ class TestCopy:
 
 
 def test_removing_takes_only_that_checkpoint_index_first(folder, monkeypatch):
-    """All files of one checkpoint and no others, the index first."""
     copy_as("model.ckpt-70", folder)
     (folder / "model.ckpt").touch()
     removed, remove = [], os.remove
@@ -187,7 +184,6 @@ def restore(prefix, variable):
 
 
 def test_restore_errors_are_one_line(folder):
-    """The line names a missing variable."""
     restore(folder / "model.ckpt-7", "w")
     with pytest.raises(UserError, match=r"model\.ckpt-7 .*no variable cls/head"):
         restore(folder / "model.ckpt-7", "cls/head")
@@ -213,8 +209,8 @@ class TestNewest:
     def test_at_equal_steps_the_result_is_newer_than_the_resume(self, folder):
         for step, newest in ((6, "model.ckpt-7"), (7, "model.ckpt-7"), (8, "resume.ckpt-8")):
             copy_as(f"resume.ckpt-{step}", folder)
-            found = checkpoint_files.newest_checkpoint(str(folder))
-            assert found == (max(step, 7), str(folder / newest))
+            actual = checkpoint_files.newest_checkpoint(str(folder))
+            assert actual == (max(step, 7), str(folder / newest))
         assert list(checkpoint_files.list_checkpoints(str(folder))) == [7], "no results"
 
     def test_the_file_checkpoint_is_ignored(self, folder):
@@ -235,16 +231,16 @@ class TestNewest:
 
 def test_extra_data_files_become_part_of_the_checkpoint(tmp_path):
     """One checkpoint results, with a data file for each one that was written."""
-    given = {f"w_{slot}": np.full([3], number, "f4") for number, slot in enumerate("ab")}
+    more = {f"w_{slot}": np.full([3], number, "f4") for number, slot in enumerate("ab")}
 
     def write_more(session, folder):
-        return [write_checkpoint(f"{folder}/{name}", {name: given[name]}) for name in given]
+        return [write_checkpoint(f"{folder}/{name}", {name: more[name]}) for name in more]
 
     with tf.Graph().as_default(), tf.Session() as session:
         session.run(tf.get_variable("w", initializer=np.full(5, 7, "f4")).initializer)
         tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver())
         checkpoint_files.save_checkpoint(session, str(tmp_path), "model.ckpt", 3, write_more)
-    np.testing.assert_equal(weights(tmp_path, "model.ckpt-3"), {"w": np.full(5, 7, "f4"), **given})
+    np.testing.assert_equal(weights(tmp_path, "model.ckpt-3"), {"w": np.full(5, 7, "f4"), **more})
     data = [f"model.ckpt-3.data-0000{number}-of-00003" for number in range(3)]
     files = ["checkpoint", *data, "model.ckpt-3.index", "model.ckpt-3.meta"]
     assert sorted(os.listdir(tmp_path)) == files

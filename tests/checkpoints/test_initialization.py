@@ -93,9 +93,9 @@ def test_initialize_takes_values_and_reports_them(tmp_path, log):
         slots = make_variables({"bert/w/adam_m": [2, 3], "bert/w/adam_v": [2, 3]})
         summary = modeling.initialize_from_checkpoint(variables, str(tmp_path))
         session.run(tf.global_variables_initializer())
-        found = session.run([*variables, *slots])
+        actual = session.run([*variables, *slots])
     ones = np.ones([2, 3], "f4")
-    np.testing.assert_equal(found, [stored["bert/w"], stored["bert/b"], ones[0, :2], ones, ones])
+    np.testing.assert_equal(actual, [stored["bert/w"], stored["bert/b"], ones[0, :2], ones, ones])
     assert summary._asdict() == {
         "checkpoint": str(tmp_path / "model.ckpt-7"),
         "taken": ["bert/w", "bert/b"],
@@ -113,7 +113,7 @@ BERT = {WORDS: [3, 2], "bert/encoder/layer_0/output/dense/kernel": [2]}
 
 
 @pytest.mark.parametrize(
-    ("stored", "wanted", "parts"),
+    ("stored", "expected", "parts"),
     [
         ({"resnet/conv": [3], "bert/x": [1]}, MODEL, ["bert/w", "bert/x"]),
         ({"bert/w": [3, 2], "head": [2]}, MODEL, ["bert/w", "[3, 2]", "[2, 3]"]),
@@ -124,12 +124,12 @@ BERT = {WORDS: [3, 2], "bert/encoder/layer_0/output/dense/kernel": [2]}
     ],
     ids=["stranger", "other shapes", "BERT", "ALBERT", "another vocabulary", "missing"],
 )
-def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path, stored, wanted, parts):
+def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path, stored, expected, parts):
     prefix = str(tmp_path / "ckpt")
     if stored:
         write_checkpoint(prefix, filled(stored))
     with tf.Graph().as_default(), pytest.raises(UserError) as caught:
-        modeling.initialize_from_checkpoint(make_variables(wanted), prefix)
+        modeling.initialize_from_checkpoint(make_variables(expected), prefix)
     message = str(caught.value)
     assert [part for part in [prefix, *parts] if part not in message] == []
     assert "head" not in message or "head" not in (stored or {}), "what fits is not named"

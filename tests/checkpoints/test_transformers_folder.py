@@ -25,12 +25,12 @@ def tensors_of(config: dict, *parts: str) -> dict[str, np.ndarray]:
     """Returns different arrays for the parts of a model, by their names in `transformers`."""
     rng = np.random.default_rng(0)
     pairs = names.pairs_of(config["model_type"], config)
-    found = {}
+    actual = {}
     for pair in (pair for part in (names.ENCODER, *parts) for pair in pairs[part]):
         shape = [3 if size is None else size for size in pair.shape]
         shape = shape[::-1] if pair.is_transposed else shape
-        found[pair.theirs] = rng.normal(size=shape).astype("f4")
-    return found
+        actual[pair.theirs] = rng.normal(size=shape).astype("f4")
+    return actual
 
 
 @pytest.fixture
@@ -60,9 +60,9 @@ def write(tmp_path):
 )
 def test_activations_map_both_ways(family, theirs, ours):
     config = {"model_type": family, **SIZES, **({"hidden_act": theirs} if theirs else {})}
-    found = config_from_theirs(config)
-    assert found["hidden_act"] == ours
-    back = config_to_theirs(family, found)["hidden_act"]
+    actual = config_from_theirs(config)
+    assert actual["hidden_act"] == ours
+    back = config_to_theirs(family, actual)["hidden_act"]
     assert config_from_theirs({**config, "hidden_act": back})["hidden_act"] == ours
 
 
@@ -87,13 +87,13 @@ def test_several_files_read_as_one(tmp_path, write):
     expected = {name: whole.get_tensor(name) for name in whole.get_variable_to_shape_map()}
     original = whole.content()
     (tmp_path / "model.safetensors").unlink()
-    places = {name: f"model-{n % 2}.safetensors" for n, name in enumerate(tensors)}
+    files = {name: f"model-{n % 2}.safetensors" for n, name in enumerate(tensors)}
     index = tmp_path / "model.safetensors.index.json"
-    index.write_text(json.dumps({"weight_map": places}))
+    index.write_text(json.dumps({"weight_map": files}))
 
     def content_if(changed):
-        for file in set(places.values()):
-            part = {n: v + (file == changed) for n, v in tensors.items() if places[n] == file}
+        for file in set(files.values()):
+            part = {n: v + (file == changed) for n, v in tensors.items() if files[n] == file}
             save_file(part, tmp_path / file)
         return TransformersFolder(str(tmp_path)).content()
 
@@ -102,8 +102,8 @@ def test_several_files_read_as_one(tmp_path, write):
     assert contents[-1] == content_of_checkpoint(str(tmp_path))
     assert resolve_checkpoint(f"{tmp_path}/") == str(tmp_path)
     folder = TransformersFolder(str(tmp_path))
-    found = {name: folder.get_tensor(name) for name in folder.get_variable_to_shape_map()}
-    np.testing.assert_equal(found, expected)
+    actual = {name: folder.get_tensor(name) for name in folder.get_variable_to_shape_map()}
+    np.testing.assert_equal(actual, expected)
     # SQuAD's model in `transformers` has no pooler; here it has one, which it does not use.
     assert not folder.get_tensor("bert/pooler/dense/kernel").any()
 
@@ -138,10 +138,6 @@ def test_several_files_read_as_one(tmp_path, write):
         ),
         ({"vocab_size": 9}, r"word_embeddings.weight has shape \[7, 4\], but .* requires \[9, 4\]"),
         ({"num_hidden_layers": "2"}, "num_hidden_layers must be a positive integer, not '2'"),
-        ({"num_hidden_layers": 10**9}, "num_hidden_layers must be 1000 at most"),
-        (ALBERT | {"num_hidden_groups": 10**9}, "num_hidden_groups must be 1000 at most"),
-        (ALBERT | {"inner_group_num": 1000}, "num_hidden_layers 2 times inner_group_num 1000"),
-        (ALBERT | {"num_hidden_groups": 3}, "num_hidden_groups 3 is more than"),
         ({"hidden_act": ["gelu"]}, r"unsupported hidden_act \['gelu'\]"),
     ],
 )

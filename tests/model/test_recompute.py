@@ -65,10 +65,10 @@ def gradients_and_peak(
         return dict(zip(["loss", *names], values, strict=True)), peak_of(session, gradients)
 
 
-def assert_same(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> None:
-    assert wanted.keys() == found.keys()
-    for name, value in wanted.items():
-        np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-5, err_msg=name)
+def assert_same(actual: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
+    assert expected.keys() == actual.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(actual[name], value, rtol=0, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize(
@@ -81,10 +81,10 @@ def assert_same(found: dict[str, np.ndarray], wanted: dict[str, np.ndarray]) -> 
 def test_gradients_are_the_same_in_less_memory(is_resource, changes, share):
     """Dropout is on, so that different masks would show. One layer is in memory at a time, and
     dropout masks are not kept either."""
-    wanted, most = gradients_and_peak(False, is_resource, **changes)
-    assert sum(np.abs(value).max() > 0.01 for value in wanted.values()) > 15
-    found, peak = gradients_and_peak(True, is_resource, **changes)
-    assert_same(found, wanted)
+    expected, most = gradients_and_peak(False, is_resource, **changes)
+    assert sum(np.abs(value).max() > 0.01 for value in expected.values()) > 15
+    actual, peak = gradients_and_peak(True, is_resource, **changes)
+    assert_same(actual, expected)
     assert peak < share * most, peak / most
 
 
@@ -106,9 +106,9 @@ def weights_before_and_after(recomputes: bool) -> list[dict[str, np.ndarray]]:
 
 @pytest.mark.slow
 def test_accumulated_steps_are_the_same():
-    (start, wanted), (_, found) = map(weights_before_and_after, (False, True))
-    assert sum(np.abs(wanted[name] - start[name]).max() > 1e-3 for name in wanted) > 15
-    assert_same(found, wanted)
+    (start, expected), (_, actual) = map(weights_before_and_after, (False, True))
+    assert sum(np.abs(expected[name] - start[name]).max() > 1e-3 for name in expected) > 15
+    assert_same(actual, expected)
 
 
 @pytest.mark.slow
@@ -138,9 +138,9 @@ def test_bfloat16_converts_both_forward_passes_alike():
     converted = {decision.node: decision.is_converted for decision in decisions}
     again = re.compile(r"gradients/(.*/layer_\d+)/.*?_grad/((?:attention_1|ffn_1|LayerNorm)\w*/.*)")
     pairs = {
-        name: f"{found[1]}/inner_group_0/{found[2]}"
+        name: f"{actual[1]}/inner_group_0/{actual[2]}"
         for name in converted
-        if (found := again.fullmatch(name)) and not re.search("gradients/|_grad/", found[2])
+        if (actual := again.fullmatch(name)) and not re.search("gradients/|_grad/", actual[2])
     }
     # Six dense layers and two products of attention in each of two layers, and the rest between
     # them.

@@ -17,9 +17,9 @@ CONFIG = albert(num_hidden_layers=2, max_position_embeddings=80)
 
 
 def make_mask(lengths, width, holes=()):
-    mask = np.int32([[place < length for place in range(width)] for length in lengths])
-    for row, place in holes:
-        mask[row, place] = 0
+    mask = np.int32([[position < length for position in range(width)] for length in lengths])
+    for row, position in holes:
+        mask[row, position] = 0
     return mask
 
 
@@ -73,8 +73,8 @@ def assert_same_gradients(gradients, expected_gradients):
         # The gradient of a key's bias is 0 except for rounding errors, which the kernel's gradient
         # bounds.
         scope = name.rpartition("/")[0]
-        of_scope = (g for n, g in expected_gradients.items() if n.startswith(scope))
-        scale = max(np.abs(g).max() for g in of_scope) or 1.0
+        scope_gradients = (g for n, g in expected_gradients.items() if n.startswith(scope))
+        scale = max(np.abs(g).max() for g in scope_gradients) or 1.0
         np.testing.assert_allclose(gradients[name] / scale, gradient / scale, atol=1e-5)
 
 
@@ -103,9 +103,9 @@ def test_the_last_layer_can_compute_only_some_positions(remove_padding, recomput
         factors = np.random.RandomState(5).randn(*np.shape(positions), CONFIG.hidden_size)
         options |= {"at_positions": True, "remove_padding": remove_padding}
         states, gradients = run(mask, factors, positions, **options)
-        of_all = np.zeros([*mask.shape, CONFIG.hidden_size])
-        np.add.at(of_all, (rows, positions), factors)
-        expected, expected_gradients = run(mask, of_all)
+        all_factors = np.zeros([*mask.shape, CONFIG.hidden_size])
+        np.add.at(all_factors, (rows, positions), factors)
+        expected, expected_gradients = run(mask, all_factors)
         np.testing.assert_allclose(states, expected[rows, positions], atol=1e-5)
         assert_same_gradients(gradients, expected_gradients)
 

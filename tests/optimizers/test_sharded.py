@@ -52,7 +52,7 @@ def test_a_step_is_that_of_adamw_and_its_state_returns(one_worker, tmp_path):
             session.run(start)
             means, squares = session.run(metrics)
             session.run(step)
-            found = dict(zip(SHAPES, session.run(trained), strict=True))
+            actual = dict(zip(SHAPES, session.run(trained), strict=True))
             saved = session.run(moments)
             (prefix,) = state.write(session, str(tmp_path))
             tf.train.update_checkpoint_state(str(tmp_path), prefix)
@@ -69,7 +69,7 @@ def test_a_step_is_that_of_adamw_and_its_state_returns(one_worker, tmp_path):
         gradient = gradients[name].astype("f8")
         m, v = 0.1 * gradient, 0.001 * gradient**2
         update = m / (np.sqrt(v) + epsilon) + decay * weight * (name != "bias")
-        np.testing.assert_allclose(found[name], weight - rate * update, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(actual[name], weight - rate * update, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(stored.get_tensor(f"{name}/adam_m"), m, rtol=1e-6)
         np.testing.assert_allclose(stored.get_tensor(f"{name}/adam_v"), v, rtol=1e-5)
 

@@ -50,7 +50,6 @@ def plan_of(graph, outputs=(), **lists):
 
 
 def rules(graph, **lists):
-    """Returns the rule for every node of a graph under a configuration."""
     return {d.node: d.rule for d in plan_of(graph, **lists).decisions}
 
 
@@ -71,7 +70,6 @@ def borders(graph, **options):
     ],
 )
 def test_every_decision_has_its_reason(names, expected):
-    """Larger graphs are in `test_oracle_on_random_graphs`."""
     assert rules(chain(names)) == dict(zip(names.split(), expected, strict=True))
 
 
@@ -84,26 +82,24 @@ def test_strict_considers_only_convertible_neighbors():
         tf.add(product, 2.0, name="to_constant")
         tf.add(product, tf.get_variable("v", [4]), name="to_variable")
         tf.reshape(product, [16], name="reshape")
-    found = rules(graph, strict_conditional_list=["AddV2", "Reshape"])
+    planned = rules(graph, strict_conditional_list=["AddV2", "Reshape"])
     strict = ("to_placeholder", "to_constant", "to_variable", "reshape")
-    assert {found[name] for name in strict} == {STRICT}
+    assert {planned[name] for name in strict} == {STRICT}
 
 
-class TestExceptions:
-    @pytest.mark.parametrize(
-        ("kept", "forced", "expected"),
-        [
-            ([["prod.*", ""]], [], (KEPT, NOT_LISTED, NO_NEIGHBOR)),
-            ([], [["exp", "Exp"]], (ALLOWED, FORCED, CONDITIONAL)),
-            # Kept wins.
-            ([["exp", "Exp"]], [["exp", ""]], (ALLOWED, KEPT, NO_NEIGHBOR)),
-            # Patterns must match the whole name and the type.
-            ([], [["exp", "Log"], ["ex", "Exp"], ["xp", ""]], (ALLOWED, NOT_LISTED, NO_NEIGHBOR)),
-        ],
-    )
-    def test_exceptions_match_whole_names_and_types(self, kept, forced, expected):
-        lists = {"non_convertible_exceptions": kept, "convertible_exceptions": forced}
-        assert tuple(rules(chain("product exp same"), **lists).values()) == expected
+@pytest.mark.parametrize(
+    ("kept", "forced", "expected"),
+    [
+        ([["prod.*", ""]], [], (KEPT, NOT_LISTED, NO_NEIGHBOR)),
+        ([], [["exp", "Exp"]], (ALLOWED, FORCED, CONDITIONAL)),
+        # Kept wins.
+        ([["exp", "Exp"]], [["exp", ""]], (ALLOWED, KEPT, NO_NEIGHBOR)),
+        ([], [["exp", "Log"], ["ex", "Exp"], ["xp", ""]], (ALLOWED, NOT_LISTED, NO_NEIGHBOR)),
+    ],
+)
+def test_exceptions_match_whole_names_and_types(kept, forced, expected):
+    lists = {"non_convertible_exceptions": kept, "convertible_exceptions": forced}
+    assert tuple(rules(chain("product exp same"), **lists).values()) == expected
 
 
 class TestCandidates:
@@ -113,9 +109,9 @@ class TestCandidates:
             tf.raw_ops.Erfinv(x=x, name="no_cpu_kernel")
             tf.raw_ops.Qr(input=x, name="type_not_allowed")
         config = configuration.from_dict({"allowlist": ["Erfinv", "Qr"]}, "test")
-        found = plan(graph.as_graph_def(), config)
-        assert {d.rule for d in found.decisions} == {NO_KERNEL}
-        assert found.summary().endswith("no bfloat16 kernel here: Erfinv, Qr")
+        planned = plan(graph.as_graph_def(), config)
+        assert {d.rule for d in planned.decisions} == {NO_KERNEL}
+        assert planned.summary().endswith("no bfloat16 kernel here: Erfinv, Qr")
         on_a_card = plan(graph.as_graph_def(), config, "hpu").decisions
         assert [d.rule for d in on_a_card] == [ALLOWED, NO_KERNEL]
 
@@ -127,8 +123,8 @@ class TestCandidates:
             tf.gather(variable, [0])
             tf.add(tf.constant(1.0, tf.bfloat16), tf.constant(1.0, tf.bfloat16))
         config = {"allowlist": sorted({op.type for op in graph.get_operations()})}
-        found = plan(graph.as_graph_def(), configuration.from_dict(config, "test"))
-        assert not found.decisions
+        planned = plan(graph.as_graph_def(), configuration.from_dict(config, "test"))
+        assert not planned.decisions
 
     def test_kernels_are_probed_only_where_one_is_needed(self, monkeypatch):
         """Making a kernel can have side effects, or end the process."""
@@ -140,9 +136,9 @@ class TestCandidates:
         )
         graph = chain("product twice exp kept force", kept="same", force="sqrt")
         kept, forced = [["kept", ""]], [["force", ""]]
-        found = rules(graph, non_convertible_exceptions=kept, convertible_exceptions=forced)
+        planned = rules(graph, non_convertible_exceptions=kept, convertible_exceptions=forced)
         assert probed == ["MatMul", "AddV2", "Sqrt"]
-        assert found["twice"] == A_NEIGHBOR_STAYS
+        assert planned["twice"] == A_NEIGHBOR_STAYS
 
     def test_legacy_variables_are_refused(self):
         """TensorFlow's own rewriting of casts can return values from before an assignment."""
@@ -181,8 +177,8 @@ class TestBorders:
             parts = tf.split(graph.get_tensor_by_name("product:0"), 2)
             tf.exp(parts[1])
             tf.concat([*parts, tf.ones([1, 4])], axis=0, name="concat")
-        found = borders(graph, conditional_list=["Split", "ConcatV2"])
-        assert found == [("x", tf.bfloat16), ("split:1", tf.float32), ("ones", tf.bfloat16)]
+        planned = borders(graph, conditional_list=["Split", "ConcatV2"])
+        assert planned == [("x", tf.bfloat16), ("split:1", tf.float32), ("ones", tf.bfloat16)]
 
 
 class TestFunctions:
@@ -194,14 +190,14 @@ class TestFunctions:
                 lambda: tf.matmul(tf.exp(x), x, name="inner"),
                 lambda: tf.identity(x),
             )
-        found = plan_of(graph)
-        inside = {d.node: d.rule for d in found.decisions if d.function}
+        planned = plan_of(graph)
+        inside = {d.node: d.rule for d in planned.decisions if d.function}
         # In a function, a node is renamed if a result has the same name.
         assert inside["inner_0"] == ALLOWED
         assert inside["Exp"] == NOT_LISTED
         # The branch takes float32, whichever type the product outside returns.
         assert inside["Identity"] == NO_NEIGHBOR
-        casts = {c.tensor.split(":")[0]: c.dtype for c in found.casts if c.function}
+        casts = {c.tensor.split(":")[0]: c.dtype for c in planned.casts if c.function}
         assert casts == {"Exp": tf.bfloat16, "exp_outer": tf.bfloat16, "inner_0": tf.float32}
 
     def test_exceptions_hold_inside_what_a_matching_node_calls(self):
@@ -217,9 +213,9 @@ class TestFunctions:
                 with tf.name_scope(scope):
                     outer(x)
         kept, forced = [["KEEP/.*", "MatMul"]], [["FORCE/cond/cond/.*", "Exp"]]
-        found = plan_of(graph, non_convertible_exceptions=kept, convertible_exceptions=forced)
+        planned = plan_of(graph, non_convertible_exceptions=kept, convertible_exceptions=forced)
         counts = collections.Counter(
-            (d.op, d.rule) for d in found.decisions if d.op in ("MatMul", "Exp")
+            (d.op, d.rule) for d in planned.decisions if d.op in ("MatMul", "Exp")
         )
         expected = {("MatMul", KEPT): 2, ("MatMul", ALLOWED): 4}
         assert counts == {**expected, ("Exp", FORCED): 1, ("Exp", NOT_LISTED): 2}
@@ -244,17 +240,17 @@ class TestFunctions:
 
 def test_the_report_counts_operations_and_casts():
     graph_def = chain("product same exp").as_graph_def()
-    found = plan(graph_def, configuration.from_dict(LISTS, "lists.json"))
+    planned = plan(graph_def, configuration.from_dict(LISTS, "lists.json"))
     expected = [(ALLOWED, "MatMul"), (CONDITIONAL, "Identity"), (NOT_LISTED, "Exp")]
-    assert found.counts() == dict.fromkeys(expected, 1)
-    assert found.as_dict()["casts"] == {"bfloat16": 1, "float32": 1}
-    assert found.summary() == (
+    assert planned.counts() == dict.fromkeys(expected, 1)
+    assert planned.as_dict()["casts"] == {"bfloat16": 1, "float32": 1}
+    assert planned.summary() == (
         "bfloat16 by lists.json: 2 of 3 float32 operations, 1 casts to bfloat16, 1 back"
     )
-    rows = [line.split() for line in found.table()]
+    rows = [line.split() for line in planned.table()]
     assert rows[1:3] == [["allowlist", "MatMul", "1"], ["conditional", "Identity", "1"]]
     assert rows[-1] == ["border", "cast", "to", "float32", "1"]
-    assert len({len(line) for line in found.table()}) == 1
+    assert len({len(line) for line in planned.table()}) == 1
 
 
 def test_the_rules_match_brute_force_on_random_graphs():
@@ -265,8 +261,8 @@ def test_the_rules_match_brute_force_on_random_graphs():
             tensors = [tf.placeholder(tf.float32, [4, 4], "x")]
             for kind in rng.choice(["product", "same", "twice", "exp"], 7):
                 tensors.append(STEPS[kind](tensors[rng.randint(len(tensors))], None))
-        found = {d.node for d in plan_of(graph).decisions if d.is_converted}
-        assert found == brute_force(graph)
+        planned = {d.node for d in plan_of(graph).decisions if d.is_converted}
+        assert planned == brute_force(graph)
 
 
 def brute_force(graph):

@@ -86,10 +86,10 @@ def test_with_a_card_the_host_holds_program_and_checkpoint(rows):
 
 
 def test_for_another_machine_the_host_is_not_checked(rows):
-    found = rows("gpu", Memory(1, "here"), Memory(1, "here"), device_memory=32 * GB)
-    assert all(row.ok for row in found.values())
-    assert found["device memory"].value.endswith("32.00 GB given by --device_memory")
-    assert "host memory" not in found
+    actual = rows("gpu", Memory(1, "here"), Memory(1, "here"), device_memory=32 * GB)
+    assert all(row.ok for row in actual.values())
+    assert actual["device memory"].value.endswith("32.00 GB given by --device_memory")
+    assert "host memory" not in actual
 
 
 WITH, WITHOUT, UNKNOWN = ("AVX-512", "AVX512_BF16"), ("AVX2",), None
@@ -112,9 +112,9 @@ HAS, HAS_NOT = "the processor has AVX512_BF16", "the processor has neither AVX51
         ("cpu", WITH, "bfloat16", f"bfloat16, by {LIST}"),
         ("cpu", WITH, None, f"{NOT_SET}; --precision=bfloat16 is faster: {HAS}"),
         ("cpu", WITHOUT, None, f"{NOT_SET}; bfloat16 would be slower: {HAS_NOT}"),
-        *((kind, found, None, NOT_SET) for kind, found in (("cpu", UNKNOWN), ("gpu", WITHOUT))),
+        *((kind, actual, None, NOT_SET) for kind, actual in (("cpu", UNKNOWN), ("gpu", WITHOUT))),
         ("cpu", WITHOUT, "basic", f"basic; float32 is faster: {HAS_NOT}"),
-        *(("cpu", found, "basic", "basic") for found in (WITH, UNKNOWN)),
+        *(("cpu", actual, "basic", "basic") for actual in (WITH, UNKNOWN)),
         ("gpu", WITH, None, NOT_SET),
         ("hpu", WITHOUT, "basic", "basic"),
     ],

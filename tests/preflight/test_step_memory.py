@@ -1,26 +1,14 @@
-"""The memory of a training step: by hand for a small graph, and as TensorFlow traces it."""
+"""The memory of a training step: by hand for a small graph, and as measured for models."""
 
 import argparse
-import functools
-from collections.abc import Callable
 
-import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.core import estimators
-from albert.data.sequences import SEQUENCE_KEYS
-from albert.modeling import AlbertConfig, BertConfig
 from albert.optimization import OptimizerOptions, training_op
 from albert.prediction.model import ModelOptions
 from albert.preflight.step_memory import cpu_memory, estimate_memory
-from albert.tasks.squad.features import ANSWER_KEYS
-from albert.tasks.squad.head import make_v1_head
-from albert.training.model_fn import make_model_fn
 from benchmarks.memory import make_step
-from tests.helpers.tracing import IN_TURN, traced_peak
-
-ALBERT = functools.partial(AlbertConfig, embedding_size=32)
 
 
 def small_step(**options) -> tf.Operation:
@@ -57,39 +45,6 @@ def test_resident_memory_is_as_by_hand():
     program = cpu_memory({**parts, "activations": -30, "in all": 0})
     assert cpu_memory(parts) == 200 + 8 + program
     assert cpu_memory({**parts, "accumulated gradients": 7}) == 200 + 8 + 7 + program
-
-
-def encoder_step(
-    make_config: Callable, layers: int, size: int
-) -> tuple[tf.Operation, dict[tf.Tensor, np.ndarray]]:
-    """Builds a step of a small model in the current graph; returns it with what to feed."""
-    sizes = {"hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 256}
-    dropout = {"hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}
-    limits = {"vocab_size": 300, "max_position_embeddings": 64, "num_hidden_layers": layers}
-    config = make_config(**sizes, **dropout, **limits)
-    options = ModelOptions(OptimizerOptions(1e-3, 10))
-    model_fn = make_model_fn(config, make_v1_head(mask_padding_in_loss=False), options)
-    shapes = {**dict.fromkeys(SEQUENCE_KEYS, [size, 64]), **dict.fromkeys(ANSWER_KEYS, [size])}
-    features = {name: tf.placeholder(tf.int32, shape) for name, shape in shapes.items()}
-    tf.train.get_or_create_global_step()
-    step = model_fn(features, None, estimators.ModeKeys.TRAIN, {}).train_op
-    return step, {features[name]: np.ones(shape) for name, shape in shapes.items()}
-
-
-@pytest.mark.parametrize(
-    ("make_config", "layers", "size"),
-    [(ALBERT, 6, 4), (BertConfig, 6, 2)],
-    ids=["ALBERT", "BERT"],
-)
-@pytest.mark.slow
-def test_the_estimate_is_as_tensorflow_traces(make_config, layers, size):
-    with tf.Graph().as_default(), tf.Session(config=IN_TURN) as session:
-        step, feed = encoder_step(make_config, layers, size)
-        parts = estimate_memory(step)
-        tensors = parts["activations"] + parts["gradients and updates"]
-        session.run(tf.global_variables_initializer())
-        assert tensors == pytest.approx(traced_peak(session, step, feed), rel=0.1)
-    assert cpu_memory(parts) > parts["in all"]
 
 
 # Gigabytes of a program before training and at its peak, measured by benchmarks/memory.py.

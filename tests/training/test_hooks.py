@@ -7,7 +7,6 @@ import types
 
 import pytest
 import tensorflow.compat.v1 as tf
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from albert.core.errors import UserError
 from albert.devices import device, memory_use
@@ -67,7 +66,6 @@ def saved(folder, name="model.ckpt"):
 
 
 def names_in(lines):
-    """Returns the names of the checkpoints that were saved."""
     return [re.fullmatch(r"Saved .*/(\w+\.ckpt-\d+)", line).group(1) for line in lines]
 
 
@@ -88,7 +86,6 @@ class TestSaveCheckpoints:
         assert noted == [60, 15 + 2 * 3, 15 + 2 * 7, 15 + 2 * 7]
 
     def test_multiples_and_the_end_are_saved_but_not_the_start(self, tmp_path, log):
-        """In a resumed run as well."""
         for count, last, steps in ((4, 4, [3, 4]), (0, 4, []), (5, 9, [6, 9])):
             run_steps(tmp_path, count, 3, last)
             assert log() == [f"Saved {tmp_path}/model.ckpt-{step}" for step in steps]
@@ -97,7 +94,6 @@ class TestSaveCheckpoints:
 
     @pytest.mark.parametrize("then", ["removed", "replaced", "emptied"])
     def test_a_folder_that_vanishes_ends_the_training(self, tmp_path, clock, then):
-        """The next save detects it."""
         folder = tmp_path / "run"
 
         def durations():
@@ -170,14 +166,12 @@ LINE = re.compile(
 
 
 def parsed(lines):
-    """Returns the figures of the lines about steps."""
     matches = [LINE.fullmatch(line) for line in lines if line.startswith("step ")]
     assert all(matches), lines
     return [match.groups() for match in matches]
 
 
 def statistics(lines):
-    """Returns the rows of the block at the end."""
     rows = lines[lines.index("Training statistics") + 1 :]
     return dict(re.fullmatch(r"  (\S.*?)  +(\S.*)", row).groups() for row in rows)
 
@@ -185,9 +179,7 @@ def statistics(lines):
 class TestTrainingLog:
     def test_lines_have_loss_rate_and_remaining_time(self, tmp_path, clock, log, monitor):
         """The first step takes 2 s, the others 0.5 s, and those from the sixth on 1 s."""
-        hook = hooks.TrainingLog(
-            monitor, str(tmp_path), total_steps=10, batch_size=8, every_steps=4
-        )
+        hook = hooks.TrainingLog(monitor, str(tmp_path), 10, batch_size=8, every_steps=4)
         train(tmp_path, hook, clock, [2] + [0.5] * 4 + [1] * 5, monitor)
         lines = log()
         assert parsed(lines) == [
@@ -208,9 +200,7 @@ class TestTrainingLog:
     def test_a_resumed_run_logs_its_own_steps(self, tmp_path, clock, log, monitor):
         run_steps(tmp_path, 6, 100, 6)
         log()
-        hook = hooks.TrainingLog(
-            monitor, str(tmp_path), total_steps=100, batch_size=2, every_steps=5
-        )
+        hook = hooks.TrainingLog(monitor, str(tmp_path), 100, batch_size=2, every_steps=5)
         train(tmp_path, hook, clock, [3] + [9] * 6, monitor)
         lines = log()
         assert parsed(lines) == [
@@ -221,9 +211,7 @@ class TestTrainingLog:
         assert hook.step == 13
 
     def test_a_line_appears_every_half_minute(self, tmp_path, clock, log, monitor):
-        hook = hooks.TrainingLog(
-            monitor, str(tmp_path), total_steps=12, batch_size=8, every_steps=6
-        )
+        hook = hooks.TrainingLog(monitor, str(tmp_path), 12, batch_size=8, every_steps=6)
         train(tmp_path, hook, clock, [2] + [10] * 4 + [1, 29] + [31, 1, 29] + [1, 1], monitor)
         # The first; 30 s after it; every sixth; 60 s and again 30 s later; the last.
         assert [int(line[0]) for line in parsed(log())] == [1, 4, 6, 8, 10, 12]
@@ -238,9 +226,7 @@ class TestTrainingLog:
     @pytest.mark.parametrize("micro", [1, 2])
     def test_curves_have_each_steps_figures(self, tmp_path, clock, log, monitor, micro):
         """The figures of a step are those of its last run."""
-        hook = hooks.TrainingLog(
-            monitor, str(tmp_path), 6, 8, 3, summary_steps=2, micro_batches=micro
-        )
+        hook = hooks.TrainingLog(monitor, str(tmp_path), 6, 8, 3, 2, micro_batches=micro)
         durations = [2, 0.5, 0.5, 1, 1, 1]
         train(tmp_path, hook, clock, [d / micro for d in durations for _ in range(micro)], monitor)
         curves = points(tmp_path)
@@ -253,11 +239,11 @@ class TestTrainingLog:
     @pytest.mark.parametrize("kind", ["gpu", "hpu"])
     def test_memory_of_a_card_is_reported(self, tmp_path, clock, log, monitor, monkeypatch, kind):
         """The stand-in counts up to 5 GB in the third step, and then has 3 GB."""
-        found = iter([(1, 1), (1, 1), (5, 5), (5, 5), (3, 5), (3, 5), (3, 5)])
+        actual = iter([(1, 1), (1, 1), (5, 5), (5, 5), (3, 5), (3, 5), (3, 5)])
 
         def get_memory_info(name):
             assert name == f"{kind.upper()}:0"
-            current, peak = next(found)
+            current, peak = next(actual)
             return {"current": current * 10**9, "peak": peak * 10**9}
 
         experimental = types.SimpleNamespace(get_memory_info=get_memory_info)
@@ -266,8 +252,8 @@ class TestTrainingLog:
         train(tmp_path, hooks.TrainingLog(monitor, str(tmp_path), 5, 8, 3), clock, [1] * 5, monitor)
         lines = log()
         memory = r"  device memory ([\d.]+ GB), peak device memory ([\d.]+ GB), peak host memory"
-        found = [re.search(memory, line).groups() for line in lines if line.startswith("step ")]
-        assert found == [("1.00 GB", "1.00 GB"), ("5.00 GB", "5.00 GB"), ("3.00 GB", "5.00 GB")]
+        actual = [re.search(memory, line).groups() for line in lines if line.startswith("step ")]
+        assert actual == [("1.00 GB", "1.00 GB"), ("5.00 GB", "5.00 GB"), ("3.00 GB", "5.00 GB")]
         rows = statistics(lines)
         assert (rows["device memory"], rows["peak device memory"]) == ("3.00 GB", "5.00 GB")
         curves = points(tmp_path)
@@ -277,9 +263,7 @@ class TestTrainingLog:
 
     def test_waiting_for_input_is_reported(self, tmp_path, clock, log, monitor):
         """Two runs a step, which take 4 s and then 2 s; the first waits for 1.5 s in total."""
-        hook = hooks.TrainingLog(
-            monitor, str(tmp_path), 3, batch_size=8, every_steps=1, micro_batches=2
-        )
+        hook = hooks.TrainingLog(monitor, str(tmp_path), 3, 8, every_steps=1, micro_batches=2)
         train(tmp_path, hook, clock, [3, 1] + [1] * 4, monitor, [1, 0.5, 0, 0.25, 0.01, 0.04])
         curve = points(tmp_path)["waiting_for_input"]
         assert curve == pytest.approx({1: 0.375, 2: 0.125, 3: 0.025})
@@ -297,19 +281,6 @@ def test_seconds_are_formatted_for_reading():
         *((3599.6, "1 h 00 min"), (7500, "2 h 05 min"), (90000, "25 h 00 min")),
     ):
         assert hooks.format_seconds(seconds) == text
-
-
-def test_tensorboard_reads_the_curves(tmp_path):
-    for start in (0, 2):
-        curves = Curves(str(tmp_path / "new"), suffix=f".{start}")
-        curves.add(start + 1, loss=1.5, learning_rate=0.25)
-        curves.add(start + 2, loss=start)
-        curves.close()
-    assert len(list((tmp_path / "new").glob("events.out.tfevents.*"))) == 2
-    found = EventAccumulator(str(tmp_path / "new")).Reload()
-    losses = [(e.step, e.value) for e in found.Scalars("loss")]
-    assert losses == [(1, 1.5), (2, 0), (3, 1.5), (4, 2)]
-    assert [(e.step, e.value) for e in found.Scalars("learning_rate")] == [(1, 0.25), (3, 0.25)]
 
 
 def test_a_full_disk_is_an_error_when_it_occurs(tmp_path):

@@ -2,7 +2,6 @@
 
 import pathlib
 import re
-import threading
 
 import numpy as np
 import pytest
@@ -53,8 +52,8 @@ def error_of(make_operation) -> tf.errors.OpError:
     ids=["full disk", "out of memory", "not finite", "a bug"],
 )
 def test_errors_of_tensorflow_become_user_messages(fail, reason):
-    found = user_message(error_of(fail), "out", 7)
-    assert found is None if reason is None else re.search(reason, found)
+    actual = user_message(error_of(fail), "out", 7)
+    assert actual is None if reason is None else re.search(reason, actual)
 
 
 @pytest.mark.parametrize("is_newest", [True, False])
@@ -129,23 +128,16 @@ def test_scoring_time_does_not_count_as_training(tmp_path, log, stop_clock):
     assert ["time", "20.0", "s"] in map(str.split, log())
 
 
-@pytest.mark.parametrize("ahead", [False, True])
-def test_the_time_that_a_step_waits_for_its_batch(tmp_path, stop_clock, ahead):
-    """It is the time to make batches, unless they are made ahead, and excludes the step's own
-    time."""
+def test_the_time_that_a_step_waits_for_its_batch(tmp_path, stop_clock):
+    """It is the time to make batches, and excludes the step's own time."""
     steps, clock = 5, stop_clock(loop, hooks)
-    made, begun = ([threading.Event() for _ in range(steps + 2)] for _ in range(2))
 
     def make(number: float) -> float:
-        assert not (ahead and number) or begun[int(number) - 1].wait(timeout=60)
         clock.now += 3
-        made[int(number)].set()
         return number
 
     def train_on(number: float) -> float:
-        begun[int(number)].set()
         clock.now += 5
-        assert not ahead or made[int(number) + 1].wait(timeout=60)
         return number
 
     def input_fn() -> tf.data.Dataset:
@@ -154,17 +146,14 @@ def test_the_time_that_a_step_waits_for_its_batch(tmp_path, stop_clock, ahead):
         # Otherwise TensorFlow adds it.
         options = tf.data.Options()
         options.experimental_optimization.inject_prefetch = False
-        return batches.prefetch(1) if ahead else batches.with_options(options)
+        return batches.with_options(options)
 
     monitor = StepMonitor()
     model_fn = monitor.watching(model_of(train_on))
     estimator = make_estimator(model_fn, str(tmp_path), 1, False)
     train(estimator, monitor, input_fn, TrainingPlan(steps, 1, 1, 10, 1, 1))
     shares = points(tmp_path)["waiting_for_input"]
-    # Some of the first batches are made before the first step begins, or while it waits.
-    first = shares.pop(1)
-    assert ahead or first == pytest.approx(3 / 8)
-    assert shares == {step: 0 if ahead else pytest.approx(3 / 8) for step in range(2, steps + 1)}
+    assert shares == {step: pytest.approx(3 / 8) for step in range(1, steps + 1)}
 
 
 def test_skipped_steps_are_logged_saved_and_resumed(tmp_path, log):
@@ -205,11 +194,11 @@ def test_skipped_steps_are_logged_saved_and_resumed(tmp_path, log):
         assert ["skipped", "steps", "2"] in map(str.split, lines)
         (line,) = (line for line in lines if line.startswith("step 6/6"))
         assert "  loss scale 8192  skipped=2  " in line
-    found = [
+    actual = [
         tf.train.load_checkpoint(str(tmp_path / n / "model.ckpt-6")) for n in ("whole", "parts")
     ]
-    names = found[0].get_variable_to_shape_map()
+    names = actual[0].get_variable_to_shape_map()
     assert names.keys() > {"w", "w/adam_v", "loss_scale", "loss_scale/skipped_steps"}
     for name in names:
-        np.testing.assert_array_equal(*(f.get_tensor(name) for f in found), err_msg=name)
+        np.testing.assert_array_equal(*(f.get_tensor(name) for f in actual), err_msg=name)
     assert points(tmp_path / "whole")["skipped"] == {1: 0, 2: 1, 3: 1, 4: 1, 5: 2, 6: 2}

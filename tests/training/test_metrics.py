@@ -52,15 +52,6 @@ def test_an_incomplete_line_is_dropped(tmp_path, end):
     assert (tmp_path / "metrics.jsonl").read_bytes() == whole
 
 
-def test_a_file_that_stays_the_same_is_not_written(tmp_path):
-    metrics.keep_until(str(tmp_path), 0)
-    assert os.listdir(tmp_path) == []
-    write(tmp_path, ("training", 1))
-    os.utime(tmp_path / "metrics.jsonl", (1, 1))
-    metrics.keep_until(str(tmp_path), 1)
-    assert (tmp_path / "metrics.jsonl").stat().st_mtime == 1
-
-
 def test_each_line_is_on_the_disk_when_a_run_is_killed(tmp_path):
     def write_and_die() -> None:
         write(tmp_path, ("training", 1), ("training", 2))

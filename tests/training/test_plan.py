@@ -47,9 +47,9 @@ def test_a_step_is_split_for_other_workers(settings, workers, batch, batches):
     settings = settings.replaced(train_batch_size=batch)
     assert original_batch_settings(settings, by(workers, train_batch_size=batch)) == BEGUN
     with collectives.simulated_workers(workers):
-        found = rescale_to_current_workers(settings, BEGUN)
-    assert found.gradient_accumulation_steps == batches
-    assert found.learning_rate == 0.5
+        actual = rescale_to_current_workers(settings, BEGUN)
+    assert actual.gradient_accumulation_steps == batches
+    assert actual.learning_rate == 0.5
 
 
 def test_a_scaled_learning_rate_is_that_of_the_first_workers(settings):
@@ -59,8 +59,8 @@ def test_a_scaled_learning_rate_is_that_of_the_first_workers(settings):
         "optimizer": "lamb",
     }
     with collectives.simulated_workers(2):
-        found = rescale_to_current_workers(settings.replaced(scale_learning_rate=True), BEGUN)
-    assert found.learning_rate * 2 == 0.5 * 4
+        actual = rescale_to_current_workers(settings.replaced(scale_learning_rate=True), BEGUN)
+    assert actual.learning_rate * 2 == 0.5 * 4
 
 
 def test_workers_that_cannot_split_a_step_are_refused(settings):

@@ -31,7 +31,7 @@ DATA = Data(["records"], {}, num_examples=8, num_records=8)
 
 
 class SomeSettings(KeptCheckpoints, RunSettings):
-    """The settings of a program."""
+    pass
 
 
 def always(value: object) -> Callable[..., object]:
@@ -39,14 +39,9 @@ def always(value: object) -> Callable[..., object]:
 
 
 class NoTask(Task):
-    """A task of which only the interface is used."""
-
     outputs = ("answers.txt",)
-    requested_splits, prepared, contents = (
-        always([TRAIN]),
-        always(DATA),
-        always({"train_file": "abc"}),
-    )
+    requested_splits, prepared = always([TRAIN]), always(DATA)
+    contents = always({"train_file": "abc"})
     model_fn = always(lambda features, labels, mode, params: None)
     model_inputs, compare = always({}), always(None)
     score_key, score = always("f1"), always(None)
@@ -91,7 +86,6 @@ def test_a_stopped_run_says_what_resumes_it(overwrites, tmp_path, monkeypatch):
 
 
 def test_a_run_locks_and_cleans_its_folder(begin, tmp_path):
-    """Leftovers of killed runs are removed."""
     for name in (".answers.txt.abcdefgh", ".notes.txt.abcdefgh"):
         (tmp_path / name).touch()
     (tmp_path / "model.ckpt-3_temp").mkdir()
@@ -130,19 +124,6 @@ def test_old_checkpoints_are_removed_when_not_needed(begin, do_eval, kept):
     """During training, unless all are scored first."""
     settings = begin("--keep_checkpoint_max=3").task.settings.replaced(do_eval=do_eval)
     assert training_plan(settings, 100).keep_checkpoints == kept
-
-
-def test_patience_counts_checkpoints_without_a_better_score(begin, monkeypatch):
-    """That number of them ends a training; an equal score is no better."""
-    for patience, scores, ends in (
-        *((2, [2.0, 1.0], False), (2, [1.0, 1.5, 2.0], False), (0, [3.0, 2.0, 1.0, 0.0], False)),
-        (2, [2.0, 1.0, 2.0], True),
-    ):
-        scored = Scorer(begin(f"--patience={patience}"))
-        evaluation = object.__new__(Evaluation)
-        evaluation._key, evaluation._history = "f1", [{"f1": score} for score in scores]
-        monkeypatch.setattr(scored, "_score_new", lambda evaluation=evaluation: evaluation)
-        assert scored.ends_training() == ends
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,6 @@ class TestBegin:
         begin_run(str(tmp_path), dict(reversed(SETTINGS.items())), {})
 
     def test_existing_files_stay(self, full):
-        """They belong to the same run, or to none."""
         before = listing(full)
         begin(full)
         assert listing(full) == before

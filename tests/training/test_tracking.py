@@ -48,7 +48,6 @@ SCORED = {"checkpoint": "model.ckpt-1", "best_by": "value"}
 
 
 def track(folder, *lines, ends_with=None, start=True):
-    """Tracks a folder to which lines are appended."""
     settings = RunSettings(track="mlflow", output_dir=str(folder))
     with tracking.tracking(settings, "squad-1.1", is_chief=True) as start_tracking:
         if start:
