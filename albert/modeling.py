@@ -298,13 +298,7 @@ class _BuildOptions(NamedTuple):
 
 
 class _Scopes(NamedTuple):
-    """Names of the scopes of an encoder's variables.
-
-    Attributes:
-      layers, group, inner: scope of all layers, of a set of weights, and of a block; None if the
-        model does not have this scope.
-      attention, attention_norm, wide, output, output_norm: scopes of the parts of a block.
-    """
+    """Names of the scopes of an encoder's variables; None for a scope that a model lacks."""
 
     layers: str | None
     group: str

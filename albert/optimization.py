@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -136,24 +135,30 @@ def build_train_step(
         batch = batch._replace(values=shares.scatter(batch.values))
 
     def finish(batch: Gradients) -> tf.Tensor:
+        values, are_rows = batch.values, batch.are_rows
         if shares is None:
-            batch = reduce_over_workers(batch, options.allreduce_dtype)
-            squares = sum_of_squares(batch)
-            update = functools.partial(apply, optimizer, batch)
+            values = collectives.all_reduce_mean(values, options.allreduce_dtype)
+            (metrics,) = collectives.all_reduce_mean([batch.metrics])
+            others = [g for g, is_row in zip(values, are_rows, strict=True) if not is_row]
+            squares = tf.square(tf.global_norm(others))
         else:
-            own = batch.values if scatters_each else shares.scatter(batch.values)
-            metrics, squares = shares.all_reduce_metrics_and_norm(
-                batch.metrics, own, batch.are_rows
-            )
-            batch = batch._replace(metrics=metrics)
-            update = functools.partial(shares.apply, optimizer, own)
-        norm = global_norm(squares, batch.metrics, num_batches)
+            values = values if scatters_each else shares.scatter(values)
+            metrics, squares = shares.all_reduce_metrics_and_norm(batch.metrics, values, are_rows)
+        row_squares = StepMetrics(*tf.unstack(metrics)).row_squares / num_batches
+        norm = tf.sqrt(squares + row_squares)
         # Skipped steps do not change the moments, so they do not count for their correction.
         done = step - tf.cast(scale.variables.skipped_steps, step.dtype) if scale else step
-        with tf.control_dependencies([update_if_finite(norm, lambda f: update(f, done), scale)]):
+
+        def update(factor: tf.Tensor) -> tf.Operation:
+            if shares:
+                return shares.apply(optimizer, values, factor, done)
+            pairs = zip(values, batch.variables, strict=True)
+            return optimizer.apply_gradients(pairs, done, factor=factor)
+
+        with tf.control_dependencies([update_if_finite(norm, update, scale)]):
             counted = tf.assign_add(global_step, 1)
         with tf.control_dependencies([counted]):
-            return tf.identity(batch.metrics)
+            return tf.identity(metrics)
 
     vector = accumulate(batch, options.gradient_accumulation_steps, finish)
     metrics = StepMetrics(*tf.unstack(vector))
@@ -162,31 +167,6 @@ def build_train_step(
     sharded = shares.state if shares else ()
     scaling = scale.variables if scale else None
     return TrainStep(op, metrics.loss, learning_rate, tokens, sharded, scaling)
-
-
-def reduce_over_workers(batch: Gradients, dtype: tf.DType | None = None) -> Gradients:
-    """Returns the means over the workers; gradients are sent as `dtype`, or float32 if None."""
-    values = collectives.all_reduce_mean(batch.values, dtype)
-    (metrics,) = collectives.all_reduce_mean([batch.metrics])
-    return batch._replace(values=values, metrics=metrics)
-
-
-def sum_of_squares(batch: Gradients) -> tf.Tensor:
-    """Returns the sum of squares of the gradients that are not counted by `row_squares`."""
-    others = [g for g, by_row in zip(batch.values, batch.are_rows, strict=True) if not by_row]
-    return tf.square(tf.global_norm(others))
-
-
-def global_norm(squares: tf.Tensor, metrics: tf.Tensor, num_batches: int) -> tf.Tensor:
-    """Returns the global norm of the averaged gradients.
-
-    Args:
-      squares: see `sum_of_squares`.
-      metrics: a vector of `StepMetrics`, with the squares of the other gradients.
-      num_batches: number of batches over all workers.
-    """
-    row_squares = StepMetrics(*tf.unstack(metrics)).row_squares / num_batches
-    return tf.sqrt(squares + row_squares)
 
 
 def update_if_finite(
@@ -203,22 +183,10 @@ def update_if_finite(
     """
     if scale:
         norm /= scale.value
-        return scale.update_or_skip(norm, lambda: update(clipping_factor(norm) / scale.value))
+        return scale.update_or_skip(norm, lambda: update(1.0 / tf.maximum(norm, 1.0) / scale.value))
     # All updates depend on this check, so no NaN reaches a variable.
-    return update(clipping_factor(tf.debugging.check_numerics(norm, NOT_FINITE)))
-
-
-def clipping_factor(norm: tf.Tensor) -> tf.Tensor:
-    """Returns the factor that scales gradients with this global norm to a norm of at most 1."""
-    return 1.0 / tf.maximum(norm, 1.0)
-
-
-def apply(
-    optimizer: AdamWeightDecayOptimizer, batch: Gradients, factor: tf.Tensor, step: tf.Tensor
-) -> tf.Operation:
-    """Returns the op that updates the variables and the optimizer's state in one step."""
-    pairs = zip(batch.values, batch.variables, strict=True)
-    return optimizer.apply_gradients(pairs, step, factor=factor)
+    norm = tf.debugging.check_numerics(norm, NOT_FINITE)
+    return update(1.0 / tf.maximum(norm, 1.0))
 
 
 def accumulate(batch: Gradients, runs: int, finish: Callable[[Gradients], tf.Tensor]) -> tf.Tensor:
@@ -399,18 +367,12 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
     def _moments_of(self, variable: tf.Variable) -> tuple[tf.Variable, tf.Variable]:
         name = variable.op.name
         if name not in self._moments:
-            self._moments[name] = tuple(self._slot(variable, s) for s in ("adam_m", "adam_v"))
+            shape = variable.shape.as_list()
+            self._moments[name] = tuple(
+                tf.get_variable(f"{name}/{slot}", shape, tf.float32, zeros_of, trainable=False)
+                for slot in ("adam_m", "adam_v")
+            )
         return self._moments[name]
-
-    @staticmethod
-    def _slot(variable: tf.Variable, slot: str) -> tf.Variable:
-        return tf.get_variable(
-            f"{variable.op.name}/{slot}",
-            shape=variable.shape.as_list(),
-            dtype=tf.float32,
-            trainable=False,
-            initializer=zeros_of,
-        )
 
 
 class LAMBOptimizer(AdamWeightDecayOptimizer):

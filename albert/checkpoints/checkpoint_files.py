@@ -313,10 +313,9 @@ def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
 def check_same_encoder(
     checkpoint: str, shapes: Mapping[str, Sequence[int]], model_shapes: Mapping[str, Sequence[int]]
 ) -> None:
-    """Raises a `UserError` unless checkpoint and model share their family and vocabulary size.
+    """Raises a `UserError` unless the two models are both ALBERT or BERT, with one vocabulary size.
 
-    The families are ALBERT and BERT. `shapes` has the shapes of the checkpoint's variables by name,
-    and `model_shapes` those of the model's.
+    The shapes of the variables are by name.
     """
     theirs, ours = _model_of(shapes), _model_of(model_shapes)
     if theirs and ours and theirs != ours:

@@ -63,11 +63,7 @@ def is_theirs(config: Mapping) -> bool:
 
 
 def config_from_theirs(config: Mapping) -> dict:
-    """Converts a configuration of `transformers` to this project's format.
-
-    Raises:
-      UserError: it describes another family, or a model that this project does not support.
-    """
+    """Converts a configuration of `transformers`; raises a `UserError` if it is not supported."""
     family = config["model_type"]
     if family not in FAMILIES:
         raise UserError(f"unsupported model_type {family!r}; supported: {', '.join(FAMILIES)}")

@@ -54,11 +54,7 @@ class Assets(NamedTuple):
 
 
 def write_assets(folder: str, assets: Assets) -> list[str]:
-    """Writes `ASSETS` into a folder and returns the paths; unchanged files are not rewritten.
-
-    Raises:
-      UserError: a file cannot be read or written.
-    """
+    """Writes the changed `ASSETS`, returns all paths; raises a `UserError` for a bad file."""
     # Copies instead of links, so that later changes of the originals do not change the model.
     contents = {name: read_bytes(source) for name, source in assets.files.items()}
     description = {"program_version": VERSION, **assets.description}
@@ -73,11 +69,7 @@ def write_assets(folder: str, assets: Assets) -> list[str]:
 
 
 def read_description(folder: str) -> dict[str, Any] | None:
-    """Reads the description of a model from its folder; returns None if it does not exist.
-
-    Raises:
-      UserError: the description cannot be read, or does not name the model's task.
-    """
+    """Reads a model's description, or None; raises a `UserError` if it does not name the task."""
     path = os.path.join(folder, ASSETS, DESCRIPTION)
     if not os.path.lexists(path):
         return None
@@ -115,20 +107,13 @@ def recorded_task(folder: str) -> str | None:
 
 
 def recorded_scores(output_dir: str) -> dict[str, Any]:
-    """Reads the scores of a run's best checkpoint; empty before the first evaluation.
-
-    Raises:
-      UserError: the record cannot be read.
-    """
+    """Reads a run's best scores, if any; raises a `UserError` if the record cannot be read."""
     path = os.path.join(output_dir, SCORES)
     return read_json(path, "the record of scores") if os.path.exists(path) else {}
 
 
 def trained_threshold(threshold: float | None, output_dir: str, score: str) -> float | None:
-    """Returns the given threshold, else the recorded one with the best score; None if unknown.
-
-    `score` is the name of the threshold in the record of scores.
-    """
+    """Returns the given threshold, else the recorded one named `score`; None if unknown."""
     return recorded_scores(output_dir).get(score) if threshold is None else threshold
 
 
@@ -175,8 +160,7 @@ def used_model(
 def recorded_model(path: str) -> dict[str, Any] | None:
     """Returns a model's properties from the record next to its weights; None without a record.
 
-    Raises:
-      UserError: there are no weights, or the record is damaged.
+    Raises a `UserError` if there are no weights, or the record is damaged.
     """
     if is_transformers_folder(path):
         return {_CONFIG: load_checkpoint(resolve_checkpoint(path)).config}
@@ -190,10 +174,7 @@ def recorded_model(path: str) -> dict[str, Any] | None:
 
 
 def model_differences(recorded: Mapping[str, Any], model: Mapping[str, Any]) -> list[str]:
-    """Returns human-readable differences between a model and a record from `recorded_model`.
-
-    Properties that only one of them has are ignored.
-    """
+    """Returns differences between a model and its record in properties that both have, as text."""
     differences = [
         f"{'' if name == 'task' else '--'}{name} {recorded[name]}, not {model[name]}"
         for name in (model.keys() & recorded.keys()) - {_CONFIG, *_TOKENIZERS}

@@ -225,12 +225,7 @@ class TransformersFolder:
 
 
 def write_checkpoint(prefix: str, folder: TransformersFolder) -> None:
-    """Writes the variables of a folder as a TensorFlow checkpoint.
-
-    Raises:
-      UserError: some values are not finite.
-      OSError: the checkpoint cannot be written.
-    """
+    """Writes a checkpoint; raises a `UserError` for values that are not finite, or an `OSError`."""
     dtypes = folder.get_variable_to_dtype_map()
     check_finite(folder.path, folder, dtypes)
     with tf.Graph().as_default(), tf.Session() as session:

@@ -60,11 +60,7 @@ class EncoderConfig:
 
     @classmethod
     def from_dict(cls: type[_Config], json_object: dict) -> _Config:
-        """Makes a configuration with the given values; omitted keys keep their defaults.
-
-        Raises:
-          UserError: a key is the name of a method.
-        """
+        """Makes a configuration of these values; raises a `UserError` for the name of a method."""
         for key in json_object:
             if hasattr(cls, key):
                 raise UserError(f"{key!r} cannot be the name of a value; remove it")
@@ -74,12 +70,7 @@ class EncoderConfig:
 
     @classmethod
     def from_json_file(cls: type[_Config], json_file: str) -> _Config:
-        """Reads and validates a configuration.
-
-        Raises:
-          UserError: the file is missing, is not a JSON object, belongs to another kind of model, or
-            has impossible values.
-        """
+        """Reads this kind of configuration; raises a `UserError` if it is not a valid one."""
         values = _read_object(json_file)
         kind = _kind_of(values)
         if kind not in (None, cls):
@@ -246,11 +237,7 @@ class BertConfig(EncoderConfig):
 
 
 def read_config(json_file: str) -> AlbertConfig | BertConfig:
-    """Reads and validates a configuration; its keys determine whether it is of ALBERT or BERT.
-
-    Raises:
-      UserError: as `EncoderConfig.from_json_file`, or the keys belong to neither model.
-    """
+    """Reads a configuration of ALBERT or BERT; raises a `UserError` if it is not a valid one."""
     values = _read_object(json_file)
     kind = _kind_of(values)
     if kind is None:

@@ -295,11 +295,7 @@ def einsum_via_matmul(input_tensor: tf.Tensor, w: tf.Tensor, num_inner_dims: int
 def get_shape_list(
     tensor: tf.Tensor, expected_rank: int | Sequence[int] | None = None, name: str | None = None
 ) -> list:
-    """Returns the tensor's dimensions: integers if they are static, otherwise scalar tensors.
-
-    Raises:
-      ValueError: the rank is not `expected_rank`, or not in it.
-    """
+    """Returns the dimensions, as scalar tensors if not static; `assert_rank` checks the rank."""
     if expected_rank is not None:
         assert_rank(tensor, expected_rank, name)
     static = tensor.shape.as_list()

@@ -37,11 +37,7 @@ DECAYS = {"linear": _linear_decay, "constant": _constant, "cosine": _cosine_deca
 
 
 def learning_rate_at(options: OptimizerOptions, step: tf.Tensor) -> tf.Tensor:
-    """Returns a step's learning rate, a float32 scalar: linear warm-up, then the schedule's decay.
-
-    Args:
-      step: integer scalar, counted from 0.
-    """
+    """Returns the rate, a float32 scalar, of a step, an integer scalar counted from 0."""
     rate = DECAYS[options.schedule](options, step)
     if not options.num_warmup_steps:
         return rate

@@ -37,11 +37,7 @@ class Scaling(NamedTuple):
 
 
 class LossScale:
-    """A loss scale, which changes with every step; checkpoints contain its variables.
-
-    Attributes:
-      value: float32 scalar, the factor of the loss in this step.
-    """
+    """A loss scale, which checkpoints contain; `value`, float32, is the loss's factor in a step."""
 
     def __init__(self):
         """Creates the variables `loss_scale`, `loss_scale/good_steps` and `.../skipped_steps`."""

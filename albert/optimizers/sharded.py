@@ -24,12 +24,7 @@ from albert.optimizers.gradients import local_zeros
 
 
 class _Shard(NamedTuple):
-    """A worker's piece of a variable.
-
-    Attributes:
-      number: index of the variable among all.
-      start: index of the piece's first element in the flat variable.
-    """
+    """A worker's piece of variable `number` of all, from element `start` of its flat values."""
 
     number: int
     name: str
@@ -38,15 +33,7 @@ class _Shard(NamedTuple):
 
 
 class _Bucket(NamedTuple):
-    """Consecutive variables whose values are concatenated and sharded.
-
-    Attributes:
-      pieces: this worker's pieces of the variables, without the padding.
-      share: number of elements of each worker's shard, with the padding.
-      moments: this worker's shards of the moments, [share] each; checkpoints store them by
-        variable.
-      name: name with which Horovod matches the buckets of different workers.
-    """
+    """Joined variables, with this worker's `pieces` and its shards of `share` elements each."""
 
     variables: list[tf.Variable]
     pieces: list[_Shard]
@@ -92,12 +79,7 @@ class ShardedOptimizer:
     """This worker's shards of variables and gradients, and of the moments, in `state`."""
 
     def __init__(self, variables: Sequence[tf.Variable], dtype: tf.DType | None = None):
-        """Divides the variables into buckets and creates this worker's shards of the moments.
-
-        Args:
-          variables: variables in the order of their gradients.
-          dtype: type in which gradients are sent; None for float32.
-        """
+        """Creates the shards; `variables` are in the order of their gradients, sent as `dtype`."""
         self._dtype = dtype
         self._buckets, first = [], 0
         for number, group in enumerate(collectives.fusion_buckets(variables)):

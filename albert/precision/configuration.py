@@ -27,6 +27,7 @@ SHIPPED, SHIPPED_FOR_BERT = str(_FOLDER / "albert.json"), str(_FOLDER / "bert.js
 _PAGE = "docs/precision.md"
 LISTS = ("allowlist", "conditional_list", "strict_conditional_list")
 EXCEPTIONS = ("non_convertible_exceptions", "convertible_exceptions")
+_KEYS = (*LISTS, *EXCEPTIONS)
 # Values of the variable that select no list.
 _NONE = ("", "0", "false")
 # In float16, only the encoder and its gradients, because the heads' scores of padding, -1e30, are
@@ -148,18 +149,12 @@ def _without_repeats(pairs: list[tuple[str, Any]], path: str) -> dict:
 
 
 def from_dict(content: Any, source: str) -> PrecisionConfig:
-    """Checks the content of a configuration file and returns it; missing lists are empty.
-
-    Logs a warning about op types that TensorFlow does not know.
-
-    Raises:
-      UserError: the content is not a valid configuration.
-    """
+    """Checks a configuration and returns it; missing lists are empty, and unknown op types warn."""
     if not isinstance(content, dict):
-        raise UserError(f"{source}: must be a JSON object with the keys {', '.join(_keys())}")
+        raise UserError(f"{source}: must be a JSON object with the keys {', '.join(_KEYS)}")
     for key in content:
-        if key not in _keys():
-            raise UserError(f"{source}: unknown key {key!r}{see_help(key, _keys(), _PAGE)}")
+        if key not in _KEYS:
+            raise UserError(f"{source}: unknown key {key!r}{see_help(key, _KEYS, _PAGE)}")
     lists = {key: _op_types(content.get(key, []), key, source) for key in LISTS}
     for first, second in ((0, 1), (0, 2), (1, 2)):
         for op in sorted(lists[LISTS[first]] & lists[LISTS[second]]):
@@ -172,10 +167,6 @@ def from_dict(content: Any, source: str) -> PrecisionConfig:
     allowed, conditional, strict = lists.values()
     in_float32, in_bfloat16 = patterns.values()
     return PrecisionConfig(source, allowed, conditional, strict, in_float32, in_bfloat16)
-
-
-def _keys() -> tuple[str, ...]:
-    return (*LISTS, *EXCEPTIONS)
 
 
 def _op_types(entries: Any, key: str, source: str) -> frozenset[str]:

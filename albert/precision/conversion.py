@@ -39,11 +39,7 @@ _built: weakref.WeakKeyDictionary[tf.Graph, list[tf.Graph]] = weakref.WeakKeyDic
 
 
 def rewrite(graph_def: tf.GraphDef, planned: ConversionPlan) -> dict[str, str]:
-    """Converts the nodes of a planned graph in place, and inserts casts between the types.
-
-    Returns:
-      The names of the float32 tensors that replace the plan's outputs, by the outputs' names.
-    """
+    """Converts a planned graph in place; returns the float32 outputs by their names in the plan."""
     outputs = {}
     for body in bodies(graph_def, planned.outputs):
         converted = {

@@ -94,10 +94,7 @@ class Checked:
 
 
 def describe_downloads(report: Report, task_class: type[Task], settings: RunSettings) -> bool:
-    """Adds a row for each file that --download would download, and returns whether there are any.
-
-    The job cannot be checked without them, and a check downloads nothing.
-    """
+    """Adds a row for each missing file that --download would download; returns whether any is."""
     missing: Mapping[str, Any] = {}
     with report.section("files"):
         missing = missing_downloads(task_class, settings)
@@ -171,11 +168,7 @@ def describe_data(report: Report, checked: Checked) -> None:
 
 
 def describe_training(report: Report, checked: Checked) -> None:
-    """Adds rows about the steps, and checks that the folders are free and can be written.
-
-    Raises:
-      UserError: a folder cannot be written or has another run, or no model is available.
-    """
+    """Adds rows about steps and folders; raises a `UserError` if the job cannot use a folder."""
     settings = checked.task.settings
     if collectives.is_chief():
         check_weights(checked.task)
@@ -226,10 +219,9 @@ def describe_checkpoints(report: Report, checked: Checked, step: TrainStep) -> N
 def describe_memory(
     report: Report, checked: Checked, step: TrainStep, device_memory: int | None
 ) -> None:
-    """Adds rows about the memory of a training step, and whether the card and the host have it.
+    """Adds rows about a step's memory, and whether the host and the card have it.
 
-    Args:
-      device_memory: the bytes of a device on another machine to compare with instead.
+    `device_memory` has the bytes of a card on another machine, to compare with instead.
     """
     if checked.steps is None:
         return
@@ -270,11 +262,7 @@ def describe_precision(
 ) -> ConversionPlan | None:
     """Adds rows about a step's precision; returns its operations in low precision, if configured.
 
-    Args:
-      uses_shipped: whether to use the shipped configuration if the environment has none.
-
-    Raises:
-      UserError: the configuration is invalid.
+    Without a configuration, `uses_shipped` takes the shipped one.
     """
     config = checked.task.precision_config()
     describe_choice(report, config, checked.task.settings.precision)

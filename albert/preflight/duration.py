@@ -97,13 +97,9 @@ def _is_enough(seconds: list[float]) -> bool:
 
 
 def measure(checked: Checked, only_features: bool = False) -> Measurement:
-    """Trains and predicts a few batches of the job, in a temporary folder, on all workers.
+    """Trains and predicts a few batches in a temporary folder, on all workers, as the job would.
 
-    Args:
-      only_features: whether to time only the features, because the job is for another machine.
-
-    Raises:
-      UserError: the job would raise it, too.
+    With `only_features`, times only these, because the job is for another machine.
     """
     with tempfile.TemporaryDirectory(prefix="albert-check-") as folder, _without_training_log():
         names = requested_splits(checked.task)

@@ -64,10 +64,6 @@ class ScaledStep(NamedTuple):
 
 
 def scale(step: float, sent: Traffic, link: Link) -> ScaledStep:
-    """Returns the time of a step of several workers, each of which sends this traffic.
-
-    Args:
-      step: seconds of the step of one worker, without communication.
-    """
+    """Returns the time of a step of `step` seconds on one worker, with this traffic in addition."""
     allreduce = sent.bytes * 8 / (link.gbit * 1e9) + sent.turns * link.microseconds / 1e6
     return ScaledStep(allreduce, step + allreduce, step / (step + allreduce))

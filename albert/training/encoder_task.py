@@ -37,11 +37,7 @@ TOKENIZER_FLAGS = ("spm_model_file", "vocab_file")
 
 
 class EncoderTask(Task):
-    """A task whose model is an encoder with a head.
-
-    Attributes:
-      needs_all_states: whether the head reads the last hidden states of all tokens.
-    """
+    """A task on an encoder; `needs_all_states` if the head reads the last states of all tokens."""
 
     needs_all_states: ClassVar[bool] = True
 
@@ -183,12 +179,7 @@ class TextTask(EncoderTask):
 
 
 def load_config(settings: RunSettings) -> EncoderConfig:
-    """Returns the model's configuration under the flags.
-
-    Raises:
-      FlagError: --max_seq_length is more than the model's positions.
-      UserError: the file is not a valid configuration.
-    """
+    """Returns the model's configuration; raises a `UserError` if the flags do not fit it."""
     config = read_config(settings.albert_config_file)
     if settings.max_seq_length > config.max_position_embeddings:
         raise FlagError(
@@ -230,11 +221,7 @@ def _check_buckets(settings: RunSettings) -> None:
 
 
 def load_tokenizer(settings: RunSettings, config: EncoderConfig | None) -> FullTokenizer:
-    """Returns the tokenizer under the flags; if `config` is None, its size is not checked.
-
-    Raises:
-      UserError: a file cannot be read, or its vocabulary is not the model's.
-    """
+    """Returns the tokenizer; raises a `UserError` if its files are bad or not the model's."""
     if settings.vocab_file:
         check_readable(settings.vocab_file, "--vocab_file")
     tokenizer = FullTokenizer(settings.vocab_file, settings.do_lower_case, settings.spm_model_file)

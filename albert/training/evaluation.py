@@ -81,11 +81,7 @@ class Evaluation:
         return len(self._history) - 1 - self._history.index(self.best) if self._history else 0
 
     def score_all(self, score: Callable[[str], CheckpointScores]) -> dict:
-        """Scores the checkpoints without scores and returns the best entry.
-
-        Raises:
-          UserError: there is no checkpoint.
-        """
+        """Scores new checkpoints and returns the best entry; raises a `UserError` without any."""
         if not self._history:
             self._number_the_best()
         checkpoints = self._checkpoints()

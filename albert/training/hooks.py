@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import operator
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -32,8 +34,7 @@ _FIRST_RUN_SECONDS = 60.0
 class StepMonitor:
     """Passes tensors of the training graph to the hooks, which are created before the graph.
 
-    Attributes:
-      waited: float64 scalar, seconds from request to arrival of a batch; None if not measured.
+    `waited` is a float64 scalar, the seconds from request to arrival of a batch.
     """
 
     step: TrainStep
@@ -169,11 +170,10 @@ class SaveCheckpoints(tf.train.SessionRunHook):
 
 
 def _id_of(path: str) -> tuple[int, int] | None:
-    try:
+    with contextlib.suppress(FileNotFoundError):
         status = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return status.st_dev, status.st_ino
+        return status.st_dev, status.st_ino
+    return None
 
 
 class Throughput(NamedTuple):
@@ -185,12 +185,7 @@ class Throughput(NamedTuple):
     waited: float
 
     def __sub__(self, other: Throughput) -> Throughput:
-        return Throughput(
-            self.steps - other.steps,
-            self.tokens - other.tokens,
-            self.seconds - other.seconds,
-            self.waited - other.waited,
-        )
+        return Throughput(*map(operator.sub, self, other))
 
     def per_second(self, batch_size: int) -> float:
         """Returns the examples per second."""
@@ -327,8 +322,7 @@ class TrainingLog(tf.train.SessionRunHook):
             "examples_per_second": recent.per_second(self._batch_size),
             "tokens_per_second": recent.tokens / max(recent.seconds, 1e-9),
         }
-        waiting = self._waiting(recent)
-        if waiting is not None:
+        if (waiting := self._waiting(recent)) is not None:
             rates["waiting_for_input"] = waiting
         tf.logging.info(
             "step %d/%d (%.1f%%)  loss %.4f  learning rate %.3g  %.2f examples/s (mean %.2f)  "
@@ -349,8 +343,7 @@ class TrainingLog(tf.train.SessionRunHook):
         rates |= memory_use.curves()
         self._add_to_curves(step, **rates)
         if self._folder:
-            step_values = {**figures, **rates}
-            values = {name: float(f"{value:.7g}") for name, value in step_values.items()}
+            values = {name: float(f"{v:.7g}") for name, v in {**figures, **rates}.items()}
             metrics.append(self._folder, metrics.TRAINING, step, values)
         self._logged = self._done
 

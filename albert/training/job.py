@@ -46,12 +46,7 @@ def begin_job(settings: RunSettings) -> None:
 
 
 def check_engine(settings: RunSettings) -> None:
-    """Checks that --engine is installed, and fits the device and the precision.
-
-    Raises:
-      FlagError: it does not fit.
-      UserError: a package is missing.
-    """
+    """Raises a `FlagError` if --engine does not fit, and a `UserError` if it is not installed."""
     if settings.engine == TENSORFLOW:
         return
     insist = f"--engine={settings.engine} computes on the CPU in float32: "

@@ -33,10 +33,7 @@ from albert.training.task import Task
 
 
 def training_settings(task: Task, contents: Mapping[str, Any]) -> dict:
-    """Returns the settings that trained weights depend on, by flag name or by description.
-
-    `contents` are those of the training split, see `Task.contents`.
-    """
+    """Returns the settings that weights depend on; `contents` are those of the training split."""
     settings = task.settings
     return {
         **settings.affecting(Affects.WEIGHTS),
@@ -48,10 +45,7 @@ def training_settings(task: Task, contents: Mapping[str, Any]) -> dict:
 
 
 def scoring_settings(task: Task, contents: Mapping[str, Any]) -> dict:
-    """Returns the settings that scores depend on, except the checkpoint's name.
-
-    The keys and arguments are those of `training_settings`.
-    """
+    """Returns the settings that scores depend on except the checkpoint; see `training_settings`."""
     settings = task.settings
     record = os.path.join(settings.output_dir, RECORD)
     has_checkpoints = bool(list_checkpoints(settings.output_dir))
@@ -167,11 +161,7 @@ def folder_of_model(settings: RunSettings) -> str:
 
 
 def recorded_labels(settings: RunSettings) -> list:
-    """Returns the labels that the model of `checkpoint_to_use` was trained on.
-
-    Raises:
-      UserError: there is no checkpoint, or no record of its training.
-    """
+    """Returns the labels of the model's training; raises a `UserError` if they are unknown."""
     folder = folder_of_model(settings)
     labels = (recorded_settings(folder) or {}).get("labels")
     if labels is None:

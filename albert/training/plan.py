@@ -62,10 +62,7 @@ def steps_of_epochs(settings: RunSettings, num_examples: int, train_file: str) -
 
 
 def steps_with_warmup(settings: RunSettings, num_examples: int, train_file: str) -> tuple[int, int]:
-    """Returns the numbers of training steps and warm-up steps.
-
-    --train_steps takes precedence over --num_train_epochs; raises as `steps_of_epochs` does.
-    """
+    """Returns the numbers of training and warm-up steps, of --train_steps or --num_train_epochs."""
     num_steps = settings.train_steps
     if num_steps < 1:
         num_steps = steps_of_epochs(settings, num_examples, train_file)
@@ -108,10 +105,7 @@ def _examples(current: Mapping[str, Any]) -> int:
 
 
 def rescale_to_current_workers(settings: RunSettings, begun: Mapping[str, Any]) -> RunSettings:
-    """Returns the settings with which the current workers resume a run.
-
-    `begun` are its settings, see `original_batch_settings`; empty if the folder has no run.
-    """
+    """Returns the settings for resuming a run with the current workers; `begun` are the run's."""
     if not begun:
         return settings
     before, now = begun[WORKERS], collectives.size()

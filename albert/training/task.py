@@ -26,21 +26,13 @@ class Split(Protocol):
     """A split of a task's data, before its features are prepared."""
 
     def describe(self) -> Iterator[tuple[str, object]]:
-        """Yields human-readable names and values of input and features; writes no files.
-
-        Raises:
-          UserError: the input is not valid.
-        """
+        """Yields names and values of input and features; raises a `UserError` for invalid input."""
 
     def num_examples(self) -> int:
         """Returns the number of training examples, which determines the number of steps."""
 
     def prepared(self) -> Data:
-        """Prepares the data, including its features, and returns it.
-
-        Raises:
-          UserError: the input is not valid, or a file of another program is in the way.
-        """
+        """Prepares data and features; raises a `UserError` if the input or a file is not valid."""
 
     def sample(self, folder: str) -> tuple[Data, float]:
         """Returns data for timing a job, and the estimated seconds to make missing features.
@@ -105,10 +97,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def contents(self, split: str) -> dict[str, Any]:
-        """Returns the inputs that a split's results depend on, other than the values of flags.
-
-        These are contents of files and derived values, by the names of their flags.
-        """
+        """Returns contents of files, and derived values, that a split's results depend on."""
 
     def in_buckets(self, data: Data) -> Data:
         """Returns data with the lengths of --length_buckets."""
@@ -120,10 +109,7 @@ class Task(abc.ABC):
         return [*self.outputs, *labels, *(f"{name}.json" for name in labels[:1])]
 
     def model(self) -> dict[str, Any]:
-        """Returns the properties of a model that must be the same in training and later use.
-
-        These are the inputs of the forward pass except the weights, by the names of their flags.
-        """
+        """Returns the properties that training and later use of a model must share, by flag."""
         return {}
 
     def identity(self) -> dict[str, Any]:
@@ -136,11 +122,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def steps(self, num_examples: int) -> tuple[int, int]:
-        """Returns the numbers of training steps and warm-up steps.
-
-        Raises:
-          UserError: there is less than one step.
-        """
+        """Returns the numbers of training and warm-up steps; a `UserError` for less than one."""
 
     @abc.abstractmethod
     def model_fn(self, steps: tuple[int, int] | None, engine: str = TENSORFLOW) -> Callable:
@@ -197,10 +179,7 @@ class Task(abc.ABC):
     def write_labels(self, data: Data, outputs: Sequence[Output], names: Sequence[str]) -> dict:
         """Writes the labels of all records of `TEST` on rank 0; returns facts to record with them.
 
-        `names` are the paths of the files, in the order of `label_outputs`.
-
-        Raises:
-          UserError: the features do not belong to the examples.
+        `names` are paths in the order of `label_outputs`; raises a `UserError` for other examples.
         """
         raise NotImplementedError
 
@@ -208,10 +187,7 @@ class Task(abc.ABC):
 def is_wanted(settings: RunSettings, task: str, file: str) -> bool:
     """Returns whether a switch such as "do_train" is on and its file is given.
 
-    A switch that is on by default is turned off, with a log line, if its file is not given.
-
-    Raises:
-      FlagError: the switch was given without its file.
+    Without the file, a default is turned off with a log line, and a given switch is a `FlagError`.
     """
     if not getattr(settings, task):
         return False

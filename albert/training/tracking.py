@@ -81,11 +81,7 @@ class MlflowRun:
         self._thread = threading.Thread(target=self._follow, daemon=True)
 
     def start(self) -> None:
-        """Creates or continues the run, and starts to follow the folder's metrics.
-
-        Raises:
-          UserError: the tracking server or its store cannot be used.
-        """
+        """Starts sending the metrics to a run of MLflow; raises a `UserError` if it cannot."""
         import mlflow
 
         try:
