@@ -288,7 +288,7 @@ class Promises:
         first, *_, last = self.steps
         assert f"Training from step {first} to {last}" in log or before
         # That version did not write predictions.jsonl.
-        again = "predictions.jsonl is missing: scoring all checkpoints again"
+        again = "predictions.jsonl is missing: predicting with the best checkpoint again"
         assert (again in log) == bool(before)
         assert log.count("Reusing") >= len(self.features) and "Making" not in log
         history = read(record)["history"]

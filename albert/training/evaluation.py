@@ -66,9 +66,10 @@ class Evaluation:
         self._best_path = os.path.join(output_dir, BEST)
         # If the initial checkpoint is scored, it is not copied.
         self._keeps_best = bool(list_checkpoints(output_dir))
+        self._has_best = self._keeps_best or os.path.exists(self._best_path + ".index")
         self._outputs = list(map(os.path.basename, outputs))
-        if self._keeps_best or os.path.exists(self._best_path + ".index"):
-            self._outputs.append(f"{BEST}.index")
+        # Which output is missing or has changed, if any.
+        self._change: str | None = None
         self._history = self._recorded()
 
     @property
@@ -90,6 +91,15 @@ class Evaluation:
         if not todo:
             tf.logging.info("All %d checkpoints already have scores", len(self._history))
         metrics.keep(self._folder, lambda line: self._is_current(line, scored))
+        if self._change:
+            tf.logging.warning("%s: predicting with the best checkpoint again", self._change)
+            best = (
+                self._best_path
+                if self._has_best
+                else resolve_checkpoint(self._init_checkpoint or "")
+            )
+            score(best).write_outputs()
+            self._write_record(self._files())
         for checkpoint in todo:
             self._add(checkpoint, score(checkpoint))
         return self.best
@@ -140,10 +150,13 @@ class Evaluation:
         with open_atomically(os.path.join(self._folder, "eval_results.txt")) as file:
             file.writelines(line + "\n" for line in self._text())
         # Last, because the record asserts that all of the above is done.
-        self._write_record(self._outputs)
+        self._write_record(self._files())
         scores = "  ".join(f"{name} {value:.4g}" for name, value in scored.scores.items())
         mark = " (best so far)" if is_best else ""
         tf.logging.info("%s: %s%s", entry["checkpoint"], scores, mark)
+
+    def _files(self) -> list[str]:
+        return [*self._outputs, *[f"{BEST}.index"] * self._has_best]
 
     def _write_record(self, files: Sequence[str]) -> None:
         record = {
@@ -164,31 +177,15 @@ class Evaluation:
                 return []
             if differences(record["settings"], self._settings, self._defaults):
                 return []
-            history, files = list(record["history"]), dict(record.get("files", {}))
-            if not all(self._is_entry(entry) for entry in history):
-                raise ValueError("no history of scores")
-        except (UserError, ValueError, LookupError, TypeError, AttributeError):
-            tf.logging.warning("%s is damaged: scoring all checkpoints again", self._record_path)
+            if self._has_best:
+                resolve_checkpoint(self._best_path)
+        except UserError as e:
+            tf.logging.warning("%s; scoring all checkpoints again", e)
             return []
-        change = change_in(self._folder, {name: files.get(name) for name in self._outputs})
-        if change or not self._has_intact_best():
-            reason = change or f"{self._best_path} is damaged"
-            tf.logging.warning("%s: scoring all checkpoints again", reason)
-            return []
-        return history
-
-    def _is_entry(self, entry: dict) -> bool:
-        numbers = entry["global_step"], entry[self._key]
-        return isinstance(entry["checkpoint"], str) and all(
-            isinstance(number, int | float) for number in numbers
-        )
-
-    def _has_intact_best(self) -> bool:
-        """Returns whether the copy of the best checkpoint can be read, if it is an output."""
-        try:
-            return f"{BEST}.index" not in self._outputs or bool(resolve_checkpoint(self._best_path))
-        except UserError:
-            return False
+        # Earlier versions listed no files, or not all.
+        files = record.get("files", {})
+        self._change = change_in(self._folder, {name: files.get(name) for name in self._outputs})
+        return record["history"]
 
     def _text(self) -> Iterator[str]:
         """Yields the lines of `eval_results.txt` in the reference's format."""
