@@ -9,7 +9,6 @@ needs a loss scale (`albert.optimizers.loss_scale`).
 
 from __future__ import annotations
 
-import copy
 import functools
 import re
 import weakref
@@ -20,7 +19,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core import estimators
 from albert.precision.configuration import NodePattern, PrecisionConfig
-from albert.precision.graph_copy import add_new, copy_of, counterpart
+from albert.precision.graph_copy import add_new, copy_of, counterpart, names_in
 from albert.precision.graph_defs import Body, bodies
 from albert.precision.rules import ConversionPlan, borders, plan
 
@@ -32,7 +31,6 @@ _GELU = tuple(
 )
 # Fields of an EstimatorSpec.
 _PARTS = ("predictions", "loss", "train_op", "eval_metric_ops")
-_HOOKS = ("training_hooks", "training_chief_hooks", "evaluation_hooks", "prediction_hooks")
 # The graphs that models were built in, by the graph that the converted one was imported into. They
 # keep the Python functions that nodes call alive.
 _built: weakref.WeakKeyDictionary[tf.Graph, list[tf.Graph]] = weakref.WeakKeyDictionary()
@@ -78,7 +76,8 @@ def convert(model_fn: Callable, config: PrecisionConfig, device: str = "cpu") ->
 
     The model is built in a copy of the estimator's graph, so that all names and random seeds are
     those of the float32 model. Its new nodes are rewritten and imported into the estimator's graph.
-    The `model_fn` must not return a scaffold, or hooks other than `estimators.GraphParts`.
+    Of what the `model_fn` returns, a scaffold, export outputs, and hooks other than
+    `estimators.GraphParts` are lost.
 
     Args:
       model_fn: an estimator's function with arguments (features, labels, mode, params).
@@ -102,7 +101,6 @@ def convert(model_fn: Callable, config: PrecisionConfig, device: str = "cpu") ->
             mode,
             **fields,
             training_hooks=[estimators.GraphParts(parts) for parts in carried],
-            export_outputs=_counterparts_of_exports(spec, target, names),
         )
 
     return converted_model_fn
@@ -136,22 +134,11 @@ def plan_model(
     with built.as_default():
         here = functools.partial(counterpart, graph=built)
         spec = model_fn(here(features), here(labels), mode, params)
-    _check(spec)
     fuses = device == "cpu" and config.dtype == tf.bfloat16 and "BiasAdd" in config.allowlist
     if fuses and mode == estimators.ModeKeys.PREDICT:
         config = config._replace(conditional_exceptions=_GELU)
-    others, outputs = _names(current.as_graph_def()), _outputs(spec, built)
+    others, outputs = set().union(*names_in(current.as_graph_def())), _outputs(spec, built)
     return PlannedModel(built, spec, plan(built.as_graph_def(), config, device, others, outputs))
-
-
-def _check(spec: estimators.EstimatorSpec) -> None:
-    """Raises a `ValueError` if the conversion would lose a part of a specification."""
-    for field in _HOOKS:
-        if not all(isinstance(hook, estimators.GraphParts) for hook in getattr(spec, field)):
-            raise ValueError(f"a model_fn with {field} cannot be converted")
-    # Every specification has a scaffold; without values it is the default.
-    if any(value is not None for value in vars(spec.scaffold).values()):
-        raise ValueError("a model_fn with scaffold cannot be converted")
 
 
 def _parts(spec: estimators.EstimatorSpec) -> tuple[dict[str, Any], list]:
@@ -160,25 +147,8 @@ def _parts(spec: estimators.EstimatorSpec) -> tuple[dict[str, Any], list]:
     return fields, [hook.parts for hook in spec.training_hooks]
 
 
-def _counterparts_of_exports(
-    spec: estimators.EstimatorSpec, graph: tf.Graph, names: Mapping[str, str]
-) -> dict | None:
-    """Returns a specification's export outputs with the tensors of another graph."""
-    outputs = {key: copy.copy(output) for key, output in (spec.export_outputs or {}).items()}
-    for output in outputs.values():
-        vars(output).update(counterpart(vars(output), graph, names))
-    return outputs or None
-
-
-def _names(graph_def: tf.GraphDef) -> set[str]:
-    """Returns the names of all nodes and functions."""
-    functions = {function.signature.name for function in graph_def.library.function}
-    return functions | {node.name for node in graph_def.node}
-
-
 def _outputs(spec: estimators.EstimatorSpec, graph: tf.Graph) -> list[str]:
     """Returns the names of the tensors that an estimator or a hook can access."""
     collected = [graph.get_collection(key) for key in graph.get_all_collection_keys()]
-    exports = [vars(output) for output in (spec.export_outputs or {}).values()]
-    items = tf.nest.flatten([_parts(spec), exports, collected])
+    items = tf.nest.flatten([_parts(spec), collected])
     return sorted({item.name for item in items if isinstance(item, tf.Tensor)})

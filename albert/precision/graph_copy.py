@@ -32,9 +32,7 @@ def add_new(graph_def: tf.GraphDef, built: tf.Graph, names: Mapping[str, str]) -
       names: names of tensors in collections to replace, with the names of their replacements.
     """
     target = tf.get_default_graph()
-    target_def = target.as_graph_def()
-    nodes = {node.name for node in target_def.node}
-    functions = {function.signature.name for function in target_def.library.function}
+    nodes, functions = names_in(target.as_graph_def())
     new = tf.GraphDef(versions=graph_def.versions)
     new.node.extend(node for node in graph_def.node if node.name not in nodes)
     library = graph_def.library
@@ -48,6 +46,12 @@ def add_new(graph_def: tf.GraphDef, built: tf.Graph, names: Mapping[str, str]) -
     }
     tf.import_graph_def(new, {ref: _tensor(ref, target) for ref in sorted(inputs)}, name="")
     _add_to_collections(built, names)
+
+
+def names_in(graph_def: tf.GraphDef) -> tuple[set[str], set[str]]:
+    """Returns the names of the nodes, and those of the functions."""
+    functions = {function.signature.name for function in graph_def.library.function}
+    return {node.name for node in graph_def.node}, functions
 
 
 def _tensor(reference: str, graph: tf.Graph) -> tf.Tensor:

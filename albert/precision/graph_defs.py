@@ -63,7 +63,7 @@ class Body:
             for arg in self.op_defs[node.op].output_arg:
                 if arg.name == rest[0]:
                     break
-                number += _count(arg, node)
+                number += count_of(arg, node)
         return name, number
 
     @functools.cached_property
@@ -176,10 +176,10 @@ def have_type(args: Sequence[Any], node: tf.NodeDef, attributes: Sequence[str]) 
 
     `args` are the inputs or the outputs in the description of the op.
     """
-    return [arg.type_attr in attributes for arg in args for _ in range(_count(arg, node))]
+    return [arg.type_attr in attributes for arg in args for _ in range(count_of(arg, node))]
 
 
-def _count(arg: Any, node: tf.NodeDef) -> int:
+def count_of(arg: Any, node: tf.NodeDef) -> int:
     """Returns the number of tensors of an input or output."""
     if arg.number_attr:
         return node.attr[arg.number_attr].i

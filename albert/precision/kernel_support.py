@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from albert.devices.device import session_config
-from albert.precision.graph_defs import float32_attributes
+from albert.precision.graph_defs import count_of, float32_attributes
 
 _UNFED = "You must feed a value for placeholder"
 
@@ -50,13 +50,10 @@ def convertible_attributes(
 
 def _input_types(node: tf.NodeDef, op_def: Any) -> list[int]:
     """Returns the type of each input tensor of a node."""
-    types = []
+    types: list[int] = []
     for arg in op_def.input_arg:
-        if arg.type_list_attr:
-            types += node.attr[arg.type_list_attr].list.type
-        else:
-            count = node.attr[arg.number_attr].i if arg.number_attr else 1
-            types += [arg.type or node.attr[arg.type_attr].type] * count
+        one = [arg.type or node.attr[arg.type_attr].type] * count_of(arg, node)
+        types += node.attr[arg.type_list_attr].list.type if arg.type_list_attr else one
     return types
 
 

@@ -150,27 +150,20 @@ def plan(
     """
     _check_variables(graph_def)
     outputs = tuple(outputs)
-    decisions, casts = [], {}
+    decisions, casts = [], dict[Cast, None]()
     for body in bodies(graph_def, outputs):
         if body.function and body.function in others:
             continue
         own_rules = _own_rules(body, config, others)
-        nodes = {
-            name: _attributes(body, name, own_rules[name], config.dtype, device)
-            for name in own_rules
-        }
+        nodes = {n: _attributes(body, n, r, config.dtype, device) for n, r in own_rules.items()}
         rules = _decide(body, nodes, own_rules)
         decisions += [
             Decision(body.function, name, body.nodes[name].op, rule, nodes[name])
             for name, rule in rules.items()
         ]
         converted = {name: nodes[name] for name, rule in rules.items() if rule in _CONVERTING}
-        casts.update(
-            dict.fromkeys(
-                Cast(body.function, b.tensor, b.dtype)
-                for b in borders(body, converted, config.dtype)
-            )
-        )
+        for border in borders(body, converted, config.dtype):
+            casts[Cast(body.function, border.tensor, border.dtype)] = None
     return ConversionPlan(config.source, config.dtype, decisions, list(casts), outputs)
 
 

@@ -6,11 +6,6 @@ import itertools
 
 import tensorflow.compat.v1 as tf
 
-# For a session that runs operations in turn, in the calling thread. The process has as many threads
-# as its first session asked for, even if a later configuration asks for one. With several threads,
-# the load of the machine would change the order of operations and so the allocation at any time.
-IN_TURN = tf.ConfigProto(inter_op_parallelism_threads=-1)
-
 
 def traced_peak(session: tf.Session, step: tf.Operation | tf.Tensor, feed: dict) -> int:
     """Returns the most bytes that TensorFlow has allocated at any time in a step, which runs

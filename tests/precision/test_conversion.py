@@ -262,24 +262,6 @@ class TestModel:
         assert graph.get_tensor_by_name("start_logits:0").dtype == tf.bfloat16
         assert {tensor.graph for tensor in spec.predictions.values()} == {graph}
 
-    def test_export_outputs_are_passed_on(self):
-        """They keep their names, in float32 and in the exported graph."""
-
-        def model_fn(features, labels, mode, params):
-            x = tf.ones([2, 2])
-            outputs = {"serving_default": estimators.PredictOutput({"a": tf.matmul(x, x), "b": x})}
-            return estimators.EstimatorSpec(mode, x, export_outputs=outputs)
-
-        with tf.Graph().as_default() as graph, tf.Session() as session:
-            spec = convert(model_fn, configuration.load("basic"))({}, None, PREDICT, {})
-            (output,) = spec.export_outputs.values()
-            assert isinstance(output, estimators.PredictOutput)
-            tensors = [output.outputs["a"], output.outputs["b"]]
-            assert {tensor.graph for tensor in tensors} == {graph}
-            assert [value[0, 0] for value in session.run(tensors)] == [2, 1]
-            assert {tensor.dtype for tensor in tensors} == {tf.float32}
-            assert graph.get_operation_by_name("MatMul").get_attr("T") == tf.bfloat16
-
     def test_the_model_sees_what_the_graph_already_has(self):
         """The model may use an operation or depend on it. A new variable is the same object in
         every collection and where it is carried."""
