@@ -76,12 +76,7 @@ def create_optimizer(
     return training_op(
         loss,
         OptimizerOptions(
-            init_lr,
-            num_train_steps,
-            num_warmup_steps,
-            optimizer,
-            poly_power,
-            start_warmup_step,
+            init_lr, num_train_steps, num_warmup_steps, optimizer, poly_power, start_warmup_step
         ),
         excluded_tvars=excluded_tvars,
         colocate_gradients_with_ops=colocate_gradients_with_ops,
@@ -170,9 +165,7 @@ def build_train_step(
 
 
 def update_if_finite(
-    norm: tf.Tensor,
-    update: Callable[[tf.Tensor], tf.Operation],
-    scale: LossScale | None = None,
+    norm: tf.Tensor, update: Callable[[tf.Tensor], tf.Operation], scale: LossScale | None = None
 ) -> tf.Operation | tf.Tensor:
     """Returns the op that updates with gradients clipped to a global norm of 1, if it is finite.
 
@@ -327,11 +320,7 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         return [variable.assign(variable - rate * update), m.assign(next_m), v.assign(next_v)]
 
     def next_state(
-        self,
-        gradient: tf.Tensor,
-        m: tf.Tensor,
-        v: tf.Tensor,
-        step: tf.Tensor | tf.Variable | None,
+        self, gradient: tf.Tensor, m: tf.Tensor, v: tf.Tensor, step: tf.Tensor | tf.Variable | None
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns the moments after a step, and the update at a rate of 1 without decay."""
         # In sequence, like the variables, because each of these takes copies of the variable.
@@ -459,11 +448,7 @@ class RAdamOptimizer(AdamWeightDecayOptimizer):
 
 
 # The optimizers of this project by name.
-OPTIMIZERS = {
-    "adamw": AdamWeightDecayOptimizer,
-    "lamb": LAMBOptimizer,
-    "radam": RAdamOptimizer,
-}
+OPTIMIZERS = {"adamw": AdamWeightDecayOptimizer, "lamb": LAMBOptimizer, "radam": RAdamOptimizer}
 
 
 def _matches(name: str, patterns: Sequence[str] | None) -> bool:

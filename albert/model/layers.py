@@ -227,11 +227,7 @@ def _gradient_of_scores() -> str:
 
 
 def dense(
-    x: tf.Tensor,
-    size: int,
-    initializer_range: float,
-    use_einsum: bool = False,
-    name: str = "dense",
+    x: tf.Tensor, size: int, initializer_range: float, use_einsum: bool = False, name: str = "dense"
 ) -> tf.Tensor:
     """Applies a kernel [K, `size`] and a bias [`size`] in variable scope `name` to `x` [M, K]."""
     with tf.variable_scope(name):

@@ -49,10 +49,7 @@ class TokenRows(abc.ABC):
 
     @abc.abstractmethod
     def self_attention(
-        self,
-        projections: tuple[tf.Tensor, tf.Tensor, tf.Tensor],
-        dropout_prob: float,
-        site: str,
+        self, projections: tuple[tf.Tensor, tf.Tensor, tf.Tensor], dropout_prob: float, site: str
     ) -> tf.Tensor:
         """Returns each token's attention context within its sequence: [M, N * D].
 

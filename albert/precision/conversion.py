@@ -98,9 +98,7 @@ def convert(model_fn: Callable, config: PrecisionConfig, device: str = "cpu") ->
         _built.setdefault(target, []).append(built)
         fields, carried = counterpart(_parts(spec), target, names)
         return estimators.EstimatorSpec(
-            mode,
-            **fields,
-            training_hooks=[estimators.GraphParts(parts) for parts in carried],
+            mode, **fields, training_hooks=[estimators.GraphParts(parts) for parts in carried]
         )
 
     return converted_model_fn

@@ -7,10 +7,7 @@ from typing import Any, ClassVar
 
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.initialization import (
-    Initialization,
-    compare_with_checkpoint,
-)
+from albert.checkpoints.initialization import Initialization, compare_with_checkpoint
 from albert.checkpoints.model_folder import CONFIG, SPM_MODEL, VOCABULARY, Assets, used_model
 from albert.core.errors import ErrorCollector, FlagError, UserError
 from albert.core.files import check_readable, content_of

@@ -132,10 +132,7 @@ def test_several_files_read_as_one(tmp_path, write):
             {"position_embedding_type": "relative_key"},
             "unsupported position_embedding_type 'relative_key'",
         ),
-        (
-            {"num_hidden_layers": 2},
-            "lacks bert.encoder.layer.1.*, ..., which its config requires",
-        ),
+        ({"num_hidden_layers": 2}, "lacks bert.encoder.layer.1.*, ..., which its config requires"),
         ({"vocab_size": 9}, r"word_embeddings.weight has shape \[7, 4\], but .* requires \[9, 4\]"),
         ({"num_hidden_layers": "2"}, "num_hidden_layers must be a positive integer, not '2'"),
         ({"hidden_act": ["gelu"]}, r"unsupported hidden_act \['gelu'\]"),

@@ -192,10 +192,7 @@ class TestResumed:
 
     @pytest.mark.parametrize(
         ("name", "damage"),
-        [
-            *((".index", damage) for damage in (None, b"", b"11")),
-            (".data-00000-of-00001", None),
-        ],
+        [*((".index", damage) for damage in (None, b"", b"11")), (".data-00000-of-00001", None)],
     )
     @pytest.mark.parametrize("same_settings", [True, False])
     def test_a_damaged_best_checkpoint_is_made_again(self, job, name, damage, same_settings, log):
