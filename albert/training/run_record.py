@@ -229,7 +229,6 @@ def _command_for(output_dir: str, suffix: str) -> str:
 def _written(output_dir: str, outputs: Sequence[str]) -> list[str]:
     """Returns the files that the recorded run writes; without a valid record, this task's files."""
     with contextlib.suppress(UserError):
-        names = (read_run_record(output_dir) or {}).get("outputs")
-        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+        if names := (read_run_record(output_dir) or {}).get("outputs"):
             return names
     return [*OF_EVERY_RUN, *outputs]

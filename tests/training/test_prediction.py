@@ -1,8 +1,6 @@
-"""Prediction: distributed batches end up in order, and the log has their throughput."""
+"""Prediction: distributed batches end up in order, and checkpoints share a graph."""
 
 import itertools
-import re
-import types
 
 import numpy as np
 import pytest
@@ -35,10 +33,8 @@ def checkpoints(tmp_path):
 
 
 @pytest.fixture
-def predictor(tmp_path, monkeypatch):
-    """Predicts ten numbers in batches of four; every reading of the clock takes 1.25 s."""
-    clock = itertools.count(7.0, 1.25)
-    monkeypatch.setattr(prediction, "time", types.SimpleNamespace(perf_counter=lambda: next(clock)))
+def predictor(tmp_path):
+    """Predicts ten numbers in batches of four."""
 
     def input_fn():
         return tf.data.Dataset.range(10).map(lambda x: tf.cast(x, tf.float32)).batch(4)
@@ -49,26 +45,10 @@ def predictor(tmp_path, monkeypatch):
     predictor.close()
 
 
-def test_throughput_is_logged_per_checkpoint_and_in_total(predictor, checkpoints, log):
-    predictor.log_statistics()
-    assert log() == [], "without predictions there is nothing to say"
+def test_checkpoints_share_a_graph_until_the_end(predictor, checkpoints, tmp_path):
     for checkpoint, weight in zip(checkpoints, (2, 3), strict=True):
         rows = predictor.outputs(checkpoint)
         assert [row["product"] for row in rows] == [weight * number for number in range(10)]
-    assert log() == [
-        "model.ckpt-2: 10 examples predicted in 1.2 s, 8.00 examples/s",
-        "model.ckpt-3: 10 examples predicted in 1.2 s, 8.00 examples/s",
-    ]
-    predictor.log_statistics()
-    title, *rows, memory = [re.sub("  +", " ", line) for line in log()]
-    assert title == "Prediction statistics" and memory.startswith(" peak host memory ")
-    expected = " checkpoints 2, examples of each 10, global batch 4, time 2.5 s, examples/s, mean "
-    assert ",".join(rows) == f"{expected}8.00"
-
-
-def test_checkpoints_share_a_graph_until_the_end(predictor, checkpoints, tmp_path):
-    for checkpoint in checkpoints:
-        predictor.outputs(checkpoint)
         session = predictor._session
     assert predictor.outputs(checkpoints[0])[9]["product"] == 18
     assert predictor._session is session

@@ -44,7 +44,8 @@ def folder(tmp_path):
     return folder
 
 
-SCORED = {"checkpoint": "model.ckpt-1", "best_by": "value"}
+# Labels in the names of scores may have characters that MLflow refuses.
+SCORED = {"checkpoint": "model.ckpt-1", "best_by": "value", "R&D_f1": 0.5}
 
 
 def track(folder, *lines, ends_with=None, start=True):
@@ -74,17 +75,7 @@ def test_a_resumed_run_repeats_and_loses_no_step(folder, store):
     assert run.info.status == "FINISHED"
     assert histories["value"] == [(1, 0.5), (2, 0.25), *((step, 0.125) for step in range(3, 1500))]
     assert histories["eval/value"] == [(2, 7.0), (2, 8.0)]
-
-
-def test_scores_of_labels_get_names_that_mlflow_accepts(folder, store):
-    with tracking.tracking(
-        RunSettings(track="mlflow", output_dir=str(folder)), "entities", is_chief=True
-    ) as start_tracking:
-        start_tracking()
-        metrics.append(str(folder), "scores", 1, {**SCORED, "R&D_f1": 0.5, "f1": 0.25})
-    ((run, histories),) = tracked_runs(store)
-    assert run.info.status == "FINISHED"
-    assert (histories["eval/R_D_f1"], histories["eval/f1"]) == ([(1, 0.5)], [(1, 0.25)])
+    assert histories["eval/R_D_f1"] == [(2, 0.5)]
 
 
 def test_an_error_of_the_server_is_a_warning_and_the_rest_is_sent_later(
