@@ -28,6 +28,7 @@ from tests.helpers.golden import FOLDER, assert_encoder_outputs
 
 # Fast to build, for tests of names.
 TINY = {"hidden_size": 12, "num_hidden_layers": 1, "intermediate_size": 6}
+NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 
 
 @pytest.mark.each_python
@@ -180,9 +181,8 @@ def test_activations_equal_numpy():
     expected = {"GELU": numpy_gelu, **NUMPY_ACTIVATIONS}
     with tf.Graph().as_default(), tf.Session() as session:
         inputs = tf.constant(x, tf.float32)
-        actual = session.run(
-            {n: (modeling.get_activation(n) or tf.identity)(inputs) for n in expected}
-        )
+        functions = {name: modeling.get_activation(name) or tf.identity for name in expected}
+        actual = session.run({name: function(inputs) for name, function in functions.items()})
     for name, function in expected.items():
         assert_close(actual[name], function(x), 1e-6)
     assert [modeling.get_activation(name) for name in ("linear", "", None)] == [None] * 3
@@ -233,9 +233,8 @@ def test_the_building_blocks_compose_to_the_model():
 
     def build():
         with tf.variable_scope("bert/embeddings"):
-            words, table = modeling.embedding_lookup(
-                tf.constant(ids), config.vocab_size, config.embedding_size
-            )
+            sizes = config.vocab_size, config.embedding_size
+            words, table = modeling.embedding_lookup(tf.constant(ids), *sizes)
             embedding = modeling.embedding_postprocessor(
                 words,
                 use_token_type=True,
@@ -245,15 +244,9 @@ def test_the_building_blocks_compose_to_the_model():
                 dropout_prob=0.0,
             )
         with tf.variable_scope("bert/encoder"):
-            layers = modeling.transformer_model(
-                embedding,
-                tf.constant(mask),
-                **{name: getattr(config, name) for name in names},
-                intermediate_act_fn=modeling.gelu,
-                hidden_dropout_prob=0.0,
-                attention_probs_dropout_prob=0.0,
-                do_return_all_layers=True,
-            )
+            options = {name: getattr(config, name) for name in names} | NO_DROPOUT
+            options |= {"intermediate_act_fn": modeling.gelu, "do_return_all_layers": True}
+            layers = modeling.transformer_model(embedding, tf.constant(mask), **options)
         return words, table, embedding, layers
 
     (words, table, embedding, layers), values = run_with_random_values(build)
@@ -327,8 +320,7 @@ TRANSFORMER = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 
 
 def test_without_a_mask_a_transformer_attends_to_all():
     x = np.random.default_rng(3).normal(size=[2, 5, 8]).astype("f4")
-    none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    sizes = {**TRANSFORMER, "num_hidden_layers": 2, "num_hidden_groups": 1, **none}
+    sizes = {**TRANSFORMER, "num_hidden_layers": 2, "num_hidden_groups": 1, **NO_DROPOUT}
 
     def build():
         states = tf.constant(x)

@@ -33,10 +33,8 @@ LISTS |= {"strict_conditional_list": ["AddV2"]}
 
 
 def chain(names, **others):
-    """Returns a graph: a placeholder, then each of the named steps applied to the previous one.
-
-    The name of a step, or its entry in `others`, says what it does.
-    """
+    """Returns a graph of a placeholder and steps; the name of one, or its entry in `others`, says
+    what it does."""
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32, [4, 4], "x")
         for name in names.split():

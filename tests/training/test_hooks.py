@@ -92,18 +92,21 @@ class TestSaveCheckpoints:
         assert saved(tmp_path) == [3, 4, 6, 9]
         assert tf.train.latest_checkpoint(str(tmp_path)) == f"{tmp_path}/model.ckpt-9"
 
-    @pytest.mark.parametrize("then", ["removed", "replaced", "emptied"])
-    def test_a_folder_that_vanishes_ends_the_training(self, tmp_path, clock, then):
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda folder: folder.rename(f"{folder}-2"),
+            lambda folder: shutil.copytree(folder.rename(f"{folder}-2"), folder),
+            lambda folder: (folder / "run.json").unlink(),
+        ],
+        ids=["removed", "replaced", "emptied"],
+    )
+    def test_a_folder_that_vanishes_ends_the_training(self, tmp_path, clock, change):
         folder = tmp_path / "run"
 
         def durations():
             yield 1
-            if then == "emptied":
-                (folder / "run.json").unlink()
-            else:
-                folder.rename(tmp_path / "elsewhere")
-            if then == "replaced":
-                shutil.copytree(tmp_path / "elsewhere", folder)
+            change(folder)
             yield 1
 
         folder.mkdir()
