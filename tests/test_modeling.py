@@ -118,7 +118,6 @@ def test_bert_shares_no_layers_and_recomputing_keeps_names():
 
 
 def test_dropout_keeps_the_mean():
-    """The masks themselves are tested in devices/test_mask_seeds.py."""
     with tf.Graph().as_default(), tf.Session() as session:
         ones = tf.ones([200, 200])
         dropped = modeling.dropout(ones, 0.3)
@@ -293,7 +292,6 @@ def test_weights_have_the_configured_spread():
 
 @pytest.mark.parametrize("as_matrices", [True, False])
 def test_attention_from_one_sequence_to_another(as_matrices):
-    """With a mask, activations and products without einsum, or with none of these."""
     rng = np.random.default_rng(4)
     x, y = (rng.normal(size=size).astype("f4") for size in ([2, 5, 12], [2, 6, 10]))
     mask, options, acts = None, {}, (None, None, None)
@@ -334,8 +332,6 @@ def test_without_a_mask_a_transformer_attends_to_all():
 
 
 def test_each_dropout_can_be_set():
-    """Of embeddings, of attention probabilities, after a layer norm, and, by default, of a
-    transformer."""
     one = {"num_hidden_layers": 1, "num_hidden_groups": 1}
     with tf.Graph().as_default(), tf.Session() as session:
         rare = [

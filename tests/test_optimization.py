@@ -275,7 +275,6 @@ def test_unknown_optimizers_and_variables_are_errors(graph):
 
 
 def test_three_batches_report_the_mean_loss_and_all_tokens():
-    """Two steps; runs that only accumulate report nothing."""
     with tf.Graph().as_default(), tf.Session() as session:
         weights = tf.get_variable("w", initializer=[0.0])
         batch, tokens = tf.placeholder(tf.float32, []), tf.placeholder(tf.int32, [])
@@ -312,8 +311,6 @@ def test_a_loss_scale_changes_no_bit(options):
 
 
 class ScaledProblem:
-    """A problem in a graph with a loss scale, and a session that runs its steps."""
-
     def __init__(self, **options):
         self._slope = tf.placeholder_with_default(1.0, [])
         weights = tf.get_variable("w", initializer=[1.0, 2.0])
@@ -359,7 +356,6 @@ def test_many_steps_without_an_overflow_double_the_scale(graph, monkeypatch):
 
 
 def test_an_overflow_at_the_smallest_scale_is_an_error(graph):
-    """As in float32, it changes nothing."""
     problem = ScaledProblem()
     for _ in range(15):
         before = problem.run(np.inf)

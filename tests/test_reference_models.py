@@ -68,7 +68,6 @@ def squad_batches(path, training, bsz, drop=False, v2=False, **order):
 
 
 def test_squad_features_are_in_file_order(path):
-    """Several files are possible; the last batch is filled up, truncated or dropped."""
     expected = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
     got, ids = squad_batches(path, False, 4)
     assert ids == expected and got[0].keys() == {"unique_ids", *SEQUENCES}
@@ -272,7 +271,6 @@ def test_a_classifier_returns_values_in_the_references_order():
 
 
 def test_a_classifier_without_labels_has_no_loss():
-    """Dropout is only in training."""
     dropping = (False, {}, []), (True, {"dropout": 0.0}, []), (True, {}, ["classifier"])
     for is_training, options, sites in dropping:
         with tf.Graph().as_default():

@@ -44,7 +44,6 @@ def folder(written, tmp_path):
 
 
 def copy_as(name, folder, suffixes=SUFFIXES):
-    """Copies files of `model.ckpt-7` to another checkpoint's name."""
     for suffix in suffixes:
         shutil.copy(folder / f"model.ckpt-7{suffix}", folder / f"{name}{suffix}")
 
@@ -176,7 +175,6 @@ def test_removing_takes_only_that_checkpoint_index_first(folder, monkeypatch):
 
 
 def restore(prefix, variable):
-    """Restores one variable of 500 numbers from a checkpoint."""
     with tf.Graph().as_default(), tf.Session() as session:
         saver = tf.train.Saver([tf.get_variable(variable, [500])])
         with checkpoint_files.restoring(str(prefix)):
@@ -197,7 +195,6 @@ def test_restore_errors_are_one_line(folder):
 
 class TestNewest:
     def test_an_incomplete_checkpoint_counts_as_absent(self, folder, log):
-        """A crash may leave a checkpoint that has only its data."""
         copy_as("model.ckpt-9", folder, [DATA])
         (folder / "model.ckpt-9.index").touch()
         for _ in range(2):

@@ -67,7 +67,6 @@ def test_a_transformers_folder_with_such_weights_is_refused(tmp_path):
 
 
 def test_no_answers_from_outputs_that_are_not_finite(random_model):
-    """Finite weights can make such outputs, too."""
     limits = {"doc_stride": 16, "max_query_length": 9, "n_best_size": 3, "max_answer_length": 5}
     head = make_v1_head(mask_padding_in_loss=True)
     folder = pathlib.Path(random_model(head, task="squad-1.1", mask_padding_in_loss=True, **limits))

@@ -14,7 +14,6 @@ BLOCK = "bert/encoder/transformer/group_{}/inner_group_0"
 
 
 def make_variables(shapes):
-    """Makes variables in the current graph, all ones."""
     return [
         tf.get_variable(name, shape, initializer=tf.ones_initializer())
         for name, shape in shapes.items()
@@ -22,7 +21,6 @@ def make_variables(shapes):
 
 
 def filled(shapes):
-    """Returns different arrays of the given shapes."""
     rng = np.random.default_rng(1)
     return {name: rng.normal(size=shape).astype("f4") for name, shape in shapes.items()}
 
@@ -48,7 +46,6 @@ def blocks(part, *numbers):
     ids=["3 groups", "ffn", "attention", "one per group"],
 )
 def test_the_first_group_initializes_groups_without_values(tmp_path, stored, shapes, first):
-    """The same holds for blocks inside a group."""
     stored = filled({**stored, "bert/pooler/dense/bias": [2]})
     prefix = write_checkpoint(tmp_path / "ckpt", stored)
     shapes = {**shapes, "bert/pooler/dense/bias": [2]}

@@ -185,7 +185,6 @@ def test_weights_in_another_folder_are_not_read(tmp_path, write, name):
 
 
 def test_damaged_missing_and_pickled_files_are_refused(tmp_path, write):
-    """A pickle, which can run any code, is not read."""
     path, file = write(), tmp_path / "model.safetensors"
     assert is_transformers_folder(path) and not is_transformers_folder(f"{path}/none")
     file.write_bytes(file.read_bytes()[:-1])

@@ -28,7 +28,6 @@ def write(tmp_path):
 
 
 def test_defaults_are_albert_xxlarge_and_googles_bert():
-    """Defaults apply to every key except the size of the vocabulary."""
     common = {"num_hidden_layers": 12, "hidden_act": "gelu", "initializer_range": 0.02}
     common |= {"max_position_embeddings": 512}
     albert = {"vocab_size": 30000, "embedding_size": 128, "hidden_size": 4096}

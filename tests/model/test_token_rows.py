@@ -96,7 +96,6 @@ def test_states_and_gradients_equal_the_padded_form(name, recomputes):
     ("remove_padding", "recomputes"), [(False, False), (True, False), (True, True)]
 )
 def test_the_last_layer_can_compute_only_some_positions(remove_padding, recomputes):
-    """At the first position of every sequence, and at several."""
     mask, options = MASKS["lengths and holes"], {"gradient_checkpointing": recomputes}
     rows = np.arange(len(mask))[:, np.newaxis]
     for positions in ([(0,)] * 5, [(0, 4), (0, 0), (0, 3), (0, 4), (0, 0)]):

@@ -232,7 +232,7 @@ class TestModel:
             for kind, attribute in (("Const", "value"), ("TruncatedNormal", "seed2")):
                 if op.type == kind:
                     assert actual[name].get_attr(attribute) == op.get_attr(attribute)
-        steps = [estimators.graph_parts(actual) for actual in (spec, other_spec)]
+        steps = [estimators.graph_parts(one) for one in (spec, other_spec)]
         for part, other in zip(*steps, strict=True):
             if isinstance(part, tf.Tensor):
                 assert other.name == part.name and other.dtype == tf.float32

@@ -53,7 +53,6 @@ def rows(step, monkeypatch):
 
 
 def needed(row):
-    """Returns the gigabytes that a row says are needed."""
     return float(re.match(r"([\d.]+) GB needed", row.value)[1])
 
 

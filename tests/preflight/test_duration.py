@@ -123,11 +123,10 @@ def test_workers_stop_measuring_together(monkeypatch):
 
 def test_two_measured_workers_halve_the_steps(rows):
     """25 steps of 3 micro-batches each; 5 batches, 2 times; 1 batch."""
-    actual = rows(MEASURED, workers=2)
-    assert actual["training"].startswith("46.0 s: 25 steps of 24 examples, 16.00 per second")
-    assert actual["scoring"].startswith("12.0 s: 2 x 95 features, 20.00 per second")
-    assert actual["labeling"].startswith("2.0 s: 1 x 11")
-    assert actual["whole job"].startswith("1 min 05 s from")
+    _, training, scoring, labeling, whole_job = rows(MEASURED, workers=2).values()
+    assert training.startswith("46.0 s: 25 steps of 24 examples, 16.00 per second")
+    assert scoring.startswith("12.0 s: 2 x 95 features, 20.00 per second")
+    assert labeling.startswith("2.0 s: 1 x 11") and whole_job.startswith("1 min 05 s from")
 
 
 def test_four_modeled_workers_add_the_all_reduce(rows):
@@ -178,8 +177,8 @@ def test_a_given_rate_needs_no_measurement(rows):
     assert actual["1 worker: whole job"].startswith("1 min 33 s at an efficiency of 1.000, ")
 
 
-def test_without_training_only_scoring_is_estimated(rows):
-    """The initial checkpoint is scored if there is no other."""
+def test_without_training_only_scoring_is_estimated(rows, tmp_path):
+    """The initial checkpoint is scored if there is no other; otherwise all are."""
     measured = Measurement(0.0, {DEV: part(95)}, {DEV: BatchTime(2.0, 1.0, 2)})
     actual = rows(measured, RemoteWorkers(4, None, Link()), trains=False)
     assert actual == {
@@ -188,15 +187,17 @@ def test_without_training_only_scoring_is_estimated(rows):
         "whole job": "11.0 s from the start, on hosts like this one",
         "other workers": "not estimated: nothing is trained",
     }
+    for step in (1, 2, 3):
+        write_checkpoint(tmp_path / f"model.ckpt-{step}", {"w": 0.0})
+    actual = rows(measured, trains=False, output_dir=str(tmp_path))
+    assert actual["scoring"].startswith("33.0 s: 3 x 95 features")
 
 
 @pytest.mark.parametrize(("workers", "times"), [(1, 0), (2, 1), (4, 1.5), (64, 1.96875)])
 def test_more_workers_send_less_than_twice(workers, times):
     """200 MB at 10 Gbit/s: sending the gradients once takes 0.16 s."""
     scaled = scale(0.16, step_traffic(50_000_000, workers), Link(10.0, microseconds=0.0))
-    assert scaled.allreduce == pytest.approx(0.16 * times)
-    assert scaled.step == pytest.approx(0.16 * (1 + times))
-    assert scaled.efficiency == pytest.approx(1 / (1 + times))
+    assert scaled == pytest.approx((0.16 * times, 0.16 * (1 + times), 1 / (1 + times)))
 
 
 @pytest.mark.parametrize(

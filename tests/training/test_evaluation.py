@@ -160,7 +160,6 @@ class TestResumed:
 
     @pytest.mark.parametrize(("writes", "left"), [(True, [15]), (False, [10, 15])])
     def test_a_stopped_evaluation_is_completed(self, job, writes, left):
-        """Stopped while a checkpoint is scored, or while the best one's outputs are written."""
         job.add(5, 10, 15)
 
         def score(checkpoint):

@@ -52,7 +52,6 @@ def monitor():
 
 
 def run_steps(folder, count, every, last):
-    """Runs `count` steps of a training up to step `last`."""
     hook = hooks.SaveCheckpoints(str(folder), last, every)
     train(folder, hook, types.SimpleNamespace(now=0), [0] * count)
 
@@ -137,8 +136,6 @@ class TestSaveCheckpoints:
         assert tf.train.load_variable(newest, "global_step") == runs
 
     def test_checkpoints_are_also_saved_by_the_minute(self, tmp_path, clock, log):
-        """In addition to those by steps; a newer checkpoint replaces those that are only for
-        resuming."""
         hook = hooks.SaveCheckpoints(str(tmp_path), 100, 5, every_minutes=1)
         train(tmp_path, hook, clock, [20] * 12)
         expected = ["resume.ckpt-3", "model.ckpt-5", "resume.ckpt-8", "model.ckpt-10"]
@@ -228,7 +225,6 @@ class TestTrainingLog:
 
     @pytest.mark.parametrize("micro", [1, 2])
     def test_curves_have_each_steps_figures(self, tmp_path, clock, log, monitor, micro):
-        """The figures of a step are those of its last run."""
         hook = hooks.TrainingLog(monitor, str(tmp_path), 6, 8, 3, 2, micro_batches=micro)
         durations = [2, 0.5, 0.5, 1, 1, 1]
         train(tmp_path, hook, clock, [d / micro for d in durations for _ in range(micro)], monitor)

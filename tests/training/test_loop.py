@@ -120,7 +120,6 @@ def test_scoring_time_does_not_count_as_training(tmp_path, log, stop_clock):
 
 
 def test_the_time_that_a_step_waits_for_its_batch(tmp_path, stop_clock):
-    """It is the time to make batches, and excludes the step's own time."""
     steps, clock = 5, stop_clock(loop, hooks)
 
     def make(number: float) -> float:

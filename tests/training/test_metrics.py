@@ -44,7 +44,6 @@ def test_a_resumed_training_drops_the_steps_that_it_repeats(tmp_path):
 
 @pytest.mark.parametrize("end", [b'{"kind": "training", "st', b"\xff", b"\n\n", b'{"kind": "tr\n'])
 def test_an_incomplete_line_is_dropped(tmp_path, end):
-    """As a killed run or a full disk may leave it."""
     whole = write(tmp_path, ("training", 1), ("scores", 1))
     write(tmp_path, end=end)
     assert [line["step"] for line in metrics.read(str(tmp_path))] == [1, 1]

@@ -53,7 +53,6 @@ def test_a_step_is_split_for_other_workers(settings, workers, batch, batches):
 
 
 def test_a_scaled_learning_rate_is_that_of_the_first_workers(settings):
-    """Other differences remain."""
     assert original_batch_settings(settings, by(2, optimizer="lamb")) == {
         **BEGUN,
         "optimizer": "lamb",

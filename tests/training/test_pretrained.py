@@ -36,7 +36,6 @@ def archive(tmp_path, trained, squad_dir):
 
 @pytest.fixture
 def published(monkeypatch):
-    """Publishes two files on a local server; returns their contents."""
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     with Server() as server:

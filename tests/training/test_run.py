@@ -65,7 +65,6 @@ def begin(tmp_path):
 
 
 def test_a_run_resumes_after_the_batches_it_has_seen(begin, monkeypatch):
-    """A step takes as many batches as are accumulated."""
     starts = []
     monkeypatch.setattr(trainer, "point_to_newest", lambda folder: 5)
     monkeypatch.setattr(trainer, "train", lambda *args: None)
@@ -119,7 +118,6 @@ def test_prediction_is_by_length_unless_it_is_timed(begin, monkeypatch, by_lengt
 
 @pytest.mark.parametrize(("do_eval", "kept"), [(True, 0), (False, 3)])
 def test_old_checkpoints_are_removed_when_not_needed(begin, do_eval, kept):
-    """During training, unless all are scored first."""
     settings = begin("--keep_checkpoint_max=3").task.settings.replaced(do_eval=do_eval)
     assert training_plan(settings, 100).keep_checkpoints == kept
 

@@ -233,8 +233,6 @@ class TestLitter:
             assert not {"model.ckpt-10_temp", "model.ckpt-4_temp"} & set(os.listdir(full))
 
     def test_leftovers_of_a_killed_writer_are_removed(self, tmp_path):
-        """Under the real name that a writer leaves."""
-
         def write() -> None:
             with open_atomically(str(tmp_path / "predictions.json")) as file:
                 file.write("half")
