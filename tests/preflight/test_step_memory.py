@@ -6,7 +6,6 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.optimization import OptimizerOptions, training_op
-from albert.prediction.model import ModelOptions
 from albert.preflight.step_memory import cpu_memory, estimate_memory
 from benchmarks.memory import make_step
 

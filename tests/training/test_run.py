@@ -18,7 +18,6 @@ from albert.devices import device
 from albert.devices.device import Device
 from albert.settings.run_settings import KeptCheckpoints, RunSettings
 from albert.training import job, trainer
-from albert.training.evaluation import Evaluation
 from albert.training.plan import training_plan
 from albert.training.prediction import make_predictor
 from albert.training.prepared import PreparedRun, prepare, take_folder
