@@ -16,7 +16,7 @@ from albert.report.predictions import Sample, View, read_samples, write_page
 from albert.report.terminal import lines_of, style_of_output
 from albert.tasks.squad import NBEST, ODDS, PREDICTIONS
 from albert.tasks.squad.comparison import Predictions, QuestionFile
-from albert.tasks.squad.view import FoundAnswer, samples_of
+from albert.tasks.squad.view import FoundAnswer, sample_of
 
 # Questions between two steps of the progress bar.
 _BATCH = 32
@@ -142,15 +142,16 @@ def _view(
     is_known = questions.has_answers()
     scorer = Predictions(answers).scored(questions) if is_known else None
     exact, f1 = scorer.by_question() if scorer else ({}, {})
-    found = (
+    answered = (
         FoundAnswer(answers.get(i), nbest.get(i, ()), odds.get(i), exact.get(i), f1.get(i))
         for i in questions.ids
     )
-    paragraphs = ((p.context, p.questions) for p in questions.paragraphs())
+    pairs = zip(questions, answered, strict=True)
+    samples = [sample_of(*question, answer, is_known) for question, answer in pairs]
     version = "2.0" if questions.is_version_2 else "1.1"
     title = f"SQuAD {version}: {os.path.basename(questions.path)}"
     scores = scorer.totals() if scorer else {}
-    return View(title, scores, list(samples_of(paragraphs, found, is_known)))
+    return View(title, scores, samples)
 
 
 def show(samples: Iterable[Sample], page: str, settings: ShowSettings) -> None:

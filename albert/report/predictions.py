@@ -6,10 +6,11 @@ its keys. The last key is the passage. None replaces a number that is not finite
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError, reporting
@@ -30,22 +31,34 @@ class View(NamedTuple):
 
     title: str
     scores: Mapping[str, float]
-    samples: Iterable[Sample]
+    samples: Iterable[Sample] = ()
     labels: Sequence[str] = ()
 
 
-def write_samples(folder: str, view: View) -> None:
-    """Writes a run's predictions and its page; raises a `UserError` if a file cannot be written."""
+@contextlib.contextmanager
+def writing_samples(folder: str, view: View) -> Iterator[Callable[[Sample], object]]:
+    """Writes a run's predictions, and its page at the end of the `with` block.
+
+    Yields a function that adds a sample to those of the view. Raises a `UserError` if a file cannot
+    be written.
+    """
     path = os.path.join(folder, PREDICTIONS)
     with open_atomically(path, "wb") as file:
-        file.writelines(_lines(view.samples))
+        file.writelines(map(_line, view.samples))
+        yield lambda sample: file.write(_line(sample))
     with open(path, "rb") as lines:
         _write_page(os.path.join(folder, PAGE), view, lines)
 
 
+def write_samples(folder: str, view: View) -> None:
+    """Writes a run's predictions and its page; raises as `writing_samples`."""
+    with writing_samples(folder, view):
+        pass
+
+
 def write_page(path: str, view: View) -> None:
     """Writes only the page; raises as `write_samples`."""
-    _write_page(path, view, _lines(view.samples))
+    _write_page(path, view, map(_line, view.samples))
 
 
 def _write_page(path: str, view: View, lines: Iterable[bytes]) -> None:
@@ -70,8 +83,8 @@ def _in_page(data: bytes) -> bytes:
     return data.replace(b"<", b"\\u003c")
 
 
-def _lines(samples: Iterable[Sample]) -> Iterator[bytes]:
-    return (_encode(sample).encode() + b"\n" for sample in samples)
+def _line(sample: Sample) -> bytes:
+    return _encode(sample).encode() + b"\n"
 
 
 def read_samples(folder: str) -> Iterator[Sample]:

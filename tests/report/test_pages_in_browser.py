@@ -19,7 +19,7 @@ from albert.report.spans import Span, spans_view
 from albert.serving.services import service_of
 from albert.serving.web import Limits
 from albert.tasks.classification.view import labels_view
-from albert.tasks.squad.view import FoundAnswer, samples_of
+from albert.tasks.squad.view import FoundAnswer, sample_of
 from tests.helpers.browser import MARKUP, Page, contrast, emulate
 from tests.helpers.serving import LABELS, LONGEST, Gated, Served, load_once, model_of
 
@@ -69,21 +69,21 @@ def shown(page: Page) -> list[str]:
 
 def view_of(count=6, markup=""):
     """Returns answers to SQuAD 2.0 with n-best lists and log-odds; every third has no answer."""
-    paragraphs, found = [], []
+    samples = []
     for n in range(count):
         context = f"Tower {n} was built 🏰 by Anna{markup} in {1000 + n}, and it was Anna who fell."
         question = {"id": f"q{n}", "question": f"{'Who' if n % 2 else 'When'} built {n}{markup}?"}
         truth = "Anna" if n % 2 else str(1000 + n)
         truths = [{"text": truth, "answer_start": context.index(truth)}] * (n % 3 != 2)
-        paragraphs.append((context, [{**question, "answers": truths}]))
         shares = {"Anna": (n % 10) / 10 + 0.05, f"Tower {n}": 0.01}
         nbest = [{"text": text, "probability": share} for text, share in shares.items()]
         score = float(n % 2 or not truths)
         answer = ("Anna", nbest, -3.0) if truths else ("", nbest, 3.0)
-        found.append(FoundAnswer(*answer, score, score))
+        answered = FoundAnswer(*answer, score, score)
+        samples.append(sample_of(context, {**question, "answers": truths}, answered, True))
     scores = {"exact": 66.66666, "f1": 66.66666, "total": count, "HasAns_exact": 50.0}
     scores["best_f1_thresh"] = 1.0
-    return View(f"Towers{markup}", scores, list(samples_of(paragraphs, found, True)))
+    return View(f"Towers{markup}", scores, samples)
 
 
 def test_a_question_shows_answer_truth_and_scores(open_view):

@@ -6,10 +6,9 @@ abstain.
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -22,6 +21,7 @@ from albert.data.batches import Data
 from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.report.predictions import View, write_samples
+from albert.report.predictions import Sample, View, writing_samples
 from albert.settings.run_settings import RunSettings
 from albert.tasks.squad import DEV_SPLIT, NBEST, ODDS, PREDICTIONS
 from albert.tasks.squad.feature_files import (
@@ -50,7 +50,7 @@ from albert.tasks.squad.questions import (
 )
 from albert.tasks.squad.scoring import Scorer, ScorerV2
 from albert.tasks.squad.settings import SquadSettings, SquadV1Settings, SquadV2Settings
-from albert.tasks.squad.view import FoundAnswer, samples_of
+from albert.tasks.squad.view import FoundAnswer, sample_of
 from albert.training.encoder_task import TextTask, check_room
 from albert.training.evaluation import CheckpointScores
 from albert.training.plan import steps_with_warmup
@@ -178,36 +178,38 @@ class SquadTask(TextTask):
         questions: Questions = data.source.questions
         scorer, nbest = self.scored(data.source, outputs)
         scores = scorer.totals() if self.score_key(data) else {}
+        suffix = ", development part" * bool(source.split)
+        view = View(f"SQuAD {self.version}: {os.path.basename(source.path)}{suffix}", scores)
 
         def write_outputs() -> None:
             self.write_answers(scorer)
-            entries = self._entries(nbest, (context for context, _ in questions))
-            members = zip(scorer.ids, entries, strict=True)
-            write_members(os.path.join(folder, NBEST), members, as_json)
             if source.split:
                 articles = list(articles_of(questions.paragraphs()))
-                of_file = {"train_file": content_of(source.path), "data": articles}
-                split = {**source.made_from(), **of_file}
+                content = {"train_file": content_of(source.path), "data": articles}
+                split = {**source.made_from(), **content}
                 write_json(os.path.join(folder, DEV_SPLIT), split, indent=4)
-            suffix = ", development part" * bool(source.split)
-            title = f"SQuAD {self.version}: {os.path.basename(source.path)}{suffix}"
-            paragraphs, again = itertools.tee(questions.paragraphs())
-            entries = self._entries(nbest, (p.context for p in again for _ in p.questions))
-            raw = (scorer.exact, scorer.f1) if scores else ()
-            columns = scorer.answers, entries, scorer.odds, *raw
-            found = itertools.starmap(FoundAnswer, zip(*columns, strict=True))
-            pairs = ((paragraph.context, paragraph.questions) for paragraph in paragraphs)
-            samples = samples_of(pairs, found, bool(scores))
-            write_samples(folder, View(title, scores, samples))
+            with writing_samples(folder, view) as add:
+                answers = self._answers(questions, scorer, nbest, bool(scores), add)
+                write_members(os.path.join(folder, NBEST), answers, as_json)
 
         return CheckpointScores(scores, write_outputs)
 
-    def _entries(
-        self, nbest: Iterable[np.ndarray], contexts: Iterable[str]
-    ) -> Iterator[list[dict]]:
-        """Yields the n-best list of each question."""
-        for best, context in zip(nbest, contexts, strict=True):
-            yield entries_of(best, context, self.no_answer)
+    def _answers(
+        self,
+        questions: Questions,
+        scorer: Scorer,
+        nbest: Iterable[np.ndarray],
+        is_known: bool,
+        add: Callable[[Sample], object],
+    ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+        """Yields each question's id and n-best list after passing its sample to `add`."""
+        columns = scorer.answers, scorer.odds, scorer.exact, scorer.f1
+        rows = zip(questions, nbest, *columns, strict=True)
+        for (context, question), best, answer, odds, *scores in rows:
+            entries = entries_of(best, context, self.no_answer)
+            answered = FoundAnswer(answer, entries, odds, *(scores if is_known else ()))
+            add(sample_of(context, question, answered, is_known))
+            yield question["id"], entries
 
     def write_answers(self, scorer: Scorer) -> None:
         """Writes the best answers."""

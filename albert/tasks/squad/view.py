@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert.report.predictions import Sample, rounded
@@ -28,37 +28,22 @@ class FoundAnswer(NamedTuple):
     f1: float | None = None
 
 
-def samples_of(
-    paragraphs: Iterable[tuple[str, Iterable[Mapping[str, Any]]]],
-    found: Iterable[FoundAnswer],
-    is_known: bool,
-) -> Iterator[Sample]:
-    """Yields the samples of answers.
-
-    Args:
-      paragraphs: contexts with their questions.
-      found: the answer to each question.
-      is_known: whether the true answers are known.
-    """
-    asked = ((context, question) for context, questions in paragraphs for question in questions)
-    for (context, question), answer in zip(asked, found, strict=True):
-        yield _sample(context, question, answer, is_known)
-
-
-def _sample(
-    context: str, question: Mapping[str, Any], found: FoundAnswer, is_known: bool
+def sample_of(
+    context: str, question: Mapping[str, Any], answered: FoundAnswer, is_known: bool
 ) -> Sample:
+    """Returns the sample of an answer; `is_known` says whether the true answers are known."""
     truths = [_located(context, truth) for truth in question.get("answers") or []]
-    answer, nbest = found.answer, found.nbest[:_NBEST]
+    answer, entries, odds, exact, f1 = answered
+    nbest = entries[:_NBEST]
     spans = [{"start": _offset(context, answer, truths), "text": answer}] if answer else []
     return {
         "id": question["id"],
         "question": question["question"],
         "answer": answer,
-        "right": None if found.exact is None else bool(found.exact),
-        "score": rounded(found.f1),
-        "confidence": rounded(_confidence(answer, nbest, found.odds)),
-        "odds": rounded(found.odds),
+        "right": None if exact is None else bool(exact),
+        "score": rounded(f1),
+        "confidence": rounded(_confidence(answer, nbest, odds)),
+        "odds": rounded(odds),
         "unanswerable": is_known and not truths,
         "abstained": answer == "",
         "spans": spans,
@@ -77,11 +62,7 @@ def _located(context: str, truth: Mapping[str, Any]) -> Sample:
 
 
 def _offset(context: str, answer: str, truths: Sequence[Sample]) -> int:
-    """Returns the offset of the answer in the paragraph, which files of predictions do not have.
-
-    If the answer occurs several times, this is the first occurrence that overlaps a true answer, or
-    otherwise the first.
-    """
+    """Returns the offset of the first occurrence that overlaps a true answer, or of the first."""
     start = first = context.find(answer)
     while start >= 0:
         end = start + len(answer)
@@ -94,10 +75,7 @@ def _offset(context: str, answer: str, truths: Sequence[Sample]) -> int:
 def _confidence(
     answer: str | None, nbest: Sequence[Mapping[str, Any]], odds: float | None
 ) -> float | None:
-    """Returns the model's probability of an answer; None if unknown.
-
-    This is the answer's probability in the n-best list, times the probability of any answer.
-    """
+    """Returns the answer's share of the n-best list, times the probability of any answer."""
     no_answer = None if odds is None else 0.5 * (1 + math.tanh(odds / 2))
     if answer == "" and no_answer is not None:
         return no_answer

@@ -6,19 +6,18 @@ import math
 
 import pytest
 
-from albert.tasks.squad.view import FoundAnswer, samples_of
+from albert.tasks.squad.view import FoundAnswer, sample_of
 
 CONTEXT = "In 1900 a fire burnt; in 1900 the fire was put out by Ann."
 YEAR = CONTEXT.rindex("1900")
 TRUTH = {"text": "1900", "answer_start": YEAR}
 
 
-def sample_of(answer, truths, is_known=True, **found):
+def sample(answer, truths, is_known=True, **more):
     question = {"id": "q", "question": "When?", "answers": truths, "is_impossible": not truths}
-    paragraphs = [(CONTEXT, [question])]
-    (sample,) = samples_of(paragraphs, [FoundAnswer(answer, **found)], is_known)
-    assert sample["passage"] == CONTEXT
-    return sample
+    found = sample_of(CONTEXT, question, FoundAnswer(answer, **more), is_known)
+    assert found["passage"] == CONTEXT
+    return found
 
 
 @pytest.mark.parametrize(
@@ -33,25 +32,25 @@ def sample_of(answer, truths, is_known=True, **found):
     ],
 )
 def test_an_answer_has_its_outcome(answer, truths, scores, outcome):
-    sample = sample_of(answer, truths, exact=scores[0], f1=scores[1])
+    got = sample(answer, truths, exact=scores[0], f1=scores[1])
     keys = ("right", "score", "unanswerable", "abstained")
-    assert tuple(sample[key] for key in keys) == outcome
+    assert tuple(got[key] for key in keys) == outcome
     # The true answers are not known.
-    sample = sample_of(answer, truths[:0], is_known=False)
-    assert tuple(sample[key] for key in keys[:3]) == (None, None, False)
+    got = sample(answer, truths[:0], is_known=False)
+    assert tuple(got[key] for key in keys[:3]) == (None, None, False)
 
 
 def test_the_true_occurrence_or_the_first_is_marked():
     """Of several equal texts the true one, or else the first; -1 if it is not in the paragraph."""
     other = {"text": "Ann", "answer_start": CONTEXT.index("Ann")}
     for answer, truth, start in (("1900", TRUTH, YEAR), ("1900", other, 3), ("1901", TRUTH, -1)):
-        assert sample_of(answer, [truth])["spans"] == [{"start": start, "text": answer}]
-    assert sample_of("", [TRUTH])["spans"] == []
+        assert sample(answer, [truth])["spans"] == [{"start": start, "text": answer}]
+    assert sample("", [TRUTH])["spans"] == []
     # The file may be wrong, or have no offset.
     for offset, start in ((YEAR, YEAR), (1, 3), (-1, 3), (None, 3)):
-        truths = sample_of("x", [{"text": "1900", "answer_start": offset}])["truths"]
+        truths = sample("x", [{"text": "1900", "answer_start": offset}])["truths"]
         assert truths == [{"start": start, "text": "1900"}]
-    assert sample_of("x", [{"text": "Ann"}])["truths"][0]["start"] == CONTEXT.index("Ann")
+    assert sample("x", [{"text": "Ann"}])["truths"][0]["start"] == CONTEXT.index("Ann")
 
 
 NBEST = [{"text": "1900", "probability": 0.75}, {"text": "Ann", "probability": 0.25}]
@@ -59,16 +58,16 @@ NBEST = [{"text": "1900", "probability": 0.75}, {"text": "Ann", "probability": 0
 
 def test_confidence_is_the_probability_of_the_answer():
     no_answer = 1 / (1 + math.exp(-1.5))
-    assert sample_of("1900", [TRUTH])["confidence"] is None
-    assert sample_of("Ann", [TRUTH], nbest=NBEST)["confidence"] == 0.25
-    assert sample_of("x", [TRUTH], nbest=NBEST)["confidence"] is None
-    answered = sample_of("1900", [TRUTH], nbest=NBEST, odds=1.5)
+    assert sample("1900", [TRUTH])["confidence"] is None
+    assert sample("Ann", [TRUTH], nbest=NBEST)["confidence"] == 0.25
+    assert sample("x", [TRUTH], nbest=NBEST)["confidence"] is None
+    answered = sample("1900", [TRUTH], nbest=NBEST, odds=1.5)
     assert answered["confidence"] == pytest.approx(0.75 * (1 - no_answer), abs=1e-4)
-    abstained = sample_of("", [TRUTH], nbest=NBEST, odds=1.5)
+    abstained = sample("", [TRUTH], nbest=NBEST, odds=1.5)
     assert abstained["confidence"] == pytest.approx(no_answer, abs=1e-4)
     assert abstained["odds"] == 1.5
     # As for a question that the model could not read.
-    assert sample_of("", [], odds=1e6)["confidence"] == 1.0
-    assert sample_of("", [], odds=-1e6)["confidence"] == 0.0
+    assert sample("", [], odds=1e6)["confidence"] == 1.0
+    assert sample("", [], odds=-1e6)["confidence"] == 0.0
     many = [{"text": str(n), "probability": 0.1} for n in range(20)]
-    assert sample_of("0", [TRUTH], nbest=many)["nbest"] == many[:5]
+    assert sample("0", [TRUTH], nbest=many)["nbest"] == many[:5]
