@@ -28,14 +28,9 @@ def create_albert(
       hub_module: must be None; anything else raises a `ValueError`.
     """
     refuse(hub_module=hub_module)
+    inputs = input_ids, input_mask, segment_ids
     model = modeling.Encoder(
-        albert_config,
-        is_training,
-        input_ids,
-        input_mask,
-        segment_ids,
-        use_one_hot_embeddings,
-        use_einsum,
+        albert_config, is_training, *inputs, use_one_hot_embeddings, use_einsum
     )
     return model.get_pooled_output(), model.get_sequence_output()
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import tensorflow.compat.v1 as tf
 
 from albert.data.sequences import TokenSequence, padded
@@ -12,6 +15,7 @@ class PaddingInputExample:
     """An example that fills a last batch if batches must be full; scores ignore it."""
 
 
+@dataclasses.dataclass(eq=False)
 class InputFeatures:
     """The model's input for an example.
 
@@ -22,23 +26,13 @@ class InputFeatures:
       is_real_example: false for an example that only fills a batch.
     """
 
-    def __init__(
-        self,
-        input_ids,
-        input_mask,
-        segment_ids,
-        label_id,
-        guid=None,
-        example_id=None,
-        is_real_example=True,
-    ):
-        self.input_ids = input_ids
-        self.input_mask = input_mask
-        self.segment_ids = segment_ids
-        self.label_id = label_id
-        self.guid = guid
-        self.example_id = example_id
-        self.is_real_example = is_real_example
+    input_ids: list
+    input_mask: list
+    segment_ids: list
+    label_id: Any
+    guid: Any = None
+    example_id: Any = None
+    is_real_example: bool = True
 
 
 def convert_single_example(

@@ -113,18 +113,12 @@ def create_model(
       The mean loss; the losses [B]; the probabilities, logits and predicted labels, see
       `albert.tasks.classification.head.ClassifierOutput`.
     """
+    inputs = input_ids, input_mask, segment_ids
     pooled, _ = create_albert(
-        albert_config,
-        is_training,
-        input_ids,
-        input_mask,
-        segment_ids,
-        use_one_hot_embeddings,
-        use_einsum,
-        hub_module,
+        albert_config, is_training, *inputs, use_one_hot_embeddings, use_einsum, hub_module
     )
-    found = classify(pooled, labels, dropout if is_training else 0.0, num_labels)
-    return found.loss, *found
+    output = classify(pooled, labels, dropout if is_training else 0.0, num_labels)
+    return output.loss, *output
 
 
 def model_fn_builder(
@@ -160,13 +154,6 @@ def model_fn_builder(
     training = OptimizerOptions(
         learning_rate, num_train_steps, num_warmup_steps, optimizer, **(optimizer_options or {})
     )
-    return model_fn_of(
-        albert_config,
-        make_head(num_labels, dropout, threshold),
-        init_checkpoint,
-        training,
-        use_tpu,
-        hub_module,
-        use_one_hot_embeddings,
-        use_einsum,
-    )
+    head = make_head(num_labels, dropout, threshold)
+    options = use_tpu, hub_module, use_one_hot_embeddings, use_einsum
+    return model_fn_of(albert_config, head, init_checkpoint, training, *options)

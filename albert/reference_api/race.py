@@ -66,8 +66,8 @@ def create_model(
     pooled, _ = create_albert(
         albert_config, is_training, ids, masks, segments, use_one_hot_embeddings, True, hub_module
     )
-    found = choose(pooled, labels, dropout_prob if is_training else 0.0, num_labels)
-    return found.loss, *found
+    output = choose(pooled, labels, dropout_prob if is_training else 0.0, num_labels)
+    return output.loss, *output
 
 
 def model_fn_builder(
@@ -93,5 +93,5 @@ def model_fn_builder(
     """
     head = make_race_head(dropout_prob, num_labels)
     training = OptimizerOptions(learning_rate, num_train_steps, num_warmup_steps)
-    of_model = use_tpu, hub_module, use_one_hot_embeddings, True
-    return model_fn_of(albert_config, head, init_checkpoint, training, *of_model)
+    options = use_tpu, hub_module, use_one_hot_embeddings, True
+    return model_fn_of(albert_config, head, init_checkpoint, training, *options)

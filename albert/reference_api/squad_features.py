@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -13,6 +15,7 @@ from albert.tasks.squad.features import FIRST_UNIQUE_ID, Window, WindowMaker, mo
 from albert.tokenization import FullTokenizer
 
 
+@dataclasses.dataclass(eq=False)
 class InputFeatures:
     """A feature in the reference's form; lists have `max_seq_length` items unless noted.
 
@@ -33,39 +36,21 @@ class InputFeatures:
       is_impossible: whether the window does not contain the answer, or there is no answer.
     """
 
-    def __init__(
-        self,
-        unique_id,
-        example_index,
-        doc_span_index,
-        tok_start_to_orig_index,
-        tok_end_to_orig_index,
-        token_is_max_context,
-        tokens,
-        input_ids,
-        input_mask,
-        segment_ids,
-        paragraph_len,
-        p_mask=None,
-        start_position=None,
-        end_position=None,
-        is_impossible=None,
-    ):
-        self.unique_id = unique_id
-        self.example_index = example_index
-        self.doc_span_index = doc_span_index
-        self.tok_start_to_orig_index = tok_start_to_orig_index
-        self.tok_end_to_orig_index = tok_end_to_orig_index
-        self.token_is_max_context = token_is_max_context
-        self.tokens = tokens
-        self.input_ids = input_ids
-        self.input_mask = input_mask
-        self.segment_ids = segment_ids
-        self.paragraph_len = paragraph_len
-        self.start_position = start_position
-        self.end_position = end_position
-        self.is_impossible = is_impossible
-        self.p_mask = p_mask
+    unique_id: int
+    example_index: Any
+    doc_span_index: int
+    tok_start_to_orig_index: list[int]
+    tok_end_to_orig_index: list[int]
+    token_is_max_context: dict[int, bool]
+    tokens: list[str]
+    input_ids: list[int]
+    input_mask: list[int]
+    segment_ids: list[int]
+    paragraph_len: int
+    p_mask: Any = None
+    start_position: Any = None
+    end_position: Any = None
+    is_impossible: Any = None
 
 
 def convert_examples_to_features(

@@ -67,15 +67,9 @@ def create_v1_model(
 
     For the arguments, see `albert.reference_api.encoders.create_albert`.
     """
+    inputs = input_ids, input_mask, segment_ids
     _, states = create_albert(
-        albert_config,
-        is_training,
-        input_ids,
-        input_mask,
-        segment_ids,
-        use_one_hot_embeddings,
-        use_einsum,
-        hub_module,
+        albert_config, is_training, *inputs, use_one_hot_embeddings, use_einsum, hub_module
     )
     return answer_scores(states)
 
@@ -108,16 +102,9 @@ def v1_model_fn_builder(
     optimizer = OptimizerOptions(
         learning_rate, num_train_steps, num_warmup_steps, **(optimizer_options or {})
     )
-    return model_fn_of(
-        albert_config,
-        _with_all_scores(make_v1_head(mask_padding_in_loss)),
-        init_checkpoint,
-        optimizer,
-        use_tpu,
-        hub_module,
-        use_one_hot_embeddings,
-        use_einsum,
-    )
+    head = _with_all_scores(make_v1_head(mask_padding_in_loss))
+    options = use_tpu, hub_module, use_one_hot_embeddings, use_einsum
+    return model_fn_of(albert_config, head, init_checkpoint, optimizer, *options)
 
 
 def _with_all_scores(head: Head) -> Head:
@@ -154,17 +141,11 @@ def create_v2_model(
       (the others): see `albert.reference_api.encoders.create_albert`.
     """
     del max_seq_length
+    inputs = input_ids, input_mask, segment_ids
     _, states = create_albert(
-        albert_config,
-        is_training,
-        input_ids,
-        input_mask,
-        segment_ids,
-        use_one_hot_embeddings,
-        True,
-        hub_module,
+        albert_config, is_training, *inputs, use_one_hot_embeddings, True, hub_module
     )
-    options = _v2_options(albert_config, start_n_top, end_n_top, dropout_prob)
+    options = V2Options(start_n_top, end_n_top, dropout_prob, albert_config.initializer_range)
     starts = features["start_positions"] if is_training else None
     return answer_outputs(states, features["p_mask"], options, starts)
 
@@ -196,19 +177,7 @@ def v2_model_fn_builder(
     optimizer = OptimizerOptions(
         learning_rate, num_train_steps, num_warmup_steps, **(optimizer_options or {})
     )
-    return model_fn_of(
-        albert_config,
-        make_v2_head(_v2_options(albert_config, start_n_top, end_n_top, dropout_prob)),
-        init_checkpoint,
-        optimizer,
-        use_tpu,
-        hub_module,
-        use_one_hot_embeddings,
-        use_einsum=True,
-    )
-
-
-def _v2_options(
-    albert_config: Any, start_n_top: int, end_n_top: int, dropout_prob: float
-) -> V2Options:
-    return V2Options(start_n_top, end_n_top, dropout_prob, albert_config.initializer_range)
+    spread = albert_config.initializer_range
+    head = make_v2_head(V2Options(start_n_top, end_n_top, dropout_prob, spread))
+    options = use_tpu, hub_module, use_one_hot_embeddings, True
+    return model_fn_of(albert_config, head, init_checkpoint, optimizer, *options)
