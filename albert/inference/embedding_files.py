@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import shutil
-import tempfile
-import zipfile
 from collections.abc import Iterable, Iterator
-from typing import IO
 
 import numpy as np
 
 from albert.core.files import open_atomically
+from albert.core.npz import writing_npz
 from albert.inference.embedding import Embedding
 
 
@@ -41,8 +37,8 @@ def write_json_lines(path: str, embedded: Iterable[Embedding]) -> None:
 
 def _vectors(text: Embedding) -> dict[str, np.ndarray]:
     """Returns the vectors of a whole text, by their names in the files."""
-    found = {"pooled": text.pooled, "sentence": text.sentence}
-    return {name: vector for name, vector in found.items() if vector is not None}
+    vectors = {"pooled": text.pooled, "sentence": text.sentence}
+    return {name: vector for name, vector in vectors.items() if vector is not None}
 
 
 def _rows(values: np.ndarray) -> Iterator[str]:
@@ -57,15 +53,8 @@ def write_npz(path: str, embedded: Iterable[Embedding]) -> None:
     The arrays are `tokens`; `layer_-1` and so on, float32 [tokens, H]; `pooled` and `sentence`,
     float32 [texts, H]; and `lengths`, the number of tokens of each text.
     """
-    with contextlib.ExitStack() as files:
-        columns: dict[str, _Column] = {}
-
-        def add(name: str, rows: np.ndarray) -> None:
-            if name not in columns:
-                columns[name] = _Column(files.enter_context(tempfile.TemporaryFile()), rows)
-            columns[name].add(rows)
-
-        tokens, lengths = [], []
+    tokens, lengths = [], []
+    with open_atomically(path, "wb") as file, writing_npz(file) as add:
         for text in embedded:
             tokens += text.tokens
             lengths.append(len(text.tokens))
@@ -73,35 +62,5 @@ def write_npz(path: str, embedded: Iterable[Embedding]) -> None:
                 add(f"layer_{layer}", states)
             for name, vector in _vectors(text).items():
                 add(name, vector[np.newaxis])
-        with open_atomically(path, "wb") as file, zipfile.ZipFile(file, "w") as archive:
-            numbers = {"tokens": np.array(tokens), "lengths": np.array(lengths, np.int64)}
-            for name, values in numbers.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, values, allow_pickle=False)
-            for name, column in columns.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    column.write(member)
-
-
-class _Column:
-    """An array on disk that grows by rows."""
-
-    def __init__(self, file: IO, rows: np.ndarray):
-        """Starts an array in a file whose rows have the shape of `rows`."""
-        self._file = file
-        self._count, self._width = 0, rows.shape[1]
-
-    def add(self, rows: np.ndarray) -> None:
-        self._file.write(np.ascontiguousarray(rows, np.float32).tobytes())
-        self._count += len(rows)
-
-    def write(self, member: IO) -> None:
-        """Writes the whole array in NumPy's format."""
-        header = {
-            "descr": np.lib.format.dtype_to_descr(np.dtype(np.float32)),
-            "fortran_order": False,
-            "shape": (self._count, self._width),
-        }
-        np.lib.format.write_array_header_1_0(member, header)
-        self._file.seek(0)
-        shutil.copyfileobj(self._file, member, 1 << 20)
+        add("tokens", np.array(tokens))
+        add("lengths", np.array(lengths, np.int64))

@@ -30,11 +30,7 @@ class QuestionFile(Questions):
     """
 
     def __init__(self, path: str):
-        """Reads the file.
-
-        Raises:
-          UserError: the file is not SQuAD, or has no questions.
-        """
+        """Reads the file; raises a `UserError` if it is not SQuAD or has no questions."""
         super().__init__(QuestionSource(path))
         self._range: range | None = None
         self.ids, self.is_version_2 = list[str](), False
@@ -46,11 +42,7 @@ class QuestionFile(Questions):
             raise DroppedQuestions().no_question_error(path)
 
     def part(self, start: int, count: int) -> QuestionFile:
-        """Returns the questions from number `start`, counted from 0, at most `count` of them.
-
-        Raises:
-          FlagError: there are no more than `start` questions.
-        """
+        """Returns at most `count` questions from number `start`, or raises a `FlagError`."""
         if start >= len(self.ids):
             raise FlagError(
                 f"--start_sample {start} is too large: {self.path} has {len(self.ids)} questions, "
@@ -80,24 +72,16 @@ class QuestionFile(Questions):
         """Returns answers by question id; "" means no answer.
 
         Raises:
-          UserError: the file has other content, or no answer to any of the questions.
+          UserError: the file has other content, or no value for any of the questions.
         """
         return self._read(path, "predictions", str, "text")
 
     def read_odds(self, path: str) -> dict[str, float]:
-        """Returns, by question id, the log-odds (or another number) that there is no answer.
-
-        Raises:
-          UserError: the file has other content, or no number for any of the questions.
-        """
+        """Returns, by question id, the log-odds of no answer, or similar; raises as above."""
         return self._read(path, "odds of no answer", (int, float), "number")
 
     def read_nbest(self, path: str) -> dict[str, list[dict]]:
-        """Returns each question's best answers by its id, with `text` and `probability`.
-
-        Raises:
-          UserError: the file has other content, or no list for any of the questions.
-        """
+        """Returns best answers with `text` and `probability` by question id; raises as above."""
         lists = self._read(path, "n-best lists", list, "list")
         for qas_id, entries in lists.items():
             for entry in entries:
@@ -110,13 +94,13 @@ class QuestionFile(Questions):
                     )
         return lists
 
-    def _read(self, path: str, what: str, kind: type | tuple[type, ...], of_kind: str) -> dict:
+    def _read(self, path: str, what: str, kind: type | tuple[type, ...], needed: str) -> dict:
         values = read_json(path, what)
         if not isinstance(values, dict):
             raise UserError(f"{what} {path}: must be an object with question ids as keys")
         for qas_id, value in values.items():
             if not isinstance(value, kind) or isinstance(value, bool) or not _fits(value):
-                raise UserError(f"{what} {path}: question {qas_id} has no {of_kind}: {value!r:.80}")
+                raise UserError(f"{what} {path}: question {qas_id} has no {needed}: {value!r:.80}")
         if not any(qas_id in values for qas_id in self.ids):
             raise UserError(f"{what} {path}: none of its ids is a question of {self.path}")
         return values
@@ -199,7 +183,7 @@ def compare(first: Mapping[str, float], second: Mapping[str, float], seed: int) 
 
 
 def bootstrap_interval(
-    differences: np.ndarray, seed: int, level: float = _LEVEL, resamples: int = _RESAMPLES
+    differences: np.ndarray, seed: int, resamples: int = _RESAMPLES
 ) -> tuple[float, float]:
     """Returns the percentile bootstrap interval of a mean.
 
@@ -210,7 +194,6 @@ def bootstrap_interval(
     Args:
       differences: float [N], the difference of scores for each question.
       seed: seed for the resampling.
-      level: fraction of the resamples whose mean is in the interval.
       resamples: number of resamples.
     """
     values, counts = np.unique(differences, return_counts=True)
@@ -219,5 +202,5 @@ def bootstrap_interval(
         len(differences), counts / len(differences), size=resamples
     )
     means = draws @ values / len(differences)
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(means, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
     return float(low), float(high)

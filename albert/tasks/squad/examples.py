@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
+from typing import Any
 
 from albert.core.errors import UserError
 from albert.core.log import LOG
@@ -10,6 +12,7 @@ from albert.core.text import listed
 from albert.tasks.squad.questions import Questions, QuestionSource
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class SquadExample:
     """A question on a paragraph; in training, also its answer.
 
@@ -23,23 +26,13 @@ class SquadExample:
       is_impossible: whether the question has no answer (SQuAD 2.0).
     """
 
-    def __init__(
-        self,
-        qas_id,
-        question_text,
-        paragraph_text,
-        orig_answer_text=None,
-        start_position=None,
-        end_position=None,
-        is_impossible=False,
-    ):
-        self.qas_id = qas_id
-        self.question_text = question_text
-        self.paragraph_text = paragraph_text
-        self.orig_answer_text = orig_answer_text
-        self.start_position = start_position
-        self.end_position = end_position
-        self.is_impossible = is_impossible
+    qas_id: str
+    question_text: str
+    paragraph_text: str
+    orig_answer_text: str | None = None
+    start_position: Any = None
+    end_position: Any = None
+    is_impossible: bool = False
 
     def __repr__(self) -> str:
         return (

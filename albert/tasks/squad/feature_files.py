@@ -32,7 +32,7 @@ from albert.tasks.squad.token_positions import (
     TokenColumns,
     TokenPositions,
     columns_of,
-    writing_places,
+    writing_positions,
 )
 from albert.tokenization import FullTokenizer
 
@@ -79,11 +79,8 @@ class SquadFeatures(FeatureSource):
         trims: bool = False,
     ):
         """Describes the feature file `paths[0]` and, for prediction, positions in `paths[1]`."""
-        self.input_file = source.path
-        self._source = source
-        self.workers = workers
-        self.trims = trims
-        self._options = options
+        self.input_file, self._source, self._options = source.path, source, options
+        self.workers, self.trims = workers, trims
         self._is_training = len(paths) == 1
         self.name = "training" if self._is_training else "prediction"
         self.spec = feature_spec(options.max_seq_length, self._is_training, with_p_mask=False)
@@ -145,13 +142,12 @@ class SquadFeatures(FeatureSource):
     def writing_companion(
         self, path: str
     ) -> contextlib.AbstractContextManager[Callable[[TokenColumns], None]]:
-        return writing_places(path, os.path.dirname(path))
+        return writing_positions(path, os.path.dirname(path))
 
     def source_of(self, file: FeatureFile) -> ScoringData | None:
         """Returns the questions of a file to predict.
 
-        Raises:
-          UserError: the feature file was replaced, or another program wrote it from other examples.
+        Raises a `UserError` if it was replaced, or another program wrote it from other examples.
         """
         if self._is_training:
             return None
@@ -171,12 +167,9 @@ class SquadFeatures(FeatureSource):
         return self.cached.state(check)
 
     def check_records_of_other_writers(self) -> int:
+        length, remedy = self._options.max_seq_length, "pass another name"
         return count_records_of_other_writers(
-            self.cached.paths[0],
-            self.spec,
-            self._options.max_seq_length,
-            "pass another name",
-            self._limits,
+            self.cached.paths[0], self.spec, length, remedy, self._limits
         )
 
     def _token_positions_for_others_records(self) -> TokenPositions:
@@ -185,7 +178,7 @@ class SquadFeatures(FeatureSource):
         records, number, same = RecordFile([path]), 0, True
         # It disappears with the object that reads it.
         file = tempfile.TemporaryFile()  # noqa: SIM115
-        with writing_places(file) as add:
+        with writing_positions(file) as add:
             for start, examples in Chunks(self.read()[0], self.chunk):
                 windows = self._windows_of(examples, start)
                 numbers = range(number, number + len(windows))

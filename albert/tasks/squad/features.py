@@ -84,28 +84,19 @@ class WindowMaker:
     """A splitter of examples into windows; it tokenizes a paragraph once for all its questions."""
 
     def __init__(
-        self,
-        tokenizer: FullTokenizer,
-        max_seq_length: int,
-        doc_stride: int,
-        max_query_length: int,
+        self, tokenizer: FullTokenizer, max_seq_length: int, doc_stride: int, max_query_length: int
     ):
-        """Prepares the tokenizer, also for processes that will be forked.
+        """Prepares the tokenizer, also for processes that will be forked; lengths are in tokens.
+
+        Raises a `UserError` if the tokenizer cannot report the positions of its tokens.
 
         Args:
-          tokenizer: the model's tokenizer.
-          max_seq_length: length of a feature.
-          doc_stride: number of tokens between the starts of two windows.
-          max_query_length: maximum number of tokens of the question; the rest is truncated.
-
-        Raises:
-          UserError: the tokenizer cannot report the positions of its tokens.
+          doc_stride: distance between the starts of two windows.
+          max_query_length: maximum length of the question; the rest is truncated.
         """
         tokenizer.encode_with_offsets("")
-        self._tokenizer = tokenizer
-        self._max_seq_length = max_seq_length
-        self._doc_stride = doc_stride
-        self._max_query_length = max_query_length
+        self._tokenizer, self._max_seq_length = tokenizer, max_seq_length
+        self._doc_stride, self._max_query_length = doc_stride, max_query_length
         self._tokenize = functools.lru_cache(_REMEMBERED_PARAGRAPHS)(tokenizer.encode_with_offsets)
 
     def windows(self, examples: Sequence[SquadExample], first_index: int = 0) -> Iterator[Window]:
@@ -190,11 +181,7 @@ class WindowRecordMaker:
     """
 
     def __init__(self, max_seq_length: int, tokenizer: FullTokenizer):
-        """Prepares for features of one length.
-
-        Raises:
-          UserError: the tokenizer has no [CLS] or [SEP].
-        """
+        """Prepares for features of one length; the tokenizer must have [CLS] and [SEP]."""
         # All questions' windows on a paragraph are slices of its encoded ids.
         self._encoded = functools.lru_cache(_REMEMBERED_ENCODINGS)(self._encode_ids)
         self._table = tf_example.varint_table(tokenizer.size)
@@ -223,11 +210,8 @@ class WindowRecordMaker:
         ]
         if is_training:
             start, end = window.positions
-            parts += [
-                _number_entry("start_positions", start),
-                _number_entry("end_positions", end),
-                _number_entry("is_impossible", int(window.answer is None)),
-            ]
+            numbers = start, end, int(window.answer is None)
+            parts += map(_number_entry, ANSWER_KEYS, numbers)
         return b"".join(parts)
 
     def _encode_ids(self, tokens: Tokens) -> tuple[bytes, list[int]]:

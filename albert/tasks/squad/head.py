@@ -16,8 +16,8 @@ import tensorflow.compat.v1 as tf
 from albert import modeling
 from albert.prediction.model import Encode, Head, HeadOutput
 
-# Added to the scores of padding to exclude it from the loss; finite in bfloat16 too.
-_PADDING_SCORE = -1e30
+# The score of a position that cannot be in an answer, far below all others; finite in bfloat16 too.
+_OUTSIDE_SCORE = -1e30
 
 
 def answer_scores(states: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -48,14 +48,14 @@ def make_v1_head(mask_padding_in_loss: bool, num_best: int = 20) -> Head:
         start_logits, end_logits = answer_scores(encode(features).get_sequence_output())
         if mask_padding_in_loss:
             padding = 1.0 - tf.cast(features["input_mask"], tf.float32)
-            start_logits += padding * _PADDING_SCORE
-            end_logits += padding * _PADDING_SCORE
+            start_logits += padding * _OUTSIDE_SCORE
+            end_logits += padding * _OUTSIDE_SCORE
         start_logits = tf.identity(start_logits, name="start_logits")
         end_logits = tf.identity(end_logits, name="end_logits")
-        given = {key: features[key] for key in ("unique_ids",) if key in features}
-        scores = {"start_log_prob": start_logits, "end_log_prob": end_logits, **given}
+        ids = _ids(features)
+        scores = {"start_log_prob": start_logits, "end_log_prob": end_logits, **ids}
         if not is_training:
-            return HeadOutput(None, {**_best(scores, num_best), **given}, scores)
+            return HeadOutput(None, {**_best(scores, num_best), **ids}, scores)
         loss = 0.5 * (
             _cross_entropy(start_logits, features["start_positions"])
             + _cross_entropy(end_logits, features["end_positions"])
@@ -65,12 +65,16 @@ def make_v1_head(mask_padding_in_loss: bool, num_best: int = 20) -> Head:
     return head
 
 
+def _ids(features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    return {key: features[key] for key in ("unique_ids",) if key in features}
+
+
 def _best(scores: Mapping[str, tf.Tensor], count: int) -> dict[str, tf.Tensor]:
     """Returns the best positions for scores [B, S], named as in the head for SQuAD 2.0."""
     outputs: dict[str, tf.Tensor] = {}
     for name in ("start", "end"):
-        of_all = scores[f"{name}_log_prob"]
-        values, positions = tf.nn.top_k(of_all, tf.minimum(count, tf.shape(of_all)[1]))
+        logits = scores[f"{name}_log_prob"]
+        values, positions = tf.nn.top_k(logits, tf.minimum(count, tf.shape(logits)[1]))
         outputs |= {f"{name}_top_log_probs": values, f"{name}_top_index": positions}
     return outputs
 
@@ -80,10 +84,6 @@ def _cross_entropy(logits: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
     return tf.reduce_mean(
         tf.nn.sparse_softmax_cross_entropy_with_logits(labels=positions, logits=logits)
     )
-
-
-# The score of a position that cannot be in an answer, far below all others; finite in bfloat16 too.
-_OUTSIDE_SCORE = -1e30
 
 
 class V2Options(NamedTuple):
@@ -110,12 +110,9 @@ def make_v2_head(options: V2Options) -> Head:
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
         states, p_mask = encode(features).get_sequence_output(), outside_answers(features)
         if is_training:
-            starts = features["start_positions"]
-            outputs = answer_outputs(states, p_mask, options, starts)
+            outputs = answer_outputs(states, p_mask, options, features["start_positions"])
             return HeadOutput(_loss(outputs, features), {})
-        outputs = answer_outputs(states, p_mask, options)
-        given = {key: features[key] for key in ("unique_ids",) if key in features}
-        return HeadOutput(None, {**outputs, **given})
+        return HeadOutput(None, {**answer_outputs(states, p_mask, options), **_ids(features)})
 
     return head
 
@@ -197,10 +194,10 @@ def _end_logits(
             bias = tf.get_variable("bias", [size], initializer=tf.zeros_initializer())
         # A dense layer on the concatenated states of an end and a start. The products for ends and
         # for starts are computed separately, and only once instead of for every pair.
-        of_ends = modeling.einsum_via_matmul(states, kernel[:size], 1)
+        end_products = modeling.einsum_via_matmul(states, kernel[:size], 1)
         chosen = tf.gather(states, starts, batch_dims=1)
-        of_starts = modeling.einsum_via_matmul(chosen, kernel[size:], 1) + bias
-        hidden = tf.tanh(of_ends[:, tf.newaxis] + of_starts[:, :, tf.newaxis])
+        start_products = modeling.einsum_via_matmul(chosen, kernel[size:], 1) + bias
+        hidden = tf.tanh(end_products[:, tf.newaxis] + start_products[:, :, tf.newaxis])
         hidden = modeling.layer_norm(hidden, "LayerNorm")
         logits = modeling.dense(
             modeling.reshape_to_matrix(hidden), 1, options.initializer_range, name="dense_1"

@@ -5,7 +5,6 @@ Candidates are arrays with a row of the type `CANDIDATE` for each span of a text
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,10 +17,7 @@ from albert.tasks.squad.token_positions import PredictionFeature
 
 
 def candidate_type(score: type) -> np.dtype:
-    """Returns the type of a span with scores of a type for its start and its end.
-
-    A span has the number of its text, the offset of its first character, and that after its last.
-    """
+    """Returns the type of a span: number of the text, first character, that after its last."""
     offsets = [(name, np.int32) for name in ("text", "start", "end")]
     return np.dtype([*offsets, ("start_log_prob", score), ("end_log_prob", score)])
 
@@ -36,7 +32,6 @@ NO_FEATURES = 1000000
 
 # The outputs of a head for a feature.
 Output = Mapping[str, Any]
-_NO_GROUP: tuple[int, Iterator] = -1, iter(())
 
 
 class TokenSpans(NamedTuple):
@@ -56,22 +51,15 @@ class TokenSpans(NamedTuple):
 def by_question(
     count: int, features: Iterable[PredictionFeature], outputs: Iterable[Output]
 ) -> Iterator[list[tuple[PredictionFeature, Output]]]:
-    """Yields the features of each question with their outputs; a question may have none.
-
-    Args:
-      count: number of questions.
-      features: features in the order of the questions.
-      outputs: the outputs for each feature.
-    """
+    """Yields the features of each of `count` questions, in order, with their outputs, if any."""
     pairs = zip(features, outputs, strict=True)
-    groups = itertools.groupby(pairs, key=lambda pair: pair[0].example_index)
-    of_index, group = next(groups, _NO_GROUP)
+    pending = next(pairs, None)
     for index in range(count):
-        found = []
-        if index == of_index:
-            found = list(group)
-            of_index, group = next(groups, _NO_GROUP)
-        yield found
+        group = []
+        while pending and pending[0].example_index == index:
+            group.append(pending)
+            pending = next(pairs, None)
+        yield group
 
 
 def spans_in(feature: PredictionFeature, output: Output, max_answer_length: int) -> TokenSpans:
@@ -95,39 +83,37 @@ def spans_in(feature: PredictionFeature, output: Output, max_answer_length: int)
     lengths = last - first[:, None] + 1
     valid = usable[:, None] & (last < count) & (lengths > 0) & (lengths <= max_answer_length)
     chosen, columns = np.nonzero(valid)
-    of_end = (chosen if rows > 1 else 0), columns
-    return TokenSpans(first[chosen], last[of_end], first_scores[chosen], last_scores[of_end])
+    end = (chosen if rows > 1 else 0), columns
+    return TokenSpans(first[chosen], last[end], first_scores[chosen], last_scores[end])
 
 
 def candidates_at(
     feature: PredictionFeature, spans: TokenSpans, kind: np.dtype = CANDIDATE
 ) -> np.ndarray:
     """Returns the candidates of spans in a window; they are in text 0."""
-    found = np.zeros(len(spans.first), kind)
-    found["start"], found["end"] = feature.starts[spans.first], feature.ends[spans.last] + 1
-    found["start_log_prob"], found["end_log_prob"] = spans.start_scores, spans.end_scores
-    return found
+    rows = np.zeros(len(spans.first), kind)
+    rows["start"], rows["end"] = feature.starts[spans.first], feature.ends[spans.last] + 1
+    rows["start_log_prob"], rows["end_log_prob"] = spans.start_scores, spans.end_scores
+    return rows
 
 
 def answers_of(
-    found: Iterable[tuple[PredictionFeature, Output]], text: str, max_answer_length: int, count: int
+    pairs: Iterable[tuple[PredictionFeature, Output]], text: str, max_answer_length: int, count: int
 ) -> np.ndarray:
     """Returns the best candidates in a question's features; see `best_candidates`."""
-    spans = ((feature, spans_in(feature, output, max_answer_length)) for feature, output in found)
-    return best_candidates([candidates_at(*pair) for pair in spans], [text], count)
+    candidates = [candidates_at(pair[0], spans_in(*pair, max_answer_length)) for pair in pairs]
+    return best_candidates(candidates, [text], count)
 
 
-def best_candidates(found: Sequence[np.ndarray], texts: Sequence[str], count: int) -> np.ndarray:
+def best_candidates(groups: Sequence[np.ndarray], texts: Sequence[str], count: int) -> np.ndarray:
     """Returns the candidates with the highest sums of scores, best first, without white space.
 
-    Args:
-      found: candidates; of equal sums, the first ones win.
-      texts: the texts that `found` refers to.
-      count: maximum number; candidates with the same characters in the same text count once.
+    Of equal sums, the first ones win. Candidates with the same characters in the same text count
+    once.
     """
-    if not found:
+    if not groups:
         return np.zeros(0, CANDIDATE)
-    candidates = np.concatenate(found)
+    candidates = np.concatenate(groups)
     order = np.argsort(-_sums(candidates), kind="stable")
     columns = (candidates[name][order].tolist() for name in ("text", "start", "end"))
     kept = dict[tuple[int, str], tuple[int, int]]()

@@ -49,11 +49,7 @@ class BadRows:
             self._first[reason].append(f"line {location.line}{detail}")
 
     def finish(self) -> None:
-        """Logs which rows are skipped.
-
-        Raises:
-          UserError: there are bad rows, and no action other than an error was chosen.
-        """
+        """Logs which rows are skipped, or raises a `UserError` for them if that is the action."""
         lines = [
             f"{count} row{'s' * (count > 1)}: {reason}: {listed(self._first[reason], _NAMED)}"
             for reason, count in self.counts.items()
@@ -123,11 +119,11 @@ def read_questions(
 
 def _answered(context: str, rows: Iterable[Row], is_training: bool, bad: BadRows) -> dict[str, Any]:
     """Returns the answers in the rows of a question, and whether it is unanswerable."""
-    given = [(location, *answer) for location, row in rows for answer in _answers(location, row)]
-    if not given:
+    rows_answers = [(line, *answer) for line, row in rows for answer in _answers(line, row)]
+    if not rows_answers:
         return {"answers": [], "is_impossible": True}
     answers = []
-    for location, text, start in given:
+    for location, text, start in rows_answers:
         if is_training:
             text = text if start is not None else text.strip()
             start, reason, detail = _offset_of(context, text, start)
@@ -170,15 +166,15 @@ def _answers(location: SourceLine, row: Mapping[str, Any]) -> list[tuple[str, in
     starts = [None] * len(texts) if starts in (None, "", []) else starts
     if not isinstance(starts, list) or len(starts) != len(texts):
         raise location.error("answer_start must be a list with a number for each answer")
-    found = []
+    answers = []
     for text, start in zip(texts, starts, strict=True):
         if not isinstance(text, str):
             raise location.error(
                 f"answer must be a text, a list of texts or null, not {text!r:.40}"
             )
         if text.strip():
-            found.append((text, _number(location, start)))
-    return found
+            answers.append((text, _number(location, start)))
+    return answers
 
 
 def _number(location: SourceLine, value: object) -> int | None:

@@ -72,11 +72,7 @@ class DevSplit(NamedTuple):
     seed: int
 
     def limit(self, contexts: Iterable[str], input_file: str) -> bytes:
-        """Returns the highest rank of a context in the development part; no part is empty.
-
-        Raises:
-          UserError: there are fewer than two contexts.
-        """
+        """Returns the highest rank of a context in the development part; no part is empty."""
         ranks = sorted(set(map(self.rank, contexts)))
         if len(ranks) < 2:
             raise UserError(
@@ -122,13 +118,9 @@ class Questions:
     """
 
     def __init__(self, source: QuestionSource):
-        """Opens the file.
-
-        Raises:
-          UserError: the file cannot be read, or has another kind of table.
-        """
-        self.path = source.path
-        self._source = source
+        """Opens the file; raises a `UserError` if it is unreadable or has another kind of table."""
+        self.path, self._source = source.path, source
+        self._count: int | None = None
         check_readable(self.path, "SQuAD file")
         self.table = find_table(self.path)
         if self.table and not {"context", "question"} & set(self.table.columns):
@@ -160,11 +152,9 @@ class Questions:
 
     def __len__(self) -> int:
         """Returns the number of questions; the first time, it checks the file as `checked` does."""
+        if self._count is None:
+            self._count = sum(len(paragraph.questions) for paragraph in self.checked())
         return self._count
-
-    @functools.cached_property
-    def _count(self) -> int:
-        return sum(len(paragraph.questions) for paragraph in self.checked())
 
     def __iter__(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yields every question with its paragraph's context; see `paragraphs`."""
@@ -209,8 +199,8 @@ class Questions:
                 yield paragraph
             return
         # Both parts need the same rows, so that no context is in both.
-        needs_places = is_training or bool(self._source.split)
-        rows = read_questions(self.table, needs_places, bad or self.bad_rows())
+        needs_offsets = is_training or bool(self._source.split)
+        rows = read_questions(self.table, needs_offsets, bad or self.bad_rows())
         for (title, context), group in itertools.groupby(rows, key=operator.itemgetter(0)):
             qas = [question for _, question in group]
             yield Paragraph({"title": title, "paragraphs": []}, {"context": context, "qas": qas})
@@ -296,16 +286,10 @@ def _get(owner: Any, key: str, kind: type, input_file: str, location: str) -> An
 
 
 def check_all_answerable(input_file: str, what: str) -> None:
-    """Checks that a SQuAD file is not version 2.0, which has unanswerable questions.
+    """Raises a `UserError` if a SQuAD file is version 2.0: it has unanswerable questions.
 
-    Files with other errors pass. Only tables and files that may be version 2.0 are parsed.
-
-    Args:
-      input_file: the file.
-      what: name of the file in messages.
-
-    Raises:
-      UserError: the file has unanswerable questions.
+    Files with other errors pass. Only tables and files that may be version 2.0 are parsed. Messages
+    refer to the file as `what`.
     """
     try:
         questions = Questions(QuestionSource(input_file))

@@ -79,13 +79,13 @@ class Scorer:
     ) -> None:
         """Scores the answer to the next question; without a prediction (None), it is wrong."""
         truths = [truth["text"] for truth in question.get("answers") or []]
+        exact = f1 = 0.0
         if answer is None:
             # Even if the true answer has no words.
             self.missing.append(question["id"])
-            self._add(question["id"], None, odds, 0.0, 0.0)
-            return
-        exact = metric_max_over_ground_truths(exact_match_score, answer, truths)
-        f1 = metric_max_over_ground_truths(f1_score, answer, truths)
+        else:
+            exact = metric_max_over_ground_truths(exact_match_score, answer, truths)
+            f1 = metric_max_over_ground_truths(f1_score, answer, truths)
         self._add(question["id"], answer, odds, exact, f1)
 
     def _add(
@@ -122,9 +122,8 @@ class ScorerV2(Scorer):
     def __init__(self, is_official: bool = False):
         """Begins without questions.
 
-        Args:
-          is_official: whether `abstain` is only right if a question has no true answer, as in the
-            official script. Otherwise it also is if no true answer has words, as the answer "" is.
+        To abstain is right if a question has no true answer and, unless `is_official` as in the
+        official script, if no true answer has words.
         """
         super().__init__()
         self._is_official, self._best = is_official, dict[str, float]()
@@ -183,10 +182,10 @@ class ScorerV2(Scorer):
         `best_exact_thresh` or `best_f1_thresh`.
         """
         scores = means(self.exact, self.f1)
-        for prefix, wanted in (("HasAns", True), ("NoAns", False)):
+        for prefix, answerable in (("HasAns", True), ("NoAns", False)):
             exact, f1 = (
-                [s for s, has in zip(of_all, self._answerable, strict=True) if has == wanted]
-                for of_all in (self.exact, self.f1)
+                [s for s, has in zip(raw, self._answerable, strict=True) if has == answerable]
+                for raw in (self.exact, self.f1)
             )
             scores |= {f"{prefix}_{name}": value for name, value in means(exact, f1).items()}
         return scores | self._best

@@ -77,7 +77,7 @@ class SquadTask(TextTask):
     def __init__(self, settings: SquadSettings):
         faults = ErrorCollector()
         with faults.collect():
-            self._wanted = _wanted(settings)
+            self._splits = _requested_splits(settings)
             self.check_files(settings)
         with faults.collect():
             super().__init__(settings)
@@ -99,21 +99,21 @@ class SquadTask(TextTask):
 
     @classmethod
     def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
-        found: dict[str, Sequence[str]] = {}
+        downloads: dict[str, Sequence[str]] = {}
         for name in ("train_file", "predict_file"):
             path = getattr(settings, name)
             known = re.fullmatch(r"(train|dev)-v(1\.1|2\.0)\.json", os.path.basename(path or ""))
             if known and name in cls.inputs(settings) and not os.path.exists(path):
                 file = f"--splits={known[1]}", f"--version={known[2]}"
                 folder = os.path.dirname(path) or "."
-                found[f"--{name} {path}"] = "squad", *file, f"--data_dir={folder}"
-        return found
+                downloads[f"--{name} {path}"] = "squad", *file, f"--data_dir={folder}"
+        return downloads
 
     def check_files(self, settings: SquadSettings) -> None:
         """Raises a `UserError` if an input file belongs to another program."""
 
     def requested_splits(self) -> Sequence[str]:
-        return self._wanted
+        return self._splits
 
     def split(self, name: str) -> SquadFeatures:
         settings = self.settings
@@ -161,11 +161,11 @@ class SquadTask(TextTask):
         """Returns the scores of the answers, and the best candidates for each."""
         settings, scorer, nbest = self.settings, self.scorer(), list[np.ndarray]()
         groups = by_question(len(data.questions), data.features, outputs)
-        for (context, question), found in zip(data.questions, groups, strict=True):
-            best = answers_of(found, context, settings.max_answer_length, settings.n_best_size)
+        for (context, question), pairs in zip(data.questions, groups, strict=True):
+            best = answers_of(pairs, context, settings.max_answer_length, settings.n_best_size)
             nbest.append(best)
             answer = context[best["start"][0] : best["end"][0]] if len(best) else ""
-            scorer.update(question, answer, self.odds(output for _, output in found))
+            scorer.update(question, answer, self.odds(output for _, output in pairs))
         return scorer, nbest
 
     def odds(self, outputs: Iterable[Mapping[str, Any]]) -> float | None:
@@ -222,42 +222,28 @@ def _flag_of(settings: SquadSettings, split: str) -> str:
     return "predict_file" if split == DEV and not settings.dev_fraction else "train_file"
 
 
-def _wanted(settings: SquadSettings) -> list[str]:
-    """Returns the splits that the flags ask for; see `is_wanted`.
-
-    Raises:
-      FlagError: there is nothing to do, the file of a requested split is missing, or the
-        development set is given twice.
-    """
+def _requested_splits(settings: SquadSettings) -> list[str]:
+    """Returns the splits that the flags ask for; raises a `FlagError` if they contradict."""
     if settings.dev_fraction and settings.predict_file:
         raise FlagError("--dev_fraction replaces --predict_file: pass only one of them")
-    wanted = [
+    splits = [
         split
         for split, do in ((TRAIN, "do_train"), (DEV, "do_predict"))
         if is_wanted(settings, do, _flag_of(settings, split))
     ]
-    if not wanted and not settings.export_dir:
+    if not splits and not settings.export_dir:
         raise FlagError("nothing to do: pass --train_file, --predict_file or --export_dir")
-    return wanted
+    return splits
 
 
 def _feature_paths(settings: SquadSettings) -> dict[str, list[str]]:
-    """Returns the paths of the feature files and, for prediction, of the token positions.
-
-    Raises:
-      FlagError: a path is used twice.
-    """
+    """Returns the paths of the feature files and, for prediction, of the token positions."""
     ready = os.path.join(settings.input_file or "", "train.tf_record")
     training = settings.feature_path("train_feature_file")
     if settings.input_file and os.path.exists(ready):
         training = ready
-    paths = {
-        TRAIN: [training],
-        DEV: [
-            settings.feature_path("predict_feature_file"),
-            settings.feature_path("predict_feature_left_file"),
-        ],
-    }
+    names = "predict_feature_file", "predict_feature_left_file"
+    paths = {TRAIN: [training], DEV: list(map(settings.feature_path, names))}
     together = [*paths[TRAIN], *paths[DEV]]
     if len(set(map(os.path.abspath, together))) < len(together):
         raise FlagError(
@@ -341,8 +327,8 @@ class SquadV2Task(SquadTask):
         description, files = super().assets()
         names = "start_n_top", "end_n_top"
         values = {name: getattr(self.settings, name) for name in names}
-        given, folder = self.settings.null_score_diff_threshold, self.settings.output_dir
-        values["no_answer_threshold"] = trained_threshold(given, folder, "best_f1_thresh")
+        flag, folder = self.settings.null_score_diff_threshold, self.settings.output_dir
+        values["no_answer_threshold"] = trained_threshold(flag, folder, "best_f1_thresh")
         return Assets({**description, **values}, files)
 
     def best_by(self, questions: Iterable[dict]) -> str | None:

@@ -7,21 +7,20 @@ so that memory may not hold them.
 from __future__ import annotations
 
 import contextlib
-import shutil
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, NamedTuple
 
 import numpy as np
 
+from albert.core.npz import writing_npz
 from albert.tasks.squad.features import FIRST_UNIQUE_ID, Window
 
 TokenColumns = dict[str, np.ndarray]
 
 # The columns with a value for each window, and those with a value for each of its tokens.
-_OF_WINDOWS = ("example_index", "doc_offset", "num_tokens")
-_OF_TOKENS = ("starts", "ends", "max_context")
+_WINDOW_COLUMNS = ("example_index", "doc_offset", "num_tokens")
+_TOKEN_COLUMNS = ("starts", "ends", "max_context")
 # Windows to read at a time.
 _WINDOWS = 256
 
@@ -63,43 +62,27 @@ def columns_of(windows: Sequence[Window]) -> TokenColumns:
 def prediction_features(columns: TokenColumns, first: int = 0) -> Iterator[PredictionFeature]:
     """Yields the features that the columns describe, numbered from `first`."""
     end = 0
-    rows = zip(*(columns[key].tolist() for key in _OF_WINDOWS), strict=True)
+    rows = zip(*(columns[key].tolist() for key in _WINDOW_COLUMNS), strict=True)
     for number, (example_index, doc_offset, num_tokens) in enumerate(rows, start=first):
         start, end = end, end + num_tokens
-        values = (columns[key][start:end] for key in _OF_TOKENS)
+        values = (columns[key][start:end] for key in _TOKEN_COLUMNS)
         yield PredictionFeature(FIRST_UNIQUE_ID + number, example_index, doc_offset, *values)
 
 
 @contextlib.contextmanager
-def writing_places(
+def writing_positions(
     file: str | IO[bytes], folder: str | None = None
 ) -> Iterator[Callable[[TokenColumns], None]]:
-    """Yields a function that adds the columns of some windows to a file of token positions.
+    """Yields a function that adds the columns of some windows to a file; see `writing_npz`."""
+    with writing_npz(file, folder) as append:
 
-    The file is complete at the end of the `with` block. Until then, the columns are in temporary
-    files in the folder, because their lengths precede them.
-    """
-    with contextlib.ExitStack() as stack:
-        columns = {
-            key: (stack.enter_context(tempfile.TemporaryFile(dir=folder)), np.dtype(kind))
-            for keys, kinds in ((_OF_WINDOWS, "iii"), (_OF_TOKENS, "ii?"))
-            for key, kind in zip(keys, kinds, strict=True)
-        }
+        def add(columns: TokenColumns) -> None:
+            for key, values in columns.items():
+                append(key, values)
 
-        def add(some: TokenColumns) -> None:
-            for key, (column, _) in columns.items():
-                column.write(some[key].tobytes())
-
+        # So that a file without windows has all columns.
+        add(columns_of([]))
         yield add
-        # As `np.savez` writes it.
-        with zipfile.ZipFile(file, "w") as archive:
-            for key, (column, dtype) in columns.items():
-                shape = (column.tell() // dtype.itemsize,)
-                header = {"descr": dtype.str, "fortran_order": False, "shape": shape}
-                column.seek(0)
-                with archive.open(f"{key}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array_header_1_0(member, header)
-                    shutil.copyfileobj(column, member)
 
 
 class TokenPositions:
@@ -113,7 +96,7 @@ class TokenPositions:
         with contextlib.ExitStack() as stack:
             members = {
                 key: stack.enter_context(self._archive.open(f"{key}.npy"))
-                for key in (*_OF_WINDOWS, *_OF_TOKENS)
+                for key in (*_WINDOW_COLUMNS, *_TOKEN_COLUMNS)
             }
             types = {key: _read_header(member) for key, member in members.items()}
 
@@ -124,8 +107,8 @@ class TokenPositions:
                 }
 
             number = 0
-            while len((columns := read(_OF_WINDOWS, _WINDOWS))["num_tokens"]):
-                columns |= read(_OF_TOKENS, int(columns["num_tokens"].sum()))
+            while len((columns := read(_WINDOW_COLUMNS, _WINDOWS))["num_tokens"]):
+                columns |= read(_TOKEN_COLUMNS, int(columns["num_tokens"].sum()))
                 yield from prediction_features(columns, number)
                 number += len(columns["num_tokens"])
 
