@@ -24,7 +24,7 @@ from albert.checkpoints.model_folder import (
 from albert.core import locks, signals
 from albert.core.errors import UserError
 from albert.core.log import shown_log
-from albert.inference.display import table
+from albert.inference.base import table
 from albert.inference.loading import AnyPath, Model, load_model, path_of, pretrained_files
 from albert.report import PREDICTIONS
 from albert.report.predictions import read_samples
@@ -118,8 +118,8 @@ def train(
         values |= {"do_train": True, "do_eval": True}
     if model is not None:
         path = path_of(model)
-        found = _trained_files(path) or pretrained_files(path)
-        values |= {name: path for name, path in found.items() if name in kind.flags()}
+        model_files = _trained_files(path) or pretrained_files(path)
+        values |= {name: path for name, path in model_files.items() if name in kind.flags()}
     checked = kind.of(**{**values, **settings})
     with _running(verbose):
         run(_TASKS[task].load("task"), checked)
@@ -193,5 +193,5 @@ def _result(task: str, output_dir: str) -> Result:
 
 def _trained_files(folder: str) -> dict[str, str]:
     """Returns the files of a run's model, by setting; an empty dict if the folder has no run."""
-    checkpoint, found = best_or_newest(folder), files_of_model(folder)
-    return {**found, "init_checkpoint": checkpoint} if checkpoint and found else {}
+    checkpoint, files = best_or_newest(folder), files_of_model(folder)
+    return {**files, "init_checkpoint": checkpoint} if checkpoint and files else {}

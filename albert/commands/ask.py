@@ -16,13 +16,13 @@ from albert.core.files import print_json
 from albert.core.log import LOG
 from albert.core.text import printable
 from albert.inference import load_model
+from albert.inference.base import SpanFinder
 from albert.inference.classification import (
     LabelPrediction,
     LabelSetPrediction,
     OptionChooser,
     TextClassifier,
 )
-from albert.inference.spans import SpanFinder
 from albert.inference.squad import QuestionAnswer, QuestionAnswerer
 from albert.report.spans import Span
 from albert.report.terminal import style_of_output, width_of_output, wrapped
@@ -113,7 +113,7 @@ def _answer(model: QuestionAnswerer, args: argparse.Namespace, contexts: list[Co
 def _print_answer(
     question: str, answered: QuestionAnswer, contexts: list[Context], n_best: int
 ) -> None:
-    from albert.inference.locations import location_of
+    from albert.inference.as_json import location_of
 
     indent = "    "
     print(f"\n{printable(question)}")

@@ -14,10 +14,10 @@ from albert.cli.embed import EmbedSettings
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable
 from albert.core.log import progress
+from albert.inference.base import normalized
 from albert.inference.embedding import Embedder, Embedding
 from albert.inference.embedding_files import write_json_lines, write_npz
 from albert.inference.folders import ModelFolder, assemble_folder, open_folder
-from albert.inference.sentences import normalized
 from albert.tokenization import FullTokenizer
 from albert.training.encoder_task import TOKENIZER_FLAGS
 

@@ -27,17 +27,17 @@ def text(value: object, name: str) -> str:
 
 def texts(values: object) -> list[str]:
     """Returns the texts of an iterable; raises the errors of `as_list` and `text`."""
-    found = as_list(values, "a list of texts")
-    return [text(value, f"text {number}") for number, value in enumerate(found)]
+    elements = as_list(values, "a list of texts")
+    return [text(value, f"text {number}") for number, value in enumerate(elements)]
 
 
 def tuples(values: object, *names: str) -> list[tuple[Any, ...]]:
     """Returns an iterable's elements; raises a `UserError` unless each has one value per name."""
     needed = f"({', '.join(names)})"
-    found = []
+    checked = []
     for number, value in enumerate(as_list(values, f"a list of {needed}")):
         one = () if isinstance(value, str) or not isinstance(value, Iterable) else tuple(value)
         if len(one) != len(names):
             raise UserError(f"{needed} is needed, but element {number} is {value!r:.40}")
-        found.append(one)
-    return found
+        checked.append(one)
+    return checked

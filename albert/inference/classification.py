@@ -8,9 +8,8 @@ from typing import NamedTuple
 from albert.core.errors import UserError
 from albert.data.sequences import TokenSequence, sequences_of
 from albert.inference import arguments
-from albert.inference.display import table
+from albert.inference.base import SentenceEncoder, table
 from albert.inference.folders import ModelFolder
-from albert.inference.sentences import SentenceEncoder
 from albert.inference.session import ModelSession
 from albert.prediction.session import Output
 from albert.tasks.classification.multi_label import chosen
@@ -18,6 +17,11 @@ from albert.tasks.glue.head import make_head
 from albert.tasks.race.examples import InputExample, fill_blank
 from albert.tasks.race.features import make_sequences
 from albert.tasks.race.head import make_race_head
+
+
+def _table(probabilities: dict[str, float], caption: str = "") -> str:
+    rows = sorted(probabilities.items(), key=lambda pair: -pair[1])
+    return table(("label", "probability"), rows, caption)
 
 
 class LabelPrediction(NamedTuple):
@@ -36,8 +40,7 @@ class LabelPrediction(NamedTuple):
     def _repr_html_(self) -> str:
         if self.number is not None:
             return table(("number",), [(self.number,)])
-        rows = sorted(self.probabilities.items(), key=lambda pair: -pair[1])
-        return table(("label", "probability"), rows)
+        return _table(self.probabilities)
 
 
 class LabelSetPrediction(NamedTuple):
@@ -52,8 +55,7 @@ class LabelSetPrediction(NamedTuple):
     probabilities: dict[str, float]
 
     def _repr_html_(self) -> str:
-        rows = sorted(self.probabilities.items(), key=lambda pair: -pair[1])
-        return table(("label", "probability"), rows, ", ".join(self.labels) or "no label")
+        return _table(self.probabilities, ", ".join(self.labels) or "no label")
 
 
 class TextClassifier(SentenceEncoder):
@@ -80,14 +82,10 @@ class TextClassifier(SentenceEncoder):
     def classify_all(
         self, pairs: Iterable[tuple[str, str]]
     ) -> list[LabelPrediction | LabelSetPrediction]:
-        """Labels pairs of texts; the second text of a pair may be empty.
-
-        Raises:
-          UserError: an element is not a pair of texts.
-        """
-        of_texts = [arguments.texts(pair) for pair in arguments.tuples(pairs, "text_a", "text_b")]
+        """Labels pairs of texts; the second may be empty. Raises a `UserError` for other values."""
+        checked = [arguments.texts(pair) for pair in arguments.tuples(pairs, "text_a", "text_b")]
         longest = self.folder.value("max_seq_length")
-        sequences = sequences_of(of_texts, self.folder.tokenizer, longest)
+        sequences = sequences_of(checked, self.folder.tokenizer, longest)
         outputs = self._session.outputs([[sequence] for sequence in sequences])
         return [self._labelled(output) for output in outputs]
 
@@ -114,17 +112,15 @@ class OptionChooser(SentenceEncoder):
         self._session = ModelSession(folder, make_race_head(0.0, count), count)
 
     def choose(self, passage: str, question: str, options: Sequence[str]) -> LabelPrediction:
-        """Chooses one of the options; their number must match the number of labels.
-
-        Raises:
-          UserError: the number differs, or `options` is a single text.
-        """
+        """Chooses one of the options; raises a `UserError` unless there is one for each label."""
         (chosen,) = self.choose_all([(passage, question, options)])
         return chosen
 
-    def choose_all(self, asked: Iterable[tuple[str, str, Sequence[str]]]) -> list[LabelPrediction]:
+    def choose_all(
+        self, examples: Iterable[tuple[str, str, Sequence[str]]]
+    ) -> list[LabelPrediction]:
         """Chooses one of the options for each passage and question; see `choose`."""
-        checked = arguments.tuples(asked, "passage", "question", "options")
+        checked = arguments.tuples(examples, "passage", "question", "options")
         outputs = self._session.outputs([self._sequences(*one) for one in checked])
         return [_likeliest(self.labels, output) for output in outputs]
 

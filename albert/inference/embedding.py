@@ -12,8 +12,8 @@ import tensorflow.compat.v1 as tf
 from albert.core.errors import FlagError, UserError
 from albert.data.sequences import sequences_of
 from albert.inference import arguments
+from albert.inference.base import SentenceEncoder, pooled_states
 from albert.inference.folders import ModelFolder
-from albert.inference.sentences import SentenceEncoder, pooled_states
 from albert.inference.session import ModelSession
 from albert.prediction.model import Encode, Head, HeadOutput
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from albert.inference import arguments
+from albert.inference.base import SpanFinder
 from albert.inference.folders import ModelFolder
 from albert.inference.session import ModelSession
-from albert.inference.spans import SpanFinder
 from albert.report.spans import Span
 from albert.tasks.entities.features import Tagger
 from albert.tasks.entities.head import make_head

@@ -63,11 +63,7 @@ class ModelFolder(NamedTuple):
 
 
 def open_folder(path: str) -> ModelFolder:
-    """Opens a model in a folder, or the only model in the folders below it.
-
-    Raises:
-      UserError: there is no model, there are several, or a file is missing.
-    """
+    """Opens a model in a folder, or the only one below it; raises a `UserError` otherwise."""
     path = _model_in(path)
     about, files = read_description(path) or {}, files_of_model(path)
     if not files.keys() & {"spm_model_file", "vocab_file"}:
@@ -86,11 +82,11 @@ def _check_against_record(folder: ModelFolder, files: dict[str, str]) -> None:
     about = folder.description
     model = used_model(folder.config.forward_values(), files, about.get("do_lower_case", True))
     recorded = recorded_model(folder.checkpoint) or {}
-    if found := model_differences(recorded, {**model, "task": about["task"]}):
+    if differences := model_differences(recorded, {**model, "task": about["task"]}):
         raise UserError(
-            f"{os.path.join(folder.path, ASSETS)} contradicts {RECORD}: the model was "
-            f"trained with {', '.join(found)}; repeat the command that trained it, which trains "
-            "nothing and writes the folder again"
+            f"{os.path.join(folder.path, ASSETS)} contradicts {RECORD}: the model was trained with "
+            f"{', '.join(differences)}; repeat the command that trained it, which trains nothing "
+            "and writes the folder again"
         )
 
 
@@ -139,11 +135,11 @@ def _model_in(path: str) -> str:
     if is_model_folder(path):
         return path
     below = [os.path.join(glob.escape(path), *depth, "*") for depth in ((), ("saved_model",))]
-    found = [p for pattern in below for p in sorted(glob.glob(pattern)) if is_model_folder(p)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise UserError(f"{path} has several models; pass one of them: {', '.join(found)}")
+    models = [p for pattern in below for p in sorted(glob.glob(pattern)) if is_model_folder(p)]
+    if len(models) == 1:
+        return models[0]
+    if models:
+        raise UserError(f"{path} has several models; pass one of them: {', '.join(models)}")
     raise UserError(f"{path} {_why_none(path)}")
 
 
@@ -165,7 +161,7 @@ def _why_none(path: str) -> str:
 def _weights(path: str) -> str:
     """Returns the checkpoint of a model: the exported one, the best one, or the newest."""
     exported = os.path.join(path, _EXPORTED)
-    found = exported if os.path.exists(f"{exported}.index") else best_or_newest(path)
-    if not found:
+    checkpoint = exported if os.path.exists(f"{exported}.index") else best_or_newest(path)
+    if not checkpoint:
         raise UserError(f"{path} has no weights: neither {_EXPORTED}.index nor {BEST}.index")
-    return resolve_checkpoint(found)
+    return resolve_checkpoint(checkpoint)

@@ -11,10 +11,10 @@ from albert.checkpoints.checkpoint_files import resolve_checkpoint
 from albert.checkpoints.model_folder import ASSETS
 from albert.core.errors import UserError
 from albert.core.log import shown_log
+from albert.inference.base import SpanFinder
 from albert.inference.classification import OptionChooser, TextClassifier
 from albert.inference.embedding import Embedder
 from albert.inference.folders import assemble_folder, open_folder
-from albert.inference.spans import SpanFinder
 from albert.inference.squad import QuestionAnswerer
 from albert.settings.run_settings import ENGINES, TENSORFLOW
 from albert.tasks import TASKS
@@ -119,20 +119,20 @@ def pretrained_files(model: str) -> dict[str, str]:
         cache.mkdir(parents=True, exist_ok=True)
         download_model(archive_address(None, model), cache / model)
         path = str(cache / model)
-    found = _files_in(path)
-    if not found:
+    files = _files_in(path)
+    if not files:
         expected = "; ".join(" or ".join(patterns) for patterns in _FILES.values())
         raise UserError(f"{path} has no pretrained model; expected files: {expected}")
-    return found
+    return files
 
 
 def _files_in(folder: str) -> dict[str, str]:
     """Returns the files of a pretrained model, by setting; an empty dict if it has none."""
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     for name, patterns in _FILES.items():
         for pattern in patterns:
             if paths := sorted(Path(folder).rglob(pattern)):
-                found.setdefault(name, str(paths[0]))
-    if "albert_config_file" not in found or os.path.exists(os.path.join(folder, ASSETS)):
+                files.setdefault(name, str(paths[0]))
+    if "albert_config_file" not in files or os.path.exists(os.path.join(folder, ASSETS)):
         return {}
-    return {**found, "init_checkpoint": os.path.dirname(found["albert_config_file"])}
+    return {**files, "init_checkpoint": os.path.dirname(files["albert_config_file"])}

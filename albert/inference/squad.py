@@ -10,9 +10,8 @@ import numpy as np
 
 from albert.data.sequences import TokenSequence, make_sequence
 from albert.inference import arguments
-from albert.inference.display import table
+from albert.inference.base import SentenceEncoder, table
 from albert.inference.folders import ModelFolder
-from albert.inference.sentences import SentenceEncoder
 from albert.inference.session import ModelSession
 from albert.report.spans import Span
 from albert.tasks.squad.examples import SquadExample
@@ -105,7 +104,7 @@ class QuestionAnswerer(SentenceEncoder):
 
     def answer_all(
         self,
-        asked: Iterable[tuple[str, str | Iterable[str]]],
+        questions: Iterable[tuple[str, str | Iterable[str]]],
         pause: Callable[[], None] | None = None,
     ) -> list[QuestionAnswer]:
         """Answers questions, each from its own text or texts, in batches of all their windows.
@@ -118,11 +117,11 @@ class QuestionAnswerer(SentenceEncoder):
         checked = [
             (
                 arguments.text(question, "the question"),
-                arguments.texts([of] if isinstance(of, str) else of),
+                arguments.texts([texts] if isinstance(texts, str) else texts),
             )
-            for question, of in arguments.tuples(asked, "question", "text or texts")
+            for question, texts in arguments.tuples(questions, "question", "text or texts")
         ]
-        found: list[list[np.ndarray]] = [[] for _ in checked]
+        candidates: list[list[np.ndarray]] = [[] for _ in checked]
         odds: list[list[float]] = [[] for _ in checked]
         for parts in _groups(_parts(checked)):
             examples = [
@@ -133,10 +132,9 @@ class QuestionAnswerer(SentenceEncoder):
                 best["text"] = part.context
                 best["start"] += part.begin
                 best["end"] += part.begin
-                found[part.question].append(best)
+                candidates[part.question].append(best)
                 odds[part.question].append(odd)
-        texts = [texts for _, texts in checked]
-        return list(map(self._answered, texts, found, odds))
+        return list(map(self._answered, (texts for _, texts in checked), candidates, odds))
 
     def _sequence(self, window: Window) -> TokenSequence:
         tokenizer = self.folder.tokenizer
@@ -151,24 +149,24 @@ class QuestionAnswerer(SentenceEncoder):
         features = prediction_features(columns_of(windows))
         outputs = self._session.outputs([[self._sequence(window)] for window in windows], pause)
         groups = by_question(len(examples), features, outputs)
-        for example, found in zip(examples, groups, strict=True):
+        for example, pairs in zip(examples, groups, strict=True):
             text, size = example.paragraph_text, self._n_best_size
-            odds = no_answer_odds(output for _, output in found) if self._is_v2 else 0.0
-            yield answers_of(found, text, self._longest_answer, size), odds
+            odds = no_answer_odds(output for _, output in pairs) if self._is_v2 else 0.0
+            yield answers_of(pairs, text, self._longest_answer, size), odds
 
     def _answered(
-        self, texts: Sequence[str], found: Sequence[np.ndarray], odds: Sequence[float]
+        self, texts: Sequence[str], candidates: Sequence[np.ndarray], odds: Sequence[float]
     ) -> QuestionAnswer:
         """Merges the candidates in all parts of a question's texts."""
-        answers = spans_of(best_candidates(found, texts, self._n_best_size), texts)
+        answers = spans_of(best_candidates(candidates, texts, self._n_best_size), texts)
         if not self._is_v2 or not odds:
             return QuestionAnswer(answers)
         return QuestionAnswer(answers, min(odds), min(odds) > self._threshold)
 
 
-def _parts(asked: Sequence[tuple[str, Sequence[str]]]) -> Iterator[_Part]:
+def _parts(questions: Sequence[tuple[str, Sequence[str]]]) -> Iterator[_Part]:
     """Yields the texts of all questions, with long texts split into parts."""
-    for question, (_, contexts) in enumerate(asked):
+    for question, (_, contexts) in enumerate(questions):
         for context, text in enumerate(contexts):
             begin = 0
             while len(text) - begin > _MOST_CHARACTERS:

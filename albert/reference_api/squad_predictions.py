@@ -191,17 +191,17 @@ def evaluate_v2(
       `exact` and `f1` in percent, `total`, and `null_score_diff_threshold`, which gives the best
       F1.
     """
-    given = (
+    arguments = (
         *(result_dict, cls_dict, eval_examples, list(eval_features), all_results),
         *(n_best_size, max_answer_length),
         *(output_prediction_file, output_nbest_file, output_null_log_odds_file),
     )
     has_answer, best = make_qid_to_has_ans(prediction_json), dict[str, float]()
-    answers, odds = write_predictions_v2(*given, None)
+    answers, odds = write_predictions_v2(*arguments, None)
     raw = get_raw_scores(prediction_json, answers)
     find_all_best_thresh(best, answers, *raw, odds, has_answer)
     threshold = best["best_f1_thresh"]
-    answers, odds = write_predictions_v2(*given, threshold)
+    answers, odds = write_predictions_v2(*arguments, threshold)
     raw = get_raw_scores(prediction_json, answers)
     exact, f1 = (apply_no_ans_threshold(r, odds, has_answer, 1.0) for r in raw)
     return {**make_eval_dict(exact, f1), "null_score_diff_threshold": threshold}
@@ -222,13 +222,13 @@ def _accumulate(
     max_answer_length: int,
 ) -> None:
     for index in range(len(all_examples)):
-        of_example = result_dict.setdefault(index, {})
+        features_spans = result_dict.setdefault(index, {})
         for feature in features[index]:
-            of_feature = of_example.setdefault(feature.unique_id, {})
+            spans_scores = features_spans.setdefault(feature.unique_id, {})
             spans = spans_in(feature, outputs[feature.unique_id], max_answer_length)
             columns = map(np.ndarray.tolist, spans)
             for first, last, *scores in zip(*columns, strict=True):
-                of_feature.setdefault((first, last), []).append(tuple(scores))
+                spans_scores.setdefault((first, last), []).append(tuple(scores))
 
 
 def _nbest_predictions(
@@ -241,21 +241,21 @@ def _nbest_predictions(
     """Returns each question's best answers with different texts, best first; at least one."""
     features, nbest = _by_example(all_features), {}
     for index, example in enumerate(all_examples):
-        found = [
+        groups = [
             candidates_at(feature, _mean_spans(result_dict[index][feature.unique_id]), _MEAN)
             for feature in features[index]
         ]
-        best = best_candidates(found, [example.paragraph_text], n_best_size)
+        best = best_candidates(groups, [example.paragraph_text], n_best_size)
         nbest[example.qas_id] = entries_of(best, example.paragraph_text, no_answer)
     return nbest
 
 
-def _mean_spans(of_feature: dict[tuple[int, int], list[tuple[float, float]]]) -> TokenSpans:
+def _mean_spans(spans_scores: dict[tuple[int, int], list[tuple[float, float]]]) -> TokenSpans:
     """Returns a feature's spans with the mean scores of all models."""
-    bounds = np.array(list(of_feature), np.int64).reshape(-1, 2)
+    bounds = np.array(list(spans_scores), np.int64).reshape(-1, 2)
     means = [
         [sum(column) / len(scores) for column in zip(*scores, strict=True)]
-        for scores in of_feature.values()
+        for scores in spans_scores.values()
     ]
     return TokenSpans(*bounds.T, *np.array(means, np.float64).reshape(-1, 2).T)
 
@@ -264,10 +264,10 @@ def _by_example(
     features: Iterable[InputFeatures | PredictionFeature],
 ) -> dict[int, list[PredictionFeature]]:
     """Returns the features of each example by its number; an empty list if it has none."""
-    found = collections.defaultdict(list)
+    groups = collections.defaultdict(list)
     for feature in map(_prediction_feature, features):
-        found[feature.example_index].append(feature)
-    return found
+        groups[feature.example_index].append(feature)
+    return groups
 
 
 def _prediction_feature(feature: InputFeatures | PredictionFeature) -> PredictionFeature:

@@ -35,20 +35,20 @@ def texts_of_spans(spans: Iterable[Mapping[str, Any]]) -> str:
 def spans_view(
     title: str,
     texts: Mapping[str, str],
-    found: Iterable[Sequence[Span]],
+    predictions: Iterable[Sequence[Span]],
     truths: Iterable[Sequence[Span]],
     scores: Mapping[str, float],
 ) -> View:
     """Returns the view of predicted and true spans with labels; `texts` are by id."""
-    rows = zip(texts.items(), found, truths, strict=True)
-    return View(title, scores, (_sample(*of_text, *spans) for of_text, *spans in rows))
+    rows = zip(texts.items(), predictions, truths, strict=True)
+    return View(title, scores, (_sample(*text, *spans) for text, *spans in rows))
 
 
-def _sample(name: str, text: str, found: Sequence[Span], truths: Sequence[Span]) -> Sample:
-    keys = [{(s.start, s.end, s.label) for s in spans} for spans in (found, truths)]
-    count = len(found) + len(truths)
-    shares = [span.probability for span in found if span.probability is not None]
-    spans = [{**_shown(span), "probability": finite(span.probability)} for span in found]
+def _sample(name: str, text: str, predicted: Sequence[Span], truths: Sequence[Span]) -> Sample:
+    keys = [{(s.start, s.end, s.label) for s in spans} for spans in (predicted, truths)]
+    count = len(predicted) + len(truths)
+    shares = [span.probability for span in predicted if span.probability is not None]
+    spans = [{**_shown(span), "probability": finite(span.probability)} for span in predicted]
     return {
         "id": name,
         "answer": texts_of_spans(spans),
@@ -74,7 +74,7 @@ def prediction_of(sample: Sample) -> Any:
 
 
 def span_scores(
-    found: Iterable[Sequence[Span]], truths: Iterable[Sequence[Span]]
+    predictions: Iterable[Sequence[Span]], truths: Iterable[Sequence[Span]]
 ) -> dict[str, float]:
     """Returns precision, recall and F1 of spans with labels: of all, and of each label.
 
@@ -82,21 +82,17 @@ def span_scores(
     if its denominator is.
     """
     keys = [
-        {
-            (n, span.start, span.end, span.label)
-            for n, spans in enumerate(of_texts)
-            for span in spans
-        }
-        for of_texts in (found, truths)
+        {(n, s.start, s.end, s.label) for n, spans in enumerate(texts) for s in spans}
+        for texts in (predictions, truths)
     ]
     scores = _scores(*keys)
     for label in sorted({key[-1] or "" for key in keys[0] | keys[1]}):
-        of_label = _scores(*({key for key in each if key[-1] == label} for each in keys))
-        scores |= {f"{label}_{name}": score for name, score in of_label.items()}
+        label_scores = _scores(*({key for key in each if key[-1] == label} for each in keys))
+        scores |= {f"{label}_{name}": score for name, score in label_scores.items()}
     return scores
 
 
-def _scores(found: Set[Any], true: Set[Any]) -> dict[str, float]:
-    hits = len(found & true)
-    counts = {"precision": len(found), "recall": len(true), "f1": (len(found) + len(true)) / 2}
+def _scores(predicted: Set[Any], true: Set[Any]) -> dict[str, float]:
+    hits, total = len(predicted & true), len(predicted) + len(true)
+    counts = {"precision": len(predicted), "recall": len(true), "f1": total / 2}
     return {name: hits / (count or 1) for name, count in counts.items()}

@@ -77,7 +77,7 @@ def width_of_output() -> int:
 def lines_of(sample: Sample, style: Style) -> Iterator[str]:
     """Yields the lines that show a sample, followed by an empty line."""
     width = width_of_output()
-    lines = _of_spans(sample) if "spans" in sample else _of_label(sample)
+    lines = _span_lines(sample) if "spans" in sample else _label_lines(sample)
     yield style.of("faint", printable(sample["id"])) + "  " + "  ".join(_facts(sample, style))
     for kind, name, text, marks in lines:
         text = printable(text)
@@ -104,7 +104,7 @@ def _facts(sample: Sample, style: Style) -> Iterator[str]:
 _Line = tuple[str, str, str, Sequence[tuple[int, int, str]]]
 
 
-def _of_spans(sample: Sample) -> Iterator[_Line]:
+def _span_lines(sample: Sample) -> Iterator[_Line]:
     marks = [
         (span["start"], span["start"] + len(span["text"]), kind)
         for kind, spans in (("truth", sample["truths"]), ("answer", sample["spans"]))
@@ -125,7 +125,7 @@ def _of_spans(sample: Sample) -> Iterator[_Line]:
     yield from _table(name, ((texts_of_spans([one]) or none, one["probability"]) for one in best))
 
 
-def _of_label(sample: Sample) -> Iterator[_Line]:
+def _label_lines(sample: Sample) -> Iterator[_Line]:
     passage, shares = sample["passage"], sample.get("probabilities", {})
     if passage is not None:
         yield "", "", passage, ()
@@ -133,12 +133,12 @@ def _of_label(sample: Sample) -> Iterator[_Line]:
     names = [""] * len(sample["texts"]) if passage is None else list(shares)
     for name, text in zip(names, sample["texts"], strict=True):
         yield "title", name, text, ()
-    for name, found in (("predicted", sample["answer"]), ("true", sample["truth"])):
+    for name, label in (("predicted", sample["answer"]), ("true", sample["truth"])):
         if not shares:
-            found = "unknown" if found is None else f"{found:.3f}"
-        elif isinstance(found, list):
-            found = ", ".join(found) or "no label"
-        yield "", name, found, ()
+            label = "unknown" if label is None else f"{label:.3f}"
+        elif isinstance(label, list):
+            label = ", ".join(label) or "no label"
+        yield "", name, label, ()
     if shares:
         yield from _table("all labels", shares.items())
 

@@ -18,7 +18,7 @@ class _Cancelled(Exception):
 
 
 class _Entry(NamedTuple):
-    asked: Any
+    request: Any
     size: int
     future: Future
 
@@ -26,7 +26,7 @@ class _Entry(NamedTuple):
 class AnswerAll(Protocol):
     """A function that answers requests in their order; it often calls `pause`, which may raise."""
 
-    def __call__(self, asked: Sequence[Any], pause: Callable[[], None] | None) -> Sequence[Any]:
+    def __call__(self, requests: Sequence[Any], pause: Callable[[], None] | None) -> Sequence[Any]:
         """Returns one answer per request."""
 
 
@@ -68,7 +68,7 @@ class Batcher:
         """Returns the number of requests in the queue."""
         return len(self._waiting)
 
-    def submit(self, asked: Any, size: int = 1) -> Future:
+    def submit(self, request: Any, size: int = 1) -> Future:
         """Adds a request of a given size to the queue.
 
         The future can be cancelled until the request is answered. A cancelled request leaves the
@@ -83,7 +83,7 @@ class Batcher:
             if len(self._waiting) >= self._most_waiting:
                 raise RequestRefused(f"{len(self._waiting)} requests are waiting; try again later")
             future: Future = Future()
-            entry = _Entry(asked, size, future)
+            entry = _Entry(request, size, future)
             self._waiting.append(entry)
             self._changed.notify_all()
         future.add_done_callback(lambda _: self._forget(entry))
@@ -137,7 +137,7 @@ class Batcher:
         try:
             pause()
             answers = self._answer_all(
-                [entry.asked for entry in batch], pause if self._pause else None
+                [entry.request for entry in batch], pause if self._pause else None
             )
         except _Cancelled:
             return

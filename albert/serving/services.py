@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from albert.inference import Model
 from albert.inference.as_json import answer_as_json, span_as_json
+from albert.inference.base import SpanFinder
 from albert.inference.classification import OptionChooser, TextClassifier
 from albert.inference.loading import Model
 from albert.inference.spans import SpanFinder
@@ -43,7 +45,7 @@ class Service:
         longest = model.folder.value("max_seq_length")
         self._lengths = longest, longest
 
-    def answer_all(self, asked: Requests, pause: Pause = None) -> list[dict[str, Any]]:
+    def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
         """Answers requests in batches; calls `pause`, which may raise, between windows if many."""
         raise NotImplementedError
 
@@ -82,12 +84,12 @@ class QuestionService(Service):
             answers={"type": "array", "items": _object(**_SPAN)},
         )
 
-    def answer_all(self, asked: Requests, pause: Pause = None) -> list[dict[str, Any]]:
-        pairs = [(a["question"], [a["context"]]) for a in asked]
+    def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
+        pairs = [(a["question"], [a["context"]]) for a in requests]
         all_answered = self._model.answer_all(pairs, pause)
         return [
             answer_as_json(a["question"], answered, [a["context"]], a["n_best"])
-            for a, answered in zip(asked, all_answered, strict=True)
+            for a, answered in zip(requests, all_answered, strict=True)
         ]
 
 
@@ -109,8 +111,8 @@ class TextService(Service):
             labels = {"type": "array", "items": {"enum": list(model.labels)}}
             self.result = _object(labels=labels, probabilities=_PROBABILITIES)
 
-    def answer_all(self, asked: Requests, pause: Pause = None) -> list[dict[str, Any]]:
-        pairs = [(one["text"], one["second_text"]) for one in asked]
+    def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
+        pairs = [(one["text"], one["second_text"]) for one in requests]
         return [labelled._asdict() for labelled in self._model.classify_all(pairs)]
 
 
@@ -132,8 +134,8 @@ class ChoiceService(Service):
         self.example = {"passage": "A week.", "question": "It took _ .", "options": options}
         self.result = _labelled(model.labels)
 
-    def answer_all(self, asked: Requests, pause: Pause = None) -> list[dict[str, Any]]:
-        chosen = self._model.choose_all([tuple(one.values()) for one in asked])
+    def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
+        chosen = self._model.choose_all([tuple(one.values()) for one in requests])
         return [labelled._asdict() for labelled in chosen]
 
 
@@ -151,10 +153,10 @@ class SpanService(Service):
         item = _object(label={"enum": list(model.labels)}, **_SPAN)
         self.result = _object(spans={"type": "array", "items": item})
 
-    def answer_all(self, asked: Requests, pause: Pause = None) -> list[dict[str, Any]]:
-        texts = [one["text"] for one in asked]
-        found = zip(texts, self._model.find_all(texts, pause), strict=True)
-        return [{"spans": [span_as_json(s, text) for s in spans]} for text, spans in found]
+    def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
+        texts = [one["text"] for one in requests]
+        rows = zip(texts, self._model.find_all(texts, pause), strict=True)
+        return [{"spans": [span_as_json(s, text) for s in spans]} for text, spans in rows]
 
 
 _SERVICES = {

@@ -85,9 +85,9 @@ class Api:
         # Probes have no token and use any host name; a browser's first request has no token.
         # Neither the probes' answers nor the page reveal texts.
         endpoints: dict[str, tuple[Endpoint, str]] = {
-            "/v1/answer": (self._of_host(self._with_token(self._answer)), "POST"),
-            "/openapi.json": (self._of_host(self._with_token(self._openapi)), "GET"),
-            "/": (self._of_host(self._show_page), "GET"),
+            "/v1/answer": (self._with_host(self._with_token(self._answer)), "POST"),
+            "/openapi.json": (self._with_host(self._with_token(self._openapi)), "GET"),
+            "/": (self._with_host(self._show_page), "GET"),
             "/metrics": (self._with_token(self._counted), "GET"),
             "/health": (self._health, "GET"),
         }
@@ -98,7 +98,7 @@ class Api:
         app.router.redirect_slashes = False
         return self._metrics.watching(app, frozenset(endpoints))
 
-    def _of_host(self, endpoint: Endpoint) -> Endpoint:
+    def _with_host(self, endpoint: Endpoint) -> Endpoint:
         """Refuses host names other than the server's, against DNS rebinding by other sites."""
 
         async def checked(request: Request) -> Response:
@@ -113,10 +113,10 @@ class Api:
         expected = f"Bearer {self._token}".encode()
 
         async def checked(request: Request) -> Response:
-            given = request.headers.get("authorization", "").encode()
-            if self._token and not hmac.compare_digest(given, expected):
-                header = {"WWW-Authenticate": "Bearer"}
-                raise HTTPException(401, "send the header Authorization: Bearer TOKEN", header)
+            header = request.headers.get("authorization", "").encode()
+            if self._token and not hmac.compare_digest(header, expected):
+                headers = {"WWW-Authenticate": "Bearer"}
+                raise HTTPException(401, "send the header Authorization: Bearer TOKEN", headers)
             return await endpoint(request)
 
         return checked
@@ -172,10 +172,10 @@ class Api:
 
     async def _answered(self, request: Request, body: bytes) -> Any:
         """Returns the answer; raises `HTTPException` or, if the client left, `ClientDisconnect`."""
-        asked, windows = _read(body, self._service), self._service.windows(len(body))
+        values, windows = _read(body, self._service), self._service.windows(len(body))
         batcher = self._short if windows <= self._limits.together else self._long
         try:
-            answer = asyncio.wrap_future(batcher.submit(asked, windows))
+            answer = asyncio.wrap_future(batcher.submit(values, windows))
         except RequestRefused as e:
             raise HTTPException(503, str(e), {"Retry-After": str(_RETRY_SECONDS)}) from None
         gone = asyncio.ensure_future(_end_of_connection(request))

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from albert.inference import load_model
-from albert.inference.locations import location_of
+from albert.inference.as_json import location_of
 from albert.inference.session import ModelSession
 from albert.tasks.squad.head import make_v1_head
 from tests.helpers.serving import load_once

@@ -20,7 +20,6 @@ from albert.data import DEV, TRAIN
 from albert.data.batches import Data
 from albert.prediction.model import Head
 from albert.prediction.session import Output
-from albert.report.predictions import View, write_samples
 from albert.report.predictions import Sample, View, writing_samples
 from albert.settings.run_settings import RunSettings
 from albert.tasks.squad import DEV_SPLIT, NBEST, ODDS, PREDICTIONS

@@ -12,8 +12,8 @@ import pytest
 
 import albert
 from albert.core.errors import UserError
+from albert.inference.base import normalized
 from albert.inference.embedding import Embedder
-from albert.inference.sentences import normalized
 from albert.modeling import read_config
 from albert.prediction.model import HeadOutput
 from albert.tasks.glue.head import make_head

@@ -1,10 +1,12 @@
-"""Embeddings of whole texts: one vector per text, pooled from the encoder's last hidden states."""
+"""The base classes of loaded models: embeddings of whole texts, and spans in texts."""
 
 from __future__ import annotations
 
+import abc
 import functools
+import html
 import numbers
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -12,14 +14,27 @@ import tensorflow.compat.v1 as tf
 from albert.core.errors import UserError
 from albert.data.sequences import sequences_of
 from albert.inference import arguments
-from albert.inference.display import FolderDisplay
 from albert.inference.folders import ModelFolder
 from albert.inference.session import ModelSession
 from albert.prediction.model import Encode, HeadOutput
+from albert.report.spans import Span
 
 POOLINGS = ("mean", "cls")
 # The smallest divisor of a vector in `normalized`, as in PyTorch.
 _SMALLEST_NORM = 1e-12
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
+    """Returns a table as HTML, with all texts escaped."""
+    cells = ("".join(f"<td>{html.escape(_as_text(value))}</td>" for value in row) for row in rows)
+    body = "".join(f"<tr>{row}</tr>" for row in cells)
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in heads)
+    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
+    return f"<table>{title}<tr>{head}</tr>{body}</table>"
+
+
+def _as_text(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def pooled_states(states: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -39,10 +54,13 @@ def normalized(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.maximum(norms, _SMALLEST_NORM)
 
 
-class SentenceEncoder(FolderDisplay):
+class SentenceEncoder:
     """Base class of loaded models, with the embeddings of their encoder."""
 
     folder: ModelFolder
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.folder}>"
 
     def encode(
         self,
@@ -73,10 +91,10 @@ class SentenceEncoder(FolderDisplay):
         longest = self.folder.value("max_seq_length")
         sequences = sequences_of(checked, self.folder.tokenizer, longest)
         examples = [[sequence] for sequence in sequences]
-        found = np.empty([len(examples), self.folder.config.hidden_size], np.float32)
+        vectors = np.empty([len(examples), self.folder.config.hidden_size], np.float32)
         for number, output in self._pooling_session.run(examples, batch_size=batch_size):
-            found[number] = output[pooling]
-        return normalized(found) if normalize else found
+            vectors[number] = output[pooling]
+        return normalized(vectors) if normalize else vectors
 
     @functools.cached_property
     def _pooling_session(self) -> ModelSession:
@@ -87,3 +105,24 @@ def _head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) 
     del is_training
     states = encode(features).get_sequence_output()
     return HeadOutput(None, pooled_states(states, features["input_mask"]))
+
+
+class SpanFinder(SentenceEncoder, abc.ABC):
+    """A model that finds spans with its labels in texts of any length."""
+
+    folder: ModelFolder
+    labels: Sequence[str]
+
+    def find(self, text: str) -> list[Span]:
+        """Returns the spans of a text, in order."""
+        (spans,) = self.find_all([text])
+        return spans
+
+    @abc.abstractmethod
+    def find_all(
+        self, texts: Iterable[str], pause: Callable[[], None] | None = None
+    ) -> list[list[Span]]:
+        """Returns the spans of texts, in batches of all their windows.
+
+        `pause` is called before each window; it may raise. Without it, windows run in batches.
+        """
