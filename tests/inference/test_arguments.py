@@ -29,7 +29,7 @@ def model(request, random_model):
 
 
 @pytest.mark.parametrize(
-    ("model", "name", "values"), [(kind, *of) for kind, of in MANY.items()], indirect=["model"]
+    ("model", "name", "values"), [(kind, *call) for kind, call in MANY.items()], indirect=["model"]
 )
 def test_any_iterable_gives_what_a_list_gives(model, name, values):
     many = getattr(model, name)
@@ -42,12 +42,7 @@ def test_any_iterable_gives_what_a_list_gives(model, name, values):
 BAD = [
     ("labels", "classify", (None,), "text 0 is None, not a string"),
     ("labels", "classify", ("a", None), "text 1 is None, not a string"),
-    (
-        "labels",
-        "classify_all",
-        (["A text."],),
-        r"\(text_a, text_b\) is needed, but element 0 is 'A",
-    ),
+    ("labels", "classify_all", (["A text."],), "text_b. is needed, but element 0 is 'A"),
     ("labels", "classify_all", ([("a", "b", "c")],), "is needed, but element 0 is .'a', 'b', 'c'"),
     ("labels", "classify_all", (5,), r"a list of \(text_a, text_b\) is needed, not 5"),
     ("options", "choose", ("a", "b", "abcd"), "a list of texts is needed, not 'abcd'"),
@@ -58,6 +53,10 @@ BAD = [
     ("answers", "answer", (None, "text"), "the question is None, not a string"),
     ("answers", "answer", ("What?", None), "a list of texts is needed, not None"),
     ("answers", "answer", ("What?", ["a", 7]), "text 1 is 7, not a string"),
+    ("answers", "encode", ([("a", "b")],), r"text 0 is \('a', 'b'\), not a string"),
+    ("answers", "encode", (["a"], "max"), "the pooling 'max' is not one of mean, cls"),
+    ("answers", "encode", (["a"], "mean", False, 0), "a batch_size of at least 1 is needed, not 0"),
+    ("answers", "encode", (["a"], "mean", False, 1.5), "a batch_size of at least 1 is needed, "),
 ]
 
 

@@ -18,7 +18,6 @@ from starlette.responses import JSONResponse
 
 from albert.serving import connections, server
 from albert.serving.server import HttpServer, listen
-from benchmarks import server_load
 from tests.helpers.files import limited
 from tests.helpers.forking import ROOT
 from tests.helpers.serving import LONGEST, until
@@ -180,17 +179,3 @@ def test_running_out_of_file_descriptors_is_one_log_line(connect, caplog):
 def test_the_connection_limit_is_half_the_file_limit(files, most):
     with limited(resource.RLIMIT_NOFILE, files):
         assert server.most_connections() == most
-
-
-@pytest.mark.slow
-def test_a_proper_client_is_answered_despite_bad_ones(exported):
-    """The server has few file descriptors, and connections that are idle, half-sent, or large."""
-    with (
-        server_load.served(str(exported), max_files=128) as server,
-        server_load.connections(server.port, 80, b""),
-        server_load.connections(server.port, 80, server_load.HALF),
-        server_load.connections(server.port, 2, server_load.post_of("word " * 500_000)),
-    ):
-        assert len(server_load.times(server.port, 0.0)) == 100
-    # Nothing except the lack of file descriptors.
-    assert len(server.log) <= 1, server.log

@@ -21,14 +21,14 @@ from albert.distributed import launcher
 from albert.squad_utils import FeatureWriter
 from albert.tasks.squad import feature_files
 from albert.tasks.squad.feature_files import FeatureOptions, SquadFeatures
-from albert.tasks.squad.features import WindowMaker, feature_spec
+from albert.tasks.squad.features import ANSWER_KEYS, WindowMaker, feature_spec
 from albert.tasks.squad.questions import QuestionSource
 from tests.helpers.files import write_records
 
 OPTIONS = FeatureOptions(64, 16, 20)
 
 
-class Place:
+class Files:
     """A folder with input, and the feature files of one kind in `out`."""
 
     def __init__(self, folder, squad_dir, tokenizer, training):
@@ -47,8 +47,7 @@ class Place:
         return SquadFeatures(source, paths, self.tokenizer, self.options, self.workers)
 
     def make(self):
-        """Makes the files; returns the feature file and the remaining features, None in
-        training."""
+        """Makes the files; returns the feature file and, for prediction, the other features."""
         source = self.source()
         file = source.made()
         questions = source.source_of(file)
@@ -73,7 +72,7 @@ class Place:
         for feature in features:
             writer.process_feature(feature)
         writer.close()
-        assert (writer.num_features, writer.is_training) == (len(features), self.training)
+        assert writer.num_features == len(features)
 
     def edit_input(self, edit):
         """Changes the content of the input with a function of its articles."""
@@ -87,54 +86,54 @@ class Place:
 
 @pytest.fixture
 def training(tmp_path, squad_dir, tokenizer):
-    return Place(tmp_path, squad_dir, tokenizer, True)
+    return Files(tmp_path, squad_dir, tokenizer, True)
 
 
 @pytest.fixture
 def prediction(tmp_path, squad_dir, tokenizer):
-    return Place(tmp_path, squad_dir, tokenizer, False)
+    return Files(tmp_path, squad_dir, tokenizer, False)
 
 
 @pytest.fixture(params=["training", "prediction"])
-def place(request):
+def files(request):
     return request.getfixturevalue(request.param)
 
 
 def fields(record):
     """Returns the values of a record, read by TensorFlow's own classes."""
-    found = tf.train.Example.FromString(record).features.feature
-    return {key: list(value.int64_list.value) for key, value in found.items()}
+    feature = tf.train.Example.FromString(record).features.feature
+    return {key: list(value.int64_list.value) for key, value in feature.items()}
 
 
-def records_of(place):
-    return list(tf.io.tf_record_iterator(str(place.records)))
+def records_of(files):
+    return list(tf.io.tf_record_iterator(str(files.records)))
 
 
 class TestWritten:
-    def test_records_are_the_features(self, place):
-        file, _ = place.make()
-        features = place.features()
-        assert file[:3] == (str(place.records), 12, len(features)) and len(features) > 20
-        names = {"f.tf_record", "f.tf_record.json"} | (set() if place.training else {"left.npz"})
-        assert place.listing().keys() == names
-        records = records_of(place)
+    def test_records_are_the_features(self, files):
+        file, _ = files.make()
+        features = files.features()
+        assert file[:3] == (str(files.records), 12, len(features)) and len(features) > 20
+        names = {"f.tf_record", "f.tf_record.json"} | (set() if files.training else {"left.npz"})
+        assert files.listing().keys() == names
+        records = records_of(files)
         rows = list(map(fields, records))
         for row, feature in zip(rows, features, strict=True):
             keys = ("input_ids", "input_mask", "segment_ids", "p_mask")
-            values = {"unique_ids": [feature.unique_id], **{k: getattr(feature, k) for k in keys}}
-            if place.training:
-                values["start_positions"] = [feature.start_position]
-                values["end_positions"] = [feature.end_position]
-                values["is_impossible"] = [int(feature.is_impossible)]
-            assert row == values
+            values = {key: getattr(feature, key) for key in keys}
+            numbers = {"unique_ids": feature.unique_id}
+            if files.training:
+                answer = feature.start_position, feature.end_position, int(feature.is_impossible)
+                numbers |= dict(zip(ANSWER_KEYS, answer, strict=True))
+            assert row == values | {key: [number] for key, number in numbers.items()}
         for with_p_mask in (True, False):
-            spec = feature_spec(64, place.training, with_p_mask)
+            spec = feature_spec(64, files.training, with_p_mask)
             assert rows[0].keys() - spec.keys() == (set() if with_p_mask else {"p_mask"})
-            for key, found in tf.io.parse_example(records, spec).items():
-                assert found.shape[1:] == ([64] if len(rows[0][key]) > 1 else [])
-                assert np.reshape(found, [len(rows), -1]).tolist() == [row[key] for row in rows]
-        place.write(features)
-        assert list(map(fields, records_of(place))) == rows
+            for key, values in tf.io.parse_example(records, spec).items():
+                assert values.shape[1:] == ([64] if len(rows[0][key]) > 1 else [])
+                assert np.reshape(values, [len(rows), -1]).tolist() == [row[key] for row in rows]
+        files.write(features)
+        assert list(map(fields, records_of(files))) == rows
 
     def test_the_left_file_has_the_rest_and_needs_no_pickle(self, prediction):
         """A paragraph without words has no feature."""
@@ -161,72 +160,71 @@ class TestWritten:
         facts = json.loads(training.header.read_text(encoding="utf-8"))["facts"]
         assert facts["left_out"] == {"there is no answer": 1}
 
-    def test_the_bytes_depend_only_on_the_input(self, place, monkeypatch):
+    def test_the_bytes_depend_only_on_the_input(self, files, monkeypatch):
         """Neither the number of workers nor the date matters."""
         monkeypatch.setattr(SquadFeatures, "chunk", 5)
         now, listings = time.time(), []
-        for place.workers in (1, 2, 3):
-            monkeypatch.setattr(time, "time", lambda day=place.workers: now + 86400 * day)
-            place.make()
-            listings.append(place.listing())
-            for path in place.out.iterdir():
+        for files.workers in (1, 3):
+            monkeypatch.setattr(time, "time", lambda day=files.workers: now + 86400 * day)
+            files.make()
+            listings.append(files.listing())
+            for path in files.out.iterdir():
                 path.unlink()
-        assert listings[0] == listings[1] == listings[2]
+        assert listings[0] == listings[1]
         monkeypatch.setattr(WindowMaker, "windows", lambda *args: os._exit(3))
         with pytest.raises(UserError, match="worker process died"):
-            place.make()
+            files.make()
 
 
-class TestMadeAnew:
-    @staticmethod
-    def check(place, reason):
-        assert place.source().state().startswith(f"will be made again: {reason}")
-
-    def test_another_source_causes_a_rebuild(self, place, squad_dir, monkeypatch):
-        """In training, older rules do too; how answers are placed does not affect predictions."""
-        with monkeypatch.context() as patch:
-            patch.setattr(feature_files, "_TRAINING_VERSION", None)
-            place.make()
-        if place.training:
-            self.check(place, "it was made with other values of rules of version (was None, is ")
-            place.make()
-        place.input = place.input.rename(place.input.with_name("renamed.json"))
-        assert place.source().state() == "reused"
-        for name, value in {"max_seq_length": 60, "doc_stride": 8, "max_query_length": 5}.items():
-            place.options = OPTIONS._replace(**{name: value})
-            was = getattr(OPTIONS, name)
-            self.check(place, f"it was made with other values of {name} (was {was}, is {value})")
-        place.options, tokenizer = OPTIONS, place.tokenizer
-        place.tokenizer = tokenization.FullTokenizer(None, False, str(squad_dir / "spm.model"))
-        self.check(place, "it was made with other values of do_lower_case (was True, is False)")
-        place.tokenizer = tokenization.FullTokenizer(str(squad_dir / "vocab.txt"))
-        self.check(place, "it was made with other values of tokenizer_sha256")
-        place.tokenizer, place.training = tokenizer, not place.training
-        self.check(place, f"it was made with other values of is_training (was {not place.training}")
-        place.training = not place.training
-        # White space counts as well.
-        place.input.write_bytes(place.input.read_bytes() + b"\n")
-        self.check(place, "it was made with other values of input_sha256")
+def check_remade(files, change):
+    reason = f"will be made again: it was made with other values of {change}"
+    assert files.source().state().startswith(reason)
 
 
-def refused(place, match):
+def test_another_source_causes_a_rebuild(files, squad_dir, monkeypatch):
+    """In training, older rules do too; how answers are placed does not affect predictions."""
+    with monkeypatch.context() as patch:
+        patch.setattr(feature_files, "_TRAINING_VERSION", None)
+        files.make()
+    if files.training:
+        check_remade(files, "rules of version (was None, is ")
+        files.make()
+    files.input = files.input.rename(files.input.with_name("renamed.json"))
+    assert files.source().state() == "reused"
+    for name, value in {"max_seq_length": 60, "doc_stride": 8, "max_query_length": 5}.items():
+        files.options = OPTIONS._replace(**{name: value})
+        check_remade(files, f"{name} (was {getattr(OPTIONS, name)}, is {value})")
+    files.options, tokenizer = OPTIONS, files.tokenizer
+    files.tokenizer = tokenization.FullTokenizer(None, False, str(squad_dir / "spm.model"))
+    check_remade(files, "do_lower_case (was True, is False)")
+    files.tokenizer = tokenization.FullTokenizer(str(squad_dir / "vocab.txt"))
+    check_remade(files, "tokenizer_sha256")
+    files.tokenizer, files.training = tokenizer, not files.training
+    check_remade(files, f"is_training (was {not files.training}")
+    files.training = not files.training
+    # White space counts as well.
+    files.input.write_bytes(files.input.read_bytes() + b"\n")
+    check_remade(files, "input_sha256")
+
+
+def refused(files, match):
     """Asserts a one-line error, and that no file changes or appears."""
-    before = place.listing()
+    before = files.listing()
     with pytest.raises(UserError, match=match) as caught:
-        place.make()
+        files.make()
     assert len(str(caught.value).splitlines()) == 1
-    assert place.listing() == before
+    assert files.listing() == before
 
 
 class TestForeign:
     """Files without a header of this program."""
 
-    def test_foreign_files_are_used_and_rank_0_warns(self, place, log, monkeypatch):
-        _, expected = place.make()
-        place.header.unlink()
-        place.left.unlink(missing_ok=True)
-        place.write(place.features())
-        before = place.listing()
+    def test_foreign_files_are_used_and_rank_0_warns(self, files, log, monkeypatch):
+        _, expected = files.make()
+        files.header.unlink()
+        files.left.unlink(missing_ok=True)
+        files.write(files.features())
+        before = files.listing()
         # The folder may not be writable, and on a Gaudi a session before the bridge is loaded ends
         # the process.
         monkeypatch.setattr(cached_file, "exclusive", None)
@@ -234,55 +232,55 @@ class TestForeign:
         log()
         for rank in (0, 1):
             monkeypatch.setattr(launcher, "started", launcher.Worker(rank, 2))
-            file, left = place.make()
-            assert file[:3] == (str(place.records), 12, len(place.features()))
-            assert file.is_foreign and place.listing() == before
+            file, left = files.make()
+            assert file[:3] == (str(files.records), 12, len(files.features()))
+            assert file.is_foreign and files.listing() == before
             warnings = [line.partition(": using")[0] for line in log(logging.WARNING)]
-            assert warnings == [f"{place.records} has no header of this program"] * (rank == 0)
-            if not place.training:
+            assert warnings == [f"{files.records} has no header of this program"] * (rank == 0)
+            if not files.training:
                 for a, b in zip(left, expected, strict=True):
                     assert all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))
-        assert place.source().state() == "exists, not written by this program"
+        assert files.source().state() == "exists, not written by this program"
 
     def test_p_mask_is_not_needed(self, training):
         """Files for SQuAD 1.1 may lack it."""
         fields = {key: [1] * 64 for key in ("input_ids", "input_mask", "segment_ids")}
-        numbers = ("unique_ids", "start_positions", "end_positions", "is_impossible")
-        write_records(training.records, [serialize({**fields, **{key: [1] for key in numbers}})])
+        fields |= {key: [1] for key in ("unique_ids", *ANSWER_KEYS)}
+        write_records(training.records, [serialize(fields)])
         assert training.make()[0].num_features == 1
 
-    def test_ids_and_positions_out_of_range_are_refused(self, place):
-        assert place.tokenizer.size == 200
+    def test_ids_and_positions_out_of_range_are_refused(self, files):
+        assert files.tokenizer.size == 200
         for key, value, limit in (
             ("input_ids", 200, 200),
             ("input_ids", -1, 200),
-            *((key, 64, 64) for key in ("start_positions", "end_positions") if place.training),
+            *((key, 64, 64) for key in ("start_positions", "end_positions") if files.training),
         ):
-            features = place.features()
+            features = files.features()
             if key == "input_ids":
                 features[5].input_ids[3] = value % 2**64
             else:
                 setattr(features[5], key.removesuffix("s"), value)
-            place.write(features)
+            files.write(features)
             message = rf"\(record 5 has {value} in {key}, which must be below {limit}\)"
-            refused(place, f"not a file of features.*{message}")
+            refused(files, f"not a file of features.*{message}")
 
-    def test_another_programs_files_are_refused(self, place):
-        place.options = OPTIONS._replace(max_seq_length=48)
-        place.write(place.features())
+    def test_another_programs_files_are_refused(self, files):
+        files.options = OPTIONS._replace(max_seq_length=48)
+        files.write(files.features())
         message = "is not a file of features of length 64; pass another name or remove it "
-        place.options = OPTIONS
-        refused(place, message)
-        place.write(place.features())
-        content, (*records, _) = place.records.read_bytes(), records_of(place)
+        files.options = OPTIONS
+        refused(files, message)
+        files.write(files.features())
+        content, (*records, _) = files.records.read_bytes(), records_of(files)
         # The content of the last one does not match its checksum.
         changed = content[:-40] + bytes([content[-40] ^ 1]) + content[-39:]
         for other in (b"my notes\n" * 20, b"", content[:-10], changed):
-            place.records.write_bytes(other)
-            refused(place, str(place.records) if other == changed else message)
+            files.records.write_bytes(other)
+            refused(files, str(files.records) if other == changed else message)
         for other in (serialize({"input_ids": [1] * 64, "label_ids": [1]}), b"\xff" * 30):
-            write_records(place.records, [*records, other])
-            refused(place, message)
+            write_records(files.records, [*records, other])
+            refused(files, message)
 
     def test_features_of_other_questions_are_refused(self, prediction):
         prediction.write(prediction.features())
