@@ -28,10 +28,10 @@ def test_the_bootstrap_is_over_paired_questions():
     """Systems that differ on one question of many have a narrower interval than their scores."""
     first = {str(i): float(i % 2) for i in range(1000)}
     second = {**first, "0": 1.0}
-    found = compare(first, second, seed=1)
-    assert found.mean == pytest.approx(0.1)
-    assert (found.better, found.worse) == (["0"], [])
-    assert 0 == found.low < found.high < 0.5
+    difference = compare(first, second, seed=1)
+    assert difference.mean == pytest.approx(0.1)
+    assert (difference.better, difference.worse) == (["0"], [])
+    assert 0 == difference.low < difference.high < 0.5
     assert compare(first, first, seed=1)[:3] == (0, 0, 0)
     # Questions of only one system do not count.
     assert compare({"a": 1.0, "b": 0.0}, {"b": 1.0, "c": 0.0}, seed=1)[:4] == (100,) * 3 + (["b"],)

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import strategies as st
 
 from albert import squad_utils
-from albert.reference_api.squad_predictions import _nbest_predictions
 from albert.squad_utils import RawResult, SquadExample
 from albert.tasks.squad.predictions import (
     CANDIDATE,
-    NO_ANSWER,
     answers_of,
     as_json,
     best_candidates,
@@ -63,13 +61,13 @@ class TestGolden:
         assert len(not_found) == 13
         nbest, differ = assert_answers_of_words(GOLDEN, tmp_path, not_found), []
         for qas_id, entries in golden.items():
-            for place, (ours, theirs) in enumerate(zip(nbest[qas_id], entries, strict=False)):
+            for rank, (ours, theirs) in enumerate(zip(nbest[qas_id], entries, strict=False)):
                 if ours["text"] == theirs["text"]:
                     for end in ("start", "end"):
                         expected = pytest.approx(theirs[f"{end}_logit"], rel=1e-6)
                         assert ours[f"{end}_log_prob"] == expected
                 elif theirs["projected"] and ours["text"].split() != theirs["text"].split():
-                    differ.append((qas_id, place))
+                    differ.append((qas_id, rank))
         # Google's BERT dropped a text of whole words as one that it had seen.
         assert differ == [("sample-20260-dev-6-0-2", 1)]
         theirs = read_json(folder / "predictions.json")
@@ -90,14 +88,10 @@ def test_one_question_at_a_time_has_the_same_answers_as_all_together(tmp_path):
     (results,) = case.models
     _, nbest = written_v1(case.examples, features, results, tmp_path, (3, 2), no_answer="")
     outputs = [best_of(result, 3) for result in results]
-    found = list(by_question(4, features, outputs))
-    assert [[output for _, output in pairs] for pairs in found] == [
-        outputs[:2],
-        outputs[2:3],
-        [],
-        outputs[3:],
-    ]
-    best = [answers_of(pairs, text, 2, 3) for pairs, text in zip(found, texts, strict=True)]
+    groups = list(by_question(4, features, outputs))
+    grouped = [[output for _, output in pairs] for pairs in groups]
+    assert grouped == [outputs[:2], outputs[2:3], [], outputs[3:]]
+    best = [answers_of(pairs, text, 2, 3) for pairs, text in zip(groups, texts, strict=True)]
     written = (tmp_path / "nbest.json").read_text()
     for (qas_id, expected), candidates, text in zip(nbest.items(), best, texts, strict=True):
         entries = entries_of(candidates, text)
@@ -114,14 +108,9 @@ def test_one_question_at_a_time_has_the_same_answers_as_all_together(tmp_path):
 
 def make_feature(unique_id, example_index, offset, spans, best):
     """Returns a feature whose window begins at `offset`; `spans` are the tokens' characters."""
-    return PredictionFeature(
-        unique_id,
-        example_index,
-        offset,
-        np.array([first for first, _ in spans], np.int32),
-        np.array([last for _, last in spans], np.int32),
-        np.array(best, bool),
-    )
+    firsts, lasts = np.array(spans, np.int32).reshape(-1, 2).T
+    numbers = unique_id, example_index, offset
+    return PredictionFeature(*numbers, firsts, lasts, np.array(best, bool))
 
 
 class Case:
@@ -135,12 +124,15 @@ class Case:
             for output in outputs
         ]
 
-    def answers(self, n_best, max_length):
+    def answers(self, folder, n_best, max_length):
         spans, known = {}, (self.examples, self.features)
         for results in self.models:
             # The order does not matter.
             squad_utils.accumulate_predictions_v1(spans, *known, results[::-1], n_best, max_length)
-        return _nbest_predictions(spans, *known, n_best, {**NO_ANSWER, "text": "-"})
+        files = folder / "predictions.json", folder / "nbest.json"
+        arguments = (*known, None, n_best, None, *map(str, files))
+        squad_utils.write_predictions_v1(spans, *arguments, no_answer="-")
+        return read_json(files[1])
 
     def written(self, folder, **options):
         return written_v1(self.examples, self.features, self.models[0], folder, (3, 5), **options)
@@ -159,11 +151,11 @@ def ranked(case, index, text, n_best, max_length):
     spans = []
     for number, feature in enumerate(case.features):
         if feature.example_index == index:
-            found = {}
+            scored = {}
             for results in case.models:
                 for first, last, scores in candidates(feature, results[number], n_best, max_length):
-                    found.setdefault((first, last), []).append(scores)
-            spans += [(feature, span, np.mean(s, axis=0)) for span, s in found.items()]
+                    scored.setdefault((first, last), []).append(scores)
+            spans += [(feature, span, np.mean(s, axis=0)) for span, s in scored.items()]
     entries = []
     # Among equal ones the first wins; Python's sort keeps their order.
     for feature, (first, last), scores in sorted(spans, key=lambda s: -s[2].sum()):
@@ -211,8 +203,8 @@ def cases(draw):
 
 @hypothesis.given(case=cases(), n_best=st.integers(1, 8), max_length=st.integers(1, 6))
 @hypothesis.settings(max_examples=100)
-def test_answers_equal_brute_force(case, n_best, max_length):
-    got = case.answers(n_best, max_length)
+def test_answers_equal_brute_force(tmp_path_factory, case, n_best, max_length):
+    got = case.answers(tmp_path_factory.getbasetemp(), n_best, max_length)
     expected = brute_force(case, n_best, max_length)
     assert got.keys() == expected.keys()
     keys = ("text", "probability", "start_log_prob", "end_log_prob")

@@ -45,9 +45,9 @@ class TestVersion1:
     def test_scores_are_means_in_percent(self, log):
         # F1: 1; the better of 1/2 and 2/3; 0. A prediction of another question does not count.
         true = {"a": ["cat"], "b": ["big dog", "dog"], "c": ["old house"]}
-        found = {"a": "The cat!", "b": "small dog", "c": "nothing", "x": "dog"}
+        guesses = {"a": "The cat!", "b": "small dog", "c": "nothing", "x": "dog"}
         for answers, predictions, exact, f1 in (
-            (true, found, 100 / 3, 100 * (1 + 2 / 3) / 3),
+            (true, guesses, 100 / 3, 100 * (1 + 2 / 3) / 3),
             # Both texts are empty after normalization, and neither is right.
             ({"a": ["cat"], "b": ["the"]}, {"a": "", "b": ""}, 50, 0),
             # No answers at all.
