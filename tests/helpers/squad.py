@@ -28,13 +28,12 @@ def make_squad(seed: int, articles: int) -> dict:
     for a in range(articles):
         paragraphs = []
         for p in range(2):
-            text = (
-                " ".join(rng.choice(words) for _ in range(rng.randint(20, 60))).capitalize() + "."
-            )
-            places = [i + 1 for i, char in enumerate(text) if char == " "]
+            chosen = [rng.choice(words) for _ in range(rng.randint(20, 60))]
+            text = " ".join(chosen).capitalize() + "."
+            starts = [i + 1 for i, char in enumerate(text) if char == " "]
             qas = []
             for q in range(3):
-                start = rng.choice(places)
+                start = rng.choice(starts)
                 answer = text[start:].split()[0].strip(".")
                 before = text[:start].split()[-1]
                 answers = [{"text": answer, "answer_start": start}]
@@ -104,9 +103,9 @@ SQUAD_FLAGS = (
 
 def squad_command(squad_dir: pathlib.Path, output_dir: pathlib.Path, *flags: str) -> list[str]:
     """Returns the command of a tiny run; later flags win over earlier ones."""
-    given = (flag.format(squad=squad_dir) for flag in SQUAD_FLAGS)
+    tiny = (flag.format(squad=squad_dir) for flag in SQUAD_FLAGS)
     program = str(ROOT / "run_squad_v1.py")
-    return [sys.executable, program, *given, f"--output_dir={output_dir}", *flags]
+    return [sys.executable, program, *tiny, f"--output_dir={output_dir}", *flags]
 
 
 def make_unanswerable(source: pathlib.Path, target: pathlib.Path) -> None:
@@ -143,11 +142,10 @@ def official_script() -> types.ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     script = importlib.util.module_from_spec(spec)
     # It uses the package only to find an answer's text, not to score it.
+    log = types.SimpleNamespace(get_logger=logging.getLogger)
     stand_ins = {
         "transformers.models.bert": types.SimpleNamespace(BasicTokenizer=None),
-        "transformers.utils": types.SimpleNamespace(
-            logging=types.SimpleNamespace(get_logger=logging.getLogger)
-        ),
+        "transformers.utils": types.SimpleNamespace(logging=log),
     }
     with unittest.mock.patch.dict(sys.modules, stand_ins):
         spec.loader.exec_module(script)

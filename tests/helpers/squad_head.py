@@ -128,7 +128,7 @@ def golden_steps(
         features = placeholders(keys, length=128)
         spec = model_fn(features, None, estimators.ModeKeys.TRAIN, {})
         step = estimators.graph_parts(spec)
-        wanted = fetches(features, step)
+        fetched = fetches(features, step)
         session.run(tf.global_variables_initializer())
         variables = {v.op.name: v for v in tf.trainable_variables()}
         for name, value in weights.items():
@@ -137,7 +137,7 @@ def golden_steps(
             {features[key]: figures[key][8 * step : 8 * step + 8] for key in keys}
             for step in range(int(figures["num_train_steps"]))
         ]
-        first, losses, rates = session.run(wanted, feeds[0]), [], []
+        first, losses, rates = session.run(fetched, feeds[0]), [], []
         for feed in feeds:
             rates.append(session.run(step.learning_rate))
             loss, *reported, _ = session.run([spec.loss, step.loss, step.tokens, step.op], feed)

@@ -81,13 +81,13 @@ def brute_force_best(windows, token):
 class TestWindows:
     @hypothesis.given(*(st.integers(1, most) for most in (60, 12, 40, 50, 10)))
     @hypothesis.settings(max_examples=50)
-    def test_windows_equal_brute_force(self, tiny, words, asked, room, stride, query):
+    def test_windows_equal_brute_force(self, tiny, words, letters, room, stride, query):
         text = " ".join("qxz"[i % 3] for i in range(words))
         ids = ids_of(tiny, text)
-        question = ids_of(tiny, "z" * asked)[:query]
+        question = ids_of(tiny, "z" * letters)[:query]
         # A full window is `room` long if the question has its full length.
         lengths = (room + query + 3, stride, query)
-        features = convert([SquadExample("x", "z" * asked, text)], tiny, lengths, False)
+        features = convert([SquadExample("x", "z" * letters, text)], tiny, lengths, False)
         windows = brute_force_windows(len(ids), room + query - len(question), stride)
         assert len(features) == len(windows)
         for number, (feature, (start, end)) in enumerate(zip(features, windows, strict=True)):
@@ -115,19 +115,14 @@ class TestWindows:
         offset = len(question) + 2
         features = convert([example], tiny, (room + offset + 1, stride, 10), True)
         for feature, (low, high) in zip(features, windows, strict=True):
-            if low <= start and end < high:
-                expected = (start - low + offset, end - low + offset, False)
-            else:
-                expected = (0, 0, True)
-            assert positions(feature) == expected
+            inside = start - low + offset, end - low + offset, False
+            assert positions(feature) == (inside if low <= start and end < high else (0, 0, True))
 
     @pytest.mark.parametrize(("room", "stride"), [(0, 5), (-2, 5), (5, 0), (5, -1)])
     def test_lengths_that_leave_no_room_are_an_error(self, tiny, room, stride):
         """Otherwise they would make an infinite number of windows."""
         with pytest.raises(UserError, match=f"windows of {room} tokens every {stride} tokens"):
-            convert(
-                [SquadExample("x", "", "q x z q x z q x z")], tiny, (room + 3, stride, 1), False
-            )
+            convert([SquadExample("x", "", "q x z " * 3)], tiny, (room + 3, stride, 1), False)
 
 
 class TestConvert:
@@ -191,8 +186,8 @@ class TestAnswersOfWordPiece:
         ],
     )
     def test_positions_are_as_by_hand(self, tokenizer, text, answer, expected):
-        place = text.lower().replace("\u00e9", "e").index(answer.lower())
-        example = SquadExample("q", "x", text, answer, place)
+        first = text.lower().replace("\u00e9", "e").index(answer.lower())
+        example = SquadExample("q", "x", text, answer, first)
         (feature,) = convert([example], tokenizer, (32, 8, 8), True)
         start, end, impossible = positions(feature)
         assert not impossible

@@ -10,13 +10,7 @@ from albert.prediction.model import ModelOptions
 from albert.tasks.squad.head import V2Options, make_v1_head, make_v2_head, outside_answers
 from albert.training.model_fn import make_model_fn
 from tests.helpers.golden import FOLDER, assert_training_v1, assert_training_v2
-from tests.helpers.squad_head import (
-    CONFIG,
-    SEQUENCES,
-    Graph,
-    build_heads,
-    make_batch,
-)
+from tests.helpers.squad_head import CONFIG, SEQUENCES, Graph, build_heads, make_batch
 
 PREDICT = estimators.ModeKeys.PREDICT
 WITH_DROPOUT = AlbertConfig(**{**CONFIG.to_dict(), "hidden_dropout_prob": 0.5})
@@ -24,7 +18,7 @@ OPTIONS = V2Options(start_n_top=3, end_n_top=4, dropout=0.5, initializer_range=0
 
 
 @pytest.fixture(scope="module")
-def of():
+def outputs():
     """Returns loss, scores and gradients of a batch, without padding in the loss."""
 
     def build(features):
@@ -50,26 +44,26 @@ def assert_equal(got, expected):
 
 
 class TestMaskedPadding:
-    def test_loss_and_gradients_do_not_depend_on_padding(self, of):
+    def test_loss_and_gradients_do_not_depend_on_padding(self, outputs):
         """Nor on the ids in the padding; two examples at 48 and two at 64 equal the four at 32."""
-        whole = of(make_batch(32))
+        whole = outputs(make_batch(32))
         for padded in (48, 64):
-            assert_equal(of(make_batch(padded)), whole)
+            assert_equal(outputs(make_batch(padded)), whole)
         batch = make_batch(48)
         batch["input_ids"][:, 32:] = 9
         batch["segment_ids"][:, 32:] = 1
-        assert_equal(of(batch), whole)
+        assert_equal(outputs(batch), whole)
         one, two = (
-            of({key: value[rows] for key, value in make_batch(padded).items()})
+            outputs({key: value[rows] for key, value in make_batch(padded).items()})
             for padded, rows in ((48, slice(0, 2)), (64, slice(2, 4)))
         )
         gradients = {k: (v + two["gradients"][k]) / 2 for k, v in one["gradients"].items()}
         assert_equal({"loss": (one["loss"] + two["loss"]) / 2, "gradients": gradients}, whole)
 
-    def test_the_loss_is_as_by_hand(self, of):
+    def test_the_loss_is_as_by_hand(self, outputs):
         """No answer is in the padding."""
         batch = make_batch(48)
-        got, losses = of(batch), []
+        got, losses = outputs(batch), []
         padding = batch["input_mask"] == 0
         for name in ("start", "end"):
             logits = got[name]
@@ -130,8 +124,8 @@ def test_no_answer_is_in_question_separator_or_padding():
     by_hand = [[0, 0, 0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1, 1, 1]]
     with tf.Graph().as_default(), tf.Session() as session:
         made = [outside_answers({"segment_ids": tf.constant(s)}) for s in (by_hand, segments)]
-        found, golden = session.run(made)
-    assert found.tolist() == [[0, 1, 1, 0, 0, 1, 1, 1], [0, 1, 1, 1, 0, 0, 0, 1]]
+        short, golden = session.run(made)
+    assert short.tolist() == [[0, 1, 1, 0, 0, 1, 1, 1], [0, 1, 1, 1, 0, 0, 0, 1]]
     np.testing.assert_array_equal(golden, expected)
     assert outside_answers({"p_mask": "given", "segment_ids": None}) == "given"
 

@@ -15,8 +15,6 @@ from albert.data import DEV, TRAIN, cached_file, feature_file
 from albert.data.batches import Data
 from albert.data.order import shuffled_numbers
 from albert.devices import device, ops
-from albert.distributed import collectives
-from albert.distributed.collectives import Worker
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import ModelOptions
 from albert.report.predictions import read_samples
@@ -66,6 +64,10 @@ def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
         task = make(f"--seed={seed}", *own, "--gradient_accumulation_steps=2", *flags)
         data = task.in_buckets(task.split(TRAIN).prepared())
         Trainer(PreparedRun(task, {TRAIN: data})).train()
+        others = f"--output_dir={tmp_path / str(seed)}", "--gradient_accumulation_steps=2"
+        task = make(f"--seed={seed}", "--train_steps=9", *others, *flags)
+        data = task.split(TRAIN).prepared()
+        Run(task).train(data, None)
         expected = shuffled_numbers(data.num_records, 8, seed, 6)
         if flags:
             expected = data._replace(buckets=[58, 62, 64]).training_order(16, seed).numbers(8, 6)
@@ -76,19 +78,15 @@ def test_flags_reach_the_model_and_its_optimizer(make, monkeypatch):
     """Each flag has another value than its default."""
     built = []
     monkeypatch.setattr(encoder_task, "make_model_fn", lambda *parts: built.append(parts))
-    flags = {
-        **{"learning_rate": 0.25, "adam_epsilon": 1e-3, "weight_decay": 0.5, "optimizer": "lamb"},
-        **{"gradient_accumulation_steps": 3, "allreduce_dtype": "float16"},
-        **{"shard_optimizer": "state", "init_checkpoint": "model", "use_einsum": True},
-        "gradient_checkpointing": True,
-    }
-    task = make(*(f"--{name}={value}" for name, value in flags.items()))
+    flags = "learning_rate=0.25 adam_epsilon=1e-3 weight_decay=0.5 optimizer=lamb use_einsum"
+    flags += " gradient_accumulation_steps=3 allreduce_dtype=float16 shard_optimizer=state"
+    flags += " init_checkpoint=model gradient_checkpointing"
+    task = make(*(f"--{flag}" for flag in flags.split()))
     task.model_fn((10, 2))
-    accumulated = {"gradient_accumulation_steps": 3, "allreduce_dtype": tf.float16}
-    kept = {"shard_optimizer": "state", "epsilon": 1e-3, "weight_decay": 0.5}
-    optimizer = OptimizerOptions(0.25, 10, 2, "lamb", **accumulated, **kept)
+    values = {"gradient_accumulation_steps": 3, "allreduce_dtype": tf.float16}
+    values |= {"shard_optimizer": "state", "epsilon": 1e-3, "weight_decay": 0.5}
     ways = {"use_einsum": True, "gradient_checkpointing": True, "remove_padding": True}
-    options = ModelOptions(optimizer, "model", **ways)
+    options = ModelOptions(OptimizerOptions(0.25, 10, 2, "lamb", **values), "model", **ways)
     assert built[0][2] == options
     # A Gaudi needs static shapes.
     monkeypatch.setattr(device, "is_hpu", lambda: True)
@@ -144,9 +142,8 @@ def test_batches_are_trimmed_only_if_the_loss_ignores_padding(make, flag):
 def test_splits_and_their_files_follow_the_flags(make, tmp_path):
     task = make("--predict_feature_left_file=left")
     assert task.requested_splits() == [TRAIN, DEV]
-    assert make("--train_file=").requested_splits() == [DEV] and make(
-        "--predict_file="
-    ).requested_splits() == [TRAIN]
+    assert make("--train_file=").requested_splits() == [DEV]
+    assert make("--predict_file=").requested_splits() == [TRAIN]
     assert task.split(TRAIN).cached.paths == [f"{tmp_path}/out/train.tf_record"]
     assert task.split(DEV).cached.paths == [f"{tmp_path}/out/eval.tf_record", "left"]
     (tmp_path / "train.tf_record").touch()
@@ -155,20 +152,11 @@ def test_splits_and_their_files_follow_the_flags(make, tmp_path):
     assert task.model_inputs() == task.split(TRAIN).spec
 
 
-@pytest.mark.parametrize(
-    ("flags", "workers", "expected"),
-    [
-        (["--num_train_epochs=3"], 1, (37, 3)),
-        (["--num_train_epochs=3"], 2, (18, 1)),
-        (["--train_steps=50", "--num_train_epochs=3"], 2, (50, 5)),
-        (["--num_train_epochs=3", "--gradient_accumulation_steps=4"], 1, (9, 0)),
-    ],
-)
-def test_steps_follow_from_examples_and_flags(make, monkeypatch, flags, workers, expected):
-    """100 examples are 12.5 steps of 8."""
-    task = make("--train_batch_size=8", "--warmup_proportion=0.1", *flags)
-    monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
-    assert task.steps(num_examples=100) == expected
+def test_steps_follow_from_examples_and_flags(make):
+    """100 examples are 12.5 steps of 8; tests/training/test_plan.py has several workers."""
+    flags = "--num_train_epochs=3", "--warmup_proportion=0.1"
+    assert make(*flags).steps(num_examples=100) == (37, 3)
+    assert make(*flags, "--train_steps=50").steps(num_examples=100) == (50, 5)
     with pytest.raises(UserError, match="1 examples are less than one step of"):
         make("--num_train_epochs=1").steps(num_examples=1)
 
@@ -182,10 +170,7 @@ def test_steps_follow_from_examples_and_flags(make, monkeypatch, flags, workers,
         (["--max_seq_length=256"], "--max_seq_length 256 is more than the 128 positions of"),
         (["--length_buckets=32,48"], "must end with --max_seq_length 64, not with 48$"),
         (["--length_buckets=64,128"], "must end with --max_seq_length 64, not with 128$"),
-        (
-            ["--length_buckets=64", "--trim_batches=false"],
-            "--length_buckets shortens batches, and --trim_batches=false",
-        ),
+        (["--length_buckets=64", "--trim_batches=false"], "shortens batches, and --trim_batches=f"),
         (["--length_buckets=64", "--mask_padding_in_loss=false"], "--mask_padding_in_loss=false"),
         (["--train_feature_file=f", "--predict_feature_file=./f"], "must be different files: f, "),
     ],
@@ -241,11 +226,10 @@ class TestVersion2:
         path.write_text(json.dumps({"data": articles}))
         one = np.zeros(1, np.int32)
         windows = [PredictionFeature(i, i, 3, one, one, one == 0) for i in range(4)]
-        top = {
-            f"{name}_top_{of}": [3] for name in ("start", "end") for of in ("index", "log_probs")
-        }
+        names = "start_top_index", "start_top_log_probs", "end_top_index", "end_top_log_probs"
+        top = dict.fromkeys(names, [3])
         odds = -2.0, 1.0, 2.0, 3.0
-        outputs = [{"unique_ids": i, "cls_logits": o, **top} for i, o in enumerate(odds)]
+        outputs = [{"cls_logits": value, **top} for value in odds]
         task = make_v2(*flags)
         (tmp_path / "out").mkdir()
         data = Data([], {}, 4, 4, source=ScoringData(Questions(QuestionSource(str(path))), windows))
@@ -282,7 +266,7 @@ def test_a_question_needs_at_most_2_kb_of_memory(make, tmp_path, monkeypatch):
     for module in (cached_file, feature_file):
         monkeypatch.setattr(module, "sha256_of", lambda path: "")
 
-    def peaks(count: int) -> np.ndarray:
+    def peaks_of(count: int) -> np.ndarray:
         """Returns the peak memory of making features, and of the rest."""
         path, folder = tmp_path / f"{count}.json", tmp_path / str(count)
         path.write_text(json.dumps(make_squad(1, count // 6)))
@@ -293,7 +277,7 @@ def test_a_question_needs_at_most_2_kb_of_memory(make, tmp_path, monkeypatch):
         rng = np.random.default_rng(1)
         tracemalloc.start()
         data = task.split(DEV).prepared()
-        found = [tracemalloc.get_traced_memory()[1]]
+        peaks = [tracemalloc.get_traced_memory()[1]]
         tracemalloc.reset_peak()
         outputs = OutputRows(64, np.argsort(data.order()).astype("i4"))
         for _ in range(0, data.num_records, 64):
@@ -304,15 +288,15 @@ def test_a_question_needs_at_most_2_kb_of_memory(make, tmp_path, monkeypatch):
             outputs.add(pack(batch))
         task.score(data, outputs).write_outputs()
         assert list(task.samples())[-1].startswith(f"All {count} samples")
-        found.append(tracemalloc.get_traced_memory()[1])
+        peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-        return np.array(found)
+        return np.array(peaks)
 
     # The first time, modules are imported, and tables and Python's free lists get their size. A
     # full collection would empty the free lists, and begins sooner or later after other tests.
     gc.disable()
     try:
-        _, small, large = map(peaks, (1494, 300, 1500))
+        _, small, large = map(peaks_of, (1494, 300, 1500))
     finally:
         gc.enable()
     assert max(large - small) / 1200 < 2048
