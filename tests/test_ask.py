@@ -23,7 +23,7 @@ from albert.core.log import LOG
 from albert.core.text import printable
 from albert.tasks.squad.head import V2Options, make_v2_head
 from tests.helpers.forking import LONGEST
-from tests.helpers.running import albert, run
+from tests.helpers.running import albert
 from tests.helpers.serving import load_once, model_of
 
 QUESTION = "What comes after a word?"
@@ -41,20 +41,18 @@ def texts(squad_dir, tmp_path_factory) -> list[pathlib.Path]:
 
 
 @pytest.fixture
-def asked(capsys, monkeypatch):
+def call(capsys, monkeypatch):
     """Runs the command in this process without changing its log; returns its output, notes last."""
     level = LOG.level
     monkeypatch.setattr(inference, "load_model", lambda path, engine: load_once(str(path), engine))
 
-    def asked(*arguments: object, standard_input: str | bytes = b"") -> str:
-        if isinstance(standard_input, str):
-            standard_input = standard_input.encode()
+    def call(*arguments: object, standard_input: bytes = b"") -> str:
         stream = io.TextIOWrapper(io.BytesIO(standard_input), encoding="utf-8")
         monkeypatch.setattr(sys, "stdin", stream)
         ask.main(ask_flags.parse(["albert ask", *map(str, arguments)]))
         return "".join(capsys.readouterr())
 
-    yield asked
+    yield call
     LOG.setLevel(level)
 
 
@@ -62,22 +60,21 @@ def rows(output: str) -> list[dict]:
     return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
 
-def test_an_answer_is_printed_with_its_place(asked, exported, texts):
+def test_an_answer_is_printed_with_its_place(call, exported, texts):
     arguments = [exported, "--context_file", *texts, "--question", QUESTION]
-    (found,) = rows(asked(*arguments, "--json", "--n_best=3"))
-    assert found["question"] == QUESTION and len(found["answers"]) == 3
-    assert found["answer"] == found["answers"][0]["text"]
-    assert not found["abstains"] and found["no_answer_probability"] is None
-    probabilities = [answer["probability"] for answer in found["answers"]]
+    (row,) = rows(call(*arguments, "--json", "--n_best=3"))
+    first = row["answers"][0]
+    assert (row["question"], row["answer"], len(row["answers"])) == (QUESTION, first["text"], 3)
+    assert not row["abstains"] and row["no_answer_probability"] is None
+    probabilities = [answer["probability"] for answer in row["answers"]]
     assert sorted(probabilities, reverse=True) == probabilities
-    for answer in found["answers"]:
+    for answer in row["answers"]:
         text = pathlib.Path(answer["context"]).read_bytes().decode()
         assert text[answer["start"] :].startswith(answer["text"])
         line = text.split("\n")[answer["line"] - 1]
         assert line[answer["character"] - 1 :].startswith(answer["text"].split("\r")[0])
         assert answer["text"] in answer["sentence"]
-    first = found["answers"][0]
-    shown = asked(*arguments, "--engine=onnxruntime")
+    shown = call(*arguments, "--engine=onnxruntime")
     where = f"{first['context']}, line {first['line']}, character {first['character']}:"
     text = printable(first["text"])
     assert f"\n{QUESTION}\n  {text}  ({first['probability']:.1%})\n    {where}\n" in shown
@@ -86,38 +83,37 @@ def test_an_answer_is_printed_with_its_place(asked, exported, texts):
     assert f"[{' '.join(text.split())}]" in shown
 
 
-def test_texts_and_questions_can_come_from_a_pipe(asked, exported, texts):
+def test_texts_and_questions_can_come_from_a_pipe(call, exported, texts):
     arguments = [exported, "-", "--json", "--question", QUESTION, "--question", "Where?"]
-    found = rows(asked(*arguments, standard_input=texts[0].read_bytes()))
-    assert [row["question"] for row in found] == [QUESTION, "Where?"]
-    assert {answer["context"] for row in found for answer in row["answers"]} == {"standard input"}
-    with pytest.raises(
-        FlagError, match="standard input is the text, so pass the question with --question"
+    given = [exported, "--context", "One word.", "--context", "Another one.", "--json"]
+    typed = f"{QUESTION}\n\nWhere?\n".encode()
+    for output, names in (
+        (call(*arguments, standard_input=texts[0].read_bytes()), {"standard input"}),
+        (call(*given, "--n_best=9", standard_input=typed), {"text 1", "text 2"}),
     ):
-        asked(exported, "-", standard_input="a text")
-    arguments = [exported, "--context", "One word.", "--context", "Another one.", "--json"]
-    found = rows(asked(*arguments, "--n_best=9", standard_input=f"{QUESTION}\n\nWhere?\n"))
-    assert [row["question"] for row in found] == [QUESTION, "Where?"]
-    assert {answer["context"] for row in found for answer in row["answers"]} == {"text 1", "text 2"}
+        assert [row["question"] for row in rows(output)] == [QUESTION, "Where?"]
+        assert {a["context"] for row in rows(output) for a in row["answers"]} == names
+    with pytest.raises(FlagError, match="the text, so pass the question with --question"):
+        call(exported, "-", standard_input=b"a text")
     with pytest.raises(UserError, match="the input is not UTF-8"):
-        asked(*arguments, standard_input=b"caf\xe9?\n")
+        call(*given, standard_input=b"caf\xe9?\n")
 
 
-def test_odd_texts_are_printed_safely(asked, exported, monkeypatch):
+def test_odd_texts_are_printed_safely(call, exported, monkeypatch):
     """A long passage is wrapped, control codes are replaced, and another script has a note."""
     monkeypatch.setenv("COLUMNS", "60")
     text = "Some words \033[2J of a text " * 30
-    shown = asked(exported, "--context", text, "--question", "What\a?", "--n_best=9")
+    shown = call(exported, "--context", text, "--question", "What\a?", "--n_best=9")
     assert "\033" not in shown and "\a" not in shown and "What??" in shown
     lines = shown.splitlines()
     assert len(lines) > 6 and all(len(line) <= 62 for line in lines)
     assert lines[3].startswith("    text 1, line 1, character ")
-    said = asked(exported, "--context", "Это текст на другом языке.", "--question", "什么？")
+    said = call(exported, "--context", "Это текст на другом языке.", "--question", "什么？")
     assert "什么？" in said and "of the pieces of the question; check that" in said
     assert "of the pieces of the text; check that" in said
 
 
-def test_the_threshold_decides_about_abstaining(asked, random_model, tmp_path):
+def test_the_threshold_decides_about_abstaining(call, random_model, tmp_path):
     arguments = ["--context", "A text of words.", "--question", QUESTION]
     lengths = {"doc_stride": 16, "max_query_length": 20, "n_best_size": 5, "max_answer_length": 9}
     # As many as there are tokens, so that random weights have answers.
@@ -128,64 +124,60 @@ def test_the_threshold_decides_about_abstaining(asked, random_model, tmp_path):
     text = json.dumps({**json.loads(description.read_text()), "no_answer_threshold": 1e9})
     description.write_text(text)
     for model, abstains in ((always, True), (never, False)):
-        (found,) = rows(asked(model, *arguments, "--json"))
+        (row,) = rows(call(model, *arguments, "--json"))
         # The most probable random answer may have no letter.
-        assert found["abstains"] == abstains
-        assert found["answer"] == ("" if abstains else found["answers"][0]["text"])
-        assert 0 < found["no_answer_probability"] < 1
+        assert row["abstains"] == abstains
+        assert row["answer"] == ("" if abstains else row["answers"][0]["text"])
+        assert 0 < row["no_answer_probability"] < 1
         says = "no answer" if abstains else "there is an answer"
-        assert f"  {says} (probability of no answer: " in asked(model, *arguments)
+        assert f"  {says} (probability of no answer: " in call(model, *arguments)
 
 
-def test_labels_are_printed_with_their_probabilities(asked, random_model):
+def test_labels_are_printed_with_their_probabilities(call, random_model):
     model = model_of(random_model, "labels")
     pair = ("A text.", "Another one.")
-    (found,) = rows(asked(model, *pair, "--json"))
-    assert found["texts"] == [*pair]
-    assert found["label"] == max(found["probabilities"], key=found["probabilities"].get)
-    assert sum(found["probabilities"].values()) == pytest.approx(1)
-    likeliest, other = asked(model, *pair).splitlines()[:2]
-    share = found["probabilities"][found["label"]]
-    assert likeliest == f"{found['label']}  ({share:.1%})" and other != likeliest
-    typed = asked(model, "--json", standard_input="A text. ||| Another one.\nA text.\n")
+    (row,) = rows(call(model, *pair, "--json"))
+    shares = row["probabilities"]
+    assert row["label"] == max(shares, key=shares.get) and sum(shares.values()) == pytest.approx(1)
+    likeliest, other = call(model, *pair).splitlines()[:2]
+    assert likeliest == f"{row['label']}  ({shares[row['label']]:.1%})" and other != likeliest
+    typed = call(model, "--json", standard_input=b"A text. ||| Another one.\nA text.\n")
     assert [row["texts"] for row in rows(typed)] == [[*pair], ["A text."]]
-    assert rows(typed)[0] == found
-    assert asked(model_of(random_model, "number"), "A text.").startswith("7\n")
+    assert rows(typed)[0] == row
+    assert call(model_of(random_model, "number"), "A text.").startswith("7\n")
 
 
-def test_predicted_labels_are_marked(asked, random_model):
+def test_predicted_labels_are_marked(call, random_model):
     model = model_of(random_model, "sets")
-    (found,) = rows(asked(model, "A text.", "--json"))
-    assert found["labels"] == [name for name, p in found["probabilities"].items() if p >= 0.5]
-    shares = sorted(found["probabilities"].items(), key=lambda pair: -pair[1])
-    lines = [f"{'* ' if name in found['labels'] else '  '}{name}  ({p:.1%})" for name, p in shares]
-    assert asked(model, "A text.").splitlines() == lines
+    (row,) = rows(call(model, "A text.", "--json"))
+    assert row["labels"] == [name for name, p in row["probabilities"].items() if p >= 0.5]
+    shares = sorted(row["probabilities"].items(), key=lambda pair: -pair[1])
+    lines = [f"{'* ' if name in row['labels'] else '  '}{name}  ({p:.1%})" for name, p in shares]
+    assert call(model, "A text.").splitlines() == lines
 
 
-def test_the_best_option_is_printed(asked, random_model):
+def test_the_best_option_is_printed(call, random_model):
     model = model_of(random_model, "options")
     options = [part for word in ("one", "two", "red", "blue") for part in ("--option", word)]
     arguments = [model, "--context", "A passage.", "--question", "It is _ .", *options]
-    (found,) = rows(asked(*arguments, "--json"))
-    assert list(found["probabilities"]) == list("ABCD")
+    (row,) = rows(call(*arguments, "--json"))
+    shares = row["probabilities"]
     # Random weights can make two options equally likely.
-    assert found["probabilities"][found["label"]] == max(found["probabilities"].values())
+    assert list(shares) == list("ABCD") and shares[row["label"]] == max(shares.values())
     with pytest.raises(FlagError, match="chooses one of 4 options: pass one text"):
-        asked(*arguments[:-2])
+        call(*arguments[:-2])
 
 
-def test_spans_are_marked_and_listed(asked, random_model, monkeypatch):
+def test_spans_are_marked_and_listed(call, random_model, monkeypatch):
     model, text = model_of(random_model, "spans"), "Anna went\nto Rome \033 and\u00a0Berlin."
     expected = load_once(model).find(text)
     assert expected and all(text[span.start : span.end] == span.text for span in expected)
-    (found,) = rows(asked(model, text, "--json"))
-    assert found["text"] == text
-    for span, row in zip(expected, found["spans"], strict=True):
+    (labelled,) = rows(call(model, text, "--json"))
+    assert labelled["text"] == text
+    for span, row in zip(expected, labelled["spans"], strict=True):
         assert (row["start"], row["end"], row["text"], row["label"]) == span[:4]
         assert row["probability"] == pytest.approx(span.probability)
-        line = text.split("\n")[row["line"] - 1]
-        assert line[row["character"] - 1 :].startswith(row["text"].split("\n")[0])
-    shown = asked(model, text)
+    shown = call(model, text)
     marked, end = "", 0
     for span in expected:
         marked += f"{text[end : span.start]}[{span.text}]"
@@ -193,11 +185,11 @@ def test_spans_are_marked_and_listed(asked, random_model, monkeypatch):
     assert " ".join(printable(marked + text[end:]).split()) in " ".join(shown.split())
     for span in expected:
         assert f"  {span.label}  {printable(span.text)}  ({span.probability:.1%})\n" in shown
-    typed = asked(model, "--json", standard_input="Anna went.\n\nTo Rome.\n")
+    typed = call(model, "--json", standard_input=b"Anna went.\n\nTo Rome.\n")
     assert [row["text"] for row in rows(typed)] == ["Anna went.", "To Rome."]
-    assert [row["text"] for row in rows(asked(model, "a", "b", "c", "--json"))] == ["a", "b", "c"]
+    assert [row["text"] for row in rows(call(model, "a", "b", "c", "--json"))] == ["a", "b", "c"]
     with pytest.raises(FlagError, match="labels texts: remove --question and --option"):
-        asked(model, "a", "--question", "Who?")
+        call(model, "a", "--question", "Who?")
 
 
 @pytest.mark.parametrize(
@@ -221,36 +213,20 @@ def test_spans_are_marked_and_listed(asked, random_model, monkeypatch):
         ([" "], FlagError, "the text is empty"),
     ],
 )
-def test_a_bad_input_is_an_error(asked, exported, random_model, tmp_path, arguments, error, part):
+def test_a_bad_input_is_an_error(call, exported, random_model, tmp_path, arguments, error, part):
     (tmp_path / "text").write_bytes(b"caf\xe9")
-    given = [argument.format(tmp_path / "text") for argument in arguments]
     is_labelling = "label" in part or part == "the text is empty"
     model = model_of(random_model, "labels") if is_labelling else exported
     with pytest.raises(error) as caught:
-        asked(model, *given)
+        call(model, *(argument.format(tmp_path / "text") for argument in arguments))
     assert type(caught.value) is error
     assert part in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_an_answer_to_closed_output_is_an_error(asked, exported, monkeypatch):
+def test_an_answer_to_closed_output_is_an_error(call, exported, monkeypatch):
     monkeypatch.setattr(cli, "_closed_streams", {"stdout"})
     with pytest.raises(UserError, match="standard output is closed"):
-        asked(exported, "--context", "A word.", "--question", "What?")
-
-
-@pytest.mark.parametrize(
-    ("name", "example", "flag"),
-    [("ask", "--context_file", "--context=a"), ("serve", "--port 8080", "--port=0")],
-)
-def test_help_and_errors_are_concise(tmp_path, name, example, flag):
-    """The server's, too."""
-    command = albert(name)
-    assert f"albert {name} MODEL {example}" in run([*command, "--help"]).stdout
-    for arguments, code in (([], 2), ([str(tmp_path), flag], 1)):
-        result = run([*command, *arguments])
-        (line,) = result.stderr.splitlines()
-        assert result.returncode == code and line.startswith(f"albert {name}: error: ")
-        assert (code == 1) or "the following arguments are required: MODEL; see" in line
+        call(exported, "--context", "A word.", "--question", "What?")
 
 
 @pytest.mark.slow

@@ -48,9 +48,9 @@ def test_one_file_is_scored(call, dev, tmp_path, log):
     path, answers = dev
     first, *others = answers
     predictions = write(tmp_path / "p.json", {i: answers[i] for i in others})
-    found = json.loads(call(predictions, f"--data={path}", "--json"))
+    scores = json.loads(call(predictions, f"--data={path}", "--json"))
     score, left_out = pytest.approx(1100 / 12), {"count": 1, "first": [first]}
-    assert found == {"exact_match": score, "f1": score, "left_out": left_out}
+    assert scores == {"exact_match": score, "f1": score, "left_out": left_out}
     assert log() == [f"1 questions have no prediction and score 0: {first}"]
     assert call(predictions, f"--data={path}") == "exact_match  91.67\nf1           91.67\n"
 
@@ -72,9 +72,9 @@ def test_two_files_are_compared(call, dev, tmp_path):
     assert lines[1].split()[:4] == ["exact_match", "91.67", "91.67", "+0.00"]
     assert lines[3] == "the second is better on:" and lines[5] == "the second is worse on:"
     assert f"{first}: What" in lines[4] and lines[4].endswith(f"no ?[31m -> {answers[first]}")
-    found = json.loads(call(*files, f"--data={path}", "--json"))["difference"]["f1"]
-    assert (found["better"], found["worse"]) == ([first], [second])
-    assert found["low"] < 0 == found["mean"] < found["high"]
+    f1 = json.loads(call(*files, f"--data={path}", "--json"))["difference"]["f1"]
+    assert (f1["better"], f1["worse"]) == ([first], [second])
+    assert f1["low"] < 0 == f1["mean"] < f1["high"]
     # At most five are named.
     none = write(tmp_path / "3.json", dict.fromkeys(answers, "x"))
     lines = call(files[0], none, f"--data={path}").splitlines()
@@ -96,7 +96,7 @@ def test_each_file_abstains_by_its_own_odds(call, tmp_path):
         question = {"id": n, "question": "?", "is_impossible": n > "b"}
         qas.append({**question, "answers": [truth] * (n < "c")})
     data = {"version": "v2.0", "data": [{"paragraphs": [{"context": "one two", "qas": qas}]}]}
-    given = f"--data={write(tmp_path / 'dev.json', data)}", "--json"
+    data = f"--data={write(tmp_path / 'dev.json', data)}", "--json"
     answers = write(tmp_path / "p.json", dict.fromkeys("abcd", "one"))
     # The second file abstains where an answer exists, the first where none does.
     right, wrong = {"a": -3, "b": -3, "c": 0, "d": 3}, {"a": 0, "b": 3, "c": -3, "d": -3}
@@ -104,21 +104,17 @@ def test_each_file_abstains_by_its_own_odds(call, tmp_path):
     odds = [f"--null_odds_file={file}" for file in files]
     for threshold, exact in ((None, 75), (-1, 100), (-5, 50), (5, 50)):
         flags = [] if threshold is None else [f"--na_prob_thresh={threshold}"]
-        found = json.loads(call(answers, *given, odds[0], *flags))
-        assert found["exact"] == found["f1"] == exact
-    found = json.loads(call(answers, answers, *given, *odds, "--na_prob_thresh=-1"))
-    assert (found["first"]["exact"], found["second"]["exact"]) == (100, 0)
-    assert found["difference"]["exact"]["mean"] == -100
-    for wrong, problem in (
-        (
-            {"a": 0, "c": 0, "d": 0},
-            "^1 questions have a prediction but no odds .* first is b; pass",
-        ),
-        ({"a": float("nan")}, "question a has no number: nan"),
-    ):
+        scores = json.loads(call(answers, *data, odds[0], *flags))
+        assert scores["exact"] == scores["f1"] == exact
+    both = json.loads(call(answers, answers, *data, *odds, "--na_prob_thresh=-1"))
+    assert (both["first"]["exact"], both["second"]["exact"]) == (100, 0)
+    assert both["difference"]["exact"]["mean"] == -100
+    some, nan = dict.fromkeys("acd", 0), {"a": float("nan")}
+    missing = "^1 questions have a prediction but no odds .* first is b; pass"
+    for wrong, problem in ((some, missing), (nan, "question a has no number: nan")):
         write(tmp_path / "r", wrong)
         with pytest.raises(UserError, match=problem):
-            call(answers, *given, odds[0])
+            call(answers, *data, odds[0])
 
 
 def test_output_that_cannot_be_written_is_an_error(dev, tmp_path):
@@ -136,10 +132,12 @@ def test_runs_are_summarized(call, trained, squad_dir, tmp_path):
     """From their folders or their records, for any task."""
     own = json.loads((trained / "eval_results.json").read_text())
     other = write(tmp_path / "other.json", {**own, "f1": own["f1"] + 3})
-    found = json.loads(call(trained, other, "--json"))
-    assert found["f1"]["median"] == pytest.approx(own["f1"] + 1.5)
-    assert found["exact_match"]["lowest"] == found["exact_match"]["highest"] == own["exact_match"]
-    assert found.keys() == {"runs", "f1", "exact_match"} and "median" in call(trained, other)
+    summary = json.loads(call(trained, other, "--json"))
+    assert summary["f1"]["median"] == pytest.approx(own["f1"] + 1.5)
+    assert [summary["exact_match"][end] for end in ("lowest", "highest")] == [
+        own["exact_match"]
+    ] * 2
+    assert summary.keys() == {"runs", "f1", "exact_match"} and "median" in call(trained, other)
     scores = {name: own[name] for name in ("exact_match", "f1")}
     assert json.loads(call(trained, "--json")) == scores
     assert call(trained) == "".join(f"{n:<13}{v:.4g}\n" for n, v in scores.items())

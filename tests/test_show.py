@@ -47,24 +47,24 @@ def test_a_model_answers_a_range_of_a_file(call, trained, squad_dir, tmp_path):
     """As the DeepSpeed examples do, on a training file."""
     data = squad_dir / "train-v1.1.json"
     paragraphs = [p for a in json.loads(data.read_text())["data"] for p in a["paragraphs"]]
-    asked = [(q["id"], q["question"], p["context"]) for p in paragraphs for q in p["qas"]]
-    given = trained, f"--data={data}", "--num_test_samples=3"
-    output = call(*given, "--start_sample=40")
+    questions = [(q["id"], q["question"], p["context"]) for p in paragraphs for q in p["qas"]]
+    command = trained, f"--data={data}", "--num_test_samples=3"
+    output = call(*command, "--start_sample=40")
     ids = re.findall(r"^(\S+)  (?:right|wrong) ", output, re.MULTILINE)
-    assert ids == [qas_id for qas_id, *_ in asked[40:43]]
+    assert ids == [qas_id for qas_id, *_ in questions[40:43]]
     # Each answer is highlighted in its paragraph, on each line that has a part of it.
     model, text = load_model(str(trained)), " ".join(re.sub(r"[{}]", "", output).split())
     text = text.replace("] [", " ")
-    for _, question, context in asked[40:43]:
+    for _, question, context in questions[40:43]:
         (best, *_) = model.answer(question, context).answers
         assert f"{context[: best.start]}[{best.text}]{context[best.end :]}" in text
     assert re.search(r"Samples 40 to 42 of 48 in .*; exact_match [\d.]+, f1 ", output)
-    last = call(*given, "--start_sample=47", f"--page={tmp_path}/page.html")
+    last = call(*command, "--start_sample=47", f"--page={tmp_path}/page.html")
     assert "Samples 47 to 47 of 48" in last
     ids = re.findall(r'{"id":"(.*?)"', (tmp_path / "page.html").read_text())
-    assert ids == [asked[47][0]]
+    assert ids == [questions[47][0]]
     with pytest.raises(FlagError, match="48 is too large: .* has 48 questions"):
-        call(*given, "--start_sample=48")
+        call(*command, "--start_sample=48")
     with pytest.raises(FlagError, match="--num_test_samples needs a model and --data"):
         call(trained, "--num_test_samples=3")
 
@@ -72,13 +72,13 @@ def test_a_model_answers_a_range_of_a_file(call, trained, squad_dir, tmp_path):
 def test_a_range_of_a_2_0_file_is_counted_by_outcome(call, trained, squad_dir, tmp_path):
     """Every third question has no answer, which a model for 1.1 always gives."""
     make_unanswerable(squad_dir / "train-v1.1.json", tmp_path / "train-v2.0.json")
-    given = f"--data={tmp_path}/train-v2.0.json", "--start_sample=4", "--num_test_samples=6"
-    output = call(trained, *given, "--only=unanswerable")
+    flags = f"--data={tmp_path}/train-v2.0.json", "--start_sample=4", "--num_test_samples=6"
+    output = call(trained, *flags, "--only=unanswerable")
     assert output.count("  wrong  ") == output.count("  true       no answer") == 2
     last = output.splitlines()[-1]
     assert last.startswith("Samples 4 to 9 of 48 in ") and ", of which 2 are unanswerable; " in last
     assert "NoAns_exact 0.00" in last and "total" not in last
-    assert ", of which 0 are abstained; " in call(trained, *given, "--only=abstained")
+    assert ", of which 0 are abstained; " in call(trained, *flags, "--only=abstained")
 
 
 def test_the_page_of_separate_files_is_that_of_the_run(call, trained, squad_dir, tmp_path):
@@ -102,10 +102,10 @@ def test_an_answered_question_has_not_abstained(call, tmp_path):
     files = {"dev": data, "predictions": {"a": "one"}, "null_odds": {"a": 3.5}}
     for name, content in files.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
-    given = tmp_path, f"--data={tmp_path / 'dev.json'}"
-    assert "a  right  F1 100%  log-odds of no answer 3.50" in call(*given)
+    command = tmp_path, f"--data={tmp_path / 'dev.json'}"
+    assert "a  right  F1 100%  log-odds of no answer 3.50" in call(*command)
     assert '"exact":100.0,"f1":100.0,' in (tmp_path / "predictions.html").read_text()
-    assert call(*given, "--only=abstained").startswith("None of 1 samples is abstained.")
+    assert call(*command, "--only=abstained").startswith("None of 1 samples is abstained.")
 
 
 def test_a_run_of_an_earlier_version_gets_instructions(call, trained, tmp_path):
@@ -130,28 +130,19 @@ def test_a_run_of_an_earlier_version_gets_instructions(call, trained, tmp_path):
         (["{0}"], UserError, "has no predictions: neither predictions.html nor predictions.json"),
         (["{1}", "--page=x.html"], FlagError, "--page needs --data"),
         (["{0}", "--data=none.json"], UserError, "SQuAD file none.json cannot be read"),
-        (
-            ["{1}", "--start_sample=12"],
-            FlagError,
-            "--start_sample 12 is too large: there are 12 samples, counted from",
-        ),
+        (["{1}", "--start_sample=12"], FlagError, "--start_sample 12 is too large: there are 12 s"),
         *(
             (["{1}", "--data={2}", "--num_test_samples=1", flag], FlagError, f"remove {flag[:-2]}")
             for flag in ("--num_samples=1", "--nbest_file=x", "--null_odds_file=x")
         ),
         (["{1}", "--data={2}", "--nbest_file={1}/predictions.json"], UserError, "has no list"),
-        (
-            ["{1}", "--data={2}", "--nbest_file={0}/nbest.json"],
-            UserError,
-            "without a text or a prob",
-        ),
         (["{1}", "--data={2}", "--null_odds_file={0}/odds.json"], UserError, "2-0-0-0 has no numb"),
     ],
 )
 def test_files_and_flags_that_do_not_fit_are_errors(
     call, trained, squad_dir, tmp_path, arguments, error, problem
 ):
-    (tmp_path / "nbest.json").write_text('{"2-0-0-0": [{"text": "a"}]}')
+    (tmp_path / "nbest.json").touch()
     (tmp_path / "odds.json").write_text(f'{{"2-0-0-0": {"9" * 400}}}')
     with pytest.raises(error, match=problem):
         call(*(a.format(tmp_path, trained, squad_dir / "dev-v1.1.json") for a in arguments))
@@ -159,7 +150,7 @@ def test_files_and_flags_that_do_not_fit_are_errors(
 
 def test_a_value_that_is_no_probability_is_an_error(call, trained, squad_dir, tmp_path):
     file = tmp_path / "nbest.json"
-    for number in ("NaN", "Infinity", "-Infinity", "9" * 400, "-3.2", "true"):
+    for number in ("NaN", "Infinity", "-Infinity", "9" * 400, "-3.2", "true", "null"):
         file.write_text(f'{{"2-0-0-0": [{{"text": "a", "probability": {number}}}]}}')
         with pytest.raises(UserError, match=f"{file}: question 2-0-0-0 .* from 0 to 1: .*'a'"):
             call(trained, f"--data={squad_dir / 'dev-v1.1.json'}", f"--nbest_file={file}")
