@@ -9,8 +9,6 @@ from albert.inference import Model
 from albert.inference.as_json import answer_as_json, span_as_json
 from albert.inference.base import SpanFinder
 from albert.inference.classification import OptionChooser, TextClassifier
-from albert.inference.loading import Model
-from albert.inference.spans import SpanFinder
 from albert.inference.squad import QuestionAnswerer
 from albert.serving import fields
 from albert.serving.fields import Schema
