@@ -14,9 +14,7 @@ from albert.inference.embedding import Embedder
 from albert.modeling import read_config
 from albert.prediction.model import HeadOutput
 from albert.tasks.glue.head import make_head
-from albert.tasks.glue.task import make_head
 from albert.tasks.race.head import make_race_head
-from albert.tasks.race.task import make_race_head
 from benchmarks.ask import write_random_weights
 
 # Of different lengths, in no order; the last one has more tokens than the models take.

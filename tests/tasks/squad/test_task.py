@@ -60,14 +60,10 @@ def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
     monkeypatch.setattr(trainer, "train", train)
     monkeypatch.setattr(trainer, "point_to_newest", lambda folder: 3)
     for seed in (1, 77):
-        own = (f"--output_dir={tmp_path / str(seed)}", "--train_batch_size=8", "--train_steps=9")
-        task = make(f"--seed={seed}", *own, "--gradient_accumulation_steps=2", *flags)
-        data = task.in_buckets(task.split(TRAIN).prepared())
-        Trainer(PreparedRun(task, {TRAIN: data})).train()
         others = f"--output_dir={tmp_path / str(seed)}", "--gradient_accumulation_steps=2"
         task = make(f"--seed={seed}", "--train_steps=9", *others, *flags)
-        data = task.split(TRAIN).prepared()
-        Run(task).train(data, None)
+        data = task.in_buckets(task.split(TRAIN).prepared())
+        Trainer(PreparedRun(task, {TRAIN: data})).train()
         expected = shuffled_numbers(data.num_records, 8, seed, 6)
         if flags:
             expected = data._replace(buckets=[58, 62, 64]).training_order(16, seed).numbers(8, 6)
