@@ -177,13 +177,15 @@ class Evaluation:
                 return []
             if differences(record["settings"], self._settings, self._defaults):
                 return []
+            # Earlier versions listed no files, or not all.
+            files, index = record.get("files", {}), f"{BEST}.index"
             if self._has_best:
                 resolve_checkpoint(self._best_path)
+                if change := change_in(self._folder, {index: files.get(index)}):
+                    raise UserError(change)
         except UserError as e:
             tf.logging.warning("%s; scoring all checkpoints again", e)
             return []
-        # Earlier versions listed no files, or not all.
-        files = record.get("files", {})
         self._change = change_in(self._folder, {name: files.get(name) for name in self._outputs})
         return record["history"]
 

@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -210,6 +211,15 @@ class TestResumed:
         assert job.run()[0] == named(5, 10)
         assert path.read_bytes() == whole and job.best_copy() == 10
         assert not same_settings or "scoring all checkpoints again" in log(logging.WARNING)[0]
+
+    def test_another_checkpoint_in_place_of_the_best_is_noticed(self, job):
+        job.add(5, 10)
+        job.run()
+        for path in list(job.folder.glob("model.ckpt-5.*")):
+            other = job.folder / path.name.replace("-5", "-best")
+            other.unlink()
+            shutil.copy(path, other)
+        assert job.run()[0] == named(5, 10) and job.best_copy() == 10
 
     @pytest.mark.parametrize("damage", [None, b"11"])
     def test_only_the_best_is_predicted_for_a_damaged_output(self, job, damage, log):
