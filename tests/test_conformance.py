@@ -25,7 +25,7 @@ from albert import api
 from albert.cli.check import find_task
 from albert.cli.sweep import SweepRequest
 from albert.cli.training import Job
-from albert.commands.sweep import of_all_trials
+from albert.commands.sweep import trial_settings
 from albert.convert.convert import ConversionOptions, to_transformers
 from albert.core.errors import FlagError, UserError
 from albert.data import DEV, TRAIN
@@ -354,7 +354,7 @@ class Answering(Promises):
         given = command(tmp_path / "sweep", "--preprocess_workers=1")[2:]
         own, of_sweep = settings_of(program.settings, *given), SweepSettings()
         space = make_space(of_sweep, own)
-        shared = of_all_trials(SweepRequest([], Job(program, own), of_sweep, space))
+        shared = trial_settings(SweepRequest([], Job(program, own), of_sweep, space))
         for number in range(2):
             of_trial = shared.replaced(output_dir=str(tmp_path / f"trial-{number}"))
             trial = task(settings_of(program.settings, *of_trial.arguments()))

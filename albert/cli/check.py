@@ -99,10 +99,10 @@ def parse(argv: list[str]) -> CheckRequest:
 def find_task(word: str, version: str = "") -> TaskProgram:
     """Returns the task of a command or reference program; raises a `FlagError` if unknown."""
     name = os.path.basename(word)
-    of_program = _PROGRAMS.get(name.removesuffix(".py") + ".py")
-    if of_program and version not in ("", of_program[1]):
+    program = _PROGRAMS.get(name.removesuffix(".py") + ".py")
+    if program and version not in ("", program[1]):
         raise FlagError(f"{name} is not for version {version}; remove {version}")
-    name, version = of_program or (name, version)
+    name, version = program or (name, version)
     # Only the module of this task is imported, so that the help is fast.
     is_task = name in WORDS
     versions = importlib.import_module(module_of(name)).COMMAND.versions if is_task else {}

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from albert.core.arguments import with_underscores
 from albert.core.errors import NO_UTF8, FlagError, see_help
-from albert.core.files import found
+from albert.core.files import packaged
 from albert.core.text import is_utf8
 from albert.core.version import VERSION
 from albert.settings.fields import IGNORED, OWN, THEMES, Flag, Settings
@@ -39,9 +39,9 @@ def parse(argv: list[str], text: str, *settings: type[Settings], arguments: bool
       SystemExit: the help or the version was requested and has been printed.
     """
     argv = [_with_package_paths(word) for word in argv]
-    asked = set(argv)
-    if asked & (_HELP | _FULL_HELP):
-        show_help(text, settings, full=bool(asked & _FULL_HELP))
+    words = set(argv)
+    if words & (_HELP | _FULL_HELP):
+        show_help(text, settings, full=bool(words & _FULL_HELP))
         sys.exit(0)
     if "--version" in argv:
         print(os.path.basename(argv[0]), VERSION)
@@ -83,7 +83,7 @@ def _parsed(argv: list[str], settings: Classes, arguments: bool) -> list[str]:
 def _with_package_paths(word: str) -> str:
     """Returns a word with a package file's full path, so that configs/ works without a clone."""
     name, mark, path = word.rpartition("=")
-    return name + mark + found(path)
+    return name + mark + packaged(path)
 
 
 class _FlagHelp(NamedTuple):
@@ -106,11 +106,11 @@ def show_help(text: str, settings: Classes, full: bool) -> None:
             lines.append("The most important flags. Pass --helpfull to see all of them.")
         shown = few
     for theme in THEMES:
-        of_theme = [one for one in shown if one.flag.theme == theme]
-        if not of_theme or (theme == IGNORED and not full):
+        themed = [one for one in shown if one.flag.theme == theme]
+        if not themed or (theme == IGNORED and not full):
             continue
         lines.append(f"{theme}:")
-        for one in sorted(of_theme):
+        for one in sorted(themed):
             lines += _explained(one) if full else _in_short(one)
         lines += [""] * full
     lines.append("  --version, --flagfile=FILE")
@@ -138,11 +138,11 @@ def _flags_of(settings: Classes) -> Iterator[_FlagHelp]:
                 kind = str(field.type).removesuffix(" | None")
                 flag = flags[field.name]
                 yield _FlagHelp(field.name, kind, field.default, flag)
-                of_alias = flag._replace(
+                alias_flag = flag._replace(
                     help=f"Alias for --{field.name}.", aliases=(), is_basic=False
                 )
                 for alias in flag.aliases:
-                    yield _FlagHelp(alias, kind, field.default, of_alias)
+                    yield _FlagHelp(alias, kind, field.default, alias_flag)
 
 
 def _in_short(shown: _FlagHelp) -> list[str]:

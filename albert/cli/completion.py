@@ -38,9 +38,9 @@ def parse(argv: list[str]) -> list[str]:
     return parse_word(argv, __doc__, WORDS, unlisted=[_TYPED])
 
 
-def main(asked: list[str]) -> None:
+def main(arguments: list[str]) -> None:
     """Prints the script for a shell, or the completions of the last typed word."""
-    shell, *typed = asked
+    shell, *typed = arguments
     if shell != _TYPED:
         print(_ZSH * (shell == "zsh") + _SCRIPT)
         return
@@ -71,12 +71,12 @@ def flags_of(name: str, *before: str) -> list[str]:
     if name not in COMMANDS:
         return []
     module = importlib.import_module(module_of(name))
-    given = [word for word in before if not word.startswith("-")][:2]
+    words = [word for word in before if not word.startswith("-")][:2]
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit, FlagError):
-        asked = module.parse([f"albert {name}", *given, "--helpfull"])
+        request = module.parse([f"albert {name}", *words, "--helpfull"])
         # The flags of `albert download` depend on its first word, so `main` parses them.
-        importlib.import_module(module.ENTRY_POINT.module).main(asked)
-    of_use = text.getvalue().split(f"{IGNORED}:")[0]
-    found = re.findall(r"(?m)^  (?:-\w, )?--(?:\[no\])?([\w-]+)", of_use)
-    return [f"--{flag}" for flag in sorted({*found, *_COMMON})]
+        importlib.import_module(module.ENTRY_POINT.module).main(request)
+    usable = text.getvalue().split(f"{IGNORED}:")[0]
+    names = re.findall(r"(?m)^  (?:-\w, )?--(?:\[no\])?([\w-]+)", usable)
+    return [f"--{flag}" for flag in sorted({*names, *_COMMON})]

@@ -25,7 +25,7 @@ from albert.distributed import launcher
 from albert.distributed.failure import REPEATED_AFTER, fail, say
 
 
-def run(work: EntryPoint, asked: Any) -> None:
+def run(work: EntryPoint, request: Any) -> None:
     """Runs a command with its parsed command line.
 
     An error in the flags, the input or the environment ends the program with one line on standard
@@ -37,10 +37,10 @@ def run(work: EntryPoint, asked: Any) -> None:
     if not flags.FLAGS.is_parsed():
         # `app.run` requires parsed flags, even for a command that uses argparse.
         flags.FLAGS(sys.argv[:1])
-    app.run(lambda argv: _run_main(work, asked), flags_parser=lambda argv: argv)
+    app.run(lambda argv: _run_main(work, request), flags_parser=lambda argv: argv)
 
 
-def _run_main(work: EntryPoint, asked: Any) -> None:
+def _run_main(work: EntryPoint, request: Any) -> None:
     if work.needs_tensorflow:
         _require_temporary_folder()
         # The objects of this import live until the end. Collecting garbage takes a sixth of its
@@ -50,7 +50,7 @@ def _run_main(work: EntryPoint, asked: Any) -> None:
 
         gc.freeze()
         gc.enable()
-    run_main(lambda argument: importlib.import_module(work.module).main(argument), asked)
+    run_main(lambda argument: importlib.import_module(work.module).main(argument), request)
 
 
 def _require_temporary_folder() -> None:

@@ -82,16 +82,16 @@ def parse_word(
       FlagError: the first argument is not an allowed word.
       SystemExit: the help or the version was requested and has been printed.
     """
-    given = argv[1:] or ["--help"]
-    if given[0] == "--version":
+    typed = argv[1:] or ["--help"]
+    if typed[0] == "--version":
         print(argv[0], VERSION)
-    elif given[0] in HELP:
+    elif typed[0] in HELP:
         print(text, end="")
-    elif given[0] not in (*words, *unlisted):
-        advice = see_help(given[0], words)
-        raise FlagError(f"{given[0]!r} is not one of {', '.join(words)}{advice}")
+    elif typed[0] not in (*words, *unlisted):
+        advice = see_help(typed[0], words)
+        raise FlagError(f"{typed[0]!r} is not one of {', '.join(words)}{advice}")
     else:
-        return given
+        return typed
     sys.exit(0)
 
 
@@ -127,14 +127,14 @@ def run_program(name: str, *words: str) -> None:
 def imported_program(name: str, *words: str) -> Callable[[list[str] | None], None]:
     """Defines a reference program's flags; returns its main function for `tf.compat.v1.app.run`."""
     module = importlib.import_module(module_of(name))
-    asked = module.define(*words)
+    request = module.define(*words)
 
     def main(argv: list[str] | None = None) -> None:
         from albert.core import signals
 
         del argv
         signals.install(module.ENTRY_POINT.resumes)
-        importlib.import_module(module.ENTRY_POINT.module).main(asked())
+        importlib.import_module(module.ENTRY_POINT.module).main(request())
 
     return main
 
@@ -161,7 +161,7 @@ def run(name: str) -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     with _printing():
         try:
-            asked = module.parse(list(sys.argv))
+            request = module.parse(list(sys.argv))
         except FlagError as e:
             from albert.distributed.failure import fail
 
@@ -172,7 +172,7 @@ def run(name: str) -> None:
             raise
     from albert.cli import lifecycle
 
-    lifecycle.run(module.ENTRY_POINT, asked)
+    lifecycle.run(module.ENTRY_POINT, request)
 
 
 def overview() -> str:

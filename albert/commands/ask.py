@@ -194,16 +194,18 @@ def _choose(model: OptionChooser, args: argparse.Namespace, contexts: list[Conte
 
 
 def _print_labelled(
-    found: LabelPrediction | LabelSetPrediction, asked: dict[str, Any], args: argparse.Namespace
+    prediction: LabelPrediction | LabelSetPrediction,
+    inputs: dict[str, Any],
+    args: argparse.Namespace,
 ) -> None:
-    shares = sorted(found.probabilities.items(), key=lambda item: -item[1])
+    shares = sorted(prediction.probabilities.items(), key=lambda item: -item[1])
     if args.json:
-        print_json({**asked, **found._asdict()})
+        print_json({**inputs, **prediction._asdict()})
     elif not shares:
-        print(f"{found._asdict()['number']:.4g}")
+        print(f"{prediction._asdict()['number']:.4g}")
     else:
         # Of several labels, those that are predicted have a mark.
-        marked = found._asdict().get("labels")
+        marked = prediction._asdict().get("labels")
         for label, probability in shares:
             mark = "" if marked is None else "* " if label in marked else "  "
             print(f"{mark}{label}  ({probability:.1%})")

@@ -37,21 +37,21 @@ _OF_FILES = "", "start the job with --download_only, then check it again"
 _OF_THE_MACHINE = "the machine is ready; add a job's flags to check the job", "jobs would fail"
 
 
-def main(asked: CheckRequest) -> None:
+def main(request: CheckRequest) -> None:
     """Prints each run's report of all ranks; exits with code 1 if one would fail, otherwise 0."""
     results = [
-        check(asked._replace(job=asked.job._replace(settings=one)), name)
-        for name, one in asked.job.settings.runs().items()
+        check(request._replace(job=request.job._replace(settings=one)), name)
+        for name, one in request.job.settings.runs().items()
     ]
     # When one rank exits with 1, the launcher ends all of them. Wait until the report is printed.
     collectives.broadcast_object(None)
     sys.exit(0 if all(results) else 1)
 
 
-def check(asked: CheckRequest, name: str) -> bool:
+def check(request: CheckRequest, name: str) -> bool:
     """Prints all ranks' report on a run ("" for the only one); returns whether it would succeed."""
-    (program, job), settings, report = asked.job, asked.settings, Report()
-    task_class, has_job = program.load(), asked.names_task or describes_job(asked)
+    (program, job), settings, report = request.job, request.settings, Report()
+    task_class, has_job = program.load(), request.names_task or describes_job(request)
     on = estimated_workers(settings)
     if name:
         with report.section("run"):
@@ -75,11 +75,11 @@ def check(asked: CheckRequest, name: str) -> bool:
     return print_reports(by_rank, shown, verdicts, settings.json, indent=None if name else 2)
 
 
-def describes_job(asked: CheckRequest) -> bool:
+def describes_job(request: CheckRequest) -> bool:
     """Returns whether flags of a job are given, not only flags of the machine and the report."""
-    job, flags = asked.job.settings, asked.job.settings.flags()
-    of_job = [name for name in job.given if flags[name].theme != DEVICE]
-    return bool(of_job or asked.settings.given - {"json"})
+    job, flags = request.job.settings, request.job.settings.flags()
+    job_flags = [name for name in job.given if flags[name].theme != DEVICE]
+    return bool(job_flags or request.settings.given - {"json"})
 
 
 def estimated_workers(settings: CheckSettings) -> RemoteWorkers | None:

@@ -59,10 +59,10 @@ def main(settings: CompareDevicesSettings) -> None:
     if settings.device == "auto" and kind == "cpu":
         raise UserError("found no device except the CPU; pass --device to see why one is missing")
     with tempfile.TemporaryDirectory() as folder:
-        found = values_of(settings.device, folder, {})
+        device_values = values_of(settings.device, folder, {})
         # A bfloat16 configuration is for the device under test; the CPU's values stay float32.
         expected = values_of("cpu", folder, {configuration.VARIABLE: "0"})
-    report(list(relative_differences(expected, found)), settings.tolerance)
+    report(list(relative_differences(expected, device_values)), settings.tolerance)
 
 
 def report(rows: list[DeviceDifference], tolerance: float) -> None:
@@ -171,9 +171,9 @@ def training() -> dict[str, np.ndarray]:
 
 
 def relative_differences(
-    expected: dict[str, np.ndarray], found: dict[str, np.ndarray]
+    expected: dict[str, np.ndarray], values: dict[str, np.ndarray]
 ) -> Iterator[DeviceDifference]:
     """Yields the greatest difference of each array, relative to the array's greatest value."""
     for name, array in expected.items():
-        largest = np.max(np.abs(array - found[name])) / np.max(np.abs(array))
+        largest = np.max(np.abs(array - values[name])) / np.max(np.abs(array))
         yield DeviceDifference(name, float(largest))

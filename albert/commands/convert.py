@@ -10,9 +10,9 @@ from albert.convert.convert import ConversionOptions, from_transformers, to_onnx
 from albert.core.errors import FlagError
 
 
-def main(asked: tuple[ConvertSettings, list[str]]) -> None:
+def main(request: tuple[ConvertSettings, list[str]]) -> None:
     """Converts FROM; its format determines the direction, unless --to does."""
-    settings, paths = asked
+    settings, paths = request
     if len(paths) != 2 or not all(paths):
         raise FlagError("pass two paths: albert convert FROM TO [FLAGS]")
     path, target = paths

@@ -24,10 +24,10 @@ _NAME = 18  # width of the column of names
 _Question = tuple[str, dict[str, Any]]
 
 
-def main(asked: tuple[DataSettings, list[str]]) -> None:
+def main(request: tuple[DataSettings, list[str]]) -> None:
     """Checks or converts a file; raises a `UserError` for an invalid file or unskipped bad rows."""
     require_standard_output()
-    settings, (word, path, *target) = asked
+    settings, (word, path, *target) = request
     questions = Questions(QuestionSource(path, settings.on_bad_row))
     if word == CHECK:
         check(questions, settings.num_examples)
@@ -133,13 +133,13 @@ def _lines_of(context: str, question: dict[str, Any]) -> Iterator[str]:
     part = printable(context[begin : first + _SHOWN])
     texts = " | ".join(answer["text"] for answer in answers or ())
     said = "unknown" if answers is None else texts or "no answer"
-    for name, text, of_text in (
+    for name, text, text_marks in (
         ("question", printable(question["question"][: 2 * _SHOWN]), []),
         ("answer", printable(said[: 2 * _SHOWN]), []),
         ("context", part, marks),
     ):
         width = width_of_output() - _NAME - 2
-        for number, line in enumerate(wrapped(text, of_text, width, style_of_output())):
+        for number, line in enumerate(wrapped(text, text_marks, width, style_of_output())):
             print_name = "" if number else name
             yield f"  {print_name:<{_NAME}}{line}"
 

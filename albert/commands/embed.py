@@ -46,13 +46,13 @@ def main(settings: EmbedSettings) -> None:
     embedder = Embedder(_model(settings), layers, settings.pooled, settings.batch_size, pooling)
     embedded = embedder.embed(_texts(settings.input_file))
     if settings.normalize:
-        embedded = map(_of_unit_length, embedded)
+        embedded = map(_unit_length, embedded)
     write = _WRITERS[settings.output_format]
     write(settings.output_file, progress(embedded, count, "texts", "texts"))
     tf.logging.info("Wrote the embeddings of %d texts to %s", count, settings.output_file)
 
 
-def _of_unit_length(text: Embedding) -> Embedding:
+def _unit_length(text: Embedding) -> Embedding:
     assert text.sentence is not None
     return text._replace(sentence=normalized(text.sentence))
 

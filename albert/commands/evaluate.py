@@ -21,10 +21,10 @@ _NAMED = 5  # the number of questions to list
 _table = functools.partial(aligned, right=True)
 
 
-def main(asked: tuple[EvaluateSettings, list[str]]) -> None:
+def main(request: tuple[EvaluateSettings, list[str]]) -> None:
     """Scores one file, compares two files, or summarizes runs."""
     require_standard_output()
-    settings, paths = asked
+    settings, paths = request
     if not paths:
         raise FlagError("pass a file of predictions, or folders of runs; see --help")
     if not settings.data:
@@ -61,13 +61,13 @@ def predictions_of(
             f"--null_odds_file is given {len(odds)} times; pass it once for each file of "
             "predictions"
         )
-    found = Predictions(
+    predictions = Predictions(
         questions.read_predictions(path),
         questions.read_odds(odds[number]) if odds else None,
         settings.na_prob_thresh,
     )
-    found.check(questions)
-    return found
+    predictions.check(questions)
+    return predictions
 
 
 def score_file(questions: QuestionFile, predictions: Predictions) -> tuple[dict, list[str]]:
@@ -112,7 +112,7 @@ def compare_files(
             lines.append(f"  {qas_id}: {one_line(texts[qas_id])} {shown}")
     report = {
         **{name: s for name, s in zip(("first", "second"), scores, strict=True)},
-        "difference": {name: found._asdict() for name, found in differences.items()},
+        "difference": {name: difference._asdict() for name, difference in differences.items()},
         "left_out": list(map(_left_out, scorers)),
     }
     return report, lines
@@ -138,10 +138,10 @@ def _scores_of_run(path: str) -> dict[str, float]:
     record = read_json(path, "the record of scores")
     scores = record if isinstance(record, dict) else {}
     # Steps, counts and versions are whole numbers.
-    found = {name: value for name, value in scores.items() if isinstance(value, float)}
-    if not found:
+    floats = {name: value for name, value in scores.items() if isinstance(value, float)}
+    if not floats:
         raise UserError(f"{path} is not a record of scores; for predictions, pass --data")
-    return found
+    return floats
 
 
 def _left_out(scorer: Scorer) -> dict[str, Any]:

@@ -24,10 +24,10 @@ _BATCH = 32
 _OF_PREDICTIONS = {"predictions", "nbest_file", "null_odds_file", "num_samples"}
 
 
-def main(asked: tuple[ShowSettings, list[str]]) -> None:
+def main(request: tuple[ShowSettings, list[str]]) -> None:
     """Finds or writes the page, and prints some of its samples."""
     require_standard_output()
-    settings, folders = asked
+    settings, folders = request
     if settings.num_test_samples is not None:
         show_answers_of_model(folders, settings, settings.num_test_samples)
         return
@@ -97,12 +97,12 @@ def view_of_answers(folder: str, questions: QuestionFile) -> View:
     model = load_model(folder)
     if not isinstance(model, QuestionAnswerer):
         raise UserError(f"the model in {folder} was not trained on SQuAD: it answers no questions")
-    asked = [(question["question"], context) for context, question in questions]
-    batches = [asked[start : start + _BATCH] for start in range(0, len(asked), _BATCH)]
+    pairs = [(question["question"], context) for context, question in questions]
+    batches = [pairs[start : start + _BATCH] for start in range(0, len(pairs), _BATCH)]
     shown = progress(batches, len(batches), "prediction", "batches")
-    found = (answered for batch in shown for answered in model.answer_all(batch))
+    results = (answered for batch in shown for answered in model.answer_all(batch))
     answers, nbest, odds = {}, {}, {}
-    for qas_id, answered in zip(questions.ids, found, strict=True):
+    for qas_id, answered in zip(questions.ids, results, strict=True):
         best = answered.answers[0].text if answered.answers else ""
         answers[qas_id] = "" if answered.abstains else best
         nbest[qas_id] = [answer._asdict() for answer in answered.answers]

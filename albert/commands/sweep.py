@@ -82,7 +82,7 @@ class Sweep:
         self._request = request
         self._folder = request.job.settings.output_dir
         task_class = request.job.program.load()
-        self._settings = settings = of_all_trials(request)
+        self._settings = settings = trial_settings(request)
         settings.require(*task_class.required)
         fetch_missing(task_class, settings)
         self._task: Task = task_class(settings)
@@ -92,8 +92,8 @@ class Sweep:
 
     def _num_steps(self, flags: dict[str, Any]) -> int:
         """Returns the training steps of a trial."""
-        of_trial = self._task.with_settings(self._settings.replaced(**flags))
-        return of_trial.steps(self._num_examples)[0]
+        task = self._task.with_settings(self._settings.replaced(**flags))
+        return task.steps(self._num_examples)[0]
 
     def take_folder(self) -> None:
         """Locks the folder, and checks that it holds this sweep or nothing.
@@ -127,20 +127,20 @@ class Sweep:
             **task.settings.affecting(Affects.SCORES),
             **task.contents(DEV),
         }
-        of_sweep = {name: getattr(request.settings, name) for name in ("checkpoints", "sweep_seed")}
-        found = {
+        options = ("checkpoints", "sweep_seed")
+        identity = {
             "settings": {name: settings[name] for name in settings if name not in request.space},
             "space": {name: bounds._asdict() for name, bounds in request.space.items()},
-            "sweep": of_sweep,
+            "sweep": {name: getattr(request.settings, name) for name in options},
         }
         # As after reading it.
-        return json.loads(json.dumps(found))
+        return json.loads(json.dumps(identity))
 
     def run(self) -> None:
         """Runs trials until their number is that of --trials."""
-        asked = self._request.settings
-        self._study = Study(self._folder, self._request.space, asked.sweep_seed, asked.prune)
-        while (trial := self._study.next(asked.trials)) is not None:
+        settings = self._request.settings
+        self._study = Study(self._folder, self._request.space, settings.sweep_seed, settings.prune)
+        while (trial := self._study.next(settings.trials)) is not None:
             self._run(trial)
             self._write()
         # A sweep may have been killed before it wrote them.
@@ -149,8 +149,8 @@ class Sweep:
     def _run(self, trial: Trial) -> None:
         name = folder_of(trial.number)
         folder = os.path.join(self._folder, name)
-        given = " ".join(argument(flag, value) for flag, value in trial.flags.items())
-        LOG.info("Trial %d of %d: %s", trial.number + 1, self._request.settings.trials, given)
+        flags = " ".join(argument(flag, value) for flag, value in trial.flags.items())
+        LOG.info("Trial %d of %d: %s", trial.number + 1, self._request.settings.trials, flags)
 
         def wants_end(score: Score) -> bool:
             prunes = trial.report(score.number, score.value)
@@ -180,8 +180,8 @@ class Sweep:
         if "save_checkpoints_steps" not in settings.given:
             steps, number = self._num_steps(trial.flags), self._request.settings.checkpoints
             changed["save_checkpoints_steps"] = -(-steps // number)
-        of_trial = settings.replaced(given=settings.given | changed.keys(), **changed)
-        return command(*self._request.words, *of_trial.arguments())
+        trial_flags = settings.replaced(given=settings.given | changed.keys(), **changed)
+        return command(*self._request.words, *trial_flags.arguments())
 
     def _write(self) -> None:
         results = self._study.results()
@@ -208,7 +208,7 @@ class Sweep:
         print(f"all trials: {self._folder}/{TABLE} and {FIGURE}", flush=True)
 
 
-def of_all_trials(request: SweepRequest) -> RunSettings:
+def trial_settings(request: SweepRequest) -> RunSettings:
     """Returns the flags of all trials: those of the user, and those that a sweep sets."""
     settings, flags = request.job.settings, request.job.settings.flags()
     for name in ("do_train", "do_eval" if "do_eval" in flags else "do_predict"):
@@ -216,7 +216,7 @@ def of_all_trials(request: SweepRequest) -> RunSettings:
             raise FlagError(f"--{name}=false does not work in a sweep; remove it")
         settings = settings.replaced(given=settings.given | {name}, **{name: True})
     settings = settings.sharing_features(settings.output_dir)
-    if "keep_checkpoint_max" in flags and "keep_checkpoint_max" not in settings.given:
+    if "keep_checkpoint_max" in flags.keys() - settings.given:
         given = settings.given | {"keep_checkpoint_max"}
         settings = settings.replaced(given=given, keep_checkpoint_max=1)
     return settings

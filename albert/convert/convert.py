@@ -192,10 +192,10 @@ def from_transformers(path: str, target: str) -> str:
         write_checkpoint(os.path.join(folder, "model.ckpt"), source)
         with open(os.path.join(folder, CONFIGS[type(config)]), "w", encoding="utf-8") as file:
             file.write(config.to_json_string())
-        found = [name for name in (_SENTENCEPIECE, _WORDPIECE) if _is_in(path, name)]
-        for name in found:
+        vocabularies = [name for name in (_SENTENCEPIECE, _WORDPIECE) if _is_in(path, name)]
+        for name in vocabularies:
             shutil.copyfile(os.path.join(path, name), os.path.join(folder, name))
-    if not found:
+    if not vocabularies:
         tf.logging.warning(
             "%s has neither %s nor %s; copy the tokenizer's file from where the model was trained",
             path,
@@ -213,7 +213,7 @@ def _is_in(folder: str, name: str) -> bool:
 def _log_case(path: str) -> None:
     if not _is_in(path, _TOKENIZER):
         return
-    found = read_json(os.path.join(path, _TOKENIZER), "the tokenizer's configuration")
-    if isinstance(found, dict) and "do_lower_case" in found:
-        lower = str(bool(found["do_lower_case"])).lower()
+    config = read_json(os.path.join(path, _TOKENIZER), "the tokenizer's configuration")
+    if isinstance(config, dict) and "do_lower_case" in config:
+        lower = str(bool(config["do_lower_case"])).lower()
         tf.logging.info("The tokenizer of this model needs --do_lower_case=%s", lower)

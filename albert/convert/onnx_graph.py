@@ -42,14 +42,14 @@ def write_model(path: str, source: Source, variables: Variables) -> list[str]:
 
 def _outputs(graph: Graph, states: str, parts: Sequence[str], source: Source) -> dict[str, Output]:
     """Adds the head of a checkpoint; returns the outputs by name."""
-    of_tokens: list[str | int] = ["batch", "sequence"]
+    token_shape: list[str | int] = ["batch", "sequence"]
     if names.SQUAD_V1 in parts:
         logits = _split(graph, graph.dense(states, "qa_outputs"), axis=2, count=2)
         labels = ("start_logits", "end_logits")
-        return {n: (t, FLOAT, of_tokens) for n, t in zip(labels, logits, strict=True)}
+        return {n: (t, FLOAT, token_shape) for n, t in zip(labels, logits, strict=True)}
     if names.TOKENS in parts:
         tags = graph.dense(states, "classifier")
-        return {"logits": (tags, FLOAT, [*of_tokens, "label"])}
+        return {"logits": (tags, FLOAT, [*token_shape, "label"])}
     if names.SQUAD_V2 in parts:
         return _squad_v2(graph, states)
     pooled = ""
@@ -58,10 +58,10 @@ def _outputs(graph: Graph, states: str, parts: Sequence[str], source: Source) ->
         pooled = graph.add("Tanh", graph.dense(_first_token(graph, states), pooler))
     if names.CLASSIFIER in parts:
         return {"logits": (graph.dense(pooled, "classifier"), FLOAT, ["batch", "label"])}
-    of_state = [*of_tokens, source.config.hidden_size]
-    outputs: dict[str, Output] = {"last_hidden_state": (states, FLOAT, of_state)}
+    state_shape = [*token_shape, source.config.hidden_size]
+    outputs: dict[str, Output] = {"last_hidden_state": (states, FLOAT, state_shape)}
     if pooled:
-        outputs["pooler_output"] = (pooled, FLOAT, ["batch", of_state[-1]])
+        outputs["pooler_output"] = (pooled, FLOAT, ["batch", state_shape[-1]])
     return outputs
 
 
@@ -99,13 +99,13 @@ def _squad_v2(graph: Graph, states: str) -> dict[str, Output]:
     # As in TensorFlow, the halves of the kernel for ends and for starts are multiplied separately.
     kernel = graph.weight("end_logits.dense_0.weight")
     halves = graph.add_all("Split", 2, kernel, axis=0, num_outputs=2)
-    of_ends, of_starts = (
+    end_part, start_part = (
         graph.add("MatMul", x, half) for x, half in zip((states, chosen), halves, strict=True)
     )
-    of_starts = graph.add("Add", of_starts, graph.weight("end_logits.dense_0.bias"))
+    start_part = graph.add("Add", start_part, graph.weight("end_logits.dense_0.bias"))
     pairs = [
         graph.add("Unsqueeze", x, graph.constant([axis]))
-        for x, axis in ((of_ends, 1), (of_starts, 2))
+        for x, axis in ((end_part, 1), (start_part, 2))
     ]
     ends = graph.norm(graph.add("Tanh", graph.add("Add", *pairs)), "end_logits.LayerNorm")
     ends = graph.add("Squeeze", graph.dense(ends, "end_logits.dense_1"), graph.constant([3]))

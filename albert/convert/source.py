@@ -86,13 +86,13 @@ def _config(folder: str, config_file: str | None, settings: Mapping) -> AlbertCo
         is_albert = "num_hidden_groups" in recorded
         return AlbertConfig.from_dict(recorded) if is_albert else BertConfig.from_dict(recorded)
     beside = [os.path.join(folder, name) for name in CONFIGS.values()]
-    found = [path for path in beside if os.path.exists(path)]
-    if len(found) != 1:
+    configs = [path for path in beside if os.path.exists(path)]
+    if len(configs) != 1:
         raise FlagError(
             f"--albert_config_file is required: {folder} does not have exactly one of "
             f"{' and '.join(CONFIGS.values())}, and has no {RECORD} of a run"
         )
-    return read_config(found[0])
+    return read_config(configs[0])
 
 
 class Variables(NamedTuple):

@@ -27,8 +27,8 @@ def with_underscores(words: Sequence[str], known: Container[str]) -> list[str]:
         dashes, name, value = _FLAG.fullmatch(word).groups()  # type: ignore[union-attr]
         underscored = name.replace("-", "_")
         names = underscored, re.sub("^no_", "no", underscored)
-        found = next((one for one in names if dashes and one in known), None)
-        return f"{dashes}{found}{value}" if found else word
+        known_name = next((one for one in names if dashes and one in known), None)
+        return f"{dashes}{known_name}{value}" if known_name else word
 
     # Everything after "--" is an argument.
     end = words.index("--") if "--" in words else len(words)

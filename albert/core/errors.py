@@ -41,7 +41,7 @@ class ErrorCollector:
     """Collects independent errors, so that the user sees all of them at once."""
 
     def __init__(self):
-        self._found: list[UserError] = []
+        self._errors: list[UserError] = []
 
     @contextlib.contextmanager
     def collect(self) -> Iterator[None]:
@@ -49,14 +49,14 @@ class ErrorCollector:
         try:
             yield
         except UserError as e:
-            self._found.append(e)
+            self._errors.append(e)
 
     def raise_all(self) -> None:
         """Raises a `UserError` for collected errors, if any; a `FlagError` if all of them are."""
-        if self._found:
-            of_flags = all(isinstance(error, FlagError) for error in self._found)
-            faults = [fault for error in self._found for fault in error.faults]
-            raise (FlagError if of_flags else UserError)(*faults)
+        if self._errors:
+            are_flags = all(isinstance(error, FlagError) for error in self._errors)
+            faults = [fault for error in self._errors for fault in error.faults]
+            raise (FlagError if are_flags else UserError)(*faults)
 
 
 @contextlib.contextmanager
@@ -75,8 +75,8 @@ def graph_message(error: UserError) -> str:
 
 def user_error_in(message: str) -> UserError | None:
     """Returns the `UserError` in a message of TensorFlow that has a `graph_message`, or None."""
-    found = re.search(rf"\[{UserError.__name__}: (.+)\]", message)
-    return UserError(found[1]) if found else None
+    match = re.search(rf"\[{UserError.__name__}: (.+)\]", message)
+    return UserError(match[1]) if match else None
 
 
 def see_help(word: str, known: Iterable[str], where: str = "--help") -> str:

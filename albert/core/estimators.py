@@ -55,9 +55,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if not hasattr(tf, "estimator") and _PACKAGE not in sys.modules:
         _open_package()
-    found = getattr(importlib.import_module(f"{_FOLDER}.{_MODULES[name]}"), name)
-    globals()[name] = found
-    return found
+    member = getattr(importlib.import_module(f"{_FOLDER}.{_MODULES[name]}"), name)
+    globals()[name] = member
+    return member
 
 
 def _open_package() -> None:

@@ -84,9 +84,9 @@ def remove_temporary_files(path: str) -> None:
     """Removes what processes left that were killed while they wrote the file or folder `path`."""
     folder, name = os.path.split(os.path.abspath(path))
     leftover = temporary_names(re.escape(name))
-    for found in os.listdir(folder) if os.path.isdir(folder) else ():
-        if re.fullmatch(leftover, found):
-            one = os.path.join(folder, found)
+    for entry in os.listdir(folder) if os.path.isdir(folder) else ():
+        if re.fullmatch(leftover, entry):
+            one = os.path.join(folder, entry)
             shutil.rmtree(one) if os.path.isdir(one) else os.remove(one)
 
 
@@ -228,7 +228,7 @@ def _give_usual_mode(path: str, mode: int = 0o666) -> None:
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def found(path: str) -> str:
+def packaged(path: str) -> str:
     """Returns a path; for configs/ and bf16_config/, the package's if it does not exist here."""
     if path.startswith(("configs/", "bf16_config/")) and not os.path.exists(path):
         return resource(path) if os.path.exists(resource(path)) else path

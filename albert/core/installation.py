@@ -36,13 +36,13 @@ def check(package: str = _PACKAGE) -> None:
 
 def _others(package: str) -> list[str]:
     """Returns the other distributions, of those with a similar name, that have the same folder."""
-    found, folder = [], os.path.dirname(package)
+    others, folder = [], os.path.dirname(package)
     for name in os.listdir(folder):
         # Importing `importlib.metadata` takes 20 ms.
         match = re.fullmatch(r"(albert\w*)-[^-]+\.dist-info", name, re.IGNORECASE)
         if match and match[1] != _OWN and _has_files(os.path.join(folder, name, "RECORD")):
-            found.append(match[1].replace("_", "-"))
-    return sorted(found)
+            others.append(match[1].replace("_", "-"))
+    return sorted(others)
 
 
 def _has_files(record: str) -> bool:

@@ -46,10 +46,10 @@ def shown_log(verbose: bool) -> Iterator[None]:
 def _is_of_interest(record: logging.LogRecord) -> bool:
     # A package that was installed from a wheel is in the libraries' folder.
     ours = record.pathname.startswith(PACKAGE)
-    of_library = not ours and any(folder in record.pathname for folder in _LIBRARIES)
+    is_library = not ours and any(folder in record.pathname for folder in _LIBRARIES)
     if record.levelno >= logging.WARNING:
-        return not (of_library and "deprecated" in record.getMessage())
-    return not of_library
+        return not (is_library and "deprecated" in record.getMessage())
+    return not is_library
 
 
 T = TypeVar("T")

@@ -62,14 +62,14 @@ def differences(
     Objects are compared by their members, whose names are joined by a dot. `earlier` has values of
     settings that are newer than the record, and so not in it.
     """
-    found = []
+    changes = []
     for name in sorted(recorded.keys() | current.keys()):
         was, now = recorded.get(name, (earlier or {}).get(name)), current.get(name)
         if isinstance(was, dict) and isinstance(now, dict):
-            found += [one._replace(name=f"{name}.{one.name}") for one in differences(was, now)]
+            changes += [one._replace(name=f"{name}.{one.name}") for one in differences(was, now)]
         elif was != now:
-            found.append(Difference(name, was, now))
-    return found
+            changes.append(Difference(name, was, now))
+    return changes
 
 
 def change_in(folder: str, files: Mapping[str, str | int | None]) -> str | None:

@@ -36,20 +36,20 @@ _device = Device("cpu", "nothing else was chosen")
 _own_gpu: int | None = None
 
 
-def find(wanted: str) -> Device:
+def find(requested: str) -> Device:
     """Returns the device for a value of --device; "auto" takes the first of HPU, GPU and CPU.
 
     Raises:
       UserError: the device is missing, or "auto" finds cards that cannot be used; names the cause.
     """
-    if wanted == "cpu":
+    if requested == "cpu":
         return Device("cpu", "--device=cpu")
-    no_hpu = habana.why_unavailable() if wanted in ("auto", "hpu") else None
-    if wanted in ("auto", "hpu") and no_hpu is None:
+    no_hpu = habana.why_unavailable() if requested in ("auto", "hpu") else None
+    if requested in ("auto", "hpu") and no_hpu is None:
         return Device("hpu", f"found {habana.PACKAGE} and {habana.count_cards()} cards")
-    if wanted == "hpu":
+    if requested == "hpu":
         raise UserError(f"--device=hpu: {no_hpu}")
-    if wanted == "auto" and habana.count_cards():
+    if requested == "auto" and habana.count_cards():
         raise UserError(
             f"--device=auto: found {habana.count_cards()} Gaudi cards that cannot be used: "
             f"{no_hpu}; {_INSIST}"
@@ -58,7 +58,7 @@ def find(wanted: str) -> Device:
     if gpus:
         return Device("gpu", f"TensorFlow sees {gpus}")
     cards = count_nvidia_cards()
-    if wanted == "gpu":
+    if requested == "gpu":
         raise UserError(
             f"--device=gpu: TensorFlow sees no GPU: {_why_no_gpu(cards)}; or choose another device"
         )
@@ -109,9 +109,9 @@ def check_precision(precision: str) -> None:
     if precision == "bfloat16" and _device.kind == "gpu":
         gpus = tf2.config.list_physical_devices("GPU")
         own = gpus[collectives.local_rank() % len(gpus)]
-        found = tf2.config.experimental.get_device_details(own).get("compute_capability")
-        if found and found < _BFLOAT16_CAPABILITY:
-            number = ".".join(map(str, found))
+        capability = tf2.config.experimental.get_device_details(own).get("compute_capability")
+        if capability and capability < _BFLOAT16_CAPABILITY:
+            number = ".".join(map(str, capability))
             raise FlagError(
                 f"--precision=bfloat16: the GPU has compute capability {number}, and bfloat16 "
                 "needs 8.0 or later; pass --precision=float16"
@@ -132,10 +132,10 @@ def count_nvidia_cards() -> int:
     return sum(os.access(file, os.R_OK | os.W_OK) for file in glob.glob(_NVIDIA_DEVICE_FILES))
 
 
-def choose(wanted: str) -> None:
+def choose(requested: str) -> None:
     """Makes `find(wanted)` the device of this process and logs it, without loading anything."""
     global _device
-    _device = find(wanted)
+    _device = find(requested)
     tf.logging.info("Device: %s (%s)", _device.kind.upper(), _device.reason)
 
 

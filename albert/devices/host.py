@@ -32,17 +32,17 @@ class Cpu(NamedTuple):
     instructions: tuple[str, ...] | None
 
     def __str__(self) -> str:
-        found = self.instructions
-        has = "unknown instruction sets" if found is None else ", ".join(found) or "no AVX2"
+        names = self.instructions
+        has = "unknown instruction sets" if names is None else ", ".join(names) or "no AVX2"
         return f"{self.model or 'unknown'} ({has})"
 
     def bfloat16(self) -> tuple[bool | None, str]:
         """Returns whether bfloat16 products beat float32's (None if unknown), and the reason."""
         if self.instructions is None:
             return None, ""
-        found = [name for name in self.instructions if name in _OF_BFLOAT16]
-        if found:
-            return True, f"the processor has {' and '.join(found)}"
+        fast = [name for name in self.instructions if name in _OF_BFLOAT16]
+        if fast:
+            return True, f"the processor has {' and '.join(fast)}"
         return False, f"the processor has neither {' nor '.join(_OF_BFLOAT16)}"
 
 
@@ -71,7 +71,7 @@ def limit_threads() -> None:
     host has cores. Environment variables that are already set are not changed.
     """
     count = count_cores(collectives.local_size())
-    given = [f"{name}={os.environ[name]}" for name in VARIABLES if name in os.environ]
+    user_set = [f"{name}={os.environ[name]}" for name in VARIABLES if name in os.environ]
     for name in VARIABLES:
         os.environ.setdefault(name, str(count))
     workers = collectives.local_size()
@@ -79,7 +79,7 @@ def limit_threads() -> None:
         "Threads: %d%s%s",
         count,
         f", an equal share of the host's cores for each of {workers} workers" * (workers > 1),
-        f", but {', '.join(given)}" * bool(given),
+        f", but {', '.join(user_set)}" * bool(user_set),
     )
 
 

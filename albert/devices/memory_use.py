@@ -28,10 +28,10 @@ def device_memory() -> DeviceMemory | None:
         return None
     try:
         # A worker sees only its own card.
-        found = tf2.config.experimental.get_memory_info(f"{device.kind().upper()}:0")
+        info = tf2.config.experimental.get_memory_info(f"{device.kind().upper()}:0")
     except (ValueError, RuntimeError, tf2.errors.OpError):
         return None
-    return DeviceMemory(found["current"], found["peak"])
+    return DeviceMemory(info["current"], info["peak"])
 
 
 def peak_host_memory() -> int:
@@ -42,11 +42,11 @@ def peak_host_memory() -> int:
 
 def curves() -> dict[str, float]:
     """Returns the values in GB of 10^9 bytes, by the name of their curve."""
-    found = device_memory()
-    of_device = (
-        {"device_memory_gb": found.now, "peak_device_memory_gb": found.peak} if found else {}
+    usage = device_memory()
+    card_sizes = (
+        {"device_memory_gb": usage.now, "peak_device_memory_gb": usage.peak} if usage else {}
     )
-    values = {**of_device, "peak_host_memory_gb": peak_host_memory()}
+    values = {**card_sizes, "peak_host_memory_gb": peak_host_memory()}
     return {name: size / 1e9 for name, size in values.items()}
 
 

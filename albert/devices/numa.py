@@ -66,17 +66,17 @@ def _nodes_of_cards(kind: str, root: str) -> list[int]:
     addresses = {name: address for *names, address in lines for name in names}
     # All cards unless the variable selects some.
     chosen = os.environ.get(variable) or ",".join(names[0] for names in lines)
-    found = [_node_of(addresses.get(name, ""), root) for name in chosen.split(",")]
-    nodes = [node for node in found if node is not None]
-    return nodes if len(nodes) == len(found) else []
+    candidates = [_node_of(addresses.get(name, ""), root) for name in chosen.split(",")]
+    nodes = [node for node in candidates if node is not None]
+    return nodes if len(nodes) == len(candidates) else []
 
 
 def _node_of(address: str, root: str) -> int | None:
     """Returns the NUMA node of a PCI address; None if it is unknown."""
-    found = re.fullmatch(r"(?:[\da-f]*([\da-f]{4}):)?([\da-f]{2}:[\da-f]{2}\.\d)", address.lower())
-    if not found:
+    match = re.fullmatch(r"(?:[\da-f]*([\da-f]{4}):)?([\da-f]{2}:[\da-f]{2}\.\d)", address.lower())
+    if not match:
         return None
-    device = f"{found[1] or '0000'}:{found[2]}"
+    device = f"{match[1] or '0000'}:{match[2]}"
     node = host.read(os.path.join(root, "sys/bus/pci/devices", device, "numa_node")).strip()
     # The kernel writes -1 for a device without a node.
     return int(node) if node.isdecimal() else None

@@ -353,12 +353,12 @@ def all_gather_objects(value: Any) -> list[Any]:
 def check_equal_on_all_workers(facts: Mapping[str, Any]) -> None:
     """Raises a `UserError` that names a fact, a JSON value, and the first rank where it differs."""
     (first_host, first), *others = all_gather_objects([socket.gethostname(), facts])
-    for rank, (host, found) in enumerate(others, start=1):
-        for name in sorted(first.keys() | found.keys()):
-            if found.get(name) != first.get(name):
+    for rank, (host, other) in enumerate(others, start=1):
+        for name in sorted(first.keys() | other.keys()):
+            if other.get(name) != first.get(name):
                 raise UserError(
                     f"rank {rank} on {host} differs from rank 0 on {first_host} in {name} "
-                    f"({_short(found.get(name))}, not {_short(first.get(name))}); all hosts need "
+                    f"({_short(other.get(name))}, not {_short(first.get(name))}); all hosts need "
                     "the same files and flags"
                 )
 
@@ -371,7 +371,7 @@ def _short(value: Any) -> str:
 def _run(collective: Callable[[tf.Tensor], tf.Tensor], array: np.ndarray) -> np.ndarray:
     """Returns the result of a collective operation on an array, computed on the CPU."""
     with tf.Graph().as_default(), tf.device("/cpu:0"):
-        given = tf.placeholder(array.dtype, [None])
-        result = collective(given)
+        placeholder = tf.placeholder(array.dtype, [None])
+        result = collective(placeholder)
         with tf.Session(config=tf.ConfigProto(device_count={"GPU": 0})) as session:
-            return session.run(result, {given: array})
+            return session.run(result, {placeholder: array})

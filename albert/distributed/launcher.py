@@ -43,9 +43,9 @@ def _from_environment() -> Worker:
             numbers = [os.environ[name].split("(")[0].split(",")[0] for name in variables]
             if not all(map(str.isdecimal, numbers)):
                 # This runs on import, before errors can be reported in another way.
-                given = ", ".join(f"{name}={os.environ[name]}" for name in variables)
+                shown = ", ".join(f"{name}={os.environ[name]}" for name in variables)
                 program = os.path.basename(sys.argv[0])
-                sys.exit(f"{program}: error: {given}: not the numbers of a worker of {launcher}")
+                sys.exit(f"{program}: error: {shown}: not the numbers of a worker of {launcher}")
             rank, size, local_rank, local_size = map(int, numbers)
             return Worker(rank, size, local_rank, local_size, launcher)
     return Worker()

@@ -59,15 +59,17 @@ def install(
     was_there = archive.is_file()
     if was_there:
         LOG.info("%s already exists and is not downloaded again", archive)
-        found = sha256_of(str(archive))
-        if sha256 not in (None, found):
-            raise UserError(f"{archive}: SHA-256 is {found}, expected {sha256}; move the file away")
+        digest = sha256_of(str(archive))
+        if sha256 not in (None, digest):
+            raise UserError(
+                f"{archive}: SHA-256 is {digest}, expected {sha256}; move the file away"
+            )
     else:
-        found = fetch(url, archive, sha256, size)
+        digest = fetch(url, archive, sha256, size)
     try:
         with new_folder(target) as folder:
             unpack(archive, folder, max_bytes)
-            finish(folder, found)
+            finish(folder, digest)
     except ArchiveError as error:
         if was_there:
             raise UserError(f"{archive}: {error}; remove it and run again") from error
@@ -77,7 +79,7 @@ def install(
         raise UserError(f"{archive}: {error}") from error
     if not was_there:
         archive.unlink()
-    LOG.info("%s is ready; SHA-256 of the archive: %s", target, found)
+    LOG.info("%s is ready; SHA-256 of the archive: %s", target, digest)
 
 
 @contextlib.contextmanager

@@ -9,10 +9,10 @@ from albert.download import download_dataset, download_glue_data, download_pretr
 _PROGRAMS = {"model": download_pretrained_model, "glue": download_glue_data}
 
 
-def main(asked: Sequence[str]) -> None:
+def main(words: Sequence[str]) -> None:
     """Downloads the model or dataset that the first word names, with the flags after it."""
-    kind, *flags = asked
+    kind, *flags = words
     if kind in _PROGRAMS:
         _PROGRAMS[kind].main(flags, f"albert download {kind}")
     else:
-        download_dataset.main(asked, "albert download")
+        download_dataset.main(words, "albert download")

@@ -41,15 +41,15 @@ def download_squad(args: argparse.Namespace) -> None:
 def _is_there(path: Path, force: bool) -> bool:
     if not os.path.lexists(path):
         return False
-    found, expected = sha256_of(str(path)), PUBLISHED[path.name].sha256
-    if found == expected:
+    digest, expected = sha256_of(str(path)), PUBLISHED[path.name].sha256
+    if digest == expected:
         LOG.info("Kept %s, which has the published hash", path)
     elif not force:
         raise UserError(
-            f"{path} already exists with SHA-256 {found}, expected {expected}; move it away, or "
+            f"{path} already exists with SHA-256 {digest}, expected {expected}; move it away, or "
             "pass --force to replace it"
         )
-    return found == expected
+    return digest == expected
 
 
 def download_race(args: argparse.Namespace) -> None:

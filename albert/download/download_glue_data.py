@@ -94,11 +94,11 @@ def _make_mrpc(folder: Path, mirror: str | None, path_to_mrpc: Path | None) -> N
             _fetch(name, folder / name, mirror)
     train, test = (read_pairs((path_to_mrpc or folder) / name) for name in _MRPC_FILES)
     ids_file = folder / "dev_ids.tsv"
-    given = [path_to_mrpc / n for n in (_MRPC_DEV_IDS, ids_file.name) if path_to_mrpc]
-    found = next((path for path in given if path.is_file()), None)
+    candidates = [path_to_mrpc / n for n in (_MRPC_DEV_IDS, ids_file.name) if path_to_mrpc]
+    dev_list = next((path for path in candidates if path.is_file()), None)
     try:
-        if found:
-            shutil.copyfile(found, ids_file)
+        if dev_list:
+            shutil.copyfile(dev_list, ids_file)
         else:
             _fetch(_MRPC_DEV_IDS, ids_file, mirror)
     except UserError as error:

@@ -58,10 +58,10 @@ def download_model(
             be written.
     """
 
-    def finish(folder: Path, found: str) -> None:
+    def finish(folder: Path, digest: str) -> None:
         if missing := _missing_part(folder):
             raise ArchiveError(f"not a model: it has no {missing}")
-        write_json(str(folder / _ORIGIN), {"url": url, "sha256": found})
+        write_json(str(folder / _ORIGIN), {"url": url, "sha256": digest})
 
     with making(target):
         if os.path.lexists(target) and os.listdir(target):

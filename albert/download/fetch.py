@@ -99,8 +99,8 @@ def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = No
             wait = min(max(_FIRST_WAIT * 2 ** (failures - 1), error.wait), _LONGEST_WAIT)
             LOG.info("%s: %s; trying again in %.3g s", url, error, wait)
             time.sleep(wait)
-    length, found = part.length(), sha256_of(str(part.path))
-    for what, actual, expected in (("length", length, size), ("SHA-256", found, sha256)):
+    length, digest = part.length(), sha256_of(str(part.path))
+    for what, actual, expected in (("length", length, size), ("SHA-256", digest, sha256)):
         if expected not in (None, actual):
             part.remove()
             problem = f"{what} is {actual}, expected {expected}; the file was removed"
@@ -108,7 +108,7 @@ def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = No
     flush(str(part.path))
     os.replace(part.path, path)
     part.note.unlink(missing_ok=True)
-    return found
+    return digest
 
 
 class _Part:

@@ -17,14 +17,14 @@ def read_pairs(path: Path) -> list[list[str]]:
         UserError: the file is not UTF-8, has no pairs, or has another format.
         OSError: the file cannot be read.
     """
-    found = _read_rows(path)
-    rows = [row if len(row) == _COLUMNS else _put_together(row) for row in found]
+    raw = _read_rows(path)
+    rows = [row if len(row) == _COLUMNS else _put_together(row) for row in raw]
     for line, row in enumerate(rows, start=1):
         if len(row) != _COLUMNS:
             raise UserError(f"{path}, line {line}: has {len(row)} columns instead of {_COLUMNS}")
     if len(rows) < 2:
         raise UserError(f"{path} has no pairs")
-    if mended := sum(map(list.__ne__, found, rows)):
+    if mended := sum(map(list.__ne__, raw, rows)):
         LOG.warning(
             "%s: %d rows had tabs instead of commas in quoted texts; joined the parts",
             *(path, mended),

@@ -78,8 +78,8 @@ class _PassWeights(tf.train.SessionRunHook):
 
     def states(self, *inputs: np.ndarray) -> np.ndarray:
         """Computes the last states, float32 [B, S, H]."""
-        given = zip(INPUTS, inputs, strict=True)
-        return self._session.run(None, {name: value.astype(np.int64) for name, value in given})[0]
+        named = zip(INPUTS, inputs, strict=True)
+        return self._session.run(None, {name: value.astype(np.int64) for name, value in named})[0]
 
 
 def _session_of(config: EncoderConfig, weights: Mapping[str, np.ndarray]) -> Any:

@@ -230,23 +230,23 @@ def _blocks(config: EncoderConfig, layer: int) -> list[_BlockNames]:
     if isinstance(config, BertConfig):
         scope = f"bert.encoder.layer.{layer}"
         output, attention = f"{scope}.output", f"{scope}.attention"
-        of_output = f"{attention}.output"
+        output_scope = f"{attention}.output"
         return [
             _BlockNames(
                 f"{attention}.self",
-                f"{of_output}.dense",
-                f"{of_output}.LayerNorm",
+                f"{output_scope}.dense",
+                f"{output_scope}.LayerNorm",
                 f"{scope}.intermediate.dense",
                 f"{output}.dense",
                 f"{output}.LayerNorm",
             )
         ]
     group = layer * config.num_hidden_groups // config.num_hidden_layers
-    found = []
+    blocks = []
     for inner in range(config.inner_group_num):
         scope = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}"
         attention = f"{scope}.attention"
-        found.append(
+        blocks.append(
             _BlockNames(
                 attention,
                 f"{attention}.dense",
@@ -256,4 +256,4 @@ def _blocks(config: EncoderConfig, layer: int) -> list[_BlockNames]:
                 f"{scope}.full_layer_layer_norm",
             )
         )
-    return found
+    return blocks

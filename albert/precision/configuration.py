@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError, see_help
-from albert.core.files import found, read_json, resource
+from albert.core.files import packaged, read_json, resource
 
 VARIABLE = "TF_BF16_CONVERSION"
 DEPRECATED_VARIABLE = "TF_ENABLE_BF16_CONVERSION"
@@ -134,7 +134,7 @@ def load(value: str | None, shipped: str = SHIPPED) -> PrecisionConfig | None:
         return None
     if word == "basic":
         return from_dict(_BASIC, "basic")
-    path = found(value) if value and word not in ("1", "true", "full") else shipped
+    path = packaged(value) if value and word not in ("1", "true", "full") else shipped
     return from_dict(read_json(path, f"{VARIABLE}:", lambda p: _without_repeats(p, path)), path)
 
 

@@ -62,22 +62,22 @@ def values_of(
 ) -> tuple[dict[str, Any], list[str]]:
     """Returns the values of a class's flags by name, and the names of those that were given."""
     values = FLAGS if values is None else values
-    found = {}
+    by_name = {}
     for field in dataclasses.fields(settings):
         if "flag" in field.metadata:
             value = values[field.name].value
             value = "" if value is None and field.default == "" else value
-            found[field.name] = tuple(value) if isinstance(value, list) else value
-    return found, [name for name in found if values[name].present]
+            by_name[field.name] = tuple(value) if isinstance(value, list) else value
+    return by_name, [name for name in by_name if values[name].present]
 
 
-def with_values(settings: type[Settings], given: Mapping[str, Any]) -> flags.FlagValues:
+def with_values(settings: type[Settings], settings_by_name: Mapping[str, Any]) -> flags.FlagValues:
     """Returns a class's flags, set to values; raises a `FlagError` if one is unknown or invalid."""
     values = flags.FlagValues()
     settings.define_flags(values)
     fields = dataclasses.fields(settings)
     optional = {field.name for field in fields if str(field.type).endswith("| None")}
-    for name, value in given.items():
+    for name, value in settings_by_name.items():
         if name not in values:
             raise FlagError(f"unknown setting {name}{see_help(name, values, 'docs/flags.md')}")
         if value is None and name not in optional and values[name].default is not None:

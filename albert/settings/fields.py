@@ -167,9 +167,9 @@ class Settings:
         """
         from albert.settings import absl_flags
 
-        found, given = absl_flags.values_of(cls, values)
-        _check(cls.flags(), found, given)
-        return cls(given=frozenset(given), **found)
+        values_by_name, given = absl_flags.values_of(cls, values)
+        _check(cls.flags(), values_by_name, given)
+        return cls(given=frozenset(given), **values_by_name)
 
     @classmethod
     def of(cls: type[AnySettings], **values: Any) -> AnySettings:
@@ -179,7 +179,7 @@ class Settings:
         return cls.from_flags(absl_flags.with_values(cls, values))
 
     @classmethod
-    def of_file(cls: type[AnySettings], path: str) -> AnySettings:
+    def from_file(cls: type[AnySettings], path: str) -> AnySettings:
         """Returns the settings in a file of flags; raises a `FlagError` if the file is invalid."""
         from albert.settings import absl_flags
 
@@ -231,8 +231,8 @@ def _recorded(value: Any) -> Any:
 
 def _check(flags: dict[str, Flag], values: dict[str, Any], given: Iterable[str]) -> None:
     """Raises a `FlagError` for values that no setting allows, within its bounds or not."""
-    for name, found in values.items():
-        for value in found if isinstance(found, tuple) else [found]:
+    for name, field_value in values.items():
+        for value in field_value if isinstance(field_value, tuple) else [field_value]:
             if isinstance(value, float):
                 # NaN may be the default that means "not set".
                 if not math.isfinite(value) and name in given:

@@ -68,7 +68,7 @@ class SweepSettings(Settings):
     sweep_seed: int = setting(0, "Seed for the search.", lower=0, upper=10000)
 
 
-def make_space(settings: SweepSettings, of_task: RunSettings) -> Space:
+def make_space(settings: SweepSettings, task_settings: RunSettings) -> Space:
     """Returns the search space; a flag of the task that the user set is not searched.
 
     Raises:
@@ -76,7 +76,7 @@ def make_space(settings: SweepSettings, of_task: RunSettings) -> Space:
     """
     space: Space = {}
     for name, flags in _FLAGS.items():
-        fixed = [flag for flag in flags if flag in of_task.given]
+        fixed = [flag for flag in flags if flag in task_settings.given]
         if fixed and name in settings.given:
             raise FlagError(f"--{name} and --{fixed[0]} contradict each other; remove one")
         if not fixed:

@@ -87,8 +87,8 @@ class Study:
         if not running:
             self._add(number)
         study_id = self._storage.get_study_id_from_name(_NAME)
-        found = self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
-        trial = self._optuna.trial.Trial(self._study, found)
+        trial_id = self._storage.get_trial_id_from_study_id_trial_number(study_id, number)
+        trial = self._optuna.trial.Trial(self._study, trial_id)
         return Trial(self._study, trial, self._flags(trial.params))
 
     def _add(self, number: int) -> None:
@@ -141,8 +141,8 @@ class Trial:
         if state == COMPLETE and score is not None and math.isfinite(score):
             self._study.tell(self.number, score)
         else:
-            found = TrialState.PRUNED if state == PRUNED else TrialState.FAIL
-            self._study.tell(self.number, state=found)
+            result = TrialState.PRUNED if state == PRUNED else TrialState.FAIL
+            self._study.tell(self.number, state=result)
 
 
 def _remove_leftovers(path: str) -> None:

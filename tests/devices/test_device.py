@@ -130,7 +130,7 @@ class TestCardsThatCannotBeUsed:
         )
         assert device.find("cpu").kind == "cpu"
         found = Report()
-        monkeypatch.setattr(report.job, "start", lambda settings: device.choose("auto"))
+        monkeypatch.setattr(report.job, "begin_job", lambda settings: device.choose("auto"))
         report.describe_environment(found, settings=None)
         assert ("cards", "NVIDIA cards", "2", True, False) in found.rows
         assert ("cards", "HPU", "no driver", True, False) in found.rows

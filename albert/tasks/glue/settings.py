@@ -144,7 +144,7 @@ class GlueSettings(ClassificationSettings):
             raise FlagError("--seed and --seeds contradict each other; remove one")
         runs = {}
         for task in tasks_of(self.task_name):
-            preset = self.of_file(resource(f"configs/glue_{task}.flags"))
+            preset = self.from_file(resource(f"configs/glue_{task}.flags"))
             for seed in self.seeds or (self.seed,):
                 name = f"{preset.task_name}, seed {seed}" if self.seeds else preset.task_name
                 runs[name] = self._run(preset, seed)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 
 from albert.core.errors import FlagError
-from albert.core.files import found
+from albert.core.files import packaged
 from albert.settings.fields import (
     ANSWERS,
     DATA,
@@ -209,7 +209,7 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
 
     def _phase(self, number: int, path: str, follows: str) -> PretrainingSettings:
         """Returns the settings of a phase; `follows` is the folder of the one before, or ""."""
-        preset, flags = self.of_file(found(path)), self.flags()
+        preset, flags = self.from_file(packaged(path)), self.flags()
         for name in sorted(preset.given):
             if name in _OF_JOB or flags[name].theme in _THEMES_OF_JOB:
                 raise FlagError(
