@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import itertools
 import os
-import pathlib
 import re
 import subprocess
 import sys
@@ -183,14 +182,6 @@ def test_packages_to_install_are_those_of_the_project():
     assert wrong == []
 
 
-def test_only_warnings_name_the_distribution_of_others():
-    """`albert-tensorflow` is not this project's."""
-    own = {"albert/core/installation.py", "docs/installing.md", "CHANGELOG.md"}
-    names = [name for name in tracked(".") if is_text(name) and not name.startswith("tests/")]
-    found = {n for n in names if "albert-tensorflow" in (ROOT / n).read_text(encoding="utf-8")}
-    assert found <= own
-
-
 def test_the_table_of_extras_has_each_extra():
     page = (ROOT / "docs/installing.md").read_text(encoding="utf-8")
     table = page.partition("| extra |")[2].partition("\n\n")[0]
@@ -257,56 +248,38 @@ def test_the_packages_files_are_found_in_clone_and_wheel(wheel, tmp_path):
         succeed([*command, "--flagfile=configs/squad_v1.1.flags"], cwd=tmp_path)
 
 
-def foreign_wheel(folder: pathlib.Path) -> pathlib.Path:
-    """Writes a wheel of another distribution with a folder `albert`; returns its path."""
-    path, info = (
-        folder / "albert_tensorflow-1.1-py3-none-any.whl",
-        "albert_tensorflow-1.1.dist-info",
-    )
-    files = dict.fromkeys(("albert/__init__.py", "albert/modeling.py"), "FOREIGN = True\n")
-    files[f"{info}/METADATA"] = "Metadata-Version: 2.1\nName: albert-tensorflow\nVersion: 1.1\n"
-    files[f"{info}/WHEEL"] = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    files[f"{info}/RECORD"] = "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD"))
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, text in files.items():
-            archive.writestr(name, text)
-    return path
-
-
-@pytest.fixture(params=["theirs last", "ours last", "theirs removed"])
-def mixed(request, wheel, tmp_path):
-    """Installs both distributions in a new environment; returns its Python, and what is wrong."""
-    succeed([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")])
-    python = str(tmp_path / "env/bin/python")
-    pip = [sys.executable, "-m", "pip", "--quiet", f"--python={python}"]
-    wheels = [wheel.filename, str(foreign_wheel(tmp_path))]
-    for path in reversed(wheels) if request.param == "ours last" else wheels:
-        succeed([*pip, "install", "--no-deps", "--no-index", path])
-    if request.param == "theirs removed":
-        succeed([*pip, "uninstall", "--yes", "albert-tensorflow"])
-        return python, "lacks files: run `pip uninstall albert-tf`, then install albert-tf again"
-    return python, (
-        "also has files of albert-tensorflow: run `pip uninstall albert-tensorflow albert-tf`, "
-        "then install albert-tf again"
-    )
-
-
-@pytest.mark.slow
-def test_modules_of_another_distribution_are_one_error_line(mixed, tmp_path):
-    """Each program that is still this project's says so, without TensorFlow."""
-    python, message = mixed
+@pytest.mark.parametrize(
+    ("removed", "message"),
+    [
+        (
+            False,
+            "also has files of albert-tensorflow: run `pip uninstall albert-tensorflow albert-tf`, "
+            "then install albert-tf again",
+        ),
+        (True, "lacks files: run `pip uninstall albert-tf`, then install albert-tf again"),
+    ],
+)
+def test_modules_of_another_distribution_are_one_error_line(wheel, tmp_path, removed, message):
+    """Each program that is still this project's says so, also after pip has removed the other."""
+    wheel.extractall(tmp_path)
+    for path in (tmp_path / "albert/__init__.py", tmp_path / "albert/modeling.py"):
+        path.unlink() if removed else path.write_text("FOREIGN = True\n")
+    (tmp_path / "albert_tensorflow-1.1.dist-info").mkdir()
+    if not removed:
+        record = tmp_path / "albert_tensorflow-1.1.dist-info/RECORD"
+        record.write_text("albert/__init__.py,,\nalbert/modeling.py,,\n")
     # The other packages, without the editable installation of this one.
-    environment = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}
-    programs = (["-m", "albert", "--help"], ["-m", "albert", "squad"], ["-m", "albert.run_race"])
-    programs += (["-m", "albert.download.download_dataset"], ["-m", "albert.demo.generate"])
-    for program in (*programs, [str(tmp_path / "env/bin/albert"), "ask", "--help"]):
-        result = subprocess.run(
-            [python, *program], cwd=tmp_path, env=environment, capture_output=True, text=True
-        )
-        assert result.returncode == 1
-        assert result.stderr.endswith(f"site-packages/albert {message}\n"), result.stderr
-        assert len(result.stderr.splitlines()) == 1 and result.stdout == ""
+    paths = f"{tmp_path}:{sysconfig.get_path('purelib')}"
+    options = {"env": {**os.environ, "PYTHONPATH": paths}, "capture_output": True, "text": True}
+    words = "albert --help, albert squad, albert.run_race, albert.download.download_dataset"
+    for program in f"{words}, albert.demo.generate".split(", "):
+        command = [sys.executable, "-S", "-m", *program.split()]
+        result = subprocess.run(command, cwd=tmp_path, **options)
+        assert result.returncode == 1 and result.stdout == ""
+        assert result.stderr.endswith(f"{tmp_path}/albert {message}\n"), result.stderr
+        assert len(result.stderr.splitlines()) == 1
     # In a clone, its own folder comes first.
-    command = [python, "-m", "albert", "--version"]
-    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-S", "-m", "albert", "--version"], cwd=ROOT, **options
+    )
     assert (result.returncode, result.stderr) == (0, "")

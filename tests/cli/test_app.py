@@ -177,10 +177,3 @@ def test_an_undecodable_name_from_a_folder_is_one_line():
         lambda argv: os.fsdecode(b"text/\xff").encode(), ["program"]
     )
     assert code == 1 and message.startswith(r"'text/\udcff' is not UTF-8 text")
-
-
-def test_download_scripts_print_their_version():
-    """`tests/test_flags.py` tests the other programs."""
-    for path in (ROOT / "download").glob("download_*.py"):
-        result = run([sys.executable, str(path), "--version"])
-        assert (result.returncode, result.stdout) == (0, f"{path.name} {VERSION}\n"), result.stderr

