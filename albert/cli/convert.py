@@ -32,8 +32,7 @@ class ConvertSettings(Settings):
         aliases=("bert_config_file",),
     )
     spm_model_file: str | None = setting(
-        None,
-        "SentencePiece model, which is copied as spiece.model. Default: the run's tokenizer.",
+        None, "SentencePiece model, which is copied as spiece.model. Default: the run's tokenizer."
     )
     vocab_file: str | None = setting(
         None, "WordPiece vocabulary, which is copied as vocab.txt. Default: the run's tokenizer."

@@ -29,10 +29,7 @@ class EmbedSettings(IgnoredSettings):
         path=True,
     )
     output_file: str = setting(
-        "",
-        "File for the embeddings, in the order of the texts. Required.",
-        DATA,
-        path=True,
+        "", "File for the embeddings, in the order of the texts. Required.", DATA, path=True
     )
     output_format: str = setting(
         "json",

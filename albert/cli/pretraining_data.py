@@ -37,8 +37,7 @@ class PretrainingDataSettings(Settings):
     """The reference's flags, and flags that distribute the work."""
 
     input_file: str = setting(
-        "",
-        "Text files with one sentence per line: names or globs, separated by commas. Required.",
+        "", "Text files with one sentence per line: names or globs, separated by commas. Required."
     )
     output_file: str | None = setting(
         None,
@@ -102,17 +101,11 @@ class PretrainingDataSettings(Settings):
         upper=1.0,
     )
     max_predictions_per_seq: int = setting(
-        20,
-        "Greatest number of tokens to mask in a sequence.",
-        lower=1,
-        upper=LONGEST_SEQUENCE,
+        20, "Greatest number of tokens to mask in a sequence.", lower=1, upper=LONGEST_SEQUENCE
     )
     do_whole_word_mask: bool = setting(True, "Mask either all tokens of a word or none.")
     ngram: int = setting(
-        3,
-        "Longest n-gram to mask as a whole, in words.",
-        lower=1,
-        upper=LONGEST_SEQUENCE,
+        3, "Longest n-gram to mask as a whole, in words.", lower=1, upper=LONGEST_SEQUENCE
     )
     favor_shorter_ngram: bool = setting(True, "Draw shorter n-grams more often than longer ones.")
     do_permutation: bool = setting(

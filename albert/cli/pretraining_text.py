@@ -43,9 +43,7 @@ class PretrainingTextSettings(Settings):
     min_chars: int = setting(0, "Fewest characters of a document.", lower=0)
     max_chars: int = setting(0, "Most characters of a document; 0 for no limit.", lower=0)
     min_sentences: int = setting(
-        2,
-        "Fewest sentences of a document. A single sentence has no order to learn.",
-        lower=1,
+        2, "Fewest sentences of a document. A single sentence has no order to learn.", lower=1
     )
     deduplicate: bool = setting(
         True,

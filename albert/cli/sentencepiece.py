@@ -19,8 +19,7 @@ class SentencePieceSettings(Settings):
     """The text to train on, and the size of the model."""
 
     input_file: str = setting(
-        "",
-        "Text files with one sentence per line: names or globs, separated by commas. Required.",
+        "", "Text files with one sentence per line: names or globs, separated by commas. Required."
     )
     model_prefix: str = setting(
         "", "PREFIX of the output, PREFIX.model and PREFIX.vocab. Required."

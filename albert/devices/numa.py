@@ -17,10 +17,7 @@ _CARDS = {
         ("nvidia-smi", "--query-gpu=index,uuid,pci.bus_id", "--format=csv,noheader"),
         "CUDA_VISIBLE_DEVICES",
     ),
-    "hpu": (
-        ("hl-smi", "-Q", "module_id,bus_id", "-f", "csv,noheader"),
-        "HABANA_VISIBLE_MODULES",
-    ),
+    "hpu": (("hl-smi", "-Q", "module_id,bus_id", "-f", "csv,noheader"), "HABANA_VISIBLE_MODULES"),
 }
 
 

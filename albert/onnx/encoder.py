@@ -124,10 +124,5 @@ class _FusedGraph(Graph):
         product = self.add("MatMul", x, self.weight(f"{name}.weight"))
         weights = [*self.norm_weights(norm), self.weight(f"{name}.bias")]
         return self.add(
-            "SkipLayerNormalization",
-            product,
-            residual,
-            *weights,
-            domain=_DOMAIN,
-            epsilon=EPSILON,
+            "SkipLayerNormalization", product, residual, *weights, domain=_DOMAIN, epsilon=EPSILON
         )

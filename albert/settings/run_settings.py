@@ -134,12 +134,7 @@ class BatchSettings(Settings):
         Affects.WEIGHTS,
     )
     predict_batch_size: int = setting(
-        8,
-        "Features in a batch in prediction.",
-        TRAINING,
-        Affects.JOB,
-        lower=1,
-        upper=LARGEST_BATCH,
+        8, "Features in a batch in prediction.", TRAINING, Affects.JOB, lower=1, upper=LARGEST_BATCH
     )
 
 
