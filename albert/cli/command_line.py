@@ -27,12 +27,8 @@ Classes = Sequence[type[Settings]]
 def parse(argv: list[str], text: str, *settings: type[Settings], arguments: bool = False) -> list:
     """Parses the flags of a command line; returns the arguments that are not flags.
 
-    `Settings.from_flags` then returns the values of the flags.
-
-    Args:
-      text: the help of the command, with examples that begin with "albert COMMAND".
-      settings: the classes whose flags to define.
-      arguments: whether the command takes arguments that are not flags.
+    `Settings.from_flags` then returns the values of the flags of `settings`. `text` is the help,
+    with examples that begin with "albert COMMAND"; `arguments` allows arguments that are not flags.
 
     Raises:
       FlagError: a flag is unknown, or a value is invalid.

@@ -35,11 +35,7 @@ class DataSettings(Settings):
 
 
 def parse(argv: list[str]) -> tuple[DataSettings, list[str]]:
-    """Parses a command line; returns its settings, and its first word with the files.
-
-    Raises:
-      FlagError: the first word is unknown, or there are too few or too many files.
-    """
+    """Returns settings, and first word and files; raises a `FlagError` if a word does not fit."""
     words = command_line.parse(argv, __doc__, DataSettings, arguments=True)
     if words[:1] not in ([CHECK], [CONVERT]):
         raise FlagError(f"pass {CHECK} or {CONVERT} before the file; see --help")

@@ -28,9 +28,8 @@ from albert.distributed.failure import REPEATED_AFTER, fail, say
 def run(work: EntryPoint, request: Any) -> None:
     """Runs a command with its parsed command line.
 
-    An error in the flags, the input or the environment ends the program with one line on standard
-    error, and with exit code 2 (flags) or 1 (the rest). Any other exception is a bug and shows a
-    traceback.
+    An error of the user ends the program with one line, and with exit code 2 (flags) or 1 (the
+    rest). Any other exception is a bug and shows a traceback.
     """
     # Signals must also work during the import of TensorFlow, which takes seconds.
     signals.install(work.resumes)
@@ -42,7 +41,11 @@ def run(work: EntryPoint, request: Any) -> None:
 
 def _run_main(work: EntryPoint, request: Any) -> None:
     if work.needs_tensorflow:
-        _require_temporary_folder()
+        # Its import writes a temporary file.
+        try:
+            tempfile.gettempdir()
+        except FileNotFoundError as e:
+            fail(f"{e.strerror}: free some disk space, or set TMPDIR to a folder that has space", 1)
         # The objects of this import live until the end. Collecting garbage takes a sixth of its
         # time.
         gc.disable()
@@ -51,14 +54,6 @@ def _run_main(work: EntryPoint, request: Any) -> None:
         gc.freeze()
         gc.enable()
     run_main(lambda argument: importlib.import_module(work.module).main(argument), request)
-
-
-def _require_temporary_folder() -> None:
-    """Ends the program if it cannot write a temporary file, which TensorFlow's import does."""
-    try:
-        tempfile.gettempdir()
-    except FileNotFoundError as e:
-        fail(f"{e.strerror}: free some disk space, or set TMPDIR to a folder that has space", 1)
 
 
 def run_main(main: Callable[[Any], None], argv: Any) -> None:
@@ -90,7 +85,10 @@ def _failure_of(main: Callable[[Any], None], argv: Any) -> tuple[str, int, str] 
         return f"{e.object!r:.200} {NO_UTF8}", 1, ""
     except Exception as e:
         if isinstance(e, OSError) and e.errno is not None:
-            _give_up_output()
+            # Write the output, if possible: a failure at Python's exit would change the exit code.
+            with contextlib.suppress(OSError):
+                sys.stdout.flush()
+            sys.stdout = io.StringIO()
             return f"{e.filename}: {e.strerror}" if e.filename else str(e.strerror), 1, ""
         if not launcher.label():
             raise
@@ -99,13 +97,6 @@ def _failure_of(main: Callable[[Any], None], argv: Any) -> tuple[str, int, str] 
     finally:
         locks.release_held()
     return None
-
-
-def _give_up_output() -> None:
-    """Writes the output, if possible; a failure at Python's exit would change the exit code."""
-    with contextlib.suppress(OSError):
-        sys.stdout.flush()
-    sys.stdout = io.StringIO()
 
 
 def _end_stopped(stopped: signals.Stopped) -> None:
@@ -125,12 +116,7 @@ def quieten_tensorflow() -> None:
 
     In a job of several workers, every worker except the first logs only warnings and errors.
     """
-    LOG.setLevel(logging.INFO)
+    is_first = launcher.is_first()
+    LOG.setLevel(logging.INFO if is_first else logging.WARNING)
     LOG.propagate = False
-    label = launcher.label()
-    if label and not launcher.is_first():
-        LOG.setLevel(logging.WARNING)
-        label = f" [{label}]"
-    else:
-        label = ""
-    LOG.handlers = [make_handler(label)]
+    LOG.handlers = [make_handler("" if is_first else f" [{launcher.label()}]")]

@@ -54,9 +54,8 @@ COMMANDS = [name for group in GROUPS.values() for name in group]
 class EntryPoint(NamedTuple):
     """Names the code that runs a command once its command line is parsed.
 
-    Attributes:
-      module: the module whose `main(asked)` is called with the result of `parse`.
-      resumes: whether the same command resumes the work after a signal has stopped it.
+    It is `main(request)` in the module, with the result of `parse`. `resumes`: whether the same
+    command resumes the work after a signal has stopped it.
     """
 
     module: str
@@ -74,13 +73,8 @@ def parse_word(
 ) -> list[str]:
     """Returns the arguments of a command line whose first argument is a fixed word.
 
-    Args:
-      text: the help.
-      unlisted: allowed words, in addition to `words`, which messages do not list.
-
-    Raises:
-      FlagError: the first argument is not an allowed word.
-      SystemExit: the help or the version was requested and has been printed.
+    Messages list `words`, and not `unlisted`, which are also allowed; `text` is the help. Raises a
+    `FlagError` for another word, and a `SystemExit` once the help or the version is printed.
     """
     typed = argv[1:] or ["--help"]
     if typed[0] == "--version":
@@ -150,11 +144,7 @@ def _check_installation() -> None:
 
 
 def run(name: str) -> None:
-    """Runs a command with the arguments in `sys.argv`.
-
-    The flags are parsed before any slow import, so `--help`, `--version` and mistakes are answered
-    at once.
-    """
+    """Runs a command with the arguments in `sys.argv`; parses its flags before any slow import."""
     module = importlib.import_module(module_of(name))
     # A character that the terminal cannot show must not end the program.
     if isinstance(sys.stdout, io.TextIOWrapper):

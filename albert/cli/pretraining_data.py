@@ -20,7 +20,7 @@ from albert.core.cores import default_processes
 from albert.settings.fields import IGNORED, LONGEST_SEQUENCE, Settings, setting
 
 # Defaults for --model_type=bert, as in Google's BERT.
-OF_BERT = {
+BERT_DEFAULTS = {
     "random_next_sentence": True,
     "do_whole_word_mask": False,
     "ngram": 1,
@@ -72,7 +72,7 @@ class PretrainingDataSettings(Settings):
     model_type: str = setting(
         "albert",
         "Kind of model to pretrain. For bert, the defaults are "
-        + ", ".join(f"--{name}={str(value).lower()}" for name, value in OF_BERT.items())
+        + ", ".join(f"--{name}={str(value).lower()}" for name, value in BERT_DEFAULTS.items())
         + ".",
         choices=("albert", "bert"),
     )
@@ -116,7 +116,7 @@ class PretrainingDataSettings(Settings):
 
     def with_model_defaults(self) -> PretrainingDataSettings:
         """Returns the settings with the defaults of the model type; given values stay."""
-        changed = OF_BERT if self.model_type == "bert" else {}
+        changed = BERT_DEFAULTS if self.model_type == "bert" else {}
         return self.replaced(**{n: v for n, v in changed.items() if n not in self.given})
 
 

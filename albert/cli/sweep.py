@@ -27,12 +27,7 @@ WORDS = tuple(dict.fromkeys(entry.command for entry in TASKS if entry.model))
 
 
 class SweepRequest(NamedTuple):
-    """Holds a parsed command line of `albert sweep`.
-
-    Attributes:
-      words: the task as words of the command line.
-      job: the task with the flags of all trials.
-    """
+    """A parsed command line: the task as words, its job with the flags of all trials, and more."""
 
     words: list[str]
     job: Job

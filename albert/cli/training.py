@@ -48,9 +48,7 @@ class Job(NamedTuple):
 class TaskCommand(NamedTuple):
     """A command that trains one of several versions of a task.
 
-    Attributes:
-      summary: the line about the command in the list of commands.
-      versions: the tasks, by the name of the version. The first one is the default.
+    `summary` is its line in the list of commands; the first of `versions` is the default.
     """
 
     summary: str

@@ -32,9 +32,9 @@ from albert.training.output_folder import split_settings
 from albert.training.task import Task
 
 # The last line of the report, for success and for failure.
-_OF_A_JOB = "the job can run", "the job would fail"
-_OF_FILES = "", "start the job with --download_only, then check it again"
-_OF_THE_MACHINE = "the machine is ready; add a job's flags to check the job", "jobs would fail"
+_JOB_VERDICTS = "the job can run", "the job would fail"
+_FILE_VERDICTS = "", "start the job with --download_only, then check it again"
+_MACHINE_VERDICTS = "the machine is ready; add a job's flags to check the job", "jobs would fail"
 
 
 def main(request: CheckRequest) -> None:
@@ -69,7 +69,7 @@ def check(request: CheckRequest, name: str) -> bool:
         if collectives.is_chief():
             describe_duration(report, checked, measured, on)
     by_rank = [[Row(*row) for row in rows] for rows in collectives.all_gather_objects(report.rows)]
-    verdicts = _OF_A_JOB if is_downloaded else _OF_FILES if has_job else _OF_THE_MACHINE
+    verdicts = _JOB_VERDICTS if is_downloaded else _FILE_VERDICTS if has_job else _MACHINE_VERDICTS
     shown = plan if settings.bf16 else None
     # The objects of several runs are one line each.
     return print_reports(by_rank, shown, verdicts, settings.json, indent=None if name else 2)
@@ -83,11 +83,7 @@ def describes_job(request: CheckRequest) -> bool:
 
 
 def estimated_workers(settings: CheckSettings) -> RemoteWorkers | None:
-    """Returns the workers that --estimate is for, or None for the workers of this job.
-
-    Raises:
-      FlagError: their flags need --estimate, or the speed of another machine is missing.
-    """
+    """Returns the workers that --estimate is for, None for this job's; raises a `FlagError`."""
     for name in ("workers", "examples_per_second", "gbit"):
         if name in settings.given and not settings.estimate:
             raise FlagError(f"--{name} is for --estimate; add it")
@@ -161,11 +157,8 @@ def print_reports(
 ) -> bool:
     """Prints rank 0's rows and the differing rows of other ranks; returns whether all are ok.
 
-    Args:
-      plan: the operations in low precision to print, if any.
-      verdicts: the last line for success and for failure.
-      as_json: whether to print all ranks' rows as JSON instead.
-      indent: the indentation of the JSON; None for one line.
+    `verdicts` is the last line, for success and for failure. With `as_json`, it prints all rows as
+    JSON, in one line if `indent` is None. `plan` has the operations in low precision, if requested.
     """
     ok = all(row.ok for rows in by_rank for row in rows)
     if not collectives.is_first():

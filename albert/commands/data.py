@@ -56,11 +56,7 @@ def check(questions: Questions, num_examples: int) -> None:
 
 
 def convert(source: Questions, target: str) -> None:
-    """Writes the questions of a table as SQuAD's JSON, one article per line.
-
-    Raises:
-      UserError: the target exists, or the table is not valid or has no usable questions.
-    """
+    """Writes a table's questions as SQuAD's JSON; raises a `UserError` if it is not valid."""
     path = source.path
     if os.path.isdir(target):
         raise UserError(f"{target} is a folder; name a file")

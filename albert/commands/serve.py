@@ -15,11 +15,9 @@ TOKEN = "ALBERT_TOKEN"
 
 
 def main(args: argparse.Namespace) -> None:
-    """Serves the model until a signal comes.
+    """Serves the model until a signal comes; then raises `Stopped` when it has answered all.
 
-    Raises:
-      UserError: the model or the port cannot be used.
-      Stopped: a signal came, and all accepted requests are answered.
+    Raises a `UserError` if the model or the port cannot be used.
     """
     from albert.inference import load_model
 

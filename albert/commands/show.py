@@ -21,7 +21,7 @@ from albert.tasks.squad.view import FoundAnswer, sample_of
 # Questions between two steps of the progress bar.
 _BATCH = 32
 # Flags that have no use if a model answers the questions.
-_OF_PREDICTIONS = {"predictions", "nbest_file", "null_odds_file", "num_samples"}
+_PREDICTION_FLAGS = {"predictions", "nbest_file", "null_odds_file", "num_samples"}
 
 
 def main(request: tuple[ShowSettings, list[str]]) -> None:
@@ -65,13 +65,11 @@ def samples_of_run(folder: str) -> Iterator[Sample]:
 def show_answers_of_model(models: list[str], settings: ShowSettings, count: int) -> None:
     """Runs a model on a range of a file's questions, and prints its answers in their paragraphs.
 
-    Raises:
-      FlagError: the flags contradict each other, or the range is beyond the file.
-      UserError: the file or the model cannot be used.
+    Raises a `FlagError` if the flags contradict each other or the range is beyond the file.
     """
     if len(models) != 1 or not settings.data:
         raise FlagError("--num_test_samples needs a model and --data")
-    if unused := sorted(_OF_PREDICTIONS & settings.given):
+    if unused := sorted(_PREDICTION_FLAGS & settings.given):
         raise FlagError(
             f"--num_test_samples shows the answers of the model: remove --{' and --'.join(unused)}"
         )
@@ -111,11 +109,7 @@ def view_of_answers(folder: str, questions: QuestionFile) -> View:
 
 
 def view_of_files(data: str, predictions: str, settings: ShowSettings) -> View:
-    """Returns the view of the files that the flags name, or of those in the run's folder.
-
-    Raises:
-      UserError: a file is malformed, or the files do not belong together.
-    """
+    """Returns the view of the named files, or a run's; raises a `UserError` if they do not fit."""
     questions = QuestionFile(data)
     odds_file, nbest_file = settings.null_odds_file, settings.nbest_file
     if not settings.predictions:

@@ -41,9 +41,7 @@ _REFUSED = {
 def main(request: SweepRequest) -> None:
     """Runs the trials that are missing, and prints all of them.
 
-    Raises:
-      UserError: flags or input are invalid, the folder has something else, or all trials failed.
-      Stopped: a signal came; the running trial has saved its state.
+    Raises a `UserError` for invalid input or if all trials failed, and `Stopped` at a signal.
     """
     _check(request)
     study.check_installed()
@@ -96,12 +94,7 @@ class Sweep:
         return task.steps(self._num_examples)[0]
 
     def take_folder(self) -> None:
-        """Locks the folder, and checks that it holds this sweep or nothing.
-
-        Raises:
-          UserError: the folder cannot be written, or another process uses it.
-          FlagError: the folder holds a run, or another sweep.
-        """
+        """Locks the folder; raises a `FlagError` if it holds a run or another sweep."""
         folder = self._folder
         make_writable_folder(folder, "--output_dir")
         locks.hold_until_exit(os.path.join(folder, "sweep"), f"--output_dir {folder}")

@@ -61,12 +61,9 @@ class ConversionOptions(NamedTuple):
 
 
 def to_transformers(path: str, target: str, options: ConversionOptions) -> str:
-    """Converts a checkpoint to a new folder of `transformers`; returns the class that loads it.
+    """Converts a checkpoint, see `find_source`, to a new folder of `transformers`.
 
-    For `path`, see `find_source`.
-
-    Raises:
-      UserError, FlagError: the checkpoint, a file or the folder cannot be used.
+    Returns the class that loads it; raises a `UserError` or `FlagError` for unusable files.
     """
     with temporary_folder(target) as folder:
         source, variables, config = _begin(path, folder, options)
@@ -88,8 +85,7 @@ def to_transformers(path: str, target: str, options: ConversionOptions) -> str:
 def to_onnx(path: str, target: str, options: ConversionOptions) -> list[str]:
     """Converts a checkpoint to a folder with `model.onnx`; returns the names of its outputs.
 
-    The folder also has the configuration and the tokenizer of a folder of `transformers`. The
-    arguments and errors are those of `to_transformers`.
+    Configuration, tokenizer, arguments and errors are as in `to_transformers`.
     """
     with optional("onnx==1.18.0"):
         from albert.convert.onnx_graph import write_model
@@ -181,10 +177,9 @@ def _labels(count: int, labels: list | None) -> dict:
 
 
 def from_transformers(path: str, target: str) -> str:
-    """Converts a folder of `transformers` to a checkpoint and returns the checkpoint's prefix.
+    """Converts a folder of `transformers` to one with a checkpoint, whose prefix it returns.
 
-    The new folder also has the configuration and the tokenizer's file. Raises a `UserError` if a
-    folder cannot be used.
+    It also has configuration and tokenizer. Raises a `UserError` if a folder cannot be used.
     """
     source = open_folder(path)
     config = read_config(os.path.join(path, CONFIG))

@@ -28,13 +28,7 @@ CONFIGS = {AlbertConfig: "albert_config.json", BertConfig: "bert_config.json"}
 
 
 class Source(NamedTuple):
-    """A checkpoint and the files saved with it.
-
-    Attributes:
-      checkpoint: prefix of the checkpoint.
-      record: the content of `run.json`, empty if the file does not exist.
-      scores: the content of `eval_results.json`, empty if the file does not exist.
-    """
+    """A checkpoint by its prefix, with its configuration, record and scores, which may be empty."""
 
     checkpoint: str
     config: AlbertConfig | BertConfig
@@ -55,11 +49,8 @@ class Source(NamedTuple):
 def find_source(path: str, config_file: str | None) -> Source:
     """Finds a checkpoint by its prefix, its folder, or the folder of a run, which has a best one.
 
-    The configuration is next to the checkpoint if `config_file` is None.
-
-    Raises:
-      UserError: no checkpoint was found, or a file next to it is damaged.
-      FlagError: no configuration was found.
+    The configuration is next to the checkpoint if `config_file` is None. Raises a `UserError` for a
+    missing checkpoint or a damaged file, and a `FlagError` for a missing configuration.
     """
     is_run = os.path.exists(os.path.join(path, RECORD))
     checkpoint = resolve_checkpoint((is_run and best_or_newest(path)) or path)
@@ -107,11 +98,7 @@ class Variables(NamedTuple):
 
 
 def read_variables(source: Source) -> Variables:
-    """Reads the weights in a checkpoint, without the optimizer's variables.
-
-    Raises:
-      UserError: the weights do not match the configuration, or are not finite.
-    """
+    """Reads a checkpoint's weights; raises a `UserError` if they do not fit or are not finite."""
     reader = load_checkpoint(source.checkpoint)
     shapes = reader.get_variable_to_shape_map()
     step = int(reader.get_tensor(STEP)) if shapes.pop(STEP, None) is not None else None

@@ -21,10 +21,8 @@ from albert.core.errors import UserError, reporting
 def temporary_name(path: str) -> Iterator[str]:
     """Yields a temporary name; it becomes `path` at the end, and is removed if the block raises.
 
-    The caller must close the file before the block ends.
-
-    Raises:
-      UserError: the file cannot be written, or would replace a device or a pipe.
+    The caller must close the file before the block ends. Raises a `UserError` if the file cannot
+    be written, or would replace a device or a pipe.
     """
     check_regular(path, path)
     with reporting(f"{path} cannot be written"):
@@ -34,7 +32,8 @@ def temporary_name(path: str) -> Iterator[str]:
         flush(temporary)
         os.replace(temporary, path)
     except OSError as e:
-        if e.errno is not None and _is_about(e, temporary):
+        # It may be about other files, as source or target, or name no file.
+        if e.errno and (e.filename is None or temporary in (e.filename, e.filename2)):
             raise UserError(f"{path} cannot be written: {e.strerror}") from e
         raise
     finally:
@@ -45,11 +44,7 @@ def temporary_name(path: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def temporary_folder(path: str) -> Iterator[str]:
-    """Yields a new folder; it becomes `path` at the end, and is removed if the block raises.
-
-    Raises:
-      UserError: `path` already exists and is not empty, is a mount point, or cannot be written.
-    """
+    """Yields a new folder, which becomes `path` at the end; raises a `UserError` if that exists."""
     path = os.path.realpath(path)
     if os.path.ismount(path):
         raise UserError(f"{path} is a mount point; give a new folder in it")
@@ -92,11 +87,7 @@ def remove_temporary_files(path: str) -> None:
 
 @contextlib.contextmanager
 def open_atomically(path: str, mode: str = "w") -> Iterator[IO]:
-    """Opens `path` for writing ("w" or "wb"); the old content stays until the block succeeds.
-
-    Raises:
-      UserError: the file cannot be written.
-    """
+    """Opens `path` for writing; the old content stays until the end; raises a `UserError`."""
     encoding = None if "b" in mode else "utf-8"
     with temporary_name(path) as temporary, open(temporary, mode, encoding=encoding) as file:
         yield file
@@ -204,11 +195,6 @@ def _new_file_beside(path: str) -> str:
     return name
 
 
-def _is_about(error: OSError, path: str) -> bool:
-    """Returns whether an error names the file, as source or target, or names no file."""
-    return error.filename is None or path in (error.filename, error.filename2)
-
-
 def flush(path: str) -> None:
     """Waits until a file's content is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -266,11 +252,7 @@ def read_json(path: str, what: str, make_object: Callable[[list], Any] | None = 
 def parse_json(
     text: str | bytes, what: str, make_object: Callable[[list], Any] | None = None
 ) -> Any:
-    """Parses JSON; see `read_json` for the arguments. Everything else that parses JSON calls this.
-
-    Raises:
-      UserError: the text is not JSON, or is nested too deeply.
-    """
+    """Parses JSON; see `read_json` for arguments and errors. All that parses JSON calls this."""
     try:
         text = text if isinstance(text, str) else text.decode("utf-8-sig")
         return json.loads(text, object_pairs_hook=make_object)

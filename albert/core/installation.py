@@ -13,11 +13,7 @@ _OWN = "albert_tf"
 
 
 def check(package: str = _PACKAGE) -> None:
-    """Checks the system and the installed files.
-
-    Raises:
-      UserError: this is Windows, or another distribution has added or removed the package's files.
-    """
+    """Raises a `UserError` on Windows, and if the package's files are another distribution's."""
     if sys.platform == "win32":
         raise UserError(
             "Windows is not supported: install and run this program in WSL, the Windows Subsystem "

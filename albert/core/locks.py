@@ -32,10 +32,15 @@ def exclusive(path: str) -> Iterator[bool]:
     `flock` or grant it to everyone. If a live holder is assumed dead, two processes work at the
     same time. Write the protected files atomically, so that this only costs time.
     """
-    lock = _lease(path)
+    lock, waited = _lease(path), False
     with reporting(f"{path} cannot be written"):
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-        waited = _acquire(lock, path)
+        try:
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            LOG.info("Waiting for another process that is making %s", path)
+            lock.acquire()
+            waited = True
     try:
         yield waited
     finally:
@@ -53,11 +58,7 @@ class Claim:
         self._lock = _lease(path)
 
     def take(self) -> bool:
-        """Takes the lock unless a live process holds it; returns whether this process has it now.
-
-        Raises:
-          UserError: the lock cannot be written.
-        """
+        """Takes the lock unless a live process holds it; returns whether this process has it."""
         with reporting(f"{self._path} cannot be written"):
             os.makedirs(os.path.dirname(os.path.abspath(self._path)), exist_ok=True)
             # The first attempt may remove the lock of a dead process, and the second then takes it.
@@ -97,8 +98,7 @@ def hold_until_exit(path: str, what: str) -> None:
             LOG.error(
                 "%s was taken over by %s while this process was paused. This process ends; run the "
                 "same command again to resume",
-                what,
-                _holder(lock),
+                *(what, _holder(lock)),
             )
             os._exit(1)
         LOG.warning("The lock %s was removed: another run can start in %s", lock.lock_file, what)
@@ -108,12 +108,8 @@ def hold_until_exit(path: str, what: str) -> None:
         try:
             lock.acquire(timeout=_GLANCE_SECONDS)
         except filelock.Timeout:
-            LOG.info(
-                "%s is in use by %s; waiting up to %.0f s until it ends",
-                what,
-                _holder(lock),
-                _WAIT_SECONDS,
-            )
+            limit = f"waiting up to {_WAIT_SECONDS:.0f} s until it ends"
+            LOG.info("%s is in use by %s; %s", what, _holder(lock), limit)
             lock.acquire(timeout=_WAIT_SECONDS)
     except filelock.Timeout as e:
         raise UserError(
@@ -147,13 +143,3 @@ def _holder(lock: filelock.SoftFileLease) -> str:
     # After the host name of a container, the lock also names the process namespace.
     host, _, _ = owner.hostname.partition("?")
     return f"process {owner.pid} on {host}"
-
-
-def _acquire(lock: filelock.SoftFileLease, path: str) -> bool:
-    try:
-        lock.acquire(timeout=0)
-        return False
-    except filelock.Timeout:
-        LOG.info("Waiting for another process that is making %s", path)
-        lock.acquire()
-        return True

@@ -18,11 +18,7 @@ _LIBRARIES = ("/site-packages/", "/dist-packages/")
 
 
 def make_handler(label: str = "") -> logging.Handler:
-    """Returns a handler that shows this project's lines with the time, and TensorFlow's warnings.
-
-    Args:
-      label: text to add after the level of each line.
-    """
+    """Returns a handler for this project's lines, with the time, and TensorFlow's warnings."""
     handler = logging.StreamHandler(sys.stderr)
     line = f"%(asctime)s %(levelname)s{label} %(message)s"
     handler.setFormatter(logging.Formatter(line, "%H:%M:%S"))

@@ -14,9 +14,7 @@ from albert.core.errors import UserError
 def optional(*packages: str, why: str = "") -> Iterator[None]:
     """Converts an `ImportError` in the block, which imports optional packages, to a `UserError`.
 
-    Args:
-      packages: what pip must install, such as "onnx==1.18.0".
-      why: the beginning of the message.
+    Its message begins with `why`. `packages` are what pip must install, such as "onnx==1.18.0".
     """
     try:
         yield

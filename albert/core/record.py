@@ -75,8 +75,7 @@ def differences(
 def change_in(folder: str, files: Mapping[str, str | int | None]) -> str | None:
     """Returns which of the recorded files is missing or has changed, or None.
 
-    Args:
-      files: by name in the folder: SHA-256, size in bytes, or None if the file only has to exist.
+    `files` has by name the SHA-256, the size in bytes, or None if the file only has to exist.
     """
     for name, recorded in files.items():
         path = os.path.join(folder, name)

@@ -35,11 +35,9 @@ class Stopped(BaseException):
     """A signal ends the program; like `KeyboardInterrupt`, it is not an `Exception`."""
 
     def __init__(self, number: int, where: str = "", by_all_workers: bool = False):
-        """Makes the message.
+        """Makes the message, with the program's progress `where`.
 
-        Args:
-          where: the progress of the program, for the message.
-          by_all_workers: whether all workers of the job end at the same step.
+        `by_all_workers`: whether all workers of the job end at the same step.
         """
         name = signal.Signals(number).name
         resumes = f"; the same command{_state.changed} resumes" if _state.resumes else ""
@@ -79,8 +77,7 @@ _state = _State()
 def install(resumes: bool = False) -> None:
     """Makes the signals end this program; call it in the main thread.
 
-    Args:
-      resumes: whether the same command resumes this program's work; later calls cannot unset it.
+    `resumes`: whether the same command resumes the work; later calls cannot unset it.
     """
     _state.resumes |= resumes
     if _state.is_installed:
@@ -105,11 +102,7 @@ def resume_without(flag: str) -> None:
 
 
 def raise_stopped() -> None:
-    """Makes signals raise `Stopped` in the main thread from now on, so that it can clean up.
-
-    Raises:
-      Stopped: a signal was deferred and not acknowledged.
-    """
+    """Makes signals raise `Stopped` in the main thread from now on; raises it for earlier ones."""
     _state.unwinds = True
     _state.patience = None
     if _state.requested is not None and not _state.acknowledged:
@@ -117,11 +110,7 @@ def raise_stopped() -> None:
 
 
 def defer(patience: float) -> None:
-    """Defers signals, for a caller that ends the program at a better moment.
-
-    Args:
-      patience: seconds from a signal to `acknowledge`; without that call, the program then ends.
-    """
+    """Defers signals until `acknowledge`, or at most for `patience` seconds; then they end it."""
     _state.patience = patience
 
 
@@ -176,11 +165,7 @@ def _note_interrupt(number: int, frame: object) -> None:
 
 
 def follow_parent(parent: int, number: int = signal.SIGKILL) -> None:
-    """Makes the system send a signal to this process when its parent ends.
-
-    Args:
-      parent: the number of the parent's process; if it has already ended, this process ends.
-    """
+    """Makes the system signal this process when its parent ends; ends it if that has happened."""
     # Elsewhere, a thread looks at it, until this process runs another program.
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)

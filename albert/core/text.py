@@ -19,10 +19,8 @@ def listed(names: Sequence[str], most: int = 3) -> str:
 
 
 def aligned(rows: Iterable[Sequence[str]], right: bool = False) -> list[str]:
-    """Returns a table's rows, of which some may be shorter, as lines with aligned columns.
-
-    Args:
-      right: aligns all columns but the first one to the right.
+    """Returns a table's rows, of any lengths, as lines with aligned columns; `right` aligns all
+    columns but the first one to the right.
     """
     columns = itertools.zip_longest(*(rows := list(rows)), fillvalue="")
     formats = [
@@ -43,9 +41,8 @@ def one_line(text: str) -> str:
 
 
 def is_utf8(text: str) -> bool:
-    """Returns whether UTF-8 can represent a text.
+    """Returns whether UTF-8 can represent a text: it cannot represent halves of surrogate pairs.
 
-    It cannot represent halves of surrogate pairs, which JSON can contain, and with which Python
-    replaces bytes of the command line that are not UTF-8.
+    JSON can contain them, and Python replaces bytes of the command line by them.
     """
     return text == text.encode(errors="replace").decode()

@@ -39,8 +39,7 @@ _own_gpu: int | None = None
 def find(requested: str) -> Device:
     """Returns the device for a value of --device; "auto" takes the first of HPU, GPU and CPU.
 
-    Raises:
-      UserError: the device is missing, or "auto" finds cards that cannot be used; names the cause.
+    Raises a `UserError` if it is missing, or if "auto" finds cards that cannot be used.
     """
     if requested == "cpu":
         return Device("cpu", "--device=cpu")
@@ -140,12 +139,9 @@ def choose(requested: str) -> None:
 
 
 def prepare() -> None:
-    """Loads the device's libraries and selects the card of the local rank.
+    """Loads the device's libraries and selects the card of the local rank, before any graph.
 
-    Call this before any graph is built.
-
-    Raises:
-      UserError: a library does not load, or this host has more workers than cards.
+    Raises a `UserError` if a library does not load, or this host has more workers than cards.
     """
     if _device.kind != "cpu":
         numa.bind(_device.kind)
@@ -173,8 +169,7 @@ def prepare() -> None:
 def session_config() -> tf.ConfigProto:
     """Returns the options of a session that uses only this process's device.
 
-    A session with options, such as an estimator's, ignores the settings that `prepare` makes: it
-    would use all GPUs and take all of their memory, even with --device=cpu.
+    Without them, a session with other options would use all GPUs and take all of their memory.
     """
     config = tf.ConfigProto(allow_soft_placement=True)
     # As in an estimator's own options.

@@ -17,15 +17,13 @@ from albert.distributed import collectives
 # The instruction sets, by Linux's names of their flags.
 _NAMES = {"avx2": "AVX2", "avx512f": "AVX-512", "avx512_bf16": "AVX512_BF16", "amx_bf16": "AMX"}
 _TOOL_SECONDS = 20
-_OF_BFLOAT16 = ("AVX512_BF16", "AMX")
+_WITH_BFLOAT16 = ("AVX512_BF16", "AMX")
 
 
 class Cpu(NamedTuple):
     """A processor; its `str` is human-readable.
 
-    Attributes:
-      model: name of the model; "" if unknown.
-      instructions: the available ones of AVX2, AVX-512, AVX512_BF16 and AMX; None if unknown.
+    `model` is "" if unknown; `instructions`, of AVX2, AVX-512, AVX512_BF16 and AMX, are None then.
     """
 
     model: str
@@ -40,10 +38,10 @@ class Cpu(NamedTuple):
         """Returns whether bfloat16 products beat float32's (None if unknown), and the reason."""
         if self.instructions is None:
             return None, ""
-        fast = [name for name in self.instructions if name in _OF_BFLOAT16]
+        fast = [name for name in self.instructions if name in _WITH_BFLOAT16]
         if fast:
             return True, f"the processor has {' and '.join(fast)}"
-        return False, f"the processor has neither {' nor '.join(_OF_BFLOAT16)}"
+        return False, f"the processor has neither {' nor '.join(_WITH_BFLOAT16)}"
 
 
 def find_processor(root: str = "/") -> Cpu:
@@ -67,8 +65,7 @@ VARIABLES = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREAD
 def limit_threads() -> None:
     """Limits the threads of this process to its share of the cores, and logs their number.
 
-    Call this before the first session. By default, every worker would start as many threads as the
-    host has cores. Environment variables that are already set are not changed.
+    Call this before the first session. Environment variables that are already set stay.
     """
     count = count_cores(collectives.local_size())
     user_set = [f"{name}={os.environ[name]}" for name in VARIABLES if name in os.environ]
@@ -86,8 +83,7 @@ def limit_threads() -> None:
 def count_cores(workers: int, root: str = "/") -> int:
     """Returns the number of cores for each worker on this host or in this container.
 
-    A launcher may have bound a worker to certain cores. The result is at most an equal share.
-    `root` is the folder of `proc` and `sys`.
+    It is at most an equal share, and fewer if a launcher has bound this worker to some cores.
     """
     allowed = [os.cpu_count() or 1, *_sets(root), *_quotas(root)]
     return max(1, int(min(usable_cores(), min(allowed) / workers)))

@@ -21,8 +21,7 @@ class DeviceMemory(NamedTuple):
 def device_memory() -> DeviceMemory | None:
     """Returns the memory in use on this process's card; None on the CPU or if it is unknown.
 
-    TensorFlow's allocator reports it, so memory that the card's libraries reserve is not included.
-    On a Gaudi card, `habana.load` enables the report.
+    TensorFlow's allocator reports it, without what libraries reserve; see `habana.load`.
     """
     if device.kind() == "cpu":
         return None

@@ -24,9 +24,8 @@ _CARDS = {
 def bind(kind: str, root: str = "/") -> None:
     """Binds this worker to its share of the cores of its card's NUMA node.
 
-    Does nothing for a single worker, on a host with one NUMA node, where the nodes of the cards
-    are unknown, and if the launcher has bound this worker to cores of that node. `kind` is "gpu"
-    or "hpu", and `root` the folder of `sys`.
+    Does nothing for a single worker, with one node or unknown ones, and if the launcher has bound
+    this worker to cores of that node. `kind` is "gpu" or "hpu", and `root` the folder of `sys`.
     """
     rank, workers = collectives.local_rank(), collectives.local_size()
     cards = _nodes_of_cards(kind, root) if workers > 1 else []

@@ -58,9 +58,7 @@ _horovod = types.ModuleType("horovod.tensorflow")
 def join_job(use_horovod: bool) -> None:
     """Makes this process a worker of its job, without waiting for the others.
 
-    Raises:
-      FlagError: a launcher started several processes, but Horovod is off.
-      UserError: Horovod is not installed.
+    Raises a `FlagError` if there are several but Horovod is off, a `UserError` if it is missing.
     """
     global _worker
     if not use_horovod:
@@ -108,11 +106,8 @@ def _load() -> types.ModuleType:
 def connect(on_cpu: bool = True) -> None:
     """Waits for the other workers; from here on, all must run the same collective operations.
 
-    Args:
-      on_cpu: whether the workers compute on the cores on which communication would spin.
-
-    Raises:
-      UserError: Horovod does not load, or its rank or size differs from the launcher's.
+    `on_cpu`: whether the workers compute on the cores on which communication would spin. Raises a
+    `UserError` if Horovod does not load, or its rank or size differs from the launcher's.
     """
     global _horovod
     if size() == 1:
@@ -277,9 +272,7 @@ def fusion_buckets(
 ) -> Iterable[list[tf.Tensor]]:
     """Yields groups of consecutive tensors of limited size; a larger tensor is its own group.
 
-    Args:
-      tensors: tensors or variables with known shapes.
-      most_bytes: largest size of a group in bytes; None for the size of a vector of gradients.
+    `most_bytes`: the largest size of a group; None for the size of a vector of gradients.
     """
     most, group, used = most_bytes or _VECTOR_BYTES, list[tf.Tensor](), 0
     for tensor in tensors:

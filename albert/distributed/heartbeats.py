@@ -31,9 +31,7 @@ _SIOCGIFADDR = 0x8915
 def watch_workers(limit: float, end: Callable[[str], None]) -> None:
     """Starts to watch the other workers; all workers must call this after `connect`.
 
-    Args:
-      limit: seconds of silence after which a worker counts as lost.
-      end: called with a message; ends this process.
+    After `limit` seconds of silence, it calls `end` with a message, which ends this process.
     """
     peers = _accepted() if collectives.is_chief() else _connected()
     threading.Thread(target=_watch, args=(peers, limit, end), daemon=True).start()

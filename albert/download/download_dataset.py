@@ -23,11 +23,7 @@ _RACE = "--data_dir data"
 
 
 def download_squad(args: argparse.Namespace) -> None:
-    """Downloads SQuAD's files to a folder; keeps existing files whose hash is right.
-
-    Raises:
-        UserError: a file exists with other content, or cannot be downloaded or written.
-    """
+    """Downloads SQuAD's files; keeps those with the right hash; raises a `UserError` for others."""
     names = [f"{split}-v{args.version}.json" for split in args.splits]
     with making(args.data_dir / "SQuAD"):
         # All files are checked before the first request.
@@ -53,12 +49,9 @@ def _is_there(path: Path, force: bool) -> bool:
 
 
 def download_race(args: argparse.Namespace) -> None:
-    """Downloads RACE and unpacks it to the folder RACE, unless that already exists.
+    """Downloads RACE, or takes the archive RACE.tar.gz, and unpacks it, unless RACE already exists.
 
-    If the archive RACE.tar.gz already exists, it is unpacked without a download, and kept.
-
-    Raises:
-        UserError: the archive cannot be downloaded or written, has another hash, or is not RACE.
+    Raises a `UserError` if that fails, or if the archive has another hash or is not RACE.
     """
     target = args.data_dir / "RACE"
     with making(target):

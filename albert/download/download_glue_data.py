@@ -39,7 +39,6 @@ def download_task(task: str, data_dir: Path, mirror: str | None, path_to_mrpc: P
 
     Args:
         task: one of `TASKS`.
-        data_dir: the folder for all tasks; it is created if it does not exist.
         mirror: address of a folder that has all files; None for the publishers' addresses.
         path_to_mrpc: folder with MRPC's two files; None to download them.
 

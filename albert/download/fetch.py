@@ -33,11 +33,7 @@ class _Transient(Exception):
 
 @contextlib.contextmanager
 def making(path: Path) -> Iterator[None]:
-    """Makes the folder of `path` and a lock, so that only one process at a time makes `path`.
-
-    Raises:
-        UserError: reading or writing in the block fails.
-    """
+    """Locks `path` and makes its folder; raises a `UserError` if the block cannot read or write."""
     lock = filelock.FileLock(f"{path}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -35,17 +35,14 @@ Output = tuple[str, int, list[str | int]]
 class Graph:
     """A graph under construction; its methods add nodes and return the names of their outputs.
 
-    Attributes:
-      domains: domains of operations that are not in the standard.
+    `domains` are those of operations that are not in the standard.
     """
 
     domains: Sequence[str] = ()
 
     def __init__(self, weights: Mapping[str, np.ndarray]):
-        """Starts an empty graph; `weights` have the names and shapes of `transformers`.
-
-        Raises:
-          UserError: the weights are too large for the format.
+        """Starts an empty graph; raises a `UserError` if the weights, named as in `transformers`,
+        are too large for the format.
         """
         if sum(value.nbytes for value in weights.values()) >= _LARGEST:
             raise UserError("the weights have more than the 2 GB that fit in a model of ONNX")
@@ -136,22 +133,15 @@ class Graph:
         return self.add_once("Mul", bias, self.constant(_MASKED_SCORE, np.float32))
 
     def dense_activation(self, x: str, name: str, activation: str | Callable | None) -> str:
-        """Adds a dense layer and an activation, see `albert.model.layers.get_activation`.
-
-        Raises:
-          UserError: ONNX lacks the activation.
-        """
-        return self._activate(self.dense(x, name), activation)
-
-    def _activate(self, x: str, name: str | Callable | None) -> str:
-        name = name.lower() if isinstance(name, str) else name
-        if name in ("gelu", "gelu_erf"):
-            form = "tanh" if name == "gelu" else "none"
-            return self.add("Gelu", x, approximate=form)
+        """Adds a dense layer and activation; raises a `UserError` if ONNX lacks the activation."""
+        x = self.dense(x, name)
+        act = activation.lower() if isinstance(activation, str) else activation
+        if act in ("gelu", "gelu_erf"):
+            return self.add("Gelu", x, approximate="tanh" if act == "gelu" else "none")
         kinds = {"relu": "Relu", "tanh": "Tanh", "linear": "", "": "", None: ""}
-        if name not in kinds:
-            raise UserError(f"hidden_act {name!r} cannot be written to ONNX")
-        return self.add(kinds[name], x) if kinds[name] else x
+        if act not in kinds:
+            raise UserError(f"hidden_act {act!r} cannot be written to ONNX")
+        return self.add(kinds[act], x) if kinds[act] else x
 
     def dense_residual_norm(self, x: str, name: str, residual: str, norm: str) -> str:
         """Adds a dense layer, a residual and a layer normalization."""
@@ -187,17 +177,13 @@ def save_model(model: onnx.ModelProto, path: str) -> None:
 
 
 def add_encoder(graph: Graph, config: EncoderConfig) -> str:
-    """Adds the embeddings and all layers; returns the last states [B, S, H].
-
-    Raises:
-      UserError: ONNX lacks the configuration's activation.
-    """
+    """Adds embeddings and layers; returns the last states [B, S, H]; see `dense_activation`."""
     family = "bert" if isinstance(config, BertConfig) else "albert"
     ids, mask, segments = INPUTS
     length = graph.add("Shape", ids, start=1, end=2)
     prefix = f"{family}.embeddings"
     tables = [graph.weight(f"{prefix}.{n}_embeddings.weight") for n in ("word", "token_type")]
-    summands = [graph.add("Gather", t, of) for t, of in zip(tables, (ids, segments), strict=True)]
+    summands = [graph.add("Gather", t, i) for t, i in zip(tables, (ids, segments), strict=True)]
     positions = graph.weight(f"{prefix}.position_embeddings.weight")
     start, axis = graph.constant([0]), graph.constant([0])
     summands.append(graph.add("Slice", positions, start, length, axis))
@@ -206,11 +192,11 @@ def add_encoder(graph: Graph, config: EncoderConfig) -> str:
     if config.embedding_size != config.hidden_size:
         state = graph.dense(state, f"{family}.encoder.embedding_hidden_mapping_in")
     for layer in range(config.num_hidden_layers):
-        for of in _blocks(config, layer):
-            context = graph.attention(state, mask, of.attention, config.num_attention_heads)
-            attention = graph.dense_residual_norm(context, of.output, state, of.output_norm)
-            wide = graph.dense_activation(attention, of.wide, config.hidden_act)
-            state = graph.dense_residual_norm(wide, of.narrow, attention, of.norm)
+        for names in _blocks(config, layer):
+            context = graph.attention(state, mask, names.attention, config.num_attention_heads)
+            attention = graph.dense_residual_norm(context, names.output, state, names.output_norm)
+            wide = graph.dense_activation(attention, names.wide, config.hidden_act)
+            state = graph.dense_residual_norm(wide, names.narrow, attention, names.norm)
     return state
 
 
@@ -225,35 +211,24 @@ class _BlockNames(NamedTuple):
     norm: str
 
 
+_BERT_NAMES = _BlockNames(
+    "attention.self",
+    *("attention.output.dense", "attention.output.LayerNorm"),
+    *("intermediate.dense", "output.dense", "output.LayerNorm"),
+)
+_ALBERT_NAMES = _BlockNames(
+    *("attention", "attention.dense", "attention.LayerNorm"),
+    *("ffn", "ffn_output", "full_layer_layer_norm"),
+)
+
+
 def _blocks(config: EncoderConfig, layer: int) -> list[_BlockNames]:
     """Returns the names of the blocks of a layer: one in BERT, `inner_group_num` in ALBERT."""
     if isinstance(config, BertConfig):
-        scope = f"bert.encoder.layer.{layer}"
-        output, attention = f"{scope}.output", f"{scope}.attention"
-        output_scope = f"{attention}.output"
-        return [
-            _BlockNames(
-                f"{attention}.self",
-                f"{output_scope}.dense",
-                f"{output_scope}.LayerNorm",
-                f"{scope}.intermediate.dense",
-                f"{output}.dense",
-                f"{output}.LayerNorm",
-            )
-        ]
-    group = layer * config.num_hidden_groups // config.num_hidden_layers
-    blocks = []
-    for inner in range(config.inner_group_num):
-        scope = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}"
-        attention = f"{scope}.attention"
-        blocks.append(
-            _BlockNames(
-                attention,
-                f"{attention}.dense",
-                f"{attention}.LayerNorm",
-                f"{scope}.ffn",
-                f"{scope}.ffn_output",
-                f"{scope}.full_layer_layer_norm",
-            )
-        )
-    return blocks
+        scopes, names = [f"bert.encoder.layer.{layer}"], _BERT_NAMES
+    else:
+        group = layer * config.num_hidden_groups // config.num_hidden_layers
+        layers = f"albert.encoder.albert_layer_groups.{group}.albert_layers"
+        scopes = [f"{layers}.{inner}" for inner in range(config.inner_group_num)]
+        names = _ALBERT_NAMES
+    return [_BlockNames(*(f"{scope}.{name}" for name in names)) for scope in scopes]

@@ -162,8 +162,7 @@ class Settings:
     def from_flags(cls: type[AnySettings], values: FlagValues | None = None) -> AnySettings:
         """Returns the settings of parsed flags.
 
-        Raises:
-          FlagError: a number is not finite or does not fit in 32 bits, or a string is not UTF-8.
+        Raises a `FlagError` for a number that is not finite or 32 bits, or text that is not UTF-8.
         """
         from albert.settings import absl_flags
 

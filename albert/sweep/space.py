@@ -69,11 +69,7 @@ class SweepSettings(Settings):
 
 
 def make_space(settings: SweepSettings, task_settings: RunSettings) -> Space:
-    """Returns the search space; a flag of the task that the user set is not searched.
-
-    Raises:
-      FlagError: a range is invalid, contradicts a flag of the task, or nothing is left to search.
-    """
+    """Returns the space, without flags that the user set; raises a `FlagError` if it is invalid."""
     space: Space = {}
     for name, flags in _FLAGS.items():
         fixed = [flag for flag in flags if flag in task_settings.given]

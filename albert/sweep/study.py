@@ -20,12 +20,9 @@ COMPLETE, PRUNED, FAILED, RUNNING = "complete", "pruned", "failed", "running"
 
 
 class TrialResult(NamedTuple):
-    """A trial as the tables show it.
+    """A trial as the tables show it; `number` counts from 0, and `state` is one of the constants.
 
-    Attributes:
-      number: its number, from 0.
-      state: `COMPLETE`, `PRUNED`, `FAILED` or `RUNNING`.
-      score: its best score; for a pruned trial the last one; None if it has none.
+    `score` is its best one; for a pruned trial the last one; None if it has none.
     """
 
     number: int
@@ -43,12 +40,10 @@ class Study:
     """The trials in a folder; the caller must have locked the folder."""
 
     def __init__(self, folder: str, space: Space, seed: int, prunes: bool):
-        """Opens the study, or begins it.
+        """Opens the study, or begins it; `prunes`: whether trials with low scores are pruned.
 
-        Args:
-          seed: seed for the search. The flags of a trial depend on it and on the earlier trials, so
-            a resumed sweep makes the same trials as an uninterrupted one.
-          prunes: whether trials with low scores are pruned.
+        A trial's flags depend on `seed` and the earlier trials, so a resumed sweep makes the same
+        trials as an uninterrupted one.
         """
         import optuna
         from optuna.storages import JournalStorage

@@ -17,13 +17,7 @@ _SECONDS_BETWEEN = 1.0
 
 
 class Score(NamedTuple):
-    """The score of a checkpoint.
-
-    Attributes:
-      number: number of the checkpoint, from 1.
-      name: the name of the score that selects the best checkpoint.
-      value: the score; NaN if it is not finite.
-    """
+    """The score of a checkpoint, counted from 1, that selects the best one; NaN if not finite."""
 
     number: int
     step: int
@@ -57,8 +51,7 @@ def run_trial(
       log_file: file to which the output of the command is appended.
       wants_end: called with each score as soon as it is written; returns whether to end the trial.
 
-    Raises:
-      Stopped: a signal came; the trial has saved its state and has ended.
+    Raises a `Stopped` if a signal came, after the trial has saved its state.
     """
     seen = 0
     with open(log_file, "ab") as log, _process(command, log.fileno()) as process:
