@@ -30,14 +30,12 @@ def command(squad_dir, output_dir, *flags):
 
 
 def rows_of(result):
-    """Returns the rows of every rank, by item."""
     assert "Traceback" not in result.stderr
     ranks = json.loads(result.stdout)["ranks"]
     return [{row["item"]: row["value"] for row in rows} for rows in ranks]
 
 
 def faults_of(result):
-    """Returns the lines about faults that would make a job fail."""
     assert result.returncode == 1 and "Traceback" not in result.stderr
     assert result.stdout.endswith("the job would fail\n")
     return [line for line in result.stdout.splitlines() if line.startswith("FAILS")]
@@ -165,7 +163,6 @@ def test_each_fault_is_named(squad_dir, tmp_path, flags, message):
 
 
 def test_all_missing_files_are_named_together(squad_dir, tmp_path):
-    """Files that the job would not read may be missing."""
     flags = ["config", "init_checkpoint", "train_file", "predict_file"]
     flags = [f"--{name.replace('config', 'albert_config_file')}={name}.none" for name in flags]
     flags += ["--spm_model_file=", "--do_predict=false", "--use_tpu"]
@@ -175,7 +172,6 @@ def test_all_missing_files_are_named_together(squad_dir, tmp_path):
 
 
 def test_faults_of_flags_and_files_are_listed_together(squad_dir, tmp_path):
-    """The job itself names them in one line."""
     sizes = {**json.loads((squad_dir / "albert.json").read_text()), "num_attention_heads": 3}
     (tmp_path / "config.json").write_text(json.dumps(sizes))
     question = {"id": "a", "question": "?", "answers": [], "is_impossible": True}
@@ -243,7 +239,6 @@ def test_a_run_in_bfloat16_equals_its_plan(trained, squad_dir, tmp_path):
 
 @pytest.mark.slow
 def test_a_classification_is_checked_and_timed(squad_dir, tmp_path):
-    """Timing it uses a temporary folder."""
     for part in ("train", "dev", "test"):
         text = "label\ttext_a\nx\tbo ra\ny\tti\nx\tmo\n"
         (tmp_path / f"{part}.tsv").write_text(text)

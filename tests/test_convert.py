@@ -22,7 +22,6 @@ def convert(*words: object) -> subprocess.CompletedProcess:
 
 @pytest.fixture(scope="module")
 def there(trained, tmp_path_factory) -> pathlib.Path:
-    """Returns the folder of transformers made from the trained model."""
     folder = tmp_path_factory.mktemp("convert") / "there"
     result = convert(trained, folder)
     assert result.returncode == 0, result.stderr
@@ -31,7 +30,6 @@ def there(trained, tmp_path_factory) -> pathlib.Path:
 
 
 def weights_of(trained: pathlib.Path) -> dict[str, np.ndarray]:
-    """Returns the trained variables, without the optimizer's."""
     found = arrays_of(trained / "model.ckpt-best")
     return {name: value for name, value in found.items() if not name.endswith(("_m", "_v"))}
 

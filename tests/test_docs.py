@@ -36,7 +36,6 @@ OF_FLAGS |= {f"albert {name}" for name in COMMANDS} - {
 
 
 def shell_of(path: pathlib.Path) -> str:
-    """Returns the shell text of a document: its fenced blocks, and commands within lines."""
     if path.suffix != ".md":
         return path.read_text(encoding="utf-8")
     blocks = [block.text for block in BLOCKS if block.page == path]
@@ -74,7 +73,6 @@ SHOWN = [
 
 @functools.cache
 def targets() -> set[str]:
-    """Returns the targets of the Makefile."""
     text = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
     (line,) = re.findall(r"^\.PHONY:(.*)", text, re.MULTILINE)
     return set(line.split())
@@ -125,7 +123,6 @@ def to_parse(words: list[str]) -> list[str] | None:
 
 
 def test_commands_parse():
-    """Each program parses the flags of all its commands at once."""
     workers_by_program: dict[str, list[tuple]] = {}
     for program, *flags in filter(None, (to_parse(words) for _, words in SHOWN)):
         workers_by_program.setdefault(program, []).append(({}, flags))
@@ -149,7 +146,6 @@ def test_commands_are_run_or_listed():
 
 
 def test_blocks_say_what_they_are():
-    """Otherwise commands in a block of another kind would be missed."""
     command = re.compile(r"^(\$ |\$PYTHON|python3? |make )", re.MULTILINE)
     for block in (block for page in PAGES for block in pages.blocks_of(page)):
         assert block.language in ("bash", "text", "python", "mermaid"), block
@@ -199,7 +195,6 @@ def test_the_readme_names_every_page_and_is_short():
 
 
 def test_the_pages_example_questions_can_be_trained_on(tmp_path):
-    """Training skips none of the questions in the files of the page on SQuAD."""
     files = pages.files_of("".join(b.text for b in BLOCKS if b.page.name == "squad.md"))
     used = {}
     for path, content in files.items():
@@ -222,6 +217,5 @@ def test_no_page_repeats_another():
 
 
 def test_the_changelog_has_this_version():
-    """Until its release, it is a development version."""
     title = re.search(r"^## \[?([\d.]+)(.*)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert title[1] + ".dev0" * ("not released yet" in title[2]) == VERSION

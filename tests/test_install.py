@@ -129,7 +129,6 @@ def project() -> dict:
 
 
 def named_in_messages() -> list[str]:
-    """Returns the requirements that messages tell the user to install."""
     calls = [n for source in sources() for n in source.nodes if isinstance(n, ast.Call)]
     named = {ast.unparse(call.func): [] for call in calls}
     for call in calls:
@@ -142,7 +141,6 @@ def named_in_messages() -> list[str]:
 
 
 def named_in_pages() -> dict[str, list[str]]:
-    """Returns the words after each `pip install`, by file."""
     found = {}
     for name in tracked(*("README.md", "CONTRIBUTING.md", "docs", "deploy", "albert")):
         text = (ROOT / name).read_text(encoding="utf-8") if is_text(name) else ""
@@ -215,7 +213,6 @@ def test_the_tests_have_the_packages_of_optional_extras(python):
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory) -> zipfile.ZipFile:
-    """Builds the wheel of this tree without a network."""
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet"]
     succeed([*build, f"--wheel-dir={folder}", str(ROOT)])
@@ -230,7 +227,6 @@ def test_the_wheel_has_the_package_and_its_files_without_tests(wheel):
 
 
 def test_the_packages_files_are_found_in_clone_and_wheel(wheel, tmp_path):
-    """From any folder; an editable installation is a clone on Python's path."""
     wheel.extractall(tmp_path / "wheel")
     text = "from albert.core import files; print(files.resource('bf16_config/albert.json'))"
     for place, expected in ((ROOT, ROOT), (tmp_path / "wheel", tmp_path / "wheel/albert")):

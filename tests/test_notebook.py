@@ -27,20 +27,17 @@ def read() -> nbformat.NotebookNode:
 
 
 def text_of(cell: nbformat.NotebookNode) -> str:
-    """Returns a cell's standard output."""
     outputs = (output for output in cell.outputs if output.get("name") == "stdout")
     return "".join(output.text for output in outputs)
 
 
 def shown_by(cell: nbformat.NotebookNode) -> dict[str, str]:
-    """Returns the last expression of a cell, by form."""
     (found,) = (o.data for o in cell.outputs if o.output_type == "execute_result")
     return found
 
 
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory) -> dict[str, nbformat.NotebookNode]:
-    """Returns the notebook's code cells after a kernel has run them, by id."""
     folder = tmp_path_factory.mktemp("notebook")
     notebook = read()
     constants = next(cell for cell in notebook.cells if cell.cell_type == "code")

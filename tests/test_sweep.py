@@ -61,7 +61,6 @@ class TestWhole:
 
     @pytest.fixture(scope="class")
     def done(self, folder, command) -> pathlib.Path:
-        """Returns the folder of the sweep that was killed and resumed."""
         second = folder / "out/trial-001"
         with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) as killed:
             until(lambda: killed.poll() is not None or metrics.read(second))
@@ -181,7 +180,6 @@ print(*sys.argv[1:])
 
 @pytest.fixture
 def sweeping(squad_dir, tmp_path, monkeypatch):
-    """Runs a sweep of that program in this process."""
     (tmp_path / "program.py").write_text(PROGRAM)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr(trial_process, "_SECONDS_BETWEEN", 0.05)

@@ -41,8 +41,6 @@ def make_wheel(folder: Path, name: str, version: str) -> None:
 
 
 class Machine:
-    """An image, a folder of wheels, and an environment on top of the image."""
-
     def __init__(self, env: Path, root: Path):
         self.env, self.image, self.wheels = env, root / "image", root / "wheels"
         self.wheels.mkdir()

@@ -21,7 +21,6 @@ PROGRAM_NAMES = {name.removesuffix(".py") for name in PROGRAMS}
 
 @pytest.fixture(scope="module")
 def on_macos():
-    """Returns a function that runs a command and returns its output and its log."""
     process = ForkingProcess("tests.programs.on_system", "darwin")
 
     def succeed(command: list[str]) -> tuple[str, str]:

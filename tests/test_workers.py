@@ -54,7 +54,6 @@ def by_two(squad_dir, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def without_horovod(tmp_path_factory) -> dict[str, str]:
-    """Returns an environment in which Horovod is not installed."""
     package = tmp_path_factory.mktemp("path") / "horovod"
     package.mkdir()
     (package / "__init__.py").write_text("raise ImportError(\"No module named 'horovod'\")")
@@ -101,7 +100,6 @@ def test_rank_0_decides_what_is_done(by_two, squad_dir, tmp_path):
 
 
 def in_the_forks_way(folder: pathlib.Path, command: list[str]) -> list[str]:
-    """Returns the mpirun command of the Habana README, in its shell; two workers on all cores."""
     start = [str(MPIRUN), "--allow-run-as-root", "--bind-to", "core", "--map-by", "socket:PE=1"]
     start += ["-np", "2", "--tag-output", "--merge-stderr-to-stdout"]
     return [*start, "bash", "-c", f"cd {folder}; {shlex.join(command)}"]

@@ -18,7 +18,6 @@ from tests.helpers.running import albert, assert_fails, run, under_mpirun
 
 
 def test_help_explains_every_flag():
-    """The flags of a job are included, and none of those that TensorFlow and absl define."""
     result = run(albert("check", "classify", "--helpfull"))
     assert result.returncode == 0
     shown = re.findall(r"^  --(?:\[no\])?(\w+):", result.stdout, re.MULTILINE)
@@ -85,7 +84,6 @@ def test_help_takes_little_more_than_the_import_of_absl():
 
 
 def test_a_mistyped_command_or_flag_gets_a_suggestion():
-    """Only flags of the same command are suggested."""
     assert_fails(run(albert("sqad")), 2, "'sqad' is not a command; did you mean squad?")
     assert_fails(run(albert("race", "--max_qa_lenght=9")), 2, "did you mean --max_qa_length")
     assert "max_qa_length" not in run(albert("squad", "--max_qa_lenght=9")).stderr
@@ -120,7 +118,6 @@ def test_bash_completes_commands_words_and_flags(tmp_path):
 
 
 def test_help_into_a_closed_pipe_ends_quietly():
-    """As in `| head -1`."""
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, str(ROOT / "run_squad_v1.py"), "--help"]
@@ -162,7 +159,6 @@ def test_output_to_closed_streams_is_lost(tmp_path, closed):
 
 @pytest.mark.skipif(not str(ROOT).isascii(), reason="Python itself does not start here then")
 def test_a_name_outside_the_locale_is_one_line(tmp_path):
-    """Python then cannot decode it."""
     environment = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}
     command = [sys.executable, str(ROOT / "run_squad_v1.py"), f"--output_dir={tmp_path}/é"]
     result = subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -172,7 +168,6 @@ def test_a_name_outside_the_locale_is_one_line(tmp_path):
 
 
 def test_an_undecodable_name_from_a_folder_is_one_line():
-    """No flag gave it; a glob, for example, found it."""
     message, code, _ = lifecycle._failure_of(
         lambda argv: os.fsdecode(b"text/\xff").encode(), ["program"]
     )

@@ -15,7 +15,6 @@ from tests.helpers.models import make_checkpoint
 
 @pytest.fixture
 def run(tmp_path):
-    """Makes a folder such as a run leaves."""
     folder = tmp_path / "run"
     make_checkpoint(folder, "albert", "")
     (folder / "assets.extra/spm.model").write_bytes(b"pieces")
@@ -26,7 +25,6 @@ def run(tmp_path):
 
 
 def convert(run, **options) -> tuple[dict, dict]:
-    """Returns the tokenizer's files and its configuration."""
     there = run.parent / "there"
     to_transformers(str(run), str(there), ConversionOptions(**options))
     config = json.loads((there / "tokenizer_config.json").read_text())

@@ -59,7 +59,6 @@ def test_outputs_are_those_of_the_checkpoint(family, head, tmp_path):
 @pytest.mark.parametrize("length", [15, 4])
 @pytest.mark.slow
 def test_the_head_of_squad_2_0_finds_the_same_answers(tmp_path, length):
-    """Even if there are fewer tokens than best starts."""
     models.make_checkpoint(tmp_path / "from", "albert", "v2")
     ids, mask, _ = (value[:, :length] for value in models.make_inputs())
     segments = np.zeros_like(ids)

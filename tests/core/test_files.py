@@ -16,7 +16,6 @@ from albert.core.errors import UserError
 
 @pytest.fixture
 def folder(tmp_path):
-    """Returns a folder with one file, `file`."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").write_text("old")
     return tmp_path / "folder"
@@ -41,7 +40,6 @@ class TestWriting:
         assert contents(folder) == {"file": b"old"}
 
     def test_a_full_disk_is_one_line_and_changes_nothing(self, folder, monkeypatch):
-        """Writing, copying or flushing fails."""
         full = mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
         new = str(folder / "new")
         message = f"^{new} cannot be written: No space left on device$"
@@ -110,7 +108,6 @@ class TestWriting:
         assert events[:2] == [("fsync", inode, 3), ("replace", inode, 3)]
 
     def test_text_is_utf8_and_bytes_are_bytes(self, folder, monkeypatch):
-        """Folders are made, and a path may be relative."""
         monkeypatch.chdir(folder)
         write("a/b/t", "é中")
         assert (folder / "a" / "b" / "t").read_bytes() == "é中".encode()
@@ -131,7 +128,6 @@ class TestWriting:
 class TestCopy:
     @pytest.fixture(params=[True, False], ids=["link", "no links"])
     def links(self, request, monkeypatch):
-        """Copies with and without a file system that has hard links."""
         if not request.param:
             refuse = mock.Mock(side_effect=OSError(errno.EPERM, "no links here"))
             monkeypatch.setattr(os, "link", refuse)
@@ -156,7 +152,6 @@ class TestCopy:
             assert contents(folder).keys() == {"file", "copy"}
 
     def test_a_relative_symbolic_link_copies_its_target(self, folder, links, tmp_path_factory):
-        """As in the caches of model hubs."""
         (folder / "link").symlink_to("file")
         target = tmp_path_factory.mktemp("elsewhere") / "copy"
         files.copy_atomically(str(folder / "link"), str(target))
@@ -174,7 +169,6 @@ def test_sha256_matches_hashlib_at_any_size(tmp_path):
 
 
 def test_only_regular_files_are_readable(folder):
-    """Checking a pipe or a device does not block."""
     files.check_readable(str(folder / "file"), "--some_flag")
     os.mkfifo(folder / "pipe")
     for name, message in (
@@ -196,7 +190,6 @@ def test_only_regular_files_are_readable(folder):
 
 
 def test_output_folders_are_made_and_must_be_writable(folder):
-    """Checking leaves them as they are."""
     for name in ("", "new", "new/deep/er"):
         files.make_writable_folder(str(folder / name), "--output_dir")
         assert (folder / name).is_dir()

@@ -16,8 +16,6 @@ VALUES = st.recursive(LEAVES, lambda v: st.lists(v) | st.dictionaries(st.text(ma
 
 
 def read(path, levels: int):
-    """Reads a file, with members and items read one by one in the outer levels."""
-
     def part(level: int):
         kind = reader._peek()
         if level == levels or kind not in ("{", "["):

@@ -37,7 +37,6 @@ def test_a_fault_is_one_line_that_names_the_file(tmp_path, content, message):
 
 
 def test_an_unreadable_file_is_one_line(tmp_path):
-    """A pipe does not block."""
     os.mkfifo(tmp_path / "pipe")
     for name, reason in (("none", "cannot be read: No such file"), ("pipe", "is not a regular fi")):
         with pytest.raises(UserError, match=f"the file .*{name} {reason}"):
@@ -45,7 +44,6 @@ def test_an_unreadable_file_is_one_line(tmp_path):
 
 
 def test_a_byte_order_mark_is_skipped(tmp_path):
-    """Objects may become another type."""
     for encoding in ("utf-8", "utf-8-sig"):
         assert read_json(write(tmp_path, '{"ä": [1]}'.encode(encoding)), "file") == {"ä": [1]}
     path = write(tmp_path, '{"a": 1, "a": 2}')

@@ -40,7 +40,6 @@ class Holder:
         self.exit_code()
 
     def exit_code(self) -> int:
-        """Returns its exit code once it has ended; negative for a signal."""
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
 
@@ -51,7 +50,6 @@ def path(tmp_path):
 
 @pytest.fixture
 def hold(path):
-    """Takes the lock until the end of the process or the test."""
     yield lambda: locks.hold_until_exit(path, "--output_dir out")
     locks.release_held()
 
@@ -64,14 +62,12 @@ def enter(path):
 
 @pytest.fixture
 def soon(monkeypatch):
-    """Processes count as dead after one second."""
     monkeypatch.setattr(locks, "_STALE_SECONDS", 1.0)
     monkeypatch.setattr(locks, "_REFRESH_SECONDS", 0.1)
 
 
 @pytest.fixture
 def never(monkeypatch):
-    """Processes never count as dead, however long they do nothing."""
     monkeypatch.setattr(locks, "_STALE_SECONDS", 1e6)
 
 
@@ -102,7 +98,6 @@ def test_the_lock_of_a_killed_holder_is_free_at_once(path, enter, never):
 
 
 def test_the_lock_of_a_killed_holder_on_another_host_expires(path, enter, soon, monkeypatch):
-    """Its process cannot be checked."""
     with monkeypatch.context() as patch:
         patch.setattr(socket, "gethostname", lambda: "another-host")
         Holder(enter).kill()
@@ -128,7 +123,6 @@ def test_a_lock_expires_in_half_a_minute(path):
 
 class TestHold:
     def test_waits_a_limited_time_and_names_the_holder(self, path, hold, never, monkeypatch):
-        """After the limit, the process ends with an error."""
         holder, lines = Holder(hold), []
         where = f"in use by process {holder.pid} on {socket.gethostname()}; "
         with monkeypatch.context() as patch, pytest.raises(UserError) as caught:
@@ -161,7 +155,6 @@ class TestHold:
             time.sleep(0.01)
 
     def test_a_paused_holder_ends_if_another_took_the_lock(self, path, hold, soon):
-        """So two processes never write to one folder."""
         holder = Holder(hold)
         os.kill(holder.pid, signal.SIGSTOP)
         hold()

@@ -193,7 +193,6 @@ else:
 
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])
 def test_a_handler_of_the_user_stays(number):
-    """During a training from Python, and afterwards."""
     received = []
 
     def handler(*_):

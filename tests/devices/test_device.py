@@ -66,7 +66,6 @@ def test_the_best_available_device_is_chosen(machine, no_hpu, gpus, asked, found
 def test_a_precision_that_the_device_lacks_is_an_error(
     monkeypatch, log, kind, capability, precision, message
 ):
-    """An AMD GPU does not report a compute capability."""
     details = {"compute_capability": capability} if capability else {}
     monkeypatch.setattr(device, "_device", Device(kind, "a test"))
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
@@ -81,8 +80,6 @@ def test_a_precision_that_the_device_lacks_is_an_error(
 
 @pytest.fixture
 def has(monkeypatch):
-    """Makes a machine with this software for the HPU, and these files."""
-
     def make(python=(3, 10, 13), package="1.14.0.493", tensorflow="2.15.0", files=()):
         monkeypatch.setattr(habana, "sys", types.SimpleNamespace(version_info=python))
         monkeypatch.setattr(habana, "installed_version", lambda: package)
@@ -105,7 +102,6 @@ class TestCardsThatCannotBeUsed:
         assert device.find("cpu").kind == "cpu"
 
     def test_a_driver_without_a_card_does_not_count(self, has, monkeypatch):
-        """As in a container on a host whose other containers have the cards."""
         monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
         monkeypatch.setattr(device, "_NVIDIA_DEVICE_FILES", "/nowhere")
         has(package=None, files=["/sys/module/habanalabs", "/dev/accel/accel0"])

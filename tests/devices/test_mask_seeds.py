@@ -10,7 +10,6 @@ SHAPE = (100, 100)
 
 
 def draw(build, seed=1, step=0):
-    """Returns what `build` gives at a step, in a new graph with a seed."""
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(seed)
         global_step = tf.train.get_or_create_global_step()
@@ -108,7 +107,6 @@ def test_a_graph_computes_the_step_seed_once():
 
 
 def test_a_session_without_local_variables():
-    """As the reference's programs may have; no step of theirs has several batches."""
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)
         dropped = mask("a")

@@ -17,7 +17,6 @@ def test_peak_host_memory_is_the_kernels_figure():
 
 
 def test_macos_reports_bytes(monkeypatch):
-    """As its manual page of getrusage says."""
     usage = types.SimpleNamespace(ru_maxrss=5_000_000)
     monkeypatch.setattr(resource, "getrusage", lambda who: usage)
     monkeypatch.setattr(sys, "platform", "darwin")

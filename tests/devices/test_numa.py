@@ -46,7 +46,6 @@ class Host:
         self.bound = set(cores)
 
     def cores_of(self, rank, workers=4, kind="gpu"):
-        """Returns the cores of a worker after the binding."""
         self.patch.setattr(collectives, "_worker", Worker(rank, workers, rank, workers, "mpirun"))
         numa.bind(kind, str(self.root))
         return self.bound

@@ -13,8 +13,6 @@ from albert.distributed.collectives import Worker
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """Makes a machine with some cores, of which this process is bound to some, and with files."""
-
     def make(cores: int, bound: int, **files: str) -> str:
         monkeypatch.setattr(os, "cpu_count", lambda: cores)
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(bound)))
@@ -73,7 +71,6 @@ def test_cores_respect_binding_and_quotas(machine, cores, bound, files, workers,
     ],
 )
 def test_a_worker_has_as_many_threads_as_cores(monkeypatch, log, given, expected, end):
-    """One of two workers on a host with eight cores."""
     monkeypatch.setattr(collectives, "_worker", Worker(1, 2, 1, 2, "mpirun"))
     monkeypatch.setattr(host, "count_cores", lambda workers: 8 // workers)
     for name in host.VARIABLES:

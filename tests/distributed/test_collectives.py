@@ -22,7 +22,6 @@ from tests.programs import collectives as program_of_workers
 
 @pytest.fixture
 def launched(monkeypatch):
-    """Sets this process's rank by variables of a launcher, and removes all others."""
     for pattern, names in launcher._LAUNCHERS.values():
         for name in names:
             monkeypatch.delenv(pattern.format(name), raising=False)
@@ -50,7 +49,6 @@ class TestEnvironment:
         assert found == Worker(3, 16, 3, 8, "srun")
 
     def test_a_slurm_batch_script_is_one_process(self, launched):
-        """It is one process, however many tasks the job has."""
         assert launched("SLURM_{}", PROCID="0", LOCALID="0", NTASKS="16") == Worker()
 
     @pytest.mark.parametrize("rank", ["a", "", "-1", "1.5"])

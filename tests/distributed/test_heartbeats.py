@@ -20,7 +20,6 @@ class Ended(Exception):
 
 @pytest.fixture
 def pairs():
-    """Returns both ends of connections to two workers."""
     pairs = [socket.socketpair() for _ in range(2)]
     yield pairs
     for end in (end for pair in pairs for end in pair):
@@ -89,5 +88,4 @@ def test_answering_workers_are_not_named(watch, late):
 
 
 def test_a_worker_that_has_ended_is_not_waited_for(watch):
-    """The launcher reports it."""
     assert watch(lambda pause, *ends: ends[pause > 1].close()) == []

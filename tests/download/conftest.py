@@ -31,7 +31,6 @@ def server(monkeypatch) -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch) -> None:
-    """Makes this process wait only a moment between tries."""
     monkeypatch.setattr(fetch, "_FIRST_WAIT", 0.01)
 
 
@@ -58,8 +57,6 @@ def command(monkeypatch, capsys, caplog) -> Callable[..., subprocess.CompletedPr
 
 @pytest.fixture
 def publish(monkeypatch) -> Callable[[dict[str, bytes]], None]:
-    """Replaces the published files with others, by name."""
-
     def publish(files: dict[str, bytes]) -> None:
         for name, content in files.items():
             sha256 = hashlib.sha256(content).hexdigest()

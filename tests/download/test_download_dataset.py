@@ -28,7 +28,6 @@ def data(tmp_path):
 
 @pytest.fixture
 def squad(command, publish, server, data):
-    """Runs the command with a mirror whose files count as the published ones."""
     server.files |= {f"mirror/{name}": content for name, content in FILES.items()}
     usual = ["squad", "--data_dir", data, "--base_url", f"{server.url}mirror"]
 
@@ -79,7 +78,6 @@ def test_force_only_replaces_wrong_files(squad, data, server):
 
 
 def test_an_unpublished_file_is_refused(squad, data, server):
-    """With another length, as the real command finds for these files, or with the same length."""
     assert_fails(squad(published={}), 1, "announces 400000 bytes, expected 30288272")
     assert content(data) == {}
     assert_fails(squad("--version", "2.0"), 1, "mirror/train-v2.0.json: HTTP 404")
@@ -114,7 +112,6 @@ def test_wrong_arguments_end_with_code_2(command):
 
 
 def race_archive(leave_out: str = "none") -> bytes:
-    """Returns RACE as it is published: one file per passage."""
     folders = itertools.product(("train", "dev", "test"), ("middle", "high"))
     names = [f"RACE/{part}/{level}/{n}.txt" for part, level in folders for n in (0, 1)]
     text = json.dumps(passage(0, "abc")).encode()
@@ -140,7 +137,6 @@ class TestRace:
         assert len(server.requests) == requests
 
     def test_another_archive_is_refused(self, race, data, server):
-        """Faults of archives themselves are tested with models."""
         assert_fails(race("--sha256", "0" * 64), 1, "expected " + "0" * 64)
         server.files["RACE.tar.gz"] = race_archive("dev/high")
         message = "is not RACE: it has no .txt file in dev/high"

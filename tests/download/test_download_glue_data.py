@@ -13,8 +13,6 @@ DEV_IDS = "103\t203\n117\t217\n999\t999\n"
 
 
 def packed(folder, names=("train.tsv", "dev.tsv", "test.tsv", "original/raw/in_domain.tsv")):
-    """Returns an archive as published: one folder per task, with other files that are not
-    needed."""
     return zip_of({f"{folder}/{name}": f"{folder} {name}" for name in names})
 
 
@@ -52,7 +50,6 @@ def download(command, publish, server, glue):
 
 @pytest.fixture
 def raw(tmp_path):
-    """Returns a folder with the two files of MRPC."""
     folder = tmp_path / "raw"
     folder.mkdir()
     for name in ("msr_paraphrase_train.txt", "msr_paraphrase_test.txt"):
@@ -72,7 +69,6 @@ def lines(path):
 
 class TestTasks:
     def test_folders_are_those_that_the_processors_read(self, download, glue):
-        """In any case, folder names also select the tasks."""
         done = download("COLA, sst-2 ,SST,diagnostic")
         assert done.returncode == 0, done.stderr
         splits = ("dev", "test", "train")
@@ -122,7 +118,6 @@ class TestMrpc:
 
     @pytest.mark.parametrize("name", ["", "dev_ids.tsv", "mrpc_dev_ids.tsv"])
     def test_a_users_files_are_split_by_a_list(self, download, raw, glue, server, name):
-        """The list is among the files, or comes from the server."""
         if name:
             (raw / name).write_text("105\t205\r\n100\t200\r\n")
         assert download("MRPC", "--path_to_mrpc", raw).returncode == 0
@@ -142,7 +137,6 @@ class TestMrpc:
         self.check(glue / "MRPC", [TRAIN[9], TRAIN[19]])
 
     def test_texts_split_at_commas_are_joined(self, download, raw, glue):
-        """Some copies have tabs where quoted texts had commas."""
         row = '1\t1\t2\t"One \t said "" he \t"" is two ."\tplain \'s\n'
         (raw / "msr_paraphrase_test.txt").write_text(f"{HEADER}\n{row}")
         done = download("MRPC", "--path_to_mrpc", raw)

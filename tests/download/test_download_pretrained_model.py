@@ -52,7 +52,6 @@ def arguments(server, out):
 
 @pytest.fixture
 def start(arguments, server):
-    """Starts the command as a program."""
     program = [sys.executable, str(SCRIPT), *map(str, arguments)]
     with contextlib.ExitStack() as ended:
         options = {"stderr": subprocess.PIPE, "text": True}
@@ -152,7 +151,6 @@ def test_an_archive_placed_by_hand_is_used_and_kept(download, out, server):
     ids=["damaged", "no model"],
 )
 def test_an_archive_without_a_model_leaves_nothing(download, out, server, content, problem):
-    """The tests with folders cover the parts that a model needs."""
     server.files[f"albert_models/{NAME}.tar.gz"] = content
     address = f"check the address {server.url}albert_models/{NAME}.tar.gz"
     assert_fails(download(), 1, problem, address)
@@ -160,7 +158,6 @@ def test_an_archive_without_a_model_leaves_nothing(download, out, server, conten
 
 
 def test_the_hash_is_checked(download, out, server):
-    """An existing folder is checked, too."""
     assert_fails(download("--sha256", "0" * 64), 1, f"is {SHA256}, expected {'0' * 64}")
     assert os.listdir(out) == []
     for text in (SHA256.upper(), SHA256):
@@ -226,7 +223,6 @@ def test_two_at_once_make_one_whole_folder(start, out, server):
 
 
 def test_bad_arguments_are_refused(command, out):
-    """A password in an address is not shown."""
     for url in "no_address", "file:///tmp/", "http://", "http://me:secret@127.0.0.1:9/":
         done = command(main, url, NAME)
         assert done.returncode == 2 and "error: " in done.stderr.splitlines()[-1]

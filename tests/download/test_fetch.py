@@ -51,7 +51,6 @@ def get(server, url, tmp_path, monkeypatch):
 
 @pytest.fixture
 def sleeps(monkeypatch):
-    """Returns the waits that fetch asks for, in seconds, without waiting."""
     seconds = []
     monkeypatch.setattr(module.time, "sleep", seconds.append)
     return seconds
@@ -101,7 +100,6 @@ DATE = "Sat, 01 Jan 2022 00:00:00 GMT"
 
 @pytest.mark.parametrize(("headers", "version"), [({"Last-Modified": DATE}, DATE), ({}, None)])
 def test_a_weak_etag_is_replaced_by_the_date(get, server, headers, version):
-    """Without any version, the download starts again."""
     server.etag = 'W/"one"'
     assert get(Fault(cut_after=5, headers=headers))[1][0] == (version and "bytes=5-")
     assert server.requests[1].if_range == version
@@ -124,7 +122,6 @@ class TestPart:
 
     @pytest.mark.parametrize("note", ["{", "[]", '{"url": 1}', "[" * 100_000, None])
     def test_a_part_without_a_usable_note_is_not_trusted(self, get, server, tmp_path, note):
-        """A note for another address does not count."""
         part_of(server.url + "other.bin", tmp_path / "file.bin", bytes(1000))
         if note:
             (tmp_path / "file.bin.part.json").write_text(note)
@@ -244,7 +241,6 @@ def test_a_wrong_file_does_not_replace_the_old_one(get, tmp_path, expected, faul
 
 @pytest.mark.parametrize("size", [None, 100_000])
 def test_an_endless_answer_is_not_received(get, tmp_path, monkeypatch, size):
-    """There is a limit even if nobody announces a length."""
     monkeypatch.setattr(module, "_MOST_BYTES", 100_000)
     message = "sends more than 100000 bytes; the file was removed"
     most = limited(resource.RLIMIT_FSIZE, 100_000 + module._CHUNK)

@@ -59,7 +59,6 @@ def test_states_are_those_of_tensorflow(family, act):
 @pytest.mark.parametrize("num_options", [0, 2])
 @pytest.mark.slow
 def test_loaded_models_use_the_engine(random_model, num_options):
-    """Also with several sequences per example."""
     lengths = {"doc_stride": 16, "max_query_length": 20, "n_best_size": 3, "max_answer_length": 5}
     texts = ["a b c d e", "f g h a b c d"]
     if num_options:

@@ -42,8 +42,6 @@ class Values(Settings):
 
 @pytest.fixture
 def parse(monkeypatch):
-    """Parses a command line, and checks its values."""
-
     def parse(*arguments: str) -> Values:
         # This process's flags have values of the tests.
         for name, value in vars(flags.FlagValues()).items():
@@ -115,7 +113,6 @@ def test_good_values_are_parsed(parse):
 
 
 def test_settings_from_python_are_checked_and_constant():
-    """The checks are those of a command line."""
     values = {"count": 7, "lengths": (16, 32), "path": pathlib.Path("a"), "switch": False}
     found = Values.of(**values, number=2, texts=["a", "b"])
     assert (found.count, found.lengths, found.path, found.switch) == (7, (16, 32), "a", False)
@@ -189,7 +186,6 @@ def test_a_missing_required_flag_is_an_error():
 
 
 def test_help_is_by_theme(capsys):
-    """In the order of the themes, regardless of the order of the definitions."""
     with pytest.raises(SystemExit) as caught:
         command_line.parse(["program", "--helpfull"], "", Some)
     assert caught.value.code == 0

@@ -20,7 +20,6 @@ def test_the_defaults_are_those_of_the_papers():
 
 
 def test_a_flag_of_the_task_is_not_searched():
-    """A number of steps fixes the epochs."""
     assert space(train_steps=100, seed=7).keys() == {"learning_rate", "train_batch_size"}
     found = space("--learning_rates=3e-5,3e-5", "--batch_sizes=8", train_steps=1, seed=0)
     expected = {"learning_rate": Range(3e-5, 3e-5, is_whole=False)}

@@ -19,8 +19,6 @@ SPACE = {
 
 @pytest.fixture
 def opened(tmp_path):
-    """Opens the study of a folder, as a process does that starts."""
-
     def opened(folder="study", prunes=True, seed=0) -> Study:
         (tmp_path / folder).mkdir(exist_ok=True)
         return Study(str(tmp_path / folder), SPACE, seed, prunes)

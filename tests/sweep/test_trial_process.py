@@ -36,7 +36,6 @@ sys.exit(3)
 
 @pytest.fixture
 def trial(tmp_path, monkeypatch):
-    """Runs a trial that writes some scores."""
     monkeypatch.setattr(trial_process, "_SECONDS_BETWEEN", 0.05)
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "out").mkdir()
