@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -111,25 +112,6 @@ class TestWhole:
         assert result.stdout == (folder / "stdout").read_text() and "Trial" not in result.stderr
         assert {path: path.stat().st_mtime_ns for path in before} == before
 
-    @pytest.mark.parametrize(
-        ("flags", "parts"),
-        [
-            (["--seed_range=1,8"], ["holds a sweep with other values of seed.high (was 9, is 8);"]),
-            (
-                ["--max_seq_length=17", "--patience=1"],
-                ["values of max_seq_length (was 16, is 17), patience (was 0, is 1);"],
-            ),
-            (["--trials=0"], ["--trials"]),
-            (["--output_dir={out}/trial-000"], ["holds a run; give another one to the sweep"]),
-            (["--learning_rates=2,1"], ["must be two positive numbers: the lowest"]),
-            (["--do_eval=false"], ["--do_eval=false does not work in a sweep"]),
-            (["--overwrite_output_dir"], ["remove its folder to start again"]),
-        ],
-    )
-    def test_another_sweep_or_a_wrong_flag_is_one_line(self, done, command, flags, parts):
-        given = [flag.format(out=done) for flag in flags]
-        assert_fails(run([*command, *given]), 2, *parts)
-
 
 @pytest.mark.slow
 def test_a_sweep_of_an_earlier_version_continues(earlier):
@@ -186,16 +168,17 @@ def sweeping(squad_dir, tmp_path, monkeypatch):
     stub = [sys.executable, str(tmp_path / "program.py")]
     monkeypatch.setattr(sweep, "command", lambda *words: [*stub, *words])
 
-    def sweeping(*flags: str, of_task=()) -> None:
-        given = [flag.format(squad=squad_dir) for flag in SQUAD_FLAGS if "=1e-3" not in flag]
-        given = [flag for flag in given if "batch_size" not in flag and "epochs" not in flag]
-        given = [flag for flag in given if "save_checkpoints" not in flag]
-        settings = settings_of(SquadV1Settings, *given, f"--output_dir={tmp_path}/out", *of_task)
-        of_sweep = settings_of(SweepSettings, *flags)
-        job = Job(find_task("squad"), settings)
-        space = make_space(of_sweep, settings)
+    def sweeping(*flags: str, task_flags=()) -> None:
+        searched = re.compile("=1e-3|batch_size|epochs|save_checkpoints")
+        fixed = [f.format(squad=squad_dir) for f in SQUAD_FLAGS if not searched.search(f)]
+        fixed += [f"--output_dir={tmp_path}/out", *task_flags]
+        settings, searching = (
+            settings_of(SquadV1Settings, *fixed),
+            settings_of(SweepSettings, *flags),
+        )
+        job, space = Job(find_task("squad"), settings), make_space(searching, settings)
         try:
-            sweep.main(SweepRequest(["squad"], job, of_sweep, space))
+            sweep.main(SweepRequest(["squad"], job, searching, space))
         finally:
             locks.release_held()
 
@@ -230,6 +213,21 @@ def test_failed_trials_are_reported_and_do_not_end_the_sweep(sweeping, tmp_path,
     assert f"--train_feature_file={tmp_path}/out/train.tf_record " in log_of_first
 
 
+def test_another_sweep_or_a_flag_of_a_single_run_is_an_error(sweeping, tmp_path):
+    sweeping("--trials=1", "--seed_range=1,1")
+    for flags, task_flags, message in (
+        (["--seed_range=1,8"], [], "holds a sweep with other values of seed.high .was 1, is 8.;"),
+        ([], ["--doc_stride=17", "--patience=1"], "doc_stride .*, patience .was 0, is 1.;"),
+        ([], ["--do_predict=false"], "--do_predict=false does not work in a sweep"),
+        ([], ["--overwrite_output_dir"], "remove its folder to start again"),
+    ):
+        with pytest.raises(FlagError, match=message):
+            sweeping("--trials=1", *(flags or ["--seed_range=1,1"]), task_flags=task_flags)
+    (tmp_path / "out/run.json").write_text("{}")
+    with pytest.raises(FlagError, match="holds a run; give another one to the sweep"):
+        sweeping("--trials=1")
+
+
 def test_if_all_trials_fail_the_sweep_fails(sweeping, tmp_path):
     with pytest.raises(UserError, match=r"all 2 trials failed; .*out/trial-000.log says why"):
         sweeping("--trials=2", "--seed_range=3,3")
@@ -240,5 +238,5 @@ def test_errors_that_all_trials_would_have_come_first(sweeping, tmp_path, squad_
     with pytest.raises(UserError, match="48 examples are less than one step of 64"):
         sweeping("--batch_sizes=8,64", "--epochs=1,2", "--trials=1")
     with pytest.raises(FlagError, match="--do_predict needs --predict_file"):
-        sweeping("--trials=1", of_task=["--predict_file="])
+        sweeping("--trials=1", task_flags=["--predict_file="])
     assert not (tmp_path / "out").exists()

@@ -5,7 +5,6 @@ If the launcher does not matter, workers are forked processes that Horovod's Glo
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import pathlib
@@ -28,7 +27,6 @@ from tests.helpers.running import (
     processes_of,
     run,
     run_as_workers,
-    succeed,
     under_mpirun,
 )
 from tests.helpers.squad import make_squad, squad_command
@@ -206,13 +204,12 @@ def test_all_cards_after_one_get_a_command_that_works(trained, squad_dir):
 
 
 def test_a_horovod_of_another_tensorflow_is_one_line(squad_dir, tmp_path):
-    """Its library needs a symbol that no other library has."""
-    real = pathlib.Path(importlib.util.find_spec("horovod").origin).parent
-    shutil.copytree(real, tmp_path / "path/horovod")
-    (library,) = (tmp_path / "path/horovod/tensorflow").glob("mpi_lib*.so")
-    code = tmp_path / "missing.c"
-    code.write_text("void AsGpuStreamValue(void); void call(void) { AsGpuStreamValue(); }")
-    succeed(["gcc", "-shared", "-fPIC", str(code), "-o", str(library)])
+    """Its library needs a symbol that no other library has: `load_library` raises this error."""
+    package = tmp_path / "path/horovod/tensorflow"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").touch()
+    error = 'NotFoundError(None, None, "undefined symbol: AsGpuStreamValue")'
+    (package / "__init__.py").write_text(f"import tensorflow\nraise tensorflow.errors.{error}")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "path")}
     command = squad_command(squad_dir, tmp_path / "out", "--use_horovod=true")
     result = run(under_mpirun(2, command), env=environment)
