@@ -56,15 +56,15 @@ def outputs(trained, squad_dir, inputs, tmp_path_factory, torch) -> list[tuple]:
     values = json.loads((squad_dir / "albert.json").read_text()) | {"hidden_act": "gelu_new"}
     model = transformers.AlbertModel(transformers.AlbertConfig(**values)).eval()
     albert.load_tf_weights_in_albert(model, model.config, path)
-    found = []
+    rows = []
     for _, ids, kinds in inputs:
-        given = {"token_type_ids": torch.tensor([kinds]), "output_hidden_states": True}
         with torch.no_grad():
-            of_line = model(torch.tensor([ids]), **given)
+            ids, kinds = torch.tensor([ids]), torch.tensor([kinds])
+            output = model(ids, token_type_ids=kinds, output_hidden_states=True)
         # The first states are the embeddings.
-        layers = [states[0].numpy() for states in of_line.hidden_states[1:]]
-        found.append((layers, of_line.pooler_output[0].numpy()))
-    return found
+        layers = [states[0].numpy() for states in output.hidden_states[1:]]
+        rows.append((layers, output.pooler_output[0].numpy()))
+    return rows
 
 
 @pytest.fixture(scope="module")
@@ -80,8 +80,8 @@ def files(trained, exported, squad_dir, tmp_path_factory):
     parts += ["--pooling=mean", "--normalize"]
     whole = [f"--init_checkpoint={exported}", "--pooling=cls"]
     for name, flags in (("json", whole), ("npz", parts)):
-        given = [f"--input_file={folder / 'lines.txt'}", f"--output_file={folder / name}", *flags]
-        result = run([*albert("embed"), *common, *given])
+        paths = [f"--input_file={folder / 'lines.txt'}", f"--output_file={folder / name}"]
+        result = run([*albert("embed"), *common, *paths, *flags])
         assert result.returncode == 0, result.stderr
         assert f"Wrote the embeddings of 5 texts to {folder / name}" in result.stderr
     return folder
@@ -92,10 +92,10 @@ def test_json_has_googles_format(files, inputs, outputs):
     assert [row["linex_index"] for row in rows] == list(range(len(LINES)))
     for row, (tokens, _, _), (layers, pooled) in zip(rows, inputs, outputs, strict=True):
         assert [feature["token"] for feature in row["features"]] == tokens
-        for place, feature in enumerate(row["features"]):
+        for position, feature in enumerate(row["features"]):
             assert [layer["index"] for layer in feature["layers"]] == list(LAYERS)
             for layer in feature["layers"]:
-                values = layers[layer["index"]][place]
+                values = layers[layer["index"]][position]
                 np.testing.assert_allclose(layer["values"], values, atol=1e-5)
                 assert all(round(value, 6) == value for value in layer["values"])
         np.testing.assert_allclose(row["pooled"], pooled, atol=1e-5)
@@ -145,9 +145,9 @@ def test_batches_of_any_size_give_the_same(exported, monkeypatch):
     monkeypatch.setattr("albert.inference.embedding._MOST_WAITING", 1)
     for batch_size in (1, 4):
         one_by_one = Embedder(folder, [-1], False, batch_size).embed(pairs)
-        for found, wanted in zip(one_by_one, together, strict=True):
-            assert found.tokens == wanted.tokens and found.pooled is None
-            np.testing.assert_allclose(found.layers[-1], wanted.layers[-1], atol=1e-5)
+        for one, expected in zip(one_by_one, together, strict=True):
+            assert one.tokens == expected.tokens and one.pooled is None
+            np.testing.assert_allclose(one.layers[-1], expected.layers[-1], atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -162,11 +162,7 @@ def test_batches_of_any_size_give_the_same(exported, monkeypatch):
         (["--normalize"], 2, "--normalize needs --pooling=mean or --pooling=cls"),
         (["--layers=2"], 2, "there is no layer 2: the model has 2"),
         (["--layers=-3"], 2, "there is no layer -3: the model has 2"),
-        (
-            ["--max_seq_length=129"],
-            2,
-            "--max_seq_length 129 is more than the model's 128 positions",
-        ),
+        (["--max_seq_length=129"], 2, "--max_seq_length 129 is more than the model's 128 pos"),
         (["--init_checkpoint=none"], 1, "none does not exist"),
         (["--albert_config_file=none"], 2, "--spm_model_file or --vocab_file is required"),
         (["--vocab_file=vocab.txt"], 2, "--vocab_file needs --albert_config_file"),
@@ -175,10 +171,10 @@ def test_batches_of_any_size_give_the_same(exported, monkeypatch):
     ],
 )
 def test_a_bad_input_is_an_error(exported, files, flags, code, part, tmp_path):
-    given = [f"--input_file={files / 'lines.txt'}", f"--init_checkpoint={exported}"]
-    given += [f"--output_file={tmp_path / 'out'}", *(flag.format(files=files) for flag in flags)]
+    valid = f"--input_file={files / 'lines.txt'}", f"--init_checkpoint={exported}"
+    flags = [f"--output_file={tmp_path / 'out'}", *(flag.format(files=files) for flag in flags)]
     with pytest.raises(UserError) as caught:
-        embed.main(settings_of(EmbedSettings, *given))
+        embed.main(settings_of(EmbedSettings, *valid, *flags))
     assert part in str(caught.value) and "\n" not in str(caught.value)
     assert caught.value.exit_code == code
     assert list(tmp_path.iterdir()) == []

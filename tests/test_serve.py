@@ -73,8 +73,8 @@ def test_a_bad_address_model_or_token_is_an_error(starts, monkeypatch, tmp_path)
 
 
 def test_flags_set_the_limits(starts, monkeypatch):
-    def begin(service, *given):
-        raise InterruptedError(given)
+    def begin(service, *arguments):
+        raise InterruptedError(arguments)
 
     engines = []
 
@@ -111,7 +111,7 @@ def test_a_signal_ends_it_after_all_answers(exported):
         process = stack.enter_context(popen)
         stack.callback(process.kill)
         says = r"Serving a model for squad-1.1 at (http:\S+); press Ctrl-C to end"
-        url = next(found[1] for line in process.stderr if (found := re.search(says, line)))
+        url = next(match[1] for line in process.stderr if (match := re.search(says, line)))
 
         def post(_):
             return requests.post(f"{url}/v1/answer", json=BODY, headers=headers, timeout=LONGEST)

@@ -6,9 +6,8 @@ import json
 
 import pytest
 
-from albert.inference import load_model
+from albert.inference import load_model, session
 from albert.inference.as_json import location_of
-from albert.inference.session import ModelSession
 from albert.tasks.squad.head import make_v1_head
 from tests.helpers.serving import load_once
 
@@ -34,11 +33,11 @@ def test_several_texts_are_compared_by_their_scores(model, paragraphs):
     assert sum(a.probability for a in together) == pytest.approx(1)
     for number, answers in enumerate(alone):
         own = [a for a in together if a.context == number]
-        assert [a.text for a in own] == [a.text for a in answers][: len(own)]
         # The relative probabilities within one text do not depend on the others.
-        for found, expected in zip(own, answers, strict=False):
+        for one, expected in zip(own, answers, strict=False):
             ratio = own[0].probability / answers[0].probability
-            assert found.probability == pytest.approx(expected.probability * ratio)
+            assert one.text == expected.text
+            assert one.probability == pytest.approx(expected.probability * ratio)
     assert {a.context for a in together} > {0}
 
 
@@ -53,11 +52,11 @@ def test_a_very_long_text_is_answered_in_parts(model, paragraphs, monkeypatch):
     first, second = ((f"{p['context']} " * 100)[:3750] + "\n\n" for p in paragraphs[:2])
     (together,) = model.answer_all([(question, [first + second])])
     (apart,) = model.answer_all([(question, [first, second])])
-    places = {}
-    for found in apart.answers:
-        places.setdefault(found.text, found.start + len(first) * found.context)
+    starts = {}
+    for answer in apart.answers:
+        starts.setdefault(answer.text, answer.start + len(first) * answer.context)
     kept = {a.text: a.start for a in together.answers}
-    assert len(kept) == len(together.answers) and places.items() <= kept.items()
+    assert len(kept) == len(together.answers) and starts.items() <= kept.items()
 
 
 def test_answering_can_be_interrupted_between_batches(model, paragraphs):
@@ -78,8 +77,8 @@ def test_one_text_equals_a_list_of_one_and_blanks_have_no_answer(model, paragrap
     assert model.answer(question, text) == expected
     assert model.answer_all([(question, text)]) == [expected]
     assert model.answer("What?", [" \n"]).answers == []
-    found = model.answer("What?", [" \n", paragraphs[0]["context"]]).answers
-    assert found and {a.context for a in found} == {1}
+    answers = model.answer("What?", [" \n", paragraphs[0]["context"]]).answers
+    assert answers and {a.context for a in answers} == {1}
 
 
 @pytest.mark.parametrize("masks", [True, False])
@@ -88,14 +87,8 @@ def test_texts_are_padded_to_multiples_of_16(random_model, monkeypatch, masks):
     lengths = {"doc_stride": 16, "max_query_length": 20, "n_best_size": 3, "max_answer_length": 5}
     lengths |= {"mask_padding_in_loss": masks, "max_seq_length": 50}
     model = load_model(random_model(make_v1_head(masks), task="squad-1.1", **lengths))
-    fed = set()
-    predict = ModelSession._predict
-
-    def watched(self, examples, length):
-        fed.add(length)
-        return predict(self, examples, length)
-
-    monkeypatch.setattr(ModelSession, "_predict", watched)
+    fed, pad = set(), session.padded
+    monkeypatch.setattr(session, "padded", lambda ids, n: fed.add(n) or pad(ids, n))
     model.answer("what?", ["a b"])
     model.answer("what?", ["a b c d e f g h " * 20])
     assert fed == ({16, 50} if masks else {50})
@@ -104,7 +97,7 @@ def test_texts_are_padded_to_multiples_of_16(random_model, monkeypatch, masks):
 TEXT = 'First line.\nThe "second" one. It has two sentences! And a\nthird line? Yes.'
 
 
-def found(piece: str, text: str = TEXT):
+def located(piece: str, text: str = TEXT):
     start = text.index(piece)
     return location_of(text, start, start + len(piece))
 
@@ -119,20 +112,19 @@ def test_an_answer_has_its_line_character_and_sentence():
         ("sentences! And", 2, 30, "It has two sentences! And a\nthird line?"),
         ("one. It", 2, 14, 'The "second" one. It has two sentences!'),
     ):
-        place = found(piece)
-        assert (place.line, place.character) == (line, character)
-        assert (place.sentence, place.text) == (sentence, piece)
+        location = located(piece)
+        assert (location.line, location.character) == (line, character)
+        assert (location.sentence, location.text) == (sentence, piece)
     # Paragraphs, and scripts without spaces.
-    assert found("b", "a\n\nb c\n \nd").sentence == "b c"
-    assert found("二", "一。二三。四").sentence == "二三。"
-    assert found("b", 'He said "a." Then b.').sentence == "Then b."
+    assert located("b", "a\n\nb c\n \nd").sentence == "b c"
+    assert located("二", "一。二三。四").sentence == "二三。"
+    assert located("b", 'He said "a." Then b.').sentence == "Then b."
 
 
 def test_a_long_sentence_is_shortened_with_ellipses():
-    place = found("here", "x " * 1000 + "here" + " y" * 1000)
-    assert place.before.startswith("…") and place.after.endswith("…")
-    assert len(place.sentence) == 200 + 4 + 200 + 2
-    assert place.character == 2001
+    location = located("here", "x " * 1000 + "here" + " y" * 1000)
+    assert location.before.startswith("…") and location.after.endswith("…")
+    assert (len(location.sentence), location.character) == (200 + 4 + 200 + 2, 2001)
     # No ellipsis where the sentence ends there.
     text = "Before. " + "x" * 200 + "here" + "y" * 199 + ". After."
-    assert found("here", text).sentence == "x" * 200 + "here" + "y" * 199 + "."
+    assert located("here", text).sentence == "x" * 200 + "here" + "y" * 199 + "."

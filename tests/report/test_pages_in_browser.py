@@ -109,27 +109,23 @@ def test_a_question_shows_answer_truth_and_scores(open_view):
 
 def test_searches_and_filters_select_questions(open_view):
     page = open_view(view_of(12))
-    page.type("#search", "WHO built 3")
-    assert shown(page) == ["Who built 3?"]
-    assert page.text("#count") == "1 of 12"
-    page.type("#search", "1004")
-    assert shown(page) == ["When built 4?"], "the paragraph counts too"
-    page.type("#search", "q5")
-    assert page.text("h2") == "Who built 5?"
+    # Questions, paragraphs and ids.
+    found_by = {"WHO built 3": "Who built 3?", "1004": "When built 4?", "q5": "Who built 5?"}
+    for words, question in found_by.items():
+        page.type("#search", words)
+        assert shown(page) == [question] and page.text("#count") == "1 of 12"
     page.type("#search", "nowhere")
     assert shown(page) == [] and "No predictions match" in page.text("#sample")
     page.find("#sample button").click()
     assert page.text("#count") == "12 of 12"
     # By confidence.
-    everything = page.run("return samples.map(s => s.confidence)")
     page.type("#low", "50")
     page.type("#high", "90")
-    expected = sum(0.5 <= confidence <= 0.9 for confidence in everything)
-    assert 0 < expected < 12
-    assert page.text("#count") == f"{expected} of 12"
+    expected = sum(0.5 <= s["confidence"] <= 0.9 for s in view_of(12).samples)
+    assert 0 < expected < 12 and page.text("#count") == f"{expected} of 12"
     page.find("#order").send_keys("least")
-    found = page.run("return state.shown.map(s => s.confidence)")
-    assert found == sorted(found) and len(found) == expected
+    shares = page.run("return state.shown.map(s => s.confidence)")
+    assert shares == sorted(shares) and len(shares) == expected
 
     # By outcome, over all questions.
     page = open_view(view_of())
@@ -203,13 +199,11 @@ def test_the_address_holds_the_filters(open_view):
     page.press("j", "j")
     assert page.run("return location.hash") == "#q=built&only=wrong&word=when&id=q6"
     linked = page.driver.current_url
-    seen = []
-    for _ in range(4):
-        page.driver.back()
-        seen.append((page.run("return location.hash.slice(1)"), page.text("#count")))
     only = "q=built&only=wrong"
-    wrong = [(f"{only}&word=when", "4 of 12"), (only, "4 of 12")]
-    assert seen == [*wrong, ("q=built", "12 of 12"), ("", "12 of 12")]
+    for hash, count in ((f"{only}&word=when", 4), (only, 4), ("q=built", 12), ("", 12)):
+        page.driver.back()
+        assert page.run("return location.hash.slice(1)") == hash
+        assert page.text("#count") == f"{count} of 12"
     page.driver.forward()
     assert page.run("return $('search').value") == "built"
     page.driver.get("about:blank")
@@ -244,13 +238,10 @@ def test_every_key_does_what_the_page_says(open_view):
     assert page.run("return $('list').getAttribute('aria-activedescendant')") == "row-39"
     page.press(Keys.ARROW_DOWN, Keys.PAGE_UP)
     assert page.run(selected) != "Who built 39?"
-    page.press(Keys.HOME)
-    assert page.run(selected) == "When built 0?"
-    page.press("/", "q", "3", "j")
+    page.press(Keys.HOME, "/", "q", "3", "j")
     assert page.run("return $('search').value") == "q3j", "letters that are typed move nothing"
     page.press(Keys.ESCAPE, "j")
-    assert page.run("return $('search').value") == ""
-    assert page.run(selected) == "Who built 1?"
+    assert page.run("return $('search').value") == "" and page.run(selected) == "Who built 1?"
 
 
 def test_markup_in_a_text_is_shown_as_text(open_view):
@@ -316,17 +307,14 @@ def test_sets_of_labels_are_scored_by_f1(open_view):
 def test_spans_are_marked_with_their_labels(open_view):
     """A place that is predicted and true has both marks, and both labels if they differ."""
     text = f"Anna 🏰 Bell left{MARKUP} Rome for York."
-    parts = {
-        part: (text.index(part), text.index(part) + len(part)) for part in ("Anna", "Rome", "York")
-    }
 
     def span(part, label, share=None):
-        return Span(*parts[part], part, label, share)
+        return Span(text.index(part), text.index(part) + len(part), part, label, share)
 
-    found = [span("Anna", "PER", 0.9), span("Rome", MARKUP, 0.4)], []
+    predicted = [span("Anna", "PER", 0.9), span("Rome", MARKUP, 0.4)], []
     truths = [span("Anna", "PER"), span("Rome", "LOC"), span("York", "LOC")], []
     texts = {"line 1": text, "line 2": "nothing here"}
-    page = open_view(spans_view("Towns", texts, found, truths, {"f1": 0.4, "LOC_f1": 0.0}))
+    page = open_view(spans_view("Towns", texts, predicted, truths, {"f1": 0.4, "LOC_f1": 0.0}))
     assert page.text("#passage") == text
     assert page.texts("#passage mark.answer.truth") == ["Anna", "Rome"]
     assert page.texts("#passage mark.truth:not(.answer)") == ["York"]
@@ -439,28 +427,28 @@ class TestServer:
         page.run("document.getElementById('context').value = arguments[0]", text)
         page.type("#question", question)
         self.ask(page)
-        found = model.answer(question, [text]).answers
-        assert page.texts("#said") == [" ".join(found[0].text.split())]
+        answers = model.answer(question, [text]).answers
+        assert page.texts("#said") == [" ".join(answers[0].text.split())]
         in_text = "return document.getElementById('passage').textContent"
         assert page.run(in_text) == text
         marked = "return document.querySelector('mark').textContent"
-        assert page.run(marked) == found[0].text
+        assert page.run(marked) == answers[0].text
         # Selecting another answer marks that one.
-        assert len(page.texts("#others button")) == min(5, len(found)) > 1
+        assert len(page.texts("#others button")) == min(5, len(answers)) > 1
         page.find("#others li:nth-child(2) button").click()
-        assert page.run(marked) == found[1].text and page.run(in_text) == text
+        assert page.run(marked) == answers[1].text and page.run(in_text) == text
         before = "return document.querySelector('mark').previousSibling.textContent"
-        assert page.run(before) == text[: found[1].start]
+        assert page.run(before) == text[: answers[1].start]
         assert page.run("return window.broken") is None
         assert page.texts("#result h2, #asked") == ["Answer", question]
-        shares = [f"{100 * answer.probability:.1f}%" for answer in found[:5]]
+        shares = [f"{100 * answer.probability:.1f}%" for answer in answers[:5]]
         assert page.texts(".row span:last-child") == shares
         assert page.texts("#facts") == [f"confidence {shares[0]} · line 1"]
         # The command shown for a terminal asks the same.
         command = shlex.split(page.run("return document.getElementById('curl').textContent"))
         assert command[:2] == ["curl", page.driver.current_url + "v1/answer"]
-        asked = json.loads(command[command.index("-d") + 1])
-        assert asked == {"question": question, "context": text, "n_best": 5}
+        request = json.loads(command[command.index("-d") + 1])
+        assert request == {"question": question, "context": text, "n_best": 5}
         assert page.console() == []
 
     def test_examples_fill_the_form_and_the_model_is_described(self, open_service, exported):
@@ -505,12 +493,11 @@ class TestServer:
         assert not page.find("#token").is_displayed()
         self.ask(page)
         assert self.fault_at(page, "token") == "This server answers only with its token."
-        page.type("#token", "secrets")
-        self.ask(page)
-        assert self.fault_at(page, "token") == "This is not the server's token."
-        page.type("#token", "secret")
-        self.ask(page)
-        assert self.fault_at(page, "token") == "" and page.texts("mark") != []
+        for token, fault in (("secrets", "This is not the server's token."), ("secret", "")):
+            page.type("#token", token)
+            self.ask(page)
+            assert self.fault_at(page, "token") == fault
+        assert page.texts("mark") != []
 
     def test_a_slow_answer_can_be_stopped(self, open_service, exported):
         """The old answer is dimmed meanwhile, and stays if the reader stops."""
@@ -546,9 +533,9 @@ class TestServer:
         page.type("#text", "A text.")
         page.type("#second_text", "Another one.")
         self.ask(page)
-        found = load_once(folder).classify("A text.", "Another one.")
-        share = found.probabilities[found.label]
-        assert page.texts("#said") == [found.label]
+        labelled = load_once(folder).classify("A text.", "Another one.")
+        share = labelled.probabilities[labelled.label]
+        assert page.texts("#said") == [labelled.label]
         assert sorted(page.texts(".row span:first-child")) == sorted(LABELS)
         assert page.texts(".row span:last-child")[0] == f"{100 * share:.1f}%"
         bar = "return document.querySelector('.bar div').offsetWidth / arguments[0].offsetWidth"
@@ -575,14 +562,14 @@ class TestServer:
         text = f"Anna 🏰 went{MARKUP} to\nRome and Berlin."
         page.run("document.getElementById('text').value = arguments[0]", text)
         self.ask(page)
-        found = model.find(text)
-        of_all = "return [...document.querySelectorAll(arguments[0])].map(e => "
-        marks = page.run(f"{of_all}[e.textContent, e.dataset.label])", "mark")
-        assert marks == [[span.text, span.label] for span in found] != []
+        spans = model.find(text)
+        elements = "return [...document.querySelectorAll(arguments[0])].map(e => "
+        marks = page.run(f"{elements}[e.textContent, e.dataset.label])", "mark")
+        assert marks == [[span.text, span.label] for span in spans] != []
         assert page.run("return document.getElementById('passage').textContent") == text
-        rows = page.run(f"{of_all}e.textContent)", ".row span:first-child")
-        assert rows == [f"{span.label}: {span.text}" for span in found]
-        assert page.texts(".row span:last-child")[0] == f"{100 * found[0].probability:.1f}%"
+        rows = page.run(f"{elements}e.textContent)", ".row span:first-child")
+        assert rows == [f"{span.label}: {span.text}" for span in spans]
+        assert page.texts(".row span:last-child")[0] == f"{100 * spans[0].probability:.1f}%"
         assert page.run("return window.broken") is None and page.console() == []
 
     @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])
