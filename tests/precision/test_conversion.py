@@ -165,9 +165,8 @@ def build(value=None, mode=TRAIN, workers=1, **options):
 
     The graph belongs to one of `workers` workers, with a stand-in for bert.json's all-reduce.
     """
-    horovod = types.SimpleNamespace(
-        Average=None, allreduce=lambda vector, op, name: tf.tanh(vector, name)
-    )
+    all_reduce = {"allreduce": lambda vector, op, name: tf.tanh(vector, name)}
+    horovod = types.SimpleNamespace(Average=None, **all_reduce)
     with tf.Graph().as_default() as graph, pytest.MonkeyPatch.context() as patch:
         if workers > 1:
             patch.setattr(collectives, "_worker", Worker(0, workers, 0, workers, "mpirun"))
@@ -224,11 +223,8 @@ class TestModel:
         assert {actual[name].type for name in actual.keys() - expected.keys()} == {"Cast"}
         for name, op in expected.items():
             assert actual[name].type == op.type
-            shapes = [
-                [t.shape.as_list() for t in o.outputs if t.shape.rank is not None]
-                for o in (op, actual[name])
-            ]
-            assert shapes[0] == shapes[1]
+            shapes = ([str(tensor.shape) for tensor in o.outputs] for o in (op, actual[name]))
+            assert len({*map(tuple, shapes)}) == 1
             for kind, attribute in (("Const", "value"), ("TruncatedNormal", "seed2")):
                 if op.type == kind:
                     assert actual[name].get_attr(attribute) == op.get_attr(attribute)
@@ -244,11 +240,11 @@ class TestModel:
         [("1", {"mode": PREDICT}, True), ("1", {}, False), ("basic", {"mode": PREDICT}, False)],
     )
     def test_gelu_has_the_type_of_the_product_it_fuses_with(self, value, mode, is_converted):
-        scope = "bert/encoder/transformer/group_0/layer_0/inner_group_0/ffn_1/intermediate/"
-        forward = re.compile(scope + "[^/]*")
-        kinds = ("AddV2", "Mul", "Tanh")
-        operations = build(value, **mode)[0].get_operations()
-        actual = [o for o in operations if o.type in kinds and forward.fullmatch(o.name)]
+        forward = re.compile(r"bert/encoder/transformer/.*/ffn_1/intermediate/[^/]*")
+        operations = [
+            o for o in build(value, **mode)[0].get_operations() if forward.fullmatch(o.name)
+        ]
+        actual = [o for o in operations if o.type in ("AddV2", "Mul", "Tanh")]
         assert len(actual) == 9
         assert {o.outputs[0].dtype == tf.bfloat16 for o in actual} == {is_converted}
 

@@ -14,6 +14,7 @@ from albert.optimization import TrainStep
 from albert.training import hooks
 from albert.training.curves import Curves
 from tests.helpers.checkpoints import points
+from tests.helpers.files import limited
 
 
 def train(folder, hook, clock, durations, monitor=None, waits=()):
@@ -283,12 +284,7 @@ def test_seconds_are_formatted_for_reading():
 
 
 def test_a_full_disk_is_an_error_when_it_occurs(tmp_path):
-    curves = Curves(str(tmp_path))
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10, limits[1]))
-    try:
-        with pytest.raises(tf.errors.OpError, match="File too large"):
-            for step in range(100_000):
-                curves.add(step, loss=1.0)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    curves, error = Curves(str(tmp_path)), pytest.raises(tf.errors.OpError, match="File too large")
+    with limited(resource.RLIMIT_FSIZE, 10), error:
+        for step in range(100_000):
+            curves.add(step, loss=1.0)
