@@ -65,24 +65,10 @@ _UNFINISHED_ASSETS = re.escape(f"{ASSETS}/") + temporary_names(
 _FOLDERS = f"eval|{re.escape(ASSETS)}|{_PARTS_FOLDER}"
 
 
-def has_checkpoints(folder: str) -> bool:
-    """Returns whether a folder has numbered checkpoints of a training, complete or not."""
-    numbered = r"(model|resume)\.ckpt-\d+\.index"
-    return os.path.isdir(folder) and any(re.fullmatch(numbered, name) for name in _files(folder))
-
-
-def remove_outputs(folder: str, names: Iterable[str]) -> int:
-    """Removes a run's files with these names, as in `OF_EVERY_RUN`, and returns their number."""
-    return _remove(folder, _pattern(names))
-
-
-def clear_litter(folder: str, names: Iterable[str]) -> int:
-    """Removes unfinished files of killed processes and returns their number.
-
-    The caller must have locked the folder. `names` are the run's files, as in `OF_EVERY_RUN`.
-    """
-    outputs = _pattern(names)
-    forms = temporary_names(outputs), _UNFINISHED.format(outputs), _PARTS, _UNFINISHED_ASSETS
+def clear_litter_of_runs(folder: str, outputs: Sequence[str]) -> None:
+    """Removes unfinished files of killed runs; the caller must have locked the folder."""
+    names = _pattern({*_written(folder, outputs), *OF_EVERY_RUN, *outputs})
+    forms = temporary_names(names), _UNFINISHED.format(names), _PARTS, _UNFINISHED_ASSETS
     removed = _remove(folder, "|".join(forms))
     saving = os.path.join(folder, SAVING)
     if os.path.isdir(saving) and not os.path.islink(saving):
@@ -93,7 +79,8 @@ def clear_litter(folder: str, names: Iterable[str]) -> int:
             # Fails for a link, or if the folder has other files; both stay.
             with contextlib.suppress(OSError):
                 os.rmdir(os.path.join(folder, name))
-    return removed
+    if removed:
+        tf.logging.info("Removed %d leftovers of killed runs in %s", removed, folder)
 
 
 def _pattern(names: Iterable[str]) -> str:
@@ -148,8 +135,7 @@ def begin_run(
     if overwrite:
         # The records of earlier versions lack the last three.
         names = {*_written(output_dir, outputs), METRICS, MLFLOW, PREDICTIONS}
-        removed = remove_outputs(output_dir, names)
-        if removed:
+        if removed := _remove(output_dir, _pattern(names)):
             tf.logging.info("--overwrite_output_dir: removed %d files in %s", removed, output_dir)
     check_run(output_dir, settings, defaults)
     path = os.path.join(output_dir, RECORD)
@@ -159,18 +145,12 @@ def begin_run(
         write_json(path, record | {"outputs": sorted({*OF_EVERY_RUN, *outputs})})
 
 
-def clear_litter_of_runs(output_dir: str, outputs: Sequence[str]) -> None:
-    """Removes unfinished files of killed runs; the caller must have locked the folder."""
-    removed = clear_litter(output_dir, {*_written(output_dir, outputs), *OF_EVERY_RUN, *outputs})
-    if removed:
-        tf.logging.info("Removed %d leftovers of killed runs in %s", removed, output_dir)
-
-
 def check_run(output_dir: str, settings: dict, defaults: Mapping[str, object]) -> None:
     """Checks settings against a run in the folder, if any; raises the errors of `begin_run`."""
     recorded = recorded_settings(output_dir)
     if recorded is None:
-        if has_checkpoints(output_dir):
+        numbered = r"(model|resume)\.ckpt-\d+\.index"
+        if os.path.isdir(output_dir) and any(re.fullmatch(numbered, n) for n in _files(output_dir)):
             raise FlagError(
                 f"--output_dir {output_dir} has checkpoints but no {RECORD}, so their training "
                 f"settings are unknown; {WAYS_OUT}"
