@@ -109,8 +109,8 @@ def test_bert_shares_no_layers_and_recomputing_keeps_names():
     assert sum("/encoder/" in name for name in names) == 3 * 16
     with tf.Graph().as_default():
         tf.set_random_seed(1)
-        ids, recomputing = tf.zeros([2, 5], tf.int32), {"gradient_checkpointing": True}
-        modeling.Encoder(bert(), True, ids, scope="other", **recomputing)
+        ids = tf.zeros([2, 5], tf.int32)
+        modeling.Encoder(bert(), True, ids, scope="other", gradient_checkpointing=True)
         assert [v.op.name for v in tf.trainable_variables()] == names
 
 

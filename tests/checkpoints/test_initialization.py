@@ -14,10 +14,8 @@ BLOCK = "bert/encoder/transformer/group_{}/inner_group_0"
 
 
 def make_variables(shapes):
-    return [
-        tf.get_variable(name, shape, initializer=tf.ones_initializer())
-        for name, shape in shapes.items()
-    ]
+    ones = tf.ones_initializer()
+    return [tf.get_variable(name, shape, initializer=ones) for name, shape in shapes.items()]
 
 
 def filled(shapes):
@@ -68,9 +66,8 @@ def test_up_to_one_group_only_equal_names_match(num_of_group, tmp_path):
     prefix = write_checkpoint(tmp_path / "ckpt", filled({**group_shapes(0), "b": [3]}))
     with tf.Graph().as_default():
         variables = make_variables(group_shapes(0, 1))
-        maps, initialized = modeling.get_assignment_map_from_checkpoint(
-            variables, prefix, num_of_group
-        )
+        get_map = modeling.get_assignment_map_from_checkpoint
+        maps, initialized = get_map(variables, prefix, num_of_group)
     assert dict(maps[0] if num_of_group else maps) == {name: name for name in group_shapes(0)}
     assert initialized == {name + end: 1 for name in group_shapes(0) for end in ("", ":0")}
 
@@ -93,12 +90,8 @@ def test_initialize_takes_values_and_reports_them(tmp_path, log):
         actual = session.run([*variables, *slots])
     ones = np.ones([2, 3], "f4")
     np.testing.assert_equal(actual, [stored["bert/w"], stored["bert/b"], ones[0, :2], ones, ones])
-    assert summary._asdict() == {
-        "checkpoint": str(tmp_path / "model.ckpt-7"),
-        "taken": ["bert/w", "bert/b"],
-        "new": ["head"],
-        "unused": ["cls/a", "cls/z"],
-    }
+    taken, unused = ["bert/w", "bert/b"], ["cls/a", "cls/z"]
+    assert summary == (str(tmp_path / "model.ckpt-7"), taken, ["head"], unused)
     summary.log()
     assert log()[-1].endswith("ckpt-7: 2 variables taken; new: head; unused: cls/a, cls/z")
 

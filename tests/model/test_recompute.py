@@ -51,9 +51,7 @@ def peak_of(session: tf.Session, gradients: list[tf.Tensor]) -> int:
     return traced_peak(session, tf.add_n([tf.norm(g) for g in gradients]), feed())
 
 
-def gradients_and_peak(
-    recomputes: bool, is_resource: bool, **changes
-) -> tuple[dict[str, np.ndarray], int]:
+def gradients_and_peak(recomputes: bool, is_resource: bool, **changes) -> tuple[dict, int]:
     """Returns the loss and the gradients by name, and the peak memory of computing them."""
     with tf.Graph().as_default(), tf.Session() as session:
         with tf.variable_scope("", use_resource=is_resource):

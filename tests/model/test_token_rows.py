@@ -47,9 +47,8 @@ def built(at_positions=False, **options):
         states, factors = model.get_sequence_output(), tf.placeholder(tf.float32, [None] * 3)
         variables = [v for v in tf.trainable_variables() if "pooler" not in v.op.name]
         gradients = tf.gradients(tf.reduce_sum(tf.sin(states) * factors), variables)
-        named = {
-            v.op.name: tf.convert_to_tensor(g) for v, g in zip(variables, gradients, strict=True)
-        }
+        pairs = zip(variables, gradients, strict=True)
+        named = {variable.op.name: tf.convert_to_tensor(g) for variable, g in pairs}
         session = tf.Session(graph=graph)
         load_random_values(session, spread=0.3)
     holders = [*inputs, positions, factors]

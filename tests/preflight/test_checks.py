@@ -94,6 +94,7 @@ def test_for_another_machine_the_host_is_not_checked(rows):
 WITH, WITHOUT, UNKNOWN = ("AVX-512", "AVX512_BF16"), ("AVX2",), None
 LIST = configuration.SHIPPED
 NOT_SET = "not set: the run uses float32"
+EMULATED = "most CPUs emulate float16"
 HAS, HAS_NOT = "the processor has AVX512_BF16", "the processor has neither AVX512_BF16 nor AMX"
 
 
@@ -101,12 +102,7 @@ HAS, HAS_NOT = "the processor has AVX512_BF16", "the processor has neither AVX51
     ("kind", "instructions", "config", "value"),
     [
         ("cpu", WITH, "float32", f"float32; --precision=bfloat16 is faster: {HAS}"),
-        (
-            "cpu",
-            WITH,
-            "float16",
-            f"float16, by {LIST}; float32 is faster: most CPUs emulate float16",
-        ),
+        ("cpu", WITH, "float16", f"float16, by {LIST}; float32 is faster: {EMULATED}"),
         ("gpu", WITH, "float16", f"float16, by {LIST}"),
         ("cpu", WITH, "bfloat16", f"bfloat16, by {LIST}"),
         ("cpu", WITH, None, f"{NOT_SET}; --precision=bfloat16 is faster: {HAS}"),

@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -99,49 +100,32 @@ def model_of(loss_of):
     return model_fn
 
 
-def test_scoring_time_does_not_count_as_training(tmp_path, log, stop_clock):
-    clock = stop_clock(loop, hooks)
+def test_waiting_for_a_batch_and_scoring_are_timed_apart_from_steps(tmp_path, log, stop_clock):
+    """Scoring does not count as training."""
+    steps, clock = 4, stop_clock(loop, hooks)
 
-    def train_on(number: float) -> float:
-        clock.now += 5
-        return number
+    def taking(seconds: float) -> Callable[[float], float]:
+        def work(number: float) -> float:
+            clock.now += seconds
+            return number
 
-    def score() -> bool:
-        clock.now += 10_000
-        return False
-
-    plan, monitor = TrainingPlan(4, 1, 1, 2, 10, 1), StepMonitor()
-    model_fn = monitor.watching(model_of(train_on))
-    estimator = make_estimator(model_fn, str(tmp_path), 1, False)
-    batches = tf.data.Dataset.from_tensors
-    train(estimator, monitor, lambda: batches({"x": 1.0}).repeat(), plan, score)
-    assert clock.now == 20_020
-    assert ["time", "20.0", "s"] in map(str.split, log())
-
-
-def test_the_time_that_a_step_waits_for_its_batch(tmp_path, stop_clock):
-    steps, clock = 5, stop_clock(loop, hooks)
-
-    def make(number: float) -> float:
-        clock.now += 3
-        return number
-
-    def train_on(number: float) -> float:
-        clock.now += 5
-        return number
+        return work
 
     def input_fn() -> tf.data.Dataset:
         batches = tf.data.Dataset.from_tensor_slices(np.arange(steps + 1.0))
-        batches = batches.map(lambda x: {"x": tf.numpy_function(make, [x], x.dtype)})
-        # Otherwise TensorFlow adds it.
+        batches = batches.map(lambda x: {"x": tf.numpy_function(taking(3), [x], x.dtype)})
+        # Otherwise TensorFlow makes batches ahead.
         options = tf.data.Options()
         options.experimental_optimization.inject_prefetch = False
         return batches.with_options(options)
 
     monitor = StepMonitor()
-    model_fn = monitor.watching(model_of(train_on))
+    model_fn = monitor.watching(model_of(taking(5)))
     estimator = make_estimator(model_fn, str(tmp_path), 1, False)
-    train(estimator, monitor, input_fn, TrainingPlan(steps, 1, 1, 10, 1, 1))
+    score = taking(10_000)
+    train(estimator, monitor, input_fn, TrainingPlan(steps, 1, 1, 2, 1, 1), lambda: bool(score(0)))
+    assert clock.now == 20_000 + steps * 8
+    assert ["time", "32.0", "s"] in map(str.split, log())
     shares = points(tmp_path)["waiting_for_input"]
     assert shares == {step: pytest.approx(3 / 8) for step in range(1, steps + 1)}
 

@@ -53,10 +53,8 @@ def test_a_step_is_split_for_other_workers(settings, workers, batch, batches):
 
 
 def test_a_scaled_learning_rate_is_that_of_the_first_workers(settings):
-    assert original_batch_settings(settings, by(2, optimizer="lamb")) == {
-        **BEGUN,
-        "optimizer": "lamb",
-    }
+    original = original_batch_settings(settings, by(2, optimizer="lamb"))
+    assert original == {**BEGUN, "optimizer": "lamb"}
     with collectives.simulated_workers(2):
         actual = rescale_to_current_workers(settings.replaced(scale_learning_rate=True), BEGUN)
     assert actual.learning_rate * 2 == 0.5 * 4

@@ -156,11 +156,6 @@ class TestOverwrite:
         begin(full, overwrite=True)
         assert listing(full).keys() == {"run.json", *OTHERS}
 
-    def test_a_folder_name_is_not_a_pattern(self, tmp_path):
-        write(tmp_path, ["run[1]*/model.ckpt-1.index", "run1/model.ckpt-1.index"])
-        begin(tmp_path / "run[1]*", overwrite=True)
-        assert listing(tmp_path).keys() == {"run[1]*/run.json", "run1/model.ckpt-1.index"}
-
     def test_links_are_removed_and_not_followed(self, tmp_path):
         elsewhere, folder = tmp_path / "elsewhere", tmp_path / "run"
         folder.mkdir()

@@ -78,9 +78,7 @@ def test_a_resumed_run_repeats_and_loses_no_step(folder, store):
     assert histories["eval/R_D_f1"] == [(2, 0.5)]
 
 
-def test_an_error_of_the_server_is_a_warning_and_the_rest_is_sent_later(
-    folder, store, log, monkeypatch
-):
+def test_a_servers_error_is_a_warning_and_the_rest_is_sent_later(folder, store, log, monkeypatch):
     track(folder, ("training", 1, 0.5))
     with monkeypatch.context() as patch:
         from mlflow import MlflowClient
@@ -91,9 +89,8 @@ def test_an_error_of_the_server_is_a_warning_and_the_rest_is_sent_later(
         patch.setattr(MlflowClient, "log_batch", fail)
         log()
         track(folder, ("training", 2, 0.25))
-    assert log(logging.WARNING) == [
-        "--track=mlflow: refused; the run continues, and sends this later"
-    ]
+    (warning,) = log(logging.WARNING)
+    assert warning == "--track=mlflow: refused; the run continues, and sends this later"
     track(folder, ("training", 3, 0.125))
     ((_, histories),) = tracked_runs(store)
     assert histories["value"] == [(1, 0.5), (2, 0.25), (3, 0.125)]
@@ -103,10 +100,9 @@ def test_a_server_that_cannot_be_used_is_one_line(folder, store, monkeypatch):
     track(folder)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", str(store / "another"))
     with pytest.raises(
-        UserError, match="--track=mlflow: .*another cannot be used: .*not found"
-    ) as e:
+        UserError, match="^--track=mlflow: .*another cannot be used: .*not found.*$"
+    ):
         track(folder)
-    assert "\n" not in str(e.value)
 
 
 @contextlib.contextmanager
@@ -141,9 +137,7 @@ def test_a_server_that_stops_answering_does_not_delay_the_end(folder, store, log
 
 @pytest.mark.parametrize("is_silent", [True, False])
 @pytest.mark.slow
-def test_a_server_that_is_down_at_the_start_is_one_line_soon(
-    folder, monkeypatch, caplog, is_silent
-):
+def test_a_server_that_is_down_at_first_is_one_line_soon(folder, monkeypatch, caplog, is_silent):
     """Requests are repeated without warnings; the user's own limits count."""
     monkeypatch.setitem(tracking._LIMITS, "MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
