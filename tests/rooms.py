@@ -1,6 +1,7 @@
 """The rooms of the package, floor by floor, and a drawing of them: `python -m tests.rooms --write`.
 
 The drawing is in docs/architecture.md, where a test compares it with the imports.
+`python -m tests.rooms --reachable MODULES` counts the files and lines that modules import.
 """
 
 from __future__ import annotations
@@ -99,6 +100,21 @@ def reached(room: str, uses: dict[str, set[str]]) -> set[str]:
     return found
 
 
+def reachable(*modules: str) -> list[Source]:
+    """Returns the files that modules need, directly or through the imports of others."""
+    by_name = {source.module.removesuffix(".__init__"): source for source in sources()}
+    needed: dict[str, Source] = {}
+    todo = list(modules)
+    while todo:
+        name = todo.pop()
+        if name in by_name and name not in needed:
+            needed[name] = by_name[name]
+            # The package itself imports its public functions only when they are used.
+            todo += by_name[name].modules if name != "albert" else ()
+            todo.append(name.rpartition(".")[0])
+    return list(needed.values())
+
+
 def _id(room: str) -> str:
     return room.replace(".", "_")
 
@@ -109,6 +125,10 @@ def drawn_in(text: str) -> str:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--reachable"]:
+        files = reachable(*sys.argv[2:])
+        print(f"{len(files)} files, {sum(file.text.count(chr(10)) for file in files)} lines")
+        sys.exit()
     page = PAGE.read_text(encoding="utf-8")
     if "--write" in sys.argv:
         PAGE.write_text(page.replace(drawn_in(page), drawing()), encoding="utf-8")

@@ -6,7 +6,7 @@ import ast
 import re
 
 from tests.helpers.forking import ROOT
-from tests.rooms import FLOOR_OF, FLOORS, NAMES_ONLY, PAGE, drawing, drawn_in, sources
+from tests.rooms import FLOOR_OF, FLOORS, NAMES_ONLY, PAGE, drawing, drawn_in, reachable, sources
 
 
 def test_imports_run_downward():
@@ -20,6 +20,12 @@ def test_imports_run_downward():
         wrong[source.name] = above | source.tops & (roots | {"torch", "transformers", "six"})
     assert {name: found for name, found in wrong.items() if found} == {}
     assert {source.room for source in sources()} - {"", "tasks"} == FLOOR_OF.keys()
+
+
+def test_answering_does_not_need_the_code_of_training():
+    files = reachable("albert.inference.loading")
+    assert {file.room for file in files} & {"training", "preflight", "sweep"} == set()
+    assert sum(file.text.count("\n") for file in files) < 12_000
 
 
 def test_the_drawing_shows_the_actual_rooms():

@@ -16,7 +16,7 @@ from albert.inference.classification import OptionChooser, TextClassifier
 from albert.inference.embedding import Embedder
 from albert.inference.folders import assemble_folder, open_folder
 from albert.inference.squad import QuestionAnswerer
-from albert.settings.run_settings import ENGINES, TENSORFLOW
+from albert.settings.engines import ENGINES, TENSORFLOW
 from albert.tasks import TASKS
 from albert.tokenization import FullTokenizer
 

@@ -10,8 +10,13 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from albert.data import tf_example
-from albert.tasks.squad.examples import SquadExample
-from albert.tasks.squad.features import FIRST_UNIQUE_ID, Window, WindowMaker, model_inputs
+from albert.tasks.squad.features import (
+    FIRST_UNIQUE_ID,
+    SquadExample,
+    Window,
+    WindowMaker,
+    model_inputs,
+)
 from albert.tokenization import FullTokenizer
 
 

@@ -16,9 +16,10 @@ from albert.data.cached_file import CachedFile
 from albert.data.feature_file import Chunk, Chunks, FeatureFile, FeatureSource, sha256_of_input
 from albert.data.process_pool import Countable
 from albert.data.records import RecordFile, count_records_of_other_writers
-from albert.tasks.squad.examples import DroppedQuestions, SquadExample, read_examples
+from albert.tasks.squad.examples import DroppedQuestions, read_examples
 from albert.tasks.squad.features import (
     FIRST_UNIQUE_ID,
+    SquadExample,
     Window,
     WindowMaker,
     WindowRecordMaker,
