@@ -38,7 +38,8 @@ CONFIG = "config.json"
 SPM_MODEL, VOCABULARY = "spm.model", "vocab.txt"
 ASSET_NAMES = (DESCRIPTION, CONFIG, SPM_MODEL, VOCABULARY)
 _CONFIG = "albert_config_file"
-_TOKENIZERS = {"spm_model_file": SPM_MODEL, "vocab_file": VOCABULARY}
+# The file of each flag; the first flag that is given determines the tokenizer.
+TOKENIZERS = {"spm_model_file": SPM_MODEL, "vocab_file": VOCABULARY}
 
 
 class Assets(NamedTuple):
@@ -81,7 +82,7 @@ def read_description(folder: str) -> dict[str, Any] | None:
 
 def files_of_model(folder: str) -> dict[str, str]:
     """Returns the paths of the configuration and the tokenizer in a model's folder, by flag."""
-    names = {_CONFIG: CONFIG, **_TOKENIZERS}
+    names = {_CONFIG: CONFIG, **TOKENIZERS}
     paths = {flag: os.path.join(folder, ASSETS, name) for flag, name in names.items()}
     return {flag: path for flag, path in paths.items() if os.path.exists(path)}
 
@@ -153,7 +154,7 @@ def used_model(
       tokenizer_files: paths by flag; of `spm_model_file` and `vocab_file` the first one given is
         used.
     """
-    flag, file = next((f, file) for f in _TOKENIZERS if (file := tokenizer_files.get(f)))
+    flag, file = next((f, file) for f in TOKENIZERS if (file := tokenizer_files.get(f)))
     return {_CONFIG: config, flag: content_of(file), "do_lower_case": do_lower_case}
 
 
@@ -177,13 +178,13 @@ def model_differences(recorded: Mapping[str, Any], model: Mapping[str, Any]) -> 
     """Returns differences between a model and its record in properties that both have, as text."""
     differences = [
         f"{'' if name == 'task' else '--'}{name} {recorded[name]}, not {model[name]}"
-        for name in (model.keys() & recorded.keys()) - {_CONFIG, *_TOKENIZERS}
+        for name in (model.keys() & recorded.keys()) - {_CONFIG, *TOKENIZERS}
         if model[name] != recorded[name]
     ]
     if recorded.get(_CONFIG) and _CONFIG in model:
         differences += _differences_of_configs(recorded[_CONFIG], model[_CONFIG])
     was, used = (
-        {name: values[name] for name in _TOKENIZERS if values.get(name)}
+        {name: values[name] for name in TOKENIZERS if values.get(name)}
         for values in (recorded, model)
     )
     if was and used and was != used:

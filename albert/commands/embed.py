@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import resolve_checkpoint
-from albert.checkpoints.model_folder import check_model, used_model
+from albert.checkpoints.model_folder import TOKENIZERS, check_model, used_model
 from albert.cli.embed import EmbedSettings
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable
@@ -19,7 +19,6 @@ from albert.inference.embedding import Embedder, Embedding
 from albert.inference.embedding_files import write_json_lines, write_npz
 from albert.inference.folders import ModelFolder, assemble_folder, open_folder
 from albert.tokenization import FullTokenizer
-from albert.training.encoder_task import TOKENIZER_FLAGS
 
 _WRITERS = {"json": write_json_lines, "npz": write_npz}
 _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")
@@ -70,7 +69,7 @@ def _numbers(text: str) -> list[int]:
 def _model(settings: EmbedSettings) -> ModelFolder:
     """Returns the model; raises a `FlagError` for missing flags or a too large --max_seq_length."""
     if settings.albert_config_file:
-        settings.require(TOKENIZER_FLAGS)
+        settings.require(tuple(TOKENIZERS))
         path, names = settings.init_checkpoint, (settings.vocab_file, settings.spm_model_file)
         tokenizer = FullTokenizer(names[0], settings.do_lower_case, names[1])
         config_file, checkpoint = settings.albert_config_file, resolve_checkpoint(path)
@@ -79,7 +78,7 @@ def _model(settings: EmbedSettings) -> ModelFolder:
         model = used_model(folder.config.forward_values(), files, settings.do_lower_case)
         check_model(path, model, "--init_checkpoint")
     else:
-        for name in (*TOKENIZER_FLAGS, "do_lower_case"):
+        for name in (*TOKENIZERS, "do_lower_case"):
             if name in settings.given:
                 raise FlagError(
                     f"--{name} needs --albert_config_file; an export or a run has its own tokenizer"

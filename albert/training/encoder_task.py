@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.initialization import Initialization, compare_with_checkpoint
-from albert.checkpoints.model_folder import CONFIG, SPM_MODEL, VOCABULARY, Assets, used_model
+from albert.checkpoints.model_folder import CONFIG, TOKENIZERS, Assets, used_model
 from albert.core.errors import ErrorCollector, FlagError, UserError
 from albert.core.files import check_readable, content_of
 from albert.data import TRAIN
@@ -29,8 +29,6 @@ from albert.training.task import Task
 
 # Both flags name the configuration, and each accepts ALBERT and BERT.
 CONFIG_FLAGS = ("albert_config_file", "bert_config_file")
-# The first flag that is given determines the tokenizer.
-TOKENIZER_FLAGS = ("spm_model_file", "vocab_file")
 
 
 class EncoderTask(Task):
@@ -119,7 +117,7 @@ class EncoderTask(Task):
         """See `Task.assets`: configuration, tokenizer, and the settings that shape all features."""
         settings = self.settings
         files = {CONFIG: settings.albert_config_file}
-        for flag, name in zip(TOKENIZER_FLAGS, (SPM_MODEL, VOCABULARY), strict=True):
+        for flag, name in TOKENIZERS.items():
             if path := getattr(settings, flag):
                 files[name] = path
                 break
@@ -145,7 +143,7 @@ class TextTask(EncoderTask):
 
     settings: TextSettings
     required: ClassVar[Sequence[str | tuple[str, ...]]]
-    required = CONFIG_FLAGS, TOKENIZER_FLAGS, "output_dir"
+    required = CONFIG_FLAGS, tuple(TOKENIZERS), "output_dir"
     outputs: Sequence[str] = (PREDICTIONS, PAGE)
 
     def __init__(self, settings: RunSettings):
@@ -160,15 +158,15 @@ class TextTask(EncoderTask):
 
     @classmethod
     def inputs(cls, settings: RunSettings) -> Sequence[str]:
-        return (*super().inputs(settings), *TOKENIZER_FLAGS)
+        return (*super().inputs(settings), *TOKENIZERS)
 
     def contents(self, split: str) -> dict[str, Any]:
-        name = next(name for name in TOKENIZER_FLAGS if getattr(self.settings, name))
+        name = next(name for name in TOKENIZERS if getattr(self.settings, name))
         return {**super().contents(split), name: content_of(getattr(self.settings, name))}
 
     def model(self) -> dict[str, Any]:
         settings = self.settings
-        files = {name: getattr(settings, name) for name in TOKENIZER_FLAGS}
+        files = {name: getattr(settings, name) for name in TOKENIZERS}
         return used_model(super().model()[CONFIG_FLAGS[0]], files, settings.do_lower_case)
 
     def samples(self) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from albert.checkpoints.model_folder import Assets
+from albert.checkpoints.model_folder import TOKENIZERS, Assets
 from albert.core.errors import FlagError, UserError
 from albert.data import DEV, TEST, TRAIN
 from albert.data.batches import Data
@@ -24,7 +24,7 @@ from albert.tasks.classification.multi_label import chosen
 from albert.tasks.classification.records import feature_spec, label_shape
 from albert.tasks.classification.settings import ClassificationSettings
 from albert.tasks.classification.view import labels_view
-from albert.training.encoder_task import CONFIG_FLAGS, TOKENIZER_FLAGS, TextTask
+from albert.training.encoder_task import CONFIG_FLAGS, TextTask
 from albert.training.evaluation import CheckpointScores
 from albert.training.plan import steps_of_epochs
 from albert.training.task import is_wanted
@@ -109,7 +109,7 @@ class ClassificationTask(LabelTask):
     """
 
     input_flags = dict.fromkeys(_DO, "data_dir")
-    required = ("data_dir", "task_name", CONFIG_FLAGS, TOKENIZER_FLAGS, "output_dir")
+    required = ("data_dir", "task_name", CONFIG_FLAGS, tuple(TOKENIZERS), "output_dir")
     settings: ClassificationSettings
     label_outputs = ("test_results.tsv", "submit_results.tsv")
     sequences: ClassVar[Sequence[int]] = ()
