@@ -37,17 +37,8 @@ _SIGNS = set('!"#$%&()*+,-./:;?@[\\]^_`{|}~')
 # every piece counts as a word.
 _WITHOUT_SPACES = (
     *("CJK ", "HIRAGANA ", "KATAKANA", "HALFWIDTH KATAKANA", "BOPOMOFO ", "YI ", "TANGUT "),
-    *(
-        "THAI ",
-        "LAO ",
-        "KHMER ",
-        "MYANMAR ",
-        "TIBETAN ",
-        "TAI ",
-        "NEW TAI ",
-        "JAVANESE ",
-        "BALINESE ",
-    ),
+    *("THAI ", "LAO ", "KHMER ", "MYANMAR ", "TIBETAN ", "TAI ", "NEW TAI ", "JAVANESE "),
+    "BALINESE ",
 )
 # If a smaller part of the pieces has capitals, the vocabulary counts as uncased.
 _PART_OF_CASED = 0.01

@@ -105,10 +105,7 @@ def test_all_kinds_of_input_make_the_same_text_for_any_number_of_workers(mixed):
 
 def test_a_rerun_with_other_input_or_options_is_refused(mixed):
     succeed(pretraining_text(mixed))
-    for flag, part in (
-        ("--min_chars=30", "min_chars (was 0, is 30)"),
-        ("--language=de", "de"),
-    ):
+    for flag, part in (("--min_chars=30", "min_chars (was 0, is 30)"), ("--language=de", "de")):
         assert_fails(run(pretraining_text(mixed, flag)), 1, part, "give another --output_dir")
     (mixed / "in/b.txt").write_text("Other text. It is new.")
     changed = f"was made with other values of bytes of {mixed / 'in'} (was "
@@ -231,7 +228,7 @@ def test_wrong_input_writes_nothing(tmp_path, inputs, code, part):
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("mwparserfromhell", "a.xml"), ("sentencex", "a.txt"), ("backports", "a.txt.zst")],
+    [("mwparserfromhell", "a.xml"), ("sentencex", "a.txt"), ("backports.zstd", "a.txt.zst")],
 )
 def test_a_missing_package_is_named_before_any_work(tmp_path, monkeypatch, module, name):
     (tmp_path / name).write_text("Text.")

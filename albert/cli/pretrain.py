@@ -35,6 +35,6 @@ def main(job: Job) -> None:
     if not settings.phases:
         training.main(job)
         return
-    from albert.tasks.pretraining.phases import run_phases
+    from albert.tasks.pretraining.task import run_phases
 
     run_phases(settings)

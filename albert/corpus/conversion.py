@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from albert.core.errors import UserError
 from albert.core.files import remove_temporary_files, temporary_folder, write_json
 from albert.core.locks import exclusive
 from albert.core.log import LOG, progress_bar
+from albert.core.optional import optional
 from albert.core.record import change_in, differences, read_record
 from albert.corpus import sentences, wikitext
 from albert.corpus.deduplication import HashSet, content_hash
-from albert.corpus.documents import Document, Format, Tally, read_documents
-from albert.corpus.sources import Kind, Source, check_zstd, kind_of
-from albert.corpus.writer import PartWriter
+from albert.corpus.documents import Document, Options, Tally, read_documents
+from albert.corpus.sources import Kind, Source, kind_of
 from albert.data.process_pool import ordered_map
 
 REPORT = "report.json"
@@ -30,29 +31,6 @@ COUNTS = (
     *("read", *REASONS, "kept", "dev"),
     *("sentences", "characters", "cut_sentences", "cut_documents"),
 )
-
-
-class Options(NamedTuple):
-    """The options that affect the text.
-
-    Attributes:
-      language: the language for the sentence splitter.
-      text_field: the field of JSON Lines that holds the text.
-      blank_line_ends_document: whether a `.txt` file has several documents; otherwise it is one.
-      min_chars, max_chars: limits for the characters of a document; 0 for none.
-      dev_fraction: fraction of the documents that is held out.
-      file_mb: greatest size of an output file in MB, unless one document is larger.
-    """
-
-    language: str = "en"
-    text_field: str = "text"
-    blank_line_ends_document: bool = False
-    min_chars: int = 0
-    max_chars: int = 0
-    min_sentences: int = 2
-    deduplicate: bool = True
-    dev_fraction: float = 0.0
-    file_mb: int = 256
 
 
 class Converted(NamedTuple):
@@ -87,7 +65,7 @@ def make_corpus(sources: Sequence[Source], output_dir: str, options: Options, wo
     # Unfinished folders are in the parent of the real one.
     output_dir = os.path.realpath(output_dir)
     with exclusive(output_dir):
-        report = _found(output_dir, made_from)
+        report = _existing_report(output_dir, made_from)
         if report is None:
             remove_temporary_files(output_dir)
             with temporary_folder(output_dir) as folder:
@@ -108,10 +86,12 @@ def check_faults(report: dict, output_dir: str) -> None:
 
 
 def _check_installed(sources: Sequence[Source]) -> None:
-    sentences.check_installed()
-    if any(kind_of(path) is Kind.DUMP for source in sources for path in source.paths):
-        wikitext.check_installed()
-    check_zstd(sources)
+    paths, packages = [path for source in sources for path in source.paths], ["sentencex"]
+    packages += ["mwparserfromhell"] * any(kind_of(path) is Kind.DUMP for path in paths)
+    packages += ["backports.zstd"] * any(path.lower().endswith(".zst") for path in paths)
+    for package in packages:
+        with optional(package):
+            importlib.import_module(package)
 
 
 def _made_from(sources: Sequence[Source], options: Options) -> dict:
@@ -123,7 +103,7 @@ def _made_from(sources: Sequence[Source], options: Options) -> dict:
     }
 
 
-def _found(output_dir: str, made_from: dict) -> dict | None:
+def _existing_report(output_dir: str, made_from: dict) -> dict | None:
     """Returns the report of a corpus, or None; raises a `UserError` for any other content."""
     path = os.path.join(output_dir, REPORT)
     try:
@@ -146,9 +126,41 @@ def _found(output_dir: str, made_from: dict) -> dict | None:
 
 def _values(made_from: dict) -> dict[str, object]:
     """Returns the values by name that a corpus was made from."""
-    of_inputs = {f"{k} of {one['name']}": v for one in made_from["inputs"] for k, v in one.items()}
+    inputs = {f"{k} of {one['name']}": v for one in made_from["inputs"] for k, v in one.items()}
     order = [one["name"] for one in made_from["inputs"]]
-    return {"version": made_from["version"], "inputs": order, **made_from["options"], **of_inputs}
+    return {"version": made_from["version"], "inputs": order, **made_from["options"], **inputs}
+
+
+class PartWriter:
+    """A context manager that writes documents to numbered files, such as train-00000.txt."""
+
+    def __init__(self, folder: str, prefix: str, file_bytes: int):
+        """Takes the folder, the beginning of the names, and the size at which a file ends."""
+        self._folder, self._prefix, self._file_bytes = folder, prefix, file_bytes
+        self._file: BinaryIO | None = None
+        self._size = 0
+        self.names: list[str] = []
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(self, *_) -> None:
+        if self._file:
+            self._file.close()
+
+    def write(self, document: bytes) -> None:
+        """Writes a document, and a blank line between it and the one before."""
+        if self._file and self._size + 1 + len(document) > self._file_bytes:
+            self._file.close()
+            self._file = None
+        if self._file is None:
+            self.names.append(f"{self._prefix}-{len(self.names):05d}.txt")
+            path = os.path.join(self._folder, self.names[-1])
+            self._file, self._size = open(path, "wb"), 0  # noqa: SIM115
+        else:
+            document = b"\n" + document
+        self._file.write(document)
+        self._size += len(document)
 
 
 class _Corpus:
@@ -168,8 +180,9 @@ class _Corpus:
             batches = self._batches(bar.update)
             for results in ordered_map(self._convert, batches, workers):
                 for one in results:
-                    reason = one.reason or self._reason_of_content(one.content)
-                    counts = self._tallies[one.source].counts
+                    reason, counts = one.reason, self._tallies[one.source].counts
+                    if not reason and self._options.deduplicate and not self._seen.add(one.content):
+                        reason = "duplicate"
                     if reason:
                         counts[reason] += 1
                         continue
@@ -179,10 +192,10 @@ class _Corpus:
         return self._report(made_from, [*train.names, *dev.names])
 
     def _batches(self, watch: Callable[[int], object]) -> Iterator[list[Document]]:
-        how = Format(self._options.text_field, self._options.blank_line_ends_document)
         batch, size = [], 0
         for number, source in enumerate(self._sources):
-            for document in read_documents(number, source, how, self._tallies[number], watch):
+            tally = self._tallies[number]
+            for document in read_documents(number, source, self._options, tally, watch):
                 batch.append(document)
                 size += len(document.text)
                 if size >= _BATCH:
@@ -192,12 +205,7 @@ class _Corpus:
             yield batch
 
     def _convert(self, batch: Iterable[Document]) -> list[Converted]:
-        """Converts documents, in a worker process."""
         return [convert(document, self._options) for document in batch]
-
-    def _reason_of_content(self, content: int) -> str:
-        is_new = not self._options.deduplicate or self._seen.add(content)
-        return "" if is_new else "duplicate"
 
     def _report(self, made_from: dict, names: Sequence[str]) -> dict:
         inputs = [

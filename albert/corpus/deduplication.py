@@ -44,8 +44,8 @@ class HashSet:
     def _put(slots: array.array, value: int) -> bool:
         last = len(slots) - 1
         slot = value & last
-        while found := slots[slot]:
-            if found == value:
+        while other := slots[slot]:
+            if other == value:
                 return False
             slot = (slot + 1) & last
         slots[slot] = value

@@ -34,11 +34,27 @@ class Document(NamedTuple):
     hidden: frozenset[str] | None = None
 
 
-class Format(NamedTuple):
-    """How to find documents in files; `conversion.Options` explains the fields."""
+class Options(NamedTuple):
+    """The options that affect the text.
 
+    Attributes:
+      language: the language for the sentence splitter.
+      text_field: the field of JSON Lines that holds the text.
+      blank_line_ends_document: whether a `.txt` file has several documents; otherwise it is one.
+      min_chars, max_chars: limits for the characters of a document; 0 for none.
+      dev_fraction: fraction of the documents that is held out.
+      file_mb: greatest size of an output file in MB, unless one document is larger.
+    """
+
+    language: str = "en"
     text_field: str = "text"
     blank_line_ends_document: bool = False
+    min_chars: int = 0
+    max_chars: int = 0
+    min_sentences: int = 2
+    deduplicate: bool = True
+    dev_fraction: float = 0.0
+    file_mb: int = 256
 
 
 @dataclasses.dataclass
@@ -50,7 +66,7 @@ class Tally:
 
 
 def read_documents(
-    number: int, source: Source, how: Format, tally: Tally, watch: Callable[[int], object]
+    number: int, source: Source, options: Options, tally: Tally, watch: Callable[[int], object]
 ) -> Iterator[Document]:
     """Yields the documents of a source.
 
@@ -70,9 +86,9 @@ def read_documents(
                         yield Document(number, text, frozenset(dump.hidden))
                     continue
                 if kind_of(path) is Kind.TEXT:
-                    texts = _texts_of_file(stream, path, how, tally)
+                    texts = _texts_of_file(stream, path, options, tally)
                 else:
-                    texts = _texts_of_lines(stream, path, how.text_field, tally)
+                    texts = _texts_of_lines(stream, path, options.text_field, tally)
                 for text in texts:
                     tally.counts["read"] += 1
                     yield Document(number, text)
@@ -83,11 +99,11 @@ def read_documents(
                 tally.counts.update(("read", "unreadable"))
 
 
-def _texts_of_file(stream: BinaryIO, path: str, how: Format, tally: Tally) -> Iterator[str]:
+def _texts_of_file(stream: BinaryIO, path: str, options: Options, tally: Tally) -> Iterator[str]:
     parts: list[str] = []
     size, begins_line = 0, True
     for piece in _decoded(stream, path):
-        is_end = how.blank_line_ends_document and begins_line and piece.isspace()
+        is_end = options.blank_line_ends_document and begins_line and piece.isspace()
         begins_line = piece.endswith("\n")
         if is_end:
             if parts:

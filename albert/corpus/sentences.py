@@ -6,7 +6,6 @@ import re
 
 from albert.core.errors import FlagError
 from albert.core.log import LOG
-from albert.core.optional import optional
 
 # A longer sentence is cut. In characters, so at most 16 KiB of UTF-8; a model reads 512 tokens.
 LONGEST_SENTENCE = 4096
@@ -16,11 +15,6 @@ _WITH_RULES = (
 )
 _CODE = re.compile(r"[a-z]{2,3}(-[a-z]+)*")
 _END_OF_PARAGRAPH = re.compile(r"\n\s*\n")
-
-
-def check_installed() -> None:
-    """Raises a `UserError` if sentencex is not installed."""
-    _segment()
 
 
 def check_language(language: str) -> None:
@@ -45,28 +39,24 @@ def split_sentences(text: str, language: str) -> tuple[list[str], int]:
     A blank line ends a sentence; any other white space, such as the end of a line, is a space. No
     character is lost except white space.
     """
-    segment, sentences, cut = _segment(), [], 0
+    from sentencex import segment
+
+    sentences, cut = [], 0
     for paragraph in _END_OF_PARAGRAPH.split(text):
         # sentencex fails at some kinds of white space, and wants only spaces.
         rest = " ".join(paragraph.split())
         while rest:
             # In windows: the time of sentencex is quadratic for text that has no spaces.
             window = rest[:LONGEST_SENTENCE]
-            found = segment(language, window)
+            complete = segment(language, window)
             if len(window) < len(rest):
-                if len(found) > 1:
+                if len(complete) > 1:
                     # The last one may continue.
-                    found.pop()
+                    complete.pop()
                 else:
-                    found = [window[: window.rfind(" ") + 1] or window]
+                    complete = [window[: window.rfind(" ") + 1] or window]
                     cut += 1
-            sentences += found
-            rest = rest[sum(map(len, found)) :]
+            sentences += complete
+            rest = rest[sum(map(len, complete)) :]
     stripped = (sentence.strip() for sentence in sentences)
     return [sentence for sentence in stripped if sentence], cut
-
-
-def _segment():
-    with optional("sentencex"):
-        from sentencex import segment
-    return segment

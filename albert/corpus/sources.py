@@ -20,7 +20,6 @@ from typing import BinaryIO, NamedTuple, cast
 
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable
-from albert.core.optional import optional
 
 
 class Kind(enum.Enum):
@@ -75,10 +74,10 @@ def find_sources(patterns: str, output_dir: str) -> list[Source]:
     sources = []
     for pattern in filter(None, patterns.split(",")):
         matching = (path for path in glob.glob(pattern) if not _INDEX.search(path))
-        found = [pattern] if os.path.exists(pattern) else sorted(matching)
-        if not found:
+        paths = [pattern] if os.path.exists(pattern) else sorted(matching)
+        if not paths:
             raise UserError(f"--input: {pattern} matches no file")
-        sources += [_source(path, output_dir) for path in found]
+        sources += [_source(path, output_dir) for path in paths]
     if not sources:
         raise FlagError(f"--input={patterns} names no file")
     seen = set[str]()
@@ -149,9 +148,10 @@ def opened(path: str, watch: Callable[[int], object]) -> Iterator[BinaryIO]:
             elif suffix == ".gz":
                 stream = cast(BinaryIO, gzip.GzipFile(fileobj=file))
             elif suffix == ".zst":
-                zstd = _zstd()
+                from backports import zstd
+
                 errors = (*errors, zstd.ZstdError)
-                stream = zstd.ZstdFile(file)
+                stream = cast(BinaryIO, zstd.ZstdFile(file))
             else:
                 stream = cast(BinaryIO, file)
             with stream:
@@ -162,15 +162,3 @@ def opened(path: str, watch: Callable[[int], object]) -> Iterator[BinaryIO]:
         if isinstance(e, OSError) and e.errno is not None:
             raise UserError(f"{path} cannot be read: {e.strerror}") from e
         raise UserError(f"{path} is damaged or incomplete: {e}") from e
-
-
-def check_zstd(sources: Sequence[Source]) -> None:
-    """Raises a `UserError` if a file needs the package for zstd, and it is missing."""
-    if any(path.lower().endswith(".zst") for source in sources for path in source.paths):
-        _zstd()
-
-
-def _zstd():
-    with optional("backports.zstd"):
-        import backports.zstd
-    return backports.zstd

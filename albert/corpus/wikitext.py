@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator
 
-from albert.core.optional import optional
-
 # Elements that are dropped with their content.
 _DROPPED_TAGS = (
     *("ref", "references", "math", "chem", "ce", "gallery", "timeline", "score", "hiero", "graph"),
@@ -71,11 +69,6 @@ _QUOTES = re.compile(r"'{2,}")
 _SPACE_BEFORE = re.compile(r" ([,.)])")
 # The parser's time grows with the square of the marks in a paragraph: this is a second or two.
 _MOST_WORK = 2e7
-
-
-def check_installed() -> None:
-    """Raises a `UserError` if mwparserfromhell is not installed."""
-    _parser()
 
 
 def plain_text(wikitext: str, hidden: Container[str]) -> str | None:
@@ -181,8 +174,9 @@ def _paragraphs(text: str) -> Iterator[str]:
 def _inline(paragraph: str, hidden: Container[str]) -> str:
     """Returns the text of a paragraph without the markup in it."""
     if _MARKS.search(paragraph):
-        parser = _parser()
-        paragraph = "".join(_shown(parser.parse(paragraph), hidden))
+        import mwparserfromhell
+
+        paragraph = "".join(_shown(mwparserfromhell.parse(paragraph), hidden))
         paragraph = _QUOTES.sub("", _TAG.sub(" ", paragraph))
     text = _EMPTY_BRACKETS.sub("", " ".join(paragraph.split()))
     return _SPACE_BEFORE.sub(r"\1", _BRACKET_START.sub("(", text)).strip()
@@ -225,9 +219,3 @@ def _shown_of_link(link, hidden: Container[str]) -> Iterator[str]:
         yield from _shown(link.text, hidden)
     else:
         yield title.lstrip(":")
-
-
-def _parser():
-    with optional("mwparserfromhell"):
-        import mwparserfromhell
-    return mwparserfromhell

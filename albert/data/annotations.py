@@ -66,14 +66,14 @@ def spans_of_tags(
     """
     first, label, before = 0, "", "O"
     for number, tag in enumerate((*tags, "O")):
-        prefix, _, of_tag = tag.partition("-")
-        if prefix in ("B", "S", "O") or before in ("O", "E", "S") or of_tag != label:
+        prefix, _, new_label = tag.partition("-")
+        if prefix in ("B", "S", "O") or before in ("O", "E", "S") or new_label != label:
             if before != "O":
                 start, end = words[first][0], words[number - 1][1]
                 share = min(shares[first:number], default=None)
                 yield first, Span(start, end, text[start:end], label or _NO_LABEL, share)
             first = number
-        label, before = of_tag, prefix
+        label, before = new_label, prefix
 
 
 def read_annotated(
@@ -149,25 +149,25 @@ def _blocks(path: str) -> Iterator[list[tuple[SourceLine, list[str]]]]:
 
 def _read_json(path: str, is_labeled: bool) -> Iterator[AnnotatedText]:
     for location, record in read_json_lines(path):
-        text, found = record.get("text"), record.get("spans") if is_labeled else []
-        if not isinstance(text, str) or not isinstance(found, list):
+        text, values = record.get("text"), record.get("spans") if is_labeled else []
+        if not isinstance(text, str) or not isinstance(values, list):
             raise location.error('"text" must be a text, and "spans" a list')
-        spans = sorted(_span(location, text, one) for one in found)
+        spans = sorted(_span(location, text, value) for value in values)
         for one, other in itertools.pairwise(spans):
             if other.start < one.end:
                 raise location.error(f"{one.text!r:.80} and {other.text!r:.80} overlap")
         yield AnnotatedText(location, text, words_in(text), spans, [location] * len(spans))
 
 
-def _span(location: SourceLine, text: str, found: Any) -> Span:
-    values = found if isinstance(found, Mapping) else {}
+def _span(location: SourceLine, text: str, value: Any) -> Span:
+    values = value if isinstance(value, Mapping) else {}
     start, end, label = (values.get(name) for name in ("start", "end", "label"))
     if not (type(start) is type(end) is int and 0 <= start < end <= len(text)):
-        raise location.error(f"the span {found!r:.80} is not in the text of {len(text)} characters")
+        raise location.error(f"the span {value!r:.80} is not in the text of {len(text)} characters")
     if not isinstance(label, str) or not label.strip() or not label.isprintable():
-        raise location.error(f"the span {found!r:.80} has no label")
+        raise location.error(f"the span {value!r:.80} has no label")
     if not text[start:end].strip():
-        raise location.error(f"the span {found!r:.80} has only white space")
+        raise location.error(f"the span {value!r:.80} has only white space")
     return Span(start, end, text[start:end], label)
 
 
@@ -179,10 +179,10 @@ def _warn(path: str, locations: list[SourceLine], what: str) -> None:
 
 
 def write_annotated(
-    path: str, texts: Iterable[AnnotatedText], found: Iterable[Sequence[Span]]
+    path: str, texts: Iterable[AnnotatedText], predicted: Iterable[Sequence[Span]]
 ) -> None:
     """Writes texts with spans that a model has found, as JSON lines that `read_annotated` reads."""
     with open(path, "w", encoding="utf-8") as file:
-        for text, spans in zip(texts, found, strict=True):
+        for text, spans in zip(texts, predicted, strict=True):
             kept = [{k: v for k, v in s._asdict().items() if k != "context"} for s in spans]
             file.write(json.dumps({"text": text.text, "spans": kept}) + "\n")

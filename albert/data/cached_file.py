@@ -160,17 +160,16 @@ class CachedFile:
         Raises:
           UserError: a file of another program is in the way, or a file cannot be written.
         """
-        found = self._found(check)
-        if found:
+        if existing := self._existing(check):
             # A process killed between writing the header and releasing the lock leaves the lock.
             remove_abandoned(self.paths[0])
-            return found
+            return existing
         collectives.wait_for_rank_0()
         made = self._made(build, check) or self._made(build, check, again=True)
         assert made is not None, "the second attempt finds or makes the files, or raises"
         return made
 
-    def _found(
+    def _existing(
         self, check: Callable[[], dict], explain: bool = True
     ) -> tuple[dict, Snapshot] | None:
         # Taken first, so that `Snapshot.check` notices a file that changes during the checks below.
@@ -190,9 +189,9 @@ class CachedFile:
             # too. Building now could leave a partial file, for example on a full disk.
             time.sleep(_END_OF_JOB)
         with self.lock() as waited:
-            found = self._found(check, explain=False)
-            if found or (waited and is_of_job and not again):
-                return found
+            existing = self._existing(check, explain=False)
+            if existing or (waited and is_of_job and not again):
+                return existing
             try:
                 return build(), Snapshot.of(self.paths)
             except LockLostError:
@@ -318,12 +317,8 @@ class CachedFile:
     def _other_source(self, header: dict) -> str | None:
         """Returns how the sources in a sound header differ from those of these files, or None."""
         source = {name: header["source"].get(name) for name in self.made_from}
-        different = differences(source, self.made_from)
-        return (
-            f"it was made with other values of {', '.join(map(str, different))}"
-            if different
-            else None
-        )
+        different = ", ".join(map(str, differences(source, self.made_from)))
+        return f"it was made with other values of {different}" if different else None
 
     def _is_sound(self, header: dict) -> bool:
         """Returns whether a header of this version is complete and matches its hash, if any."""

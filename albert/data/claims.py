@@ -136,6 +136,5 @@ class Claims:
         if is_new:
             file.check_source()
         return file.reusable(
-            explain=number not in self._failures,
-            check_content=number in self._own and not is_new,
+            explain=number not in self._failures, check_content=number in self._own and not is_new
         )

@@ -70,14 +70,14 @@ def record_error(record: bytes, spec: Mapping[str, Any], limits: Mapping[str, fl
         features = tf.train.Example.FromString(record).features.feature
     except DecodeError:
         return "is not a tf.train.Example"
-    for key, wanted in spec.items():
-        kind = "int64_list" if wanted.dtype == tf.int64 else "float_list"
+    for key, feature in spec.items():
+        kind = "int64_list" if feature.dtype == tf.int64 else "float_list"
         values = getattr(features[key], kind).value
-        length = math.prod(wanted.shape)
+        length = math.prod(feature.shape)
         if len(values) != length:
-            return f"has {len(values)} values of {key} ({wanted.dtype.name}), not {length}"
+            return f"has {len(values)} values of {key} ({feature.dtype.name}), not {length}"
         if key in limits:
-            array = np.array(values[:], wanted.dtype.as_numpy_dtype)
+            array = np.array(values[:], feature.dtype.as_numpy_dtype)
             bad = array[~((array >= 0) & (array < limits[key]))]
             if len(bad):
                 return f"has {bad[0]} in {key}, which must be below {limits[key]}"
@@ -85,11 +85,7 @@ def record_error(record: bytes, spec: Mapping[str, Any], limits: Mapping[str, fl
 
 
 def count_records_of_other_writers(
-    path: str,
-    spec: Mapping[str, Any],
-    seq_length: int,
-    way_out: str,
-    limits: Mapping[str, int],
+    path: str, spec: Mapping[str, Any], seq_length: int, way_out: str, limits: Mapping[str, int]
 ) -> int:
     """Counts the records of a feature file that has no header, and warns that the file is used.
 
@@ -131,12 +127,12 @@ class RecordFile:
         self._files, self._paths, starts, checksums = list[IO[bytes]](), list[str](), [], []
         for path in paths:
             file = open(path, "rb")  # noqa: SIM115
-            of_file = _record_places(file, path)
-            if len(of_file[1]):
+            file_starts, file_checksums = _record_positions(file, path)
+            if len(file_checksums):
                 self._files.append(file)
                 self._paths.append(path)
-                starts.append(np.frombuffer(of_file[0], np.int64))
-                checksums.append(np.frombuffer(of_file[1], np.uint32))
+                starts.append(np.frombuffer(file_starts, np.int64))
+                checksums.append(np.frombuffer(file_checksums, np.uint32))
         # Few bytes per record, because there may be tens of millions of records. Each file has an
         # additional start, after its last record.
         self._starts = np.concatenate([np.zeros(0, np.int64), *starts])
@@ -163,15 +159,15 @@ class RecordFile:
                 files.tolist(), lengths.tolist(), starts.tolist(), strict=True
             )
         ]
-        found, written = list(map(google_crc32c.value, records)), self._crcs[numbers].tolist()
-        if found != written:
-            wrong = int(np.not_equal(found, written).argmax())
+        actual, written = list(map(google_crc32c.value, records)), self._crcs[numbers].tolist()
+        if actual != written:
+            wrong = int(np.not_equal(actual, written).argmax())
             before = self._ends[files[wrong] - 1] if files[wrong] else 0
             raise _damaged(self._paths[files[wrong]], numbers[wrong] - before)
         return records
 
 
-def _record_places(file: IO[bytes], path: str) -> tuple[array.array, array.array]:
+def _record_positions(file: IO[bytes], path: str) -> tuple[array.array, array.array]:
     """Returns the first byte of each record and of one after the last, and the checksums."""
     starts, checksums, position = array.array("q"), array.array("I"), 0
     size = file.seek(0, os.SEEK_END)

@@ -192,10 +192,10 @@ def _meaning(message: str) -> str:
     return message
 
 
-def _check(location: SourceLine, required: Sequence[str], found: Sequence[str] | Mapping) -> None:
+def _check(location: SourceLine, required: Sequence[str], names: Sequence[str] | Mapping) -> None:
     for name in required:
-        if name not in found:
-            raise location.error(f"{name} is missing; found {columns(found)}")
+        if name not in names:
+            raise location.error(f"{name} is missing; found {columns(names)}")
 
 
 def columns(names: Iterable[str]) -> str:

@@ -60,26 +60,21 @@ def main(flags: argparse.Namespace) -> None:
     """Runs all steps; raises a `UserError` if one fails, or if the scores are too low."""
     started = time.monotonic()
     folder = os.path.abspath(flags.output_dir)
-    of_version = {"1.1": ("run", ["squad"]), "2.0": ("run-v2", ["squad", "2.0"])}
-    run_folder, words = of_version[flags.squad]
+    runs = {"1.1": ("run", ["squad"]), "2.0": ("run-v2", ["squad", "2.0"])}
+    run_folder, words = runs[flags.squad]
     out = os.path.join(folder, f"{run_folder}-{flags.seed}")
     paths = {**write_inputs(folder, flags.seed, flags.squad), "output_dir": out}
     options = {**paths, **RUN_FLAGS, "train_steps": TRAIN_STEPS[flags.squad]}
     _run(*words, *(f"--{name}={value}" for name, value in options.items()))
     _report(paths["predict_file"], out, folder, time.monotonic() - started)
-    further = {**paths, "output_dir": f"{out}-own"}
-    _name_next_commands(words, further, out)
+    _name_next_commands(words, {**paths, "output_dir": f"{out}-own"}, out)
 
 
 def write_inputs(folder: str, seed: int = 1, version: str = "1.1") -> dict[str, str]:
     """Writes the sample, a configuration and a SentencePiece model; returns their paths by flag.
 
     The files are in the subfolders `data-SEED` and `model-SEED`. The flags are those of the model's
-    two files, `train_file` and `predict_file`.
-
-    Args:
-      seed: another seed gives other articles.
-      version: version of SQuAD, "1.1" or "2.0".
+    two files, `train_file` and `predict_file`. `version` is that of SQuAD, "1.1" or "2.0".
 
     Raises:
       UserError: a file cannot be written.
@@ -176,10 +171,10 @@ def _name_next_commands(words: list[str], paths: dict[str, str], run: str) -> No
         "train_steps": 100,
     }
     flags = [f"--{name}={_shown(str(value))}" for name, value in options.items()]
-    asked = [f"--context {shlex.quote(CONTEXT)}", f"--question {shlex.quote(QUESTION)}"]
+    question = [f"--context {shlex.quote(CONTEXT)}", f"--question {shlex.quote(QUESTION)}"]
     train_file = os.path.basename(paths["train_file"])
     commands = {
-        "Ask the model; without --question it prompts": [f"ask {_shown(run)}", *asked],
+        "Ask the model; without --question it prompts": [f"ask {_shown(run)}", *question],
         "Serve it, with a page at http://127.0.0.1:8080; Ctrl-C stops it": [f"serve {_shown(run)}"],
         f"Train it further; replace {train_file} with your own questions (docs/squad.md)": [
             *(" ".join(words), *flags)

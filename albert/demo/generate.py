@@ -24,22 +24,8 @@ from typing import NamedTuple, TypeVar
 from albert.core import installation
 from albert.core.errors import UserError
 from albert.core.files import open_atomically, write_json
-from albert.demo.relations import (
-    ASIDES,
-    FAMILY_ENDINGS,
-    FIRST_NAMES,
-    NOUNS,
-    PAIRS,
-    PLACE_ENDINGS,
-    RELATIONS,
-    SETTLEMENTS,
-    SYLLABLES,
-    TITLES,
-    TRIPLES,
-    TWO_WORDS,
-    UNITS,
-    Relation,
-)
+from albert.demo import relations
+from albert.demo.relations import RELATIONS, SYLLABLES, TWO_WORDS, UNITS, Relation
 
 T = TypeVar("T")
 
@@ -134,15 +120,16 @@ class Writer:
             first, second = (lot.choice(words) for words in TWO_WORDS[value_type])
             return f"{first} {second}", second
         if value_type == "place":
-            before, name = lot.choice(SETTLEMENTS), self._name(PLACE_ENDINGS)
+            before, name = lot.choice(relations.SETTLEMENTS), self._name(relations.TOWN_ENDINGS)
         else:
-            before = lot.choice(("", "", *TITLES))
-            name = f"{lot.choice(FIRST_NAMES)} {self._name(FAMILY_ENDINGS)}"
+            before = lot.choice(("", "", *relations.TITLES))
+            first = lot.choice(relations.FIRST_NAMES)
+            name = f"{first} {self._name(relations.FAMILY_ENDINGS)}"
         return (before + name, name) if before else (name,)
 
     def _paragraph(self, region: str, number: str, all_answers: bool) -> dict:
         lot = self._lot
-        noun = lot.choice(NOUNS)
+        noun = lot.choice(relations.NOUNS)
         name = self._name()
         thing = lot.choice((f"the {name} {noun}", name))
         told = [
@@ -152,10 +139,9 @@ class Writer:
         sentences = lot.sample(sentences, len(sentences))
         sentences.insert(0, f"{region} has a {noun} called {name}.")
         context = " ".join(sentences)
-        asked = lot.sample(told, _QUESTIONS)
         questions = [
             self._question(fact, thing, context, f"{number}-{q}", all_answers)
-            for q, fact in enumerate(asked)
+            for q, fact in enumerate(lot.sample(told, _QUESTIONS))
         ]
         if self._unanswerable:
             questions = [{**question, "is_impossible": False} for question in questions]
@@ -166,18 +152,19 @@ class Writer:
         self, lot: PortableRandom, told: list[Fact], thing: str, context: str, number: str
     ) -> list[dict]:
         """Asks for facts that the text lacks; a value of the same type is a plausible answer."""
-        of_types = {f.relation.value_type: f.answers[0] for f in told}
+        answers_by_type = {f.relation.value_type: f.answers[0] for f in told}
         untold = [r for r in RELATIONS if r not in {f.relation for f in told}]
         questions = []
         for q, relation in enumerate(lot.sample(untold, _QUESTIONS)):
-            plausible = [of_types[t] for t in [relation.value_type] if t in of_types]
+            plausible = answers_by_type.get(relation.value_type)
             questions.append(
                 {
                     "id": f"sample-{number}-none{q}",
                     "question": lot.choice(relation.questions).format(e=thing),
                     "answers": [],
                     "plausible_answers": [
-                        {"text": text, "answer_start": context.index(text)} for text in plausible
+                        {"text": text, "answer_start": context.index(text)}
+                        for text in filter(None, [plausible])
                     ],
                     "is_impossible": True,
                 }
@@ -191,7 +178,7 @@ class Writer:
             size = {2: 2, 3: 3, 4: 2}.get(len(left)) or 2 + self._lot.randrange(2)
             group, left = left[:size], left[size:]
             clauses = [self._lot.choice(f.relation.clauses).format(v=f.answers[0]) for f in group]
-            pattern = self._lot.choice(PAIRS if size == 2 else TRIPLES)
+            pattern = self._lot.choice(relations.PAIRS if size == 2 else relations.TRIPLES)
             subject = self._lot.choice((thing, f"the {noun}", f"this {noun}"))
             words = dict(zip("abc", clauses, strict=False))
             text = pattern.format(s=subject, t=subject, **words)
@@ -203,7 +190,7 @@ class Writer:
         topics = [
             self._lot.choice(r.topics).format(e=thing) for r in self._lot.sample(RELATIONS, 2)
         ]
-        return self._lot.choice(ASIDES).format(x=topics[0], y=topics[1])
+        return self._lot.choice(relations.ASIDES).format(x=topics[0], y=topics[1])
 
     def _question(
         self, fact: Fact, thing: str, context: str, number: str, all_answers: bool
@@ -245,10 +232,7 @@ def text_of(file: dict) -> str:
 
 
 def write_sample(
-    folder: str,
-    seed: int,
-    train_articles: int = TRAIN_ARTICLES,
-    dev_articles: int = DEV_ARTICLES,
+    folder: str, seed: int, train_articles: int = TRAIN_ARTICLES, dev_articles: int = DEV_ARTICLES
 ) -> None:
     """Writes the sample to a folder as SQuAD 1.1, SQuAD 2.0 and text.
 

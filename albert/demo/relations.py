@@ -156,28 +156,12 @@ ASIDES = (
 
 # Persons have a first name and an invented family name; places have an invented name. The endings
 # distinguish them from names of things.
-FIRST_NAMES = tuple(
-    [
-        "Ada",
-        "Bram",
-        "Cora",
-        "Dirk",
-        "Edda",
-        "Finn",
-        "Greta",
-        "Hugo",
-        "Ida",
-        "Jonas",
-        "Kaja",
-        "Lars",
-        "Mira",
-        "Nils",
-        "Olga",
-        "Piet",
-    ]
+FIRST_NAMES = (
+    *("Ada", "Bram", "Cora", "Dirk", "Edda", "Finn", "Greta", "Hugo", "Ida", "Jonas", "Kaja"),
+    *("Lars", "Mira", "Nils", "Olga", "Piet"),
 )
 FAMILY_ENDINGS = ("son", "man", "berg")
-PLACE_ENDINGS = ("ton", "ham", "wick")
+TOWN_ENDINGS = ("ton", "ham", "wick")
 TITLES = ("Master ", "Captain ", "old ", "young ")
 SETTLEMENTS = ("the village of ", "the hamlet of ", "the port of ")
 # First and second words of two-word values; the second word on its own is also right.
@@ -204,33 +188,10 @@ TWO_WORDS = {
     ),
 }
 UNITS = {"length": ("metres", "feet", "yards"), "weight": ("tons", "hundredweight", "pounds")}
+_HEADS = (
+    *("b", "br", "d", "dr", "f", "g", "gr", "h", "j", "k", "kr", "l", "m", "n", "p", "r", "s"),
+    *("st", "t", "tr", "v", "w", "z"),
+)
 SYLLABLES = tuple(
-    head + vowel + tail
-    for head in [
-        "b",
-        "br",
-        "d",
-        "dr",
-        "f",
-        "g",
-        "gr",
-        "h",
-        "j",
-        "k",
-        "kr",
-        "l",
-        "m",
-        "n",
-        "p",
-        "r",
-        "s",
-        "st",
-        "t",
-        "tr",
-        "v",
-        "w",
-        "z",
-    ]
-    for vowel in "aeiou"
-    for tail in ("", "l", "n", "r", "s")
+    head + vowel + tail for head in _HEADS for vowel in "aeiou" for tail in ("", "l", "n", "r", "s")
 )

@@ -191,10 +191,10 @@ class WordAligner:
         # Position in the text of each character of words and white space, and of the text's end.
         widths = _WIDTHS[lower].of(text)
         begins = np.arange(len(text)).repeat(np.abs(widths))
-        of_words = np.flatnonzero(widths[begins] > 0)
+        in_words = np.flatnonzero(widths[begins] > 0)
         begins = np.append(begins, len(text))
         lasts = lengths.cumsum()
-        return Tokens(ids, *_spans(begins, of_words[lasts - lengths], of_words[lasts - 1] + 1), 0)
+        return Tokens(ids, *_spans(begins, in_words[lasts - lengths], in_words[lasts - 1] + 1), 0)
 
 
 class _PiecesOfWords(dict):
@@ -213,8 +213,8 @@ class _PiecesOfWords(dict):
         if len(self) == _REMEMBERED_WORDS:
             self.clear()
         lengths = (len(pieces[0]), *(len(piece) - len("##") for piece in pieces[1:]))
-        self[word] = found = tuple(map(self._wordpiece.vocab.__getitem__, pieces)), lengths
-        return found
+        self[word] = known = tuple(map(self._wordpiece.vocab.__getitem__, pieces)), lengths
+        return known
 
 
 class _Widths:

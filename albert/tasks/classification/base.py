@@ -67,18 +67,18 @@ class LabelTask(TextTask):
 
     def __init__(self, settings: RunSettings, labels: Sequence[str | None], dropout: float):
         flags = self.input_flags
-        self._wanted = [split for split, do in _DO.items() if is_wanted(settings, do, flags[split])]
+        self._splits = [split for split, do in _DO.items() if is_wanted(settings, do, flags[split])]
         super().__init__(settings)
         self.labels = labels
         self.dropout = 0.0 if settings.deterministic_run else dropout
 
     @classmethod
     def inputs(cls, settings: RunSettings) -> Sequence[str]:
-        wanted = [flag for split, flag in cls.input_flags.items() if getattr(settings, _DO[split])]
-        return (*super().inputs(settings), *dict.fromkeys(wanted))
+        flags = [flag for split, flag in cls.input_flags.items() if getattr(settings, _DO[split])]
+        return (*super().inputs(settings), *dict.fromkeys(flags))
 
     def requested_splits(self) -> Sequence[str]:
-        return self._wanted
+        return self._splits
 
     def contents(self, split: str) -> dict[str, Any]:
         return {**super().contents(split), "labels": self.labels}
@@ -158,7 +158,7 @@ class ClassificationTask(LabelTask):
         return {name: spec[name] for name in spec if name != "is_real_example"}
 
     def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
-        outputs = self.of_examples(data, outputs)
+        outputs = self.real_outputs(data, outputs)
         names = "label_ids", "logits", "predictions"
         scores = compute_metrics(self.metrics, *(np.array([o[n] for o in outputs]) for n in names))
 
@@ -170,12 +170,31 @@ class ClassificationTask(LabelTask):
         return CheckpointScores(scores, write_outputs)
 
     def write_labels(self, data: Data, outputs: Sequence[Output], names: Sequence[str]) -> dict:
-        outputs = self.of_examples(data, outputs)
-        ids = [self.processor.id_of(example) for example in data.source]
-        write_predictions(names[0], names[1], ids, outputs, self.labels, self.limits)
-        return {"num_examples": len(ids)}
+        """Writes a file of probabilities, or numbers in regression, and one for a submission.
 
-    def of_examples(self, data: Data, outputs: Sequence[Output]) -> list[Output]:
+        The latter, in GLUE's format, has ids and predicted labels; several labels are a JSON list.
+        """
+        outputs = self.real_outputs(data, outputs)
+        with open(names[0], "w", encoding="utf-8") as file:
+            for output in outputs:
+                file.write("\t".join(map(str, output["probabilities"])) + "\n")
+        with open(names[1], "w", encoding="utf-8") as file:
+            file.write("index\tprediction\n")
+            for example, output in zip(data.source, outputs, strict=True):
+                answer = self._answer(output["predictions"])
+                file.write(f"{self.processor.id_of(example)}\t{answer}\n")
+        return {"num_examples": len(outputs)}
+
+    def _answer(self, prediction: np.ndarray) -> str:
+        names = [label for label in self.labels if label is not None]
+        if np.ndim(prediction):
+            return json.dumps(chosen(names, prediction), ensure_ascii=False)
+        if names:
+            return names[int(prediction)]
+        low, high = self.limits or (prediction, prediction)
+        return str(min(max(prediction, low), high))
+
+    def real_outputs(self, data: Data, outputs: Sequence[Output]) -> list[Output]:
         """Returns the outputs of real examples, without those that only fill a batch.
 
         Raises:
@@ -188,42 +207,3 @@ class ClassificationTask(LabelTask):
                 f"{self.settings.data_dir} has {len(data.source)} examples; remove the feature file"
             )
         return real
-
-
-def write_predictions(
-    results_file: str,
-    submission_file: str,
-    ids: Sequence[str],
-    outputs: Sequence[dict[str, np.ndarray]],
-    labels: Sequence[str | None],
-    limits: tuple[float, float] | None = None,
-) -> None:
-    """Writes the predictions for the examples of a test set.
-
-    Args:
-      results_file: file for the probabilities of all labels, or the number in regression, with one
-        line per example.
-      submission_file: file for ids and predicted labels, below a header, in GLUE's format; several
-        labels are a JSON list.
-      outputs: "probabilities" [C] and "predictions" of every example.
-      labels: labels in the order of their ids; `[None]` for regression.
-      limits: for regression, the range to which predictions in the submission are clipped.
-    """
-    with open(results_file, "w", encoding="utf-8") as file:
-        file.writelines("\t".join(map(str, output["probabilities"])) + "\n" for output in outputs)
-    with open(submission_file, "w", encoding="utf-8") as file:
-        file.write("index\tprediction\n")
-        for name, output in zip(ids, outputs, strict=True):
-            file.write(f"{name}\t{_answer(output['predictions'], labels, limits)}\n")
-
-
-def _answer(
-    prediction: np.ndarray, labels: Sequence[str | None], limits: tuple[float, float] | None
-) -> str:
-    names = [label for label in labels if label is not None]
-    if np.ndim(prediction):
-        return json.dumps(chosen(names, prediction), ensure_ascii=False)
-    if names:
-        return names[int(prediction)]
-    low, high = limits or (prediction, prediction)
-    return str(min(max(prediction, low), high))

@@ -70,13 +70,11 @@ class LabelledFeatures(ExampleFeatures):
         more: Mapping[str, Any],
         workers: int = 1,
     ):
-        """Describes the features of a split.
+        """Describes the features of "train", "dev" or "test".
 
         Args:
-          split: name of the split, "train", "dev" or "test".
-          feature_file: file that has or will have the features.
           shape: see `feature_spec`.
-          records: function that makes the record of each example; see `serialize`.
+          records: makes the record of each example; see `serialize`.
           more: other values that the features depend on.
         """
         labels = processor.get_labels()

@@ -77,10 +77,10 @@ def multi_labelled(
     predictions = tf.cast(probabilities >= threshold, tf.int32)
     losses = None
     if labels is not None:
-        of_labels = tf.nn.sigmoid_cross_entropy_with_logits(
+        label_losses = tf.nn.sigmoid_cross_entropy_with_logits(
             labels=tf.cast(labels, logits.dtype), logits=logits
         )
-        losses = tf.reduce_mean(of_labels, axis=-1)
+        losses = tf.reduce_mean(label_losses, axis=-1)
     return ClassifierOutput(losses, probabilities, logits, predictions)
 
 
@@ -97,16 +97,12 @@ def make_head(classify: Classify, dropout: float, threshold: float | None = None
         first = tf.zeros([1, 1], tf.int32)
         pooled = encode(features, first).get_pooled_output()
         labels = features["label_ids"] if is_training else None
-        found = classify(pooled, labels, dropout if is_training else 0.0)
-        outputs = {
-            "probabilities": found.probabilities,
-            "predictions": found.predictions,
-            "logits": found.logits,
-        }
-        exported = dict(outputs)
+        output = classify(pooled, labels, dropout if is_training else 0.0)
+        values = {k: getattr(output, k) for k in ("probabilities", "predictions", "logits")}
+        exported = dict(values)
         if threshold is not None:
             exported["threshold"] = tf.constant(threshold, tf.float32)
-        given = {k: features[k] for k in ("label_ids", "is_real_example") if k in features}
-        return HeadOutput(found.loss, {**outputs, **given}, exported)
+        copied = {k: features[k] for k in ("label_ids", "is_real_example") if k in features}
+        return HeadOutput(output.loss, {**values, **copied}, exported)
 
     return head

@@ -17,8 +17,8 @@ def f1(labels: np.ndarray, predictions: np.ndarray) -> float:
 
     The arguments are int [N], each 0 or 1.
     """
-    found = np.sum((labels == 1) & (predictions == 1))
-    return float(2 * found / max(np.sum(labels == 1) + np.sum(predictions == 1), 1))
+    hits = np.sum((labels == 1) & (predictions == 1))
+    return float(2 * hits / max(np.sum(labels == 1) + np.sum(predictions == 1), 1))
 
 
 def micro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:

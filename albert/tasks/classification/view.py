@@ -38,8 +38,8 @@ def _result(output: Mapping[str, np.ndarray], labels: Sequence[str]) -> Sample:
     if not labels:
         return _number(output)
     shares = map(rounded, output["probabilities"])
-    of_labels = _set if np.ndim(output["label_ids"]) else _label
-    return {**of_labels(output, labels), "probabilities": dict(zip(labels, shares, strict=True))}
+    result = _set if np.ndim(output["label_ids"]) else _label
+    return {**result(output, labels), "probabilities": dict(zip(labels, shares, strict=True))}
 
 
 def _number(output: Mapping[str, np.ndarray]) -> Sample:

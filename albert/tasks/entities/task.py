@@ -39,10 +39,10 @@ class EntitiesTask(LabelTask):
 
     def __init__(self, settings: EntitiesSettings):
         super().__init__(settings, (), dropout=0.1)
-        if not (self._wanted or settings.export_dir):
+        if not (self._splits or settings.export_dir):
             raise FlagError("nothing to do: pass --train_file, --predict_file or --test_file")
         self._read = functools.cache(self._read_file)
-        self.labels = self._new_tags() if TRAIN in self._wanted else recorded_labels(settings)
+        self.labels = self._new_tags() if TRAIN in self._splits else recorded_labels(settings)
         self._tagger = Tagger(self.tokenizer, self.labels, settings.max_seq_length)
 
     def _new_tags(self) -> list[str]:
@@ -89,13 +89,13 @@ class EntitiesTask(LabelTask):
         return self._tagger.spans(((text.text, text.words) for text in data.source), outputs)
 
     def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
-        found, truths = list(self._spans(data, outputs)), [text.spans for text in data.source]
-        scores = span_scores(found, truths)
+        predicted, truths = list(self._spans(data, outputs)), [text.spans for text in data.source]
+        scores = span_scores(predicted, truths)
 
         def write_outputs() -> None:
             texts = {f"line {text.location.line}": text.text for text in data.source}
             title = f"Entities: {os.path.basename(self.settings.predict_file)}"
-            view = spans_view(title, texts, found, truths, scores)
+            view = spans_view(title, texts, predicted, truths, scores)
             write_samples(self.settings.output_dir, view)
 
         return CheckpointScores(scores, write_outputs)

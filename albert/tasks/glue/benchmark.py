@@ -45,8 +45,8 @@ def run_benchmark(settings: GlueSettings) -> None:
             record = {**counts, **Table(results).as_json()}
             write_json(os.path.join(settings.output_dir, TABLE), record)
         if one.do_predict and collectives.is_chief():
-            of_seed = os.path.basename(one.output_dir) if settings.seeds else ""
-            _submit(one, os.path.join(settings.output_dir, SUBMISSION, of_seed))
+            seed_folder = os.path.basename(one.output_dir) if settings.seeds else ""
+            _submit(one, os.path.join(settings.output_dir, SUBMISSION, seed_folder))
     if results:
         medians = f", medians of {len(settings.seeds)} seeds" if settings.seeds else ""
         print(f"GLUE, development sets{medians}:", *Table(results).lines(), sep="\n", flush=True)
@@ -92,9 +92,9 @@ def _finish(name: str, settings: GlueSettings, run: PreparedRun) -> dict[str, di
         collectives.check_equal_on_all_workers(run.facts)
         best[one.task_name] = finish(run)
     return {
-        task.lower(): {name: value for name, value in found.items() if isinstance(value, float)}
-        for task, found in best.items()
-        if found
+        task.lower(): {name: value for name, value in scores.items() if isinstance(value, float)}
+        for task, scores in best.items()
+        if scores
     }
 
 

@@ -67,9 +67,9 @@ class TsvProcessor(DataProcessor):
         path = self.path(self._data_dir, TRAIN)
         labels = {label for row in self._rows(path, TRAIN) for label in self._labels(*row)}
         if len(labels) < 2:
-            found = ", ".join(map(repr, labels)) or "none"
+            known = ", ".join(map(repr, labels)) or "none"
             raise UserError(
-                f"{path}: classification needs two different labels, found: {found}; "
+                f"{path}: classification needs two different labels, found: {known}; "
                 "pass --tsv_regression if labels are numbers"
             )
         return tuple(sorted(labels))
@@ -77,11 +77,11 @@ class TsvProcessor(DataProcessor):
     def path(self, data_dir: str, split: str) -> str:
         """Returns the file of a split; raises a `UserError` unless it exists in one format only."""
         names = [split + ending for ending in _ENDINGS]
-        found = [name for name in names if os.path.exists(os.path.join(data_dir, name))]
-        if len(found) != 1:
-            which = " and ".join(found) or "none"
+        existing = [name for name in names if os.path.exists(os.path.join(data_dir, name))]
+        if len(existing) != 1:
+            which = " and ".join(existing) or "none"
             raise UserError(f"{data_dir} must have one of {', '.join(names)}, not {which}")
-        return os.path.join(data_dir, found[0])
+        return os.path.join(data_dir, existing[0])
 
     def made_from(self) -> dict[str, Any]:
         # None as in headers of earlier versions, which lack these values.

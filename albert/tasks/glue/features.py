@@ -25,10 +25,7 @@ class FeatureMaker:
     """A converter of a task's examples to features."""
 
     def __init__(
-        self,
-        tokenizer: FullTokenizer,
-        label_list: Sequence[str | None],
-        max_seq_length: int,
+        self, tokenizer: FullTokenizer, label_list: Sequence[str | None], max_seq_length: int
     ):
         """Stores shared arguments; raises a `UserError` if the tokenizer lacks [CLS] or [SEP]."""
         self._tokenizer = tokenizer

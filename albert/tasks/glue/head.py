@@ -53,5 +53,5 @@ def make_head(
 
     For `label_threshold`, see `classify`; for the others, `classification.head.make_head`.
     """
-    of_labels = functools.partial(classify, num_labels=num_labels, label_threshold=label_threshold)
-    return head.make_head(of_labels, dropout, threshold)
+    build = functools.partial(classify, num_labels=num_labels, label_threshold=label_threshold)
+    return head.make_head(build, dropout, threshold)

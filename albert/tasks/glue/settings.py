@@ -28,8 +28,8 @@ TASKS = (
 )
 ALL = "all"
 # The tasks of run_glue.sh, in the order of GLUE's paper; and those with a column in the table.
-_OF_ALL = ("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte")
-_OF_TABLE = (*_OF_ALL, "wnli")
+_DEFAULT_TASKS = ("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte")
+_TASKS_IN_TABLE = (*_DEFAULT_TASKS, "wnli")
 # The shortest feature: [CLS], a token, [SEP], a token, [SEP].
 SHORTEST = 5
 
@@ -168,14 +168,14 @@ class GlueSettings(ClassificationSettings):
         """
         if self.task_name.lower() != "mnli":
             return []
-        of_model = self.replaced(do_train=False, export_dir="")
+        scoring = self.replaced(do_train=False, export_dir="")
         # The diagnostic set has no development set.
-        wanted = {"mismnli": self.do_eval, "ax": False}
+        do_evals = {"mismnli": self.do_eval, "ax": False}
         return [
-            of_model.replaced(
+            scoring.replaced(
                 task_name=task, output_dir=os.path.join(self.output_dir, task), do_eval=do_eval
             )
-            for task, do_eval in wanted.items()
+            for task, do_eval in do_evals.items()
             if do_eval or self.do_predict
         ]
 
@@ -196,11 +196,11 @@ def tasks_of(text: str) -> list[str]:
     tasks = list[str]()
     for word in text.lower().split(","):
         name = word.strip()
-        if name != ALL and name not in _OF_TABLE:
-            advice = see_help(name, (ALL, *_OF_TABLE))
-            known = ", ".join((ALL, *_OF_TABLE))
-            raise FlagError(f"--task_name={text}: {name!r} is not one of {known}{advice}")
-        tasks += _OF_ALL if name == ALL else [name]
+        if name != ALL and name not in _TASKS_IN_TABLE:
+            known = (ALL, *_TASKS_IN_TABLE)
+            advice = f"{', '.join(known)}{see_help(name, known)}"
+            raise FlagError(f"--task_name={text}: {name!r} is not one of {advice}")
+        tasks += _DEFAULT_TASKS if name == ALL else [name]
     if twice := [name for name in dict.fromkeys(tasks) if tasks.count(name) > 1]:
         raise FlagError(f"--task_name={text} has {', '.join(twice)} twice; remove one")
     return tasks

@@ -46,9 +46,9 @@ class Table:
         }
         self.medians: dict[str, list[float]] = {}
         for header, tasks in _COLUMNS.items():
-            found = [self.spreads[t][name] for t in tasks if t in results for name in tasks[t]]
-            if found:
-                self.medians[header] = [spread.median for spread in found]
+            spreads = [self.spreads[t][name] for t in tasks if t in results for name in tasks[t]]
+            if spreads:
+                self.medians[header] = [spread.median for spread in spreads]
         self.average = fmean(map(fmean, self.medians.values()))
 
     def lines(self) -> list[str]:

@@ -37,9 +37,9 @@ from albert.tasks.glue.tasks import PROCESSORS
 from albert.training.evaluation import CheckpointScores
 from albert.training.output_folder import folder_of_model
 
-_OF_MNLI = ("mnli", "mismnli", "ax")
-_OF_CUSTOM = {"tsv_regression", "multi_label", "label_separator", "label_threshold"}
-_OF_CUSTOM |= {"text_column", "text_b_column", "label_column"}
+_MNLI_TASKS = ("mnli", "mismnli", "ax")
+_CUSTOM_FLAGS = {"tsv_regression", "multi_label", "label_separator", "label_threshold"}
+_CUSTOM_FLAGS |= {"text_column", "text_b_column", "label_column"}
 
 
 class GlueTask(ClassificationTask):
@@ -56,7 +56,7 @@ class GlueTask(ClassificationTask):
 
     @classmethod
     def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
-        flags, found = cast(GlueSettings, settings), dict[str, Sequence[str]]()
+        flags, missing = cast(GlueSettings, settings), dict[str, Sequence[str]]()
         for one in flags.sets():
             # Your own data have no processor here.
             processor = PROCESSORS.get(one.task_name.lower())
@@ -65,13 +65,13 @@ class GlueTask(ClassificationTask):
             folder = os.path.join(flags.data_dir, processor.folder)
             if not os.path.exists(folder):
                 words = "glue", f"--tasks={processor.folder}", f"--data_dir={flags.data_dir}"
-                found[f"{folder} of --data_dir"] = words
-        return found
+                missing[f"{folder} of --data_dir"] = words
+        return missing
 
     def identity(self) -> dict[str, Any]:
         # A model may label your own texts, and a model of MNLI is used with three data sets.
         name = self.settings.task_name.lower()
-        others = {} if name in (CUSTOM, *_OF_MNLI) else {"task_name": name}
+        others = {} if name in (CUSTOM, *_MNLI_TASKS) else {"task_name": name}
         return {**super().identity(), **others}
 
     def split(self, name: str) -> GlueFeatures:
@@ -104,15 +104,15 @@ class GlueTask(ClassificationTask):
         if not self.processor.is_multi_label:
             return None
         settings, name = self.settings, "label_threshold"
-        found = trained_threshold(settings.label_threshold, settings.output_dir, name)
-        if found is None and not settings.do_train:
-            found = (read_description(folder_of_model(settings)) or {}).get(name)
-        return USUAL_THRESHOLD if found is None else found
+        threshold = trained_threshold(settings.label_threshold, settings.output_dir, name)
+        if threshold is None and not settings.do_train:
+            threshold = (read_description(folder_of_model(settings)) or {}).get(name)
+        return USUAL_THRESHOLD if threshold is None else threshold
 
     def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
         if not self.processor.is_multi_label:
             return super().score(data, outputs)
-        outputs, threshold = self.of_examples(data, outputs), self.settings.label_threshold
+        outputs, threshold = self.real_outputs(data, outputs), self.settings.label_threshold
         if threshold is None:
             names = "label_ids", "probabilities"
             threshold = best_threshold(*(np.array([o[name] for o in outputs]) for name in names))
@@ -156,7 +156,7 @@ def make_processor(settings: GlueSettings) -> DataProcessor:
         raise FlagError(
             f"--task_name={settings.task_name} is not a task; use one of {', '.join(TASKS)}"
         )
-    for flag in _OF_CUSTOM & settings.given:
+    for flag in _CUSTOM_FLAGS & settings.given:
         if name != CUSTOM and getattr(settings, flag):
             raise FlagError(f"--{flag} is for --task_name={CUSTOM} only")
     if settings.tsv_regression and settings.multi_label:

@@ -28,10 +28,7 @@ class Prediction(NamedTuple):
 
 
 def predict_masked_tokens(
-    albert_config: modeling.EncoderConfig,
-    masked: tf.Tensor,
-    table: tf.Tensor,
-    labels: tf.Tensor,
+    albert_config: modeling.EncoderConfig, masked: tf.Tensor, table: tf.Tensor, labels: tf.Tensor
 ) -> Prediction:
     """Builds the masked language model at the masked positions; returns losses and hits [B, P].
 

@@ -18,7 +18,6 @@ from albert.distributed import collectives
 from albert.tasks.pretraining.masking import Masker
 from albert.tasks.pretraining.pairs import Layout
 from albert.tasks.pretraining.records import feature_spec
-from albert.tasks.pretraining.text import matching_files
 
 # Before a run, the first 100 records of a file are checked, and every 100th of the others.
 _LOOKED_AT = 100
@@ -36,11 +35,6 @@ class RecordOptions(NamedTuple):
     vocab_size: int
     masker: Masker | None = None
     mask_seed: int = 0
-
-
-def record_files(patterns: str, flag: str) -> list[str]:
-    """Returns the files that match names or globs, with derived files; see `matching_files`."""
-    return matching_files(patterns, flag, with_derived=True)
 
 
 def check_files(paths: Sequence[str], options: RecordOptions) -> None:
@@ -112,9 +106,7 @@ def _check_record(path: str, number: int, record: bytes, options: RecordOptions)
     return has_masks
 
 
-def drawing_masks(
-    options: RecordOptions,
-) -> Callable[[tf.data.Dataset, int, int], tf.data.Dataset]:
+def drawing_masks(options: RecordOptions) -> Callable[[tf.data.Dataset, int, int], tf.data.Dataset]:
     """Returns a function that draws masks for batches without masks; see `data.batches.Data`.
 
     The masks depend only on `mask_seed` and a batch's number.

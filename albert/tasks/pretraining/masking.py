@@ -97,8 +97,8 @@ class Masker:
         probability = self._options.masked_lm_prob
         if not probability:
             return np.zeros_like(lengths)
-        wanted = np.maximum(np.rint(lengths * probability).astype(int), 1)
-        return np.minimum(wanted, self._options.max_predictions_per_seq)
+        count = np.maximum(np.rint(lengths * probability).astype(int), 1)
+        return np.minimum(count, self._options.max_predictions_per_seq)
 
     def _draw(
         self,

@@ -92,16 +92,18 @@ class PackedExamples(PackedOrder):
 
         @no_autograph
         def pack(index: tf.Tensor, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            def packed(index: np.ndarray, *values: np.ndarray) -> list[np.ndarray]:
+            def pack_batch(index: np.ndarray, *values: np.ndarray) -> list[np.ndarray]:
                 # The number is not part of the graph, which must be the same in a resumed run.
                 rows = self.rows(batch_size, first + int(index) * stride)
-                of_rows = pack_examples(dict(zip(features, values, strict=True)), rows, self.shape)
-                return [of_rows[key] for key in spec]
+                packed = pack_examples(dict(zip(features, values, strict=True)), rows, self.shape)
+                return [packed[key] for key in spec]
 
-            types = [tf.int32 if of.dtype.is_integer else of.dtype for of in spec.values()]
-            outputs = tf.numpy_function(packed, [index, *features.values()], types, stateful=False)
-            for output, of in zip(outputs, spec.values(), strict=True):
-                output.set_shape([batch_size, *of.shape])
+            types = [tf.int32 if f.dtype.is_integer else f.dtype for f in spec.values()]
+            outputs = tf.numpy_function(
+                pack_batch, [index, *features.values()], types, stateful=False
+            )
+            for output, feature in zip(outputs, spec.values(), strict=True):
+                output.set_shape([batch_size, *feature.shape])
             return dict(zip(spec, outputs, strict=True))
 
         packed = batches.enumerate().map(
@@ -135,8 +137,8 @@ def pack_examples(
     """
     spec, num_rows = packed_spec(shape), int(rows[-1]) + 1
     packed = {
-        key: np.zeros([num_rows, *of.shape], np.int32 if of.dtype.is_integer else np.float32)
-        for key, of in spec.items()
+        key: np.zeros([num_rows, *f.shape], np.int32 if f.dtype.is_integer else np.float32)
+        for key, f in spec.items()
     }
     first_of_row = np.searchsorted(rows, rows)
 

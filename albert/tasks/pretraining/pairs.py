@@ -92,8 +92,8 @@ class PairMaker:
                 last = begin
             else:
                 start += end - begin
-        wanted = self._bounds[start] + max(target, 1)
-        stop = min(bisect_left(self._bounds, wanted, start + 1), last)
+        goal = self._bounds[start] + max(target, 1)
+        stop = min(bisect_left(self._bounds, goal, start + 1), last)
         return self._bounds[start], self._bounds[stop]
 
     def _truncated(self, a: tuple[int, int], b: tuple[int, int], label: int) -> SegmentPair:

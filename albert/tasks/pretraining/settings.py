@@ -23,8 +23,8 @@ from albert.settings.fields import (
 from albert.settings.run_settings import KeptCheckpoints, RunSettings
 
 # The phases share the model, the job and its folder.
-_THEMES_OF_JOB = (MODEL, DEVICE)
-_OF_JOB = ("phases", "output_dir", "overwrite_output_dir", "do_train")
+_SHARED_THEMES = (MODEL, DEVICE)
+_SHARED_FLAGS = ("phases", "output_dir", "overwrite_output_dir", "do_train")
 # Means a phase's --max_seq_length in the names of record files.
 _LENGTH = "{max_seq_length}"
 
@@ -211,7 +211,7 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
         """Returns the settings of a phase; `follows` is the folder of the one before, or ""."""
         preset, flags = self.from_file(packaged(path)), self.flags()
         for name in sorted(preset.given):
-            if name in _OF_JOB or flags[name].theme in _THEMES_OF_JOB:
+            if name in _SHARED_FLAGS or flags[name].theme in _SHARED_THEMES:
                 raise FlagError(
                     f"--phases: {path} has --{name}, which all phases share; pass it to the command"
                 )

@@ -38,12 +38,7 @@ _LEAST_BLOCK_BYTES, _MOST_BLOCK_BYTES = 64 << 10, 2 << 20
 _WORDS_VERSION = 2
 # The totals over a shard's records.
 _COUNTS = (
-    "records",
-    "documents",
-    "documents_of_one_sentence",
-    "tokens",
-    "predictions",
-    "in_order",
+    *("records", "documents", "documents_of_one_sentence", "tokens", "predictions", "in_order"),
     "bytes",
 )
 

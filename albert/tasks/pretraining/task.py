@@ -10,7 +10,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from albert import tokenization
-from albert.core.errors import FlagError
+from albert.checkpoints.checkpoint_files import newest_checkpoint
+from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of
 from albert.data import DEV, TRAIN
 from albert.data.batches import Data
@@ -23,18 +24,15 @@ from albert.optimization import OptimizerOptions
 from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.tasks.pretraining.head import KEY_SCORE, make_head, scores_of
-from albert.tasks.pretraining.input_pipeline import (
-    RecordOptions,
-    check_files,
-    drawing_masks,
-    record_files,
-)
+from albert.tasks.pretraining.input_pipeline import RecordOptions, check_files, drawing_masks
 from albert.tasks.pretraining.masking import Masker, MaskingOptions
 from albert.tasks.pretraining.packing import PackedExamples, packed_spec, read_sizes
 from albert.tasks.pretraining.records import feature_spec
 from albert.tasks.pretraining.settings import PretrainingSettings
+from albert.tasks.pretraining.text import matching_files
 from albert.training.encoder_task import CONFIG_FLAGS, EncoderTask, check_vocabulary
 from albert.training.evaluation import CheckpointScores
+from albert.training.run import finish, prepared_runs
 
 # Flags for fine-tuning that have no effect here.
 _UNUSED = {
@@ -68,8 +66,8 @@ class PretrainingTask(EncoderTask):
     def files(self, split: str) -> list[str]:
         """Returns the record files of --input_file or, for evaluation, of --eval_file if given."""
         if split == DEV and self.settings.eval_file:
-            return record_files(self.settings.eval_file, "eval_file")
-        return record_files(self.settings.input_file, "input_file")
+            return matching_files(self.settings.eval_file, "eval_file", with_derived=True)
+        return matching_files(self.settings.input_file, "input_file", with_derived=True)
 
     def split(self, name: str) -> RecordSplit:
         settings, files = self.settings, self.files(name)
@@ -77,8 +75,9 @@ class PretrainingTask(EncoderTask):
             packed = (lambda: self._packed) if settings.pack_sequences else None
             return RecordSplit("training", files, self._options, packed=packed)
         is_training_data = settings.do_train and not settings.eval_file
-        if settings.do_train and settings.eval_file:
-            _warn_of_both(self.files(TRAIN), files)
+        if settings.do_train and settings.eval_file and (both := {*self.files(TRAIN)} & {*files}):
+            names = ", ".join(sorted(both))
+            tf.logging.warning("in both --input_file and --eval_file: %s", names)
         return RecordSplit(
             "evaluation",
             files,
@@ -214,11 +213,6 @@ class RecordSplit:
             check_files(self._files, self._options)
 
 
-def _warn_of_both(trained_on: Sequence[str], scored_on: Sequence[str]) -> None:
-    if both := set(trained_on) & set(scored_on):
-        tf.logging.warning("in both --input_file and --eval_file: %s", ", ".join(sorted(both)))
-
-
 def _check(settings: PretrainingSettings) -> None:
     """Raises a `FlagError` if flags contradict each other."""
     if settings.phases:
@@ -261,10 +255,10 @@ def _with_micro_batches(settings: PretrainingSettings) -> PretrainingSettings:
         )
     micro_batches, rest = divmod(size, settings.train_batch_size * workers)
     if rest:
-        of_workers = f" on {workers} workers" if workers > 1 else ""
+        where = f" on {workers} workers" if workers > 1 else ""
         raise FlagError(
             f"--global_batch_size {size} cannot be split into batches of --train_batch_size "
-            f"{settings.train_batch_size}{of_workers}; change one of them"
+            f"{settings.train_batch_size}{where}; change one of them"
         )
     return settings.replaced(gradient_accumulation_steps=micro_batches)
 
@@ -282,3 +276,23 @@ def record_options(settings: PretrainingSettings, config: EncoderConfig) -> Reco
     masking = MaskingOptions(max_predictions, probability, settings.ngram)
     masker = Masker(masking, tokenizer.mask_id, tokenizer.size)
     return options._replace(masker=masker, mask_seed=settings.seed)
+
+
+def run_phases(settings: PretrainingSettings) -> None:
+    """Runs the phases of --phases, or resumes in the phase in which an earlier job was stopped.
+
+    Each starts from the last weights of the previous one. The optimizer and the learning rate start
+    again in each phase, as in NVIDIA's BERT: `run_pretraining_lamb_phase2.sh` passes the last
+    checkpoint of phase 1 as --init_checkpoint.
+
+    Raises:
+      UserError: the flags, the input or the environment is invalid.
+    """
+    for _, run in prepared_runs(PretrainingTask, settings):
+        if follows := run.settings.follows:
+            # The other ranks get the weights from rank 0.
+            newest = newest_checkpoint(follows) if collectives.is_chief() else (0, "")
+            if newest is None:
+                raise UserError(f"{follows} has no checkpoint for the next phase to start from")
+            run = run.starting_from(newest[1])
+        finish(run)

@@ -45,23 +45,23 @@ def matching_files(patterns: str, flag: str, *, with_derived: bool = False) -> l
       FlagError: there is no name.
       UserError: a name or glob matches no file, or matches a folder.
     """
-    paths = []
+    files = []
     for pattern in filter(None, patterns.split(",")):
-        every = found = sorted(tf.gfile.Glob(pattern))
+        every = paths = sorted(tf.gfile.Glob(pattern))
         if every != [pattern]:
-            found = _without_our_own(every, with_derived)
+            paths = _without_our_own(every, with_derived)
             if not os.path.basename(pattern).startswith("."):
-                found = [path for path in found if not os.path.basename(path).startswith(".")]
-        if not found:
+                paths = [path for path in paths if not os.path.basename(path).startswith(".")]
+        if not paths:
             but = " except files that programs have written" if every else ""
             raise UserError(f"--{flag}: {pattern} matches no file{but}")
-        folder = next((path for path in found if os.path.isdir(path)), None)
+        folder = next((path for path in paths if os.path.isdir(path)), None)
         if folder:
             raise UserError(f"--{flag}: {folder} is a folder; pass {folder}/* for its files")
-        paths += found
-    if not paths:
+        files += paths
+    if not files:
         raise FlagError(f"--{flag}={patterns} names no file")
-    return paths
+    return files
 
 
 def _without_our_own(paths: Sequence[str], with_derived: bool) -> list[str]:

@@ -83,10 +83,10 @@ def fill_blank(question: str, *options: str) -> list[str]:
 def _texts(folder: str) -> list[str]:
     """Returns all.txt in a folder or, if missing, all .txt files, which have one passage each."""
     escaped = glob.escape(folder)
-    found = glob.glob(f"{escaped}/all.txt") or sorted(glob.glob(f"{escaped}/*.txt"))
-    if not found:
+    paths = glob.glob(f"{escaped}/all.txt") or sorted(glob.glob(f"{escaped}/*.txt"))
+    if not paths:
         raise UserError(f"{folder} has no .txt files of RACE")
-    return found
+    return paths
 
 
 def _check(location: SourceLine, passage: Mapping[str, Any]) -> None:

@@ -16,9 +16,10 @@ from albert.core.errors import UserError
 from albert.data.records import RecordFile, reading_records
 from albert.distributed import collectives
 from albert.distributed.collectives import Worker
-from albert.tasks.pretraining.input_pipeline import RecordOptions, check_files, record_files
+from albert.tasks.pretraining.input_pipeline import RecordOptions, check_files
 from albert.tasks.pretraining.masking import Masker, MaskingOptions
 from albert.tasks.pretraining.task import RecordSplit
+from albert.tasks.pretraining.text import matching_files
 from tests.helpers.files import write_records
 
 
@@ -160,7 +161,7 @@ class TestWrongFiles:
         content[position] ^= 1
         path.write_bytes(content)
         header.write_text(pathlib.Path(files["masked"] + ".json").read_text()[:200])
-        assert record_files(f"{tmp_path}/*", "input_file") == [str(path)]
+        assert matching_files(f"{tmp_path}/*", "input_file", with_derived=True) == [str(path)]
         with pytest.raises(UserError, match=r"/masked does not match its header .*masked\.json"):
             check_files([str(path)], options["masked"])
 

@@ -131,8 +131,7 @@ def test_rows_have_the_examples_of_their_records(packed, files, name):
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [modeling.AlbertConfig, pytest.param(modeling.BertConfig, marks=pytest.mark.slow)],
+    "kind", [modeling.AlbertConfig, pytest.param(modeling.BertConfig, marks=pytest.mark.slow)]
 )
 def test_losses_and_gradients_are_those_of_unpacked_examples(packed, encoder, kind):
     """To 1e-5 of the largest; with the padding of the examples that are not packed."""

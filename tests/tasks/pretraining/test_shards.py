@@ -71,7 +71,7 @@ def test_the_bytes_are_those_of_version_0_2(tmp_path, small_blocks, workers):
     tokenizer = FullTokenizer(str(tmp_path / "vocab.txt"), True, None)
     assert make([tmp_path / "text"], names, tokenizer, workers) == 721
     assert [sha256_of(str(name))[:16] for name in names] == [
-        *("95b3446214ab45e5", "e621bbb5622f2402", "893a227c3213120e"),
+        *("95b3446214ab45e5", "e621bbb5622f2402", "893a227c3213120e")
     ]
 
 
