@@ -16,11 +16,9 @@ _MOST_AROUND = 200
 
 
 class TextSpan(NamedTuple):
-    """A part of a text, with the sentences around it.
+    """A part of a text, with the text of its sentences before and after it.
 
-    Attributes:
-      line, character: position of its first character, counted from 1.
-      before, text, after: the part, and the text of its sentences before and after it.
+    `line` and `character` are the position of its first character, counted from 1.
     """
 
     line: int

@@ -48,16 +48,12 @@ class Embedder(SentenceEncoder):
         batch_size: int = 32,
         pooling: str = "",
     ):
-        """Loads the encoder of a model for any task.
+        """Loads the encoder of a model for any task; raises the errors of `ModelSession`.
 
         Args:
           layers: numbers of the layers to return; negative numbers count from the last layer, -1.
-          batch_size: texts per batch.
+            For a number that the model does not have, a `FlagError` is raised.
           pooling: one of `POOLINGS`, for one vector per text from the last layer; "" for none.
-
-        Raises:
-          FlagError: the model does not have such a layer.
-          UserError: the weights do not match the configuration.
         """
         self.folder, self._tokenizer = folder, folder.tokenizer
         self._longest = folder.value("max_seq_length")
@@ -70,10 +66,8 @@ class Embedder(SentenceEncoder):
     def embed(self, pairs: str | Iterable[str | Sequence[str]]) -> Iterator[Embedding]:
         """Yields the embeddings of texts or pairs of texts, in their order.
 
-        Reads only a limited number of texts at a time, and batches texts of similar length.
-
-        Raises:
-          UserError: an element is neither a text nor a pair of texts.
+        Reads only a limited number of texts at a time, and batches texts of similar length. Raises
+        a `UserError` for other elements.
         """
         checked = map(_one_or_two, [pairs] if isinstance(pairs, str) else pairs)
         while some := list(islice(checked, self._at_once)):

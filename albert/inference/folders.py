@@ -97,10 +97,9 @@ def assemble_folder(
     config_file: str,
     tokenizer: FullTokenizer,
 ) -> ModelFolder:
-    """Assembles a model from files in any folders; messages refer to it as `path`.
+    """Assembles a model from files in any folders, to which messages refer as `path`.
 
-    Raises:
-      UserError: the configuration or the tokenizer is invalid, or they belong to different models.
+    Raises a `UserError` if one of them is invalid, or they belong to different models.
     """
     tokenizer.check()
     config = read_config(config_file)
@@ -144,7 +143,7 @@ def _model_in(path: str) -> str:
 
 
 def _why_none(path: str) -> str:
-    """Says what is missing in a folder without a model."""
+    """Returns the reason why a folder has no model."""
     missing = f"has no {ASSETS}/{DESCRIPTION}, which inference needs"
     again = "a version before 0.2.0 wrote it, or it was not copied completely"
     exported = ("saved_model.pb", "*/saved_model.pb", "saved_model/*/saved_model.pb")

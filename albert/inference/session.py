@@ -27,22 +27,16 @@ class ModelSession:
         trims: bool = True,
         batch_size: int = 8,
     ):
-        """Builds the graph and reads the weights.
+        """Builds the graph and reads the weights; raises a `UserError` if they do not match.
 
         Args:
           options: sequences per example if the head takes several, otherwise 0.
           trims: whether batches may be padded only to their longest sequence.
-          batch_size: examples per batch.
-
-        Raises:
-          UserError: the weights do not match the model.
         """
         self._path, self._process = folder.path, os.getpid()
-        self._options = options
+        self._options, self._trims, self._batch_size = options, trims, batch_size
         self._longest = folder.value("max_seq_length")
-        self._trims = trims
         self._length_step = LENGTH_STEP if folder.engine == TENSORFLOW else 1
-        self._batch_size = batch_size
         shape = [None, options, None] if options else [None, None]
         specs = {name: tf.TensorSpec(shape, tf.int32) for name in SEQUENCE_KEYS}
         predict_fn = make_predict_fn(folder.config, head, ModelOptions(engine=folder.engine))

@@ -94,10 +94,7 @@ class QuestionAnswerer(SentenceEncoder):
         self._session = ModelSession(folder, head, trims=trims)
 
     def answer(self, question: str, contexts: str | Iterable[str]) -> QuestionAnswer:
-        """Answers a question from one or several texts of any length.
-
-        Answers from several texts compete as those from the windows of one long paragraph do.
-        """
+        """Answers a question from texts of any length; they compete like windows of one text."""
         (answered,) = self.answer_all([(question, contexts)])
         return answered
 
@@ -109,9 +106,7 @@ class QuestionAnswerer(SentenceEncoder):
         """Answers questions, each from its own text or texts, in batches of all their windows.
 
         `pause` is called before each window; it may raise. Without it, windows run in batches.
-
-        Raises:
-          UserError: an element is not a question with its text or texts.
+        Raises a `UserError` if an element is not a question with its text or texts.
         """
         checked = [
             (

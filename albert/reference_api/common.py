@@ -41,7 +41,7 @@ def input_fn_of(
     Args:
       input_file: one or several TFRecord files.
       spec: specification for `tf.io.parse_example`.
-      is_training: whether to shuffle and repeat; otherwise one pass in the order of the file.
+      is_training: whether to shuffle and repeat endlessly; otherwise one pass in the file's order.
       drop_remainder: whether to drop a last batch that is not full; ignored in training.
       **order: more arguments of `parsed_batches`.
     """

@@ -60,20 +60,14 @@ def file_based_input_fn_builder(
     is_regression: bool | None = None,
     **order: Any,
 ) -> Callable[[dict], tf.data.Dataset]:
-    """Returns an `input_fn` that reads feature files.
-
-    In training, the records are shuffled and repeated endlessly. Otherwise, there is one pass in
-    the order of the file; see `albert.data.records.parsed_batches`.
+    """Returns an `input_fn` that reads feature files; see `common.input_fn_of`.
 
     Args:
-      input_file: one or several TFRecord files of features.
-      drop_remainder: whether to drop a last batch that is not full; ignored in training.
       task_name: "sts-b" means that labels are numbers.
       use_tpu: must be false.
       bsz: features per batch.
       multiple: number of concatenated sequences in a feature.
       is_regression: whether labels are numbers; None to decide by `task_name`.
-      **order: see `albert.reference_api.common.input_fn_of`.
 
     Returns:
       A function from `params` (not used) to a dataset of dictionaries: int32 [B, S] or [B];

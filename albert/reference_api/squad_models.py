@@ -31,19 +31,13 @@ def input_fn_builder(
     is_v2: bool,
     **order: Any,
 ) -> Callable[[dict], tf.data.Dataset]:
-    """Returns an `input_fn` that reads feature files.
-
-    In training, the records are shuffled and repeated endlessly. In prediction, there is one pass
-    in the order of the file; see `albert.data.records.parsed_batches`.
+    """Returns an `input_fn` that reads feature files; see `common.input_fn_of`.
 
     Args:
-      input_file: one or several TFRecord files of features.
       is_training: whether to shuffle, repeat and read answers.
-      drop_remainder: whether to drop a last batch that is not full; ignored in training.
       use_tpu: must be false.
       bsz: features per batch.
       is_v2: whether to read `p_mask` too.
-      **order: see `albert.reference_api.common.input_fn_of`.
 
     Returns:
       A function from `params` (not used) to a dataset of dictionaries: int32 [B, S] or [B].

@@ -25,12 +25,9 @@ class Connection(H11Protocol):
     """
 
     def __init__(self, most: int, waiting: dict[Connection, None], **kwargs: Any):
-        """Prepares a connection.
+        """Prepares one of at most `most` connections of the server.
 
-        Args:
-          most: maximum number of connections of the server.
-          waiting: connections that wait for their clients, the longest first; all connections
-            share it.
+        All of them share `waiting`, those that wait for their clients, the longest first.
         """
         super().__init__(**kwargs)
         self._most, self._waiting = most, waiting

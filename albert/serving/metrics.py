@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from prometheus_client import (
     CollectorRegistry,
@@ -24,7 +23,7 @@ disable_created_metrics()
 
 
 class Metrics:
-    """The metrics of one server."""
+    """The metrics of one server; the size of batches and the queue are public."""
 
     def __init__(self):
         """Starts all counters at zero."""
@@ -38,27 +37,19 @@ class Metrics:
             buckets=_SECONDS,
             registry=self._registry,
         )
-        self._batch_size = Histogram(
+        self.batch_size = Histogram(
             "albert_batch_size",
             "Requests per batch.",
             buckets=_SIZES,
             registry=self._registry,
         )
-        self._queue_length = Gauge(
+        self.queue_length = Gauge(
             "albert_queue_length", "Requests in the queue.", registry=self._registry
         )
 
     def text(self) -> bytes:
         """Returns all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
-
-    def ask_queue_length(self, waiting: Callable[[], int]) -> None:
-        """Sets the function that returns the number of waiting requests."""
-        self._queue_length.set_function(waiting)
-
-    def note_batch(self, size: int) -> None:
-        """Records the size of a batch."""
-        self._batch_size.observe(size)
 
     def watching(self, app: ASGIApp, paths: frozenset[str]) -> ASGIApp:
         """Returns an application that counts requests by path, with all unknown paths together."""

@@ -32,8 +32,7 @@ _SECONDS_BETWEEN_COMPLAINTS = 60
 def listen(host: str, port: int) -> socket.socket:
     """Returns a listening socket; clients that connect wait until the server starts.
 
-    Raises:
-      UserError: the port is in use, or the address does not belong to this machine.
+    Raises a `UserError` if the port is in use, or the address does not belong to this machine.
     """
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

@@ -41,6 +41,7 @@ class Service:
 
     def __init__(self, model: Model):
         longest = model.folder.value("max_seq_length")
+        self._model: Any = model
         self._lengths = longest, longest
 
     def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
@@ -66,7 +67,6 @@ class QuestionService(Service):
     def __init__(self, model: QuestionAnswerer):
         super().__init__(model)
         self._lengths = self._lengths[0], model.folder.value("doc_stride")
-        self._model = model
         self.fields = {
             "question": fields.text("The question."),
             "context": fields.text("The text that has the answer."),
@@ -103,7 +103,6 @@ class TextService(Service):
 
     def __init__(self, model: TextClassifier):
         super().__init__(model)
-        self._model = model
         self.result = _labelled(model.labels)
         if model.is_multi_label:
             labels = {"type": "array", "items": {"enum": list(model.labels)}}
@@ -121,7 +120,6 @@ class ChoiceService(Service):
 
     def __init__(self, model: OptionChooser):
         super().__init__(model)
-        self._model = model
         count = len(model.labels)
         self.fields = {
             "passage": fields.text("The passage."),
@@ -147,7 +145,6 @@ class SpanService(Service):
     def __init__(self, model: SpanFinder):
         super().__init__(model)
         self._lengths = self._lengths[0], self._lengths[0] // 2
-        self._model = model
         item = _object(label={"enum": list(model.labels)}, **_SPAN)
         self.result = _object(spans={"type": "array", "items": item})
 

@@ -66,12 +66,12 @@ class Api:
         self._service, self._task, self._limits = service, task, limits
         self._token, self._hosts = token, frozenset(hosts)
         self._metrics = Metrics()
-        sizes, note = (limits.waiting, limits.together), self._metrics.note_batch
+        sizes, note = (limits.waiting, limits.together), self._metrics.batch_size.observe
         self._short = Batcher(service.answer_all, *sizes, note)
         # Long requests have their own queue, so no short request waits for one.
         give_way = functools.partial(self._short.wait_until_idle, _YIELD_SECONDS)
         self._long = Batcher(service.answer_all, *sizes, note, give_way)
-        self._metrics.ask_queue_length(lambda: self._short.waiting + self._long.waiting)
+        self._metrics.queue_length.set_function(lambda: self._short.waiting + self._long.waiting)
         self._description = describe(service, task, bool(token))
         self._page, self._page_headers = page_of(service, task)
 

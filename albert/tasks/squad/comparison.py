@@ -191,10 +191,7 @@ def bootstrap_interval(
     Tibshirani, An Introduction to the Bootstrap (1993), chapter 13; for comparing systems on the
     same test set, Koehn (2004), https://aclanthology.org/W04-3250.
 
-    Args:
-      differences: float [N], the difference of scores for each question.
-      seed: seed for the resampling.
-      resamples: number of resamples.
+    `differences`, float [N], are those of the scores for each question.
     """
     values, counts = np.unique(differences, return_counts=True)
     # A resample of N questions only matters as the number of times that each value is in it.

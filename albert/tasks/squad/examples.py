@@ -61,11 +61,9 @@ def read_examples(
 ) -> tuple[list[SquadExample], DroppedQuestions]:
     """Makes examples of questions; also returns the questions that training skips.
 
-    Args:
-      questions: the questions.
-      is_training: whether each question needs one answer, or must be marked as impossible.
-      unanswerable: whether a question without answers counts as impossible if it is not marked; a
-        question that is marked but has answers is then skipped.
+    In training, a question needs one answer, or must be marked as impossible. If `unanswerable`, a
+    question without answers counts as impossible if it is not marked, and a question that is marked
+    but has answers is skipped.
     """
     examples, left_out = list[SquadExample](), DroppedQuestions()
     for paragraph in questions.checked(is_training):

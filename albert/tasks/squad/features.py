@@ -86,10 +86,7 @@ class Window(NamedTuple):
 
     @property
     def max_context(self) -> np.ndarray:
-        """Returns, for each token of the window, whether no other window gives it more context.
-
-        The context is that on the token's shorter side (see `max_context_windows`).
-        """
+        """Returns whether no other window gives a token more context; see `max_context_windows`."""
         best = max_context_windows(self.starts, self.room, len(self.paragraph.ids))
         return best[self.begin : self.end] == self.number
 
@@ -131,10 +128,7 @@ class WindowMaker:
         self._tokenize = functools.lru_cache(_REMEMBERED_PARAGRAPHS)(tokenizer.encode_with_offsets)
 
     def windows(self, examples: Sequence[SquadExample], first_index: int = 0) -> Iterator[Window]:
-        """Yields the windows of examples, which are numbered from `first_index`.
-
-        Windows have the answer's position if their example has an answer.
-        """
+        """Yields the windows of examples, which are numbered from `first_index`."""
         questions = self._tokenizer.encode(example.question_text for example in examples)
         for i, (example, question) in enumerate(zip(examples, questions, strict=True)):
             yield from self._windows_of(

@@ -135,8 +135,7 @@ class Questions:
     def checked(self, is_training: bool = False) -> Iterator[Paragraph]:
         """Yields the paragraphs after checking them; then logs which rows of a table were skipped.
 
-        Args:
-          is_training: whether every answer needs its offset in the context; scores compare texts.
+        In training, every answer needs its offset in the context; scores compare texts.
 
         Raises:
           UserError: the file is not valid, see `read_questions` for a table. In SQuAD's JSON, a
@@ -165,15 +164,10 @@ class Questions:
     def paragraphs(
         self, is_training: bool = False, bad: BadRows | None = None
     ) -> Iterator[Paragraph]:
-        """Yields the paragraphs in the order of the file.
+        """Yields the paragraphs in the order of the file; see `checked`.
 
-        Args:
-          is_training: see `checked`.
-          bad: receives the rows of a table that cannot be used; the caller finishes it. Without it,
-            the file must have been checked.
-
-        Raises:
-          UserError: the file has changed, or as in `checked`.
+        `bad` receives the rows of a table that cannot be used; the caller finishes it. Without it,
+        the file must have been checked. Raises a `UserError` also if the file has changed.
         """
         if self._current_state() != self._state:
             raise UserError(f"{self.path} was changed while this job ran; start the job again")

@@ -62,11 +62,14 @@ class SquadTask(TextTask):
     Attributes:
       features: class that makes a file's features.
       scorer: class that scores answers.
+      described: settings that inference needs.
       no_answer: the only entry of an n-best list without candidates.
       version: version of SQuAD.
     """
 
     outputs: Sequence[str] = (PREDICTIONS, NBEST, *TextTask.outputs)
+    described: tuple[str, ...] = ("doc_stride", "max_query_length", "n_best_size")
+    described += ("max_answer_length",)
     features: ClassVar[type[SquadFeatures]] = SquadFeatures
     scorer: ClassVar[type[Scorer]] = Scorer
     no_answer: ClassVar[dict[str, Any]] = NO_ANSWER
@@ -143,8 +146,7 @@ class SquadTask(TextTask):
 
     def assets(self) -> Assets:
         description, files = super().assets()
-        names = "doc_stride", "max_query_length", "n_best_size", "max_answer_length"
-        values = {name: getattr(self.settings, name) for name in names}
+        values = {name: getattr(self.settings, name) for name in self.described}
         return Assets({**description, **values}, files)
 
     def best_by(self, questions: Iterable[dict]) -> str | None:
@@ -266,6 +268,7 @@ class SquadV1Task(SquadTask):
     """The SQuAD 1.1 task."""
 
     settings: SquadV1Settings
+    described = (*SquadTask.described, "mask_padding_in_loss")
     version = "1.1"
     kind = "squad-1.1"
 
@@ -281,11 +284,6 @@ class SquadV1Task(SquadTask):
         settings = self.settings
         return make_v1_head(settings.mask_padding_in_loss, settings.n_best_size)
 
-    def assets(self) -> Assets:
-        description, files = super().assets()
-        masks = {"mask_padding_in_loss": self.settings.mask_padding_in_loss}
-        return Assets({**description, **masks}, files)
-
     def best_by(self, questions: Iterable[dict]) -> str | None:
         return "f1" if any(question.get("answers") for question in questions) else None
 
@@ -295,6 +293,7 @@ class SquadV2Task(SquadTask):
 
     settings: SquadV2Settings
     outputs = (*SquadTask.outputs, ODDS)
+    described = (*SquadTask.described, "start_n_top", "end_n_top")
     version = "2.0"
     kind = "squad-2.0"
     features = SquadV2Features
@@ -324,11 +323,9 @@ class SquadV2Task(SquadTask):
 
     def assets(self) -> Assets:
         description, files = super().assets()
-        names = "start_n_top", "end_n_top"
-        values = {name: getattr(self.settings, name) for name in names}
         flag, folder = self.settings.null_score_diff_threshold, self.settings.output_dir
-        values["no_answer_threshold"] = trained_threshold(flag, folder, "best_f1_thresh")
-        return Assets({**description, **values}, files)
+        threshold = trained_threshold(flag, folder, "best_f1_thresh")
+        return Assets({**description, "no_answer_threshold": threshold}, files)
 
     def best_by(self, questions: Iterable[dict]) -> str | None:
         # Without the key, answers may be unknown; an empty list means that there is no answer.
