@@ -95,10 +95,7 @@ def train_golden(
     weights: Mapping[str, np.ndarray],
     fetches: Callable[[dict[str, tf.Tensor], TrainStep], Any],
 ) -> Any:
-    """Trains as the reference did, from given head weights; compares losses and final norms.
-
-    Returns what `fetches` makes of the features and the step, before the first step.
-    """
+    """Trains as `golden_steps`, whose first result it returns; compares losses and final norms."""
     first, losses, trained = golden_steps(figures, model_fn, keys, weights, fetches)
     np.testing.assert_allclose(losses, figures["losses"], atol=1e-4)
     expected = dict(zip(figures["final_norm_names"], figures["final_norms"], strict=True))
@@ -119,7 +116,7 @@ def golden_steps(
     weights: Mapping[str, np.ndarray],
     fetches: Callable[[dict[str, tf.Tensor], TrainStep], Any],
 ) -> tuple[Any, list[float], dict[str, np.ndarray]]:
-    """Trains as the reference did.
+    """Trains as the reference did, from given head weights.
 
     Returns what `fetches` makes of the features and the step, before the first step, the losses,
     and the trained weights.

@@ -1,11 +1,8 @@
-"""convert_examples_to_features(): golden figures, and windows compared with brute force."""
+"""convert_examples_to_features(): golden figures, and answers that Google's BERT treats apart."""
 
-import fractions
 import tracemalloc
 
-import hypothesis
 import pytest
-from hypothesis import strategies as st
 
 from albert import tokenization
 from albert.core.errors import UserError
@@ -21,11 +18,6 @@ def tiny(tmp_path_factory):
     (folder / "text").write_text("q x z\n" * 50, encoding="utf-8")
     train_tokenizer(folder / "text", folder / "tiny", 20, "char")
     return tokenization.FullTokenizer(None, True, str(folder / "tiny.model"))
-
-
-def ids_of(tokenizer, text):
-    (ids,) = tokenizer.encode([text])
-    return ids
 
 
 def positions(feature):
@@ -58,71 +50,11 @@ def test_features_equal_the_references(data, name, options):
     assert_squad_features(GOLDEN, data, name, **options)
 
 
-def brute_force_windows(length, room, stride):
-    """Returns first and end token of every window, by the definition."""
-    windows, start = [], 0
-    while True:
-        windows.append((start, min(start + room, length)))
-        if start + room >= length:
-            return windows
-        start += min(room, stride)
-
-
-def brute_force_best(windows, token):
-    """Returns the window in which a token has the maximum context, by the definition, exactly."""
-    scores = {
-        number: min(token - start, end - 1 - token) + fractions.Fraction(end - start, 100)
-        for number, (start, end) in enumerate(windows)
-        if start <= token < end
-    }
-    return min(number for number, score in scores.items() if score == max(scores.values()))
-
-
-class TestWindows:
-    @hypothesis.given(*(st.integers(1, most) for most in (60, 12, 40, 50, 10)))
-    @hypothesis.settings(max_examples=50)
-    def test_windows_equal_brute_force(self, tiny, words, letters, room, stride, query):
-        text = " ".join("qxz"[i % 3] for i in range(words))
-        ids = ids_of(tiny, text)
-        question = ids_of(tiny, "z" * letters)[:query]
-        # A full window is `room` long if the question has its full length.
-        lengths = (room + query + 3, stride, query)
-        features = convert([SquadExample("x", "z" * letters, text)], tiny, lengths, False)
-        windows = brute_force_windows(len(ids), room + query - len(question), stride)
-        assert len(features) == len(windows)
-        for number, (feature, (start, end)) in enumerate(zip(features, windows, strict=True)):
-            used = [2, *question, 3, *ids[start:end], 3]
-            assert feature.input_ids == used + [0] * (lengths[0] - len(used))
-            offset = len(question) + 2
-            assert feature.token_is_max_context == {
-                token - start + offset: brute_force_best(windows, token) == number
-                for token in range(start, end)
-            }
-
-    @hypothesis.given(st.integers(1, 40), st.integers(2, 30), st.integers(1, 30), st.data())
-    @hypothesis.settings(max_examples=50)
-    def test_answers_are_in_each_window_or_in_none(self, tiny, words, room, stride, data):
-        """Every letter is a word, and the answer is some of them."""
-        text = " ".join("qxz"[i % 3] for i in range(words))
-        first = data.draw(st.integers(0, words - 1))
-        last = data.draw(st.integers(first, words - 1))
-        answer = text[2 * first : 2 * last + 1]
-        example = SquadExample("x", "q", text, answer, 2 * first)
-        aligned = tiny.encode_with_offsets(text)
-        start, end = aligned.span_of(2 * first, 2 * last)
-        windows = brute_force_windows(len(aligned.ids), room, stride)
-        question = ids_of(tiny, "q")
-        offset = len(question) + 2
-        features = convert([example], tiny, (room + offset + 1, stride, 10), True)
-        for feature, (low, high) in zip(features, windows, strict=True):
-            inside = start - low + offset, end - low + offset, False
-            assert positions(feature) == (inside if low <= start and end < high else (0, 0, True))
-
-    @pytest.mark.parametrize(("room", "stride"), [(0, 5), (-2, 5), (5, 0), (5, -1)])
-    def test_lengths_that_leave_no_room_are_an_error(self, tiny, room, stride):
-        """Otherwise they would make an infinite number of windows."""
-        with pytest.raises(UserError, match=f"windows of {room} tokens every {stride} tokens"):
-            convert([SquadExample("x", "", "q x z " * 3)], tiny, (room + 3, stride, 1), False)
+@pytest.mark.parametrize(("room", "stride"), [(0, 5), (-2, 5), (5, 0), (5, -1)])
+def test_lengths_that_leave_no_room_are_an_error(tiny, room, stride):
+    """Otherwise they would make an infinite number of windows."""
+    with pytest.raises(UserError, match=f"windows of {room} tokens every {stride} tokens"):
+        convert([SquadExample("x", "", "q x z " * 3)], tiny, (room + 3, stride, 1), False)
 
 
 class TestConvert:

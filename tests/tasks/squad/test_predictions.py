@@ -1,11 +1,9 @@
-"""Answers from the model's outputs: golden figures, and brute force by the documented rules."""
+"""Answers from the model's outputs: golden figures, and cases by hand."""
 
 import math
 
-import hypothesis
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from albert import squad_utils
 from albert.squad_utils import RawResult, SquadExample
@@ -138,80 +136,22 @@ class Case:
         return written_v1(self.examples, self.features, self.models[0], folder, (3, 5), **options)
 
 
-def brute_force(case, n_best, max_length):
-    """Returns the n-best lists by the rules of the docstrings, one span at a time."""
-    return {
-        example.qas_id: ranked(case, index, example.paragraph_text, n_best, max_length)
-        or [("-", 1.0, 0.0, 0.0)]
-        for index, example in enumerate(case.examples)
-    }
-
-
-def ranked(case, index, text, n_best, max_length):
-    spans = []
-    for number, feature in enumerate(case.features):
-        if feature.example_index == index:
-            scored = {}
-            for results in case.models:
-                for first, last, scores in candidates(feature, results[number], n_best, max_length):
-                    scored.setdefault((first, last), []).append(scores)
-            spans += [(feature, span, np.mean(s, axis=0)) for span, s in scored.items()]
-    entries = []
-    # Among equal ones the first wins; Python's sort keeps their order.
-    for feature, (first, last), scores in sorted(spans, key=lambda s: -s[2].sum()):
-        answer = text[feature.starts[first] : feature.ends[last] + 1].strip()
-        if len(entries) < n_best and answer not in [e[0] for e in entries]:
-            entries.append((answer, *scores))
-    weights = [math.exp(start + end) for _, start, end in entries]
-    return [(e[0], w / sum(weights), e[1], e[2]) for e, w in zip(entries, weights, strict=True)]
-
-
-def candidates(feature, result, n_best, max_length):
-    """Returns the allowed spans, ordered by the scores of their starts and then of their ends."""
-    for start in likeliest(result.start_log_prob, n_best):
-        for end in likeliest(result.end_log_prob, n_best):
-            first, last = start - feature.doc_offset, end - feature.doc_offset
-            inside = 0 <= first <= last < len(feature.starts)
-            if inside and feature.max_context[first] and last - first + 1 <= max_length:
-                yield first, last, (result.start_log_prob[start], result.end_log_prob[end])
-
-
-def likeliest(scores, count):
-    return sorted(range(len(scores)), key=lambda i: (-scores[i], i))[:count]
-
-
-@st.composite
-def cases(draw):
-    """Draws a few questions on short texts; scores are multiples of 1/4, so that many are equal."""
-    number = draw(st.integers(1, 3))
-    length = draw(st.integers(4, 12))
-    features = []
-    for index in range(number):
-        for _ in range(draw(st.integers(0, 2))):
-            offset = draw(st.integers(2, length - 2))
-            count = draw(st.integers(1, length - offset))
-            firsts = sorted(draw(st.integers(0, len(LETTERS) - 1)) for _ in range(count))
-            spans = [(f, min(f + draw(st.integers(-1, 2)), len(LETTERS) - 1)) for f in firsts]
-            best = draw(st.lists(st.booleans(), min_size=count, max_size=count))
-            features.append(make_feature(1000 + len(features), index, offset, spans, best))
-    score = st.integers(-4, 4).map(lambda n: n / 4)
-    scores = st.lists(score, min_size=length, max_size=length).map(np.array)
-    pairs = st.tuples(scores, scores)
-    output = st.lists(pairs, min_size=len(features), max_size=len(features))
-    return Case([LETTERS] * number, features, draw(st.lists(output, min_size=1, max_size=3)))
-
-
-@hypothesis.given(case=cases(), n_best=st.integers(1, 8), max_length=st.integers(1, 6))
-@hypothesis.settings(max_examples=100)
-def test_answers_equal_brute_force(tmp_path_factory, case, n_best, max_length):
-    got = case.answers(tmp_path_factory.getbasetemp(), n_best, max_length)
-    expected = brute_force(case, n_best, max_length)
-    assert got.keys() == expected.keys()
-    keys = ("text", "probability", "start_log_prob", "end_log_prob")
-    for qas_id, entries in expected.items():
-        assert [entry["text"] for entry in got[qas_id]] == [entry[0] for entry in entries]
-        for entry, values in zip(got[qas_id], entries, strict=True):
-            assert [entry[key] for key in keys[1:]] == pytest.approx(values[1:], abs=1e-12)
+def test_equal_scores_keep_their_order_and_models_are_averaged(tmp_path):
+    spans = [(0, 1), (3, 4), (6, 7)]
+    features = [make_feature(7, 0, 1, spans, [True] * 3), make_feature(8, 0, 1, spans, [False] * 3)]
+    equal, higher = np.array([-9.0, 1, 1, 0]), np.array([-9.0, 3, 1, 0])
+    case = Case(["ab cd ef"], features, [[(equal, equal)] * 2, [(higher, equal)] * 2])
+    for max_length, expected in (
+        (3, [("ab", 2, 1), ("ab cd", 2, 1)]),
+        (1, [("ab", 2, 1), ("cd", 1, 1)]),
+    ):
+        entries = case.answers(tmp_path, 2, max_length)["id0"]
+        assert [entry["text"] for entry in entries] == [text for text, *_ in expected]
+        keys = "start_log_prob", "end_log_prob"
+        assert [[e[key] for key in keys] for e in entries] == [[*scores] for _, *scores in expected]
+        weights = [math.exp(sum(scores)) for _, *scores in expected]
+        shares = [weight / sum(weights) for weight in weights]
+        assert [entry["probability"] for entry in entries] == pytest.approx(shares, abs=1e-12)
 
 
 def test_extreme_scores_give_finite_probabilities():
