@@ -85,7 +85,6 @@ def test_help_takes_little_more_than_the_import_of_absl():
 
 def test_a_mistyped_command_or_flag_gets_a_suggestion():
     assert_fails(run(albert("sqad")), 2, "'sqad' is not a command; did you mean squad?")
-    assert_fails(run(albert("race", "--max_qa_lenght=9")), 2, "did you mean --max_qa_length")
     assert "max_qa_length" not in run(albert("squad", "--max_qa_lenght=9")).stderr
 
 
@@ -118,11 +117,8 @@ def test_bash_completes_commands_words_and_flags(tmp_path):
 
 
 def test_help_into_a_closed_pipe_ends_quietly():
-    reader, writer = os.pipe()
-    os.close(reader)
-    command = [sys.executable, str(ROOT / "run_squad_v1.py"), "--help"]
-    with os.fdopen(writer, "w") as closed:
-        result = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True)
+    command = f"set -o pipefail; {sys.executable} {ROOT}/run_squad_v1.py --help | true"
+    result = run(["bash", "-c", command])
     assert (result.returncode, result.stderr) == (0, "")
 
 

@@ -1,6 +1,7 @@
 """Files that are whole or absent."""
 
 import errno
+import functools
 import hashlib
 import json
 import os
@@ -49,15 +50,12 @@ class TestWriting:
             patch.setattr(os, "link", full)
             patch.setattr(shutil, "copyfile", full)
             files.copy_atomically(str(folder / "file"), new)
-        monkeypatch.setattr(os, "fsync", full)
-        with pytest.raises(UserError, match=message):
-            write(new, "x")
-        assert contents(folder) == {"file": b"old"}
-
-    def test_an_impossible_name_is_one_line(self, folder):
         for name, reason in (("file/below", ""), ("n" * 300, "File name too long")):
             with pytest.raises(UserError, match=f"^{folder / name} cannot be written: {reason}"):
                 write(folder / name, "x")
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(UserError, match=message):
+            write(new, "x")
         assert contents(folder) == {"file": b"old"}
 
     def test_errors_about_other_files_pass_through(self, folder):
@@ -94,15 +92,13 @@ class TestWriting:
     def test_content_is_on_disk_before_it_has_its_name(self, folder, monkeypatch):
         events = []
 
-        def watch(name, call):
-            def watched(file, *more):
-                events.append((name, os.stat(file).st_ino, os.stat(file).st_size))
-                call(file, *more)
+        def watched(name, call, file, *more):
+            events.append((name, os.stat(file).st_ino, os.stat(file).st_size))
+            call(file, *more)
 
-            monkeypatch.setattr(os, name, watched)
-
-        watch("fsync", os.fsync)
-        watch("replace", os.replace)
+        for name in ("fsync", "replace"):
+            call = functools.partial(watched, name, getattr(os, name))
+            monkeypatch.setattr(os, name, call)
         write(folder / "file", "new")
         inode = (folder / "file").stat().st_ino
         assert events[:2] == [("fsync", inode, 3), ("replace", inode, 3)]
@@ -162,8 +158,7 @@ class TestCopy:
 
 
 def test_sha256_matches_hashlib_at_any_size(tmp_path):
-    for size in (0, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3_000_000):
-        content = bytes(range(251)) * (size // 251) + b"e" * (size % 251)
+    for content in (b"", bytes(range(250)) * 12_000):
         (tmp_path / "f").write_bytes(content)
         assert files.sha256_of(str(tmp_path / "f")) == hashlib.sha256(content).hexdigest()
 

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import sys
+from unittest import mock
 
 import pytest
 
@@ -49,11 +50,8 @@ def test_a_byte_order_mark_is_skipped(tmp_path):
     path = write(tmp_path, '{"a": 1, "a": 2}')
     assert read_json(path, "file", list) == [("a", 1), ("a", 2)]
 
-    def refuse(pairs):
-        raise UserError("no objects")
-
     with pytest.raises(UserError, match="^no objects$"):
-        read_json(path, "file", refuse)
+        read_json(path, "file", mock.Mock(side_effect=UserError("no objects")))
 
 
 VALUE = {"é\udceb": [math.nan, -math.inf, 0.5, 3, True, None, ("half \ud83d", "\ud83d\ude00")]}

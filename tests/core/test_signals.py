@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pytest
 
 from albert.core import signals
 from tests.helpers.forking import LONGEST, ROOT
+from tests.helpers.running import run
 
 # The beginning of each program: it prints its progress, and waits for a line from the test or a
 # signal.
@@ -82,13 +82,12 @@ CAUGHT = 0, "stopped by SIGTERM; the same command resumes 143\ncleaned up\n", ""
 # A program, the signals it gets, its exit code and its output.
 CASES = {
     **{
-        f"{number.name} before it can clean up": ("say('ready'); wait()", [number], expected)
-        for number, expected in (
-            (SIGTERM, stopped_by(SIGTERM, 143)),
-            (SIGINT, stopped_by(SIGINT, 130)),
-            (SIGHUP, stopped_by(SIGHUP, 129)),
-            (SIGUSR1, stopped_by(SIGUSR1, 143)),
+        f"{number.name} before it can clean up": (
+            "say('ready'); wait()",
+            [number],
+            stopped_by(number, code),
         )
+        for number, code in ((SIGTERM, 143), (SIGINT, 130), (SIGHUP, 129), (SIGUSR1, 143))
     },
     "it cannot resume, and does not say so": (
         "signals._state.resumes = False; signals.install(); say('ready'); wait()",
@@ -158,14 +157,9 @@ def test_an_ignored_hang_up_stays_ignored():
     assert found == (0, "continued\n", "")
 
 
-def test_importing_the_package_installs_no_signal_handlers(tmp_path):
-    script = tmp_path / "run_mine.py"
-    script.write_text(
-        "import signal, albert.cli; print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True)
-    assert done.stdout == "True\n", done.stderr
+def test_importing_the_package_installs_no_signal_handlers():
+    text = "import signal, albert.cli; print(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)"
+    assert run([sys.executable, "-c", text], cwd=ROOT).stdout == "True\n"
 
 
 def test_a_process_follows_its_parent_without_linux():
@@ -194,10 +188,7 @@ else:
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])
 def test_a_handler_of_the_user_stays(number):
     received = []
-
-    def handler(*_):
-        received.append(number)
-
+    handler = lambda number, frame: received.append(number)  # noqa: E731
     before = signal.signal(number, handler)
     try:
         with signals.interruptible():
