@@ -25,14 +25,11 @@ Classes = Sequence[type[Settings]]
 
 
 def parse(argv: list[str], text: str, *settings: type[Settings], arguments: bool = False) -> list:
-    """Parses the flags of a command line; returns the arguments that are not flags.
+    """Parses the flags of a command line; returns the arguments that are not flags, if allowed.
 
     `Settings.from_flags` then returns the values of the flags of `settings`. `text` is the help,
-    with examples that begin with "albert COMMAND"; `arguments` allows arguments that are not flags.
-
-    Raises:
-      FlagError: a flag is unknown, or a value is invalid.
-      SystemExit: the help or the version was requested and has been printed.
+    with examples that begin with "albert COMMAND". Raises a `FlagError` for an unknown flag or an
+    invalid value, and a `SystemExit` once the help or the version is printed.
     """
     argv = [_with_package_paths(word) for word in argv]
     words = set(argv)

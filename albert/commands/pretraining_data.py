@@ -48,9 +48,7 @@ def main(settings: PretrainingDataSettings) -> None:
             tf.logging.warning(
                 "%d output files for %d processes: some have nothing to do; pass --num_shards=%d "
                 "or more",
-                len(plan.shards),
-                worker.size,
-                worker.size,
+                *(len(plan.shards), worker.size, worker.size),
             )
     started = time.perf_counter()
     counts = ShardMaker(tokenizer, data_options(settings), workers).make(plan)
@@ -58,11 +56,8 @@ def main(settings: PretrainingDataSettings) -> None:
         return
     tf.logging.info(
         "Wrote %d records to %d files, from %d documents (%d with only one sentence), in %.1f s",
-        counts["records"],
-        len(plan.shards),
-        counts["documents"],
-        counts["documents_of_one_sentence"],
-        time.perf_counter() - started,
+        *(counts["records"], len(plan.shards), counts["documents"]),
+        *(counts["documents_of_one_sentence"], time.perf_counter() - started),
     )
     if not counts["in_order"]:
         tf.logging.warning(

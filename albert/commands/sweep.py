@@ -13,14 +13,14 @@ from albert.core import locks, signals
 from albert.core.errors import FlagError, UserError
 from albert.core.files import command, make_writable_folder, write_json
 from albert.core.log import LOG
+from albert.core.optional import require
 from albert.core.record import differences, read_record
 from albert.data import DEV, TRAIN
 from albert.distributed import launcher
 from albert.settings.fields import Affects, argument
 from albert.settings.run_settings import RunSettings
-from albert.sweep import study
 from albert.sweep.results import FIGURE, TABLE, best_of, folder_of, lines_of, write_results
-from albert.sweep.space import Choice, Range
+from albert.sweep.space import Choice
 from albert.sweep.study import COMPLETE, FAILED, PRUNED, Study, Trial
 from albert.sweep.trial_process import Score, run_trial, scores_in
 from albert.training.job import fetch_missing
@@ -44,7 +44,7 @@ def main(request: SweepRequest) -> None:
     Raises a `UserError` for invalid input or if all trials failed, and `Stopped` at a signal.
     """
     _check(request)
-    study.check_installed()
+    require("optuna", "optuna")
     sweep = Sweep(request)
     sweep.take_folder()
     # `run_trial` passes signals on.
@@ -86,7 +86,9 @@ class Sweep:
         self._task: Task = task_class(settings)
         self._num_examples = self._task.split(TRAIN).num_examples()
         # Raises an error if the shortest trial has no step.
-        self._num_steps({name: _least_steps(bounds) for name, bounds in request.space.items()})
+        bounds = request.space.items()
+        shortest = {n: max(b.values) if isinstance(b, Choice) else b.low for n, b in bounds}
+        self._num_steps(shortest)
 
     def _num_steps(self, flags: dict[str, Any]) -> int:
         """Returns the training steps of a trial."""
@@ -213,11 +215,6 @@ def trial_settings(request: SweepRequest) -> RunSettings:
         given = settings.given | {"keep_checkpoint_max"}
         settings = settings.replaced(given=given, keep_checkpoint_max=1)
     return settings
-
-
-def _least_steps(bounds: Range | Choice) -> float:
-    """Returns the value of a flag with which a trial has the fewest steps."""
-    return max(bounds.values) if isinstance(bounds, Choice) else bounds.low
 
 
 def _last_line(path: str) -> str:

@@ -44,13 +44,9 @@ _CLASSES = {
 
 
 class ConversionOptions(NamedTuple):
-    """Choices that the files of a checkpoint do not record.
+    """Choices that the files of a checkpoint do not record; None to take what it has.
 
-    Attributes:
-      config_file: the model's configuration, or None to find it.
-      spm_model_file, vocab_file: the tokenizer's file, or None for that of the checkpoint.
-      do_lower_case: whether the tokenizer lower-cases text; None for the value of the run, or true.
-      multiple_choice: whether a single score rates one of several options and is not a number.
+    `multiple_choice`: whether a single score rates one of several options and is not a number.
     """
 
     config_file: str | None = None
@@ -193,22 +189,16 @@ def from_transformers(path: str, target: str) -> str:
     if not vocabularies:
         tf.logging.warning(
             "%s has neither %s nor %s; copy the tokenizer's file from where the model was trained",
-            path,
-            _SENTENCEPIECE,
-            _WORDPIECE,
+            *(path, _SENTENCEPIECE, _WORDPIECE),
         )
-    _log_case(path)
+    tokenizer = {}
+    if _is_in(path, _TOKENIZER):
+        tokenizer = read_json(os.path.join(path, _TOKENIZER), "the tokenizer's configuration")
+    if isinstance(tokenizer, dict) and "do_lower_case" in tokenizer:
+        lower = str(bool(tokenizer["do_lower_case"])).lower()
+        tf.logging.info("The tokenizer of this model needs --do_lower_case=%s", lower)
     return os.path.join(target, "model.ckpt")
 
 
 def _is_in(folder: str, name: str) -> bool:
     return os.path.isfile(os.path.join(folder, name))
-
-
-def _log_case(path: str) -> None:
-    if not _is_in(path, _TOKENIZER):
-        return
-    config = read_json(os.path.join(path, _TOKENIZER), "the tokenizer's configuration")
-    if isinstance(config, dict) and "do_lower_case" in config:
-        lower = str(bool(config["do_lower_case"])).lower()
-        tf.logging.info("The tokenizer of this model needs --do_lower_case=%s", lower)

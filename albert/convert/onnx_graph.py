@@ -30,8 +30,7 @@ def write_model(path: str, source: Source, variables: Variables) -> list[str]:
       named entities: `logits` [B, S, tags]
       otherwise: `last_hidden_state` [B, S, H] and, if the checkpoint has a pooler, `pooler_output`
 
-    Raises:
-      UserError: ONNX lacks the configuration's activation, or the model is too large.
+    Raises a `UserError` if ONNX lacks the activation, or the model is too large.
     """
     graph = Graph(variables.values)
     states = add_encoder(graph, source.config)

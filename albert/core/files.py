@@ -104,8 +104,7 @@ def write_members(
 ) -> None:
     """Writes an object as `write_json` does with an indent of 4, one member at a time.
 
-    Args:
-      encode: returns the JSON of a value, indented; the default is for texts and numbers.
+    `encode` returns the JSON of a value, indented; the default is for texts and numbers.
     """
     with open_atomically(path) as file:
         before = "{"
@@ -234,14 +233,10 @@ def command(*words: str) -> list[str]:
 
 
 def read_json(path: str, what: str, make_object: Callable[[list], Any] | None = None) -> Any:
-    """Reads a JSON file, which may begin with a byte order mark.
+    """Reads a JSON file, which may begin with a byte order mark; `what` describes it in messages.
 
-    Args:
-      what: a description of the file for messages.
-      make_object: converts the pairs of an object; None makes a dictionary.
-
-    Raises:
-      UserError: the file cannot be read, or is not JSON in UTF-8.
+    `make_object` converts the pairs of an object; None makes a dictionary. Raises a `UserError` if
+    the file cannot be read, or is not JSON in UTF-8.
     """
     check_readable(path, what)
     with reporting(f"{what} {path} cannot be read"), open(path, "rb") as file:

@@ -83,14 +83,9 @@ def remove_abandoned(path: str) -> None:
 def hold_until_exit(path: str, what: str) -> None:
     """Takes the lock `path.lock` until `release_held`; waits a few minutes for another holder.
 
-    The lock works like that of `exclusive`. If another process takes it because this one seemed
-    dead, this process ends at once, so that the two never write at the same time.
-
-    Args:
-      what: a description of what the lock protects, for messages, such as "--output_dir out".
-
-    Raises:
-      UserError: another process still holds the lock, or it cannot be written.
+    It is like that of `exclusive`. If another process takes it because this one seemed dead, this
+    process ends at once, so that the two never write at the same time. Messages name `what` it
+    protects, such as "--output_dir out". Raises a `UserError` if it is still held or not writable.
     """
 
     def end_if_taken(loss: filelock.LeaseCompromise) -> None:

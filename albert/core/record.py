@@ -29,14 +29,9 @@ class Difference(NamedTuple):
 
 
 def read_record(path: str, what: str, *members: str) -> dict[str, Any] | None:
-    """Reads a record; returns None if it does not exist.
+    """Reads a record with these objects; returns None if it does not exist.
 
-    Args:
-      what: a description of the file for messages.
-      members: names of the JSON objects that it must have.
-
-    Raises:
-      UserError: the record is damaged.
+    `what` describes the file in messages. Raises a `UserError` if the record is damaged.
     """
     if not os.path.exists(path):
         return None

@@ -52,21 +52,14 @@ def exit_code(number: int) -> int:
 
 
 class _State:
-    """The state that the handler, the thread and the main program share.
-
-    Attributes:
-      unwinds: whether the main program catches `Stopped`.
-      resumes: whether the same command resumes the work of this program.
-      changed: how the command must change for that, such as " without --flag".
-      requested: the number of the first signal, or None.
-      patience: seconds that a training has to acknowledge a deferred signal; None to end at once.
-    """
+    """The state that the handler, the thread and the main program share."""
 
     is_installed = False
-    unwinds = False
-    resumes = False
-    changed = ""
-    requested: int | None = None
+    unwinds = False  # whether the main program catches `Stopped`
+    resumes = False  # whether the same command resumes the work of this program
+    changed = ""  # how the command must change for that, such as " without --flag"
+    requested: int | None = None  # the number of the first signal
+    # Seconds that a training has to acknowledge a deferred signal; None to end at once.
     patience: float | None = None
     acknowledged = False
 

@@ -121,11 +121,7 @@ def cgroup_settings(
     """Yields path and content of a setting's files in this process's cgroup and all its parents.
 
     In a container, the cgroup's path may be the host's, of which only the container's root exists.
-
-    Args:
-      controller: name of the controller, such as "memory".
-      old, new: names of the file in versions 1 and 2 of cgroups.
-      root: folder of `proc` and `sys`.
+    `old` and `new` are the names of the file in versions 1 and 2 of cgroups.
     """
     groups = os.path.join(root, "sys/fs/cgroup")
     for line in read(os.path.join(root, "proc/self/cgroup")).splitlines():

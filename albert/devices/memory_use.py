@@ -41,11 +41,10 @@ def peak_host_memory() -> int:
 
 def curves() -> dict[str, float]:
     """Returns the values in GB of 10^9 bytes, by the name of their curve."""
-    usage = device_memory()
-    card_sizes = (
-        {"device_memory_gb": usage.now, "peak_device_memory_gb": usage.peak} if usage else {}
-    )
-    values = {**card_sizes, "peak_host_memory_gb": peak_host_memory()}
+    values = {}
+    if card := device_memory():
+        values = {"device_memory_gb": card.now, "peak_device_memory_gb": card.peak}
+    values["peak_host_memory_gb"] = peak_host_memory()
     return {name: size / 1e9 for name, size in values.items()}
 
 

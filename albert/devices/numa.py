@@ -48,8 +48,7 @@ def bind(kind: str, root: str = "/") -> None:
         # A container or batch system does not allow these cores.
         tf.logging.warning(
             "This worker cannot use the cores of %s; have the launcher bind it to some of them: %s",
-            card,
-            ",".join(map(str, sorted(cores))),
+            *(card, ",".join(map(str, sorted(cores)))),
         )
         return
     tf.logging.info("Bound to %d cores of %s", len(os.sched_getaffinity(0)), card)

@@ -209,13 +209,10 @@ def reduce_scatter_mean(
 ) -> tf.Tensor:
     """Returns this worker's shard of the mean of float32 tensors over the workers.
 
-    The tensors are joined to a vector, padded with zeros to a multiple of the number N of workers.
-    Worker r gets shard r of N. This sends half as much as `all_reduce_mean`, and so does
-    `all_gather`, which restores the vector. A large tensor is sent in parts.
-
-    Args:
-      tensors, dtype: see `all_reduce_mean`.
-      name: name with which Horovod matches the vectors of different workers.
+    The tensors are joined to a vector, padded with zeros to a multiple of the number N of workers,
+    and sent as `dtype`. Worker r gets shard r of N. This sends half as much as `all_reduce_mean`,
+    and so does `all_gather`, which restores the vector. A large tensor is sent in parts. Horovod
+    matches the vectors of different workers by `name`.
     """
     with tf.name_scope("mean_over_workers"):
         length = sum(tensor.shape.num_elements() for tensor in tensors)
@@ -351,14 +348,9 @@ def check_equal_on_all_workers(facts: Mapping[str, Any]) -> None:
             if other.get(name) != first.get(name):
                 raise UserError(
                     f"rank {rank} on {host} differs from rank 0 on {first_host} in {name} "
-                    f"({_short(other.get(name))}, not {_short(first.get(name))}); all hosts need "
+                    f"({other.get(name)!s:.80}, not {first.get(name)!s:.80}); all hosts need "
                     "the same files and flags"
                 )
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _run(collective: Callable[[tf.Tensor], tf.Tensor], array: np.ndarray) -> np.ndarray:

@@ -42,9 +42,8 @@ def _accepted() -> dict[socket.socket, str]:
     peers, secret = dict[socket.socket, str](), secrets.token_hex(8)
     with socket.create_server(("", 0)) as server:
         server.settimeout(_TO_CONNECT)
-        collectives.broadcast_object(
-            [[*_own_addresses()], server.getsockname()[1], secret, _name()]
-        )
+        port = server.getsockname()[1]
+        collectives.broadcast_object([[*_own_addresses()], port, secret, _name()])
         try:
             while len(peers) < collectives.size() - 1:
                 connection, _ = server.accept()
@@ -55,8 +54,7 @@ def _accepted() -> dict[socket.socket, str]:
         except OSError:
             tf.logging.warning(
                 "%d of %d workers cannot be watched: they have no connection to rank 0",
-                collectives.size() - 1 - len(peers),
-                collectives.size(),
+                *(collectives.size() - 1 - len(peers), collectives.size()),
             )
     return peers
 

@@ -41,20 +41,17 @@ def install(
     size: int | None = None,
     max_bytes: float | None = None,
 ) -> None:
-    """Downloads an archive and unpacks it to a new folder; keeps an archive that already exists.
+    """Downloads an archive, unless it already exists, and unpacks it to `target`.
 
     Args:
-        archive: the path of the archive. A downloaded archive is removed after unpacking.
-        target: the folder to make; it must not exist, or must be empty.
-        finish: called with the unpacked folder, before it gets its name, and the archive's
-            SHA-256; raises ArchiveError if the archive has unexpected content.
+        finish: called with the unpacked folder, before it gets its name, and the archive's SHA-256;
+            raises ArchiveError if the archive has unexpected content.
         sha256, size: the expected hash and length in bytes; None for no check.
         max_bytes: see `unpack`.
 
     Raises:
         UserError: the archive cannot be downloaded, has another hash or length, is refused, or is
             too large. Then `target` does not exist.
-        OSError: a file cannot be read or written.
     """
     was_there = archive.is_file()
     if was_there:
@@ -94,21 +91,15 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 
 def unpack(archive: Path, folder: Path, max_bytes: float | None = None) -> None:
-    """Unpacks the only top-level folder of a tar or zip archive as `folder`.
+    """Unpacks the only top-level folder of a tar or zip archive as `folder`, which must be new.
 
     The archive is not trusted: no file is written outside `folder`, and owners and modes are
-    ignored. Top-level files are omitted.
-
-    Args:
-        archive: a zip archive, or a tar archive, which may be compressed.
-        folder: the folder to make, atomically; it must not exist, or must be empty.
-        max_bytes: limit for the unpacked archive in bytes; the default is the smaller of 20 GB and
-            100 times the size of the archive, but at least 100 MB.
+    ignored. Top-level files are omitted. `max_bytes` limits the unpacked bytes; the default is the
+    smaller of 20 GB and 100 times the size of the archive, but at least 100 MB.
 
     Raises:
         ArchiveError: the archive is damaged or refused.
         UserError: the archive is too large.
-        OSError: the archive cannot be read, or the folder cannot be written.
     """
     if max_bytes is None:
         max_bytes = min(_MOST_BYTES, max(_ALWAYS_BYTES, _MOST_TIMES * archive.stat().st_size))

@@ -37,13 +37,9 @@ A task whose folder already exists is skipped.
 def download_task(task: str, data_dir: Path, mirror: str | None, path_to_mrpc: Path | None) -> None:
     """Downloads a task's files to its folder in `data_dir`; keeps a folder that already exists.
 
-    Args:
-        task: one of `TASKS`.
-        mirror: address of a folder that has all files; None for the publishers' addresses.
-        path_to_mrpc: folder with MRPC's two files; None to download them.
-
-    Raises:
-        UserError: a file cannot be downloaded or written, or a file or its content is missing.
+    `mirror` is the address of a folder that has all files, and `path_to_mrpc` a folder with MRPC's
+    two files; None for the publishers' addresses. Raises a `UserError` if a file cannot be
+    downloaded or written, or if it or its content is missing.
     """
     target = data_dir / task
     with making(target):

@@ -46,16 +46,13 @@ def download_model(
 ) -> None:
     """Downloads a model to a folder, unless the folder already has a complete one.
 
-    Args:
-        target: the folder. If an archive with its name is next to it, that archive is unpacked
-            without a download: a .zip if the URL names one, otherwise a .tar.gz.
-        sha256: expected hash of the archive, in hexadecimal; None for no check.
-        max_bytes: limit for the unpacked archive in bytes, see `unpack`.
+    If an archive with the name of `target` is next to it, that archive is unpacked without a
+    download: a .zip if the URL names one, otherwise a .tar.gz. `sha256` is the expected hash of the
+    archive, in hexadecimal; for `max_bytes` see `unpack`.
 
     Raises:
-        UserError: the folder is incomplete or from another archive; the archive cannot be
-            downloaded, has another hash, is damaged or unsafe, or has no model; or the disk cannot
-            be written.
+        UserError: the folder is incomplete or from another archive; or the archive cannot be
+            downloaded, has another hash, is damaged or unsafe, or has no model.
     """
 
     def finish(folder: Path, digest: str) -> None:

@@ -60,23 +60,16 @@ def _acquire(lock: filelock.BaseFileLock, path: Path) -> None:
 
 
 def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = None) -> str:
-    """Downloads `url` to `path`, and returns its SHA-256 in hexadecimal.
+    """Downloads `url` to `path`, in an existing folder; returns its SHA-256 in hexadecimal.
 
-    An existing file is replaced only after the new one has passed the checks. An interrupted
+    An existing file is replaced only after the new one has passed the checks: `sha256` in
+    hexadecimal, and `size` in bytes, by default what the server announces, or 20 GB. An interrupted
     download leaves its bytes in `path` + ".part". The next call, in this process or another,
     resumes from there; `making` keeps other processes away.
-
-    Args:
-        url: http or https address.
-        path: the file to write, in an existing folder.
-        sha256: expected hash, in hexadecimal; None for no check.
-        size: expected length in bytes; None to check only the length that the server announces, or
-            20 GB if it announces none.
 
     Raises:
         UserError: the server refuses, the network stays down, or the content is not as expected
             (then the ".part" file is removed).
-        OSError: the file cannot be written.
     """
     part = _Part(path, url)
     failures, longest = 0, part.length()

@@ -13,9 +13,7 @@ _COLUMNS = 5
 def read_pairs(path: Path) -> list[list[str]]:
     """Returns the rows of an MRPC file, beginning with the header, with five columns each.
 
-    Raises:
-        UserError: the file is not UTF-8, has no pairs, or has another format.
-        OSError: the file cannot be read.
+    Raises a `UserError` if the file is not UTF-8, has no pairs, or has another format.
     """
     raw = _read_rows(path)
     rows = [row if len(row) == _COLUMNS else _put_together(row) for row in raw]
@@ -57,15 +55,10 @@ def _read_rows(path: Path) -> list[list[str]]:
 def write_glue_layout(
     train: list[list[str]], test: list[list[str]], ids_file: Path | None, folder: Path
 ) -> None:
-    """Writes train.tsv, dev.tsv and test.tsv to `folder`.
+    """Writes train.tsv, dev.tsv and test.tsv from results of `read_pairs`.
 
-    Args:
-        train, test: results of `read_pairs`.
-        ids_file: GLUE's list of the training pairs for the development set; None to use every
-            tenth pair.
-
-    Raises:
-        UserError: no pair would remain for the training set or the development set.
+    `ids_file` is GLUE's list of the development set; without it, every tenth pair is in it. Raises
+    a `UserError` if no pair would remain for one of the sets.
     """
     header, *pairs = train
     ids = {tuple(columns[:2]) for columns in _read_rows(ids_file)} if ids_file else None

@@ -11,7 +11,6 @@ import math
 import os
 from typing import Any, NamedTuple
 
-from albert.core.optional import require
 from albert.sweep.space import MOST_TRIALS, Range, Space
 
 JOURNAL = "study.log"
@@ -29,11 +28,6 @@ class TrialResult(NamedTuple):
     state: str
     score: float | None
     flags: dict[str, float]
-
-
-def check_installed() -> None:
-    """Raises a `UserError` if Optuna is not installed."""
-    require("optuna", "optuna")
 
 
 class Study:

@@ -46,11 +46,8 @@ def run_trial(
 ) -> int | None:
     """Runs a trial's command to its end; returns its exit code, or None if it was ended early.
 
-    Args:
-      command: the command, which writes `metrics.jsonl` into the folder.
-      log_file: file to which the output of the command is appended.
-      wants_end: called with each score as soon as it is written; returns whether to end the trial.
-
+    The command writes `metrics.jsonl` into the folder; its output is appended to the log file.
+    `wants_end` is called with each score as soon as it is written; returns whether to end it.
     Raises a `Stopped` if a signal came, after the trial has saved its state.
     """
     seen = 0
