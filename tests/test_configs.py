@@ -237,9 +237,7 @@ PRETRAININGS = {
 
 @pytest.mark.parametrize("workers", [1, 8, 64])
 @pytest.mark.parametrize("name", PRETRAININGS)
-def test_pretrainings_have_their_batches_on_any_number_of_cards(
-    name, workers, tmp_path, monkeypatch
-):
+def test_pretrainings_have_their_batches_on_any_cards(name, workers, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
     flags = f"--flagfile=configs/{name}.flags", f"--output_dir={tmp_path}", "--input_file=records"

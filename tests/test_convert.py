@@ -3,14 +3,12 @@
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.core.errors import FlagError
 from tests.helpers.models import arrays_of, same_arrays
 from tests.helpers.running import albert, assert_fails, run
 from tests.helpers.squad import squad_command
@@ -30,8 +28,8 @@ def there(trained, tmp_path_factory) -> pathlib.Path:
 
 
 def weights_of(trained: pathlib.Path) -> dict[str, np.ndarray]:
-    found = arrays_of(trained / "model.ckpt-best")
-    return {name: value for name, value in found.items() if not name.endswith(("_m", "_v"))}
+    arrays = arrays_of(trained / "model.ckpt-best")
+    return {name: value for name, value in arrays.items() if not name.endswith(("_m", "_v"))}
 
 
 def test_a_run_becomes_a_folder_of_transformers(there, trained, squad_dir):
@@ -66,8 +64,8 @@ def test_a_folder_answers_and_can_be_exported(there, trained, squad_dir, tmp_pat
     flags = "--train_file=", f"--export_dir={tmp_path / 'export'}"
     result = run(from_folder(there, squad_dir, tmp_path / "out", *flags))
     assert result.returncode == 0, result.stderr
-    found = (tmp_path / "out/predictions.json").read_text()
-    assert found == (trained / "predictions.json").read_text()
+    predictions = (tmp_path / "out/predictions.json").read_text()
+    assert predictions == (trained / "predictions.json").read_text()
     (variables,) = (tmp_path / "export/saved_model").glob("*/variables")
     assert tf.train.load_checkpoint(f"{variables}/variables").has_tensor("cls/squad/output_weights")
 
@@ -85,18 +83,5 @@ def test_training_starts_from_a_folder_even_in_bfloat16(there, trained, squad_di
     same_arrays({name: after[name] for name in before}, before)
 
 
-def test_another_configuration_than_in_training_is_refused(prepare, there, squad_dir, tmp_path):
-    copy = shutil.copytree(there, tmp_path / "copy")
-    config = json.loads((copy / "config.json").read_text())
-    (copy / "config.json").write_text(json.dumps({**config, "hidden_act": "gelu"}))
-    with pytest.raises(FlagError, match="was trained with hidden_act gelu_erf"):
-        prepare(squad_command(squad_dir, tmp_path / "out", f"--init_checkpoint={copy}"))
-    assert os.listdir(tmp_path) == ["copy"]
-
-
-def test_each_failure_is_one_line(trained, squad_dir, tmp_path):
+def test_a_missing_path_is_one_line(trained):
     assert_fails(convert(trained), 2, "pass two paths")
-    config = f"--albert_config_file={squad_dir / 'bert.json'}"
-    result = convert(trained, tmp_path / "to", config)
-    assert_fails(result, 2, "was trained with an ALBERT, not a BERT")
-    assert not list(tmp_path.iterdir())

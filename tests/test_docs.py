@@ -109,12 +109,8 @@ def to_parse(words: list[str]) -> list[str] | None:
     flags = [flag for flag in flags if not PLACEHOLDER.fullmatch(flag)]
     if program in OF_FLAGS:
         # Values are parsed as well, and files of flags.
-        start = (
-            albert(*program.split()[1:])
-            if " " in program
-            else [sys.executable, str(ROOT / program)]
-        )
-        command = [*start[1:], *flags, "--only_check_args"]
+        start = albert(*program.split()[1:])[1:] if " " in program else [str(ROOT / program)]
+        command = [*start, *flags, "--only_check_args"]
         return [word.replace("$part", "part").replace("$DEVICE", "cpu") for word in command]
     names = {flag.split("=")[0] for flag in flags if flag.startswith("--")}
     known = set(re.findall(r"--[\w-]+", help_of(program)))
@@ -155,12 +151,8 @@ def test_blocks_say_what_they_are():
 def test_python_in_the_pages_names_existing_things():
     """Modules, imported names, functions, tasks, and settings of `train`."""
     blocks = [block for page in PAGES for block in pages.blocks_of(page)]
-    nodes = [
-        node
-        for block in blocks
-        if block.language == "python"
-        for node in ast.walk(ast.parse(block.text))
-    ]
+    texts = [block.text for block in blocks if block.language == "python"]
+    nodes = [node for text in texts for node in ast.walk(ast.parse(text))]
     for node in nodes:
         if isinstance(node, ast.ImportFrom):
             module = importlib.import_module(node.module)

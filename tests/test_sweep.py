@@ -172,13 +172,10 @@ def sweeping(squad_dir, tmp_path, monkeypatch):
         searched = re.compile("=1e-3|batch_size|epochs|save_checkpoints")
         fixed = [f.format(squad=squad_dir) for f in SQUAD_FLAGS if not searched.search(f)]
         fixed += [f"--output_dir={tmp_path}/out", *task_flags]
-        settings, searching = (
-            settings_of(SquadV1Settings, *fixed),
-            settings_of(SweepSettings, *flags),
-        )
-        job, space = Job(find_task("squad"), settings), make_space(searching, settings)
+        settings, ranges = settings_of(SquadV1Settings, *fixed), settings_of(SweepSettings, *flags)
+        job, space = Job(find_task("squad"), settings), make_space(ranges, settings)
         try:
-            sweep.main(SweepRequest(["squad"], job, searching, space))
+            sweep.main(SweepRequest(["squad"], job, ranges, space))
         finally:
             locks.release_held()
 

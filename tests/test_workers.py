@@ -190,9 +190,7 @@ def test_all_cards_after_one_get_a_command_that_works(trained, squad_dir):
     """Both commands name one folder, as in the README of Habana's fork."""
 
     def command(folder):
-        return under_mpirun(
-            2, squad_command(squad_dir, folder, "--use_horovod=true"), "--tag-output"
-        )
+        return under_mpirun(2, squad_command(squad_dir, folder, "--use_horovod"), "--tag-output")
 
     result = run(command(trained))
     assert result.returncode == 2, result.stderr

@@ -47,10 +47,8 @@ def test_weights_return_from_transformers_unchanged(family, head, act, tmp_path)
         from_transformers(str(folder), str(back))
         config = json.loads((back / f"{family}_config.json").read_text())
         assert {**models.CONFIGS[family], "hidden_act": act}.items() <= config.items()
-        vocabulary = str(original / "assets.extra/vocab.txt")
-        to_transformers(
-            str(back), str(again), ConversionOptions(None, None, vocabulary, None, is_choice)
-        )
+        options = ConversionOptions(vocab_file=str(original / "assets.extra/vocab.txt"))
+        to_transformers(str(back), str(again), options._replace(multiple_choice=is_choice))
         models.same_arrays(*(load_file(path / "model.safetensors") for path in (again, folder)))
     models.same_arrays(
         *(models.arrays_of(path / "model.ckpt") for path in (tmp_path / "from-there", original))

@@ -23,7 +23,5 @@ def test_a_missing_package_and_a_broken_one_are_told_apart(monkeypatch, tmp_path
         import of_a_test  # noqa: F401
     assert require("of_a_test", "a").origin == str(tmp_path / "of_a_test.py")
     monkeypatch.setitem(sys.modules, "of_a_test", None)
-    with pytest.raises(
-        UserError, match="^--a: the package of_a_test is missing: run `pip install c`$"
-    ):
+    with pytest.raises(UserError, match="^--a: the package of_a_test is missing: .*install c`$"):
         require("of_a_test", "c", why="--a: ")

@@ -82,11 +82,7 @@ CAUGHT = 0, "stopped by SIGTERM; the same command resumes 143\ncleaned up\n", ""
 # A program, the signals it gets, its exit code and its output.
 CASES = {
     **{
-        f"{number.name} before it can clean up": (
-            "say('ready'); wait()",
-            [number],
-            stopped_by(number, code),
-        )
+        f"{number.name} at once": ("say('ready'); wait()", [number], stopped_by(number, code))
         for number, code in ((SIGTERM, 143), (SIGINT, 130), (SIGHUP, 129), (SIGUSR1, 143))
     },
     "it cannot resume, and does not say so": (
@@ -100,17 +96,13 @@ CASES = {
         [SIGTERM],
         stopped_by(SIGTERM, 143),
     ),
-    "noted and taken up, and then ending takes its time": (
-        TAKEN_UP,
-        [SIGINT],
-        (0, "saved 2\n", ""),
-    ),
-    "noted and not taken up in time": (
+    "taken up, and then ending takes its time": (TAKEN_UP, [SIGINT], (0, "saved 2\n", "")),
+    "not taken up in time": (
         "signals.raise_stopped(); signals.defer(0.1); say('ready'); wait()",
         [SIGTERM],
         stopped_by(SIGTERM, 143),
     ),
-    "noted and not taken up until the end": (
+    "not taken up until the end": (
         CATCHING.format(
             "signals.defer(math.inf); say('ready'); wait(signals.deferred); signals.raise_stopped()"
         ),

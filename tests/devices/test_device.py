@@ -63,9 +63,7 @@ def test_the_best_available_device_is_chosen(machine, no_hpu, gpus, asked, found
         ("cpu", None, "float16", None),
     ],
 )
-def test_a_precision_that_the_device_lacks_is_an_error(
-    monkeypatch, log, kind, capability, precision, message
-):
+def test_a_missing_precision_is_an_error(monkeypatch, log, kind, capability, precision, message):
     details = {"compute_capability": capability} if capability else {}
     monkeypatch.setattr(device, "_device", Device(kind, "a test"))
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
@@ -125,14 +123,13 @@ class TestCardsThatCannotBeUsed:
             "is built for the CPU; install requirements-gpu.txt; pass --device=cpu to use the CPU"
         )
         assert device.find("cpu").kind == "cpu"
-        found = Report()
+        shown = Report()
         monkeypatch.setattr(report.job, "begin_job", lambda settings: device.choose("auto"))
-        report.describe_environment(found, settings=None)
-        assert ("cards", "NVIDIA cards", "2", True, False) in found.rows
-        assert ("cards", "HPU", "no driver", True, False) in found.rows
-        assert [row for row in found.rows if not row.ok] == [
-            ("job", "error", message, False, False)
-        ]
+        report.describe_environment(shown, settings=None)
+        assert ("cards", "NVIDIA cards", "2", True, False) in shown.rows
+        assert ("cards", "HPU", "no driver", True, False) in shown.rows
+        faults = [row for row in shown.rows if not row.ok]
+        assert faults == [("job", "error", message, False, False)]
 
     @pytest.mark.parametrize(
         ("cuda", "driver", "reason"),
@@ -211,10 +208,8 @@ def test_each_worker_uses_one_gpu_with_growing_memory(monkeypatch, kind, local_r
     calls = []
     config = types.SimpleNamespace(
         list_physical_devices=lambda kind: ["a", "b"],
-        set_visible_devices=lambda gpus, kind: calls.append((gpus, kind)),
-        experimental=types.SimpleNamespace(
-            set_memory_growth=lambda gpu, on: calls.append((gpu, on))
-        ),
+        set_visible_devices=lambda *args: calls.append(args),
+        experimental=types.SimpleNamespace(set_memory_growth=lambda *args: calls.append(args)),
     )
     monkeypatch.setattr(device.tf2, "config", config)
     monkeypatch.setattr(device, "_device", Device(kind, "for the test"))

@@ -36,7 +36,7 @@ def launched(monkeypatch):
 
 class TestEnvironment:
     @pytest.mark.parametrize(
-        ("form", "name"), [("OMPI_COMM_WORLD_{}", "mpirun"), ("HOROVOD_{}", "horovodrun")]
+        "form, name", [("OMPI_COMM_WORLD_{}", "mpirun"), ("HOROVOD_{}", "horovodrun")]
     )
     def test_mpirun_and_horovodrun_set_the_rank(self, launched, form, name):
         found = launched(form, RANK="9", SIZE="16", LOCAL_RANK="1", LOCAL_SIZE="8")
@@ -54,9 +54,7 @@ class TestEnvironment:
     @pytest.mark.parametrize("rank", ["a", "", "-1", "1.5"])
     def test_a_rank_that_is_no_number_is_an_error(self, launched, rank):
         """The program ends when the module is imported."""
-        with pytest.raises(
-            SystemExit, match=f"error: OMPI_COMM_WORLD_RANK={rank}, .* not the numbers"
-        ):
+        with pytest.raises(SystemExit, match=f"error: OMPI_COMM_WORLD_RANK={rank}, .* not the num"):
             launched("OMPI_COMM_WORLD_{}", RANK=rank, SIZE="2", LOCAL_RANK="0", LOCAL_SIZE="2")
 
     def test_several_processes_without_horovod_are_refused(self, monkeypatch):
@@ -101,9 +99,7 @@ def test_with_one_worker_collectives_return_their_input(launched):
 def test_fusion_buckets_are_bounded_and_in_order():
     with tf.Graph().as_default():
         tensors = [tf.zeros([n]) for n in (1, 2, 5, 40, 1, 1)]
-        groups = [
-            [t.shape[0] for t in group] for group in collectives.fusion_buckets(tensors, 4 * 8)
-        ]
+        groups = [[t.shape[0] for t in group] for group in collectives.fusion_buckets(tensors, 32)]
     assert groups == [[1, 2, 5], [40], [1, 1]]
 
 
@@ -152,7 +148,5 @@ def test_three_workers_reduce_broadcast_and_gather(tmp_path, monkeypatch):
         assert results["gathered"] == [*of_others, []]
         # Waiting workers yield where the cores also compute; on the last worker they do not.
         spared = {"OMPI_MCA_mpi_yield_when_idle": "1", "HOROVOD_CYCLE_TIME": "50"}
-        assert results["spared"] == {
-            "HOROVOD_FUSION_THRESHOLD": "7",
-            **(spared if rank < 2 else {}),
-        }
+        expected_spared = spared if rank < 2 else {}
+        assert results["spared"] == {"HOROVOD_FUSION_THRESHOLD": "7", **expected_spared}

@@ -99,7 +99,7 @@ SPECIAL = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, 
         *(
             (
                 [GOOD, member(f"{folder}special", kind, link="t/good")],
-                "is neither a regular file nor",
+                "is neither a regular file",
             )
             for kind in SPECIAL
             for folder in ("t/", "")

@@ -16,9 +16,7 @@ from tests.helpers.race import passage
 from tests.helpers.running import assert_fails
 
 TRAIN, DEV = "train-v1.1.json", "dev-v1.1.json"
-FILES = {
-    name: random.Random(name).randbytes(size) for name, size in [(TRAIN, 400_000), (DEV, 5_000)]
-}
+FILES = {n: random.Random(n).randbytes(size) for n, size in [(TRAIN, 400_000), (DEV, 5_000)]}
 
 
 @pytest.fixture

@@ -124,9 +124,7 @@ class TestMrpc:
         assert [r.path for r in server.requests] == ([] if name else ["mirror/mrpc_dev_ids.tsv"])
         self.check(glue / "MRPC", [TRAIN[0], TRAIN[5]] if name else self.DEV)
 
-    def test_without_the_list_every_tenth_pair_is_for_development(
-        self, download, raw, glue, server
-    ):
+    def test_without_a_list_every_tenth_pair_is_for_development(self, download, raw, glue, server):
         """If no files were given, there is a network, and another split would be a mistake."""
         del server.files["mirror/mrpc_dev_ids.tsv"]
         assert_fails(download("MRPC"), 1, "mrpc_dev_ids.tsv")

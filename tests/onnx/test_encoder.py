@@ -97,7 +97,5 @@ def test_an_engine_that_does_not_fit_is_an_error(monkeypatch, random_model):
         load_model("any", "onnx")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     monkeypatch.delitem(sys.modules, "albert.onnx.encoder")
-    with pytest.raises(
-        UserError, match="onnxruntime is missing: run `pip install onnx==1.18.0 onnxruntime`"
-    ):
+    with pytest.raises(UserError, match="onnxruntime is missing: .*install onnx==1.18.0 onnxru"):
         check()
