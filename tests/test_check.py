@@ -27,8 +27,6 @@ MODEL = {"albert_config_file": "albert.json", "spm_model_file": "spm.model"}
 
 
 def check(*command):
-    """Returns the command that checks a job; `command` is the job's own, as a user would type
-    it."""
     return [*albert("check"), *map(str, command)]
 
 
@@ -95,7 +93,6 @@ def test_checking_writes_nothing(squad_dir, tmp_path):
 
 @pytest.mark.slow
 def test_every_run_of_a_job_is_checked(squad_dir, tmp_path):
-    """With a table or a JSON object for each; the job would fail if one of them would."""
     write_all(tmp_path, ["n", "r"])
     job = check("classify", "--task_name=mrpc,sts-b", f"--data_dir={tmp_path}", "--do_train")
     job += [f"--output_dir={tmp_path}/out", "--train_batch_size=4", "--max_seq_length=32"]

@@ -54,8 +54,6 @@ def test_the_weights_come_back(there, trained, tmp_path):
 
 
 def from_folder(there, squad_dir: pathlib.Path, out: pathlib.Path, *flags: str) -> list[str]:
-    """Returns the command of a run that takes model, configuration and tokenizer from the
-    folder."""
     files = f"--albert_config_file={there}/config.json", f"--spm_model_file={there}/spiece.model"
     return squad_command(squad_dir, out, f"--init_checkpoint={there}", *files, *flags)
 

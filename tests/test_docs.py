@@ -46,7 +46,6 @@ def shell_of(path: pathlib.Path) -> str:
 
 
 def parts(words: list[str]) -> tuple[str, list[str]] | None:
-    """Returns the last program of this project that a command starts, and its flags."""
     for number, word in reversed(list(enumerate(words))):
         flags = [flag for flag in words[number + 1 :] if not PLACEHOLDER.fullmatch(flag)]
         if word == "-m" and words[number + 1] == "pip":
@@ -89,11 +88,7 @@ def help_of(program: str) -> str:
 
 
 def to_parse(words: list[str]) -> list[str] | None:
-    """Returns the program and flags at the end of a command, if it can parse them and stop.
-
-    Raises:
-      AssertionError: the command names a missing target, file or flag.
-    """
+    """Returns the program and flags of a command, if it can parse them and stop."""
     if words[0] == "make":
         named = {word for word in words[1:] if re.fullmatch(r"[a-z][\w-]*", word)}
         assert named <= targets(), f"the Makefile has no {named - targets()}"
@@ -132,8 +127,7 @@ def test_commands_parse():
 
 
 def test_commands_are_run_or_listed():
-    """`tests/readme/walk_through.py` runs a block as a whole, or each of its commands has a reason.
-    Every reason belongs to an existing command."""
+    """`tests/readme/walk_through.py` runs a block as a whole, or there is a reason."""
     found = [(block, *pair) for block in BLOCKS for pair in block.reasons().items()]
     missing = [command for block, command, marks in found if not (marks or block.is_run())]
     assert missing == [], "give a reason, or a block of their own"
@@ -149,7 +143,6 @@ def test_blocks_say_what_they_are():
 
 
 def test_python_in_the_pages_names_existing_things():
-    """Modules, imported names, functions, tasks, and settings of `train`."""
     blocks = [block for page in PAGES for block in pages.blocks_of(page)]
     texts = [block.text for block in blocks if block.language == "python"]
     nodes = [node for text in texts for node in ast.walk(ast.parse(text))]

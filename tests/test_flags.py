@@ -145,7 +145,6 @@ def help_of(program: str, flag: str = "--helpfull") -> str:
 
 
 def defaults(text: str) -> dict[str, str | None]:
-    """Returns names and defaults of the flags that `--help` shows."""
     found = {}
     _, *entries = re.split(r"^  --(?:\[no\])?(?=\w+:)", text, flags=re.MULTILINE)
     for entry in entries:

@@ -155,7 +155,6 @@ def is_text(name: str) -> bool:
 
 
 def test_packages_to_install_are_those_of_the_project():
-    """Pages and messages name packages, extras and versions that `pyproject.toml` allows."""
     extras = project()["optional-dependencies"]
     known: dict[str, list[Requirement]] = {}
     for text in (*project()["dependencies"], *itertools.chain(*extras.values())):
@@ -202,7 +201,6 @@ def test_the_packages_requirements_are_those_of_the_locks():
 
 @pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
 def test_the_tests_have_the_packages_of_optional_extras(python):
-    """With the versions that the extras allow, next to the TensorFlow of each Python."""
     extras = project()["optional-dependencies"]
     there, others = pinned("dev", python), pinned("cpu", python)
     for requirement in map(Requirement, (*extras["track"], *extras["sweep"])):

@@ -39,8 +39,6 @@ def rows_of(folder: pathlib.Path) -> list[dict[str, str]]:
 
 @pytest.mark.slow
 class TestWhole:
-    """Three trials of a tiny classifier; the sweep is killed in the second one."""
-
     @pytest.fixture(scope="class")
     def folder(self, tmp_path_factory) -> pathlib.Path:
         return tmp_path_factory.mktemp("sweep")

@@ -68,7 +68,6 @@ def env(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def machine(env, tmp_path) -> Machine:
-    """Returns a machine whose image lacks safetensors and has too old a filelock."""
     machine = Machine(env, tmp_path)
     exact = {"filelock": "3.0", "tensorflow-estimator": "2.15.0"}
     for name in COMMON.keys() - {"safetensors"}:

@@ -42,8 +42,7 @@ FLAGS = (
 
 @pytest.fixture(scope="module")
 def by_two(squad_dir, tmp_path_factory):
-    """Returns a folder that two workers filled, and their log; three batches per worker and
-    step."""
+    """Returns a folder that two workers filled in steps of three batches each, and their log."""
     folder = tmp_path_factory.mktemp("two")
     result = run_as_workers(2, squad_command(squad_dir, folder, *FLAGS))
     assert result.returncode == 0, result.stderr

@@ -28,8 +28,7 @@ def compare(found: dict, expected: dict) -> None:
 @pytest.mark.parametrize("head, act", models.HEADS.items())
 @pytest.mark.parametrize("family", models.CONFIGS)
 def test_weights_return_from_transformers_unchanged(family, head, act, tmp_path):
-    """Both from the folder written here and from the one that `transformers` saves after reading
-    it."""
+    """From the folder written here, and from the one that `transformers` saves after reading it."""
     original, there, saved = (tmp_path / name for name in ("from", "there", "saved"))
     expected = models.make_checkpoint(original, family, head, hidden_act=act)
     is_choice = head == "ForMultipleChoice"

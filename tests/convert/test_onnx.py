@@ -24,7 +24,6 @@ HEADS = ("", "ForQuestionAnswering", "ForSequenceClassification", "ForTokenClass
 
 
 def run(folder, length=None, rows=None) -> dict[str, np.ndarray]:
-    """Returns the outputs of a converted model for the first rows and tokens of the inputs."""
     session = onnxruntime.InferenceSession(str(folder / "model.onnx"))
     given = zip(INPUTS, models.make_inputs(), strict=True)
     inputs = {name: value[:rows, :length].astype(np.int64) for name, value in given}

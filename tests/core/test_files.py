@@ -142,7 +142,6 @@ class TestCopy:
         assert contents(folder)["file"] == b"newer" and contents(folder)[target] == b"old"
 
     def test_copying_again_leaves_no_temporary_name(self, folder, links):
-        """A rename between two hard links to the same file does nothing."""
         for _ in range(2):
             files.copy_atomically(str(folder / "file"), str(folder / "copy"))
             assert contents(folder).keys() == {"file", "copy"}

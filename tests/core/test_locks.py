@@ -14,8 +14,6 @@ from tests.helpers.running import exit_code_of_child
 
 
 class Holder:
-    """A process that takes a lock at its construction and keeps it until told to end."""
-
     def __init__(self, take: Callable[[], object]):
         is_held, self._end = os.pipe(), os.pipe()
         self.pid = os.fork()
@@ -56,7 +54,6 @@ def hold(path):
 
 @pytest.fixture
 def enter(path):
-    """Takes the lock as in a block that ends when the result exists."""
     return lambda: [block := locks.exclusive(path), block.__enter__()]
 
 

@@ -120,8 +120,7 @@ CASES = {
 
 
 def end(program: str, numbers: list[int], **options) -> tuple[int, str, str]:
-    """Runs a program and sends it signals, each after the previous one has arrived, and finally the
-    test's line; returns the exit code and the output."""
+    """Runs a program, signals it after each awaited word, and sends a line; returns its output."""
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", BEGINNING + program],
         cwd=ROOT,

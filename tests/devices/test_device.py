@@ -89,8 +89,6 @@ def has(monkeypatch):
 
 
 class TestCardsThatCannotBeUsed:
-    """They are an error, unless the CPU is asked for."""
-
     def test_gaudi_cards_without_software_are_an_error(self, has):
         has(package=None, files=["/sys/module/habanalabs", "/dev/hl0", "/dev/hl1"])
         start = r"--device=auto: found 2 Gaudi cards that cannot be used: the package habana-"

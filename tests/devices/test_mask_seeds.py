@@ -58,8 +58,7 @@ def test_operations_elsewhere_do_not_change_masks():
 
 
 def test_site_seeds_never_change():
-    """Unnamed sites are named by variable scope. Checkpoints outlive versions of the program, and a
-    resumed run must draw the same masks."""
+    """Checkpoints outlive versions of the program, and a resumed run must draw the same masks."""
     with tf.Graph().as_default():
         numbers = [ops.site_seed(*a) for a in ((1, "a"), (1, "b"), (2, "a"))]
     assert numbers == [1087620361, 967273114, 1508609807]

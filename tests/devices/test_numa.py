@@ -20,8 +20,6 @@ TOOLS = {
 
 
 class Host:
-    """A host with stand-ins for the vendors' tools; this process is one of its workers."""
-
     def __init__(self, root, monkeypatch):
         self.root, self.patch, self.bound = root, monkeypatch, set(range(16))
         for node, cores in NODES.items():

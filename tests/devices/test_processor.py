@@ -13,8 +13,6 @@ SKYLAKE = "avx avx2 avx512f avx512dq avx512vl"
 
 @pytest.fixture
 def of_machine(tmp_path):
-    """Finds the processor of a machine with this /proc/cpuinfo; None means no such file."""
-
     def find(cpuinfo: str | None) -> host.Cpu:
         if cpuinfo is not None:
             (tmp_path / "proc").mkdir()

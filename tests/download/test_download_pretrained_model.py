@@ -90,8 +90,6 @@ def test_the_archive_becomes_the_folder_which_is_kept(command, download, out, se
 
 
 def test_the_address_follows_from_the_name():
-    """The names of Google's models are those of the files of their sizes, except for Chinese
-    ones."""
     folders = ["http://h/m/", "http://h/m"]
     assert [archive_address(url, "name") for url in folders] == ["http://h/m/name.tar.gz"] * 2
     files = [f"http://h/m/other.{kind}" for kind in ("tar.gz", "tgz", "zip")]

@@ -61,7 +61,6 @@ def names(folder):
 
 
 def part_of(url, path, content):
-    """Writes what a killed run leaves."""
     note = f'{{"url": "{url}", "header": "ETag", "value": "\\"one\\""}}'
     path.with_name(path.name + ".part").write_bytes(content)
     path.with_name(path.name + ".part.json").write_text(note)
@@ -111,8 +110,6 @@ def test_silence_counts_as_a_lost_connection(get, monkeypatch):
 
 
 class TestPart:
-    """Leftovers of an earlier call."""
-
     def test_a_later_call_resumes_a_failed_one(self, get, tmp_path):
         with pytest.raises(UserError, match="gave up after 1 attempts"):
             get(Fault(cut_after=70_000), tries=1)

@@ -76,7 +76,6 @@ def test_loaded_models_use_the_engine(random_model, num_options):
 
 
 def both(folder: str) -> list:
-    """Returns a model with ONNX Runtime, which does not need lengths in steps, and without."""
     models = [load_model(folder, engine) for engine in (ONNXRUNTIME, TENSORFLOW)]
     assert [model._session._length(17) for model in models] == [17, 32]
     return models

@@ -26,8 +26,6 @@ from tests.helpers.files import settings_of
 
 
 class Values(Settings):
-    """Settings with one of every type."""
-
     number: float = setting(float("nan"), "A default that is none.")
     count: int = setting(1, "Whole.", TRAINING, aliases=("other",))
     least: int = setting(4, "Bounded.", lower=2, upper=8)
@@ -139,8 +137,6 @@ def test_settings_from_python_are_checked_and_constant():
 
 
 class Some(Settings):
-    """Settings that affect something."""
-
     steps: int = setting(3, "Whole.", TRAINING, Affects.WEIGHTS, aliases=("other_steps",))
     length: int = setting(4, "Whole.", TRAINING, Affects.FEATURES)
     rate: float = setting(0.5, "A number.", TRAINING, Affects.WEIGHTS | Affects.SCORES)
@@ -152,14 +148,11 @@ class Some(Settings):
 
 
 class More(Some):
-    """The same settings with other defaults."""
-
     rate: float = redefined(Some, "rate", 0.25, affects=Affects.WEIGHTS)
 
 
 def test_settings_affect_features_weights_and_scores():
-    """What affects features affects weights and scores. For paths, contents count, which are not
-    here."""
+    """What affects features affects weights and scores. Of paths, contents count."""
     for flag in ("--other_steps=3", "--steps=7"):
         found = settings_of(Some, flag)
         assert "steps" in found.given and "length" not in found.given

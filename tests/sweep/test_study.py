@@ -35,8 +35,7 @@ def run(trial) -> None:
 
 
 def test_a_killed_sweep_continues_as_if_it_had_not_been_killed(opened, tmp_path):
-    """A trial that was not ended comes again, even if a killed process has left a lock and half a
-    line."""
+    """Even if a killed process has left a lock and half a line."""
     whole = opened("whole")
     for _ in range(14):
         run(whole.next(14))
@@ -89,8 +88,7 @@ def test_flags_are_within_their_bounds_and_can_be_typed(opened):
 
 
 def test_a_trial_below_the_median_is_pruned(opened):
-    """Once five others are complete; compared are the best score so far and the others' scores at
-    the same checkpoint."""
+    """Of the scores at the same checkpoint, once five others are complete."""
     sweep, never = opened(), opened("never", prunes=False)
     rng, complete, pruned = random.Random(0), [], 0
     for number in range(20):

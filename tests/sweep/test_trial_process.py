@@ -73,7 +73,6 @@ def test_a_trial_that_ended_itself_is_not_pruned(trial, tmp_path):
 
 
 def is_running(folder) -> bool:
-    """Returns whether the trial has not ended, not even as a zombie."""
     stat = pathlib.Path("/proc", (folder / "out/pid").read_text(), "stat")
     return stat.exists() and stat.read_text().split()[2] != "Z"
 
