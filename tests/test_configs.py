@@ -61,7 +61,7 @@ def test_sizes_are_the_published_ones():
 
 
 def test_the_24_small_berts_have_the_sizes_in_their_names():
-    found = set()
+    all_sizes = set()
     for path in (ROOT / "configs").glob("bert_uncased_*.json"):
         config = read_config(str(path))
         sizes = config.num_hidden_layers, config.hidden_size, config.num_attention_heads
@@ -69,8 +69,8 @@ def test_the_24_small_berts_have_the_sizes_in_their_names():
         assert config.hidden_size == 64 * config.num_attention_heads
         assert config.intermediate_size == 4 * config.hidden_size
         assert config.vocab_size == 30522
-        found.add(sizes[:2])
-    assert found == {(n, h) for n in (2, 4, 6, 8, 10, 12) for h in (128, 256, 512, 768)}
+        all_sizes.add(sizes[:2])
+    assert all_sizes == {(n, h) for n in (2, 4, 6, 8, 10, 12) for h in (128, 256, 512, 768)}
 
 
 # The expected flag files, by hand from the Habana README, Google's README and its run_glue.sh, the
@@ -153,15 +153,15 @@ FLAG_FILES = {name: flags_in(text) for name, text in TEXTS.items()}
 
 
 def test_flag_files_have_the_references_values():
-    found = {}
+    files = {}
     for path in (ROOT / "configs").glob("*.flags"):
         lines = path.read_text(encoding="utf-8").splitlines()
         words = [line.removeprefix("--") for line in lines if not line.startswith("#")]
-        found[path.stem] = flags_in(" ".join(words))
-    assert found == FLAG_FILES
-    assert STEPS.keys() == {name for name in found if name.startswith("squad")}
+        files[path.stem] = flags_in(" ".join(words))
+    assert files == FLAG_FILES
+    assert STEPS.keys() == {name for name in files if name.startswith("squad")}
     known = defaults_of("run_classifier").keys()
-    for flags in (flags for name, flags in found.items() if name.startswith("glue_")):
+    for flags in (flags for name, flags in files.items() if name.startswith("glue_")):
         assert flags.keys() <= known and flags["task_name"].lower() in PROCESSORS
 
 
@@ -241,13 +241,13 @@ def test_pretrainings_have_their_batches_on_any_cards(name, workers, tmp_path, m
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
     flags = f"--flagfile=configs/{name}.flags", f"--output_dir={tmp_path}", "--input_file=records"
-    found = []
+    plans = []
     for settings in settings_of(PretrainingSettings, *flags).runs().values():
         task = PretrainingTask(settings)
         plan = training_plan(task.settings, task.steps(10**6)[0])
-        found.append((*task.steps(10**6), plan.global_batch_size))
+        plans.append((*task.steps(10**6), plan.global_batch_size))
         assert task.config.max_position_embeddings >= settings.max_seq_length
-    assert found == PRETRAININGS[name]
+    assert plans == PRETRAININGS[name]
 
 
 @pytest.fixture(scope="module")

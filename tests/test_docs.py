@@ -128,11 +128,11 @@ def test_commands_parse():
 
 def test_commands_are_run_or_listed():
     """`tests/readme/walk_through.py` runs a block as a whole, or there is a reason."""
-    found = [(block, *pair) for block in BLOCKS for pair in block.reasons().items()]
-    missing = [command for block, command, marks in found if not (marks or block.is_run())]
+    actual = [(block, *pair) for block in BLOCKS for pair in block.reasons().items()]
+    missing = [command for block, command, marks in actual if not (marks or block.is_run())]
     assert missing == [], "give a reason, or a block of their own"
     known = {(page, mark) for page in NOT_RUN for mark in pages.marks_of(page)}
-    assert known == {(block.page.name, mark) for block, _, marks in found for mark in marks}
+    assert known == {(block.page.name, mark) for block, _, marks in actual for mark in marks}
 
 
 def test_blocks_say_what_they_are():

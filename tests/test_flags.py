@@ -145,12 +145,12 @@ def help_of(program: str, flag: str = "--helpfull") -> str:
 
 
 def defaults(text: str) -> dict[str, str | None]:
-    found = {}
+    actual = {}
     _, *entries = re.split(r"^  --(?:\[no\])?(?=\w+:)", text, flags=re.MULTILINE)
     for entry in entries:
         default = re.search(r"^    \(default: '?(.*?)'?\)$", entry, re.MULTILINE)
-        found[entry.split(":")[0]] = default and default.group(1)
-    return found
+        actual[entry.split(":")[0]] = default and default.group(1)
+    return actual
 
 
 @pytest.mark.parametrize("program", OWN)

@@ -133,21 +133,21 @@ def named_in_messages() -> list[str]:
     named = {ast.unparse(call.func): [] for call in calls}
     for call in calls:
         named[ast.unparse(call.func)].append(call)
-    asked = [arg for call in named["optional"] for arg in call.args]
-    asked += [arg for call in named["require"] for arg in call.args[1:]]
-    texts = [arg.value for arg in asked if isinstance(arg, ast.Constant)]
+    arguments = [arg for call in named["optional"] for arg in call.args]
+    arguments += [arg for call in named["require"] for arg in call.args[1:]]
+    texts = [arg.value for arg in arguments if isinstance(arg, ast.Constant)]
     assert len(texts) > 8
     return texts
 
 
 def named_in_pages() -> dict[str, list[str]]:
-    found = {}
+    actual = {}
     for name in tracked(*("README.md", "CONTRIBUTING.md", "docs", "deploy", "albert")):
         text = (ROOT / name).read_text(encoding="utf-8") if is_text(name) else ""
         text = re.sub(r"\\\n|\s*#.*", " ", text) if name.endswith("file") else text
         lines = re.findall(r"pip install ((?:[^`#,;&|)]|,(?=\w))*?)(?:`|#|,\s|;|$)", text, re.M)
-        found[name] = [word for line in lines for word in line.replace("'", "").split()]
-    return {name: words for name, words in found.items() if words}
+        actual[name] = [word for line in lines for word in line.replace("'", "").split()]
+    return {name: words for name, words in actual.items() if words}
 
 
 def is_text(name: str) -> bool:
@@ -226,18 +226,18 @@ def test_the_wheel_has_the_package_and_its_files_without_tests(wheel):
 def test_the_packages_files_are_found_in_clone_and_wheel(wheel, tmp_path):
     wheel.extractall(tmp_path / "wheel")
     text = "from albert.core import files; print(files.resource('bf16_config/albert.json'))"
-    for place, expected in ((ROOT, ROOT), (tmp_path / "wheel", tmp_path / "wheel/albert")):
-        environment = {**os.environ, "PYTHONPATH": str(place)}
-        found = subprocess.run(
+    for root, expected in ((ROOT, ROOT), (tmp_path / "wheel", tmp_path / "wheel/albert")):
+        environment = {**os.environ, "PYTHONPATH": str(root)}
+        actual = subprocess.run(
             [sys.executable, "-c", text],
             cwd=tmp_path,
             env=environment,
             capture_output=True,
             text=True,
         )
-        assert found.stdout == f"{expected / 'bf16_config/albert.json'}\n", found.stderr
+        assert actual.stdout == f"{expected / 'bf16_config/albert.json'}\n", actual.stderr
         # A program, and its file of flags; it finds its modules without help.
-        command = [sys.executable, str(place / "albert"), "squad", "--only_check_args"]
+        command = [sys.executable, str(root / "albert"), "squad", "--only_check_args"]
         succeed([*command, "--flagfile=configs/squad_v1.1.flags"], cwd=tmp_path)
 
 

@@ -32,8 +32,8 @@ def text_of(cell: nbformat.NotebookNode) -> str:
 
 
 def shown_by(cell: nbformat.NotebookNode) -> dict[str, str]:
-    (found,) = (o.data for o in cell.outputs if o.output_type == "execute_result")
-    return found
+    (actual,) = (o.data for o in cell.outputs if o.output_type == "execute_result")
+    return actual
 
 
 @pytest.fixture(scope="module")

@@ -148,10 +148,10 @@ os.makedirs(folder, exist_ok=True)
 if flags["seed"] == "3":
     print("program: error: out of luck", file=sys.stderr)
     sys.exit(1)
-for place in (1, 2):
-    score = 1 - abs(float(flags["learning_rate"]) - 5e-5) * 1e4 + place / 100
-    values = {"checkpoint": f"model.ckpt-{place}", "best_by": "f1", "f1": score}
-    metrics.append(folder, "scores", place, values)
+for number in (1, 2):
+    score = 1 - abs(float(flags["learning_rate"]) - 5e-5) * 1e4 + number / 100
+    values = {"checkpoint": f"model.ckpt-{number}", "best_by": "f1", "f1": score}
+    metrics.append(folder, "scores", number, values)
     if score < 0.65 and int(folder[-3:]) > 8:
         signal.pause()
 print(*sys.argv[1:])
@@ -189,7 +189,7 @@ def test_failed_trials_are_reported_and_do_not_end_the_sweep(sweeping, tmp_path,
     assert warning in log()
     complete = [row for row in rows if row["state"] == "complete"]
     pairs = [(float(r["f1"]), 1.02 - abs(float(r["learning_rate"]) - 5e-5) * 1e4) for r in complete]
-    assert len(pairs) >= 6 and all(found == pytest.approx(score) for found, score in pairs)
+    assert len(pairs) >= 6 and all(actual == pytest.approx(score) for actual, score in pairs)
     assert {row["state"] for row in rows} == {"complete", "pruned", "failed"}
     # The best comes first, those without a score last.
     table = capsys.readouterr().out.splitlines()

@@ -124,13 +124,13 @@ def test_signaled_workers_end_together_and_others_resume(by_two, squad_dir, tmp_
     assert "\33" not in output, "mpirun gives a worker a terminal as its output"
     assert "--enable_scoped_allocator has no effect" in output
     np.testing.assert_allclose(losses(tmp_path), losses(by_two[0]), rtol=0, atol=1e-5)
-    expected, found = weights(by_two[0]), weights(tmp_path)
-    assert found.keys() == expected.keys(), "moments have their variables' names"
+    expected, values = weights(by_two[0]), weights(tmp_path)
+    assert values.keys() == expected.keys(), "moments have their variables' names"
     for name, value in expected.items():
         # The loss does not depend on this bias: its gradients are rounding errors, which Adam
         # scales up.
         if not name.startswith("cls/squad/output_bias"):
-            np.testing.assert_allclose(found[name], value, rtol=0, atol=1e-6, err_msg=name)
+            np.testing.assert_allclose(values[name], value, rtol=0, atol=1e-6, err_msg=name)
 
 
 def test_a_killed_worker_ends_the_job(squad_dir, tmp_path):

@@ -52,9 +52,9 @@ def test_help_and_flag_errors_need_no_tensorflow():
     names = [*COMMANDS, "squad 2.0", "check race"]
     commands = [f"{name} {flag}" for name in names for flag in ("--help", "--version", "--onyl")]
     result = run([sys.executable, "-c", EACH_BY_ITSELF, *commands], cwd=ROOT)
-    found = [line.split(maxsplit=3) for line in result.stdout.splitlines()]
-    assert len(found) == len(commands), result.stderr
-    for words, (code, lines, heavy, first) in zip(commands, found, strict=True):
+    rows = [line.split(maxsplit=3) for line in result.stdout.splitlines()]
+    assert len(rows) == len(commands), result.stderr
+    for words, (code, lines, heavy, first) in zip(commands, rows, strict=True):
         assert (code, heavy) == ("2" if "onyl" in words else "0", "0"), words
         assert int(lines) <= 60, words
         if "version" in words:
@@ -90,8 +90,8 @@ def test_bash_completes_commands_words_and_flags(tmp_path):
         count = len(typed.split())
         text += f'COMP_WORDS=({typed}); COMP_CWORD={count - 1}; _albert; echo "${{COMPREPLY[@]}}"\n'
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    found = run(["bash", "-c", text], env=environment)
-    assert dict(zip(expected, found.stdout.splitlines(), strict=True)) == expected, found.stderr
+    result = run(["bash", "-c", text], env=environment)
+    assert dict(zip(expected, result.stdout.splitlines(), strict=True)) == expected, result.stderr
 
 
 def test_help_into_a_closed_pipe_ends_quietly():

@@ -18,10 +18,10 @@ def transformers(torch):
     return transformers
 
 
-def compare(found: dict, expected: dict) -> None:
-    assert found.keys() == expected.keys()
+def compare(actual: dict, expected: dict) -> None:
+    assert actual.keys() == expected.keys()
     for name, value in expected.items():
-        assert np.max(np.abs(value - found[name])) < 1e-4, name
+        assert np.max(np.abs(value - actual[name])) < 1e-4, name
         assert np.std(value) > 1e-3
 
 
@@ -58,8 +58,10 @@ def test_weights_return_from_transformers_unchanged(family, head, act, tmp_path)
 
 def assert_comes_back(folder):
     from_transformers(str(folder / "there"), str(folder / "back"))
-    found, expected = (models.arrays_of(folder / f"{name}/model.ckpt") for name in ("back", "from"))
-    models.same_arrays(found, expected)
+    actual, expected = (
+        models.arrays_of(folder / f"{name}/model.ckpt") for name in ("back", "from")
+    )
+    models.same_arrays(actual, expected)
 
 
 def test_the_head_of_squad_v2_is_kept(tmp_path):

@@ -14,12 +14,12 @@ from albert.core.errors import UserError
 def test_names_are_tensorflows_own():
     """So objects of a script and of this project work together."""
     for name in estimators._MODULES:
-        found = getattr(estimators, name)
-        assert found.__name__.removeprefix("Estimator") == name.removeprefix("Estimator")
-        assert getattr(estimators, name) is found
+        actual = getattr(estimators, name)
+        assert actual.__name__.removeprefix("Estimator") == name.removeprefix("Estimator")
+        assert getattr(estimators, name) is actual
         # TensorFlow after 2.15 has none.
         if owner := getattr(tf, "estimator", None):
-            assert found is getattr(owner if hasattr(owner, name) else owner.export, name)
+            assert actual is getattr(owner if hasattr(owner, name) else owner.export, name)
     with pytest.raises(AttributeError, match="no attribute 'DNNClassifier'"):
         estimators.DNNClassifier  # noqa: B018
 

@@ -49,9 +49,9 @@ def test_values_do_not_depend_on_the_pieces(tmp_path, value, indent, ascii_only,
             with pytest.raises(ValueError):
                 read(path, levels)
             return
-        found = read(path, levels)
+        actual = read(path, levels)
     # NaN differs from itself.
-    assert repr(found) == repr(expected)
+    assert repr(actual) == repr(expected)
 
 
 @pytest.mark.parametrize(

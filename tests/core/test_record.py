@@ -11,9 +11,9 @@ from albert.core.record import Difference, change_in, differences, read_record
 def test_differences_have_both_values_and_the_names_of_members():
     was = {"seed": 1, "rate": 0.5, "config": {"size": 32, "heads": 2}, "old": "x"}
     now = {"seed": 2, "rate": 0.5, "config": {"size": 64, "heads": 2}, "new": None, "added": 3}
-    found = differences(was, now, {"added": 3})
-    assert found == [Difference("config.size", 32, 64), ("old", "x", None), ("seed", 1, 2)]
-    assert str(found[0]) == "config.size (was 32, is 64)"
+    actual = differences(was, now, {"added": 3})
+    assert actual == [Difference("config.size", 32, 64), ("old", "x", None), ("seed", 1, 2)]
+    assert str(actual[0]) == "config.size (was 32, is 64)"
     assert differences(was, now, {"added": 4})[0] == ("added", 4, 3)
     assert len(str(Difference("digest", "0" * 1000, None))) < 150
 

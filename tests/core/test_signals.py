@@ -144,8 +144,8 @@ def test_a_signal_ends_a_program_as_expected(case):
 
 def test_an_ignored_hang_up_stays_ignored():
     program = "say('ready'); sys.stdin.readline(); say('continued')"
-    found = end(program, [SIGHUP], preexec_fn=lambda: signal.signal(SIGHUP, signal.SIG_IGN))
-    assert found == (0, "continued\n", "")
+    actual = end(program, [SIGHUP], preexec_fn=lambda: signal.signal(SIGHUP, signal.SIG_IGN))
+    assert actual == (0, "continued\n", "")
 
 
 def test_importing_the_package_installs_no_signal_handlers():

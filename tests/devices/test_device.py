@@ -31,7 +31,7 @@ def machine(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("no_hpu", "gpus", "asked", "found"),
+    ("no_hpu", "gpus", "requested", "expected"),
     [
         (None, 2, "auto", Device("hpu", "found habana-tensorflow and 8 cards")),
         ("no driver", 2, "auto", Device("gpu", "TensorFlow sees 2")),
@@ -42,13 +42,13 @@ def machine(monkeypatch):
         (None, 0, "gpu", "requirements-gpu.txt"),
     ],
 )
-def test_the_best_available_device_is_chosen(machine, no_hpu, gpus, asked, found):
+def test_the_best_available_device_is_chosen(machine, no_hpu, gpus, requested, expected):
     machine(no_hpu, gpus, cards=8 if no_hpu is None else 0)
-    if isinstance(found, Device):
-        assert device.find(asked) == found
+    if isinstance(expected, Device):
+        assert device.find(requested) == expected
     else:
-        with pytest.raises(UserError, match=found):
-            device.find(asked)
+        with pytest.raises(UserError, match=expected):
+            device.find(requested)
 
 
 @pytest.mark.parametrize(

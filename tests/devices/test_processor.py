@@ -12,7 +12,7 @@ SKYLAKE = "avx avx2 avx512f avx512dq avx512vl"
 
 
 @pytest.fixture
-def of_machine(tmp_path):
+def find_on(tmp_path):
     def find(cpuinfo: str | None) -> host.Cpu:
         if cpuinfo is not None:
             (tmp_path / "proc").mkdir()
@@ -40,14 +40,14 @@ SLOW, FAST = "the processor has neither AVX512_BF16 nor AMX", "the processor has
         ),
     ],
 )
-def test_instructions_tell_whether_bfloat16_is_fast(of_machine, flags, said, bfloat16):
-    found = of_machine((_BEFORE.format("EPYC") + flags + _AFTER) * 2)
-    assert str(found) == f"EPYC ({said})"
-    assert found.bfloat16() == bfloat16
+def test_instructions_tell_whether_bfloat16_is_fast(find_on, flags, said, bfloat16):
+    cpu = find_on((_BEFORE.format("EPYC") + flags + _AFTER) * 2)
+    assert str(cpu) == f"EPYC ({said})"
+    assert cpu.bfloat16() == bfloat16
 
 
 @pytest.mark.parametrize("arm", [None, "processor\t: 0\nFeatures\t: fp bf16\nCPU part\t: 0xd40\n"])
-def test_an_unknown_processor_is_reported_as_unknown(of_machine, arm):
-    found = of_machine(arm)
-    assert str(found) == "unknown (unknown instruction sets)"
-    assert found.bfloat16() == (None, "")
+def test_an_unknown_processor_is_reported_as_unknown(find_on, arm):
+    cpu = find_on(arm)
+    assert str(cpu) == "unknown (unknown instruction sets)"
+    assert cpu.bfloat16() == (None, "")

@@ -39,14 +39,14 @@ class TestEnvironment:
         "form, name", [("OMPI_COMM_WORLD_{}", "mpirun"), ("HOROVOD_{}", "horovodrun")]
     )
     def test_mpirun_and_horovodrun_set_the_rank(self, launched, form, name):
-        found = launched(form, RANK="9", SIZE="16", LOCAL_RANK="1", LOCAL_SIZE="8")
-        assert found == Worker(9, 16, 1, 8, name)
+        actual = launched(form, RANK="9", SIZE="16", LOCAL_RANK="1", LOCAL_SIZE="8")
+        assert actual == Worker(9, 16, 1, 8, name)
 
     @pytest.mark.parametrize("tasks", ["8", "8(x2)", "8,4"])
     def test_srun_sets_the_rank(self, launched, tasks):
         of_step = {"STEP_NUM_TASKS": "16", "STEP_TASKS_PER_NODE": tasks}
-        found = launched("SLURM_{}", PROCID="3", LOCALID="3", **of_step)
-        assert found == Worker(3, 16, 3, 8, "srun")
+        actual = launched("SLURM_{}", PROCID="3", LOCALID="3", **of_step)
+        assert actual == Worker(3, 16, 3, 8, "srun")
 
     def test_a_slurm_batch_script_is_one_process(self, launched):
         assert launched("SLURM_{}", PROCID="0", LOCALID="0", NTASKS="16") == Worker()
@@ -74,7 +74,7 @@ class TestEnvironment:
     ],
 )
 def test_the_first_difference_between_workers_is_named(monkeypatch, facts, difference):
-    hosts = [[f"host{rank}", found] for rank, found in enumerate(facts)]
+    hosts = [[f"host{rank}", values] for rank, values in enumerate(facts)]
     monkeypatch.setattr(collectives, "all_gather_objects", lambda own: hosts)
     named = difference and pytest.raises(UserError, match=re.escape(difference))
     with named or contextlib.nullcontext():
@@ -105,7 +105,6 @@ def test_fusion_buckets_are_bounded_and_in_order():
 
 def test_all_reduce_has_equal_names_on_every_worker(monkeypatch):
     """It has a separate scope. Workers match each other's vectors by name."""
-    found = []
     for rank in range(2):
         sent = []
         horovod = types.SimpleNamespace(
@@ -114,14 +113,12 @@ def test_all_reduce_has_equal_names_on_every_worker(monkeypatch):
         monkeypatch.setattr(collectives, "_horovod", horovod)
         monkeypatch.setattr(collectives, "_worker", Worker(rank, 2, rank, 2, "mpirun"))
         with tf.Graph().as_default() as graph:
-            given = [tf.zeros([n], name=f"a/{n}") for n in (2, 3)]
+            tensors = [tf.zeros([n], name=f"a/{n}") for n in (2, 3)]
             before = len(graph.get_operations())
-            collectives.all_reduce_mean(given), collectives.all_reduce_mean(given[:1])
-            found.append(([op.name for op in graph.get_operations()[before:]], sent))
-    made, sent = found[0]
-    assert {name.split("/")[0] for name in made} == {"mean_over_workers", "mean_over_workers_1"}
-    assert sent == ["a_2_and_1_0", "a_2_and_0_0"]
-    assert found[0] == found[1]
+            collectives.all_reduce_mean(tensors), collectives.all_reduce_mean(tensors[:1])
+            scopes = {op.name.split("/")[0] for op in graph.get_operations()[before:]}
+        assert scopes == {"mean_over_workers", "mean_over_workers_1"}
+        assert sent == ["a_2_and_1_0", "a_2_and_0_0"]
 
 
 @pytest.mark.usefixtures("mpirun")

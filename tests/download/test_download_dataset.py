@@ -79,7 +79,7 @@ def test_an_unpublished_file_is_refused(squad, data, server):
     assert content(data) == {}
     assert_fails(squad("--version", "2.0"), 1, "mirror/train-v2.0.json: HTTP 404")
     server.files[f"mirror/{DEV}"] = FILES[DEV][::-1]
-    hashes = [hashlib.sha256(part).hexdigest() for part in (FILES[DEV], FILES[DEV][::-1])]
+    hashes = [hashlib.sha256(split).hexdigest() for split in (FILES[DEV], FILES[DEV][::-1])]
     assert_fails(squad(), 1, *hashes)
     assert list(content(data)) == [TRAIN]
 
@@ -110,7 +110,7 @@ def test_wrong_arguments_end_with_code_2(command):
 
 def race_archive(leave_out: str = "none") -> bytes:
     folders = itertools.product(("train", "dev", "test"), ("middle", "high"))
-    names = [f"RACE/{part}/{level}/{n}.txt" for part, level in folders for n in (0, 1)]
+    names = [f"RACE/{split}/{level}/{n}.txt" for split, level in folders for n in (0, 1)]
     text = json.dumps(passage(0, "abc")).encode()
     return tar_of({name: text for name in names if leave_out not in name})
 
@@ -127,8 +127,8 @@ class TestRace:
         assert done.returncode == 0, done.stderr
         assert os.listdir(data) == ["RACE"]
         processor = RaceProcessor(True, True, False, False)
-        for part in ("train", "dev", "test"):
-            assert len(getattr(processor, f"get_{part}_examples")(str(data))) == 8
+        for split in ("train", "dev", "test"):
+            assert len(getattr(processor, f"get_{split}_examples")(str(data))) == 8
         requests = len(server.requests)
         assert "which already exists" in race().stderr
         assert len(server.requests) == requests

@@ -6,10 +6,8 @@ import json
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from unittest import mock
 
 import pytest
@@ -180,22 +178,6 @@ def test_a_servers_words_cannot_control_the_terminal(download, server):
     assert_fails(done, 1, "HTTP 404; check the address")
     assert "HTTP 503; trying again" in done.stderr
     assert all(c.isprintable() for c in done.stderr.replace("\n", ""))
-
-
-def test_the_same_command_resumes_a_killed_download(download, start, out, server):
-    server.faults += [Fault(hold_after=300_000)]
-    child, part = start(), out / f"{NAME}.tar.gz.part"
-    while not (part.exists() and part.stat().st_size >= 250_000):
-        assert child.poll() is None, "nothing has come"
-        time.sleep(0.01)
-    child.kill()
-    assert child.wait(10) == -signal.SIGKILL
-    assert sorted(os.listdir(out)) == [f"{NAME}.lock", part.name, f"{part.name}.json"]
-    had = part.stat().st_size
-    assert_ready(download(), out)
-    assert [r.range for r in server.requests] == [None, f"bytes={had}-"]
-    assert server.requests[1].sent == len(ARCHIVE) - had
-    assert os.listdir(out) == [NAME]
 
 
 def test_an_interruption_is_one_line(download, out, monkeypatch):

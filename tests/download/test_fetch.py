@@ -106,7 +106,7 @@ def test_a_weak_etag_is_replaced_by_the_date(get, server, headers, version):
 
 def test_silence_counts_as_a_lost_connection(get, monkeypatch):
     monkeypatch.setattr(module, "_TIMEOUT", 0.3)
-    assert [asked for asked, _ in get(Fault(hold_after=1000))][:2] == [None, "bytes=1000-"]
+    assert [part for part, _ in get(Fault(hold_after=1000))][:2] == [None, "bytes=1000-"]
 
 
 class TestPart:
@@ -135,7 +135,7 @@ class TestPart:
         part_of(url, tmp_path / "file.bin", BODY)
         assert get(sha256=SHA256) == [(f"bytes={len(BODY)}-", 0)]
         part_of(url, tmp_path / "file.bin", BODY + b"x")
-        assert [asked for asked, _ in get()][1:] == [f"bytes={len(BODY) + 1}-", None]
+        assert [part for part, _ in get()][1:] == [f"bytes={len(BODY) + 1}-", None]
 
     def test_a_page_instead_of_the_file_does_not_destroy_it(self, get, server, url, tmp_path):
         part_of(url, tmp_path / "file.bin", BODY[:1000])

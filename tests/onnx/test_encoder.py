@@ -32,18 +32,18 @@ def test_states_are_those_of_tensorflow(family, act):
     with tf.Graph().as_default(), tf.Session() as session:
         expected = modeling.Encoder(config, False, *map(tf.constant, inputs))
         variables = {v.op.name: v for v in tf.trainable_variables()}
-        found = []
+        encoders = []
         for options in ({}, {"positions": tf.constant(positions)}):
             with tf.variable_scope(tf.get_variable_scope(), reuse=True):
-                found.append(OnnxEncoder(config, *map(tf.constant, inputs), **options))
+                encoders.append(OnnxEncoder(config, *map(tf.constant, inputs), **options))
         assert variables == {v.op.name: v for v in tf.trainable_variables()}
-        whole, chosen = found
+        whole, chosen = encoders
         rng = np.random.default_rng(1)
         for _ in range(2):
             for name, variable in variables.items():
                 value = rng.normal(0, 0.2, variable.shape) + name.endswith("gamma")
                 variable.load(value.astype("f4"), session)
-            for encoder in found:
+            for encoder in encoders:
                 encoder.hook.after_create_session(session, None)
             states = session.run(expected.get_sequence_output())
             pairs = (
@@ -64,15 +64,15 @@ def test_loaded_models_use_the_engine(random_model, num_options):
     if num_options:
         head = make_race_head(0.0, num_options)
         folder = random_model(head, task="race", max_qa_length=20, labels=["A", "B"])
-        found, expected = (m.choose(texts[0], "what?", texts) for m in both(folder))
-        assert found.probabilities == pytest.approx(expected.probabilities, abs=1e-5)
+        actual, expected = (m.choose(texts[0], "what?", texts) for m in both(folder))
+        assert actual.probabilities == pytest.approx(expected.probabilities, abs=1e-5)
         return
     head = make_v1_head(mask_padding_in_loss=True)
     folder = random_model(head, task="squad-1.1", mask_padding_in_loss=True, **lengths)
-    found, expected = (m.answer("what?", texts).answers for m in both(folder))
-    assert [answer[:3] for answer in found] == [answer[:3] for answer in expected]
-    found, expected = (m.encode(texts) for m in both(folder))
-    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5)
+    actual, expected = (m.answer("what?", texts).answers for m in both(folder))
+    assert [answer[:3] for answer in actual] == [answer[:3] for answer in expected]
+    actual, expected = (m.encode(texts) for m in both(folder))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-5)
 
 
 def both(folder: str) -> list:

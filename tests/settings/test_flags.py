@@ -110,16 +110,21 @@ def test_good_values_are_parsed(parse):
 
 def test_settings_from_python_are_checked_and_constant():
     values = {"count": 7, "lengths": (16, 32), "path": pathlib.Path("a"), "switch": False}
-    found = Values.of(**values, number=2, texts=["a", "b"])
-    assert (found.count, found.lengths, found.path, found.switch) == (7, (16, 32), "a", False)
-    assert (found.number, found.texts, "least" in found.given) == (2.0, ("a", "b"), False)
+    settings = Values.of(**values, number=2, texts=["a", "b"])
+    assert (settings.count, settings.lengths, settings.path, settings.switch) == (
+        7,
+        (16, 32),
+        "a",
+        False,
+    )
+    assert (settings.number, settings.texts, "least" in settings.given) == (2.0, ("a", "b"), False)
     given = Values.of(lengths=iter([16, 32]), texts=iter("ab"), number=1, path=None, needed=None)
     assert (given.lengths, given.texts) == ((16, 32), ("a", "b"))
     assert given.path is None and given.needed == ""
     assert repr(Values.of(count=7, kind="b")) == "Values(count=7, kind='b')"
-    assert found.replaced(count=8).count == 8 and found.count == 7
+    assert settings.replaced(count=8).count == 8 and settings.count == 7
     with pytest.raises(AttributeError):
-        found.count = 8
+        settings.count = 8
     for wrong, message in {
         "cuont=1": "unknown setting cuont; did you mean count? See docs/flags.md",
         "least=1": "least",
@@ -154,12 +159,15 @@ class More(Some):
 def test_settings_affect_features_weights_and_scores():
     """What affects features affects weights and scores. Of paths, contents count."""
     for flag in ("--other_steps=3", "--steps=7"):
-        found = settings_of(Some, flag)
-        assert "steps" in found.given and "length" not in found.given
-    assert found.affecting(Affects.WEIGHTS) == {"steps": 7, "length": 4, "rate": 0.5}
-    assert found.affecting(Affects.SCORES) == {"length": 4, "rate": 0.5, "switch": True}
-    assert found.affecting(Affects.JOB) == {"kind": "a"}
-    assert found.defaults().keys() == {*Some.flags()} - {"file"} and found.defaults()["steps"] == 3
+        settings = settings_of(Some, flag)
+        assert "steps" in settings.given and "length" not in settings.given
+    assert settings.affecting(Affects.WEIGHTS) == {"steps": 7, "length": 4, "rate": 0.5}
+    assert settings.affecting(Affects.SCORES) == {"length": 4, "rate": 0.5, "switch": True}
+    assert settings.affecting(Affects.JOB) == {"kind": "a"}
+    assert (
+        settings.defaults().keys() == {*Some.flags()} - {"file"}
+        and settings.defaults()["steps"] == 3
+    )
     more = settings_of(More)
     assert more.rate == 0.25 and more.affecting(Affects.SCORES) == {"length": 4, "switch": True}
 

@@ -21,9 +21,9 @@ def test_the_defaults_are_those_of_the_papers():
 
 def test_a_flag_of_the_task_is_not_searched():
     assert space(train_steps=100, seed=7).keys() == {"learning_rate", "train_batch_size"}
-    found = space("--learning_rates=3e-5,3e-5", "--batch_sizes=8", train_steps=1, seed=0)
+    actual = space("--learning_rates=3e-5,3e-5", "--batch_sizes=8", train_steps=1, seed=0)
     expected = {"learning_rate": Range(3e-5, 3e-5, is_whole=False)}
-    assert found == {**expected, "train_batch_size": Choice((8,))}
+    assert actual == {**expected, "train_batch_size": Choice((8,))}
 
 
 @pytest.mark.parametrize(

@@ -68,23 +68,20 @@ def test_a_sweep_that_was_killed_at_any_line_makes_the_same_trials(opened, tmp_p
         assert resumed.flags == whole.results()[resumed.number].flags, lines[count]
 
 
-def test_rounding_keeps_to_the_bounds(tmp_path):
+def test_flags_are_within_their_bounds_and_can_be_typed(opened, tmp_path):
     space = {"learning_rate": Range(1.2345e-4, 1.2345e-4, is_whole=False)}
     assert Study(str(tmp_path), space, 0, True).next(1).flags == {"learning_rate": 1.2345e-4}
-
-
-def test_flags_are_within_their_bounds_and_can_be_typed(opened):
     sweep = opened()
     for _ in range(30):
-        flags = sweep.next(30).flags
+        trial = sweep.next(30)
+        flags = trial.flags
         assert 1e-5 <= flags["learning_rate"] <= 1e-4
         assert flags["learning_rate"] == float(f"{flags['learning_rate']:.3g}")
         assert flags["num_train_epochs"] in range(2, 6) and flags["seed"] in range(1, 6)
         assert flags["train_batch_size"] in (16, 32)
-        sweep._study.tell(len(sweep.results()) - 1, 0.0)
-    found = [result.flags for result in sweep.results()]
+        trial.end(COMPLETE, 0.0)
     for name in ("num_train_epochs", "train_batch_size", "seed"):
-        assert len({flags[name] for flags in found}) > 1
+        assert len({result.flags[name] for result in sweep.results()}) > 1
 
 
 def test_a_trial_below_the_median_is_pruned(opened):
@@ -95,11 +92,11 @@ def test_a_trial_below_the_median_is_pruned(opened):
         scores = [rng.random() for _ in range(3)]
         trial, unpruned = sweep.next(20), never.next(20)
         state = COMPLETE
-        for place in range(1, 4):
-            medians = statistics.median(s[place - 1] for s in complete) if complete else 0
-            expected = len(complete) >= 5 and max(scores[:place]) < medians
-            assert trial.report(place, scores[place - 1]) == expected
-            assert unpruned.report(place, scores[place - 1]) is False
+        for count, last in enumerate(scores, start=1):
+            median = statistics.median(s[count - 1] for s in complete) if complete else 0
+            expected = len(complete) >= 5 and max(scores[:count]) < median
+            assert trial.report(count, last) == expected
+            assert unpruned.report(count, last) is False
             if expected:
                 state, pruned = PRUNED, pruned + 1
                 break
@@ -109,7 +106,7 @@ def test_a_trial_below_the_median_is_pruned(opened):
         unpruned.end(COMPLETE, max(scores))
         result = sweep.results()[number]
         assert result.state == state
-        assert result.score == (max(scores) if state == COMPLETE else scores[place - 1])
+        assert result.score == (max(scores) if state == COMPLETE else last)
     assert pruned > 3
 
 
