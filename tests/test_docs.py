@@ -163,7 +163,7 @@ def test_python_in_the_pages_names_existing_things():
     assert called == {"load", "train", "evaluate"}
 
 
-def test_links_lead_somewhere():
+def test_links_lead_somewhere_and_the_readme_names_every_page():
     wrong, links = [], [(page, target) for page in PAGES for target in pages.links_of(page)]
     for page, target in links:
         name, _, anchor = target.partition("#")
@@ -171,9 +171,7 @@ def test_links_lead_somewhere():
         if not path.exists() or (anchor and anchor not in pages.anchors_of(path)):
             wrong.append(f"{page.name}: {target}")
     assert wrong == []
-
-
-def test_the_readme_names_every_page_and_is_short():
+    # The README names every page, and is short.
     linked = {(ROOT / target.split("#")[0]).resolve() for target in pages.links_of(README)}
     assert set(PAGES) - {README} <= linked
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 150

@@ -258,9 +258,11 @@ def test_modules_of_another_distribution_are_one_error_line(wheel, tmp_path, rem
     for path in (tmp_path / "albert/__init__.py", tmp_path / "albert/modeling.py"):
         path.unlink() if removed else path.write_text("FOREIGN = True\n")
     (tmp_path / "albert_tensorflow-1.1.dist-info").mkdir()
+    (tmp_path / "albert_pytorch-1.0.dist-info").mkdir()
+    (tmp_path / "albert_pytorch-1.0.dist-info/RECORD").write_text("albert_pytorch/__init__.py,,\n")
     if not removed:
         record = tmp_path / "albert_tensorflow-1.1.dist-info/RECORD"
-        record.write_text("albert/__init__.py,,\nalbert/modeling.py,,\n")
+        record.write_text("x.py,,\nalbert/modeling.py,,\n")
     # The other packages, without the editable installation of this one.
     paths = f"{tmp_path}:{sysconfig.get_path('purelib')}"
     options = {"env": {**os.environ, "PYTHONPATH": paths}, "capture_output": True, "text": True}

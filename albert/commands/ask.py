@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+import pathlib
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -80,11 +81,7 @@ def _read(path: str) -> Context:
     is_standard = path == _STANDARD_INPUT
     name = "standard input" if is_standard else path
     try:
-        if is_standard:
-            content = sys.stdin.buffer.read()
-        else:
-            with open(path, "rb") as file:
-                content = file.read()
+        content = sys.stdin.buffer.read() if is_standard else pathlib.Path(path).read_bytes()
         return Context(name, content.decode("utf-8-sig"))
     except OSError as e:
         raise UserError(f"{name} cannot be read: {e.strerror}") from e
@@ -171,13 +168,11 @@ def _label(model: TextClassifier, args: argparse.Namespace, contexts: list[Conte
     texts = _texts(args, contexts)
     if len(texts) > 2:
         raise FlagError(f"{args.model} labels a text or a pair of texts, not {len(texts)} texts")
-    for pair in [texts] if texts else map(_as_pair, _typed("text> ", args, contexts)):
+    typed = () if texts else _typed("text> ", args, contexts)
+    lines = ([text.strip() for text in line.split("|||", 1)] for line in typed)
+    for pair in [texts] if texts else lines:
         _note_unknown(model, pair, "the text")
         _print_labelled(model.classify(*pair), {"texts": pair}, args)
-
-
-def _as_pair(line: str) -> list[str]:
-    return [text.strip() for text in line.split("|||", 1)]
 
 
 def _choose(model: OptionChooser, args: argparse.Namespace, contexts: list[Context]) -> None:

@@ -10,13 +10,11 @@ import tensorflow as tf
 from albert.devices import device, memory_use
 
 
-def test_peak_host_memory_is_the_kernels_figure():
+def test_peak_host_memory_is_the_kernels_figure(monkeypatch):
     with open("/proc/self/status", encoding="ascii") as file:
         kilobytes = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
     assert memory_use.peak_host_memory() == pytest.approx(kilobytes * 1024, rel=0.01)
-
-
-def test_macos_reports_bytes(monkeypatch):
+    # On macOS, the size is in bytes.
     usage = types.SimpleNamespace(ru_maxrss=5_000_000)
     monkeypatch.setattr(resource, "getrusage", lambda who: usage)
     monkeypatch.setattr(sys, "platform", "darwin")

@@ -43,13 +43,10 @@ class TestEnvironment:
         assert actual == Worker(9, 16, 1, 8, name)
 
     @pytest.mark.parametrize("tasks", ["8", "8(x2)", "8,4"])
-    def test_srun_sets_the_rank(self, launched, tasks):
-        of_step = {"STEP_NUM_TASKS": "16", "STEP_TASKS_PER_NODE": tasks}
-        actual = launched("SLURM_{}", PROCID="3", LOCALID="3", **of_step)
-        assert actual == Worker(3, 16, 3, 8, "srun")
-
-    def test_a_slurm_batch_script_is_one_process(self, launched):
-        assert launched("SLURM_{}", PROCID="0", LOCALID="0", NTASKS="16") == Worker()
+    def test_srun_sets_the_rank_and_a_batch_script_is_one_process(self, launched, tasks):
+        assert launched("SLURM_{}", PROCID="3", LOCALID="3", NTASKS="16") == Worker()
+        step = launched("SLURM_{}", STEP_NUM_TASKS="16", STEP_TASKS_PER_NODE=tasks)
+        assert step == Worker(3, 16, 3, 8, "srun")
 
     @pytest.mark.parametrize("rank", ["a", "", "-1", "1.5"])
     def test_a_rank_that_is_no_number_is_an_error(self, launched, rank):
