@@ -272,8 +272,7 @@ def test_pretraining_is_checked(squad_dir, tmp_path):
     paths = {"input_file": tmp_path / "text", "output_file": tmp_path / "records"}
     paths["spm_model_file"] = squad_dir / "spm.model"
     flags = ["--max_seq_length=32", *(f"--{name}={path}" for name, path in paths.items())]
-    made = run([sys.executable, str(ROOT / "create_pretraining_data.py"), *flags])
-    assert made.returncode == 0, made.stderr
+    succeed([sys.executable, str(ROOT / "create_pretraining_data.py"), *flags])
     paths = {"input_file": tmp_path / "records", "output_dir": tmp_path / "out"}
     paths["albert_config_file"] = squad_dir / "albert.json"
     flags = "--max_seq_length=32 --train_batch_size=4 --num_train_steps=10 --num_warmup_steps=3"

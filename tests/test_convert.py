@@ -3,27 +3,24 @@
 import json
 import os
 import pathlib
-import subprocess
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from tests.helpers.models import arrays_of, same_arrays
-from tests.helpers.running import albert, assert_fails, run
+from tests.helpers.running import albert, assert_fails, run, succeed
 from tests.helpers.squad import squad_command
 
 
-def convert(*words: object) -> subprocess.CompletedProcess:
-    return run([*albert("convert"), *map(str, words)])
+def convert(*words: object) -> str:
+    return succeed(albert("convert", *words))
 
 
 @pytest.fixture(scope="module")
 def there(trained, tmp_path_factory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("convert") / "there"
-    result = convert(trained, folder)
-    assert result.returncode == 0, result.stderr
-    assert "AlbertForQuestionAnswering of transformers" in result.stderr
+    assert "AlbertForQuestionAnswering of transformers" in convert(trained, folder)
     return folder
 
 
@@ -46,9 +43,7 @@ def test_a_run_becomes_a_folder_of_transformers(there, trained, squad_dir):
 
 
 def test_the_weights_come_back(there, trained, tmp_path):
-    result = convert(there, tmp_path / "back")
-    assert result.returncode == 0, result.stderr
-    assert "needs --do_lower_case=true" in result.stderr
+    assert "needs --do_lower_case=true" in convert(there, tmp_path / "back")
     same_arrays(arrays_of(tmp_path / "back/model.ckpt"), weights_of(trained))
     assert (tmp_path / "back/spiece.model").exists()
 
@@ -60,8 +55,7 @@ def from_folder(there, squad_dir: pathlib.Path, out: pathlib.Path, *flags: str) 
 
 def test_a_folder_answers_and_can_be_exported(there, trained, squad_dir, tmp_path):
     flags = "--train_file=", f"--export_dir={tmp_path / 'export'}"
-    result = run(from_folder(there, squad_dir, tmp_path / "out", *flags))
-    assert result.returncode == 0, result.stderr
+    succeed(from_folder(there, squad_dir, tmp_path / "out", *flags))
     predictions = (tmp_path / "out/predictions.json").read_text()
     assert predictions == (trained / "predictions.json").read_text()
     (variables,) = (tmp_path / "export/saved_model").glob("*/variables")
@@ -73,13 +67,12 @@ def test_training_starts_from_a_folder_even_in_bfloat16(there, trained, squad_di
     """With a learning rate that changes nothing, the weights stay the same."""
     flags = "--predict_file=", "--train_steps=1", "--learning_rate=1e-30", "--remove_padding=false"
     environment = {**os.environ, "TF_BF16_CONVERSION": "basic"}
-    result = run(from_folder(there, squad_dir, tmp_path / "out", *flags), env=environment)
-    assert result.returncode == 0, result.stderr
-    assert "new: none; unused: global_step" in result.stderr
+    log = succeed(from_folder(there, squad_dir, tmp_path / "out", *flags), env=environment)
+    assert "new: none; unused: global_step" in log
     before, after = weights_of(trained), arrays_of(tmp_path / "out/model.ckpt-1")
     del before["global_step"]
     same_arrays({name: after[name] for name in before}, before)
 
 
 def test_a_missing_path_is_one_line(trained):
-    assert_fails(convert(trained), 2, "pass two paths")
+    assert_fails(run(albert("convert", trained)), 2, "pass two paths")

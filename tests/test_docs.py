@@ -18,7 +18,7 @@ from albert.core.version import VERSION
 from albert.tasks.squad.examples import read_examples
 from albert.tasks.squad.questions import Questions, QuestionSource
 from tests.helpers.forking import ROOT
-from tests.helpers.running import albert, run
+from tests.helpers.running import albert, run, succeed
 from tests.readme import pages
 from tests.readme.pages import BLOCKS, NOT_RUN, PAGES, README, commands_of
 
@@ -118,8 +118,7 @@ def test_commands_parse():
     for program, *flags in filter(None, (to_parse(words) for _, words in SHOWN)):
         workers_by_program.setdefault(program, []).append(({}, flags))
     for program, workers in workers_by_program.items():
-        result = run([sys.executable, program], cwd=ROOT, workers=workers)
-        assert result.returncode == 0, result.stderr
+        succeed([sys.executable, program], cwd=ROOT, workers=workers)
     # The pages contain some.
     programs = {parts(words)[0] for _, words in SHOWN if words[0] != "make"}
     programs_of_tasks = {"run_squad_v1.py", "run_classifier.py", "run_pretraining.py"}

@@ -27,6 +27,7 @@ from tests.helpers.running import (
     processes_of,
     run,
     run_as_workers,
+    succeed,
     under_mpirun,
 )
 from tests.helpers.squad import make_squad, squad_command
@@ -79,8 +80,7 @@ def test_only_one_worker_writes(by_two, trained):
 def test_two_workers_predict_the_bytes_of_one(by_two, squad_dir, tmp_path, without_horovod):
     checkpoint = f"--init_checkpoint={by_two[0] / 'model.ckpt-best'}"
     alone = squad_command(squad_dir, tmp_path, "--do_train=False", checkpoint)
-    result = run(alone, env=without_horovod)
-    assert result.returncode == 0, result.stderr
+    succeed(alone, env=without_horovod)
     for name in ("predictions.json", "nbest_predictions.json"):
         assert (tmp_path / name).read_bytes() == (by_two[0] / name).read_bytes()
 

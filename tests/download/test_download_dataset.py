@@ -42,8 +42,7 @@ def content(folder):
 
 def test_the_files_arrive_and_are_kept(squad, data, server):
     server.faults += [Fault(status=500), Fault(cut_after=123_456), Fault(status=429)]
-    done = squad()
-    assert done.returncode == 0, done.stderr
+    assert squad().returncode == 0
     assert content(data) == FILES
     assert {r.path for r in server.requests} == {f"mirror/{name}" for name in FILES}
     assert sum(r.sent for r in server.requests) == sum(map(len, FILES.values()))
@@ -68,8 +67,7 @@ def test_force_only_replaces_wrong_files(squad, data, server):
     assert_fails(squad("--force"), 1, "HTTP 404")
     assert (data / DEV).read_text() == "mine"
     server.files[f"mirror/{DEV}"] = FILES[DEV]
-    done = squad("--force")
-    assert done.returncode == 0, done.stderr
+    assert squad("--force").returncode == 0
     assert content(data) == FILES
     assert [r.path for r in server.requests[2:]] == [f"mirror/{DEV}"] * 2
 
@@ -123,8 +121,7 @@ class TestRace:
         return lambda *more: command(main, "race", *where, *more)
 
     def test_the_downloaded_files_are_the_ones_that_are_read(self, race, data, server):
-        done = race()
-        assert done.returncode == 0, done.stderr
+        assert race().returncode == 0
         assert os.listdir(data) == ["RACE"]
         processor = RaceProcessor(True, True, False, False)
         for split in ("train", "dev", "test"):
