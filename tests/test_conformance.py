@@ -30,6 +30,7 @@ from albert.convert.convert import ConversionOptions, to_transformers
 from albert.core.errors import FlagError, UserError
 from albert.data import DEV, TRAIN
 from albert.inference import Model, load_model
+from albert.inference import load_model
 from albert.report.predictions import read_samples
 from albert.report.spans import Span
 from albert.sweep.space import SweepSettings, make_space
@@ -41,7 +42,7 @@ from tests.helpers.checkpoints import losses, weights
 from tests.helpers.entities import write_entities
 from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT
-from tests.helpers.glue import LABELS, ROWS, write_all
+from tests.helpers.glue import LABELS, ROWS
 from tests.helpers.mlflow import FILE_STORE, tracked_runs
 from tests.helpers.race import write_race
 from tests.helpers.running import (
@@ -53,19 +54,7 @@ from tests.helpers.running import (
     succeed,
     task_of,
 )
-from tests.helpers.squad import SQUAD_FLAGS, make_unanswerable
-
-# Words of one piece each.
-WORDS = list("nrlscmegbpta")
-MODEL = ("--albert_config_file={squad}/albert.json", "--spm_model_file={squad}/spm.model")
-SHORT = (
-    *("--max_seq_length=32", "--train_batch_size=8", "--learning_rate=1e-3", "--train_steps=5"),
-    *("--save_checkpoints_steps=2", "--remove_padding=false"),
-)
-LABELLING = (
-    *(*SHORT, "--data_dir={folder}", "--do_train", "--do_eval", "--do_predict"),
-    "--keep_checkpoint_max=2",
-)
+from tests.helpers.tiny_runs import FLAGS, LABELLING, MODEL, WORDS, write_input
 
 
 def read(path: pathlib.Path) -> dict:
@@ -113,7 +102,7 @@ class Promises:
 
     Attributes:
       program: runs the task.
-      flags: with the folders of `squad_dir` for {squad} and of `write_input` for {folder}.
+      flags: if not those of `FLAGS`.
       best_by: the score that selects the best checkpoint.
       steps: those that have checkpoints.
       kept: those whose checkpoints stay, if not all.
@@ -124,7 +113,7 @@ class Promises:
     """
 
     program: str
-    flags: Sequence[str]
+    flags: Sequence[str] = ()
     best_by: str
     steps: Sequence[int] = (2, 4, 5)
     kept: Sequence[int] = steps
@@ -134,7 +123,7 @@ class Promises:
     tracker: Mapping[str, str] = {}
 
     def write_input(self, folder: pathlib.Path, squad_dir: pathlib.Path) -> None:
-        """Writes the data for training and scoring."""
+        write_input(self.program, folder, squad_dir)
 
     @pytest.fixture(scope="class")
     def task(self) -> type:
@@ -153,7 +142,8 @@ class Promises:
         """Makes the command of the run, into a folder, with more flags."""
 
         def command(output_dir: pathlib.Path, *more: str) -> list[str]:
-            given = [flag.format(squad=squad_dir, folder=folder) for flag in (*self.flags, *more)]
+            flags = (*(self.flags or FLAGS[self.program]), *more)
+            given = [flag.format(squad=squad_dir, folder=folder) for flag in flags]
             program = str(ROOT / f"{self.program}.py")
             return [sys.executable, program, f"--output_dir={output_dir}", *given]
 
@@ -280,7 +270,8 @@ class Promises:
     def test_a_run_of_an_earlier_version_resumes(self, earlier):
         """It was killed after its first checkpoint, or had ended."""
         folder = earlier / type(self).__name__
-        flags = [flag.format(squad=earlier / "squad", folder=folder) for flag in self.flags]
+        flags = self.flags or FLAGS[self.program]
+        flags = [flag.format(squad=earlier / "squad", folder=folder) for flag in flags]
         record = folder / "out/eval_results.json"
         before = read(record)["history"] if record.exists() else None
         program = str(ROOT / f"{self.program}.py")
@@ -300,20 +291,15 @@ class Promises:
 class Answering(Promises):
     """The tests of a task whose model is also exported and asked, and of which there are sweeps.
 
+    A task has `check_exported`, which checks the exported model's outputs for all features, and
+    `check_asked`, which asks a model about the texts that the run has answered, and compares.
+
     Attributes:
       predicted: the features that the run has answered.
     """
 
     predicted: str
     more = ("--from_scratch", "--export_dir={folder}/export")
-
-    def check_exported(self, found: dict[str, np.ndarray], done: pathlib.Path) -> None:
-        """Checks the outputs of the exported model for all features."""
-        raise NotImplementedError
-
-    def check_asked(self, model: Model, done: pathlib.Path, command: list[str]) -> None:
-        """Asks a model about the texts that the run has answered, and compares."""
-        raise NotImplementedError
 
     def features_of(self, done: pathlib.Path, length: int, task: type) -> dict[str, np.ndarray]:
         """Returns the model's inputs from a file, truncated to the longest."""
@@ -407,7 +393,8 @@ class Answers(Answering):
 
 
 class Labels(Answering):
-    """The tests of a classification.
+    """The tests of a classification, which has `ask`: it returns a model's answers about what the
+    run has labeled.
 
     Attributes:
       labels: in the order of their ids.
@@ -418,10 +405,6 @@ class Labels(Answering):
     field, parsed = "label", str
     kept = (4, 5)
     best_by = "eval_accuracy"
-
-    def ask(self, model, folder: pathlib.Path) -> list:
-        """Asks a model about what the run has labeled; returns its answers."""
-        raise NotImplementedError
 
     def ids(self, folder: pathlib.Path) -> list[str]:
         return list(map(str, range(ROWS)))
@@ -461,9 +444,6 @@ class Glue(Labels):
     name: str
     columns: tuple[str, str]
 
-    def write_input(self, folder, squad_dir):
-        write_all(folder, WORDS)
-
     def ask(self, model, folder):
         header, *rows = table(folder / self.name / "test.tsv")
         first, second = map(header.index, self.columns)
@@ -474,7 +454,7 @@ class Glue(Labels):
 class TestSquadV1(Answers):
     """Scores each checkpoint as soon as it is written, in the resumed run."""
 
-    program, flags, best_by = "run_squad_v1", SQUAD_FLAGS, "f1"
+    program, best_by = "run_squad_v1", "f1"
     steps = kept = (5, 10, 12)
     more = (*Answers.more, "--evaluate_while_training", "--log_steps=1")
 
@@ -499,14 +479,6 @@ class TestSquadV1(Answers):
 @pytest.mark.slow
 class TestSquadV2(Answers):
     program, best_by = "run_squad_v2", "best_f1"
-    flags = (
-        *(*SQUAD_FLAGS, "--train_file={folder}/train.json", "--predict_file={folder}/dev.json"),
-        *("--train_steps=5", "--save_checkpoints_steps=2", "--remove_padding=false"),
-    )
-
-    def write_input(self, folder, squad_dir):
-        for part in ("train", "dev"):
-            make_unanswerable(squad_dir / f"{part}-v1.1.json", folder / f"{part}.json")
 
     def check_exported(self, found, done):
         """Checks the scores at the paragraph's positions, which the segments give."""
@@ -542,10 +514,6 @@ class TestMrpc(Glue):
 
     name, columns, labels = "MRPC", ("#1 String", "#2 String"), LABELS["MRPC"]
     features = ("mrpc_train.tf_record", "mrpc_eval.tf_record", "predict.tf_record")
-    flags = (
-        *("--albert_config_file={squad}/bert.json", "--vocab_file={squad}/vocab.txt", *LABELLING),
-        *("--task_name=mrpc", "--threshold_to_export=0.75"),
-    )
 
     def check_exported(self, found, done):
         super().check_exported(found, done)
@@ -679,12 +647,8 @@ class TestRace(Labels):
 
     program, predicted, labels = "run_race", "test.tf_record", "ABCD"
     features = ("train.tf_record", "dev.tf_record", "test.tf_record")
-    flags = (*MODEL, *LABELLING, "--max_seq_length=24", "--max_qa_length=8", "--deterministic_run")
     more = (*Labels.more, "--track=mlflow", "--log_steps=1")
     tracker, is_compared = {"MLFLOW_TRACKING_URI": "{folder}/mlflow", **FILE_STORE}, False
-
-    def write_input(self, folder, squad_dir):
-        write_race(folder, WORDS[4:], count=6)
 
     def ids(self, folder):
         processor = RaceProcessor(True, True, False, False)
@@ -737,24 +701,15 @@ class TestRace(Labels):
         rows = {"labels": " A, B, C, D", "train examples": " 80"}
         check_and_learn(command(tmp_path / "out", *flags), rows, "eval_accuracy")
 
-    @pytest.mark.parametrize(
-        ("flags", "message"),
-        [
+    def test_conflicting_flags_are_an_error(self, command, prepare, monkeypatch, tmp_path):
+        monkeypatch.chdir(ROOT)
+        for flags, message in (
             ("--max_seq_length=11", r"_length 11 must be more than --max_qa_length 8 \+ 3"),
             ("--high_only --middle_only", "--high_only and --middle_only exclude each other"),
             ("--data_dir=docs", "docs/RACE/train/middle has no .txt files of RACE"),
-            (
-                "--train_file=README.md",
-                "README.md exists and is not a file of features of length 24",
-            ),
-        ],
-    )
-    def test_conflicting_flags_are_an_error(
-        self, command, prepare, monkeypatch, tmp_path, flags, message
-    ):
-        monkeypatch.chdir(ROOT)
-        with pytest.raises(UserError, match=message):
-            prepare(command(tmp_path, *flags.split()))
+        ):
+            with pytest.raises(UserError, match=message):
+                prepare(command(tmp_path, *flags.split()))
 
 
 @pytest.mark.each_python
@@ -765,16 +720,8 @@ class TestEntities(Answering):
     program, best_by, kept = "run_ner", "f1", (4, 5)
     predicted = "test.tf_record"
     features = ("train.tf_record", "dev.tf_record", "test.tf_record")
-    flags = (
-        *("--albert_config_file={squad}/bert.json", "--vocab_file={squad}/vocab.txt", *SHORT),
-        *("--train_file={folder}/train.conll", "--predict_file={folder}/dev.jsonl"),
-        *("--test_file={folder}/test.txt", "--keep_checkpoint_max=2", "--max_seq_length=12"),
-    )
 
     tags = ("O", "B-PER", "I-PER", "B-PLACE", "I-PLACE")
-
-    def write_input(self, folder, squad_dir):
-        write_entities(folder)
 
     def found(self, done: pathlib.Path) -> dict[str, list[Span]]:
         """Returns the spans that the run has found, by their texts."""
@@ -846,22 +793,6 @@ class TestPretraining(Promises):
     """Computes in float16, whose loss scale is saved and resumed too."""
 
     program, best_by, kept, more = "run_pretraining", "masked_lm_accuracy", (4, 5), ()
-    flags = (
-        *(*SHORT, MODEL[0], "--input_file={folder}/train.records", "--do_eval"),
-        *("--eval_file={folder}/dev.records", "--max_predictions_per_seq=5"),
-        *("--num_warmup_steps=2", "--optimizer=adamw", "--keep_checkpoint_max=2"),
-        "--precision=float16",
-    )
-
-    def write_input(self, folder, squad_dir):
-        words = (squad_dir / "text.txt").read_text().split()
-        for name, place in (("train", 0), ("dev", 300)):
-            lines = [" ".join(words[i : i + 6]) for i in range(place, place + 300, 6)]
-            (folder / f"{name}.txt").write_text("\n".join(lines))
-            files = f"--input_file={folder}/{name}.txt", f"--output_file={folder}/{name}.records"
-            lengths = "--max_seq_length=32", "--max_predictions_per_seq=5", "--dupe_factor=2"
-            program = [sys.executable, str(ROOT / "create_pretraining_data.py")]
-            succeed([*program, *files, f"--spm_model_file={squad_dir}/spm.model", *lengths])
 
     def test_float16_is_used_with_a_loss_scale(self, done, folder):
         log = (folder / "log").read_text()

@@ -23,9 +23,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from tests.faults.jobs import FLAGS, Job, make_inputs
+from tests.faults.jobs import Job, make_inputs
 from tests.helpers.forking import LONGEST
 from tests.helpers.running import command_of, run, succeed
+from tests.helpers.tiny_runs import FLAGS
 
 # The most seconds that a program with little to do may take, on two busy cores.
 SECONDS = 60.0
@@ -43,14 +44,12 @@ class Attempt(NamedTuple):
     By default the program must refuse it: within `SECONDS`, with exit code 1 or 2, in one line.
 
     Attributes:
-      name: a unique one.
       command: the program without .py, and its arguments; {w} is the folder of good inputs, {t} a
         separate folder for this attempt, its working folder.
       says: a regular expression that the line must match: the file, the flag or the key.
       make: makes the bad input, given both folders.
       holds: if given, the program may succeed, and this must hold then.
-      must_end_well: the program may not refuse.
-      start: runs the command in another way than in a forked process.
+      start: runs the command.
     """
 
     name: str
@@ -64,16 +63,14 @@ class Attempt(NamedTuple):
 
 def training(program: str, *flags: str) -> tuple[str, ...]:
     """Returns the command of two steps of a program on good inputs; later flags win."""
-    given = [flag.format("{w}") for flag in FLAGS[program]]
-    steps = "train_step" if program == "run_classifier" else "train_steps"
-    return (program, *given, f"--{steps}=2", *flags)
+    given = [flag.format(squad="{w}", folder="{w}") for flag in FLAGS[program]]
+    return (program, *given, "--train_steps=2", "--from_scratch", *flags)
 
 
 def make_good(folder: pathlib.Path) -> None:
     """Writes the inputs of `tests.faults.jobs`, and a run."""
     make_inputs(folder)
-    job = Job("", "run_squad_v1", 1, ("--train_steps=4",))
-    succeed(job.first_command(folder, folder / "squad"))
+    succeed(Job("", "run_squad_v1", 1, "--train_steps=4").command(folder, folder / "squad"))
 
 
 def put(path: pathlib.Path, content: Content, good: pathlib.Path) -> None:
@@ -96,12 +93,8 @@ def put(path: pathlib.Path, content: Content, good: pathlib.Path) -> None:
 _MAKE = (
     *("create_pretraining_data", "--input_file={w}/topics.txt", "--output_file={t}/new"),
     *("--spm_model_file={w}/spm.model", "--max_seq_length=48", "--max_predictions_per_seq=6"),
-    "--dupe_factor=1",
 )
-_LEARN = (
-    *("sentencepiece", "--input_file={w}/text.txt", "--model_prefix={t}/new"),
-    "--vocab_size=100",
-)
+_LEARN = ("sentencepiece", "--input_file={w}/text.txt", "--model_prefix={t}/new")
 _EXTRACT = (
     *("embed", "--input_file={w}/text.txt", "--output_file={t}/out", "--layers=-1"),
     "--init_checkpoint={w}/squad",
@@ -127,13 +120,9 @@ _WITHOUT_ANY_FILE = {
 }
 _WRITING = {
     **{**_WITHOUT_ANY_FILE, "convert": ("convert", "{w}/squad", "{t}/new"), "extract": _EXTRACT},
-    **{"extract-npz": (*_EXTRACT, "--output_format=npz"), "sentencepiece": _LEARN},
+    "extract-npz": (*_EXTRACT, "--output_format=npz"),
+    "sentencepiece": (*_LEARN, "--vocab_size=100"),
     "records": _MAKE,
-}
-_PRINTING = {
-    "ask": ("ask", "{w}/squad", "--context", "A cat sat.", "--question", "Who?"),
-    "show": ("show", "{w}/squad"),
-    "check": ("check", *_TRAIN, "--json"),
 }
 
 
@@ -157,23 +146,11 @@ def _disks() -> Iterator[Attempt]:
             limited = ["bash", "-c", f'ulimit -f {kib}; exec "$@"', "bash"]
 
             def start(command, folder, limited=limited) -> subprocess.CompletedProcess:
-                return _run([*limited, *command], folder)
+                kwargs = {"cwd": folder, "capture_output": True, "text": True, "timeout": LONGEST}
+                return subprocess.run([*limited, *command], **kwargs)
 
             says = "cannot be|written|large|space|room"
             yield Attempt(f"{name}-files-of-{kib}-KiB", command, says, start=start)
-
-    def to_full_disk(command: list[str], folder: pathlib.Path) -> subprocess.CompletedProcess:
-        with open("/dev/full", "w") as nowhere:
-            result = _run(command, folder, stdout=nowhere)
-        return subprocess.CompletedProcess(command, result.returncode, "", result.stderr)
-
-    for name, command in _PRINTING.items():
-        yield Attempt(f"{name}-to-a-full-disk", command, "output|space|stdout", start=to_full_disk)
-
-
-def _run(command: list[str], folder: pathlib.Path, **more) -> subprocess.CompletedProcess:
-    kwargs = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **more}
-    return subprocess.run(command, cwd=folder, text=True, timeout=LONGEST, **kwargs)
 
 
 def _meanwhile() -> Iterator[Attempt]:

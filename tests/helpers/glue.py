@@ -68,21 +68,18 @@ def write_all(folder: pathlib.Path, words: Sequence[str]) -> None:
 def _rows(
     task: str, columns: list[str], rng: random.Random, words: Sequence[str]
 ) -> Iterator[list[str]]:
-    labels = itertools.cycle(LABELS[task])
-    for number in range(ROWS):
-        label = next(labels)
-        yield [_cell(column, number, label, rng, words) for column in columns]
+    for number, label in zip(range(ROWS), itertools.cycle(LABELS[task]), strict=False):
+        yield [_cell(column.lower(), number, label, rng, words) for column in columns]
 
 
-def _cell(column: str, number: int, label: str, rng: random.Random, words: Sequence[str]) -> str:
-    name = column.lower()
+def _cell(name: str, number: int, label: str, rng: random.Random, words: Sequence[str]) -> str:
     if name in ("index", "id"):
         return str(number)
     if name in ("label", "gold_label", "label1", "score", "quality", "is_duplicate"):
         return label
     if name.startswith("label") or name == "mark":
         return ""
-    if name.startswith("sentence") and "parse" in name:
+    if "parse" in name:
         return "( a parse )"
     if any(kind in name for kind in ("sentence", "question", "string")):
         return " ".join(rng.choices(words, k=rng.randint(3, 8)))

@@ -19,21 +19,20 @@ def passage(seed: int, words: Sequence[str], questions: int = 2) -> dict:
         "article": " ".join(rng.choices(words, k=6)),
         "questions": ["Which?" if number % 2 else "It is _ ." for number in range(questions)],
         "options": options,
-        "answers": ["ABCD"[of_question.index(OPTIONS[0])] for of_question in options],
+        "answers": ["ABCD"[four.index(OPTIONS[0])] for four in options],
     }
 
 
 def write_race(folder: pathlib.Path, words: Sequence[str], first: int = 0, count: int = 6) -> None:
     """Writes RACE/train and RACE/dev as all.txt, and RACE/test as one file per passage; both
     levels."""
-    for number, part in enumerate(("train", "dev", "test")):
+    for number, split in enumerate(("train", "dev", "test")):
         for level in ("middle", "high"):
-            place = folder / "RACE" / part / level
-            place.mkdir(parents=True)
+            level_folder = folder / "RACE" / split / level
+            level_folder.mkdir(parents=True)
             seeds = range(first + 1000 * number, first + 1000 * number + count)
-            made = {seed: json.dumps(passage(seed, words)) + "\n" for seed in seeds}
-            if part != "test":
-                (place / "all.txt").write_text("".join(made.values()))
-            else:
-                for seed, text in made.items():
-                    (place / f"{seed}.txt").write_text(text)
+            made = {f"{seed}.txt": json.dumps(passage(seed, words)) + "\n" for seed in seeds}
+            if split != "test":
+                made = {"all.txt": "".join(made.values())}
+            for name, text in made.items():
+                (level_folder / name).write_text(text)
