@@ -8,9 +8,7 @@ is off, so that all data between the workers goes through the network.
 
 from __future__ import annotations
 
-import contextlib
 import os
-import pathlib
 import shutil
 import subprocess
 import time
@@ -19,8 +17,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.helpers.checkpoints import losses
-from tests.helpers.pretraining import write_topics
-from tests.helpers.running import MPIRUN, albert, at_step, run, under_mpirun
+from tests.helpers.running import MPIRUN, at_step, run, under_mpirun
 from tests.helpers.squad import squad_command
 
 HOSTS = {"albert-host-1": "10.213.77.1", "albert-host-2": "10.213.77.2"}
@@ -41,13 +38,7 @@ def on(host: str, *command: str) -> list[str]:
 
 def why_unavailable() -> str:
     """Returns why two hosts with an sshd cannot be made here, or an empty string."""
-    missing = [program for program in (SSHD, "ssh-keygen") if not shutil.which(program)]
-    return f"{missing[0]} is missing" if missing else why_no_namespaces()
-
-
-def why_no_namespaces() -> str:
-    """Returns why network namespaces cannot be made here, or an empty string."""
-    for program in ("ip", "unshare"):
+    for program in ("ip", "unshare", SSHD, "ssh-keygen"):
         if not shutil.which(program):
             return f"{program} is missing"
     attempt = ["ip", "netns", "add", "albert-try"]
@@ -59,18 +50,6 @@ def why_no_namespaces() -> str:
 def remove_hosts() -> None:
     for host in HOSTS:
         ip("netns", "delete", host, check=False)
-
-
-@pytest.fixture
-def hosts() -> Iterator[None]:
-    """Makes both hosts, with the same files and no network."""
-    if reason := why_no_namespaces():
-        pytest.skip(f"no network namespaces, which root can make: {reason}")
-    remove_hosts()
-    for host in HOSTS:
-        ip("netns", "add", host)
-    yield
-    remove_hosts()
 
 
 @pytest.fixture(scope="module")
@@ -172,35 +151,3 @@ def test_a_lost_host_ends_the_job_and_the_command_resumes(ssh, squad_dir, tmp_pa
     result = run(job(ssh, command))
     assert result.returncode == 0, result.stderr
     assert "Training from step 10 to 30" in result.stderr
-
-
-@pytest.mark.parametrize("fault", ["none", "kill"])
-def test_two_hosts_share_pretraining_data(hosts, squad_dir, tmp_path, fault):
-    """Each is started by hand. A killed one has a name that the other cannot check."""
-    write_topics(tmp_path / "text", 1, 6000)
-    flags = f"--input_file={tmp_path}/text", f"--spm_model_file={squad_dir}/spm.model"
-    flags += "--num_shards=12", "--preprocess_workers=1", "--dupe_factor=10"
-    command = albert("pretraining-data", *flags)
-    run([*command, f"--output_file={tmp_path}/alone/r"])
-    command += [f"--output_file={tmp_path}/apart/r"]
-    with open(tmp_path / "log", "w") as log:
-        first, second = (subprocess.Popen(on(host, *command), stderr=log) for host in HOSTS)
-    if fault == "kill":
-        while not locked_by("albert-host-2", tmp_path / "apart"):
-            time.sleep(0.01)
-        second.kill()
-    assert first.wait(100) == 0
-    assert second.wait(100) == (-9 if fault == "kill" else 0)
-    made = {path.name: path.read_bytes() for path in (tmp_path / "apart").iterdir()}
-    assert made == {path.name: path.read_bytes() for path in (tmp_path / "alone").iterdir()}
-    if fault == "none":
-        assert (tmp_path / "log").read_text().count(" records of ") == 12
-
-
-def locked_by(host: str, folder: pathlib.Path) -> list[pathlib.Path]:
-    """Returns the locks of a host."""
-    found = []
-    for path in folder.glob("*.lock"):
-        with contextlib.suppress(OSError):
-            found += [path] * (host in path.read_text())
-    return found

@@ -23,17 +23,13 @@ import tensorflow.compat.v1 as tf  # noqa: E402  # isort: skip
 
 from albert.distributed import collectives, launcher  # noqa: E402
 
-
-def stall() -> None:
-    """Never ends the step."""
-    while True:
-        time.sleep(60)
-
-
 # The kernel sends SIGKILL when memory runs out; a stopped worker hangs.
 NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGSTOP)
 FAULTS = {number.name: functools.partial(signal.raise_signal, number) for number in NUMBERS}
-FAULTS |= {"kill": functools.partial(signal.raise_signal, signal.SIGKILL), "stall": stall}
+FAULTS |= {
+    "kill": functools.partial(signal.raise_signal, signal.SIGKILL),
+    "stall": lambda: time.sleep(1e6),
+}
 
 
 class AtStep(tf.train.SessionRunHook):
