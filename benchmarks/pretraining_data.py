@@ -37,7 +37,6 @@ from benchmarks.parts.plain_pretraining_data import (
     convert,
 )
 
-VOCAB_SIZE = 8000
 SHARDS = 8
 CORES = len(os.sched_getaffinity(0))
 
@@ -53,7 +52,7 @@ def main() -> None:
             write_text(os.path.join(folder, f"{name}.txt"), mb)
         prefix = os.path.join(folder, "spm")
         sample = os.path.join(folder, "sample.txt")
-        names = {"input_file": sample, "model_prefix": prefix, "vocab_size": VOCAB_SIZE}
+        names = {"input_file": sample, "model_prefix": prefix, "vocab_size": flags.vocab_size}
         options = [f"--{name}={value}" for name, value in names.items()]
         output_of(files.command("sentencepiece", *options))
         place = f"--folder={folder}"
@@ -80,6 +79,7 @@ def parse_flags() -> argparse.Namespace:
         "--plain_mb", type=float, default=1, help="size of its part for the plain way"
     )
     parser.add_argument("--dupe_factor", type=int, default=10)
+    parser.add_argument("--vocab_size", type=int, default=8000)
     parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", help="folder for the files, which are removed")
     return parser.parse_args()

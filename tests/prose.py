@@ -53,16 +53,6 @@ def passages(path: pathlib.Path) -> list[tuple[int, str]]:
     return found
 
 
-def find(path: pathlib.Path, patterns: dict[str, re.Pattern[str]]) -> list[tuple[int, str]]:
-    """Returns the line and the phrase of every match in a file."""
-    found = []
-    for first, text in passages(path):
-        for phrase, pattern in patterns.items():
-            for match in pattern.finditer(text):
-                found.append((first + text.count("\n", 0, match.start()), phrase))
-    return sorted(found)
-
-
 def main() -> int:
     """Prints the findings; returns the exit code."""
     better = phrases()
@@ -78,9 +68,12 @@ def main() -> int:
             or not path.exists()
         ):
             continue
-        for line, phrase in find(path, patterns):
-            count += 1
-            print(f"{name}:{line}: {phrase!r}: write {better[phrase]}")
+        for first, text in passages(path):
+            for phrase, pattern in patterns.items():
+                for match in pattern.finditer(text):
+                    count += 1
+                    line = first + text.count("\n", 0, match.start())
+                    print(f"{name}:{line}: {phrase!r}: write {better[phrase]}")
     print(f"{count} phrases to rewrite (docs/style.md)")
     return int(count > 0)
 

@@ -40,9 +40,8 @@ def unpack_packages(python: str, folder: Path) -> str:
     versions = pinned("gpu", python)
     names = "tensorflow", "nvidia-cuda-runtime-cu12", "nvidia-cuda-nvcc-cu12"
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
-    call(
-        *pip, "--python-version", python, "--dest", folder, *(f"{n}=={versions[n]}" for n in names)
-    )
+    pip += ["--python-version", python, "--dest", folder]
+    call(*pip, *(f"{name}=={versions[name]}" for name in names))
     for wheel in folder.glob("*.whl"):
         with zipfile.ZipFile(wheel) as archive:
             wanted = re.compile(r"nvidia/|tensorflow/(include/|lib[^/]*\.so)")

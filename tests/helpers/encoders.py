@@ -6,7 +6,7 @@ import collections
 import math
 import pathlib
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -37,13 +37,6 @@ def make_inputs(batch: int = 4, length: int = 15, seed: int = 0) -> list[np.ndar
     return [ids, mask, rng.integers(0, 2, [batch, length]).astype("i4")]
 
 
-def load_values(session: tf.Session, values: Mapping[str, np.ndarray]) -> None:
-    """Assigns values to the trainable variables by name, in one run."""
-    variables = tf.trainable_variables()
-    feed = {v.initializer.inputs[1]: values[v.op.name] for v in variables}
-    session.run([v.initializer for v in variables], feed)
-
-
 def load_random_values(
     session: tf.Session, seed: int = 1, spread: float = 0.1
 ) -> dict[str, np.ndarray]:
@@ -55,7 +48,9 @@ def load_random_values(
     for variable in tf.trainable_variables():
         value = rng.normal(0, spread, variable.shape.as_list())
         values[variable.op.name] = (value + variable.op.name.endswith("gamma")).astype("f4")
-    load_values(session, values)
+    variables = tf.trainable_variables()
+    feed = {v.initializer.inputs[1]: values[v.op.name] for v in variables}
+    session.run([v.initializer for v in variables], feed)
     return values
 
 

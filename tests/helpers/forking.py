@@ -47,13 +47,8 @@ class ForkingProcess:
     ) -> subprocess.CompletedProcess:
         """Runs a program, given as its path and arguments, as `subprocess.run` would.
 
-        Args:
-          command: the program and its arguments.
-          cwd: where it runs; by default, here.
-          env: its environment; by default, this one's.
-          workers: additional variables and arguments for each of several processes that run it
-            together. Their outputs are concatenated; the exit code is that of the first that
-            failed.
+        Several `workers` run it together, each with additional variables and arguments. Their
+        outputs are concatenated; the exit code is that of the first that failed.
 
         Raises:
           RuntimeError: the process has ended.
@@ -71,20 +66,15 @@ class ForkingProcess:
                 ],
                 "outputs": [list(map(str, pair)) for pair in zip(*outputs, strict=True)],
             }
-            code = int(self._answer(json.dumps(request)))
+            answer = ""
+            with contextlib.suppress(BrokenPipeError):
+                print(json.dumps(request), file=self._process.stdin, flush=True)
+                answer = self._process.stdout.readline()
+            if not answer:
+                code = self._process.wait()
+                raise RuntimeError(f"the process that forks has ended, exit code {code}")
             texts = ("".join(path.read_text() for path in paths) for paths in outputs)
-            return subprocess.CompletedProcess(command, code, *texts)
-
-    def _answer(self, request: str) -> str:
-        """Returns the line with which the process answers a line."""
-        answer = ""
-        with contextlib.suppress(BrokenPipeError):
-            print(request, file=self._process.stdin, flush=True)
-            answer = self._process.stdout.readline()
-        if not answer:
-            code = self._process.wait()
-            raise RuntimeError(f"the process that forks has ended, exit code {code}")
-        return answer
+            return subprocess.CompletedProcess(command, int(answer), *texts)
 
 
 def serve(prepare: Callable[[], object]) -> None:

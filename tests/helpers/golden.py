@@ -420,8 +420,8 @@ def assert_encoder_outputs(folder: pathlib.Path) -> None:
     assert sorted(summary.taken) == sorted(shapes) and summary.new == []
     assert summary.unused == sorted(n for n in stored if n.startswith("cls/"))
     real = figures["input_mask"] == 1
-    assert_close(found["embedding"][real], figures["embedding_output"][real], 1e-5)
-    assert_close(found["sequence"][real], figures["sequence_output"][real], 1e-5)
+    for name in ("embedding", "sequence"):
+        assert_close(found[name][real], figures[f"{name}_output"][real], 1e-5)
     assert_close(found["pooled"], figures["pooled_output"], 1e-5)
     if "first_layer" in figures:
         assert_close(found["layers"][0][real], figures["first_layer"][real], 1e-5)
@@ -434,8 +434,7 @@ def assert_pretraining_losses(folder: pathlib.Path) -> None:
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
     names = [name for name in figures if name.startswith(("input_", "segment_", "next_"))]
     features = {name: figures[name].astype(np.int32) for name in names}
-    for name in ("positions", "ids", "weights"):
-        kind = np.float32 if name == "weights" else np.int32
+    for name, kind in (("positions", np.int32), ("ids", np.int32), ("weights", np.float32)):
         features[f"masked_lm_{name}"] = figures[f"masked_lm_{name}"].astype(kind)
     options = ModelOptions(OptimizerOptions(1e-3, 10, optimizer="lamb"), str(folder))
     model_fn = make_model_fn(config, make_pretraining_head(config), options)

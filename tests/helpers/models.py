@@ -16,6 +16,7 @@ from albert.tasks.entities.head import make_head as make_tagging_head
 from albert.tasks.pretraining import head as pretraining_head
 from albert.tasks.squad.head import V2Options, answer_outputs, answer_scores
 from tests.helpers.checkpoints import weights
+from tests.helpers.encoders import load_random_values
 
 SIZES = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3}
 SIZES |= {"intermediate_size": 40, "max_position_embeddings": 20, "type_vocab_size": 2}
@@ -74,18 +75,15 @@ def make_checkpoint(folder: pathlib.Path, family: str, head: str, **changes) -> 
     values = {**CONFIGS[family], **changes}
     (folder / f"{family}_config.json").write_text(json.dumps(values))
     config = modeling.read_config(str(folder / f"{family}_config.json"))
-    rng = np.random.default_rng(1)
     with tf.Graph().as_default(), tf.Session() as session:
         outputs = build(config, head)
+        load_random_values(session)
         variables = tf.trainable_variables()
         # What training also leaves.
         step = tf.train.get_or_create_global_step()
         slot = tf.get_variable(f"{variables[0].op.name}/adam_m", initializer=tf.ones([3]))
-        session.run(tf.global_variables_initializer())
+        session.run([step.initializer, slot.initializer])
         step.load(7, session)
-        for variable in variables:
-            value = rng.normal(0, 0.1, variable.shape) + variable.op.name.endswith("gamma")
-            variable.load(value.astype("f4"), session)
         saver = tf.train.Saver([*variables, step, slot])
         saver.save(session, str(folder / "model.ckpt"), write_meta_graph=False, write_state=False)
         return session.run(outputs)

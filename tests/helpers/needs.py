@@ -20,14 +20,7 @@ OF_MACHINE = "on this machine"
 
 
 class Need(NamedTuple):
-    """What a test needs.
-
-    Attributes:
-      name: how the line at the end calls it.
-      exists: returns whether this machine has it.
-      remedy: how to get it.
-      may_lack: it is not public, so that CI does without it.
-    """
+    """What a test needs; if it `may_lack`, it is not public, so that CI does without it."""
 
     name: str
     exists: Callable[[], bool]
@@ -65,12 +58,7 @@ def is_quick(item: pytest.Item) -> bool:
 
 
 def skip_what_is_missing(items: Iterable[pytest.Item], quick: bool) -> None:
-    """Marks the tests to skip before any of their fixtures runs.
-
-    Args:
-      items: the collected tests.
-      quick: `make test` runs: without the tests that take longer or need anything.
-    """
+    """Marks the tests to skip before any of their fixtures runs; `quick` if `make test` runs."""
     for item in items:
         needs = [NEEDS[name] for name in NEEDS if name in item.fixturenames]
         missing = [need for need in needs if quick or not need.exists()]
@@ -91,15 +79,9 @@ def fail_in_ci(report: pytest.TestReport | pytest.CollectReport, quick: bool) ->
 
 
 def lines_of_skipped(reports: Iterable[pytest.TestReport | pytest.CollectReport]) -> list[str]:
-    """Counts skipped tests by reason: `42 tests need PyTorch: make test-all`."""
-    known = {LONG, *(need.reason for need in NEEDS.values())}
+    """Counts skipped tests by reason: `42 skipped: need PyTorch: make test-all`."""
     counts: collections.Counter[str] = collections.Counter()
     for report in reports:
         _, _, reason = report.longrepr
         counts[reason.removeprefix("Skipped: ")] += 1
-    return [
-        f"{number} {'test' if number == 1 else 'tests'} {reason}"
-        if reason in known
-        else f"{number} skipped: {reason}"
-        for reason, number in counts.most_common()
-    ]
+    return [f"{number} skipped: {reason}" for reason, number in counts.most_common()]
