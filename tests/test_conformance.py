@@ -29,7 +29,6 @@ from albert.commands.sweep import trial_settings
 from albert.convert.convert import ConversionOptions, to_transformers
 from albert.core.errors import FlagError, UserError
 from albert.data import DEV, TRAIN
-from albert.inference import Model, load_model
 from albert.inference import load_model
 from albert.report.predictions import read_samples
 from albert.report.spans import Span

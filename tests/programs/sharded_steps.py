@@ -34,11 +34,10 @@ from albert.cli.lifecycle import quieten_tensorflow
 from albert.core import estimators
 from albert.distributed import collectives
 from albert.optimization import OptimizerOptions, TrainStep, build_train_step
+from albert.optimizers.sharded import ShardedOptimizer
 from albert.prediction.model import ModelOptions
 from albert.tasks.squad.head import make_v1_head
 from albert.training.model_fn import make_model_fn
-from tests.programs import gathered_state
-from albert.optimizers.sharded import ShardedOptimizer
 
 WARMED = 2  # steps before bytes are counted
 BATCH = 8  # examples a step
