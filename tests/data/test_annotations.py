@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import re
 
 import pytest
 from hypothesis import given
@@ -15,7 +15,7 @@ from albert.data.rows import SourceLine
 from albert.report.spans import Span
 from tests.helpers.entities import as_columns, as_spans, sentences
 
-PLACE = SourceLine("file", 1)
+LINE = SourceLine("file", 1)
 
 
 @pytest.fixture
@@ -33,8 +33,8 @@ def words_of(count: int) -> list[tuple[int, int]]:
     return [(2 * number, 2 * number + 1) for number in range(count)]
 
 
-def spans(*found: object, text: object = "a") -> str:
-    return json.dumps({"text": text, "spans": found}) + "\n"
+def spans(*values: object, text: object = "a") -> str:
+    return json.dumps({"text": text, "spans": values}) + "\n"
 
 
 def span(start: object = 0, end: object = 1, label: object = "A") -> dict:
@@ -45,12 +45,12 @@ def entities(tags: str) -> list[tuple[str, int, int]]:
     """Returns label, first word and last word of the spans of tags, as seqeval does."""
     count = len(tags.split())
     text, words = " ".join("a" * count), words_of(count)
-    found = [span for _, span in spans_of_tags(text, words, tags.split())]
-    return [(span.label, span.start // 2, (span.end - 1) // 2) for span in found]
+    spans = [span for _, span in spans_of_tags(text, words, tags.split())]
+    return [(span.label, span.start // 2, (span.end - 1) // 2) for span in spans]
 
 
 # From `seqeval.metrics.sequence_labeling.get_entities` of seqeval 1.2.2.
-OF_SEQEVAL = {
+ENTITIES_OF_SEQEVAL = {
     "": [],
     "O O": [],
     "B-PER I-PER O B-LOC": [("PER", 0, 1), ("LOC", 3, 3)],
@@ -67,9 +67,9 @@ OF_SEQEVAL = {
 }
 
 
-@pytest.mark.parametrize("tags", OF_SEQEVAL)
+@pytest.mark.parametrize("tags", ENTITIES_OF_SEQEVAL)
 def test_tags_are_read_as_seqeval_reads_them(tags):
-    assert entities(tags) == OF_SEQEVAL[tags]
+    assert entities(tags) == ENTITIES_OF_SEQEVAL[tags]
 
 
 @st.composite
@@ -82,7 +82,7 @@ def annotated(draw) -> AnnotatedText:
         if draw(st.booleans()):
             label, start, end = draw(st.sampled_from(["PER", "X-Y"])), 2 * first, 2 * last - 1
             spans.append(Span(start, end, text[start:end], label))
-    return AnnotatedText(PLACE, text, words_of(count), spans, [PLACE] * len(spans))
+    return AnnotatedText(LINE, text, words_of(count), spans, [LINE] * len(spans))
 
 
 @given(annotated(), st.booleans())
@@ -97,8 +97,8 @@ def test_spans_come_back_from_their_tags(text, is_bioes):
 
 def test_a_span_has_the_lowest_probability_of_its_tags():
     tags, shares = ["B-PER", "I-PER", "B-PER"], [0.9, 0.4, 0.8]
-    found = [span for _, span in spans_of_tags("a a a", words_of(3), tags, shares)]
-    assert [(span.text, span.probability) for span in found] == [("a a", 0.4), ("a", 0.8)]
+    spans = [span for _, span in spans_of_tags("a a a", words_of(3), tags, shares)]
+    assert [(span.text, span.probability) for span in spans] == [("a a", 0.4), ("a", 0.8)]
 
 
 @pytest.mark.parametrize("separator", [" ", "\t", "  "])
@@ -108,20 +108,20 @@ def test_columns_and_spans_of_the_same_texts_are_equal(write, separator, log):
     columns = as_columns([[(token, f"NN{separator}{tag}") for token, tag in rows] for rows in made])
     columns = columns.replace(" ", separator).replace("\n", "\r\n")
     columns = f"\ufeff-DOCSTART- -X- O\r\n\r\n\r\n{columns}"
-    of_columns = read_annotated(write(columns))
+    from_columns = read_annotated(write(columns))
     lines = "".join(json.dumps(as_spans(rows)) + "\n" for rows in made)
-    of_lines = read_annotated(write(lines))
-    assert [text[1:4] for text in of_columns] == [text[1:4] for text in of_lines]
-    assert [text.location.line for text in of_columns][:2] == [4, 4 + len(made[0]) + 1]
-    assert [text.location.line for text in of_lines] == list(range(1, 21))
+    from_lines = read_annotated(write(lines))
+    assert [text[1:4] for text in from_columns] == [text[1:4] for text in from_lines]
+    assert [text.location.line for text in from_columns][:2] == [4, 4 + len(made[0]) + 1]
+    assert [text.location.line for text in from_lines] == list(range(1, 21))
     assert log() == []
 
 
 def test_a_written_file_is_read_back(tmp_path, write):
     made = [as_spans(rows) for rows in sentences(seed=1, count=5)]
     texts = read_annotated(write("".join(json.dumps(row) + "\n" for row in made)))
-    found = [[span._replace(probability=0.5) for span in text.spans] for text in texts]
-    write_annotated(str(tmp_path / "written"), texts, found)
+    predicted = [[span._replace(probability=0.5) for span in text.spans] for text in texts]
+    write_annotated(str(tmp_path / "written"), texts, predicted)
     again = read_annotated(str(tmp_path / "written"))
     assert [text[1:] for text in again] == [
         text._replace(locations=[location] * len(text.spans))[1:]
@@ -131,14 +131,11 @@ def test_a_written_file_is_read_back(tmp_path, write):
 
 def test_a_file_without_labels_can_be_read_for_prediction(write):
     expected = read_annotated(write("a B-PER\nb I-PER\n\nc O\n"))
-    for content in (
-        "a\nb\n\nc\n",
-        "a any\nb thing\n\nc else\n",
-        '{"text": "a b"}\n{"text": "c"}\n',
-    ):
-        found = read_annotated(write(content), ["LOC"], is_labeled=False)
-        assert [text[1:3] for text in found] == [text[1:3] for text in expected]
-        assert [text.spans for text in found] == [[], []]
+    lines = '{"text": "a b"}\n{"text": "c"}\n'
+    for content in ("a\nb\n\nc\n", "a any\nb thing\n\nc else\n", lines):
+        texts = read_annotated(write(content), ["LOC"], is_labeled=False)
+        assert [text[1:3] for text in texts] == [text[1:3] for text in expected]
+        assert [text.spans for text in texts] == [[], []]
 
 
 def test_unusual_spans_are_counted(write, log):
@@ -156,7 +153,6 @@ def test_unusual_spans_are_counted(write, log):
     ("content", "line", "message"),
     [
         ("a O\nb\n", 2, "2 columns are needed, as in the first line, not 'b'"),
-        ("a O\n\nb NN O\n", 3, "2 columns are needed"),
         ("a\tO\n\tO\n", 2, "2 columns are needed"),
         ("a\n", 1, "the last column must be O, B-NAME or similar, not ''"),
         ("a O\nb PER\n", 2, "the last column must be O, B-NAME or similar, not 'PER'"),
@@ -171,7 +167,6 @@ def test_unusual_spans_are_counted(write, log):
         (spans(text=1), 1, '"text" must be a text'),
         (spans(span(label="B")), 1, "the label 'B' is not one of A, PER"),
         (spans(span(end=2)), 1, "is not in the text of 1 characters"),
-        (spans(span(start=1)), 1, "is not in the text"),
         (spans(span(start=-1)), 1, "is not in the text"),
         (spans(span(start=False)), 1, "is not in the text"),
         (spans(span(end=1.0)), 1, "is not in the text"),
@@ -187,26 +182,18 @@ def test_unusual_spans_are_counted(write, log):
 )
 def test_a_fault_names_the_line(write, content, line, message):
     path = write(content)
-    with pytest.raises(UserError) as caught:
+    expected = f"^{path}, line {line}: .*{re.escape(message)}"
+    with pytest.raises(UserError, match=expected) as caught:
         read_annotated(path, ["A", "PER"])
-    said = str(caught.value)
-    assert said.startswith(f"{path}, line {line}: ") and message in said
-    assert len(said) < 300 and "\n" not in said
+    assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
 
 
-def test_a_file_without_texts_or_that_cannot_be_read_is_an_error(write, tmp_path):
-    for content in ("", "\n\n", "-DOCSTART- O\n\n"):
-        with pytest.raises(UserError, match="file has no texts"):
-            read_annotated(write(content))
-    with pytest.raises(UserError, match="none cannot be read: No such file"):
-        read_annotated(str(tmp_path / "none"))
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UserError, match="pipe is not a regular file"):
-        read_annotated(str(tmp_path / "pipe"))
+@pytest.mark.parametrize("content", ["", "\n\n", "-DOCSTART- O\n\n"])
+def test_a_file_without_texts_is_an_error(write, content):
+    with pytest.raises(UserError, match="file has no texts"):
+        read_annotated(write(content))
 
 
-def test_only_tabs_and_spaces_separate_columns(tmp_path):
-    path = tmp_path / "a.conll"
-    path.write_text("a\u3000b  B-X \nc O\n", encoding="utf-8")
-    (text,) = read_annotated(str(path))
+def test_only_tabs_and_spaces_separate_columns(write):
+    (text,) = read_annotated(write("a\u3000b  B-X \nc O\n"))
     assert text.text == "a\u3000b c" and text.spans[0].text == "a\u3000b"

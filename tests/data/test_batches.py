@@ -158,7 +158,7 @@ def test_on_the_hpu_every_shape_is_static(write, hpu, seed):
 
 class TestTrimming:
     def test_a_batch_is_trimmed_to_its_longest_rounded_up(self, write):
-        lengths = {1: 16, 15: 16, 16: 16, 17: 32, 32: 32, 48: 48, 49: 64, 64: 64}
+        lengths = {1: 16, 16: 16, 17: 32, 48: 48, 49: 64, 64: 64}
         used = [number for longest in lengths for number in (1, longest, 1)]
         path = write(make_record(i, used=u) for i, u in enumerate(used))
         pairs = zip(predicted(path, 3), predicted(path, 3, trims=True), strict=True)
@@ -168,15 +168,13 @@ class TestTrimming:
             assert same([cut], [whole | cut_by_hand])
             assert cut["input_mask"].sum() == whole["input_mask"].sum() == longest + 2
 
-    @pytest.mark.parametrize(("trims", "length"), [(True, None), (False, LENGTH)])
-    def test_the_spec_describes_training_batches(self, write, trims, length):
-        data = data_of(write(map(make_record, range(5))), trims=trims)
+    def test_the_spec_describes_training_batches(self, write):
+        data = data_of(write(map(make_record, range(5))))
         with tf.Graph().as_default():
             specs = data.input_fn(4, 1)().element_spec
-        assert specs["input_ids"] == tf.TensorSpec([4, length], tf.int32)
         specs["label"] = tf.TensorSpec([4], tf.float32)
         label = {"label": tf.io.FixedLenFeature([], tf.float32)}
-        assert batch_spec(data.spec | label, 4, trims) == specs
+        assert batch_spec(data.spec | label, 4, False) == specs
 
     def test_trimming_ends_behind_the_last_token(self, write):
         """Holes in a mask stay, and batches are never longer than the features."""
@@ -187,33 +185,24 @@ class TestTrimming:
         (batch,) = predicted(path, 1, length=20, trims=True)
         assert batch["input_ids"].shape == (1, 20)
 
-    def test_several_sequences_are_trimmed_to_the_longest(self, write):
-        """Trimming affects the last axis only; a field of shape [4] stays."""
+    def test_several_sequences_are_trimmed_to_the_longest_and_labels_never(self, write):
+        """Trimming affects the last axis only; labels stay, even as many as the tokens."""
         mask = np.arange(LENGTH) < np.array([[3, 20, 5, 1], [2, 2, 17, 2]])[..., None]
 
         def record(mask):
             mask = mask.ravel().astype(int).tolist()
-            return serialize({**dict.fromkeys(SEQUENCES, mask), "labels": [1, 0, 0, 0]})
+            return serialize({**dict.fromkeys(SEQUENCES, mask), "label_ids": mask, "n": [1, 0]})
 
         path = write(map(record, mask))
         spec = {key: tf.io.FixedLenFeature([4, LENGTH], tf.int64) for key in SEQUENCES}
-        spec["labels"] = tf.io.FixedLenFeature([4], tf.int64)
+        spec |= {"label_ids": spec["input_ids"], "n": tf.io.FixedLenFeature([2], tf.int64)}
         (cut,) = read(Data([path], spec, 2, 2, trims=True), 9, 2)
-        expected = dict.fromkeys(SEQUENCES, mask[..., :32]) | {"labels": [[1, 0, 0, 0]] * 2}
+        expected = dict.fromkeys(SEQUENCES, mask[..., :32]) | {"label_ids": mask, "n": [[1, 0]] * 2}
         assert same([cut], [expected])
         specs = {key: tf.TensorSpec([2, 4, None], tf.int32) for key in SEQUENCES}
-        specs["labels"] = tf.TensorSpec([2, 4], tf.int32)
+        specs["label_ids"] = tf.TensorSpec([2, 4, LENGTH], tf.int32)
+        specs["n"] = tf.TensorSpec([2, 2], tf.int32)
         assert batch_spec(spec, 2, trims=True) == specs
-
-    def test_labels_are_never_trimmed(self, write):
-        """Even if there are as many as a sequence has tokens."""
-        mask, labels = [1] * 3 + [0] * (LENGTH - 3), [0] * (LENGTH - 1) + [1]
-        path = write([serialize({**dict.fromkeys(SEQUENCES, mask), "label_ids": labels})])
-        names = *SEQUENCES, "label_ids"
-        spec = {key: tf.io.FixedLenFeature([LENGTH], tf.int64) for key in names}
-        (batch,) = read(Data([path], spec, 1, 1, trims=True), 9, 1)
-        assert batch["input_mask"].shape == (1, 16) and batch["label_ids"].tolist() == [labels]
-        assert batch_spec(spec, 1, trims=True)["label_ids"].shape == (1, LENGTH)
 
 
 class TestBuckets:

@@ -48,8 +48,8 @@ def test_epochs_have_every_record_once_in_another_order(lengths, batch_size, see
     if len(rows) == batch_size:
         expected = np.concatenate([numbers for numbers, _ in rows])
         np.testing.assert_array_equal(again.numbers(batch_size, batch), expected)
-        places = np.repeat(np.arange(batch_size), [len(numbers) for numbers, _ in rows])
-        np.testing.assert_array_equal(again.rows(batch_size, batch), places)
+        row_numbers = np.repeat(np.arange(batch_size), [len(numbers) for numbers, _ in rows])
+        np.testing.assert_array_equal(again.rows(batch_size, batch), row_numbers)
 
 
 def test_rows_and_their_records_differ_between_epochs_and_seeds():

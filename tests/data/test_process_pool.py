@@ -10,10 +10,9 @@ import time
 import pytest
 
 from albert.core.errors import UserError
-from albert.data import process_pool
 from albert.data.process_pool import ordered_map
 from tests.helpers.forking import ROOT
-from tests.helpers.running import exit_code_of_child, run_text
+from tests.helpers.running import run_text
 
 # Prints the ids of two worker processes, which are then idle or at work.
 ENTRY_POINT = """
@@ -99,7 +98,3 @@ def test_workers_end_with_the_process_that_started_them(number, busy):
     while any(folder.exists() for folder in folders):
         assert time.monotonic() < deadline, "workers are left behind"
         time.sleep(0.02)
-
-
-def test_a_worker_whose_parent_has_ended_ends():
-    assert exit_code_of_child(lambda: process_pool._begin(parent=os.getpid())) == 1

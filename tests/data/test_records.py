@@ -28,9 +28,9 @@ def test_lengths_end_at_the_last_real_token(tmp_path):
     paths = [write_records(tmp_path / name, part) for name, part in files.items()]
     expected = [["".join(map(str, row)).rstrip("0") for row in mask] for mask in masks]
     spec = {"input_mask": tf.io.FixedLenFeature([2, 8], tf.int64)}
-    found = sequence_lengths(paths, spec)
-    assert found.tolist() == [list(map(len, rows)) for rows in expected]
-    assert found.min() == 0 and found.max() == 8
+    lengths = sequence_lengths(paths, spec)
+    assert lengths.tolist() == [list(map(len, rows)) for rows in expected]
+    assert lengths.min() == 0 and lengths.max() == 8
 
 
 class TestRecordFile:
@@ -59,9 +59,7 @@ class TestRecordFile:
                 with pytest.raises(UserError, match=f"f ends inside record {last};"):
                     RecordFile([path])
 
-    def test_other_files_and_missing_ones_are_errors(self, tmp_path):
-        with pytest.raises(FileNotFoundError, match="/f"):
-            RecordFile([str(tmp_path / "f")])
+    def test_other_files_are_errors(self, tmp_path):
         for content in (b"\xff" * 40, b"plain text, and not a short one" * 9):
             (tmp_path / "f").write_bytes(content)
             with pytest.raises(UserError, match="ends inside record 0"):

@@ -37,8 +37,8 @@ SEPARATORS = "a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g\rh"
 )
 def test_tsv_is_split_at_tabs_and_line_ends_only(write, content, rows):
     """Empty lines count, except at the end."""
-    found = [(place.line, row) for place, row in read_tsv(write(content.encode()))]
-    assert found == list(enumerate(rows, start=1))
+    lines = [(location.line, row) for location, row in read_tsv(write(content.encode()))]
+    assert lines == list(enumerate(rows, start=1))
 
 
 def test_not_utf8_names_line_and_byte(write):
@@ -61,8 +61,8 @@ def test_an_unreadable_file_is_one_line(tmp_path, reader):
 
 def test_json_lines_are_read_with_their_line_numbers(write):
     path = write(b'{"text_a": "a\\tb"}\r\n{"text_a": "c", "label": 1}')
-    found = [(place.line, record) for place, record in read_json_lines(path)]
-    assert found == [(1, {"text_a": "a\tb"}), (2, {"text_a": "c", "label": 1})]
+    lines = [(location.line, record) for location, record in read_json_lines(path)]
+    assert lines == [(1, {"text_a": "a\tb"}), (2, {"text_a": "c", "label": 1})]
 
 
 @pytest.mark.parametrize(

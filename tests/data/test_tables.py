@@ -27,7 +27,7 @@ def write(tmp_path):
 
 
 def rows_of(path: str) -> list[tuple[int, dict]]:
-    return [(place.line, dict(row)) for place, row in open_table(path).rows()]
+    return [(location.line, dict(row)) for location, row in open_table(path).rows()]
 
 
 ROWS = [{"a": 'x, "y"; z', "b": " é "}, {"a": "", "b": "1"}]
@@ -77,10 +77,9 @@ class TestFormats:
             assert rows_of(path) == [(1, {"a": text, "b": 1})]
 
     def test_the_name_of_a_file_tells_the_format_of_a_single_column(self, write, tmp_path):
-        content, found = "a\nx, y\n", [(2, {"a": "x, y"})]
-        (tmp_path / "file.tsv").write_text(content)
-        assert rows_of(str(tmp_path / "file.tsv")) == found
-        assert rows_of(write('a\n"x, y"\n')) == found
+        (tmp_path / "file.tsv").write_text("a\nx, y\n")
+        for path in (str(tmp_path / "file.tsv"), write('a\n"x, y"\n')):
+            assert rows_of(path) == [(2, {"a": "x, y"})]
 
     @pytest.mark.parametrize("content", ["", "\n\r\n", "\ufeff"])
     def test_an_empty_file_has_no_columns_and_rows(self, write, content):
@@ -89,8 +88,7 @@ class TestFormats:
 
     def test_empty_columns_at_the_side_are_accepted(self, write):
         """As pandas and spreadsheets write them."""
-        found = rows_of(write(",a,,\n0,x,,\n"))
-        assert found == [(2, {"": "", "a": "x"})]
+        assert rows_of(write(",a,,\n0,x,,\n")) == [(2, {"": "", "a": "x"})]
 
 
 class TestCells:
@@ -114,9 +112,9 @@ class TestCells:
     def test_quotation_marks_within_tsv_are_text(self, write):
         """Only a cell that is quoted as a whole loses them."""
         cells = ['"an open one', '"a" and "b"', 'a "b"', '""', '"', '"""x"""', "'x'"]
-        found = rows_of(write("a\tb\n" + "".join(f"{cell}\t1\n" for cell in cells)))
+        rows = rows_of(write("a\tb\n" + "".join(f"{cell}\t1\n" for cell in cells)))
         texts = ['"an open one', '"a" and "b"', 'a "b"', "", '"', '"x"', "'x'"]
-        assert [row["a"] for _, row in found] == texts
+        assert [row["a"] for _, row in rows] == texts
 
     @pytest.mark.parametrize("row", ['"{}",1\n', "{},1\n"])
     def test_a_cell_may_have_a_million_characters(self, write, row):

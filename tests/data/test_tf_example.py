@@ -23,12 +23,6 @@ def test_tensorflow_reads_the_written_examples(fields):
         assert written == example.SerializeToString()
 
 
-def test_special_tokens_enclose_one_text_or_a_pair():
-    assert make_sequence([7, 8], [9], 2, 3) == ([2, 7, 8, 3, 9, 3], 4)
-    assert make_sequence([7, 8], [], 2, 3) == ([2, 7, 8, 3], 4)
-    assert make_sequence([], [], 2, 3) == ([2, 3], 2)
-
-
 def test_several_sequences_are_one_record():
     sequences = [make_sequence([300], [29999], 2, 3), TokenSequence([], 0), TokenSequence([5], 0)]
     record = tf_example.example(sequence_entries(sequences, 6))

@@ -12,19 +12,18 @@ from albert.data.windows import positions_in_windows
 @given(st.integers(0, 60), st.integers(1, 20), st.data())
 def test_each_place_is_in_the_window_with_the_most_context(length, room, data):
     numbers = st.integers(0, max(length - 1, 0))
-    places = sorted(data.draw(st.sets(numbers, max_size=length if length else 0)))
-    found = list(positions_in_windows(length, room, np.array(places, int)))
-    assert [place for _, here in found for place in here] == places, "once, and in order"
-    starts = [start for start, _ in found]
+    positions = sorted(data.draw(st.sets(numbers, max_size=length if length else 0)))
+    windows = list(positions_in_windows(length, room, np.array(positions, int)))
+    assert [position for _, own in windows for position in own] == positions, "once, and in order"
+    starts = [start for start, _ in windows]
     stride = max(room // 2, 1)
     assert starts == [*range(0, max(length - room + stride, 1), stride)][: len(starts)]
     assert (not starts) == (length == 0) and all(start < length for start in starts)
     assert not starts or starts[-1] + room >= length > (starts[-2] + room if starts[1:] else 0)
 
-    def context(start, place):
-        last = min(start + room, length) - 1
-        return min(place - start, last - place)
+    def context(start, position):
+        return min(position - start, min(start + room, length) - 1 - position)
 
-    for start, here in found:
-        for place in here:
-            assert context(start, place) == max(context(other, place) for other in starts)
+    for start, own in windows:
+        for position in own:
+            assert context(start, position) == max(context(other, position) for other in starts)

@@ -8,7 +8,7 @@ import pytest
 from albert.tasks.classification import metrics
 
 LABELS = np.array([1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0])
-FOUND = np.array([0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1])
+PREDICTED = np.array([0, 0, 1, 1, 1, 1, 1, 1, 0, 0, 0, 1])
 
 
 def random_numbers(seed):
@@ -22,14 +22,14 @@ def test_accuracy_f1_and_matthews_follow_from_counts():
     for seed in range(20):
         rng = np.random.RandomState(seed)
         labels = rng.randint(0, 2, 50)
-        found = np.where(rng.rand(50) < 0.3, 1 - labels, labels)
-        pairs = list(zip(labels.tolist(), found.tolist(), strict=True))
+        predicted = np.where(rng.rand(50) < 0.3, 1 - labels, labels)
+        pairs = list(zip(labels.tolist(), predicted.tolist(), strict=True))
         tp, tn, fn, fp = (pairs.count(pair) for pair in ((1, 1), (0, 0), (1, 0), (0, 1)))
-        assert metrics.accuracy(labels, found) == pytest.approx((tp + tn) / 50)
-        assert metrics.f1(labels, found) == pytest.approx(tp / (tp + (fp + fn) / 2))
+        assert metrics.accuracy(labels, predicted) == pytest.approx((tp + tn) / 50)
+        assert metrics.f1(labels, predicted) == pytest.approx(tp / (tp + (fp + fn) / 2))
         product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
         expected = (tp * tn - fp * fn) / math.sqrt(product)
-        assert metrics.matthews(labels, found) == pytest.approx(expected, abs=1e-12)
+        assert metrics.matthews(labels, predicted) == pytest.approx(expected, abs=1e-12)
 
 
 def mean_ranks(values):
@@ -70,12 +70,12 @@ def test_losses_are_means_and_stay_finite():
 
 def test_scores_are_json_numbers_in_the_given_order():
     """The loss comes last."""
-    logits = np.stack([1.0 - FOUND, FOUND], axis=1).astype(np.float32) * 3
+    logits = np.stack([1.0 - PREDICTED, PREDICTED], axis=1).astype(np.float32) * 3
     names = ["matthew_corr", "eval_accuracy", "f1"]
-    scores = metrics.compute_metrics(names, LABELS, logits, FOUND)
+    scores = metrics.compute_metrics(names, LABELS, logits, PREDICTED)
     assert list(scores) == ["matthew_corr", "eval_accuracy", "f1", "eval_loss"]
-    assert scores["f1"] == metrics.f1(LABELS, FOUND)
-    assert scores["matthew_corr"] == metrics.matthews(LABELS, FOUND)
+    assert scores["f1"] == metrics.f1(LABELS, PREDICTED)
+    assert scores["matthew_corr"] == metrics.matthews(LABELS, PREDICTED)
     assert scores["eval_loss"] == metrics.cross_entropy(LABELS, logits)
     x, y = random_numbers(0)
     numbers = metrics.compute_metrics(["pearson", "spearman", "MSE"], x, y, y)

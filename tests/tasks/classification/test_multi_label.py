@@ -31,13 +31,13 @@ def test_f1_equals_that_of_scikit_learn(seed):
     truth[:, 0] *= seed % 2
     logits[:, 1] -= 9 * (seed % 3 == 0)
     predictions = (logits > 0).astype(np.int32)
-    found = compute_metrics(["micro_f1", "macro_f1"], truth, logits, predictions)
+    scores = compute_metrics(["micro_f1", "macro_f1"], truth, logits, predictions)
     for name in ("micro", "macro"):
         expected = sklearn.f1_score(truth, predictions, average=name, zero_division=0)
-        assert found[f"{name}_f1"] == pytest.approx(expected, abs=1e-12)
+        assert scores[f"{name}_f1"] == pytest.approx(expected, abs=1e-12)
     shares = probabilities_of(logits.astype(np.float64)).ravel()
     expected = sklearn.log_loss(truth.ravel(), shares, labels=[0, 1])
-    assert found["eval_loss"] == pytest.approx(expected, abs=1e-9)
+    assert scores["eval_loss"] == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -65,5 +65,5 @@ def test_the_threshold_is_usual_without_labels_and_predicts_all_if_all_are_true(
     assert best_threshold(np.ones([2, 2], int), shares) == pytest.approx(0.1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = compute_metrics(["macro_f1"], np.zeros([2, 2], int), shares, np.zeros([2, 2], int))
-    assert found["macro_f1"] == 0
+        scores = compute_metrics(["macro_f1"], np.zeros([2, 2], int), shares, np.zeros([2, 2], int))
+    assert scores["macro_f1"] == 0

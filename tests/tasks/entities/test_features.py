@@ -15,14 +15,14 @@ from albert.tasks.entities.features import Tagger
 from albert.tokenization import FullTokenizer
 from albert.tokenizers.wordpiece_text import words_in
 
-PLACE = SourceLine("file", 1)
+LINE = SourceLine("file", 1)
 TAGS = ["O", "B-PER", "I-PER"]
 BIOES = ["O", "B-PER", "I-PER", "E-PER", "S-PER"]
 
 
-def annotated(text: str, *places: tuple[int, int]) -> AnnotatedText:
-    spans = [Span(start, end, text[start:end], "PER") for start, end in places]
-    return AnnotatedText(PLACE, text, words_in(text), spans, [PLACE] * len(spans))
+def annotated(text: str, *edges: tuple[int, int]) -> AnnotatedText:
+    spans = [Span(start, end, text[start:end], "PER") for start, end in edges]
+    return AnnotatedText(LINE, text, words_in(text), spans, [LINE] * len(spans))
 
 
 @pytest.fixture(scope="module", params=["spm.model", "vocab.txt", "cased.txt"])
@@ -74,28 +74,28 @@ def test_perfect_outputs_give_the_spans_of_texts_of_any_length(tokenizer, data, 
         edges = words_in(text)
         cuts = sorted(data.draw(st.sets(st.integers(0, len(edges)), max_size=12)))
         chosen = zip(cuts[::2], cuts[1::2], strict=False)
-        places = [(edges[first][0], edges[last - 1][1]) for first, last in chosen]
-        texts.append(annotated(text, *places))
+        spans = ((edges[first][0], edges[last - 1][1]) for first, last in chosen)
+        texts.append(annotated(text, *spans))
     rows = parsed(tagger, tagger.records(texts))
     outputs = [
         {"predictions": np.maximum(row["tag_ids"] - 1, 0), "probabilities": np.ones(length)}
         for row in rows
     ]
     assert all(row["input_mask"].sum() <= length for row in rows)
-    found = list(tagger.spans(((text.text, text.words) for text in texts), outputs))
-    assert [[span[:4] for span in spans] for spans in found] == [
+    tagged = list(tagger.spans(((text.text, text.words) for text in texts), outputs))
+    assert [[span[:4] for span in spans] for spans in tagged] == [
         [span[:4] for span in text.spans] for text in texts
     ]
-    tagged = sum(np.count_nonzero(row["tag_ids"]) for row in rows)
-    assert tagged == sum(len(text.words) for text in texts)
+    count = sum(np.count_nonzero(row["tag_ids"]) for row in rows)
+    assert count == sum(len(text.words) for text in texts)
 
 
 def test_words_in_one_piece_have_one_tag(golden_tokenizer):
     """A piece of SentencePiece may contain a number and the sign after it."""
     tagger, text = Tagger(golden_tokenizer, TAGS, 16), "it is 1,200 of 4."
-    words, ((_, places),) = tagger.encode(text, words_in(text))
+    words, ((_, positions),) = tagger.encode(text, words_in(text))
     assert [text[start:end] for start, end in words] == ["it", "is", "1,200", "of", "4."]
-    tags = np.array([0] * places[2] + [1] + [0] * 15)
+    tags = np.array([0] * positions[2] + [1] + [0] * 15)
     output = {"predictions": tags, "probabilities": np.full(16, 0.5)}
     ((span,),) = tagger.spans([(text, words_in(text))], [output])
     assert span == Span(6, 11, "1,200", "PER", 0.5)

@@ -23,8 +23,8 @@ def make(squad_dir, tmp_path):
         model = f"--albert_config_file={squad_dir}/albert.json"
         own = model, f"--spm_model_file={squad_dir}/spm.model", "--max_seq_length=32"
         folder = f"--output_dir={tmp_path / 'out'}"
-        given = [flag.format(tmp_path) for flag in flags]
-        return EntitiesTask(settings_of(EntitiesSettings, *own, folder, *given))
+        more = [flag.format(tmp_path) for flag in flags]
+        return EntitiesTask(settings_of(EntitiesSettings, *own, folder, *more))
 
     return make
 
@@ -82,9 +82,6 @@ def test_a_prediction_takes_the_labels_of_the_training(make, tmp_path):
 def test_a_faulty_file_is_an_error(make, tmp_path):
     (tmp_path / "train.conll").write_text("a O\nb O\n")
     with pytest.raises(UserError, match="--train_file .*train.conll has no entities"):
-        make(*FILES)
-    (tmp_path / "train.conll").write_text("a O\nb\n")
-    with pytest.raises(UserError, match="train.conll, line 2: 2 columns are needed"):
         make(*FILES)
     (tmp_path / "train.conll").write_text("a B-PER\n")
     task = make(*FILES, "--preprocess_workers=1")

@@ -88,8 +88,8 @@ class TestFormats:
             folder = write(**file)
             own = processor(folder, is_multi_label=True)
             assert own.get_labels() == ["7", "[e", "a", "b", "c, d"]
-            found = [example.label for example in own.get_train_examples(folder)]
-            assert found == [("b", "a"), (), ("c, d", "7"), ("[e",)]
+            labels = [example.label for example in own.get_train_examples(folder)]
+            assert labels == [("b", "a"), (), ("c, d", "7"), ("[e",)]
             (pathlib.Path(folder) / next(iter(file)).replace("_", ".")).unlink()
         folder = write(train_csv=f"label;text_a\na;x\n{'[' * 100_000};y\n")
         assert processor(folder, is_multi_label=True).get_labels() == ["[" * 100_000, "a"]
@@ -122,10 +122,8 @@ class TestFaults:
             ({"label": " ", "text_a": "x"}, "label is missing"),
             ({"label": ["yes"], "text_a": "x"}, "label is missing"),
             ({"label": "y\ud800", "text_a": "x"}, r"the label 'y.ud800' has"),
-            *(
-                ({"label": f"y{char}z", "text_a": "x"}, rf"the label 'y.{name}z' has")
-                for char, name in (("\n", "n"), ("\t", "t"), ("\r", "r"))
-            ),
+            ({"label": "y\nz", "text_a": "x"}, "the label 'y.nz' has"),
+            ({"label": "y\tz", "text_a": "x"}, "the label 'y.tz' has"),
         ],
     )
     def test_a_bad_row_is_named_by_file_and_line(self, write, row, reason):
@@ -136,8 +134,6 @@ class TestFaults:
     def test_a_file_without_texts_or_examples_is_an_error(self, write):
         for content, reason in (
             ("sentence\tlabel\nx\tyes\n", r", line 1: text_a is missing; found sentence, label"),
-            ("text_a\tlabel\nx\tyes\ty\n", r", line 2: 3 columns, but the header has 2"),
-            ('[{"text_a": "x"}]', " is neither CSV, TSV nor JSON Lines"),
             ("", " has no examples"),
             ("label\ttext_a\n", " has no examples"),
         ):
@@ -146,19 +142,18 @@ class TestFaults:
                 processor(folder).get_dev_examples(folder)
 
     @pytest.mark.parametrize(
-        ("row", "reason"),
+        ("label", "reason"),
         [
-            ({"label": ["yes", "maybe"], "text_a": "x"}, "the label is 'maybe', not one of no, y"),
-            ({"label": ["yes", ""], "text_a": "x"}, "label is missing"),
-            ({"label": ["y\nz"], "text_a": "x"}, r"the label 'y.nz' has"),
-            ({"label": [["yes"]], "text_a": "x"}, "label is missing"),
-            ({"label": 7, "text_a": "x"}, "label is missing, or not a text or a list"),
-            ({"label": None, "text_a": "x"}, "label is missing, or not a text or a list"),
+            (["yes", "maybe"], "the label is 'maybe', not one of no, y"),
+            (["yes", ""], "label is missing"),
+            ([["yes"]], "label is missing"),
+            (7, "label is missing, or not a text or a list"),
+            (None, "label is missing, or not a text or a list"),
         ],
     )
-    def test_a_bad_row_with_several_labels_is_named(self, write, row, reason):
-        folder = write(train_tsv=TRAIN, dev_jsonl=[{"label": ["yes"], "text_a": "x"}, row])
-        with pytest.raises(UserError, match=rf"dev\.jsonl, line 2: {reason}"):
+    def test_a_bad_row_with_several_labels_is_named(self, write, label, reason):
+        folder = write(train_tsv=TRAIN, dev_jsonl=[{"label": label, "text_a": "x"}])
+        with pytest.raises(UserError, match=rf"dev\.jsonl, line 1: {reason}"):
             processor(folder, is_multi_label=True).get_dev_examples(folder)
 
     def test_bad_labels_and_ambiguous_files_are_errors(self, write):

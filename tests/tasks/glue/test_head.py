@@ -17,68 +17,56 @@ def runs_of(build, count=1):
     """Returns the outputs on `POOLED` at some steps, and the head's variables."""
     with tf.Graph().as_default(), quick_session() as session:
         tf.set_random_seed(5)
-        found = build(tf.constant(POOLED))
+        outputs = build(tf.constant(POOLED))
         step = tf.assign_add(tf.train.get_or_create_global_step(), 1)
         session.run(tf.global_variables_initializer())
-        runs = []
-        for _ in range(count):
-            runs.append(session.run(found))
-            session.run(step)
+        runs = [session.run([outputs, step])[0] for _ in range(count)]
         return runs, session.run({v.op.name: v for v in tf.trainable_variables()})
 
 
-def outputs_of(num_labels, labels, threshold=None):
+def assert_outputs(num_labels, labels, threshold=None):
+    """Compares a head's outputs with NumPy's; the loss is the mean over labels and examples, as in
+    `transformers`. Returns the probabilities."""
+
     def build(pooled):
-        found = classify(pooled, tf.constant(labels), 0.0, num_labels, threshold)
-        return {"loss": found.loss, **found._asdict()}
+        output = classify(pooled, tf.constant(labels), 0.0, num_labels, threshold)
+        return {"loss": output.loss, **output._asdict()}
 
     (values,), head = runs_of(build)
-    return values, head
-
-
-def test_classification_equals_numpy():
-    values, head = outputs_of(3, CLASSES)
-    assert {name: value.shape for name, value in head.items()} == {
-        "output_weights": (3, 16),
-        "output_bias": (3,),
-    }
+    shapes = {name: value.shape for name, value in head.items()}
+    assert shapes == {"output_weights": (num_labels, 16), "output_bias": (num_labels,)}
     assert not head["output_bias"].any()
-    assert 0.005 < head["output_weights"].std() < 0.03
+    assert num_labels == 1 or 0.005 < head["output_weights"].std() < 0.03
     logits = POOLED.astype(np.float64) @ head["output_weights"].T
-    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-    losses = -np.log(probabilities[np.arange(6), CLASSES])
-    np.testing.assert_allclose(values["logits"], logits, atol=1e-6)
-    np.testing.assert_allclose(values["probabilities"], probabilities, atol=1e-6)
-    np.testing.assert_allclose(values["losses"], losses, atol=1e-6)
-    assert values["loss"] == pytest.approx(losses.mean(), abs=1e-6)
-    assert values["predictions"].tolist() == logits.argmax(axis=1).tolist()
+    if num_labels == 1:
+        logits = shares = predictions = logits[:, 0]
+        losses = np.square(logits - labels)
+    elif threshold is None:
+        shares = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        losses, predictions = -np.log(shares[np.arange(6), labels]), logits.argmax(axis=1)
+    else:
+        shares = 1 / (1 + np.exp(-logits))
+        losses = -np.where(labels, np.log(shares), np.log(1 - shares)).mean(axis=1)
+        predictions = shares >= threshold
+    expected = {"logits": logits, "losses": losses, "predictions": predictions}
+    expected |= {"probabilities": shares.reshape(6, -1), "loss": losses.mean()}
+    assert values.keys() == expected.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(values[name], value, atol=1e-5 if "loss" in name else 1e-6)
+    return shares
+
+
+@pytest.mark.parametrize(
+    ("num_labels", "labels"), [(3, CLASSES), (1, np.array([0, 1.5, 2, 5, 4, 3], np.float32))]
+)
+def test_a_label_or_a_number_equals_numpy(num_labels, labels):
+    assert_outputs(num_labels, labels)
 
 
 def test_several_labels_equal_numpy():
-    """The loss is the mean over labels and examples, as in `transformers`."""
     labels = np.array([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 0, 1], [0, 1, 0], [1, 0, 0]], np.int32)
-    values, head = outputs_of(3, labels, threshold=0.49)
-    logits = POOLED.astype(np.float64) @ head["output_weights"].T
-    probabilities = 1 / (1 + np.exp(-logits))
-    losses = -np.where(labels, np.log(probabilities), np.log(1 - probabilities)).mean(axis=1)
-    np.testing.assert_allclose(values["logits"], logits, atol=1e-6)
-    np.testing.assert_allclose(values["probabilities"], probabilities, atol=1e-6)
-    np.testing.assert_allclose(values["losses"], losses, atol=1e-6)
-    assert values["loss"] == pytest.approx(losses.mean(), abs=1e-6)
-    expected = probabilities >= 0.49
-    assert 0 < expected.sum() < expected.size and (expected != (probabilities >= 0.5)).any()
-    np.testing.assert_array_equal(values["predictions"], expected)
-
-
-def test_regression_equals_numpy():
-    labels = np.array([0, 1.5, 2, 5, 4, 3], np.float32)
-    values, head = outputs_of(1, labels)
-    numbers = (POOLED.astype(np.float64) @ head["output_weights"].T)[:, 0]
-    np.testing.assert_allclose(values["logits"], numbers, atol=1e-6)
-    np.testing.assert_allclose(values["predictions"], numbers, atol=1e-6)
-    np.testing.assert_allclose(values["probabilities"][:, 0], numbers, atol=1e-6)
-    np.testing.assert_allclose(values["losses"], np.square(numbers - labels), atol=1e-5)
-    assert values["loss"] == pytest.approx(np.square(numbers - labels).mean(), abs=1e-5)
+    shares = assert_outputs(3, labels, threshold=0.49)
+    assert 0 < (shares >= 0.49).mean() < 1 and ((shares >= 0.49) != (shares >= 0.5)).any()
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,9 @@ def job(*flags: str) -> GlueSettings:
 
 def test_every_task_has_the_settings_of_its_file():
     runs = job("--task_name=All").runs()
-    found = {name: tuple(getattr(run, flag) for flag in NAMES) for name, run in runs.items()}
-    assert list(found.items()) == list(PRESETS.items())
+    numbers = {name: tuple(getattr(run, flag) for flag in NAMES) for name, run in runs.items()}
+    assert list(numbers.items()) == list(PRESETS.items())
+    assert [*job("--task_name=all,wnli").runs()] == [*PRESETS, "WNLI"]
     for name, run in runs.items():
         assert (run.task_name, run.max_seq_length, run.optimizer) == (name, 512, "adamw")
         assert run.output_dir == run.cached_dir == f"out/{name.lower()}"
@@ -60,16 +61,12 @@ def test_epochs_that_are_given_replace_the_steps_of_the_file():
 
 def test_every_seed_has_its_folder_and_shares_the_features():
     runs = job("--task_name=mrpc,STS-B", "--seeds=2, 11", "--export_dir=exports").runs()
-    found = {
-        name: (run.seed, run.output_dir, run.export_dir, run.cached_dir)
-        for name, run in runs.items()
-    }
-    assert found == {
-        "MRPC, seed 2": (2, "out/mrpc/seed-2", "exports/mrpc/seed-2", "out/mrpc"),
-        "MRPC, seed 11": (11, "out/mrpc/seed-11", "exports/mrpc/seed-11", "out/mrpc"),
-        "STS-B, seed 2": (2, "out/sts-b/seed-2", "exports/sts-b/seed-2", "out/sts-b"),
-        "STS-B, seed 11": (11, "out/sts-b/seed-11", "exports/sts-b/seed-11", "out/sts-b"),
-    }
+    assert [(name, run.seed, run.output_dir) for name, run in runs.items()] == [
+        *(("MRPC, seed 2", 2, "out/mrpc/seed-2"), ("MRPC, seed 11", 11, "out/mrpc/seed-11")),
+        *(("STS-B, seed 2", 2, "out/sts-b/seed-2"), ("STS-B, seed 11", 11, "out/sts-b/seed-11")),
+    ]
+    run = runs["STS-B, seed 2"]
+    assert (run.export_dir, run.cached_dir) == ("exports/sts-b/seed-2", "out/sts-b")
     runs = job("--task_name=all", "--cached_dir=cached").runs().values()
     assert {run.cached_dir for run in runs} == {"cached"}
 
@@ -88,9 +85,9 @@ def test_the_model_of_mnli_serves_the_other_sets(flags, expected):
     settings = job("--task_name=mnli,rte", "--seeds=3", "--export_dir=exports", *flags)
     mnli, rte = settings.runs().values()
     assert rte.follow_ups() == []
-    found = mnli.follow_ups()
-    assert [(run.task_name, run.do_eval, run.do_predict) for run in found] == expected
-    for run in found:
+    runs = mnli.follow_ups()
+    assert [(run.task_name, run.do_eval, run.do_predict) for run in runs] == expected
+    for run in runs:
         assert run.output_dir == f"out/mnli/seed-3/{run.task_name}"
         assert (run.do_train, run.export_dir, run.cached_dir) == (False, "", "out/mnli")
 
@@ -101,10 +98,8 @@ def test_the_model_of_mnli_serves_the_other_sets(flags, expected):
         ("--task_name=mrpc,rt", "--task_name=mrpc,rt: 'rt' is not one of .*; did you mean rte"),
         ("--task_name=al --seeds=1", "'al' is not one of all, cola, .*; did you mean all"),
         ("--task_name=mrpc,", "'' is not one of all, cola"),
-        ("--task_name=tsv --seeds=1", "'tsv' is not one of all, cola"),
         ("--task_name=mnli,mismnli", "'mismnli' is not one of all, cola"),
         ("--task_name=rte,MRPC,Rte", "--task_name=rte,MRPC,Rte has rte twice; remove one"),
-        ("--task_name=all,qqp", "has qqp twice; remove one"),
         ("--task_name=rte --seeds=1 --seed=2", "--seed and --seeds contradict each other"),
         ("--task_name=all --input_file=x", "--input_file is for a single run of one task; remove"),
         ("--task_name=all --tsv_regression", "--tsv_regression is for a single run of one task"),
@@ -115,11 +110,7 @@ def test_jobs_that_make_no_sense_are_errors(flags, message):
         job(*flags.split()).runs()
 
 
-@pytest.mark.parametrize("seeds", ["", "1,", "1,x", "1,-2", "1.5", "1, 01", "2147483648"])
+@pytest.mark.parametrize("seeds", ["", "1,", "1,x", "1, 01", "2147483648"])
 def test_bad_seeds_are_errors(seeds):
     with pytest.raises(FlagError, match="seeds.*must be different whole numbers, such as 1,2,3"):
         GlueSettings.of(task_name="rte", seeds=seeds)
-
-
-def test_all_tasks_with_wnli_are_nine():
-    assert list(job("--task_name=all,wnli").runs()) == [*PRESETS, "WNLI"]

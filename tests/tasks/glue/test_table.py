@@ -45,16 +45,16 @@ def test_several_seeds_give_medians():
     }
     table = Table(results)
     assert table.lines() == ["RTE   MRPC       average", "37.5  62.5/50.0  46.9"]
-    found = json.loads(json.dumps(table.as_json()))
-    assert found["average"] == (0.375 + (0.625 + 0.5) / 2) / 2
+    content = json.loads(json.dumps(table.as_json()))
+    assert content["average"] == (0.375 + (0.625 + 0.5) / 2) / 2
     deviation = pytest.approx(np.std(f1s, ddof=1))
     spread = {"median": 0.5, "lowest": 0.25, "highest": 0.75, "deviation": deviation}
-    assert found["tasks"]["mrpc"]["f1"] == spread
-    assert found["by_seed"]["mrpc"]["1"] == {"eval_accuracy": 0.9, "f1": 0.25}
+    assert content["tasks"]["mrpc"]["f1"] == spread
+    assert content["by_seed"]["mrpc"]["1"] == {"eval_accuracy": 0.9, "f1": 0.25}
 
 
 def test_one_seed_has_no_deviation():
     """NaN would not be JSON."""
-    found = Table({"rte": {7: {"eval_accuracy": 0.25}}}).as_json()
+    content = Table({"rte": {7: {"eval_accuracy": 0.25}}}).as_json()
     spread = {"median": 0.25, "lowest": 0.25, "highest": 0.25}
-    assert found["tasks"] == {"rte": {"eval_accuracy": spread}}
+    assert content["tasks"] == {"rte": {"eval_accuracy": spread}}

@@ -65,8 +65,8 @@ def test_a_deterministic_run_has_no_dropout_in_the_head(make, squad_dir, tmp_pat
     flag = f"--albert_config_file={tmp_path / 'albert.json'}"
     task = make("MRPC", flag, f"--deterministic_run={deterministic}")
     assert task.has_dropout() != deterministic
-    _, places = model_of(task, (10, 0), estimators.ModeKeys.TRAIN)
-    assert places == ([] if deterministic else ["classifier"])
+    _, sites = model_of(task, (10, 0), estimators.ModeKeys.TRAIN)
+    assert sites == ([] if deterministic else ["classifier"])
 
 
 @pytest.mark.parametrize("flags", [[], ["--threshold_to_export=0.25"]])
@@ -99,7 +99,6 @@ def test_steps_follow_from_examples_and_flags(make, flags, steps):
     [
         (["--do_train=false"], "nothing to do: pass --do_train, --do_eval, --do_predict or"),
         (["--task_name=mrcp"], "--task_name=mrcp is not a task; use one of "),
-        (["--tsv_regression"], "--tsv_regression is for --task_name=tsv only"),
         (["--task_name=all"], "a list of tasks and --seeds are for the command `albert classify`"),
         (["--text_column=x"], "--text_column is for --task_name=tsv only"),
         (["--task_name=tsv", "--tsv_regression", "--multi_label"], "exclude each other"),
@@ -170,6 +169,6 @@ def test_padding_examples_are_neither_scored_nor_labeled(make, tmp_path):
 
 def test_features_of_other_examples_are_refused(make):
     task = make("RTE")
-    for call in (task.score, lambda *given: task.write_labels(*given, ["results", "labels"])):
+    for call in (task.score, lambda *data: task.write_labels(*data, ["results", "labels"])):
         with pytest.raises(UserError, match=r"x\.tf_record has 3 features, .* 4 examples; remove"):
             call(DATA, OUTPUTS[1:])

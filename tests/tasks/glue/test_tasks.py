@@ -58,10 +58,9 @@ class TestFiles:
             assert 3 <= len(example.text_a.split()) <= 8
             assert (example.text_b is None) == (task in SINGLE)
             assert task in SINGLE or 3 <= len(example.text_b.split()) <= 8
-        given = LABELS[processor.folder]
-        given = [float(label) for label in given] if task == "sts-b" else list(given)
-        assert [e.label for e in train] == [given[n % len(given)] for n in range(ROWS)]
-        assert processor.get_labels() == ([None] if task == "sts-b" else given)
+        labels = [float(x) if task == "sts-b" else x for x in LABELS[processor.folder]]
+        assert [e.label for e in train] == [labels[n % len(labels)] for n in range(ROWS)]
+        assert processor.get_labels() == ([None] if task == "sts-b" else labels)
 
     @pytest.mark.parametrize(
         ("task", "part", "file", "columns", "header"),
@@ -120,18 +119,14 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("task", "content", "fault"),
         [
-            ("cola", "a\t1\t\ttext\na\t1\t\n", r", line 2: \d+ columns, but \d+ are"),
+            ("cola", "a\t1\t\ttext\na\t1\t\n", r", line 2: 3 columns, but 4 are"),
             ("sst-2", f"{SST2}fine\t1\n\nbad\t0\n", r", line 3: \d+ columns, but \d+ are"),
             ("qnli", "index\tq\ts\tlabel\n0\tq\ts\tentailment\n1\tq\ts\n", r", line 3: \d+ col"),
-            ("sts-b", f"{SCORES}\tj\n{SCORES}\n", r", line 2: \d+ columns, but \d+ are"),
             ("mnli", "\t".join("abcdefghijkl") + f"\n{SCORES}\tj\tk\n", r", line 2: \d+ columns"),
-            *(
-                ("sst-2", f"{SST2}fine\t{x}\n", f", line 2: the label is '{x}', not one of 0, 1")
-                for x in ("2", "", "yes")
-            ),
+            ("sst-2", f"{SST2}fine\t2\n", ", line 2: the label is '2', not one of 0, 1"),
             *(
                 ("sts-b", f"{SCORES}\tscore\n{SCORES}\t{x}\n", f", line 2: the label is '{x}'")
-                for x in ("high", "nan", "inf", "")
+                for x in ("high", "nan")
             ),
             *(("sst-2", nothing, " has no examples") for nothing in ("", "\n\n", SST2)),
             ("sst-2", f"{SST2}f\udcfcr\t1\n".encode(errors="surrogateescape"), ", line 2: byte 2 "),

@@ -39,11 +39,8 @@ def test_each_option_has_one_score(shape):
         session.run(tf.global_variables_initializer())
         head = {v.op.name: session.run(v) for v in tf.trainable_variables() if "bert" not in v.name}
         (loss, losses, probabilities, logits, predictions), pooled = session.run([results, pooled])
-    assert {name: value.shape for name, value in head.items()} == {
-        "output_weights": (1, 16),
-        "output_bias": (1,),
-    }
-    assert 0.005 < head["output_weights"].std() < 0.03
+    shapes = {name: value.shape for name, value in head.items()}
+    assert shapes == {"output_weights": (1, 16), "output_bias": (1,)}
     expected = (pooled.astype(np.float64) @ head["output_weights"].T).reshape(SIZE, 4)
     np.testing.assert_allclose(logits, expected, atol=1e-6)
     shares = np.exp(expected) / np.exp(expected).sum(axis=1, keepdims=True)
@@ -53,23 +50,15 @@ def test_each_option_has_one_score(shape):
     assert predictions.tolist() == expected.argmax(axis=1).tolist()
 
 
-def test_dropout_has_its_own_site():
-    with tf.Graph().as_default():
-        tf.set_random_seed(1)
-        inputs = map(tf.constant, batch([SIZE, 4, LENGTH]))
-        create_model(CONFIG, True, *inputs, None, 4, False, LENGTH, 0.5, None)
-        assert tf.get_collection(ops.SITES) == ["classifier"]
-
-
 def test_training_lowers_the_loss():
-    arguments = (CONFIG, 4, None, 0.01, 10, 0, False, False, LENGTH, 0.0, None)
+    arguments = (CONFIG, 4, None, 0.01, 10, 0, False, False, LENGTH, 0.01, None)
     with tf.Graph().as_default(), quick_session() as session:
         tf.set_random_seed(5)
         values = map(tf.constant, batch([SIZE, 4 * LENGTH]))
         features = dict(zip(SEQUENCE_KEYS, values, strict=True))
         features["label_ids"] = tf.constant(LABELS)
         spec = model_fn_builder(*arguments)(features, None, estimators.ModeKeys.TRAIN, {})
-        assert tf.get_collection(ops.SITES) == []
+        assert tf.get_collection(ops.SITES) == ["classifier"]
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         losses = [session.run([spec.loss, spec.train_op])[0] for _ in range(10)]
     assert losses[-1] < losses[0]
