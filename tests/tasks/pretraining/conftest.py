@@ -8,7 +8,8 @@ import pytest
 
 from albert import tokenization
 from albert.tasks.pretraining.blocks import DataOptions
-from albert.tasks.pretraining.masking import MaskingOptions
+from albert.tasks.pretraining.input_pipeline import RecordOptions
+from albert.tasks.pretraining.masking import Masker, MaskingOptions
 from albert.tasks.pretraining.pairs import PairOptions
 from albert.tasks.pretraining.sentencepiece_trainer import PieceOptions, train_model
 from albert.tasks.pretraining.shards import ShardMaker, plan_shards
@@ -41,10 +42,18 @@ def encoder(tokenizer) -> PieceEncoder:
 @pytest.fixture(scope="session")
 def files(corpus, tokenizer, tmp_path_factory) -> dict[str, str]:
     """Returns files of the same sentences: "plain" has no masks, "short" has short sequences."""
-    folder, found = tmp_path_factory.mktemp("records"), {}
+    folder, paths = tmp_path_factory.mktemp("records"), {}
     for name, short, probability in (("masked", 0.1, 0.15), ("plain", 0.1, 0), ("short", 1, 0.15)):
         options = DataOptions(2, 1, PairOptions(32, short, False), MaskingOptions(4, probability))
         plan = plan_shards([str(corpus / "dev.txt")], [str(folder / name)], 2, False)
         ShardMaker(tokenizer, options).make(plan)
-        found[name] = str(folder / name)
-    return found
+        paths[name] = str(folder / name)
+    return paths
+
+
+@pytest.fixture(scope="session")
+def options(encoder) -> dict[str, RecordOptions]:
+    """Returns the options of each of these files; the masks of "plain" are drawn."""
+    masker = Masker(MaskingOptions(4, 0.15), encoder.mask_id, encoder.tokenizer.size)
+    masked = RecordOptions(32, 4, encoder.tokenizer.size, None, 1)
+    return {"masked": masked, "short": masked, "plain": masked._replace(masker=masker)}

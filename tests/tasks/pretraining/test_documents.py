@@ -28,14 +28,14 @@ def block(tmp_path):
 
 
 @pytest.fixture
-def of_words(tmp_path):
+def make_tokenizer(tmp_path):
     """Makes a tokenizer from a vocabulary."""
 
-    def of_words(tokens):
+    def make_tokenizer(tokens):
         (tmp_path / "vocab.txt").write_text("\n".join(tokens))
         return tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))
 
-    return of_words
+    return make_tokenizer
 
 
 def test_sentences_have_the_ids_that_the_tokenizer_gives(encoder, tokenizer, block):
@@ -60,18 +60,18 @@ def test_a_comma_after_a_digit_is_a_separate_token(tmp_path, block, word):
     sentences = iter(20 * ["axono ayono"] + 50 * [word])
     spm.SentencePieceTrainer.train(sentence_iterator=sentences, **options)
     tokenizer = tokenization.FullTokenizer(None, True, str(tmp_path / "spm.model"))
-    found = PieceEncoder(tokenizer).documents(block("axono 5, ayono")).ids.tolist()
+    ids = PieceEncoder(tokenizer).documents(block("axono 5, ayono")).ids.tolist()
     careless = tokenizer.sp_model.encode("axono 5, ayono")
     assert ("▁5," in tokenizer.convert_ids_to_tokens(careless)) == (word == "5,")
     pieces = tokenizer.tokenize("axono 5, ayono")
-    assert found == tokenizer.convert_tokens_to_ids(pieces) != careless
+    assert ids == tokenizer.convert_tokens_to_ids(pieces) != careless
 
 
-def test_words_begin_where_the_tokenizer_says(encoder, tokenizer, of_words, block):
+def test_words_begin_where_the_tokenizer_says(encoder, tokenizer, make_tokenizer, block):
     assert encoder.begins_word.tolist() == [tokenizer.begins_word(p) for p in tokenizer.vocab]
     assert 0 < encoder.begins_word.sum() < len(encoder.begins_word) == tokenizer.size
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing", "."]
-    encoder = PieceEncoder(of_words(tokens))
+    encoder = PieceEncoder(make_tokenizer(tokens))
     assert encoder.begins_word.tolist() == [token != "##ing" for token in tokens]
     documents = encoder.documents(block("Playing.\n\nPlay\n"))
     assert documents.ids.tolist() == [5, 6, 7, 5]
@@ -79,7 +79,7 @@ def test_words_begin_where_the_tokenizer_says(encoder, tokenizer, of_words, bloc
 
 
 @pytest.mark.parametrize("missing", ["[CLS]", "[SEP]", "[MASK]", "[UNK]"])
-def test_missing_special_tokens_are_named(of_words, block, missing):
+def test_missing_special_tokens_are_named(make_tokenizer, block, missing):
     tokens = [t for t in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "x") if t != missing]
     with pytest.raises(UserError, match=rf"vocab\.txt has no piece \{missing}"):
-        PieceEncoder(of_words(tokens)).documents(block("x"))
+        PieceEncoder(make_tokenizer(tokens)).documents(block("x"))

@@ -73,9 +73,9 @@ def test_losses_of_bert_are_those_of_transformers(tmp_path, torch):
     with torch.no_grad():
         tokens, relation = theirs(*inputs, return_dict=False)
     tokens, relation = (torch.log_softmax(scores, -1).numpy() for scores in (tokens, relation))
-    rows, places = np.arange(3)[:, None], features["masked_lm_positions"]
+    rows, columns = np.arange(3)[:, None], features["masked_lm_positions"]
     labels = features["next_sentence_labels"][:, 0]
-    losses = -tokens[rows, places, features["masked_lm_ids"]]
+    losses = -tokens[rows, columns, features["masked_lm_ids"]]
     expected = {
         "masked_lm_loss": (losses * features["masked_lm_weights"]).sum(axis=1),
         "next_sentence_loss": -relation[rows[:, 0], labels],

@@ -16,19 +16,10 @@ from albert.core.errors import UserError
 from albert.data.records import RecordFile, reading_records
 from albert.distributed import collectives
 from albert.distributed.collectives import Worker
-from albert.tasks.pretraining.input_pipeline import RecordOptions, check_files
-from albert.tasks.pretraining.masking import Masker, MaskingOptions
+from albert.tasks.pretraining.input_pipeline import check_files
 from albert.tasks.pretraining.task import RecordSplit
 from albert.tasks.pretraining.text import matching_files
 from tests.helpers.files import write_records
-
-
-@pytest.fixture(scope="module")
-def options(encoder):
-    """Returns the options for records "masked", and for "plain" ones, whose masks are drawn."""
-    masker = Masker(MaskingOptions(4, 0.15), encoder.mask_id, encoder.tokenizer.size)
-    masked = RecordOptions(32, 4, encoder.tokenizer.size, None, 1)
-    return {"masked": masked, "plain": masked._replace(masker=masker)}
 
 
 def data_of(path, options, max_batches=None):
@@ -37,7 +28,7 @@ def data_of(path, options, max_batches=None):
 
 def batches_of(data, shuffle_seed=7, start_batch=0, rank=0, num_workers=1, most=None):
     """Returns a worker's batches of 8: all of them, or the first `most`."""
-    found = []
+    batches = []
     with (
         mock.patch.object(collectives, "_worker", Worker(rank, num_workers)),
         tf.Graph().as_default(),
@@ -46,9 +37,9 @@ def batches_of(data, shuffle_seed=7, start_batch=0, rank=0, num_workers=1, most=
         dataset = data.input_fn(8, shuffle_seed, start_batch)()
         batch = tf.data.make_one_shot_iterator(dataset).get_next()
         with contextlib.suppress(tf.errors.OutOfRangeError):
-            while most is None or len(found) < most:
-                found.append(session.run(batch))
-    return found
+            while most is None or len(batches) < most:
+                batches.append(session.run(batch))
+    return batches
 
 
 def assert_same(one, other):
@@ -67,15 +58,15 @@ KEYS = {
 
 @pytest.mark.parametrize("name", ["masked", "plain"])
 def test_masked_tokens_are_hidden_and_labeled(files, options, encoder, name):
-    found = batches_of(data_of(files[name], options[name]), most=20)
+    batches = batches_of(data_of(files[name], options[name]), most=20)
     for key, (shape, dtype) in KEYS.items():
-        assert found[0][key].shape == shape and found[0][key].dtype == dtype, key
-    assert set(found[0]) - set(KEYS) <= {"token_boundary"}
-    weights = np.concatenate([batch["masked_lm_weights"] for batch in found])
+        assert batches[0][key].shape == shape and batches[0][key].dtype == dtype, key
+    assert set(batches[0]) - set(KEYS) <= {"token_boundary"}
+    weights = np.concatenate([batch["masked_lm_weights"] for batch in batches])
     assert 2 < weights.sum(axis=1).mean() <= 4
-    ids = [np.take_along_axis(b["input_ids"], b["masked_lm_positions"], 1) for b in found]
+    ids = [np.take_along_axis(b["input_ids"], b["masked_lm_positions"], 1) for b in batches]
     ids = np.concatenate(ids)[weights > 0]
-    labels = np.concatenate([b["masked_lm_ids"] for b in found])[weights > 0]
+    labels = np.concatenate([b["masked_lm_ids"] for b in batches])[weights > 0]
     # test_masking.py tests the fractions.
     assert (ids == encoder.mask_id).mean() > 0.7 and (ids == labels).any()
     assert not (labels == encoder.mask_id).any()
@@ -124,21 +115,22 @@ def with_a_change(source, path, number, key, change):
 
 class TestWrongFiles:
     @pytest.mark.parametrize(
-        ("changes", "words"),
+        ("name", "changes", "words"),
         [
-            ({"seq_length": 64}, "32 values of input_ids .* --max_seq_length is 64"),
-            ({"max_predictions": 5}, "4 .* masked_lm_pos.* --max_predictions_per_seq is 5"),
-            ({"vocab_size": 10}, "vocab_size 10.* another tokenizer"),
+            ("masked", {"seq_length": 64}, ": .*32 values of input_ids .* --max_seq_length is 64"),
+            (
+                "masked",
+                {"max_predictions": 5},
+                ": .*4 .* masked_lm_pos.* --max_predictions_.* is 5",
+            ),
+            ("masked", {"vocab_size": 10}, ": .*vocab_size 10.* another tokenizer"),
+            ("plain", {"masker": None}, " has no masks.* --masked_lm_budget"),
         ],
     )
-    def test_records_for_other_options_are_refused(self, files, options, changes, words):
-        with pytest.raises(UserError, match=f"^{files['masked']}: .*{words}"):
-            check_files([files["masked"]], options["masked"]._replace(**changes))
-
-    def test_masks_are_in_the_records_or_drawn_never_both(self, files, options):
-        check_files([files["plain"]], options["plain"])
-        with pytest.raises(UserError, match=r"plain .*no masks.* --masked_lm_budget"):
-            check_files([files["plain"]], options["masked"])
+    def test_records_for_other_options_are_refused(self, files, options, name, changes, words):
+        check_files([files[name]], options[name])
+        with pytest.raises(UserError, match=f"^{files[name]}{words}"):
+            check_files([files[name]], options[name]._replace(**changes))
         with pytest.raises(UserError, match="--masked_lm_prob=0"):
             check_files([files["masked"]], options["plain"])
 
@@ -186,13 +178,10 @@ class TestWrongFiles:
             ("input_mask", 2),
             ("input_ids", -1),
             ("next_sentence_labels", 2),
-            ("masked_lm_weights", math.nan),
             ("masked_lm_weights", math.inf),
         ],
     )
     def test_values_out_of_range_are_refused(self, files, options, tmp_path, key, value):
-        """In one of the first records, and in a later one that is checked."""
-
         def change(feature):
             (feature.float_list if "weights" in key else feature.int64_list).value[0] = value
 
@@ -222,13 +211,11 @@ class TestWrongFiles:
     def test_other_files_are_refused(self, files, tmp_path, options):
         path = tmp_path / "file"
         write_records(path, [b"\xff\xff"])
-        of_something_else = path.read_bytes()
-        cut = pathlib.Path(files["masked"]).read_bytes()[:-1000]
         for content, message in (
+            (path.read_bytes(), r"is not a tf\.train\.Example"),
             (b"", "no record"),
             (b"this is no file of records at all", "is not a file of records"),
-            (of_something_else, r"is not a tf\.train\.Example"),
-            (cut, "/file is .*damaged"),
+            (pathlib.Path(files["masked"]).read_bytes()[:-1000], "/file is .*damaged"),
         ):
             path.write_bytes(content)
             with pytest.raises(UserError, match=message):

@@ -88,17 +88,17 @@ def test_masks_cover_words_and_labels_are_the_originals(permutation, whole_words
     assert masked.positions.shape == masked.labels.shape == (300, 12 if permutation else 6)
     moved = 0
     for row, count in enumerate(masked.counts):
-        places = masked.positions[row, :count]
-        assert (np.diff(places) > 0).all() and layout.in_text[row, places].all()
-        np.testing.assert_array_equal(masked.labels[row, :count], ids[row, places])
+        columns = masked.positions[row, :count]
+        assert (np.diff(columns) > 0).all() and layout.in_text[row, columns].all()
+        np.testing.assert_array_equal(masked.labels[row, :count], ids[row, columns])
         assert not masked.positions[row, count:].any() and not masked.labels[row, count:].any()
-        others = np.setdiff1d(np.arange(64), places)
+        others = np.setdiff1d(np.arange(64), columns)
         np.testing.assert_array_equal(masked.ids[row, others], ids[row, others])
-        numbers = set(word_numbers[row, places].tolist())
-        of_words = np.isin(word_numbers[row], list(numbers)) & layout.in_text[row]
-        np.testing.assert_array_equal(np.flatnonzero(of_words), places)
+        numbers = set(word_numbers[row, columns].tolist())
+        in_words = np.isin(word_numbers[row], list(numbers)) & layout.in_text[row]
+        np.testing.assert_array_equal(np.flatnonzero(in_words), columns)
         # Permuted tokens come from other positions; [MASK] and random tokens are at most six.
-        now, before = masked.ids[row, places], ids[row, places]
+        now, before = masked.ids[row, columns], ids[row, columns]
         foreign = ~np.isin(now, before)
         assert foreign.sum() <= 6
         moved += ((now != before) & ~foreign).sum()
@@ -108,20 +108,13 @@ def test_masks_cover_words_and_labels_are_the_originals(permutation, whole_words
 
 
 @pytest.mark.parametrize(
-    ("length", "probability", "most", "wanted"),
-    [
-        (13, 0.15, 20, 2),
-        (7, 0.0, 20, 0),
-        (4, 0.01, 20, 1),
-        (67, 0.15, 20, 10),
-        (67, 0.15, 5, 5),
-        (20, 0.125, 20, 2),
-    ],
+    ("length", "probability", "most", "count"),
+    [(13, 0.15, 20, 2), (7, 0.0, 20, 0), (4, 0.01, 20, 1), (67, 0.15, 5, 5), (20, 0.125, 20, 2)],
 )
-def test_the_number_of_masks_is_bounded(length, probability, most, wanted):
+def test_the_number_of_masks_is_bounded(length, probability, most, count):
     ids, layout, _ = rows_of(10, 1, length - 4, 70)
     masked = mask(MaskingOptions(most, probability), ids, layout)
-    assert masked.counts.tolist() == [wanted] * 10
+    assert masked.counts.tolist() == [count] * 10
 
 
 @pytest.mark.parametrize("favor_shorter", [True, False])
@@ -142,8 +135,8 @@ def test_favor_shorter_draws_longer_runs_less_often(favor_shorter):
     # A run of three at once, or what fits: after one, one or two; after two, one.
     expected = [p[2], p[1] + p[0] * (p[1] + p[2]), p[0] * p[0]]
     pairs = shapes[True, False] + shapes[False, True]
-    found = np.array([shapes[True, True], pairs, shapes[False, False]])
-    np.testing.assert_allclose(found / 6000, expected, atol=0.03)
+    drawn = np.array([shapes[True, True], pairs, shapes[False, False]])
+    np.testing.assert_allclose(drawn / 6000, expected, atol=0.03)
 
 
 def test_masked_tokens_become_mask_random_or_stay():

@@ -12,8 +12,6 @@ import tensorflow.compat.v1 as tf
 from albert import modeling
 from albert.core.errors import UserError
 from albert.tasks.pretraining.head import make_head
-from albert.tasks.pretraining.input_pipeline import RecordOptions
-from albert.tasks.pretraining.masking import Masker, MaskingOptions
 from albert.tasks.pretraining.packing import (
     PackedExamples,
     RowShape,
@@ -33,14 +31,6 @@ SIZES = {
 }
 
 
-@pytest.fixture(scope="module")
-def options(encoder) -> dict[str, RecordOptions]:
-    masker = Masker(MaskingOptions(4, 0.15), encoder.mask_id, encoder.tokenizer.size)
-    masked = RecordOptions(SEQ, 4, encoder.tokenizer.size)
-    plain = masked._replace(masker=masker, mask_seed=3)
-    return {"masked": masked, "short": masked, "plain": plain}
-
-
 def read(data, order, first=0, count=3):
     """Returns packed batches of `BATCH` rows."""
     with tf.Graph().as_default(), tf.Session() as session:
@@ -57,18 +47,16 @@ def unpacked(batch):
         zip(batch["next_sentence_positions"], batch["next_sentence_weights"], strict=True)
     ):
         for number in range(int(weights.sum())):
-            places = np.flatnonzero(batch["sequence_ids"][row] == number + 1)
-            assert places[0] == firsts[number]
-            np.testing.assert_array_equal(places, np.arange(len(places)) + firsts[number])
-            np.testing.assert_array_equal(
-                batch["position_ids"][row, places], np.arange(len(places))
-            )
+            columns = np.flatnonzero(batch["sequence_ids"][row] == number + 1)
+            steps = np.arange(len(columns))
+            np.testing.assert_array_equal(columns, steps + firsts[number])
+            np.testing.assert_array_equal(batch["position_ids"][row, columns], steps)
             example = {
-                key: np.pad(batch[key][row, places], [0, SEQ - len(places)])
+                key: np.pad(batch[key][row, columns], [0, SEQ - len(columns)])
                 for key in ("input_ids", "input_mask", "segment_ids")
             }
             masked = batch["masked_lm_positions"][row]
-            mine = np.isin(masked, places) & (batch["masked_lm_weights"][row] > 0)
+            mine = np.isin(masked, columns) & (batch["masked_lm_weights"][row] > 0)
             padding = [0, 4 - mine.sum()]
             for key in ("masked_lm_ids", "masked_lm_weights"):
                 example[key] = np.pad(batch[key][row, mine], padding)
@@ -83,14 +71,11 @@ def packed(files, options):
     """Returns a function of the data and a packed order of the records with a name."""
 
     def make(name):
-        sizes = read_sizes([files[name]], options[name], 1)
-        part = RecordSplit(
-            "training", [files[name]], options[name], packed=lambda: PackedExamples(sizes, SEQ, 7)
-        )
-        data = part.prepared()
-        return types.SimpleNamespace(
-            data=data, order=data.training_order(BATCH, 7), sizes=sizes, part=part
-        )
+        paths, sizes = [files[name]], read_sizes([files[name]], options[name], 1)
+        order = PackedExamples(sizes, SEQ, 7)
+        data = RecordSplit("training", paths, options[name], packed=lambda: order).prepared()
+        assert data.training_order(BATCH, 7) is order
+        return types.SimpleNamespace(data=data, order=order, sizes=sizes)
 
     return make
 
@@ -143,15 +128,15 @@ def test_losses_and_gradients_are_those_of_unpacked_examples(packed, encoder, ki
     assert batch["next_sentence_weights"].sum() > 1.5 * BATCH
     own = unpacked(batch)
     assert own["input_mask"].mean() < 0.7 < batch["input_mask"].mean()
-    (loss, gradients), (expected, wanted) = (
+    (loss, gradients), (expected, own_gradients) = (
         loss_and_gradients(config, features) for features in (batch, own)
     )
     assert loss == pytest.approx(expected, rel=1e-5)
-    for name, gradient in wanted.items():
+    for name, gradient in own_gradients.items():
         scale = np.abs(gradient).max()
         if name.endswith("key/bias"):
             # 0 except for rounding.
-            scale = np.abs(wanted[name.replace("bias", "kernel")]).max()
+            scale = np.abs(own_gradients[name.replace("bias", "kernel")]).max()
         assert np.abs(gradients[name] - gradient).max() <= 1e-5 * scale, name
     # The examples affect each other if attention is not kept apart.
     mixed = {**batch, "sequence_ids": np.minimum(batch["sequence_ids"], 1)}
@@ -196,7 +181,7 @@ def test_a_token_that_is_masked_out_belongs_to_no_sequence():
         "next_sentence_labels": np.array([[1], [0]], np.int32),
     }
     shape = RowShape(6, 3, 2)
-    found = pack_examples(features, np.array([0, 0]), shape)
+    packed = pack_examples(features, np.array([0, 0]), shape)
     expected = {
         "input_ids": [5, 6, 7, 8, 9, 0],
         "input_mask": [1, 0, 1, 1, 1, 0],
@@ -210,10 +195,10 @@ def test_a_token_that_is_masked_out_belongs_to_no_sequence():
         "next_sentence_positions": [0, 3],
         "next_sentence_weights": [1, 1],
     }
-    assert {key: value.tolist() for key, value in found.items()} == {
+    assert {key: value.tolist() for key, value in packed.items()} == {
         key: [value] for key, value in expected.items()
     }
-    assert list(found) == list(packed_spec(shape))
+    assert list(packed) == list(packed_spec(shape))
 
 
 def test_a_record_without_tokens_or_of_another_kind_is_an_error(files, options, tmp_path):

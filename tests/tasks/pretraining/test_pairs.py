@@ -57,14 +57,14 @@ def test_half_of_the_pairs_are_swapped():
 def test_half_of_the_pairs_have_a_random_second_segment():
     documents = documents_of([5, 6, 7], [8, 9], [3])
     pairs = [list(maker(documents, random_next=True, seed=seed).pairs(0)) for seed in range(400)]
-    first = [of_document[0] for of_document in pairs]
+    first = [own[0] for own in pairs]
     assert abs(sum(pair.label for pair in first) - 200) < 40
-    for of_document in pairs:
+    for pairs_of_one in pairs:
         # All of the document's sentences occur; replaced ones are in a later pair.
-        own = [pair[:2] if pair.label else (pair.a_start, pair.b_end) for pair in of_document]
+        own = [pair[:2] if pair.label else (pair.a_start, pair.b_end) for pair in pairs_of_one]
         assert [start for start, _ in own] == [0, *(end for _, end in own[:-1])]
         assert own[-1][1] == 18
-    starts = {pair.b_start for of_document in pairs for pair in of_document if pair.label}
+    starts = {pair.b_start for own in pairs for pair in own if pair.label}
     assert starts == {18, 26, 35}
 
 
@@ -97,29 +97,28 @@ def test_some_sequences_are_short():
     assert len(set(sizes)) > 60 and min(sizes) < 10 and max(sizes) == 100
 
 
-@given(st.integers(1, 60), st.integers(1, 60), st.integers(2, 40), st.integers(0, 999))
+def two_sentences(length_a, length_b, room, seed):
+    """Returns a pair of two sentences, and their starts and ends, in the order of the pair."""
+    documents = documents_of([length_a, length_b])
+    pair = next(maker(documents, room + 3, seed=seed).pairs(0))
+    sentences = (0, length_a), (length_a, length_a + length_b)
+    return pair, *(sentences[::-1] if pair.label else sentences)
+
+
+@given(st.integers(1, 39), st.integers(1, 60), st.integers(2, 40), st.integers(0, 999))
 def test_long_pairs_are_truncated_as_in_a_loop(length_a, length_b, room, seed):
     """Token by token from the longer one, from the second if they are equal."""
-    documents = documents_of([length_a, length_b])
-    pair = maker(documents, room + 3, seed=seed)._truncated(
-        (0, length_a), (length_a, length_a + length_b), label=0
-    )
-    a, b = length_a, length_b
+    pair, first, second = two_sentences(min(length_a, room - 1), length_b, room, seed)
+    a, b = first[1] - first[0], second[1] - second[0]
     while a + b > room:
-        if a > b:
-            a -= 1
-        else:
-            b -= 1
+        a, b = (a - 1, b) if a > b else (a, b - 1)
     assert (pair.a_end - pair.a_start, pair.b_end - pair.b_start) == (a, b)
-    assert 0 <= pair.a_start <= pair.a_end <= length_a <= pair.b_start
-    assert pair.b_end <= length_a + length_b
+    assert first[0] <= pair.a_start <= pair.a_end <= first[1]
+    assert second[0] <= pair.b_start <= pair.b_end <= second[1]
 
 
 def test_truncation_removes_tokens_at_both_ends():
-    documents = documents_of([50, 50])
-    cuts = [
-        maker(documents, 43, seed=seed)._truncated((0, 50), (50, 100), 0).a_start
-        for seed in range(300)
-    ]
-    # 30 tokens, each with even odds: mean 15, standard deviation of the mean 0.16.
-    assert abs(np.mean(cuts) - 15) < 0.8 and abs(np.var(cuts) - 7.5) < 3
+    pairs = [two_sentences(39, 61, 40, seed) for seed in range(300)]
+    cuts = [min(pair.a_start, pair.b_start) for pair, *_ in pairs]
+    # 19 tokens, each with even odds: mean 9.5, standard deviation of the mean 0.13.
+    assert abs(np.mean(cuts) - 9.5) < 0.6 and abs(np.var(cuts) - 4.75) < 2

@@ -49,9 +49,9 @@ def test_words_begin_at_segments_and_marked_tokens(encoder):
     begins = batch.ids % 3 == 0
     starts = batch.layout.word_starts(begins)
     for row, layout_row in enumerate(batch.layout.in_text):
-        for place in np.flatnonzero(layout_row):
-            first_of_segment = not layout_row[place - 1]
-            assert starts[row, place] == (first_of_segment or begins[row, place])
+        for column in np.flatnonzero(layout_row):
+            first_of_segment = not layout_row[column - 1]
+            assert starts[row, column] == (first_of_segment or begins[row, column])
     assert not (starts & ~batch.layout.in_text).any()
 
 

@@ -151,14 +151,20 @@ def test_a_shard_that_another_process_took_from_a_paused_one_is_made(
     assert contents(tmp_path / "shared") == expected
 
 
+def test_a_shard_that_was_removed_meanwhile_is_an_error(make, monkeypatch, tmp_path):
+    shard = tmp_path / "shared/shard-1"
+    at_second_block(monkeypatch, "shard-2", shard.unlink)
+    with pytest.raises(UserError, match=f"{shard} was removed meanwhile; run the command again"):
+        make("shared")
+
+
 def test_the_other_shards_are_made_if_the_text_of_one_is_wrong(make, corpus, tmp_path, log):
     """Each error is named; the last line has that of the last file."""
     text = (corpus / "dev.txt").read_bytes()
     half = text.index(b"\n", len(text) // 2)
     (tmp_path / "text").write_bytes(b"\xff" + text[:half] + b"\xff" + text[half:])
-    with pytest.raises(
-        UserError, match=r"text, line \d{2,}: .*not UTF-8.* \(2 files were not made\)$"
-    ):
+    message = r"text, line \d{2,}: .*not UTF-8.* \(2 files were not made\)$"
+    with pytest.raises(UserError, match=message):
         make("shared", text=tmp_path / "text")
     warnings = log(logging.WARNING)
     assert len(warnings) == 2 and "text, line 1: " in warnings[0]
@@ -205,8 +211,7 @@ def test_processes_with_different_flags_are_an_error(make, monkeypatch, tmp_path
             shutil.copy(tmp_path / f"other/shard-3{end}", tmp_path / f"shared/shard-3{end}")
 
     at_second_block(monkeypatch, "shard-0", finish_another)
-    with pytest.raises(
-        UserError, match=r"shard-3 was made by another .* random_seed \(was 2, is 1\); give"
-    ):
+    message = r"shard-3 was made by another .* random_seed \(was 2, is 1\); give"
+    with pytest.raises(UserError, match=message):
         make("shared")
     assert len(contents(tmp_path / "shared")) == 2 * SHARDS

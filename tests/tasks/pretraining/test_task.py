@@ -42,7 +42,7 @@ def other(files, tmp_path):
     return str(shutil.copy(files["masked"], tmp_path / "other"))
 
 
-class TestParts:
+class TestSplits:
     @pytest.mark.parametrize(
         ("train", "evaluate", "eval_file", "expected"),
         [
@@ -58,11 +58,10 @@ class TestParts:
         flags = [f"--eval_file={other}"] if eval_file else []
         task = make(f"--do_train={train}", f"--do_eval={evaluate}", *flags)
         paths = {"train": files["masked"], "other": other}
-        for look in (lambda part: part.prepared(), lambda part: dict(part.describe())):
+        for read in (lambda split: split.prepared(), lambda split: dict(split.describe())):
             with mock.patch.object(task_module, "check_files", wraps=check_files) as check:
-                list(map(look, map(task.split, task.requested_splits())))
-            looked_at = [call.args[0] for call in check.call_args_list]
-            assert looked_at == [[paths[name]] for name in expected]
+                list(map(read, map(task.split, task.requested_splits())))
+            assert [call.args[0] for call in check.call_args_list] == [[paths[n]] for n in expected]
 
     def test_scoring_is_limited_to_max_eval_steps(self, make):
         flags = ("--do_eval", "--eval_batch_size=8")
@@ -97,7 +96,7 @@ def test_workers_divide_the_steps(make, monkeypatch, workers, expected):
 
 
 @pytest.mark.parametrize(
-    ("flag", "words"),
+    ("flags", "words"),
     [
         ("--do_train=false", "nothing to do: at least one of --do_train and --do_eval"),
         ("--input_file=", "--input_file is required"),
@@ -105,16 +104,12 @@ def test_workers_divide_the_steps(make, monkeypatch, workers, expected):
         ("--num_train_steps=0", "--train_steps must be positive, not 0"),
         ("--masked_lm_budget=0.1", "--masked_lm_budget needs --spm_model_file or --vocab_file"),
         ("--max_seq_length=64", "--max_seq_length 64 is more than the 32 positions of "),
+        ("--poly_power=2 --lr_schedule=cosine", "--poly_power=2 is for --lr_schedule=linear"),
     ],
 )
-def test_conflicting_flags_are_an_error(make, flag, words):
+def test_conflicting_flags_are_an_error(make, flags, words):
     with pytest.raises(FlagError, match=words):
-        make(flag)
-
-
-def test_an_exponent_is_for_the_linear_schedule(make):
-    with pytest.raises(FlagError, match="--poly_power=2 is for --lr_schedule=linear"):
-        make("--poly_power=2", "--lr_schedule=cosine")
+        make(*flags.split())
 
 
 def test_another_models_tokenizer_is_an_error(make, squad_dir):
