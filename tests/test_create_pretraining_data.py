@@ -7,8 +7,12 @@ import sys
 import pytest
 import tensorflow.compat.v1 as tf
 
+from albert.cli.pretraining_data import PretrainingDataSettings
+from albert.commands.pretraining_data import data_options, output_files
+from albert.core.errors import FlagError
+from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT
-from tests.helpers.running import assert_fails, run, succeed
+from tests.helpers.running import run, succeed
 
 TEXT = "\n\n".join(
     f"The house number {k} is old.\nIt has {k} doors, and 12, 13 windows.\nNobody lives there."
@@ -43,8 +47,6 @@ def test_records_are_written_once_and_reused(command, tmp_path):
 def test_without_output_file_each_text_gets_one(command, tmp_path):
     """A second run on the glob skips the files that the first one made."""
     (tmp_path / "b.txt").write_text(TEXT.replace("house", "tower"))
-    (tmp_path / ".a.txt.tfrecord.x1y2").write_text("left by a process that was killed")
-    (tmp_path / "a.txt.tfrecord.lock").write_text("")
     made = [tmp_path / name for name in ("a.txt.tfrecord", "b.txt.tfrecord")]
     succeed(command(f"--input_file={tmp_path}/*"))
     before = [path.stat().st_mtime_ns for path in made]
@@ -63,38 +65,38 @@ def test_documents_of_one_sentence_warn(command, tmp_path):
     assert "No record has its sentences in order" in warning
 
 
-def test_text_that_is_not_utf8_is_named_by_line(command, tmp_path):
-    (tmp_path / "a.txt").write_bytes(b"one\ntwo\nzw\xf6lf\n")
-    assert_fails(run(command()), 1, "a.txt, line 3", "not UTF-8")
-    assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
-
-
 @pytest.mark.parametrize(
-    ("flags", "parts"),
+    ("flags", "message"),
     [
-        (["--output_file={0}/a,{0}/b", "--num_shards=3"], ["--num_shards", "--output_file"]),
-        (["--output_file={0}/a", "--num_shards=3", "--parallel"], ["--num_shards", "--parallel"]),
-        (["--num_shards=3"], ["--num_shards", "--output_file"]),
-        (["--output_file={0}/a,{0}/./a.json"], ["--output_file", "/./a.json", "header of {0}/a;"]),
-        (["--output_file={0}/a", f"--num_shards={10**9}"], ["num_shards"]),
-        (["--output_file={0}/a", f"--max_seq_length={10**9}"], ["max_seq_length"]),
-        (["--output_file={0}/a", f"--ngram={10**9}"], ["ngram"]),
-        (["--output_file={0}/a", "--random_seed=-1"], ["random_seed"]),
-        (["--output_file={0}/a", "--masked_lm_prob=nan"], ["--masked_lm_prob", "finite"]),
-        (["--output_file={0}/a", "--short_seq_prob=nan"], ["--short_seq_prob", "finite"]),
+        ("--output_file=a,b --num_shards=3", "--num_shards needs one --output_file, not 2"),
+        ("--output_file=a --num_shards=3 --parallel", "cannot be used with --parallel"),
+        ("--num_shards=3", "--num_shards needs --output_file"),
+        ("--output_file=a,b --parallel", "--parallel needs as many output files as input files"),
+        ("--output_file=a,./a", "--output_file names a file twice"),
+        ("--output_file=a,./a.json", "--output_file: ./a.json is the header of a; use another"),
     ],
 )
-def test_conflicting_flags_are_an_error(command, tmp_path, flags, parts):
-    flags, parts = ([text.format(tmp_path) for text in texts] for texts in (flags, parts))
-    assert_fails(run(command(*flags)), 2, *parts)
+def test_conflicting_flags_are_an_error(flags, message):
+    with pytest.raises(FlagError, match=message):
+        output_files(["x"], settings_of(PretrainingDataSettings, *flags.split()))
+
+
+def test_a_faulty_value_or_text_is_one_line_and_leaves_nothing(command, tmp_path):
+    for flag in (f"--ngram={10**9}", "--random_seed=-1", "--masked_lm_prob=nan"):
+        result = run(command(flag))
+        assert result.returncode == 2 and flag.partition("=")[0] in result.stderr
+    (tmp_path / "a.txt").write_bytes(b"one\ntwo\nzw\xf6lf\n")
+    result = run(command())
+    assert result.returncode == 1 and "a.txt, line 3: byte 0xf6" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["a.txt"]
 
 
-def test_given_flags_override_the_defaults_of_bert(command, tmp_path):
-    """Then the records equal those of an ALBERT byte for byte."""
-    same = ["--norandom_next_sentence", "--do_whole_word_mask", "--ngram=3", "--model_type=bert"]
-    made = {}
-    for name, flags in {"albert": [], "given": same, "bert": ["--model_type=bert"]}.items():
-        succeed(command(f"--output_file={tmp_path / name}", *flags))
-        made[name] = (tmp_path / name).read_bytes()
-    assert made["given"] == made["albert"] != made["bert"]
+def test_given_flags_override_the_defaults_of_bert():
+    """Then the options equal those of an ALBERT."""
+    same = "--norandom_next_sentence", "--do_whole_word_mask", "--ngram=3", "--dupe_factor=40"
+    bert = ("--model_type=bert",)
+    albert, without, both = (
+        data_options(settings_of(PretrainingDataSettings, *flags).with_model_defaults())
+        for flags in ((), bert, (*same, *bert))
+    )
+    assert both == albert != without

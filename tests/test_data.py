@@ -73,15 +73,12 @@ def test_check_reports_counts_and_shows_examples(call, table):
 def test_check_accepts_squads_json(call, squad_dir):
     path = squad_dir / "dev-v1.1.json"
     first, *examples = call("check", path).split("\n\n")
-    assert first.splitlines() == [
-        f"{path}: SQuAD JSON",
-        "  contexts          4",
-        "  questions         12",
-    ]
+    counts = ["  contexts          4", "  questions         12"]
+    assert first.splitlines() == [f"{path}: SQuAD JSON", *counts]
     assert len(examples) == 5 and all("[" in example for example in examples)
 
 
-@pytest.mark.parametrize("start", [10**400, 1e300, "9", None, [4], "missing"])
+@pytest.mark.parametrize("start", [10**400, 1e300, "9", "missing"])
 def test_check_shows_squads_json_with_any_start(call, tmp_path, start):
     """Only a training checks it."""
     answer = {"text": "98 km"} | ({} if start == "missing" else {"answer_start": start})
@@ -104,8 +101,8 @@ def test_check_accepts_questions_without_answers(call, table):
 
 def test_check_shows_a_part_of_a_long_context(call, tmp_path):
     """The one around the answer."""
-    text, asked = f"{'a ' * 500_000}needle {'b ' * 500_000}", "Where? " * 100_000
-    (tmp_path / "table").write_text(f"context,question,answer\n{text},{asked},needle\n")
+    text, question = f"{'a ' * 500_000}needle {'b ' * 500_000}", "Where? " * 100_000
+    (tmp_path / "table").write_text(f"context,question,answer\n{text},{question},needle\n")
     shown = call("check", tmp_path / "table")
     assert "a [needle] b" in shown and len(shown) < 2500
 
@@ -180,18 +177,3 @@ def test_convert_writes_nothing_if_rows_are_bad(call, table, tmp_path):
 )
 def test_wrong_words_are_an_error(words, message):
     assert_fails(run(albert("data", *words.split())), 2, message)
-
-
-@pytest.mark.slow
-def test_the_command_reads_100_000_rows_in_seconds(tmp_path):
-    """And ends with one line if one of them is malformed."""
-    path = tmp_path / "table"
-    rows = (f"The Tamar has {i} m.,How long is it?,{i} m\n" for i in range(100_000))
-    path.write_text("context,question,answer\n" + "".join(rows))
-    result = run(albert("data", "check", path))
-    assert result.returncode == 0 and "questions         100,000" in result.stdout, result.stderr
-    with path.open("a") as file:
-        file.write('"a,b,c\n')
-    result = run(albert("data", "convert", path, tmp_path / "out.json"))
-    assert_fails(result, 1, f"{path}, line 100002: a quotation mark is not closed")
-    assert not (tmp_path / "out.json").exists()

@@ -13,7 +13,6 @@ import sys
 import time
 
 import pytest
-import tensorflow.compat.v1 as tf
 from backports import zstd
 
 from albert.core.errors import UserError
@@ -90,8 +89,8 @@ def test_all_kinds_of_input_make_the_same_text_for_any_number_of_workers(mixed):
     report, text = report_of(mixed), (mixed / "out/train-00000.txt").read_bytes()
     expected = {"read": 13, "redirect": 1, "other_namespace": 1, "unreadable": 1, "too_short": 1}
     expected |= {"duplicate": 3, "kept": 6, "sentences": 14, "faults": []}
-    (of_input,) = report["inputs"]
-    assert {name: of_input[name] for name in expected} == expected
+    (counts,) = report["inputs"]
+    assert counts.items() >= expected.items()
     assert result.stdout.splitlines()[1].split()[1:5] == ["13", "1", "1", "1"]
     # The same command ends at once; another folder gets the same bytes from three workers.
     before = (mixed / "out/report.json").stat().st_mtime_ns
@@ -139,15 +138,14 @@ def test_whole_documents_are_held_out_by_their_content(tmp_path):
     assert len(kept) == 2000 - len(held_out) and not kept & held_out
     (tmp_path / "out").rename(tmp_path / "first")
     corpus(tmp_path, texts[::-1], dev_fraction=0.1)
-    strip = lambda found: {one.strip() for one in found}  # noqa: E731
-    assert strip(text_of(tmp_path, "dev").split("\n\n")) == strip(held_out)
+    again = text_of(tmp_path, "dev").split("\n\n")
+    assert {*map(str.strip, again)} == {*map(str.strip, held_out)}
 
 
 def test_filters_and_size_of_files(tmp_path):
     texts = ["A b.", "One is. Two is.", "Long one. " * 9, "x. " * 3, *["Same size. It is."] * 2]
     report = corpus(tmp_path, texts, min_chars=10, max_chars=80, deduplicate=False)
-    found = {name: report["totals"][name] for name in ("too_short", "too_long", "kept")}
-    assert found == {"too_short": 2, "too_long": 1, "kept": 3}
+    assert report["totals"].items() >= {"too_short": 2, "too_long": 1, "kept": 3}.items()
     (tmp_path / "out").rename(tmp_path / "first")
     words = [f"{k} " + "word " * 100_000 for k in range(3)]
     report = corpus(tmp_path, words, file_mb=1)
@@ -185,18 +183,11 @@ def test_damaged_files_lose_only_what_is_behind_the_damage(mixed):
     assert_fails(result, 1, "cut.jsonl.zst", "; and 4 more", f"is in {mixed / 'out'}")
     faults = " | ".join(report_of(mixed)["inputs"][0]["faults"])
     for part in (
-        "cut.xml.bz2 is damaged or incomplete",
-        "cut.xml is damaged",
-        "cut.jsonl.zst is dam",
+        *("cut.xml.bz2 is damaged or incomplete", "cut.xml is damaged", "cut.jsonl.zst is damaged"),
+        *("html.xml is not a dump", "latin.txt, line 1 is not UTF-8", "zero.txt, line 1 is not t"),
+        "lines.jsonl, line 2: the line is not JSON",
     ):
         assert part in faults
-    for part in (
-        "html.xml is not a dump",
-        "latin.txt, line 1 is not UTF-8",
-        "zero.txt, line 1 is not text",
-    ):
-        assert part in faults
-    assert "lines.jsonl, line 2: the line is not JSON" in faults
     text = text_of(mixed)
     assert "Town 0 is old." in text and "Town 39" not in text and "First is." in text
     assert "Zipped text." in text and "Ein sch" not in text and "title" not in text
@@ -239,23 +230,12 @@ def test_a_missing_package_is_named_before_any_work(tmp_path, monkeypatch, modul
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_a_text_keeps_the_documents_before_the_damage(tmp_path):
-    good = "".join(f"Text {k} begins. It ends.\n\n" for k in range(9))
-    (tmp_path / "in.txt").write_bytes(good.encode() + b"Bad \xff. It is.\n\nLost. It is lost.\n")
-    result = run(pretraining_text(tmp_path, "--blank_line_ends_document", inputs="in.txt"))
-    assert_fails(result, 1, "in.txt, line 19 is not UTF-8: invalid start byte 0xff. The text of")
-    assert report_of(tmp_path)["totals"].items() >= {"read": 10, "kept": 9, "unreadable": 1}.items()
-
-
 def test_the_folder_may_be_a_link(tmp_path):
     (tmp_path / "in.txt").write_text("One is. Two is.")
     (tmp_path / "real").mkdir()
     (tmp_path / "out").symlink_to("real")
     succeed(pretraining_text(tmp_path, inputs="in.txt"))
     assert (tmp_path / "real/train-00000.txt").read_text() == "One is.\nTwo is.\n"
-    if os.access("/", os.W_OK):
-        mount = pretraining_text(tmp_path, "--output_dir=/dev", inputs="in.txt")
-        assert_fails(run(mount), 1, "mount")
     limits = "--min_chars=9", "--max_chars=5"
     message = "--max_chars 5 is less than --min_chars 9"
     assert_fails(run(pretraining_text(tmp_path, *limits, inputs="in.txt")), 2, message)
@@ -290,21 +270,3 @@ def test_after_a_kill_the_next_run_starts_again_without_litter(tmp_path):
     succeed(command)
     assert report_of(tmp_path)["totals"]["kept"] == 100_000
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
-
-
-def test_from_a_dump_to_records(tmp_path, squad_dir):
-    towns = "".join(f" The house {k} is old. It has {k} doors." for k in range(30))
-    (tmp_path / "in.xml.bz2").write_bytes(
-        streams(dump([page(f"Town {k}.{towns}") for k in range(9)]))
-    )
-    succeed(pretraining_text(tmp_path, inputs="in.xml.bz2"))
-    records = tmp_path / "records"
-    flags = [
-        "--dupe_factor=1",
-        "--max_seq_length=48",
-        f"--spm_model_file={squad_dir / 'spm.model'}",
-    ]
-    files = [f"--input_file={tmp_path / 'out'}/train-*.txt", f"--output_file={records}"]
-    log = succeed(albert("pretraining-data", *flags, *files))
-    assert "from 9 documents (0 with only one sentence)" in log
-    assert len(list(tf.data.TFRecordDataset(str(records)).as_numpy_iterator())) > 50

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pathlib
 import random
-import re
 import shutil
 import signal
 import sys
@@ -16,7 +15,7 @@ import pytest
 from albert.core.errors import FlagError, UserError
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import LABELS, write_all
-from tests.helpers.running import albert, assert_fails, at_step, run, run_as_workers, succeed
+from tests.helpers.running import assert_fails, at_step, run, run_as_workers, succeed
 
 # Words of one piece each.
 WORDS = list("nrlscmegbpta")
@@ -75,13 +74,13 @@ class TestSeparable:
     @staticmethod
     def examples(seed: int, count: int) -> list[tuple[str, str]]:
         """Returns texts and their labels."""
-        rng, found = random.Random(seed), []
+        rng, examples = random.Random(seed), []
         for _ in range(count):
             label, word = rng.choice([("left", "n"), ("right", "r")])
             words = rng.choices(WORDS[2:], k=5)
             words.insert(rng.randrange(6), word)
-            found.append((" ".join(words), label))
-        return found
+            examples.append((" ".join(words), label))
+        return examples
 
     @pytest.fixture(scope="class")
     def folder(self, tmp_path_factory):
@@ -117,9 +116,9 @@ class TestSeparable:
     def test_the_task_is_learned(self, done):
         accuracy = json.loads((done / "eval_results.json").read_text())["eval_accuracy"]
         assert accuracy > 0.95
-        found = [label for _, label in table(done / "submit_results.tsv")[1:]]
-        right = [one == label for one, (_, label) in zip(found, self.examples(3, 60), strict=True)]
-        assert np.mean(right) > 0.95
+        labels = [label for _, label in table(done / "submit_results.tsv")[1:]]
+        truths = [label for _, label in self.examples(3, 60)]
+        assert np.mean(np.array(labels) == truths) > 0.95
 
     def test_labeling_only_needs_the_test_set(self, done, out, folder, job, tmp_path):
         """The labels are those of the training, even if the data has others now."""
@@ -188,8 +187,6 @@ class TestSeveralTasks:
         *("--do_train", "--do_eval", "--do_predict", "--train_step=4", "--train_batch_size=4"),
         *("--warmup_step=1", "--save_checkpoints_steps=2", "--from_scratch"),
     )
-    FOLDERS = ("rte/seed-1", "rte/seed-2", "mnli/seed-1", "mnli/seed-2")
-    FOLDERS += ("mnli/seed-1/mismnli", "mnli/seed-2/mismnli")
 
     @pytest.fixture(scope="class")
     def data(self, tmp_path_factory):
@@ -220,10 +217,9 @@ class TestSeveralTasks:
 
     def test_the_table_has_the_medians_of_the_runs(self, whole):
         folder, result = whole
-        found = {name: 100 * self.scores(folder / name)["eval_accuracy"] for name in self.FOLDERS}
         rte, m, mm = (
-            np.median([value for name, value in found.items() if re.fullmatch(pattern, name)])
-            for pattern in (r"rte/seed-\d", r"mnli/seed-\d", r"mnli/seed-\d/mismnli")
+            100 * np.mean([self.scores(path)["eval_accuracy"] for path in folder.glob(pattern)])
+            for pattern in ("rte/seed-?", "mnli/seed-?", "mnli/seed-?/mismnli")
         )
         *_, title, header, row = result.stdout.splitlines()
         assert title == "GLUE, development sets, medians of 2 seeds:"
@@ -245,12 +241,13 @@ class TestSeveralTasks:
 
     def test_the_labels_have_the_names_of_a_submission(self, whole):
         folder, _ = whole
-        places = {"RTE": "rte/seed-2", "MNLI-m": "mnli/seed-2", "MNLI-mm": "mnli/seed-2/mismnli"}
-        places["AX"] = "mnli/seed-2/ax"
+        runs = {"RTE": "rte/seed-2", "MNLI-m": "mnli/seed-2", "MNLI-mm": "mnli/seed-2/mismnli"}
+        runs["AX"] = "mnli/seed-2/ax"
         files = {path.stem: path for path in (folder / "submission/seed-2").iterdir()}
-        assert files.keys() == places.keys()
-        for name, place in places.items():
-            assert files[name].read_bytes() == (folder / place / "submit_results.tsv").read_bytes()
+        assert files.keys() == runs.keys()
+        for name, run_folder in runs.items():
+            labels = (folder / run_folder / "submit_results.tsv").read_bytes()
+            assert files[name].read_bytes() == labels
 
     def test_a_killed_job_resumes_and_gives_the_same_table(self, whole, job, tmp_path):
         """It keeps the run of an earlier, smaller job."""
@@ -266,15 +263,6 @@ class TestSeveralTasks:
         assert result.stdout.splitlines()[-3:] == whole[1].stdout.splitlines()[-3:]
         tables = [(folder / "glue_results.json").read_bytes() for folder in (tmp_path, whole[0])]
         assert tables[0] == tables[1]
-
-    def test_a_finished_job_ends_at_once_and_shows_the_table(self, whole, job):
-        folder, first = whole
-        before = {path: path.stat().st_mtime_ns for path in folder.rglob("*/model.ckpt*")}
-        again = run(job("rte,MNLI", "1,2", folder))
-        assert again.stderr.count("Training is already complete") == 4
-        assert "examples predicted" not in again.stderr
-        assert again.stdout.splitlines()[-3:] == first.stdout.splitlines()[-3:]
-        assert {path: path.stat().st_mtime_ns for path in folder.rglob("*/model.ckpt*")} == before
 
     def test_its_runs_are_ordinary_ones(self, whole, command, data, prepare):
         """With the file of flags, a command resumes one of them; with other flags, it does not."""
@@ -295,7 +283,3 @@ class TestSeveralTasks:
             *("AX.tsv", "MNLI-m.tsv", "MNLI-mm.tsv", "RTE.tsv")
         }
         assert not [*other.rglob("*ckpt*"), *other.rglob("*results*")]
-
-    def test_a_bad_list_is_an_error_at_once(self, data):
-        result = run(albert("classify", "--task_name=mrpc,rt", f"--data_dir={data}"))
-        assert_fails(result, 2, "--task_name=mrpc,rt: 'rt' is not one of", "did you mean rte?")

@@ -55,6 +55,12 @@ def results(folder: pathlib.Path) -> dict:
     return json.loads((folder / "eval_results.json").read_text())
 
 
+def assert_equal(one: dict, other: dict, atol: float = 0) -> None:
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        np.testing.assert_allclose(other[name], value, rtol=0, atol=atol, err_msg=name)
+
+
 def features_of(path: pathlib.Path) -> Iterator:
     for record in tf.data.TFRecordDataset(str(path)).as_numpy_iterator():
         yield tf.train.Example.FromString(record).features.feature
@@ -130,7 +136,7 @@ def test_bert_is_pretrained_on_words_and_next_sentences(walk, prepare, tmp_path)
     flags = "--model_type=bert", f"--vocab_file={tmp_path}/vocab.txt"
     make_data(walk / "dev.txt", tmp_path / "dev.tfrecord", *flags)
     features = features_of(tmp_path / "dev.tfrecord")
-    labels = [of_one["next_sentence_labels"].int64_list.value[0] for of_one in features]
+    labels = [one["next_sentence_labels"].int64_list.value[0] for one in features]
     # Ten passes over the text, and every other second segment is random.
     assert len(labels) > 10 * 60
     assert 0.4 < np.mean(labels) < 0.7
@@ -140,10 +146,10 @@ def test_bert_is_pretrained_on_words_and_next_sentences(walk, prepare, tmp_path)
     (tmp_path / "albert.json").write_text(json.dumps(config))
     short = "--num_train_steps=2", "--num_warmup_steps=1", f"--input_file={tmp_path}/dev.tfrecord"
     succeed(pretraining(tmp_path, tmp_path / "out", *short))
-    found = results(tmp_path / "out")
-    for score in ("masked_lm_loss", "next_sentence_accuracy", "next_sentence_loss"):
-        assert np.isfinite(found[score])
-    assert not [score for score in found if score.startswith("sentence_order")]
+    scores = results(tmp_path / "out")
+    for name in ("masked_lm_loss", "next_sentence_accuracy", "next_sentence_loss"):
+        assert np.isfinite(scores[name])
+    assert not [name for name in scores if name.startswith("sentence_order")]
     assert "cls/predictions/transform/dense/kernel" in weights(tmp_path / "out", "model.ckpt-best")
     # Layers of a BERT cannot start from a first group.
     with pytest.raises(FlagError, match="--init_from_group0 is for ALBERT only"):
@@ -172,13 +178,10 @@ from absl import flags
 import run_pretraining
 FLAGS = flags.FLAGS
 FLAGS(["test"])
-FLAGS.max_predictions_per_seq = 6
-FLAGS.max_seq_length = 48
+FLAGS.max_predictions_per_seq, FLAGS.max_seq_length, FLAGS.train_batch_size = 6, 48, 8
 FLAGS.output_dir, FLAGS.albert_config_file, FLAGS.input_file = sys.argv[1:]
 FLAGS.do_train = FLAGS.do_eval = True
-FLAGS.num_train_steps = FLAGS.save_checkpoints_steps = 1
-FLAGS.max_eval_steps = 1
-FLAGS.train_batch_size = 8
+FLAGS.num_train_steps = FLAGS.save_checkpoints_steps = FLAGS.max_eval_steps = 1
 run_pretraining.main(None)
 """
 
@@ -190,8 +193,8 @@ def test_main_runs_under_flags_that_a_program_sets(walk, tmp_path):
     result = run_text(tmp_path, CONTRACT, *map(str, arguments))
     assert result.returncode == 0, result.stderr
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    for name in ("model.ckpt-best", "model.ckpt-1"):
-        assert {f"{name}.{part}" for part in ("meta", "index", "data-00000-of-00001")} <= names
+    parts = "meta", "index", "data-00000-of-00001"
+    assert {f"model.ckpt-{n}.{part}" for n in ("best", 1) for part in parts} <= names
     assert {"eval_results.txt", "checkpoint"} <= names
 
 
@@ -211,10 +214,7 @@ def test_packed_rows_train_the_same_weights_after_a_kill(walk, tmp_path):
     killed = pretraining(tmp_path, tmp_path / "killed", *flags)
     assert run(at_step("kill", 6, killed)).returncode == -signal.SIGKILL
     assert "from step 4 to 8" in succeed(killed)
-    one, other = (weights(tmp_path / name, "model.ckpt-8") for name in ("whole", "killed"))
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        np.testing.assert_array_equal(other[name], value, err_msg=name)
+    assert_equal(*(weights(tmp_path / name, "model.ckpt-8") for name in ("whole", "killed")))
 
 
 @pytest.fixture(scope="module")
@@ -284,10 +284,7 @@ def test_phases_end_with_the_same_weights_after_kills(phased, both_phases, tmp_p
     assert again.returncode == -signal.SIGKILL
     assert "from step 2 to 4" in again.stderr
     assert "from step 4 to 6" in succeed(killed)
-    one, other = weights_after(both_phases), weights_after(tmp_path / "killed")
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        np.testing.assert_array_equal(other[name], value, err_msg=name)
+    assert_equal(weights_after(both_phases), weights_after(tmp_path / "killed"))
 
 
 @pytest.mark.slow
@@ -296,6 +293,4 @@ def test_two_workers_run_the_phases_of_one(phased, both_phases, tmp_path):
     command = in_phases(phased, tmp_path / "out", "--use_horovod")
     result = run_as_workers(2, command)
     assert result.returncode == 0, result.stderr
-    one, other = weights_after(both_phases), weights_after(tmp_path / "out")
-    for name, value in one.items():
-        np.testing.assert_allclose(other[name], value, atol=1e-5, err_msg=name)
+    assert_equal(weights_after(both_phases), weights_after(tmp_path / "out"), atol=1e-5)

@@ -166,14 +166,14 @@ def program(request, monkeypatch) -> str:
 
 
 @pytest.fixture
-def found(program, files, tmp_path) -> Callable[..., dict]:
+def effects(program, files, tmp_path) -> Callable[..., dict]:
     """Returns what a program under more flags regards as affecting its results.
 
     Letters: the settings of Weights and of Scores, what Every worker must have in common where
     nothing is trained, and the content of the Features to train on.
     """
 
-    def found(*arguments: str) -> dict:
+    def effects(*arguments: str) -> dict:
         base = f"{BASE} {ARGUMENTS[program]}".split()
         given = [argument.format(files) for argument in (*base, *arguments)]
         settings = settings_of(settings_class(program), f"--output_dir={tmp_path}", *given)
@@ -185,7 +185,7 @@ def found(program, files, tmp_path) -> Callable[..., dict]:
         # As recorded.
         return json.loads(json.dumps(letters))
 
-    return found
+    return effects
 
 
 def difference(before: dict, after: dict) -> str:
@@ -196,8 +196,8 @@ def difference(before: dict, after: dict) -> str:
 def claimed(flag: Flag) -> str:
     """Returns the letters of what a flag says that it affects."""
     letters = {"W": Affects.WEIGHTS, "S": Affects.SCORES, "E": Affects.SCORES | Affects.JOB}
-    found = "".join(letter for letter, what in letters.items() if flag.affects & what)
-    return found + "F" * (Affects.FEATURES in flag.affects)
+    effects = "".join(letter for letter, what in letters.items() if flag.affects & what)
+    return effects + "F" * (Affects.FEATURES in flag.affects)
 
 
 def other_value(program: str, name: str, files: pathlib.Path) -> str:
@@ -209,14 +209,14 @@ def other_value(program: str, name: str, files: pathlib.Path) -> str:
     return other.format(files, program=program, other_optimizer=optimizer)
 
 
-def test_every_flag_affects_what_it_says(program, found, files):
-    before, flags = found(), settings_class(program).flags()
+def test_every_flag_affects_what_it_says(program, effects, files):
+    before, flags = effects(), settings_class(program).flags()
     ours = {name for name, flag in flags.items() if flag.theme != IGNORED}
     not_changed = NOT_CHANGED | NOT_CHANGED_IN.get(program, set())
-    assert before == found(), "the same flags, the same settings"
+    assert before == effects(), "the same flags, the same settings"
     for name in sorted(ours - not_changed):
         flag, value = flags[name], other_value(program, name, files)
-        changed, expected = difference(before, found(f"--{name}={value}")), claimed(flag)
+        changed, expected = difference(before, effects(f"--{name}={value}")), claimed(flag)
         if flag.is_path:
             # With another input, features differ; no flag describes that.
             changed = changed.replace("F", "F" * ("F" in expected))
@@ -228,60 +228,60 @@ def test_every_flag_affects_what_it_says(program, found, files):
         assert (name, changed) == (name, expected)
 
 
-def test_a_vocabulary_and_its_case_affect_features(program, found):
+def test_a_vocabulary_and_its_case_affect_features(program, effects):
     """The path of the vocabulary does not matter."""
-    of_model = found()
+    before_words = effects()
     flags = ("--spm_model_file=", "--vocab_file={0}/vocab.txt")
-    before = found(*flags)
+    before = effects(*flags)
     expected = "WSE" if program == "run_pretraining" else "WSEF"
-    assert difference(of_model, before) == expected
-    assert difference(before, found(*flags)) == ""
-    assert difference(before, found(flags[0], "--vocab_file={0}/other.txt")) == expected
+    assert difference(before_words, before) == expected
+    assert difference(before, effects(*flags)) == ""
+    assert difference(before, effects(flags[0], "--vocab_file={0}/other.txt")) == expected
     if program != "run_pretraining":
-        assert difference(before, found(*flags, "--do_lower_case=false")) == expected
+        assert difference(before, effects(*flags, "--do_lower_case=false")) == expected
 
 
-def test_workers_precision_and_the_scored_run_count(found, monkeypatch, tmp_path):
+def test_workers_precision_and_the_scored_run_count(effects, monkeypatch, tmp_path):
     """Scores belong to one training, not to another one that was started in the same folder."""
-    before = found()
+    before = effects()
     with monkeypatch.context() as patched:
         patched.setattr(collectives, "_worker", collectives.Worker(rank=0, size=2))
-        assert difference(before, found()) == "W"
+        assert difference(before, effects()) == "W"
     with monkeypatch.context() as patched:
         patched.setenv("TF_BF16_CONVERSION", "1")
-        assert difference(before, found()) == "WSE"
+        assert difference(before, effects()) == "WSE"
     record = {"settings": before["W"]}
     (tmp_path / "run.json").write_text(json.dumps(record))
-    before = found()
+    before = effects()
     (tmp_path / "run.json").write_text(json.dumps({**record, "another": True}))
-    assert difference(before, found()) == "S"
+    assert difference(before, effects()) == "S"
 
 
-def test_dropout_of_earlier_versions_is_not_resumed(program, found, tmp_path):
+def test_dropout_of_earlier_versions_is_not_resumed(program, effects, tmp_path):
     """Its masks were different; a run without dropout is resumed."""
     with_dropout = program in ("run_classifier", "run_ner", "run_race")
-    settings = found()["W"]
+    settings = effects()["W"]
     earlier = {name: value for name, value in settings.items() if name != "dropout masks"}
     assert (earlier != settings) == with_dropout
     (tmp_path / "run.json").write_text(json.dumps({"settings": earlier}))
     if not with_dropout:
-        assert found()["W"] == settings
+        assert effects()["W"] == settings
         return
     message = r"dropout masks \(was by operation, is by place(, in the last layer| of real)"
     with pytest.raises(FlagError, match=message):
-        found()
-    assert found("--deterministic_run", "--overwrite_output_dir")
+        effects()
+    assert effects("--deterministic_run", "--overwrite_output_dir")
 
 
-def test_a_record_without_a_flag_means_its_default(program, found, tmp_path, files):
+def test_a_record_without_a_flag_means_its_default(program, effects, tmp_path, files):
     """New versions add flags, whose defaults are what earlier versions did."""
-    settings = found()["W"]
+    settings = effects()["W"]
     for name in ("adam_epsilon", "optimizer", "patience", "seed"):
         earlier = {key: value for key, value in settings.items() if key != name}
         (tmp_path / "run.json").write_text(json.dumps({"settings": earlier}))
-        assert name in found()["W"]
+        assert name in effects()["W"]
         with pytest.raises(FlagError, match=f"--{name} "):
-            found(f"--{name}={other_value(program, name, files)}")
+            effects(f"--{name}={other_value(program, name, files)}")
 
 
 def test_choices_of_flags_match_what_tensorflow_code_offers():
