@@ -48,8 +48,7 @@ def test_other_dropout_lengths_and_n_best_fit_the_same_model(check, config):
 
 
 def test_another_configuration_is_refused(check, config, squad_dir, trained, tmp_path):
-    """Also if prediction uses the weights from another folder; for training, see
-    tests/test_conformance.py."""
+    """Also if prediction uses the weights from another folder."""
     new = f"--output_dir={tmp_path / 'new'}", f"--init_checkpoint={trained}/model.ckpt-best"
     message = "--init_checkpoint .* was trained with hidden_act gelu, not the relu of --albert_conf"
     with pytest.raises(FlagError, match=message):

@@ -60,11 +60,11 @@ class Gated(QuestionService):
         super().__init__(model)
         self.may, self.begun, self.batches = threading.Event(), threading.Event(), []
 
-    def answer_all(self, asked, pause):
-        self.batches.append([one["question"] for one in asked])
+    def answer_all(self, batch, pause):
+        self.batches.append([one["question"] for one in batch])
         self.begun.set()
         assert self.may.wait(LONGEST)
-        return super().answer_all(asked, pause)
+        return super().answer_all(batch, pause)
 
 
 class Served:

@@ -31,10 +31,10 @@ def test_written_samples_are_read_back_and_are_on_the_page(tmp_path):
     assert "<" not in head + data
     scores = {"f1": 0.5, "loss": None}
     assert json.loads(head) == {"title": TITLE, "scores": scores, "labels": ["a", "b"]}
-    of_page = [json.loads(line) for line in data.split("\n")[:-1]]
+    shown = [json.loads(line) for line in data.split("\n")[:-1]]
     # A passage of several samples is there once.
-    assert [n for n, sample in enumerate(of_page) if "passage" not in sample] == [1, 3]
-    assert [SAMPLES[n] | sample for n, sample in enumerate(of_page)] == SAMPLES
+    assert [n for n, sample in enumerate(shown) if "passage" not in sample] == [1, 3]
+    assert [SAMPLES[n] | sample for n, sample in enumerate(shown)] == SAMPLES
     for what in ("http:", "https:", "url(", "@import", "src=", "href="):
         assert what not in page.replace("http://www.w3.org/2000/svg", "")
     write_page(str(tmp_path / "same.html"), view._replace(samples=SAMPLES))
@@ -48,8 +48,8 @@ def test_numbers_keep_their_precision():
     outputs = [dict(zip(("label_ids", "predictions"), row, strict=True)) for row in rows]
     *known, last = labels_view("T", texts, outputs, [None], {}).samples
     assert last["answer"] is None and np.float32(last["truth"]) == rows[2, 0]
-    found = np.float32([[s["truth"], s["answer"]] for s in known])
-    np.testing.assert_array_equal(found, rows[:2])
+    pairs = np.float32([[s["truth"], s["answer"]] for s in known])
+    np.testing.assert_array_equal(pairs, rows[:2])
     # For display.
     known = [rounded(x) for x in (None, float("nan"), float("-inf"), 0.123456)]
     assert known == [None, None, None, 0.1235]

@@ -32,15 +32,13 @@ def spans(tags: str) -> list[Span]:
 
 
 def test_scores_are_those_of_seqeval():
-    found = span_scores(map(spans, FOUND), map(spans, TRUE))
     names = "precision", "recall", "f1"
-    assert found == pytest.approx(
-        {
-            prefix + name: score
-            for prefix, scores in OF_SEQEVAL.items()
-            for name, score in zip(names, scores, strict=True)
-        }
-    )
+    expected = {
+        prefix + name: score
+        for prefix, scores in OF_SEQEVAL.items()
+        for name, score in zip(names, scores, strict=True)
+    }
+    assert span_scores(map(spans, FOUND), map(spans, TRUE)) == pytest.approx(expected)
     assert span_scores([[]], [[]]) == dict.fromkeys(names, 0.0)
 
 
@@ -56,16 +54,16 @@ def sample_of(text: str, *found: Span, truths=(PERSON, PLACE)) -> dict:
 
 
 def test_a_text_has_its_outcome():
-    for found, right, score, confidence in (
+    for predicted, right, score, confidence in (
         ((PERSON, PLACE), True, 1.0, 0.42),
         ((PERSON, WRONG), False, 0.5, 0.42),
         ((PERSON,), False, 0.6667, 0.9),
         ((), False, 0.0, None),
     ):
-        sample = sample_of(TEXT, *found)
+        sample = sample_of(TEXT, *predicted)
         assert (sample["right"], sample["score"]) == (right, score)
         assert sample["confidence"] == confidence
-        assert sample["passage"] == TEXT and prediction_of(sample) == [*found]
+        assert sample["passage"] == TEXT and prediction_of(sample) == [*predicted]
     precise = PLACE._replace(probability=1 / 3)
     sample = sample_of(TEXT, precise)
     assert prediction_of(sample) == [precise] and sample["confidence"] == 0.3333

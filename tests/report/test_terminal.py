@@ -43,13 +43,11 @@ def test_without_colors_brackets_mark_answers():
 
 def test_colors_say_the_same():
     """Control codes in a text do not act on the terminal."""
+    code, plain = r"\x1b\[[\d;]+m", "\n".join(lines_of(SAMPLE, PLAIN))
     coloured = "\n".join(lines_of(SAMPLE, COLOURED))
-    codes = re.findall(r"\x1b\[[\d;]+m", coloured)
-    of_wrong = {COLOURED.before["wrong"]}
-    assert set(codes) == {*COLOURED.before.values(), *COLOURED.after.values()} - of_wrong
-    plain = "\n".join(lines_of(SAMPLE, PLAIN))
-    without = re.sub(r"\x1b\[[\d;]+m", "", coloured)
-    assert without == re.sub(r"[{}]|\[(?!31m)|\]", "", plain)
+    used = {*COLOURED.before.values(), *COLOURED.after.values()} - {COLOURED.before["wrong"]}
+    assert {*re.findall(code, coloured)} == used
+    assert re.sub(code, "", coloured) == re.sub(r"[{}]|\[(?!31m)|\]", "", plain)
 
 
 def test_parts_next_to_each_other_have_their_own_marks():
@@ -79,8 +77,8 @@ def test_missing_answers_are_named():
         (None, [ANNA], False, "[no prediction]", "{Anna}"),
         ("x", [], False, "[x]", "not known"),
     ):
-        found = {"answer": answer, "truths": truths, "unanswerable": unanswerable, "spans": []}
-        lines = list(lines_of({**SAMPLE, **found, "right": None, "score": None}, PLAIN))
+        changes = {"answer": answer, "truths": truths, "unanswerable": unanswerable, "spans": []}
+        lines = list(lines_of({**SAMPLE, **changes, "right": None, "score": None}, PLAIN))
         assert f"  predicted  {predicted}" in lines and f"  true       {true}" in lines
 
 
@@ -124,21 +122,19 @@ def test_only_selects_samples_by_outcome():
         {"right": False, "unanswerable": True, "abstained": False},
         {"right": None},
     ]
-    found = {only: [n for n, s in enumerate(samples) if fits(s)] for only, fits in ONLY.items()}
+    chosen = {only: [n for n, s in enumerate(samples) if fits(s)] for only, fits in ONLY.items()}
     some = {"wrong": [1], "right": [0], "unanswerable": [0, 1], "abstained": [0]}
-    assert found == {"all": [0, 1, 2], **some}
+    assert chosen == {"all": [0, 1, 2], **some}
 
 
 def test_colors_are_used_on_capable_terminals(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(terminal.sys, "stdout", stream)
-    for is_terminal, no_color, term, style in (
-        (True, "", "xterm", COLOURED),
-        (False, "", "xterm", PLAIN),
-        (True, "1", "xterm", PLAIN),
-        (True, "", "dumb", PLAIN),
-    ):
+    capable = True, "", "xterm"
+    others = (False, "", "xterm"), (True, "1", "xterm"), (True, "", "dumb")
+    for is_terminal, no_color, term in (capable, *others):
         monkeypatch.setattr(stream, "isatty", lambda is_terminal=is_terminal: is_terminal)
         monkeypatch.setenv("NO_COLOR", no_color)
         monkeypatch.setenv("TERM", term)
-        assert style_of_output() is style
+        plain = (is_terminal, no_color, term) in others
+        assert style_of_output() is (PLAIN if plain else COLOURED)

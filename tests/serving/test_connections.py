@@ -1,5 +1,4 @@
-"""Connections end after a time limit, or when others need room; a real server, a trivial
-application."""
+"""Connections end after a time limit, or when others need room; with a trivial application."""
 
 from __future__ import annotations
 
@@ -27,8 +26,7 @@ POST = b"POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
 
 
 class Answering:
-    """Answers with the size of the body; under /wait when a test allows it, under /large with 20
-    MB."""
+    """Answers with the size of the body; under /wait when allowed, under /large with 20 MB."""
 
     def __init__(self):
         self.may, self.begun, self.answered = asyncio.Event(), 0, 0
