@@ -131,9 +131,8 @@ def _flags_of(settings: Classes) -> Iterator[_FlagHelp]:
                 kind = str(field.type).removesuffix(" | None")
                 flag = flags[field.name]
                 yield _FlagHelp(field.name, kind, field.default, flag)
-                alias_flag = flag._replace(
-                    help=f"Alias for --{field.name}.", aliases=(), is_basic=False
-                )
+                text = f"Alias for --{field.name}."
+                alias_flag = flag._replace(help=text, aliases=(), is_basic=False)
                 for alias in flag.aliases:
                     yield _FlagHelp(alias, kind, field.default, alias_flag)
 

@@ -124,9 +124,8 @@ def _print_answer(
         location = location_of(text, answer.start, answer.end)
         print(f"  {printable(answer.text)}  ({answer.probability:.1%})")
         print(f"{indent}{printable(name)}, line {location.line}, character {location.character}:")
-        sentence = answer._replace(
-            start=len(location.before), end=len(location.before + location.text)
-        )
+        start = len(location.before)
+        sentence = answer._replace(start=start, end=start + len(location.text))
         _print_marked(location.sentence, [sentence], indent)
     if not answered.answers:
         print("  no answer: no part of the text can be an answer")

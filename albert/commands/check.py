@@ -94,9 +94,8 @@ def estimated_workers(settings: CheckSettings) -> RemoteWorkers | None:
         )
     if settings.workers is None and settings.examples_per_second is None:
         return None
-    return RemoteWorkers(
-        settings.workers or 1, settings.examples_per_second, Link(gbit=settings.gbit)
-    )
+    link = Link(gbit=settings.gbit)
+    return RemoteWorkers(settings.workers or 1, settings.examples_per_second, link)
 
 
 def describe_input(report: Report, task_class: type[Task], settings: RunSettings) -> Checked | None:

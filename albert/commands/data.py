@@ -121,11 +121,8 @@ def _lines_of(context: str, question: dict[str, Any]) -> Iterator[str]:
     ]
     first = max(0, offsets[0][0] if offsets else 0)
     begin = max(0, first - _SHOWN)
-    marks = [
-        (start - begin, start - begin + len(text), "answer")
-        for start, text in offsets
-        if start >= begin
-    ]
+    shown = ((start - begin, text) for start, text in offsets if start >= begin)
+    marks = [(start, start + len(text), "answer") for start, text in shown]
     part = printable(context[begin : first + _SHOWN])
     texts = " | ".join(answer["text"] for answer in answers or ())
     said = "unknown" if answers is None else texts or "no answer"

@@ -90,9 +90,8 @@ def _model(settings: EmbedSettings) -> ModelFolder:
             f"--max_seq_length {settings.max_seq_length} is more than the model's {longest} "
             "positions; lower it"
         )
-    return folder._replace(
-        description={**folder.description, "max_seq_length": settings.max_seq_length}
-    )
+    described = {**folder.description, "max_seq_length": settings.max_seq_length}
+    return folder._replace(description=described)
 
 
 def _texts(path: str) -> Iterator[tuple[str, ...]]:

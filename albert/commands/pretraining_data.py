@@ -100,15 +100,6 @@ def data_options(settings: PretrainingDataSettings) -> DataOptions:
     return DataOptions(
         settings.dupe_factor,
         settings.random_seed,
-        PairOptions(
-            settings.max_seq_length, settings.short_seq_prob, settings.random_next_sentence
-        ),
-        MaskingOptions(
-            settings.max_predictions_per_seq,
-            settings.masked_lm_prob,
-            settings.ngram,
-            settings.favor_shorter_ngram,
-            settings.do_whole_word_mask,
-            settings.do_permutation,
-        ),
+        PairOptions(*(getattr(settings, name) for name in PairOptions._fields)),
+        MaskingOptions(*(getattr(settings, name) for name in MaskingOptions._fields)),
     )

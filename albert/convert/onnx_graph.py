@@ -90,9 +90,8 @@ def _squad_v2(graph: Graph, states: str) -> dict[str, Output]:
     # The best starts, and for each of them the scores of ends, [B, K, S].
     length = graph.add("Shape", INPUTS[0], start=1, end=2)
     count = graph.add("Min", graph.constant([_BEST]), length)
-    start_scores, start_index = graph.add_all(
-        "TopK", 2, graph.add("LogSoftmax", starts, axis=-1), count
-    )
+    log_probs = graph.add("LogSoftmax", starts, axis=-1)
+    start_scores, start_index = graph.add_all("TopK", 2, log_probs, count)
     indices = graph.add("Unsqueeze", start_index, graph.constant([2]))
     chosen = graph.add("GatherND", states, indices, batch_dims=1)
     # As in TensorFlow, the halves of the kernel for ends and for starts are multiplied separately.
@@ -102,10 +101,8 @@ def _squad_v2(graph: Graph, states: str) -> dict[str, Output]:
         graph.add("MatMul", x, half) for x, half in zip((states, chosen), halves, strict=True)
     )
     start_part = graph.add("Add", start_part, graph.weight("end_logits.dense_0.bias"))
-    pairs = [
-        graph.add("Unsqueeze", x, graph.constant([axis]))
-        for x, axis in ((end_part, 1), (start_part, 2))
-    ]
+    axes = ((end_part, 1), (start_part, 2))
+    pairs = [graph.add("Unsqueeze", x, graph.constant([axis])) for x, axis in axes]
     ends = graph.norm(graph.add("Tanh", graph.add("Add", *pairs)), "end_logits.LayerNorm")
     ends = graph.add("Squeeze", graph.dense(ends, "end_logits.dense_1"), graph.constant([3]))
     ends = _inside(graph, ends, graph.add("Unsqueeze", outside, graph.constant([1])))

@@ -57,9 +57,8 @@ def find_source(path: str, config_file: str | None) -> Source:
     folder = os.path.dirname(os.path.abspath(checkpoint))
     record = read_run_record(folder) or {}
     scores = _scores_of(checkpoint) if record else {}
-    return Source(
-        checkpoint, _config(folder, config_file, record.get("settings", {})), record, scores
-    )
+    config = _config(folder, config_file, record.get("settings", {}))
+    return Source(checkpoint, config, record, scores)
 
 
 def _scores_of(checkpoint: str) -> dict[str, object]:

@@ -51,10 +51,9 @@ def temporary_folder(path: str) -> Iterator[str]:
     if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
         raise UserError(f"{path} already exists; give another name, or remove it")
     with reporting(f"{path} cannot be written"):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        temporary = tempfile.mkdtemp(
-            prefix=f".{os.path.basename(path)}.", dir=os.path.dirname(path)
-        )
+        parent, name = os.path.split(path)
+        os.makedirs(parent, exist_ok=True)
+        temporary = tempfile.mkdtemp(prefix=f".{name}.", dir=parent)
     try:
         yield temporary
         for name in os.listdir(temporary):

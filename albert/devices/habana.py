@@ -131,6 +131,5 @@ def dropout(x: tf.Tensor, rate: float, seed: int, seed2: int) -> tf.Tensor:
 
 def _dropout_gradient(operation: tf.Operation, gradient: tf.Tensor, _: tf.Tensor) -> tf.Tensor:
     """Computes the gradient with the bridge's operation, which the bridge does not register."""
-    return _ops.habana_dropout_grad(
-        x=gradient, mask=operation.outputs[1], ratio=operation.get_attr("ratio")
-    )
+    ratio = operation.get_attr("ratio")
+    return _ops.habana_dropout_grad(x=gradient, mask=operation.outputs[1], ratio=ratio)

@@ -50,10 +50,8 @@ def curves() -> dict[str, float]:
 
 def table() -> dict[str, str]:
     """Returns the rows for the statistics at the end of a part of a run."""
-    return {
-        name.removesuffix("_gb").replace("_", " "): f"{size:.2f} GB"
-        for name, size in curves().items()
-    }
+    sizes = ((name.removesuffix("_gb"), size) for name, size in curves().items())
+    return {name.replace("_", " "): f"{size:.2f} GB" for name, size in sizes}
 
 
 def summary() -> str:

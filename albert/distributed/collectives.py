@@ -34,11 +34,8 @@ from albert.distributed.launcher import (  # noqa: F401  Other modules import th
 # By default, each worker's communication thread polls the others every millisecond and spins until
 # they answer, which costs a third of the time of a worker with one core. These variables let it
 # yield, and poll every 50 ms. Fusion is off because the tensors are already joined to vectors.
-_SPARING = {
-    "OMPI_MCA_mpi_yield_when_idle": "1",
-    "HOROVOD_CYCLE_TIME": "50",
-    "HOROVOD_FUSION_THRESHOLD": "0",
-}
+_SPARING = {"OMPI_MCA_mpi_yield_when_idle": "1", "HOROVOD_CYCLE_TIME": "50"}
+_SPARING |= {"HOROVOD_FUSION_THRESHOLD": "0"}
 _INSTALL = "`make horovod` installs it"
 _REBUILD = (
     "build it for the TensorFlow and the MPI of this environment: "
@@ -335,9 +332,8 @@ def all_gather_objects(value: Any) -> list[Any]:
     if size() == 1:
         return [value]
     content = np.frombuffer(json.dumps(value).encode(), np.uint8)
-    return [
-        json.loads(arrays[0].tobytes()) for arrays in gather_arrays([content], np.dtype(np.uint8))
-    ]
+    gathered = gather_arrays([content], np.dtype(np.uint8))
+    return [json.loads(arrays[0].tobytes()) for arrays in gathered]
 
 
 def check_equal_on_all_workers(facts: Mapping[str, Any]) -> None:

@@ -89,9 +89,8 @@ def _session_of(config: EncoderConfig, weights: Mapping[str, np.ndarray]) -> Any
     options = onnxruntime.SessionOptions()
     # By default, it would use all cores of the machine, even those of other workers and containers.
     options.intra_op_num_threads = host.count_cores(collectives.local_size())
-    return onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    providers = ["CPUExecutionProvider"]
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=providers)
 
 
 class _FusedGraph(Graph):

@@ -38,10 +38,7 @@ def write_results(folder: str, results: Sequence[TrialResult], space: Space, sco
         if r.state in (COMPLETE, PRUNED) and r.score is not None and math.isfinite(r.score)
     ]
     if points:
-        scales = {
-            name: isinstance(bounds, Range) and not bounds.is_whole
-            for name, bounds in space.items()
-        }
+        scales = {n: isinstance(b, Range) and not b.is_whole for n, b in space.items()}
         write_scatter(os.path.join(folder, FIGURE), points, scales, score)
     # Last, because a table with this content asserts that the figure is written.
     with open_atomically(path) as file:
