@@ -72,7 +72,7 @@ def make_records(flags: argparse.Namespace, folder: str) -> None:
         model = os.path.join(folder, "spm.model")
     import sentencepiece
 
-    config = json.loads(pathlib.Path(files.found(flags.config)).read_text())
+    config = json.loads(pathlib.Path(files.packaged(flags.config)).read_text())
     config["vocab_size"] = sentencepiece.SentencePieceProcessor(model_file=model).get_piece_size()
     pathlib.Path(folder, "config.json").write_text(json.dumps(config))
     names = f"--input_file={text}", f"--output_file={folder}/records", f"--spm_model_file={model}"
