@@ -130,28 +130,23 @@ def project() -> dict:
 
 def named_in_messages() -> list[str]:
     calls = [n for source in sources() for n in source.nodes if isinstance(n, ast.Call)]
-    named = {ast.unparse(call.func): [] for call in calls}
-    for call in calls:
-        named[ast.unparse(call.func)].append(call)
-    arguments = [arg for call in named["optional"] for arg in call.args]
-    arguments += [arg for call in named["require"] for arg in call.args[1:]]
-    texts = [arg.value for arg in arguments if isinstance(arg, ast.Constant)]
+    first = {"optional": 0, "require": 1}
+    named = [(call, first[f]) for call in calls if (f := ast.unparse(call.func)) in first]
+    arguments = [argument for call, number in named for argument in call.args[number:]]
+    texts = [argument.value for argument in arguments if isinstance(argument, ast.Constant)]
     assert len(texts) > 8
     return texts
 
 
 def named_in_pages() -> dict[str, list[str]]:
-    actual = {}
+    by_page = {}
     for name in tracked(*("README.md", "CONTRIBUTING.md", "docs", "deploy", "albert")):
-        text = (ROOT / name).read_text(encoding="utf-8") if is_text(name) else ""
-        text = re.sub(r"\\\n|\s*#.*", " ", text) if name.endswith("file") else text
-        lines = re.findall(r"pip install ((?:[^`#,;&|)]|,(?=\w))*?)(?:`|#|,\s|;|$)", text, re.M)
-        actual[name] = [word for line in lines for word in line.replace("'", "").split()]
-    return {name: words for name, words in actual.items() if words}
-
-
-def is_text(name: str) -> bool:
-    return not name.endswith((".png", ".svg"))
+        if not name.endswith((".png", ".svg")):
+            text = (ROOT / name).read_text(encoding="utf-8")
+            text = re.sub(r"\\\n|\s*#.*", " ", text) if name.endswith("file") else text
+            lines = re.findall(r"pip install ((?:[^`#,;&|)]|,(?=\w))*?)(?:`|#|,\s|;|$)", text, re.M)
+            by_page[name] = [word for line in lines for word in line.replace("'", "").split()]
+    return {name: words for name, words in by_page.items() if words}
 
 
 def test_packages_to_install_are_those_of_the_project():

@@ -1,6 +1,5 @@
 """The command download_pretrained_model.py, run as a user runs it."""
 
-import contextlib
 import hashlib
 import json
 import os
@@ -46,15 +45,6 @@ def out(tmp_path):
 def arguments(server, out):
     server.files[f"albert_models/{NAME}.tar.gz"] = ARCHIVE
     return [f"{server.url}albert_models/", NAME, "--output_dir", out]
-
-
-@pytest.fixture
-def start(arguments, server):
-    program = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    with contextlib.ExitStack() as ended:
-        options = {"stderr": subprocess.PIPE, "text": True}
-        yield lambda: ended.enter_context(subprocess.Popen(program, **options))
-        server.release.set()
 
 
 @pytest.fixture
@@ -138,19 +128,13 @@ def test_an_archive_placed_by_hand_is_used_and_kept(download, out, server):
     assert archive.read_bytes() == ARCHIVE and server.requests == []
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (ARCHIVE[: len(ARCHIVE) // 2], "damaged"),
-        (packed({"vocab.txt": b""}), "not a model: it has no checkpoint ("),
-    ],
-    ids=["damaged", "no model"],
-)
-def test_an_archive_without_a_model_leaves_nothing(download, out, server, content, problem):
-    server.files[f"albert_models/{NAME}.tar.gz"] = content
-    address = f"check the address {server.url}albert_models/{NAME}.tar.gz"
-    assert_fails(download(), 1, problem, address)
-    assert os.listdir(out) == [] and os.listdir(out.parent) == ["models"]
+def test_an_archive_without_a_model_leaves_nothing(download, out, server):
+    name, damaged = f"albert_models/{NAME}.tar.gz", ARCHIVE[: len(ARCHIVE) // 2]
+    other = packed({"vocab.txt": b""})
+    for content, problem in ((damaged, "damaged"), (other, "not a model: it has no checkpoint (")):
+        server.files[name] = content
+        assert_fails(download(), 1, problem, f"check the address {server.url}{name}")
+        assert os.listdir(out) == [] and os.listdir(out.parent) == ["models"]
 
 
 def test_the_hash_is_checked(download, out, server):
@@ -188,16 +172,16 @@ def test_an_interruption_is_one_line(download, out, monkeypatch):
     assert not (out / NAME).exists()
 
 
-def test_two_at_once_make_one_whole_folder(start, out, server):
+def test_two_at_once_make_one_whole_folder(arguments, out, server):
     server.faults += [Fault(hold_after=100_000)]
-    children = [start(), start()]
+    program = [sys.executable, str(SCRIPT), *map(str, arguments)]
+    children = [subprocess.Popen(program, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     # One of them says that it waits, the other that it fetches.
     while not any("Waiting" in child.stderr.readline() for child in children):
         pass
     server.release.set()
     for child in children:
-        child.stderr.read()
-        child.wait()
+        child.communicate()
         assert_ready(child, out)
     assert os.listdir(out) == [NAME]
 
