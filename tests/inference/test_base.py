@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import logging
 import shutil
 
@@ -15,6 +17,7 @@ from albert.modeling import read_config
 from albert.prediction.model import HeadOutput
 from albert.tasks.glue.head import make_head
 from albert.tasks.race.head import make_race_head
+from albert.tokenization import FullTokenizer
 from benchmarks.ask import write_random_weights
 
 # Of different lengths, in no order; the last one has more tokens than the models take.
@@ -82,3 +85,37 @@ def test_no_text_gives_no_vector_and_long_ones_are_counted(trained, log):
 
 def test_a_vector_of_zeros_stays_finite():
     np.testing.assert_allclose(normalized(np.float32([[0, 0], [3, 4]])), [[0, 0], [0.6, 0.8]])
+
+
+@pytest.mark.parametrize("family", ["albert", "bert"])
+def test_vectors_equal_those_of_transformers(pretrained, squad_dir, tmp_path, family, torch):
+    """With its tokenizer for BERT, its attention mask, and a mean by hand."""
+    import transformers
+
+    folder = pretrained[family]
+    name = family.capitalize()
+    module = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
+    # Defaults of Google's configurations.
+    defaults = {"albert": ("gelu_new", 2), "bert": ("gelu", 16)}[family]
+    values = dict(zip(("hidden_act", "type_vocab_size"), defaults, strict=True))
+    values |= json.loads((squad_dir / f"{family}.json").read_text())
+    there = getattr(transformers, f"{name}Model")(getattr(transformers, f"{name}Config")(**values))
+    load = getattr(module, f"load_tf_weights_in_{family}")
+    load(there.eval(), there.config, str(folder / "model.ckpt-best"))
+    if family == "bert":
+        tokenizer = transformers.BertTokenizer(str(squad_dir / "vocab.txt"))
+        longest = {"padding": True, "truncation": True, "max_length": 128}
+        inputs = tokenizer(TEXTS, return_tensors="np", **longest)
+        ids, mask = inputs["input_ids"], inputs["attention_mask"]
+    else:
+        ours = FullTokenizer(None, True, str(squad_dir / "spm.model"))
+        rows = [[ours.cls_id, *i[:126], ours.sep_id] for i in ours.encode(TEXTS)]
+        ids, mask = np.zeros([2, len(rows), max(map(len, rows))], int)
+        for number, row in enumerate(rows):
+            ids[number, : len(row)], mask[number, : len(row)] = row, 1
+    with torch.no_grad():
+        states = there(torch.tensor(ids), torch.tensor(mask)).last_hidden_state.numpy()
+    mean = (states * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
+    model = albert.load(folder)
+    np.testing.assert_allclose(model.encode(TEXTS), mean, atol=1e-5)
+    np.testing.assert_allclose(model.encode(TEXTS, "cls"), states[:, 0], atol=1e-5)
