@@ -11,9 +11,10 @@ from albert.core.errors import UserError
 from albert.download.published import PUBLISHED
 from albert.training.job import fetch_missing
 from albert.training.run import download
+from albert.training.run import run as run_task
 from tests.helpers.download import Server, tar_of
 from tests.helpers.files import settings_class, settings_of
-from tests.helpers.running import albert, assert_fails, command_of, run, succeed, task_of
+from tests.helpers.running import albert, run, task_of
 from tests.helpers.squad import squad_command
 
 TRAIN, DEV = "train-v1.1.json", "dev-v1.1.json"
@@ -131,14 +132,14 @@ def test_a_login_node_downloads_everything_and_ends(tmp_path, archive):
     shutil.rmtree(folder)
     model = [f"--init_checkpoint={archive}", f"--albert_config_file={archive}/albert_config.json"]
     flags = [*model, f"--spm_model_file={archive}/30k-clean.model", f"--data_dir={tmp_path}"]
-    flags += ["--download_only", "--device=gpu", f"--output_dir={tmp_path}/out"]
-    flags += ["--max_seq_length=64", "--max_qa_length=16"]
-    succeed([*command_of("run_race"), *flags])
+    flags += ["--download_only", "--device=gpu", "--max_seq_length=64"]
+    flags += ["--max_qa_length=16", f"--output_dir={tmp_path}/out"]
+    settings = settings_of(settings_class("run_race"), *flags)
+    run_task(task_of("run_race"), settings)
     assert (folder / "dev/high/1.txt").exists() and (archive / "30k-clean.model").exists()
     assert not (tmp_path / "out").exists()
-    no_tokenizer = f"--spm_model_file={tmp_path}/none.model"
-    missing = run([*command_of("run_race"), *flags, no_tokenizer])
-    assert_fails(missing, 1, "--spm_model_file", "--download has no address for it")
+    with pytest.raises(UserError, match="^--spm_model_file .* --download has no address for it"):
+        run_task(task_of("run_race"), settings.replaced(spm_model_file=f"{tmp_path}/none.model"))
 
 
 @pytest.mark.parametrize(
