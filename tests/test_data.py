@@ -33,8 +33,6 @@ def table(tmp_path):
 
 @pytest.fixture
 def call(capsys):
-    """Calls the program and returns its output."""
-
     def call(*arguments):
         flags = [a for a in map(str, arguments) if a.startswith("--")]
         words = [a for a in map(str, arguments) if a not in flags]
@@ -80,7 +78,6 @@ def test_check_accepts_squads_json(call, squad_dir):
 
 @pytest.mark.parametrize("start", [10**400, 1e300, "9", "missing"])
 def test_check_shows_squads_json_with_any_start(call, tmp_path, start):
-    """Only a training checks it."""
     answer = {"text": "98 km"} | ({} if start == "missing" else {"answer_start": start})
     qas = [{"id": "a", "question": "How long?", "answers": [answer]}]
     paragraphs = [{"context": "The Tamar is 98 km long.", "qas": qas}]
@@ -91,7 +88,6 @@ def test_check_shows_squads_json_with_any_start(call, tmp_path, start):
 
 
 def test_check_accepts_questions_without_answers(call, table):
-    """Which can be predicted; or the column has another name."""
     table.write_text(TABLE.replace("answer", "antwort"))
     shown = call("check", table)
     assert "  columns ignored   antwort, note\n" in shown
@@ -100,7 +96,6 @@ def test_check_accepts_questions_without_answers(call, table):
 
 
 def test_check_shows_a_part_of_a_long_context(call, tmp_path):
-    """The one around the answer."""
     text, question = f"{'a ' * 500_000}needle {'b ' * 500_000}", "Where? " * 100_000
     (tmp_path / "table").write_text(f"context,question,answer\n{text},{question},needle\n")
     shown = call("check", tmp_path / "table")

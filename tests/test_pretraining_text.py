@@ -61,7 +61,6 @@ def streams(content, size=700):
 
 @pytest.fixture
 def mixed(tmp_path):
-    """Makes a folder with each kind of input."""
     folder = tmp_path / "in"
     (folder / "sub").mkdir(parents=True)
     (folder / "a.xml-p1p2.bz2").write_bytes(streams(dump(PAGES)))
@@ -123,7 +122,6 @@ def test_text_of_an_earlier_version_is_reused(earlier):
 
 
 def corpus(tmp_path, texts, **options):
-    """Makes a corpus of JSON Lines, and returns the report."""
     (tmp_path / "in.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts))
     sources = find_sources(str(tmp_path / "in.jsonl"), str(tmp_path / "out"))
     return make_corpus(sources, str(tmp_path / "out"), Options(**options), workers=1)
@@ -167,7 +165,6 @@ def test_a_blank_line_can_end_a_document_and_a_long_one_is_cut(tmp_path, monkeyp
 
 
 def test_damaged_files_lose_only_what_is_behind_the_damage(mixed):
-    """And each is named, in the report and in the error."""
     many = [page(f"Town {k} is old. It has {os.urandom(3000).hex()}.") for k in range(40)]
     (mixed / "in/cut.xml.bz2").write_bytes(streams(dump(many), 20_000)[:-30_000])
     (mixed / "in/cut.xml").write_bytes(dump(PAGES[3:4])[:-20])

@@ -23,7 +23,6 @@ WORDS = list("nrlscmegbpta")
 
 @pytest.fixture(scope="module")
 def command(squad_dir):
-    """Makes the command of a run of a tiny model on a folder of data."""
     model = (
         f"--albert_config_file={squad_dir}/albert.json",
         f"--spm_model_file={squad_dir}/spm.model",
@@ -73,7 +72,6 @@ class TestSeparable:
 
     @staticmethod
     def examples(seed: int, count: int) -> list[tuple[str, str]]:
-        """Returns texts and their labels."""
         rng, examples = random.Random(seed), []
         for _ in range(count):
             label, word = rng.choice([("left", "n"), ("right", "r")])
@@ -97,7 +95,6 @@ class TestSeparable:
 
     @pytest.fixture(scope="class")
     def job(self, folder, command):
-        """Makes its command. With some seeds, learning takes twice as many steps."""
         flags = "--do_train", "--do_eval", "--do_predict", "--seed=1", "--warmup_step=10"
         flags += "--train_step=150", "--train_batch_size=32", "--save_checkpoints_steps=150"
         return lambda *more: command("tsv", folder, folder / "out", *flags, *more)
@@ -109,7 +106,6 @@ class TestSeparable:
 
     @pytest.fixture
     def out(self, done, tmp_path):
-        """Returns a copy of its output folder."""
         return shutil.copytree(done, tmp_path / "out")
 
     @pytest.mark.each_python
@@ -196,8 +192,6 @@ class TestSeveralTasks:
 
     @pytest.fixture(scope="class")
     def job(self, command, data):
-        """Makes the command of the tasks, seeds and output folder."""
-
         def job(tasks: str, seeds: str, out: pathlib.Path) -> list[str]:
             return command(tasks, data, out, f"--seeds={seeds}", *self.FLAGS)
 
@@ -205,7 +199,6 @@ class TestSeveralTasks:
 
     @pytest.fixture(scope="class")
     def whole(self, job, data):
-        """Returns the output folder of an uninterrupted job, and what it printed."""
         result = run(job("rte,MNLI", "1,2", data / "whole"))
         assert result.returncode == 0, result.stderr
         return data / "whole", result
@@ -250,7 +243,6 @@ class TestSeveralTasks:
             assert files[name].read_bytes() == labels
 
     def test_a_killed_job_resumes_and_gives_the_same_table(self, whole, job, tmp_path):
-        """It keeps the run of an earlier, smaller job."""
         succeed(job("rte", "1", tmp_path))
         killed = run(at_step("kill", 3, job("rte,MNLI", "1,2", tmp_path)))
         assert killed.returncode == -signal.SIGKILL

@@ -130,7 +130,6 @@ def test_fine_tuning_starts_from_the_pretrained_model(walk, squad_dir, tmp_path)
 
 @pytest.mark.slow
 def test_bert_is_pretrained_on_words_and_next_sentences(walk, prepare, tmp_path):
-    """With a WordPiece vocabulary and the defaults of --model_type=bert."""
     text = (walk / "train.txt").read_text().splitlines()
     write_vocabulary(tmp_path / "vocab.txt", text, 90)
     flags = "--model_type=bert", f"--vocab_file={tmp_path}/vocab.txt"
@@ -236,7 +235,6 @@ def phased(walk, tmp_path_factory) -> pathlib.Path:
 
 
 def in_phases(folder: pathlib.Path, out: pathlib.Path, *flags: str) -> list[str]:
-    """Returns the command of two short phases."""
     files = (f"--{name}_file={folder}/{{max_seq_length}}/records" for name in ("input", "eval"))
     always = f"--phases={folder}/1.flags,{folder}/2.flags", "--max_predictions_per_seq=6"
     always += f"--albert_config_file={folder}/albert.json", f"--output_dir={out}", *files
@@ -246,7 +244,6 @@ def in_phases(folder: pathlib.Path, out: pathlib.Path, *flags: str) -> list[str]
 
 
 def weights_after(folder: pathlib.Path) -> dict[str, np.ndarray]:
-    """Returns the last weights of phase 2."""
     return weights(folder / "phase_2", "model.ckpt-6")
 
 
@@ -277,7 +274,6 @@ def test_the_second_phase_starts_from_the_first_and_both_are_scored(both_phases)
 
 @pytest.mark.slow
 def test_phases_end_with_the_same_weights_after_kills(phased, both_phases, tmp_path):
-    """One in each phase."""
     killed = in_phases(phased, tmp_path / "killed")
     assert run(at_step("kill", 3, killed)).returncode == -signal.SIGKILL
     again = run(at_step("kill", 5, killed))

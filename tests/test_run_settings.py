@@ -189,7 +189,6 @@ def effects(program, files, tmp_path) -> Callable[..., dict]:
 
 
 def difference(before: dict, after: dict) -> str:
-    """Returns the letters of what differs."""
     return "".join(letter for letter in "WSEF" if before[letter] != after[letter])
 
 
@@ -229,7 +228,6 @@ def test_every_flag_affects_what_it_says(program, effects, files):
 
 
 def test_a_vocabulary_and_its_case_affect_features(program, effects):
-    """The path of the vocabulary does not matter."""
     before_words = effects()
     flags = ("--spm_model_file=", "--vocab_file={0}/vocab.txt")
     before = effects(*flags)

@@ -44,9 +44,6 @@ def vocab_file(write):
     return write(VOCAB)
 
 
-# WordPiece.
-
-
 def test_a_vocabulary_gives_wordpiece_tokens_and_ids(vocab_file):
     tokenizer = FullTokenizer(vocab_file)
     tokens = tokenizer.tokenize("UNwant\u00e9d,running")
@@ -177,12 +174,12 @@ def test_pieces_are_the_longest_from_the_left(word, known):
     expected, rest = [], word
     while rest:
         prefix = "##" if expected else ""
-        found = [rest[:n] for n in range(len(rest), 0, -1) if prefix + rest[:n] in vocab]
-        if not found:
+        pieces = [rest[:n] for n in range(len(rest), 0, -1) if prefix + rest[:n] in vocab]
+        if not pieces:
             expected = ["[UNK]"]
             break
-        expected.append(prefix + found[0])
-        rest = rest[len(found[0]) :]
+        expected.append(prefix + pieces[0])
+        rest = rest[len(pieces[0]) :]
     assert WordpieceTokenizer(vocab).tokenize(word) == expected
 
 
@@ -192,9 +189,6 @@ def test_a_word_beyond_the_longest_is_the_unknown_token():
     tokenizer = WordpieceTokenizer({"a", "##a"})
     assert tokenizer.tokenize("a" * 200) == ["a"] + ["##a"] * 199
     assert tokenizer.tokenize("a" * 201) == ["[UNK]"]
-
-
-# The input of SentencePiece.
 
 
 def plain_preprocess_text(text, remove_space, lower):
@@ -220,12 +214,9 @@ def test_preprocess_text_follows_its_definition(text, remove_space, lower):
 
 def test_preprocess_text_handles_all_of_unicode():
     """Once forward and once backward, so that every mark also follows another character."""
-    characters = [chr(i) for i in range(sys.maxunicode + 1) if not 0xD800 <= i <= 0xDFFF]
-    for text in ("".join(characters), "".join(reversed(characters))):
-        assert tokenization.preprocess_text(text) == plain_preprocess_text(text, True, False)
-
-
-# SentencePiece.
+    text = "".join(chr(i) for i in range(sys.maxunicode + 1) if not 0xD800 <= i <= 0xDFFF)
+    for each in (text, text[::-1]):
+        assert tokenization.preprocess_text(each) == plain_preprocess_text(each, True, False)
 
 
 @pytest.fixture(scope="module")
@@ -234,19 +225,17 @@ def model_file():
 
 
 @pytest.fixture(scope="module")
-def of_model(model_file):
+def pieces_tokenizer(model_file):
     return FullTokenizer(None, True, model_file)
 
 
 @pytest.fixture(scope="module")
 def sp(model_file):
-    """Loads the model without the product."""
     return spm.SentencePieceProcessor(model_file=model_file)
 
 
 @pytest.mark.parametrize("make", [FullTokenizer, FullTokenizer.from_scratch])
 def test_a_sentencepiece_model_gives_its_pieces_and_ids(make, model_file, sp, vocab_file):
-    """It takes precedence over a vocabulary. Its ids and pieces map both ways."""
     tokenizer = make(vocab_file, True, model_file)
     text = "the norman conquest of england"
     tokens = tokenizer.tokenize(text)
@@ -286,11 +275,7 @@ def test_sampled_pieces_spell_the_text(sp):
     assert {"".join(pieces).replace("\u2581", " ").strip() for pieces in draws} == {text}
 
 
-# Errors.
-
-
 def test_unreadable_files_and_other_content_are_errors(model_file, tmp_path):
-    """A pipe does not block."""
     os.mkfifo(tmp_path / "pipe")
     for name, message in (("absent.file", "absent.file"), ("pipe", "pipe is not a regular file")):
         for arguments in ([str(tmp_path / name)], [None, True, str(tmp_path / name)]):
@@ -304,9 +289,6 @@ def test_unreadable_files_and_other_content_are_errors(model_file, tmp_path):
         (tmp_path / "other.model").write_bytes(content)
         with pytest.raises(UserError, match=r"other\.model"):
             FullTokenizer(None, spm_model_file=str(tmp_path / "other.model"))
-
-
-# One class for all tasks.
 
 
 @pytest.fixture(scope="module", params=["golden", "tiny", "wordpiece"])
@@ -335,18 +317,15 @@ def test_encode_is_tokenize_for_any_number_of_texts(tokenizers, texts):
         assert tokenizer.encode(texts) == expected
         assert tokenizer.encode(normalized, normalized=True) == expected
         assert [tokenizer.encode([text])[0] for text in texts] == expected
-        tokens = map(tokenizer.encode_with_offsets, texts)
-        assert [found.ids.tolist() for found in tokens] == expected
+        assert [tokenizer.encode_with_offsets(text).ids.tolist() for text in texts] == expected
 
 
-def test_sizes_ids_and_hashes_never_change(of_model, sp, write):
+def test_sizes_ids_and_hashes_never_change(pieces_tokenizer, sp, write):
     # Hashes are as in the headers of existing features.
     text = "\n".join([*SPECIAL, "é"]).encode()
-    of_words = FullTokenizer(write([*SPECIAL, "é"]))
-    for tokenizer, size, content in (
-        (of_model, 1600, sp.serialized_model_proto()),
-        (of_words, 6, text),
-    ):
+    words_tokenizer = FullTokenizer(write([*SPECIAL, "é"]))
+    model = sp.serialized_model_proto()
+    for tokenizer, size, content in ((pieces_tokenizer, 1600, model), (words_tokenizer, 6, text)):
         assert tokenizer.size == size
         names = ("pad_id", "unk_id", "cls_id", "sep_id", "mask_id")
         assert [getattr(tokenizer, name) for name in names] == [0, 1, 2, 3, 4]
@@ -364,9 +343,7 @@ def test_a_missing_special_piece_is_named_on_request(write):
             with pytest.raises(UserError, match=message):
                 tokenizer.check()
     beside_a_model = FullTokenizer(write(["<pad>", "<unk>", "[CLS]", "[SEP]", "▁the"]))
-    with pytest.raises(
-        UserError, match=r"SentencePiece model; pass that model with --spm_model_file"
-    ):
+    with pytest.raises(UserError, match="SentencePiece model; pass that model with --spm_model"):
         beside_a_model.check()
 
 
@@ -388,9 +365,9 @@ def test_a_missing_special_piece_is_named_on_request(write):
 def test_a_wrong_case_is_a_warning(write, model_file, log, words, lower, warning):
     path = write([*SPECIAL, "[unused1]", *(words or "").split()])
     FullTokenizer(path, lower, None if words else model_file).check()
-    found = log(logging.WARNING)
-    assert len(found) == bool(warning)
-    for line in found:
+    warnings = log(logging.WARNING)
+    assert len(warnings) == bool(warning)
+    for line in warnings:
         assert f"{path} {warning}" in line
         assert f"pass --do_lower_case={str(not lower).lower()}" in line
 
@@ -408,18 +385,18 @@ def test_a_wrong_case_is_a_warning(write, model_file, log, words, lower, warning
         ("中文 こ カナ ー ﾃｽ ไทย 中a", True),
     ],
 )
-def test_words_begin_at_marked_pieces(of_model, pieces, begin):
+def test_words_begin_at_marked_pieces(pieces_tokenizer, pieces, begin):
     for piece in pieces.split():
-        assert of_model.begins_word(piece) == begin, piece
+        assert pieces_tokenizer.begins_word(piece) == begin, piece
 
 
 @hypothesis.given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1))
 @many
-def test_in_ascii_words_begin_as_in_the_reference(of_model, text):
+def test_in_ascii_words_begin_as_in_the_reference(pieces_tokenizer, text):
     """As `_is_start_piece_sp` of the reference decides, so that masks are equal."""
     signs = set('!"#$%&"()*+,-./:;?@[\\]^_`{|}~')
     inside = set("abcdefghijklmnopqrstuvwxyz") | signs
     for piece in (text, f"▁{text}"):
         starts = piece.startswith("▁") or piece.startswith("<") or piece in signs
         expected = starts or not all(char.lower() in inside for char in piece)
-        assert of_model.begins_word(piece) == expected
+        assert pieces_tokenizer.begins_word(piece) == expected

@@ -29,7 +29,6 @@ def write(tmp_path):
 
 
 def words_of(count: int) -> list[tuple[int, int]]:
-    """Returns words of one letter."""
     return [(2 * number, 2 * number + 1) for number in range(count)]
 
 

@@ -50,7 +50,6 @@ def data_of(paths, length=LENGTH, **options):
 
 
 def read(data, count, bsz, seed=None, start=0, graph_seed=None, **orders):
-    """Returns the first `count` batches."""
     result = []
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(graph_seed)
@@ -73,7 +72,6 @@ def predicted(paths, bsz, **options):
 
 @pytest.fixture
 def be_worker(monkeypatch):
-    """Makes this process a worker among others."""
     return lambda rank, size: monkeypatch.setattr(collectives, "_worker", Worker(rank, size))
 
 

@@ -57,7 +57,6 @@ class Letters(FeatureSource):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_records_and_companion_are_in_order(tmp_path, log, workers):
-    """They are described before they are made."""
     source = Letters("abC-dEfg", tmp_path, workers)
     expected = [("training examples", 7), ("skipped", "1: it is a dash")]
     assert list(source.describe()) == [*expected, ("training features", "will be made")]
@@ -74,7 +73,6 @@ def test_records_and_companion_are_in_order(tmp_path, log, workers):
 
 
 def test_only_rank_0_gets_what_scores_need(tmp_path, monkeypatch):
-    """The other workers get only the records."""
     data = Letters("abC", tmp_path).prepared()
     assert data.files == [str(tmp_path / "records")]
     assert (data.spec, data.trims, data.source) == (SPEC, True, "of 3")

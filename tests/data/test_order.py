@@ -15,7 +15,6 @@ NUM_STEPS = 30
 
 @st.composite
 def trainings(draw):
-    """Draws lengths of records, buckets, the size of a step, and a seed."""
     buckets = sorted(draw(st.sets(st.integers(1, 40), min_size=1, max_size=5)))
     lengths = draw(st.lists(st.integers(0, buckets[-1]), min_size=1, max_size=40))
     return lengths, buckets, draw(st.integers(1, 12)), draw(st.integers(0, 3))

@@ -76,7 +76,6 @@ def test_a_dead_worker_is_a_one_line_error():
 
 
 def test_waiting_results_are_bounded(tmp_path):
-    """Only a few of many tasks run ahead of the results taken."""
     results = ordered_map(lambda task: (tmp_path / str(task)).touch(), range(500), 2)
     for taken, _ in zip(range(1, 100), results, strict=False):
         assert len(list(tmp_path.iterdir())) < taken + 20

@@ -122,7 +122,6 @@ class TestCells:
         assert rows_of(write("a,b\n" + row.format(text))) == [(2, {"a": text, "b": "1"})]
 
     def test_a_row_before_another_may_have_a_list_of_data(self, write):
-        """After a document nothing follows."""
         row = {"a": "x", "data": [1]}
         text = json.dumps(row)
         assert rows_of(write(f"{text}\n\n{text}\n".replace("\n\n", "\r\n"))) == [(1, row), (2, row)]

@@ -33,7 +33,6 @@ def words(text: str) -> list[str]:
 
 
 def test_a_guess_without_the_question_scores_low():
-    """The guess is the answer of a paragraph that scores best over all of its questions."""
     scores = []
     for paragraph in paragraphs(generate(1)[1]):
         truths = [[a["text"] for a in q["answers"]] for q in paragraph["qas"]]

@@ -69,7 +69,6 @@ def test_losses_are_means_and_stay_finite():
 
 
 def test_scores_are_json_numbers_in_the_given_order():
-    """The loss comes last."""
     logits = np.stack([1.0 - PREDICTED, PREDICTED], axis=1).astype(np.float32) * 3
     names = ["matthew_corr", "eval_accuracy", "f1"]
     scores = metrics.compute_metrics(names, LABELS, logits, PREDICTED)

@@ -59,7 +59,6 @@ def test_a_split_is_requested_if_its_file_is_given(make, log):
 
 
 def test_a_prediction_takes_the_labels_of_the_training(make, tmp_path):
-    """They are in the record of the run; without one, an error says so."""
     with pytest.raises(UserError, match="out has no checkpoint; train first, or give --init_check"):
         make(*FILES[1:])
     with tf.Graph().as_default(), tf.Session() as session:

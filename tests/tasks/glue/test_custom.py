@@ -58,7 +58,6 @@ class TestFormats:
         assert contents(own.get_test_examples(folder)) == expected
 
     def test_labels_are_sorted_text_and_keep_their_case(self, write):
-        """In JSON, labels may be other types than text."""
         folder = write(train_tsv="label\ttext_a\nb\tx\nA\tx\nc d\tx\nb\tx\n")
         assert processor(folder).get_labels() == ["A", "b", "c d"]
         (pathlib.Path(folder) / "train.tsv").unlink()
@@ -68,7 +67,6 @@ class TestFormats:
         assert [e.label for e in own.get_train_examples(folder)] == ["1", "0", "true", "1"]
 
     def test_columns_may_have_other_names(self, write):
-        """A second text that is named must exist."""
         rows = "topic,first,second\nyes,x,y\nno,z,\n"
         names = {"text_column": "first", "text_b_column": "second", "label_column": "topic"}
         folder = write(train_csv=rows, dev_csv="topic,first\nyes,x\n")

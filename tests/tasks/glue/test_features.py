@@ -21,8 +21,6 @@ SEQUENCES = ("input_ids", "input_mask", "segment_ids")
 
 
 class Letters:
-    """A tokenizer whose tokens are letters."""
-
     def tokenize(self, text):
         return list(text)
 
@@ -87,7 +85,6 @@ class TestLayout:
 
 @pytest.mark.parametrize(("labels", "given"), [(["0", "1"], "1010"), ([None], [0.5, 0, 2.5, 5.0])])
 def test_fast_records_equal_the_public_ones(tokenizer, tmp_path, labels, given):
-    """Their values are those of the lists."""
     texts = ("what comes after this, 1995, there?", "a bo ri"), ("ünïcode ½ text", None)
     texts += ("a " * 60, "b " * 60), ("", None)
     pairs = zip(texts, given, strict=True)
@@ -162,7 +159,6 @@ def test_another_source_is_a_reason_to_rebuild(features, squad_dir):
 
 
 def test_a_file_without_our_header_is_used_or_refused(features, tmp_path, log):
-    """It is used with a warning, or refused if the ids are from another vocabulary."""
     path = tmp_path / "features"
     features(rows=7).made()
     (tmp_path / "features.json").unlink()

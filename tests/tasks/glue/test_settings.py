@@ -43,7 +43,6 @@ def test_every_task_has_the_settings_of_its_file():
 
 
 def test_flags_that_are_given_override_those_of_every_file():
-    """Also if they are given with their default."""
     given = "max_seq_length=128 train_batch_size=32 learning_rate=0.5 optimizer=lamb"
     runs = job("--task_name=rte, WNLI,cola", *(f"--{flag}" for flag in given.split())).runs()
     assert list(runs) == ["RTE", "WNLI", "CoLA"]
@@ -53,7 +52,6 @@ def test_flags_that_are_given_override_those_of_every_file():
 
 
 def test_epochs_that_are_given_replace_the_steps_of_the_file():
-    """As they do without a file; the task's use of `given` is tested in test_task.py."""
     (run,) = job("--task_name=mrpc", "--seeds=1", "--num_train_epochs=3").runs().values()
     assert run.num_train_epochs == 3 and "num_train_epochs" in run.given
     assert not {"train_steps", "warmup_step"} & run.given
@@ -81,7 +79,6 @@ def test_every_seed_has_its_folder_and_shares_the_features():
     ],
 )
 def test_the_model_of_mnli_serves_the_other_sets(flags, expected):
-    """It is trained and exported only once."""
     settings = job("--task_name=mnli,rte", "--seeds=3", "--export_dir=exports", *flags)
     mnli, rte = settings.runs().values()
     assert rte.follow_ups() == []

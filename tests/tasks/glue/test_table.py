@@ -33,7 +33,6 @@ def test_the_table_has_the_papers_columns_and_the_leaderboards_average():
 
 
 def test_several_seeds_give_medians():
-    """Computed for each score on its own."""
     accuracies, f1s = [0.5, 0.9, 0.625], [0.75, 0.25, 0.5]
     results = {
         "mrpc": {

@@ -21,8 +21,6 @@ from tests.helpers.files import settings_of
 
 @pytest.fixture
 def make(squad_dir, tmp_path):
-    """Makes a task with some flags, with the data in `tmp_path`."""
-
     def make(name, *flags):
         model = f"--albert_config_file={squad_dir}/albert.json"
         own = f"--task_name={name}", f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/out"
@@ -144,7 +142,6 @@ DATA = Data(
 
 
 def test_padding_examples_are_neither_scored_nor_labeled(make, tmp_path):
-    """Probabilities and labels are written in the formats of the reference and of GLUE."""
     task = make("RTE")
     (tmp_path / "out").mkdir()
     scored = task.score(DATA, OUTPUTS)

@@ -105,8 +105,6 @@ SST2 = "sentence\tlabel\n"
 class TestFaults:
     @pytest.fixture
     def read(self, tmp_path):
-        """Reads a split of a task from a file with this content."""
-
         def read(task, content, part="train"):
             processor = processor_of(task)
             (tmp_path / processor.folder).mkdir(exist_ok=True)

@@ -18,8 +18,6 @@ LINES += ["", "  \t ", "\u3000", "   A   second   document. ", ""]
 
 @pytest.fixture
 def block(tmp_path):
-    """Makes a block from a text."""
-
     def block(text):
         (tmp_path / "text.txt").write_text(text, encoding="utf-8")
         return plan_blocks([str(tmp_path / "text.txt")], 10**6)[0]
@@ -29,8 +27,6 @@ def block(tmp_path):
 
 @pytest.fixture
 def make_tokenizer(tmp_path):
-    """Makes a tokenizer from a vocabulary."""
-
     def make_tokenizer(tokens):
         (tmp_path / "vocab.txt").write_text("\n".join(tokens))
         return tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))

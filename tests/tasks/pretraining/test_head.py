@@ -17,6 +17,7 @@ from albert.prediction.model import ModelOptions
 from albert.tasks.pretraining.head import make_head, scores_of
 from albert.training.model_fn import make_model_fn
 from tests.helpers.encoders import load_random_values, transformers_model
+from albert.prediction.model import ModelOptions
 from tests.helpers.golden import FOLDER, assert_pretraining_losses
 
 TRAIN, PREDICT = estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT
@@ -28,7 +29,6 @@ TINY = modeling.AlbertConfig(**SIZES, embedding_size=8)
 
 
 def build(config, features, mode, init_checkpoint=None, num_groups=0):
-    """Builds the model in the default graph; returns its specification."""
     tf.train.get_or_create_global_step()
     optimizer = OptimizerOptions(1e-3, 10, optimizer="lamb")
     options = ModelOptions(optimizer, init_checkpoint, num_groups)
@@ -50,45 +50,10 @@ def tiny_features():
     }
 
 
-def scores_of_sums(sums):
-    rows = zip(*sums.values(), strict=True)
-    return scores_of([dict(zip(sums, row, strict=True)) for row in rows])
-
-
 @pytest.mark.each_python
 @pytest.mark.parametrize("family", ["albert", "bert"])
 def test_losses_equal_the_references(family):
     assert_pretraining_losses(FOLDER / f"{family}_tiny")
-
-
-def test_losses_of_bert_are_those_of_transformers(tmp_path, torch):
-    features, config = tiny_features(), modeling.BertConfig(**SIZES)
-    with tf.Graph().as_default(), tf.Session() as session:
-        spec = build(config, features, PREDICT)
-        load_random_values(session, spread=0.3)
-        sums = session.run(spec.predictions)
-        path = tf.train.Saver(tf.trainable_variables()).save(session, str(tmp_path / "model.ckpt"))
-    theirs = transformers_model(config, path)
-    inputs = [torch.from_numpy(features[key]).long() for key in list(features)[:3]]
-    with torch.no_grad():
-        tokens, relation = theirs(*inputs, return_dict=False)
-    tokens, relation = (torch.log_softmax(scores, -1).numpy() for scores in (tokens, relation))
-    rows, columns = np.arange(3)[:, None], features["masked_lm_positions"]
-    labels = features["next_sentence_labels"][:, 0]
-    losses = -tokens[rows, columns, features["masked_lm_ids"]]
-    expected = {
-        "masked_lm_loss": (losses * features["masked_lm_weights"]).sum(axis=1),
-        "next_sentence_loss": -relation[rows[:, 0], labels],
-    }
-    assert sums.keys() >= {"next_sentence_correct", *expected}
-    for name, value in expected.items():
-        np.testing.assert_allclose(sums[name], value, rtol=0, atol=1e-4)
-    scores = scores_of_sums(sums)
-    mean = expected["next_sentence_loss"].mean()
-    assert scores["next_sentence_loss"] == pytest.approx(mean, 1e-4)
-    right = (relation.argmax(-1) == labels).mean()
-    assert scores["next_sentence_accuracy"] == pytest.approx(right)
-    assert "sentence_order_loss" not in scores
 
 
 def test_values_out_of_range_are_errors_and_weight_0_ignored():

@@ -105,7 +105,6 @@ def test_scored_batches_are_spread_over_the_records(files, options):
 
 
 def with_a_change(source, path, number, key, change):
-    """Writes the records of a file after calling `change` with a feature of one of them."""
     records = list(tf.io.tf_record_iterator(source))
     example = tf.train.Example.FromString(records[number])
     change(example.features.feature[key])
@@ -222,7 +221,6 @@ class TestWrongFiles:
                 check_files([str(path)], options["masked"])
 
     def test_a_later_record_of_another_kind_is_one_line(self, files, options, tmp_path):
-        """It is only found when it is read."""
         path = write_records(tmp_path / "mixed", 8 * [b"\x0a\x00"])
         data = data_of(files["masked"], options["masked"])
         with pytest.raises(UserError, match="mixed"), reading_records([path]):

@@ -32,7 +32,6 @@ SIZES = {
 
 
 def read(data, order, first=0, count=3):
-    """Returns packed batches of `BATCH` rows."""
     with tf.Graph().as_default(), tf.Session() as session:
         dataset = data.input_fn(BATCH, 7, first, order)()
         batch = tf.data.make_one_shot_iterator(dataset).get_next()
@@ -161,7 +160,6 @@ def loss_and_gradients(config, features):
 
 
 def test_the_places_for_masked_tokens_suffice_for_any_row(packed):
-    """They are those of the most masked examples of every length."""
     for name in ("short", "plain"):
         made = packed(name)
         batches = read(made.data, made.order, count=2 * made.order.num_rows // BATCH)

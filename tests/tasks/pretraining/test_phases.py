@@ -61,7 +61,6 @@ def test_a_missing_file_and_the_folder_of_another_run_are_named(phases, tmp_path
 
 
 def test_a_phase_that_was_begun_needs_the_checkpoint_of_the_one_before(phases, tmp_path):
-    """Before the earlier phase is trained again."""
     (tmp_path / "out/phase_2").mkdir(parents=True)
     (tmp_path / "out/phase_2/run.json").write_text('{"settings": {"init_checkpoint": "sha256:1"}}')
     _, two = phases()

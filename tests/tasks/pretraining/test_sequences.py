@@ -14,7 +14,6 @@ SEQ_LENGTH = 20
 
 
 def random_pairs(count, num_tokens, seed):
-    """Returns pairs that fit, at random positions."""
     rng = np.random.default_rng(seed)
     pairs = []
     for _ in range(count):

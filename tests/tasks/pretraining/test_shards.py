@@ -28,7 +28,6 @@ DUPE_FACTOR = 4
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    """Sets blocks of 4 kB, so that a small text has many."""
     monkeypatch.setattr(shards, "_LEAST_BLOCK_BYTES", 4000)
     monkeypatch.setattr(shards, "_MOST_BLOCK_BYTES", 4000)
 
@@ -41,7 +40,6 @@ def make(files, outputs, tokenizer, workers=1, one_of_each_file=False, **changes
 
 
 def examples(path) -> list[dict]:
-    """Returns the records of a file as lists by key."""
     records = map(tf.train.Example.FromString, tf.io.tf_record_iterator(str(path)))
     return [
         {k: f.int64_list.value or f.float_list.value for k, f in record.features.feature.items()}
@@ -97,7 +95,6 @@ def test_a_shard_of_other_options_or_without_count_is_rebuilt(corpus, tokenizer,
 
 
 def test_a_failed_job_leaves_the_finished_shards(corpus, tokenizer, tmp_path, small_blocks):
-    """The fault is in the last shard of the text."""
     (tmp_path / "text.txt").write_bytes((corpus / "dev.txt").read_bytes() + b"\xff\n")
     names = [tmp_path / f"shard-{k}" for k in range(3)]
     with pytest.raises(UserError, match="not UTF-8"):
@@ -163,7 +160,6 @@ def test_a_single_sentence_is_paired_across_blocks(tokenizer, tmp_path, small_bl
 
 
 def statistics(records: list[dict]) -> dict[str, float]:
-    """Returns means over examples."""
     positions = [e["masked_lm_positions"][: int(sum(e["masked_lm_weights"]))] for e in records]
     return {
         "length": np.mean([sum(e["input_mask"]) for e in records]),

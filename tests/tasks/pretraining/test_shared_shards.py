@@ -39,7 +39,6 @@ def small_blocks(monkeypatch):
 
 @pytest.fixture
 def expected(make, tmp_path) -> dict[str, bytes]:
-    """Returns the files that one process makes."""
     make("alone")
     return contents(tmp_path / "alone")
 
@@ -69,7 +68,6 @@ def contents(folder: pathlib.Path) -> dict[str, bytes]:
 
 
 def at_second_block(monkeypatch, shard: str, action) -> None:
-    """Calls `action` when a shard is half-written."""
     write = shards._write
 
     def interrupted(path, results, bar):
@@ -101,7 +99,6 @@ def exit_code(child: int) -> int:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_any_number_of_processes_makes_the_same_bytes(make, expected, tmp_path, workers):
-    """All return the same totals."""
     children = [started(lambda rank=rank: make("shared", rank, 3, workers)) for rank in (1, 2)]
     records = make("shared", 0, 3, workers)
     assert [exit_code(child) for child in children] == [records % 200] * 2
@@ -185,7 +182,6 @@ def test_a_process_without_disk_space_leaves_its_shards_to_others(make, expected
 
 
 def test_only_the_own_part_is_read_again(make, expected, monkeypatch, tmp_path):
-    """The other part is checked by its own process."""
     make("shared")
     read = []
     for name in ("shard-0", "shard-3"):

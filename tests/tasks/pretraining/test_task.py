@@ -22,7 +22,6 @@ from tests.helpers.models import CONFIGS
 
 @pytest.fixture
 def make(files, encoder, tmp_path):
-    """Makes the task with some flags; it trains on the file with masks."""
     config = tmp_path / "albert.json"
     sizes = {"vocab_size": encoder.tokenizer.size, "max_position_embeddings": 32}
     config.write_text(json.dumps({**CONFIGS["albert"], **sizes}))
@@ -38,7 +37,6 @@ def make(files, encoder, tmp_path):
 
 @pytest.fixture
 def other(files, tmp_path):
-    """Returns the path of another file with the same records."""
     return str(shutil.copy(files["masked"], tmp_path / "other"))
 
 
@@ -74,7 +72,6 @@ class TestSplits:
         assert make(*flags, "--max_eval_steps=1000").split("dev").prepared().num_records == count
 
     def test_scoring_on_the_training_file_warns(self, make, files, other, log):
-        """Such scores are not about unseen text."""
         for more, warnings in (
             ("", []),
             (f",{files['masked']}", [f"in both --input_file and --eval_file: {files['masked']}"]),
@@ -85,7 +82,6 @@ class TestSplits:
 
 @pytest.mark.parametrize(("workers", "expected"), [(1, (100, 30)), (8, (12, 3)), (200, (1, 0))])
 def test_workers_divide_the_steps(make, monkeypatch, workers, expected):
-    """Groups start from the first one if flags say so."""
     task = make("--num_train_steps=100", "--num_warmup_steps=30", "--start_warmup_step=16")
     monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
     assert task.steps(num_examples=12345) == expected

@@ -21,7 +21,6 @@ def contents(block):
 
 @pytest.mark.parametrize("block_bytes", [1, 100, 3000, 10**6])
 def test_blocks_cover_the_text_and_end_with_documents(tmp_path, block_bytes):
-    """Of three files, one with Windows line ends."""
     rng, whole = random.Random(3), {}
     for number, line_end in enumerate(("\n", "\r\n", "\n")):
         documents = [

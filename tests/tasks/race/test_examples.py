@@ -29,8 +29,6 @@ def processor(high_only=False, middle_only=False, use_spm=True):
 
 @pytest.fixture
 def read(tmp_path):
-    """Reads the training set with this content as the middle schools' all.txt."""
-
     def read(content, **options):
         folder = tmp_path / "RACE" / "train" / "middle"
         folder.mkdir(parents=True, exist_ok=True)
@@ -126,7 +124,6 @@ def test_truncation_removes_passage_end_and_question_start(tokenizer):
 
 
 def test_records_have_the_sequences_end_to_end(tokenizer, tmp_path):
-    """There is one sequence per option."""
     path, lengths = str(tmp_path / "features"), (8, tokenizer)
     race_utils.file_based_convert_examples_to_features(
         [EXAMPLE] * 3, list("ABCD"), *lengths, path, 3

@@ -17,7 +17,6 @@ LABELS = np.array([3, 0, 2], np.int32)
 
 
 def batch(shape):
-    """Returns ids, mask and segments."""
     rng = np.random.RandomState(1)
     ids = rng.randint(5, 60, [SIZE, 4, LENGTH]).astype(np.int32)
     mask = (np.arange(LENGTH) < rng.randint(4, 11, [SIZE, 4, 1])).astype(np.int32)
