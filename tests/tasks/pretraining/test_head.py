@@ -16,8 +16,6 @@ from albert.optimization import OptimizerOptions
 from albert.prediction.model import ModelOptions
 from albert.tasks.pretraining.head import make_head, scores_of
 from albert.training.model_fn import make_model_fn
-from tests.helpers.encoders import load_random_values, transformers_model
-from albert.prediction.model import ModelOptions
 from tests.helpers.golden import FOLDER, assert_pretraining_losses
 
 TRAIN, PREDICT = estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT
