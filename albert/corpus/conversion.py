@@ -61,7 +61,9 @@ def make_corpus(sources: Sequence[Source], output_dir: str, options: Options, wo
         only a part of the input cannot be read, the rest is written; see `check_faults`.
     """
     _check_installed(sources)
-    made_from = _made_from(sources, options)
+    described = [source.described() for source in sources]
+    # Everything that the text depends on.
+    made_from = {"version": _VERSION, "options": options._asdict(), "inputs": described}
     # Unfinished folders are in the parent of the real one.
     output_dir = os.path.realpath(output_dir)
     with exclusive(output_dir):
@@ -92,15 +94,6 @@ def _check_installed(sources: Sequence[Source]) -> None:
     for package in packages:
         with optional(package):
             importlib.import_module(package)
-
-
-def _made_from(sources: Sequence[Source], options: Options) -> dict:
-    """Returns everything that the text depends on."""
-    return {
-        "version": _VERSION,
-        "options": options._asdict(),
-        "inputs": [source.described() for source in sources],
-    }
 
 
 def _existing_report(output_dir: str, made_from: dict) -> dict | None:

@@ -61,7 +61,6 @@ class Data(NamedTuple):
         """Returns an `input_fn` that yields this worker's batches.
 
         Args:
-          batch_size: rows per batch.
           shuffle_seed: seed of an endless shuffled order; None for one pass in file order.
           start_batch: number of the first batch, counted over all workers.
           training_order: order that replaces the seed's.

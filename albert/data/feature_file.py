@@ -161,10 +161,8 @@ class FeatureSource(abc.ABC):
             return self.prepared(), 0.0
         examples = self.read()[0]
         all_chunks = Chunks(examples, self.chunk)
-        started = time.perf_counter()
-        sampled = itertools.islice(
-            iter(all_chunks), 0, None, -(-len(all_chunks) // _SAMPLED_CHUNKS)
-        )
+        step, started = -(-len(all_chunks) // _SAMPLED_CHUNKS), time.perf_counter()
+        sampled = itertools.islice(iter(all_chunks), 0, None, step)
         chunks = [self.convert(some, start) for start, some in sampled]
         path = os.path.join(folder, f"{self.name}.tf_record")
         converted = sum(chunk.num_examples for chunk in chunks)
@@ -185,12 +183,8 @@ class FeatureSource(abc.ABC):
         def check() -> dict:
             num_features = self.check_records_of_other_writers()
             # Reads the input, so that its errors show now and not when predictions are written.
-            num_examples = self.num_examples()
-            return {
-                "num_examples": num_examples,
-                "num_features": num_features,
-                "made_elsewhere": True,
-            }
+            counts = {"num_examples": self.num_examples(), "num_features": num_features}
+            return {**counts, "made_elsewhere": True}
 
         path = self.cached.paths[0]
         summary, snapshot = self.cached.build_once(self._build, check)
@@ -211,24 +205,17 @@ class FeatureSource(abc.ABC):
         self.log_dropped_questions()
         started = time.perf_counter()
 
-        def convert(task: tuple[int, list[Any]]) -> Chunk:
-            start, some = task
-            return self.convert(some, start)
-
         with self.cached.building() as (names, summary), contextlib.ExitStack() as stack:
             add = stack.enter_context(self.writing_companion(names[1])) if names[1:] else None
-            chunks = ordered_map(convert, Chunks(examples, self.chunk), self.workers)
+            tasks = Chunks(examples, self.chunk)
+            chunks = ordered_map(lambda task: self.convert(task[1], task[0]), tasks, self.workers)
             num_features = self._write(names[0], chunks, len(examples), add)
             summary |= {"num_examples": len(examples), "num_features": num_features}
             summary["left_out"] = dict(left_out)
         seconds = time.perf_counter() - started
-        tf.logging.info(
-            "Made %s in %.1f s, %.0f examples/s; skipped: %s",
-            self.cached.paths[0],
-            seconds,
-            len(examples) / seconds,
-            ", ".join(f"{count} ({reason})" for reason, count in left_out.items()) or "none",
-        )
+        speed = f"{seconds:.1f} s, {len(examples) / seconds:.0f} examples/s"
+        skipped = ", ".join(f"{count} ({reason})" for reason, count in left_out.items()) or "none"
+        tf.logging.info("Made %s in %s; skipped: %s", self.cached.paths[0], speed, skipped)
         return summary
 
     def _write(

@@ -62,11 +62,8 @@ class TrainingOrder(abc.ABC):
     ) -> tf.data.Dataset:
         """Returns batches whose records are arranged in rows; by default, each record is a row.
 
-        Args:
-          batches: batches of the records of `numbers`.
-          batch_size: rows per batch.
-          first: number of the first batch.
-          stride: distance between the numbers of successive batches.
+        `batches` have the records of `numbers`; `first` is the number of the first one, and
+        `stride` the distance between the numbers of successive ones.
         """
         return batches
 

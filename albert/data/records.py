@@ -34,35 +34,10 @@ _SIGNS_OF_DAMAGE = ("ParseExample", "is not in [0, ", "outside the valid range o
 no_autograph = tf.autograph.experimental.do_not_convert
 
 
-def count_valid_records(path: str, spec: Mapping[str, Any], limits: Mapping[str, int]) -> int:
-    """Counts the records of a file, and checks that each is intact and has the features of `spec`.
-
-    Reads without a session, because the first session must not start before the device is loaded.
-
-    Args:
-      spec: the features of every record, all of type `tf.io.FixedLenFeature`.
-      limits: exclusive upper limits of the values of some integer features.
-
-    Raises:
-      ValueError: the file has no record, or an invalid one.
-      tf.errors.OpError: a record is damaged.
-    """
-    count = 0
-    for record in tf.io.tf_record_iterator(path):
-        wrong = record_error(record, spec, limits)
-        if wrong:
-            raise ValueError(f"record {count} {wrong}")
-        count += 1
-    if not count:
-        raise ValueError("it has no record")
-    return count
-
-
 def record_error(record: bytes, spec: Mapping[str, Any], limits: Mapping[str, float]) -> str | None:
-    """Returns the error of a record, worded to follow its number; None if the record is valid.
+    """Returns the error of a `tf.train.Example`, worded to follow its number; None if it is valid.
 
     Args:
-      record: a serialized `tf.train.Example`.
       spec: the features of every record, all of type `tf.io.FixedLenFeature`.
       limits: exclusive upper limits of some features, whose values must not be negative or NaN.
     """
@@ -89,16 +64,23 @@ def count_records_of_other_writers(
 ) -> int:
     """Counts the records of a feature file that has no header, and warns that the file is used.
 
+    Reads without a session, because the first session must not start before the device is loaded.
+
     Args:
-      spec, limits: see `count_valid_records`.
       seq_length: length of the features, for messages.
       way_out: an alternative to removing the file, for messages.
+      spec, limits: see `record_error`.
 
     Raises:
       UserError: the file does not hold such features.
     """
+    count = 0
     try:
-        count = count_valid_records(path, spec, limits)
+        for count, record in enumerate(tf.io.tf_record_iterator(path), start=1):
+            if wrong := record_error(record, spec, limits):
+                raise ValueError(f"record {count - 1} {wrong}")
+        if not count:
+            raise ValueError("it has no record")
     except (OSError, ValueError, tf.errors.OpError) as e:
         raise UserError(
             f"{path} exists and is not a file of features of length {seq_length}; "
@@ -253,7 +235,6 @@ def parsed_batches(
 
     Args:
       spec: features of a record, for `tf.io.parse_example`.
-      batch_size: records per batch.
       shuffle_seed: seed of the order; None for file order.
       start_batch: number of the first batch, counted over all workers.
       max_batches: in file order, the most batches to take, evenly spread; None for all.

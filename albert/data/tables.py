@@ -142,11 +142,10 @@ def _delimiter(header: str, path: str) -> str:
 
 
 def _cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, list[str]]]:
-    return _tsv_cells(path) if delimiter == "\t" else _csv_cells(path, delimiter)
-
-
-def _tsv_cells(path: str) -> Iterator[tuple[SourceLine, list[str]]]:
-    """Yields the cells of every line, without quotation marks around a cell; others are text."""
+    """Yields the cells of every row; in TSV, quotation marks inside a cell are text."""
+    if delimiter != "\t":
+        yield from _csv_cells(path, delimiter)
+        return
     for location, line in read_lines(path):
         cells = line.split("\t")
         yield location, [_unquoted(cell) for cell in cells] if '"' in line else cells

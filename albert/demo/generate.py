@@ -73,22 +73,15 @@ class Writer:
     """A writer of articles that never uses the same name twice."""
 
     def __init__(self, lot: PortableRandom, unanswerable: PortableRandom | None = None):
-        """Prepares to write.
-
-        Args:
-          lot: random generator for everything that both versions share.
-          unanswerable: random generator for the questions added in 2.0; None for 1.1.
-        """
+        """Takes the generator for what both versions share, and that for questions added in 2.0."""
         self._lot = lot
         self._unanswerable = unanswerable
         self._used: set[str] = set()
 
     def article(self, number: str, all_answers: bool) -> dict:
-        """Writes an article of a few paragraphs.
+        """Writes an article; `number` begins the ids of its questions.
 
-        Args:
-          number: prefix of the ids of its questions.
-          all_answers: whether to give questions all reference answers, as development files do.
+        With `all_answers`, questions have all reference answers, as in development files.
         """
         title = self._name()
         paragraphs = [

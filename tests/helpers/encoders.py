@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import math
-import pathlib
 import types
 from collections.abc import Callable, Sequence
 
@@ -168,13 +167,3 @@ def numpy_encode(config, values, ids, mask, segments):
             state = numpy_block(state, mask, w, scope, config)
             layers.append(state)
     return embedding, layers, np.tanh(numpy_dense(state[:, 0], w, "bert/pooler/dense"))
-
-
-def transformers_model(config: modeling.BertConfig, checkpoint: pathlib.Path):
-    """Loads BERT with the pretraining heads in `transformers`, with the weights of a file."""
-    import transformers
-    from transformers.models.bert.modeling_bert import load_tf_weights_in_bert as load
-
-    values = {**config.to_dict(), "hidden_act": "gelu_new"}
-    model = transformers.BertForPreTraining(transformers.BertConfig(**values))
-    return load(model.eval(), model.config, str(checkpoint))

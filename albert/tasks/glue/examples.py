@@ -52,9 +52,7 @@ class Columns(NamedTuple):
 
     def width(self) -> int:
         """Returns the number of columns that a row needs at least, ignoring negative numbers."""
-        return 1 + max(
-            n for n in (self.text_a, self.text_b, self.label, self.guid) if n is not None
-        )
+        return 1 + max(n for n in self[1:5] if n is not None)
 
 
 class DataProcessor(Processor):
@@ -132,12 +130,8 @@ class DataProcessor(Processor):
             else:
                 raise location.error(f"{len(row)} columns, but {width} are needed")
         if left_out:
-            tf.logging.warning(
-                "%s: skipped %d rows with too few columns, the first in line %d",
-                path,
-                len(left_out),
-                left_out[0],
-            )
+            rows = f"skipped {len(left_out)} rows with too few columns"
+            tf.logging.warning("%s: %s, the first in line %d", path, rows, left_out[0])
 
     def _example(
         self, guid: str, row: list[str], columns: Columns, location: SourceLine

@@ -29,9 +29,8 @@ class FeatureMaker:
     ):
         """Stores shared arguments; raises a `UserError` if the tokenizer lacks [CLS] or [SEP]."""
         self._tokenizer = tokenizer
-        self._special_ids = tokenizer.cls_id, tokenizer.sep_id
-        self._label_list = label_list
-        self._max_seq_length = max_seq_length
+        special_ids = tokenizer.cls_id, tokenizer.sep_id
+        self._arguments = special_ids, label_list, max_seq_length
 
     def records(self, examples: Sequence[InputExample]) -> list[bytes]:
         """Returns the record of each example of a processor; a wrong label raises a `UserError`."""
@@ -40,12 +39,7 @@ class FeatureMaker:
             for texts in ([e.text_a for e in examples], [e.text_b or "" for e in examples])
         )
         return [
-            serialize(
-                make_feature(
-                    example, a, b, self._special_ids, self._label_list, self._max_seq_length
-                ),
-                self._max_seq_length,
-            )
+            serialize(make_feature(example, a, b, *self._arguments), self._arguments[-1])
             for example, a, b in zip(examples, ids_a, ids_b, strict=True)
         ]
 

@@ -124,11 +124,8 @@ class GlueTask(ClassificationTask):
             outputs = with_predictions(outputs, threshold)
         summary = super().write_labels(data, outputs, names)
         if self.processor.submission:
-            tf.logging.info(
-                "In a submission to GLUE, name %s %s",
-                self.label_outputs[1],
-                self.processor.submission,
-            )
+            names = self.label_outputs[1], self.processor.submission
+            tf.logging.info("In a submission to GLUE, name %s %s", *names)
         return summary
 
 
@@ -195,9 +192,9 @@ def load_processor(settings: GlueSettings) -> DataProcessor:
         return processor
     is_same_kind = processor.is_regression == (trained_for == [None])
     if recorded.get("multi_label", False) != settings.multi_label:
+        trained, now = ("without", "with") if settings.multi_label else ("with", "without")
         raise UserError(
-            f"the model in {folder} was trained {_with_multi_label(not settings.multi_label)}, not "
-            f"{_with_multi_label(settings.multi_label)}"
+            f"the model in {folder} was trained {trained} --multi_label, not {now} --multi_label"
         )
     if isinstance(processor, TsvProcessor) and is_same_kind:
         # The folder of the files to label needs no training file.
@@ -209,10 +206,6 @@ def load_processor(settings: GlueSettings) -> DataProcessor:
             + (f" with {_listed(processor.get_labels())}" if is_same_kind else "")
         )
     return processor
-
-
-def _with_multi_label(is_multi_label: bool) -> str:
-    return f"{'with' if is_multi_label else 'without'} --multi_label"
 
 
 def _listed(labels: Sequence[str | None]) -> str:

@@ -81,11 +81,6 @@ def _prediction(logits: tf.Tensor, labels: tf.Tensor) -> Prediction:
     return Prediction(losses, tf.cast(hits, tf.float32))
 
 
-def weighted_mean(values: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Returns the weighted mean of losses as the reference computes it, a scalar."""
-    return tf.reduce_sum(weights * values) / (tf.reduce_sum(weights) + 1e-5)
-
-
 def make_head(albert_config: modeling.EncoderConfig) -> Head:
     """Returns the heads of pretraining; predictions are sums for each example, see `scores_of`.
 
@@ -117,7 +112,9 @@ def make_head(albert_config: modeling.EncoderConfig) -> Head:
             loss = tf.reduce_sum(is_example * relation.losses) / tf.reduce_sum(is_example)
         else:
             loss = tf.reduce_mean(relation.losses)
-        return HeadOutput(weighted_mean(tokens.losses, weights) + loss, {})
+        # As in the reference.
+        masked_loss = tf.reduce_sum(weights * tokens.losses) / (tf.reduce_sum(weights) + 1e-5)
+        return HeadOutput(masked_loss + loss, {})
 
     return head
 

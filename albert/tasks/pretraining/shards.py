@@ -165,7 +165,9 @@ class ShardMaker:
                 claims.mark_failed(number, e)
             else:
                 claims.finish(number, counts)
-                _log(shard, counts, time.perf_counter() - started)
+                seconds = time.perf_counter() - started
+                text = f"{counts['records']} records of {counts['bytes'] / 1e6:.1f} MB of text"
+                tf.logging.info("%s: %s in %.1f s", shard.path, text, seconds)
 
 
 def _size(block: Block) -> int:
@@ -198,13 +200,3 @@ def _write(
             total.update(made.counts, bytes=size)
             bar.update(size // 1000)
     return total
-
-
-def _log(shard: Shard, counts: dict, seconds: float) -> None:
-    tf.logging.info(
-        "%s: %d records of %.1f MB of text in %.1f s",
-        shard.path,
-        counts["records"],
-        counts["bytes"] / 1e6,
-        seconds,
-    )

@@ -95,15 +95,13 @@ class PretrainingTask(EncoderTask):
         return PackedExamples(sizes, self._options.seq_length, self.settings.seed)
 
     def contents(self, split: str) -> dict[str, Any]:
-        settings = self.settings
-        files = list(map(content_of_records, self.files(split)))
-        contents = {
-            **super().contents(split),
-            "input_file" if split == TRAIN else "eval_file": files,
-        }
+        settings, flag = self.settings, "input_file" if split == TRAIN else "eval_file"
+        contents = super().contents(split)
+        contents[flag] = list(map(content_of_records, self.files(split)))
         if settings.masked_lm_budget:
-            vocabulary = settings.spm_model_file or settings.vocab_file
-            contents["vocabulary"] = content_of(vocabulary or "")
+            contents["vocabulary"] = content_of(
+                settings.spm_model_file or settings.vocab_file or ""
+            )
         return contents
 
     def describe(self) -> Iterator[tuple[str, object]]:
@@ -177,16 +175,13 @@ class RecordSplit:
 
     def describe(self) -> Iterator[tuple[str, object]]:
         self._check()
-        yield f"{self._name} records", f"{self._num_records()} in {len(self._files)} files"
+        yield f"{self._name} records", f"{len(RecordFile(self._files))} in {len(self._files)} files"
         if self._packed:
             yield "packing", self._packed().summary()
 
     def num_examples(self) -> int:
         """See `Split.num_examples`; with packing, a row counts as an example."""
-        return self._packed().num_rows if self._packed else self._num_records()
-
-    def _num_records(self) -> int:
-        return len(RecordFile(self._files))
+        return self._packed().num_rows if self._packed else len(RecordFile(self._files))
 
     def prepared(self) -> Data:
         self._check()
@@ -194,7 +189,7 @@ class RecordSplit:
         spec = feature_spec(
             options.seq_length, options.max_predictions, with_masks=not options.masker
         )
-        num_records = self._num_records()
+        num_records = len(RecordFile(self._files))
         return Data(
             self._files,
             spec,

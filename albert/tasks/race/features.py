@@ -18,10 +18,8 @@ def make_sequences(
 ) -> list[TokenSequence]:
     """Returns `[CLS] passage [SEP] question and option [SEP]` for every option.
 
-    Args:
-      example: example with normalized texts.
-      max_seq_length: maximum length of a sequence; the end of the passage is truncated.
-      max_qa_length: maximum number of tokens of question and option; their beginning is truncated.
+    The example has normalized texts. To `max_seq_length` tokens, the end of the passage is
+    truncated; to `max_qa_length`, the beginning of question and option.
     """
     texts = [example.context_sentence, example.start_ending or "", *example.endings]
     context, start, *endings = tokenizer.encode(texts, normalized=True)
