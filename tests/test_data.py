@@ -121,29 +121,21 @@ def test_convert_writes_what_a_training_reads(call, table, tmp_path):
 
 
 @pytest.mark.parametrize("link", [None, os.symlink, os.link])
-def test_convert_does_not_replace_its_table(call, table, tmp_path, link):
-    """Under any name; nor does it write to a folder."""
-    name = table if link is None else tmp_path / "other"
+def test_convert_replaces_nothing(call, table, tmp_path, link):
+    """Neither its table under any name, nor a file, a folder or a link."""
+    name, target = table if link is None else tmp_path / "other", tmp_path / "out.json"
     if link:
         link(table, name)
-    with pytest.raises(UserError, match=f"{name} is the table itself; name another file"):
-        call("convert", table, name)
-    with pytest.raises(UserError, match=f"{tmp_path} is a folder; name a file"):
-        call("convert", table, tmp_path)
-    assert table.read_text() == TABLE
-
-
-@pytest.mark.parametrize("link", [None, "old", "missing"])
-def test_convert_replaces_nothing(call, table, tmp_path, link):
-    """Neither a file nor a link, even one to a file that does not exist."""
-    target, old = tmp_path / "out.json", tmp_path / "old"
-    old.write_text("keep")
-    target.symlink_to(link) if link else target.write_text("keep")
-    with pytest.raises(UserError, match=f"{target} already exists; give another name, or remove"):
-        call("convert", table, target)
-    with pytest.raises(UserError, match="/dev/null is not a regular file"):
-        call("convert", table, "/dev/null")
-    assert old.read_text() == "keep" and target.is_symlink() == bool(link)
+    target.symlink_to("missing") if link else target.write_text("keep")
+    for path, message in (
+        (name, "is the table itself; name another file"),
+        (tmp_path, "is a folder; name a file"),
+        (target, "already exists; give another name, or remove"),
+        ("/dev/null", "is not a regular file"),
+    ):
+        with pytest.raises(UserError, match=f"^{path} {message}"):
+            call("convert", table, path)
+    assert table.read_text() == TABLE and target.is_symlink() == bool(link)
     assert link or target.read_text() == "keep"
 
 
