@@ -1,14 +1,17 @@
-"""Finds phrases that docs/style.md advises against, in pages, messages, docstrings and comments.
+"""Finds what docs/style.md advises against: phrases in pages, messages and comments; names in code.
 
 python -m tests.prose    lists them, and fails if it finds any
 """
 
 from __future__ import annotations
 
+import ast
+import fnmatch
 import pathlib
 import re
 import sys
 import tokenize
+from collections.abc import Iterable
 
 from tests.near import tracked
 
@@ -18,13 +21,38 @@ STYLE = ROOT / "docs/style.md"
 _DATA = re.compile(r"albert/demo/(generate|relations)\.py")
 # A string, and from Python 3.12 on a part of an f-string.
 _STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+# Files whose names are checked.
+_NAMED = re.compile(r"albert/.*\.py$")
 _KINDS = ("Makefile", ".md", ".py", ".html", ".sh", ".flags", ".yaml")
 
 
 def phrases() -> dict[str, str]:
     """Returns the phrases of the style page, and what to write instead."""
     rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", STYLE.read_text(encoding="utf-8"), re.M)
-    return {phrase: better for phrase, better in rows if phrase != "instead of"}
+    return {
+        phrase: better
+        for phrase, better in rows
+        if phrase != "instead of" and not phrase.startswith("`")
+    }
+
+
+def names() -> dict[str, str]:
+    """Returns the patterns of names that the style page advises against, and better ones."""
+    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \|$", STYLE.read_text(encoding="utf-8"), re.M)
+    return dict(rows)
+
+
+def find_names(path: pathlib.Path, patterns: Iterable[str]) -> list[tuple[int, str]]:
+    """Returns the line and the pattern of every name that a file defines and should not."""
+    named = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Name | ast.Attribute) and not isinstance(node.ctx, ast.Store):
+            continue
+        fields = (getattr(node, field, None) for field in ("id", "attr", "arg", "name"))
+        if isinstance(name := next(filter(None, fields), None), str):
+            matching = (p for p in patterns if fnmatch.fnmatchcase(name.lstrip("_"), p))
+            named += [(node.lineno, pattern) for pattern in matching]
+    return sorted(named)
 
 
 def passages(path: pathlib.Path) -> list[tuple[int, str]]:
@@ -55,7 +83,7 @@ def passages(path: pathlib.Path) -> list[tuple[int, str]]:
 
 def main() -> int:
     """Prints the findings; returns the exit code."""
-    better = phrases()
+    better, denied = phrases(), names()
     gap = r"[\s#]+"
     patterns = {p: re.compile(rf"\b{gap.join(map(re.escape, p.split()))}\b", re.I) for p in better}
     count = 0
@@ -74,7 +102,10 @@ def main() -> int:
                     count += 1
                     line = first + text.count("\n", 0, match.start())
                     print(f"{name}:{line}: {phrase!r}: write {better[phrase]}")
-    print(f"{count} phrases to rewrite (docs/style.md)")
+        for line, pattern in find_names(path, denied) if _NAMED.match(name) else ():
+            count += 1
+            print(f"{name}:{line}: the name {pattern}: write {denied[pattern]}")
+    print(f"{count} phrases and names to rewrite (docs/style.md)")
     return int(count > 0)
 
 
