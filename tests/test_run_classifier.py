@@ -43,8 +43,7 @@ def table(path: pathlib.Path) -> list[list[str]]:
 
 @pytest.mark.slow
 def test_one_model_serves_several_tasks_of_equal_labels(command, prepare, tmp_path):
-    """As in GLUE: the model of MNLI labels the diagnostic set; a model of other labels does not
-    fit."""
+    """The model of MNLI labels the diagnostic set; a model of other labels does not fit."""
     write_all(tmp_path, WORDS)
     mnli = tmp_path / "mnli"
     succeed(command("mnli", tmp_path, mnli, "--do_train", "--train_step=1"))
@@ -82,8 +81,7 @@ class TestSeparable:
 
     @pytest.fixture(scope="class")
     def folder(self, tmp_path_factory):
-        """Writes the training split as TSV, development as JSONL, and test as TSV without
-        labels."""
+        """Writes a training set in TSV, a development set in JSONL, a test set without labels."""
         folder = tmp_path_factory.mktemp("separable")
         train, dev, test = self.examples(1, 400), self.examples(2, 100), self.examples(3, 60)
         rows = "".join(f"{text}\t{label}\n" for text, label in train)

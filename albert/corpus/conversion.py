@@ -34,13 +34,10 @@ COUNTS = (
 
 
 class Converted(NamedTuple):
-    """A converted document; its text, or the reason why it was dropped.
+    """A converted document: lines of sentences in UTF-8, with the hash of their content.
 
-    Attributes:
-      reason: one of `REASONS`; "" if the text was not dropped.
-      text: lines of sentences in UTF-8.
-      content: its hash, for de-duplication.
-      counts: "sentences", "characters" and "cut_sentences".
+    `reason` is one of `REASONS`, or "" if it was not dropped; `counts` has "sentences",
+    "characters" and "cut_sentences".
     """
 
     source: int

@@ -22,11 +22,9 @@ _PIECE = 1 << 20
 
 
 class Document(NamedTuple):
-    """A document, plain text or wikitext, as it was read.
+    """A document of a source, as it was read.
 
-    Attributes:
-      source: the number of its source.
-      hidden: for wikitext, the namespaces whose links do not show; None for plain text.
+    `hidden` has, for wikitext, the namespaces whose links do not show; it is None for plain text.
     """
 
     source: int
@@ -73,9 +71,7 @@ def read_documents(
     A file that is damaged ends there: the documents before the damage are yielded, the fault goes
     to the tally, and the next file follows.
 
-    Args:
-      number: the number of the source, for the documents.
-      watch: is called with the number of bytes of each read.
+    `watch` is called with the number of bytes of each read.
     """
     for path in source.paths:
         try:

@@ -133,8 +133,7 @@ class _WatchedFile(io.FileIO):
 def opened(path: str, watch: Callable[[int], object]) -> Iterator[BinaryIO]:
     """Opens a file for reading, decompressed; several streams or frames in a row are one.
 
-    Args:
-      watch: is called with the number of bytes of each read of the file itself.
+    `watch` is called with the number of bytes of each read of the file itself.
 
     Raises:
       UserError: during the block, the file cannot be read, or is damaged or incomplete.

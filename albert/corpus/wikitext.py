@@ -75,10 +75,8 @@ def plain_text(wikitext: str, hidden: Container[str]) -> str | None:
     """Returns a page's paragraphs without markup, separated by blank lines.
 
     A paragraph with markup that is not closed is dropped. The result is None if the page would take
-    too long or the parser fails.
-
-    Args:
-      hidden: names of the namespaces whose links do not show, such as "file", in lower case.
+    too long or the parser fails. `hidden` has the namespaces whose links do not show, such as
+    "file", in lower case.
     """
     text = _without_tags(_VARIANTS.sub(_first_variant, _COMMENT.sub("", wikitext)))
     text = _without_nested(_without_nested(text, _BRACES), _TABLES)

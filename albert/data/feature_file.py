@@ -29,10 +29,8 @@ _SAMPLED_CHUNKS = 4
 class FeatureFile(NamedTuple):
     """An existing feature file.
 
-    Attributes:
-      num_features: number of records.
-      snapshot: state of the file when it was found or made; checked after it is opened.
-      is_foreign: whether another program wrote it.
+    `snapshot` is its state when it was found or made; `is_foreign`, whether another program wrote
+    it.
     """
 
     path: str
@@ -58,12 +56,7 @@ class Chunks(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """Some converted examples.
-
-    Attributes:
-      records: serialized features; see `FeatureSource.numbered`.
-      companion: this chunk's part of the companion file.
-    """
+    """Some converted examples: records (see `FeatureSource.numbered`), and the companion's part."""
 
     num_examples: int
     records: list[bytes]

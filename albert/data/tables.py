@@ -29,12 +29,7 @@ _TOKENS = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:\s*(?=\[))?|[{}\[\]]', re.DOTALL
 
 
 class Table(NamedTuple):
-    """A table in a file.
-
-    Attributes:
-      delimiter: the character between two cells; "" for JSON Lines.
-      columns: names of the columns; for JSON Lines, the keys of the first row.
-    """
+    """A table in a file; `delimiter` is "" for JSON Lines, `columns` the keys of its first row."""
 
     path: str
     delimiter: str

@@ -26,28 +26,15 @@ LEAST_OF_EACH, LEAST_MORE = 60.0, 20.0
 VOCAB_SIZE = 1200
 # Small and shallow, with wide initial weights, because it must learn from scratch in two minutes.
 CONFIG = {
-    "vocab_size": VOCAB_SIZE,
-    "embedding_size": 64,
-    "hidden_size": 64,
-    "num_hidden_layers": 2,
-    "num_hidden_groups": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 256,
-    "max_position_embeddings": 160,
-    "hidden_dropout_prob": 0.0,
-    "attention_probs_dropout_prob": 0.0,
-    "initializer_range": 0.15,
+    **{"vocab_size": VOCAB_SIZE, "embedding_size": 64, "hidden_size": 64},
+    **{"num_hidden_layers": 2, "num_hidden_groups": 2, "num_attention_heads": 2},
+    **{"intermediate_size": 256, "max_position_embeddings": 160, "hidden_dropout_prob": 0.0},
+    **{"attention_probs_dropout_prob": 0.0, "initializer_range": 0.15},
 }
 RUN_FLAGS = {
-    "from_scratch": True,
-    "max_seq_length": 144,
-    "max_query_length": 24,
-    "doc_stride": 64,
-    "train_batch_size": 32,
-    "predict_batch_size": 64,
-    "learning_rate": 2e-3,
-    "save_checkpoints_steps": 500,
-    "save_summary_steps": 10,
+    **{"from_scratch": True, "max_seq_length": 144, "max_query_length": 24, "doc_stride": 64},
+    **{"train_batch_size": 32, "predict_batch_size": 64, "learning_rate": 2e-3},
+    **{"save_checkpoints_steps": 500, "save_summary_steps": 10},
 }
 # In 2.0 the model also learns when to abstain; after 1000 steps, scores vary much between seeds.
 TRAIN_STEPS = {"1.1": 1000, "2.0": 2000}

@@ -236,13 +236,10 @@ class _Widths:
         widths = self._seen[codes]
         if (widths == self._UNSEEN).any():
             for char in set(text):
-                self._seen[ord(char)] = self._width(char)
+                width = sum(map(len, self._basic.tokenize(char)))
+                self._seen[ord(char)] = width or -self._basic.is_space(char)
             widths = self._seen[codes]
         return widths
-
-    def _width(self, char: str) -> int:
-        words = self._basic.tokenize(char)
-        return sum(map(len, words)) or -self._basic.is_space(char)
 
 
 _WIDTHS = {lower: _Widths(lower) for lower in (True, False)}
@@ -286,13 +283,7 @@ def _prepare(text: str, lower: bool) -> tuple[str, np.ndarray]:
 
 def _is_plain(text: str) -> bool:
     """Returns whether only the case of a text can change: ASCII with single spaces inside."""
-    return (
-        text.isascii()
-        and text.isprintable()
-        and "  " not in text
-        and text[:1] != " "
-        and text[-1:] != " "
-    )
+    return text.isascii() and text.isprintable() and "  " not in text and text == text.strip(" ")
 
 
 def _prepare_slowly(text: str) -> tuple[str, np.ndarray]:

@@ -233,15 +233,6 @@ class TestBuckets:
         assert flat(cut) == flat(got), "as of one that accumulates"
         assert self.widths(cut) == [width for width in self.widths(got) for _ in range(3)]
 
-    def test_all_workers_are_in_the_same_bucket(self, data, be_worker):
-        """Each worker has its part of the step, which does not depend on the number of workers."""
-        whole, order = self.trained(data), data.training_order(12, 7)
-        for rank in range(3):
-            be_worker(rank, 3)
-            own = slice(4 * rank, 4 * rank + 4)
-            expected = [{key: value[own] for key, value in step.items()} for step in whole]
-            assert same(read(data, self.STEPS, 4, 7, training_order=order), expected)
-
     def test_prediction_uses_the_same_lengths(self, data):
         got = read(data, 99, 5, order=data.order())
         assert self.widths(got) == [64, 64, 64, 40, 40, 16, 16]

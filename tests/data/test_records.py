@@ -19,8 +19,7 @@ from tests.helpers.files import write_records
 
 
 def test_lengths_end_at_the_last_real_token(tmp_path):
-    """Holes before the last token count, padding behind it does not; for every record of all
-    files."""
+    """Holes before the last token count, padding behind it does not."""
     rng = np.random.default_rng(3)
     masks = rng.integers(0, 2, (60, 2, 8)) * (np.arange(8) < rng.integers(0, 9, (60, 2, 1)))
     records = [serialize({"input_mask": mask.ravel().tolist()}) for mask in masks]
@@ -119,8 +118,7 @@ def linear_model_fn(features, labels, mode, params):
 
 
 def test_damage_during_a_run_is_a_one_line_error(tmp_path, capfd):
-    """In training and in prediction, after the file was opened: TensorFlow's error becomes the
-    original one again."""
+    """TensorFlow's error becomes the original one again, in training and in prediction."""
     path = write_records(tmp_path / "f", [serialize({"x": [k]}) for k in range(100)])
     spec = {"x": tf.io.FixedLenFeature([], tf.int64)}
     monitor = StepMonitor()

@@ -96,8 +96,7 @@ def test_too_many_articles_for_the_names_are_an_error(tmp_path):
 
 
 def test_version_2_adds_unanswerable_questions():
-    """The text and the answerable questions are those of version 1; half of the questions have no
-    answer."""
+    """Half of the questions have no answer; the others and the text are those of version 1."""
     one, two = (generate(1, version=version)[1] for version in ("1.1", "2.0"))
     relations = {
         re.escape(text).replace(r"\{e\}", ".+"): relation

@@ -52,8 +52,7 @@ def pieces_of(model, text, lower=True):
 
 
 def groups(tokens):
-    """Returns runs of tokens that share characters: first and last token, first and last
-    character."""
+    """Yields runs of tokens that share characters: their first and last tokens and characters."""
     count = len(tokens.ids)
     first = 0
     for i in range(count):
@@ -212,8 +211,7 @@ class TestWordPiece:
 
     @staticmethod
     def sources(text, lower):
-        """Returns the source characters of each character of a word, by checking all prefixes of
-        the text; characters that vanish belong to the previous one."""
+        """Returns the source of each character of a word; a vanished one adds to the previous."""
         basic = BasicTokenizer(lower)
         lengths = [len("".join(basic.tokenize(text[:i]))) for i in range(len(text) + 1)]
         sources = []
@@ -253,8 +251,7 @@ class TestWordPiece:
 
 
 def words_by_search(tokens, words):
-    """Returns the first token that has a character of each word, for words that have one, and the
-    words that have the same first token joined."""
+    """Returns the first tokens with a character of words; words of the same token are joined."""
     spans, joined = list(zip(tokens.starts.tolist(), tokens.ends.tolist(), strict=True)), {}
     for start, end in words:
         piece = next((n for n, (a, b) in enumerate(spans) if a < end and b >= start), None)

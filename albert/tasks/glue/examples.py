@@ -62,7 +62,7 @@ class DataProcessor(Processor):
       folder: folder of the task's files in --data_dir.
       labels: labels in the order of their ids; empty for regression.
       metrics: names of scores, see `classification.metrics`; the first selects the checkpoint.
-      submission: name of the test predictions in a submission to GLUE.
+      submission: name of the test predictions in a submission to GLUE; by default, the folder's.
       limits: for regression, the range of numbers that GLUE accepts; None if unlimited.
     """
 
@@ -74,6 +74,10 @@ class DataProcessor(Processor):
     files: ClassVar[dict[str, Columns]] = {}
     # Whether to skip rows of training or development that are too short; otherwise they are errors.
     skips_short_rows: ClassVar[bool] = False
+
+    def __init_subclass__(cls) -> None:
+        if cls.folder and "submission" not in vars(cls):
+            cls.submission = f"{cls.folder}.tsv"
 
     def get_labels(self) -> list[str | None]:
         """Returns the labels in the order of their ids; only None for regression."""

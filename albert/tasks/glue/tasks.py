@@ -36,7 +36,6 @@ class MrpcProcessor(DataProcessor):
     """Microsoft Research Paraphrase Corpus: whether two sentences are paraphrases."""
 
     folder = "MRPC"
-    submission = "MRPC.tsv"
     labels = ("0", "1")
     metrics = ("eval_accuracy", "f1")
     files = {
@@ -50,7 +49,6 @@ class ColaProcessor(DataProcessor):
     """Corpus of Linguistic Acceptability: whether a sentence is grammatical."""
 
     folder = "CoLA"
-    submission = "CoLA.tsv"
     labels = ("0", "1")
     metrics = ("matthew_corr", "eval_accuracy")
     files = {
@@ -64,7 +62,6 @@ class Sst2Processor(DataProcessor):
     """Stanford Sentiment Treebank: whether a phrase of a film review is positive."""
 
     folder = "SST-2"
-    submission = "SST-2.tsv"
     labels = ("0", "1")
     files = {
         TRAIN: Columns("train.tsv", text_a=0, label=1),
@@ -77,7 +74,6 @@ class StsbProcessor(DataProcessor):
     """Semantic Textual Similarity Benchmark: how similar two sentences are, from 0 to 5."""
 
     folder = "STS-B"
-    submission = "STS-B.tsv"
     limits = (0.0, 5.0)
     metrics = ("pearson", "spearman", "MSE")
     files = {
@@ -91,7 +87,6 @@ class QqpProcessor(DataProcessor):
     """Quora Question Pairs: whether two questions are duplicates."""
 
     folder = "QQP"
-    submission = "QQP.tsv"
     labels = ("0", "1")
     metrics = ("eval_accuracy", "f1")
     files = {
@@ -107,7 +102,6 @@ class QnliProcessor(DataProcessor):
     """Question NLI, from SQuAD: whether a sentence contains the answer to a question."""
 
     folder = "QNLI"
-    submission = "QNLI.tsv"
     labels = ("entailment", "not_entailment")
     files = {
         TRAIN: Columns("train.tsv", text_a=1, text_b=2, label=-1, guid=0),
@@ -120,14 +114,12 @@ class RteProcessor(QnliProcessor):
     """Recognizing Textual Entailment: whether a text entails a hypothesis."""
 
     folder = "RTE"
-    submission = "RTE.tsv"
 
 
 class WnliProcessor(QnliProcessor):
     """Winograd NLI: whether a sentence entails another one with its pronoun replaced."""
 
     folder = "WNLI"
-    submission = "WNLI.tsv"
     labels = ("0", "1")
 
 

@@ -157,13 +157,11 @@ class RecordSplit:
         is_checked: bool = False,
         packed: Callable[[], PackedExamples] | None = None,
     ):
-        """Describes the split.
+        """Describes the split; a pass has at most `max_batches` of `batch_size`, or no limit.
 
         Args:
-          max_batches: maximum number of batches of `batch_size` in a pass; None for no limit.
           is_checked: whether the files have already been checked as another split.
-          packed: returns the order of a training in rows of several examples; None for rows of
-            one example.
+          packed: returns the order of rows of several examples; None for rows of one example.
         """
         self._name = name
         self._files = list(files)

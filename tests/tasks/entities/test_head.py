@@ -18,8 +18,7 @@ TAG_IDS = np.array([[0, 1, 4, 0, 0], [0, 2, 0, 3, 0], [0, 0, 0, 0, 0]], np.int32
 
 
 def run(is_training: bool, dropout: float = 0.0, states=STATES, tag_ids=TAG_IDS):
-    """Returns the output of the head, its variables by name, the sites of dropout, and the
-    gradient by the states."""
+    """Returns outputs, variables, the gradient by the states, predictions and dropout's sites."""
     with tf.Graph().as_default(), quick_session() as session:
         tf.set_random_seed(5)
         tf.train.get_or_create_global_step()

@@ -55,8 +55,7 @@ class TestLayout:
 
     @pytest.mark.parametrize("room", [2, 3, 7, 10])
     def test_truncation_removes_one_token_at_a_time(self, room):
-        """The longer text loses its last token until both fit; the second one if they are equally
-        long."""
+        """The longer text loses its last token until both fit; of equals, the second one."""
         for a, b in itertools.product(range(1, 14), repeat=2):
             kept = [a, b]
             while sum(kept) > room:
@@ -113,8 +112,7 @@ def test_fast_records_equal_the_public_ones(tokenizer, tmp_path, labels, given):
 
 @pytest.fixture
 def features(tokenizer, tmp_path):
-    """Returns the features of a training set of CoLA, which is written first if `rows` are
-    given."""
+    """Returns the features of a training set of CoLA, written first if it has `rows`."""
 
     def features(
         rows=None, length=16, lower=True, split="train", processor=ColaProcessor, own=tokenizer

@@ -1,6 +1,5 @@
 """A classification's use of the model's outputs and of its flags, with tasks of GLUE."""
 
-import json
 import pathlib
 
 import numpy as np
@@ -11,7 +10,7 @@ from albert.core import estimators
 from albert.core.errors import FlagError, UserError
 from albert.data import DEV, TEST, TRAIN
 from albert.data.batches import Data
-from albert.devices import ops
+from albert.data.sequences import SEQUENCE_KEYS
 from albert.report.predictions import read_samples
 from albert.tasks.glue.examples import InputExample
 from albert.tasks.glue.settings import GlueSettings
@@ -30,16 +29,6 @@ def make(squad_dir, tmp_path):
     return make
 
 
-def model_of(task, steps, mode):
-    """Returns the task's outputs for two examples, and the sites of its dropout."""
-    with tf.Graph().as_default():
-        tf.set_random_seed(1)
-        ids = tf.constant([[5, 6, 7], [8, 9, 10]])
-        features = {"input_ids": ids, "input_mask": tf.ones_like(ids), "segment_ids": ids * 0}
-        features["label_ids"] = tf.constant([0, 1])
-        return task.model_fn(steps)(features, None, mode, {}), tf.get_collection(ops.SITES)
-
-
 def test_submitted_numbers_are_within_the_tasks_limits(make, tmp_path):
     """STS-B has 0 to 5; the model may exceed them, which the other file shows."""
     task = make("STS-B")
@@ -54,22 +43,12 @@ def test_submitted_numbers_are_within_the_tasks_limits(make, tmp_path):
     assert files[1].read_text() == "index\tprediction\nid0\t5.0\nid1\t0.0\nid2\t2.5\n"
 
 
-@pytest.mark.parametrize("deterministic", [True, False])
-def test_a_deterministic_run_has_no_dropout_in_the_head(make, squad_dir, tmp_path, deterministic):
-    config = json.loads((squad_dir / "albert.json").read_text())
-    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    config["num_hidden_layers"] = 1
-    (tmp_path / "albert.json").write_text(json.dumps(config))
-    flag = f"--albert_config_file={tmp_path / 'albert.json'}"
-    task = make("MRPC", flag, f"--deterministic_run={deterministic}")
-    assert task.has_dropout() != deterministic
-    _, sites = model_of(task, (10, 0), estimators.ModeKeys.TRAIN)
-    assert sites == ([] if deterministic else ["classifier"])
-
-
 @pytest.mark.parametrize("flags", [[], ["--threshold_to_export=0.25"]])
 def test_the_threshold_is_exported_if_given(make, flags):
-    spec, _ = model_of(make("MRPC", *flags), None, estimators.ModeKeys.PREDICT)
+    with tf.Graph().as_default():
+        features = dict.fromkeys(SEQUENCE_KEYS, tf.ones([2, 3], tf.int32))
+        model_fn = make("MRPC", *flags).model_fn(None)
+        spec = model_fn(features, None, estimators.ModeKeys.PREDICT, {})
     (exported,) = spec.export_outputs.values()
     assert ("threshold" in exported.outputs) == bool(flags)
     assert "threshold" not in spec.predictions

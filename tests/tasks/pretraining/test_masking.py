@@ -60,8 +60,7 @@ def test_words_are_chosen_as_in_a_loop(data):
 
 
 def rows_of(count, length_a, length_b, seq_length):
-    """Returns rows of random tokens with [CLS], [SEP] and padding; about every third begins a
-    word."""
+    """Returns rows of random tokens, of which about every third begins a word."""
     rng = np.random.default_rng(5)
     layout = Layout(np.full(count, length_a), np.full(count, length_b), seq_length)
     ids = rng.integers(5, VOCAB_SIZE, (count, seq_length)).astype(np.int32) * layout.in_text

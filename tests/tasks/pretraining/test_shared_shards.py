@@ -45,8 +45,7 @@ def expected(make, tmp_path) -> dict[str, bytes]:
 
 @pytest.fixture
 def make(corpus, tokenizer, tmp_path):
-    """Makes the shards in a folder, as one of the workers of a job; returns the number of
-    records."""
+    """Makes the shards in a folder, as a worker of a job; returns the number of records."""
 
     def made(folder, rank=0, size=1, workers=1, text=corpus / "dev.txt", seed=1):
         launcher.started = launcher.Worker(rank, size)
