@@ -233,7 +233,11 @@ def save_checkpoint(
     shutil.rmtree(saving, ignore_errors=True)
     os.makedirs(saving)
     # `_point_to` writes the file `checkpoint`, with the final name.
-    written = saver.save(session, os.path.join(saving, name), write_state=False)
+    try:
+        written = saver.save(session, os.path.join(saving, name), write_state=False)
+    except tf.errors.OutOfRangeError as e:
+        # A file is too large. An estimator takes this error for the end of the data.
+        raise tf.errors.ResourceExhaustedError(None, None, e.message) from e
     if more := write_more(session, saving) if write_more else []:
         written = _merged(written, more, os.path.join(saving, "merged"))
     files = _files_of(written)

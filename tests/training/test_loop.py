@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import resource
 from collections.abc import Callable
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.core import estimators
-from albert.core.errors import NOT_FINITE
+from albert.core.errors import NOT_FINITE, UserError
 from albert.devices import ops
 from albert.distributed import collectives
 from albert.distributed.collectives import Worker
@@ -20,6 +21,7 @@ from albert.training.hooks import StepMonitor
 from albert.training.loop import TrainingPlan, make_estimator, train, user_message
 from albert.training.model_fn import make_model_fn
 from tests.helpers.checkpoints import points, write_checkpoint
+from tests.helpers.files import limited
 
 
 def error_of(make_operation) -> tf.errors.OpError:
@@ -98,6 +100,23 @@ def model_of(loss_of):
         return estimators.EstimatorSpec(mode, loss=loss, train_op=op, training_hooks=[carrier])
 
     return model_fn
+
+
+def test_a_checkpoint_beyond_the_limit_of_files_is_an_error(tmp_path):
+    """TensorFlow reports it as it reports the end of the data, which would end the training."""
+    monitor = StepMonitor()
+
+    def model_fn(features, labels, mode, params):
+        tf.get_variable("large", [10_000])
+        return model_of(lambda x: x)(features, labels, mode, params)
+
+    estimator = make_estimator(monitor.watching(model_fn), str(tmp_path), 1, False)
+    plan = TrainingPlan(3, 1, 1, 2, 1, 1)
+    with (
+        limited(resource.RLIMIT_FSIZE, 20_000),
+        pytest.raises(UserError, match=r"cannot write a checkpoint .*\(File too large\)"),
+    ):
+        train(estimator, monitor, lambda: tf.data.Dataset.from_tensors({"x": 1.0}).repeat(), plan)
 
 
 def test_waiting_for_a_batch_and_scoring_are_timed_apart_from_steps(tmp_path, log, stop_clock):
