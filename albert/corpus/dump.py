@@ -55,9 +55,9 @@ class DumpReader:
             yield from self._finished()
             raise UserError(f"{self._path} is damaged or incomplete XML: {e}") from e
 
-    def _finished(self) -> Iterator[str]:
+    def _finished(self) -> list[str]:
         pages, self._pages = self._pages, []
-        yield from pages
+        return pages
 
     def _begin_page(self) -> None:
         self._namespace, self._text, self._is_redirect, self._is_too_long = "0", "", False, False

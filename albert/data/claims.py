@@ -71,9 +71,7 @@ class Claims:
 
         Never waits, because the caller may hold files that other processes wait for.
         """
-        for number in self.unfinished():
-            if self._take(number):
-                yield number
+        yield from filter(self._take, self.unfinished())
 
     def finish(self, number: int, summary: dict) -> None:
         """Notes that a file is finished, and releases it."""

@@ -38,9 +38,7 @@ class BlockMaker:
     """A maker of records, which depend only on the blocks, the options and a block's number."""
 
     def __init__(self, blocks: Sequence[Block], encoder: PieceEncoder, options: DataOptions):
-        self._blocks = blocks
-        self._encoder = encoder
-        self._options = options
+        self._blocks, self._encoder, self._options = blocks, encoder, options
         self._masker = Masker(options.masking, encoder.mask_id, encoder.tokenizer.size)
         self._maker = PairRecordMaker(
             options.pairs.max_seq_length, options.masking.max_predictions, encoder.tokenizer.size

@@ -63,9 +63,7 @@ class Masker:
     """A masker of rows with a set of options."""
 
     def __init__(self, options: MaskingOptions, mask_id: int, vocab_size: int):
-        self._options = options
-        self._mask_id = mask_id
-        self._vocab_size = vocab_size
+        self._options, self._mask_id, self._vocab_size = options, mask_id, vocab_size
         odds = 1.0 / np.arange(1, options.ngram + 1)
         if not options.favor_shorter_ngram:
             odds = odds[::-1]

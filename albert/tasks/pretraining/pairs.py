@@ -42,11 +42,8 @@ class PairMaker:
     """
 
     def __init__(self, documents: Documents, options: PairOptions, rng: random.Random):
-        self.documents = documents
-        self._bounds = documents.bounds
-        self._ranges = documents.ranges
-        self._options = options
-        self._rng = rng
+        self.documents, self._options, self._rng = documents, options, rng
+        self._bounds, self._ranges = documents.bounds, documents.ranges
         # Room for tokens other than [CLS] and two [SEP].
         self._max_tokens = options.max_seq_length - 3
 

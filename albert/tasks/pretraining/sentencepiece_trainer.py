@@ -103,8 +103,7 @@ def _in_terms_of_flags(message: str, files: Sequence[str], options: PieceOptions
 def write_vocab(model: bytes, path: str) -> int:
     """Writes a model's pieces and scores, one per line; returns their number."""
     processor = spm.SentencePieceProcessor(model_proto=model)
-    size = processor.get_piece_size()
     with open(path, "w", encoding="utf-8") as file:
-        for i in range(size):
+        for i in range(processor.get_piece_size()):
             file.write(f"{processor.id_to_piece(i)}\t{processor.get_score(i):g}\n")
-    return size
+    return processor.get_piece_size()

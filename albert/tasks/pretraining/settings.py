@@ -200,8 +200,7 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
                 f"--output_dir {self.output_dir} holds a run without --phases; give another one, "
                 "or move that run away"
             )
-        runs = {}
-        follows = ""
+        runs, follows = {}, ""
         for number, path in enumerate(self.phases, start=1):
             one = runs[f"phase {number}"] = self._phase(number, path, follows)
             follows = one.output_dir

@@ -163,9 +163,7 @@ class RecordSplit:
           is_checked: whether the files have already been checked as another split.
           packed: returns the order of rows of several examples; None for rows of one example.
         """
-        self._name = name
-        self._files = list(files)
-        self._options = options
+        self._name, self._files, self._options = name, list(files), options
         self._max_batches = max_batches
         self._max_records = None if max_batches is None else max_batches * batch_size
         self._is_checked = is_checked
