@@ -15,8 +15,7 @@ import pytest
 import requests
 
 from albert import inference
-from albert.cli import serve as serve_flags
-from albert.commands import serve
+from albert.cli import serve
 from albert.core.errors import FlagError, UserError
 from albert.serving import web
 from tests.helpers.forking import LONGEST
@@ -32,7 +31,7 @@ def starts(monkeypatch, exported):
     monkeypatch.delenv(serve.TOKEN, raising=False)
 
     def starts(*arguments: object, model: object = exported) -> None:
-        serve.main(serve_flags.parse(["albert serve", str(model), *map(str, arguments)]))
+        serve.main(serve.parse(["albert serve", str(model), *map(str, arguments)]))
 
     return starts
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from albert.cli import command_line
 from albert.cli.main import EntryPoint
+from albert.core.errors import UserError
+from albert.core.files import sha256_of
 from albert.settings.fields import Settings, setting
 
-ENTRY_POINT = EntryPoint("albert.commands.sentencepiece")
+ENTRY_POINT = EntryPoint(__name__)
 
 
 class SentencePieceSettings(Settings):
@@ -42,3 +44,37 @@ def parse(argv: list[str]) -> SentencePieceSettings:
     """Parses a command line and returns its settings."""
     command_line.parse(argv, __doc__, SentencePieceSettings)
     return SentencePieceSettings.from_flags()
+
+
+def main(settings: SentencePieceSettings) -> None:
+    """Trains the model and writes it, unless it already exists."""
+    import tensorflow.compat.v1 as tf
+
+    from albert.data.cached_file import CachedFile
+    from albert.tasks.pretraining.sentencepiece_trainer import (
+        PieceOptions,
+        train_model,
+        write_vocab,
+    )
+    from albert.tasks.pretraining.text import matching_files
+
+    settings.require("input_file", "model_prefix")
+    files = matching_files(settings.input_file, "input_file")
+    options = PieceOptions(*(getattr(settings, name) for name in PieceOptions._fields))
+    source = {"input_sha256": list(map(sha256_of, files)), **options._asdict()}
+    model_path, vocab_path = settings.model_prefix + ".model", settings.model_prefix + ".vocab"
+    derived = CachedFile(model_path, source, [vocab_path])
+    with derived.lock():
+        if derived.reusable() is not None:
+            return
+        if derived.is_foreign():
+            raise UserError(
+                f"{model_path} exists and was not written by this program; pass another "
+                "--model_prefix, or remove the file"
+            )
+        model = train_model(files, options)
+        with derived.building() as (names, summary):
+            with open(names[0], "wb") as file:
+                file.write(model)
+            summary["pieces"] = write_vocab(model, names[1])
+    tf.logging.info("Wrote %s with %d pieces", model_path, summary["pieces"])

@@ -8,8 +8,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert import modeling
+from albert.cli import convert as command
 from albert.cli.convert import ConvertSettings
-from albert.commands import convert as command
 from albert.convert import convert
 from albert.convert.convert import ConversionOptions, to_onnx
 from albert.core.errors import FlagError, UserError

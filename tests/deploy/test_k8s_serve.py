@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from albert.cli import serve
-from albert.commands.serve import TOKEN
+from albert.cli.serve import TOKEN
 from albert.serving.server import hosts_of, listen
 from albert.serving.services import service_of
 from tests.helpers.forking import ROOT
