@@ -112,8 +112,9 @@ def _read_columns(path: str, is_labeled: bool) -> Iterator[AnnotatedText]:
         for location, (token, *others) in block:
             tag = (others or [""])[-1] if is_labeled else "O"
             if not re.fullmatch(r"O|[BIES](-\S+)?", tag) or not tag.isprintable():
-                known = "O, B-NAME or similar"
-                raise location.error(f"the last column must be {known}, not {tag!r:.80}")
+                raise location.error(
+                    f"the last column must be O, B-NAME or similar, not {tag!r:.80}"
+                )
             tags.append(tag)
             words.append((len(text), len(text) + len(token)))
             text += f"{token} "
@@ -138,8 +139,9 @@ def _blocks(path: str) -> Iterator[list[tuple[SourceLine, list[str]]]]:
             continue
         width = width or len(columns)
         if len(columns) != width or not columns[0].strip():
-            needed = f"{width} columns are needed, as in the first line"
-            raise location.error(f"{needed}, not {line!r:.80}")
+            raise location.error(
+                f"{width} columns are needed, as in the first line, not {line!r:.80}"
+            )
         block.append((location, columns))
     if block:
         yield block

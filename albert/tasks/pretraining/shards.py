@@ -101,9 +101,7 @@ class ShardMaker:
     def __init__(
         self, tokenizer: tokenization.FullTokenizer, options: DataOptions, workers: int = 1
     ):
-        self._encoder = PieceEncoder(tokenizer)
-        self._options = options
-        self._workers = workers
+        self._encoder, self._options, self._workers = PieceEncoder(tokenizer), options, workers
 
     def make(self, plan: ShardPlan) -> collections.Counter:
         """Makes the missing shards, and returns the totals over all shards, by name.
