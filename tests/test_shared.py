@@ -43,8 +43,7 @@ def test_features_of_race_and_mrpc(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "compare",
-    [golden.assert_answers_v1, golden.assert_answers_v2, golden.assert_answers_of_words],
+    "compare", [golden.assert_answers_v1, golden.assert_answers_v2, golden.assert_answers_of_words]
 )
 def test_answers(compare, tmp_path):
     compare(REAL, tmp_path)

@@ -7,13 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from albert.tasks.squad.scoring import (
-    Scorer,
-    ScorerV2,
-    best_threshold,
-    means,
-    normalize_answer_v1,
-)
+from albert.tasks.squad.scoring import Scorer, ScorerV2, best_threshold, means, normalize_answer_v1
 
 normalize_answer_v2 = normalize_answer_v1
 

@@ -38,10 +38,7 @@ class Metrics:
             registry=self._registry,
         )
         self.batch_size = Histogram(
-            "albert_batch_size",
-            "Requests per batch.",
-            buckets=_SIZES,
-            registry=self._registry,
+            "albert_batch_size", "Requests per batch.", buckets=_SIZES, registry=self._registry
         )
         self.queue_length = Gauge(
             "albert_queue_length", "Requests in the queue.", registry=self._registry

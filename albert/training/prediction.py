@@ -155,10 +155,7 @@ class Predictor:
 
     def _own_batches(self, checkpoint: str) -> Iterator[np.ndarray]:
         """Yields this worker's batches of outputs as `pack` returns them."""
-        with (
-            progress_bar(self._num_own, "prediction", "examples") as bar,
-            reading_records(),
-        ):
+        with progress_bar(self._num_own, "prediction", "examples") as bar, reading_records():
             for batch in self.batches(checkpoint):
                 yield pack(batch)
                 bar.update(self._batch_size)

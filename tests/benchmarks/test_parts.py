@@ -54,10 +54,7 @@ def test_batches_differ_in_length_and_in_rows_without_padding():
 
 def test_answers_are_compared_with_the_fastest_setting_of_the_peer():
     way = "answer, --engine=onnxruntime"
-    rounds = [
-        {way: 3.0, "spins": 4.0, "waits": 2.0},
-        {way: 6.0, "spins": 4.0, "waits": 8.0},
-    ]
+    rounds = [{way: 3.0, "spins": 4.0, "waits": 2.0}, {way: 6.0, "spins": 4.0, "waits": 8.0}]
     rounds += [{way: 3.0, "spins": 4.0, "waits": 3.0}]
     found = peer_answers.summary(rounds, ["spins", "waits"])
     # Not the ratio of the medians.

@@ -332,8 +332,7 @@ def test_a_snapshot_detects_replaced_files(files, change):
 
 class TestForeign:
     @pytest.mark.parametrize(
-        "header",
-        [None, b"", b"{", b"[]", b'{"files": {"main": 1}}', b'{"format": 1}', b"\xff"],
+        "header", [None, b"", b"{", b"[]", b'{"files": {"main": 1}}', b'{"format": 1}', b"\xff"]
     )
     def test_a_file_without_a_header_of_ours_is_foreign(self, files, header, log, monkeypatch):
         """It is checked without a lock, because its folder may not be writable."""

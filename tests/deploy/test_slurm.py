@@ -205,10 +205,7 @@ def test_a_stopped_job_saves_and_is_requeued_if_it_can_be(cluster, variables, co
         ),
         ({"DEVICE": "gpu", "GPU": "intel"}, "GPU=intel: choose nvidia or amd"),
         ({"ENGINE": "pyxis", "LAUNCHER": "mpirun"}, "ENGINE=pyxis needs LAUNCHER=srun"),
-        (
-            {"SLURM_NTASKS_PER_NODE": ""},
-            "the job has no number of tasks; pass --ntasks-per-node",
-        ),
+        ({"SLURM_NTASKS_PER_NODE": ""}, "the job has no number of tasks; pass --ntasks-per-node"),
         (
             {"SLURM_CPUS_PER_TASK": "", "SLURM_JOB_CPUS_PER_NODE": "1(x2)"},
             "the job has 2 tasks on a node and fewer cores; pass --cpus-per-task",

@@ -97,10 +97,7 @@ SPECIAL = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, 
         ),
         ([GOOD, folder("../evil")], OUTSIDE),
         *(
-            (
-                [GOOD, member(f"{folder}special", kind, link="t/good")],
-                "is neither a regular file",
-            )
+            ([GOOD, member(f"{folder}special", kind, link="t/good")], "is neither a regular file")
             for kind in SPECIAL
             for folder in ("t/", "")
         ),

@@ -52,10 +52,7 @@ NOT_RUN = {
         _INSTALLS: "make install",
         _IS_A_FORM: "albert check",
     },
-    "glue.md": {
-        _DOWNLOADS: "albert download, --download",
-        _NEEDS_MODEL: "--output_dir=out/mrpc",
-    },
+    "glue.md": {_DOWNLOADS: "albert download, --download", _NEEDS_MODEL: "--output_dir=out/mrpc"},
     "gpu.md": {
         _INSTALLS: "make install, make horovod",
         _NEEDS_CARD: (

@@ -24,9 +24,7 @@ def answer_scores(states: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns start and end scores, float32 [B, S] each, from the encoder's states [B, S, H]."""
     batch_size, seq_length, hidden_size = modeling.get_shape_list(states, expected_rank=3)
     weights = tf.get_variable(
-        "cls/squad/output_weights",
-        [2, hidden_size],
-        initializer=modeling.create_initializer(0.02),
+        "cls/squad/output_weights", [2, hidden_size], initializer=modeling.create_initializer(0.02)
     )
     bias = tf.get_variable("cls/squad/output_bias", [2], initializer=tf.zeros_initializer())
     scores = tf.matmul(tf.reshape(states, [-1, hidden_size]), weights, transpose_b=True)

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 
 from albert.core import json_reader
 from albert.core.errors import UserError
-from albert.tasks.squad.questions import (
-    DevSplit,
-    Questions,
-    QuestionSource,
-    articles_of,
-)
+from albert.tasks.squad.questions import DevSplit, Questions, QuestionSource, articles_of
 from tests.helpers.squad import make_squad, write_table
 
 
