@@ -33,8 +33,7 @@ from albert.reference_api.squad_scores import (
     merge_eval,
     normalize_answer_v2,
 )
-from albert.tasks.squad.examples import read_squad_examples
-from albert.tasks.squad.features import SquadExample
+from albert.tasks.squad.examples import SquadExample, read_squad_examples
 from albert.tasks.squad.scoring import (
     compute_exact,
     compute_f1,

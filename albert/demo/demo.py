@@ -17,7 +17,7 @@ import sentencepiece as spm
 from albert.core.errors import UserError
 from albert.core.files import command, temporary_name, write_json
 from albert.demo.generate import DEV_FILE, TRAIN_FILE, write_sample
-from albert.tokenization import preprocess_text
+from albert.tokenizers.sentencepiece_text import preprocess_text
 
 LEAST_F1 = 80.0
 # For SQuAD 2.0: the lowest F1 of answerable questions and of unanswerable ones, and the lowest

@@ -14,7 +14,8 @@ from albert.inference.base import SentenceEncoder, table
 from albert.inference.folders import ModelFolder
 from albert.inference.session import ModelSession
 from albert.report.spans import Span
-from albert.tasks.squad.features import SquadExample, Window, WindowMaker
+from albert.tasks.squad.examples import SquadExample
+from albert.tasks.squad.features import Window, WindowMaker
 from albert.tasks.squad.head import V2Options, make_v1_head, make_v2_head
 from albert.tasks.squad.predictions import (
     answers_of,

@@ -12,8 +12,8 @@ import unicodedata
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from albert.tasks.squad.examples import SquadExample
 from albert.tasks.squad.feature_files import FeatureOptions
-from albert.tasks.squad.features import SquadExample
 from albert.tokenization import FullTokenizer, encode_ids, encode_pieces, preprocess_text
 
 _UP, _LEFT, _MATCH = 0, 1, 2

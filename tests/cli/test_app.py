@@ -1,5 +1,6 @@
 """Behavior that all programs share as commands."""
 
+import importlib
 import os
 import re
 import signal
@@ -9,7 +10,7 @@ import sys
 import pytest
 
 from albert.cli import lifecycle
-from albert.cli.main import COMMANDS
+from albert.cli.main import COMMANDS, module_of
 from albert.core.version import VERSION
 from tests.helpers.forking import ROOT
 from tests.helpers.running import albert, assert_fails, run, under_mpirun
@@ -59,6 +60,17 @@ def test_help_and_flag_errors_need_no_tensorflow():
         assert int(lines) <= 60, words
         if "version" in words:
             assert first == f"['albert {words.split()[0]} {VERSION}']"
+
+
+def test_commands_on_files_need_no_tensorflow():
+    """It takes seconds to import, and these commands take a fraction of one."""
+    points = [importlib.import_module(module_of(name)).ENTRY_POINT for name in COMMANDS]
+    modules = [point.module for point in points if not point.needs_tensorflow]
+    assert len(modules) >= 6
+    code = "import importlib, sys; [*map(importlib.import_module, sys.argv[1:])]; "
+    code += "print('tensorflow' in sys.modules)"
+    result = run([sys.executable, "-c", code, *modules], cwd=ROOT)
+    assert result.stdout == "False\n", result.stderr
 
 
 def test_a_mistyped_command_or_flag_gets_a_suggestion():

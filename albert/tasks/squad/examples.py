@@ -1,14 +1,46 @@
-"""Makes examples of SQuAD's questions, one per question."""
+"""Examples of SQuAD: one per question."""
 
 from __future__ import annotations
 
 import collections
+import dataclasses
+from typing import Any
 
 from albert.core.errors import UserError
 from albert.core.log import LOG
 from albert.core.text import listed
-from albert.tasks.squad.features import SquadExample
 from albert.tasks.squad.questions import Questions, QuestionSource
+
+
+@dataclasses.dataclass(eq=False, repr=False)
+class SquadExample:
+    """A question on a paragraph; in training, also its answer.
+
+    Attributes:
+      qas_id: id of the question.
+      question_text, paragraph_text: texts as in the file.
+      orig_answer_text: the answer; "" for no answer; None outside training.
+      start_position: offset of the answer's first character; -1 for no answer; None outside
+        training.
+      end_position: not used, as in the reference.
+      is_impossible: whether the question has no answer (SQuAD 2.0).
+    """
+
+    qas_id: str
+    question_text: str
+    paragraph_text: str
+    orig_answer_text: str | None = None
+    start_position: Any = None
+    end_position: Any = None
+    is_impossible: bool = False
+
+    def __repr__(self) -> str:
+        return (
+            f"SquadExample(qas_id={self.qas_id!r}, question_text={self.question_text!r}, "
+            f"paragraph_text={self.paragraph_text[:60]!r}, "
+            f"orig_answer_text={self.orig_answer_text!r}, start_position={self.start_position!r}, "
+            f"is_impossible={self.is_impossible!r})"
+        )
 
 
 class DroppedQuestions:

@@ -6,11 +6,10 @@ every `doc_stride` tokens until one reaches the end of the paragraph.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -18,6 +17,7 @@ import tensorflow.compat.v1 as tf
 from albert.data import tf_example
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.data.windows import max_context_windows, window_starts
+from albert.tasks.squad.examples import SquadExample
 from albert.tokenization import FullTokenizer, Tokens
 
 FIRST_UNIQUE_ID = 1000000000
@@ -27,37 +27,6 @@ SPECIAL_TOKENS = 3
 _REMEMBERED_PARAGRAPHS = 1024
 # The white space between words in Google's BERT, for SQuAD's paragraphs.
 _SPACE = re.compile("[ \t\r\n\u202f]")
-
-
-@dataclasses.dataclass(eq=False, repr=False)
-class SquadExample:
-    """A question on a paragraph; in training, also its answer.
-
-    Attributes:
-      qas_id: id of the question.
-      question_text, paragraph_text: texts as in the file.
-      orig_answer_text: the answer; "" for no answer; None outside training.
-      start_position: offset of the answer's first character; -1 for no answer; None outside
-        training.
-      end_position: not used, as in the reference.
-      is_impossible: whether the question has no answer (SQuAD 2.0).
-    """
-
-    qas_id: str
-    question_text: str
-    paragraph_text: str
-    orig_answer_text: str | None = None
-    start_position: Any = None
-    end_position: Any = None
-    is_impossible: bool = False
-
-    def __repr__(self) -> str:
-        return (
-            f"SquadExample(qas_id={self.qas_id!r}, question_text={self.question_text!r}, "
-            f"paragraph_text={self.paragraph_text[:60]!r}, "
-            f"orig_answer_text={self.orig_answer_text!r}, start_position={self.start_position!r}, "
-            f"is_impossible={self.is_impossible!r})"
-        )
 
 
 class Window(NamedTuple):

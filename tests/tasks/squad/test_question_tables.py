@@ -15,8 +15,7 @@ import pytest
 from albert.core.errors import UserError
 from albert.data.tables import find_table
 from albert.squad_utils import read_squad_examples
-from albert.tasks.squad.examples import read_examples
-from albert.tasks.squad.features import SquadExample
+from albert.tasks.squad.examples import SquadExample, read_examples
 from albert.tasks.squad.question_tables import BadRows, read_questions
 from albert.tasks.squad.questions import (
     Questions,
