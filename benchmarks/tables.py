@@ -92,14 +92,14 @@ def read(table: str) -> None:
 
 
 def check(table: str) -> None:
-    from albert.commands.data import check
+    from albert.cli.data import check
     from albert.tasks.squad.questions import Questions, QuestionSource
 
     check(Questions(QuestionSource(table)), 1)
 
 
 def convert(table: str) -> None:
-    from albert.commands.data import convert
+    from albert.cli.data import convert
     from albert.tasks.squad.questions import Questions, QuestionSource
 
     convert(Questions(QuestionSource(table)), table + ".json")

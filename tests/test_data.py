@@ -7,8 +7,8 @@ import os
 
 import pytest
 
+from albert.cli import data
 from albert.cli.data import DataSettings
-from albert.commands import data
 from albert.core.errors import UserError
 from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
 from tests.helpers.files import settings_of
