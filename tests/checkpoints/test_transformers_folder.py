@@ -81,6 +81,13 @@ def test_old_names_and_tied_copies_are_read(write):
         TransformersFolder(write(old))
 
 
+def test_the_tensors_of_an_encoder_without_head_have_no_prefix(write):
+    tensors = tensors_of(CONFIG)
+    folder = TransformersFolder(write({n.removeprefix("bert."): v for n, v in tensors.items()}))
+    words = folder.get_tensor("bert/embeddings/word_embeddings")
+    np.testing.assert_array_equal(words, tensors[WORDS])
+
+
 def test_several_files_read_as_one(tmp_path, write):
     tensors = tensors_of(CONFIG, names.SQUAD_V1)
     whole = TransformersFolder(write(tensors))

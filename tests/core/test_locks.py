@@ -73,8 +73,8 @@ def test_a_waiting_process_gets_the_lock_after_its_holder(path, enter, never, mo
     # Runs instead of the log line when this process begins to wait.
     monkeypatch.setattr(locks.LOG, "info", holder.tell_to_end)
     with locks.exclusive(path) as waited:
-        assert waited
-    assert holder.exit_code() == 0
+        assert waited and holder.exit_code() == 0
+        assert os.path.exists(path + ".lock")
     assert not os.path.exists(path + ".lock")
 
 
