@@ -93,26 +93,25 @@ _UNDRAWN |= {room for floor in FLOORS for room in floor if room.startswith(("run
 
 
 def reached(room: str, uses: dict[str, set[str]]) -> set[str]:
-    """Returns the rooms that a room uses, directly or through others."""
-    found = set(uses[room])
-    for other in uses[room]:
-        found |= reached(other, uses)
-    return found
+    """Returns the rooms, or modules, that one uses, directly or through others."""
+    known, todo = set[str](), [*uses[room]]
+    while todo:
+        if (name := todo.pop()) not in known:
+            known.add(name)
+            todo += uses[name]
+    return known
 
 
 def reachable(*modules: str) -> list[Source]:
     """Returns the files that modules need, directly or through the imports of others."""
     by_name = {source.module.removesuffix(".__init__"): source for source in sources()}
-    needed: dict[str, Source] = {}
-    todo = list(modules)
-    while todo:
-        name = todo.pop()
-        if name in by_name and name not in needed:
-            needed[name] = by_name[name]
-            # The package itself imports its public functions only when they are used.
-            todo += by_name[name].modules if name != "albert" else ()
-            todo.append(name.rpartition(".")[0])
-    return list(needed.values())
+    uses = {
+        name: {*source.modules, name.rpartition(".")[0]} & by_name.keys()
+        for name, source in by_name.items()
+    }
+    # The package itself imports its public functions only when they are used.
+    uses |= {"albert": set(), "": {*modules} & by_name.keys()}
+    return [by_name[name] for name in reached("", uses)]
 
 
 def _id(room: str) -> str:

@@ -129,10 +129,12 @@ def pretrained_files(model: str) -> dict[str, str]:
 def _files_in(folder: str) -> dict[str, str]:
     """Returns the files of a pretrained model, by setting; an empty dict if it has none."""
     files: dict[str, str] = {}
+    if os.path.exists(os.path.join(folder, ASSETS)):
+        return files
     for name, patterns in _FILES.items():
         for pattern in patterns:
             if paths := sorted(Path(folder).rglob(pattern)):
                 files.setdefault(name, str(paths[0]))
-    if "albert_config_file" not in files or os.path.exists(os.path.join(folder, ASSETS)):
+    if "albert_config_file" not in files:
         return {}
     return {**files, "init_checkpoint": os.path.dirname(files["albert_config_file"])}

@@ -21,7 +21,7 @@ MakeInputs = Callable[[], tuple[Mapping[str, tf.Tensor], Sequence[tf.train.Sessi
 
 
 def placeholders(specs: Mapping[str, tf.TensorSpec]) -> MakeInputs:
-    """Returns a function that builds placeholders, which `PredictSession.run` feeds."""
+    """Returns a function that builds placeholders, which `PredictSession.run_all` feeds."""
     return lambda: (
         {name: tf.placeholder(spec.dtype, spec.shape, name) for name, spec in specs.items()},
         (),
@@ -85,27 +85,20 @@ class PredictSession:
                 # A host without the file receives its variables from rank 0.
                 self._session.run(self._initial)
 
-    def run(self, values: Mapping[str, np.ndarray] | None = None, **options: Any) -> Output:
-        """Returns the predictions for a batch; see also `run_all`.
+    def run(self, **options: Any) -> Output:
+        """Returns the predictions for the next batch of a pipeline.
 
-        Args:
-          values: the values of placeholders, by name; None for the next batch of a pipeline.
-          options: those of `tf.Session.run`.
-
-        Raises:
-          tf.errors.OutOfRangeError: the pipeline has no more batches.
+        `options` are those of `tf.Session.run`. Raises `tf.errors.OutOfRangeError` at the end.
         """
-        return self._session.run(self._predictions, self._feed(values), **options)
+        return self._session.run(self._predictions, **options)
 
     def run_all(self, values: Mapping[str, np.ndarray]) -> tuple[Output, Output]:
-        """Returns the predictions for a batch, and the outputs that an export has.
+        """Returns the predictions for the values of placeholders, and the outputs of an export.
 
         The exported outputs have all scores; the predictions may have only the best ones.
         """
-        return self._session.run((self._predictions, self._exported), self._feed(values))
-
-    def _feed(self, values: Mapping[str, np.ndarray] | None) -> dict[tf.Tensor, np.ndarray]:
-        return {self._inputs[name]: value for name, value in (values or {}).items()}
+        feed = {self._inputs[name]: value for name, value in values.items()}
+        return self._session.run((self._predictions, self._exported), feed)
 
     def save(self, folder: str) -> None:
         """Writes a SavedModel whose default signature returns the exported outputs."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
 
 import tensorflow.compat.v1 as tf
 
@@ -16,22 +15,20 @@ from albert.training.output_folder import checkpoint_to_use
 from albert.training.task import Task
 
 
-def export_saved_model(
-    model_fn: Callable,
-    export_dir: str,
-    checkpoint: str,
-    specs: Mapping[str, tf.TensorSpec],
-    assets: Assets,
-) -> str:
-    """Writes a SavedModel to `export_dir/saved_model/<time>` and returns that folder.
+def export_best(task: Task) -> str:
+    """Exports the best checkpoint as a SavedModel, and returns its folder.
 
-    The folder appears only when it is complete, with the assets in `assets.extra/`. The default
-    signature takes the inputs in `specs`, with any batch size and any length up to the model's
-    longest sequence, and returns the predictions of the `model_fn`.
+    The folder, `saved_model/<time>` in --export_dir, appears only when it is complete, with the
+    assets in `assets.extra/`. The default signature takes the inputs of the task, with any batch
+    size and any length up to the model's longest sequence, and returns its predictions.
     """
-    session = PredictSession(model_fn, placeholders(specs))
-    session.load(checkpoint)
-    target = os.path.join(export_dir, "saved_model")
+    checkpoint = checkpoint_to_use(task.settings)
+    assets = _assets_of(task, checkpoint)
+    # In float32 and without a card's operations, because the server may have another device.
+    with device.as_cpu():
+        session = PredictSession(task.model_fn(None), placeholders(task.serving_inputs()))
+        session.load(checkpoint)
+    target = os.path.join(task.settings.export_dir, "saved_model")
     os.makedirs(target, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target, prefix=".temp-") as beside:
         made = os.path.join(beside, "model")
@@ -44,21 +41,6 @@ def export_saved_model(
         os.rename(made, folder)
     tf.logging.info("Exported %s to %s", checkpoint, folder)
     return folder
-
-
-def export_best(task: Task) -> str:
-    """Exports the best checkpoint as a SavedModel below --export_dir; returns its folder."""
-    settings = task.settings
-    # In float32 and without a card's operations, because the server may have another device.
-    with device.as_cpu():
-        checkpoint = checkpoint_to_use(settings)
-        return export_saved_model(
-            task.model_fn(None),
-            settings.export_dir,
-            checkpoint,
-            task.serving_inputs(),
-            _assets_of(task, checkpoint),
-        )
 
 
 def _assets_of(task: Task, checkpoint: str) -> Assets:
