@@ -107,8 +107,8 @@ def test_bash_completes_commands_words_and_flags(tmp_path):
 
 
 def test_help_into_a_closed_pipe_ends_quietly():
-    command = f"set -o pipefail; {sys.executable} {ROOT}/run_squad_v1.py --help | true"
-    result = run(["bash", "-c", command])
+    command = 'set -o pipefail; "$@" --help | true'
+    result = run(["bash", "-c", command, "bash", sys.executable, f"{ROOT}/run_squad_v1.py"])
     assert (result.returncode, result.stderr) == (0, "")
 
 
