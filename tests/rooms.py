@@ -32,12 +32,12 @@ FLOORS = (
     ("corpus", "onnx"),
     ("prediction",),
     ("training",),
-    ("convert", "preflight", "sweep", "tasks.classification"),
+    ("convert", "sweep", "tasks.classification"),
     ("tasks.entities", "tasks.glue", "tasks.pretraining", "tasks.race", "tasks.squad"),
-    ("inference", "reference_api"),
-    ("serving", *NAMES_ONLY),
-    ("api", "cli", "demo"),
-    ("commands", "create_pretraining_data", "run_classifier", "run_pretraining", "run_race"),
+    ("inference", "preflight", "reference_api"),
+    ("demo", "serving", *NAMES_ONLY),
+    ("api", "cli"),
+    ("create_pretraining_data", "run_classifier", "run_pretraining", "run_race"),
     ("__main__", "run_squad_v1", "run_squad_v2"),
 )
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

@@ -16,8 +16,7 @@ import time
 import pytest
 
 from albert import cli, inference
-from albert.cli import ask as ask_flags
-from albert.commands import ask
+from albert.cli import ask
 from albert.core.errors import FlagError, UserError
 from albert.core.log import LOG
 from albert.core.text import printable
@@ -49,7 +48,7 @@ def call(capsys, monkeypatch):
     def call(*arguments: object, standard_input: bytes = b"") -> str:
         stream = io.TextIOWrapper(io.BytesIO(standard_input), encoding="utf-8")
         monkeypatch.setattr(sys, "stdin", stream)
-        ask.main(ask_flags.parse(["albert ask", *map(str, arguments)]))
+        ask.main(ask.parse(["albert ask", *map(str, arguments)]))
         return "".join(capsys.readouterr())
 
     yield call

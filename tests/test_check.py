@@ -12,9 +12,9 @@ import tensorflow as tf
 from absl.flags import IllegalFlagValueError
 
 from albert.cli.check import CheckSettings, find_task
-from albert.commands.check import estimated_workers
 from albert.core.errors import FlagError
 from albert.devices import habana
+from albert.preflight.job_check import estimated_workers
 from tests.helpers.checkpoints import weights
 from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT

@@ -6,8 +6,9 @@ import os
 
 import pytest
 
-from albert.commands.compare_devices import DeviceDifference, report
+from albert.cli.compare_devices import report
 from albert.core.errors import UserError
+from albert.preflight.device_values import DeviceDifference
 from tests.helpers.running import albert, run
 
 COMMAND = albert("compare-devices")

@@ -23,16 +23,13 @@ import tensorflow.compat.v1 as tf
 
 from albert import api
 from albert.cli.check import find_task
-from albert.cli.sweep import SweepRequest
-from albert.cli.training import Job
-from albert.commands.sweep import trial_settings
 from albert.convert.convert import ConversionOptions, to_transformers
 from albert.core.errors import FlagError, UserError
 from albert.data import DEV, TRAIN
 from albert.inference import load_model
 from albert.report.predictions import read_samples
 from albert.report.spans import Span
-from albert.sweep.space import SweepSettings, make_space
+from albert.sweep.search import trial_settings
 from albert.tasks.entities.features import Tagger
 from albert.tasks.race.examples import RaceProcessor
 from albert.tokenization import FullTokenizer
@@ -337,9 +334,7 @@ class Answering(Promises):
         (tmp_path / "sweep").mkdir()
         program = find_task(f"{self.program}.py")
         given = command(tmp_path / "sweep", "--preprocess_workers=1")[2:]
-        own, of_sweep = settings_of(program.settings, *given), SweepSettings()
-        space = make_space(of_sweep, own)
-        shared = trial_settings(SweepRequest([], Job(program, own), of_sweep, space))
+        shared = trial_settings(settings_of(program.settings, *given))
         for number in range(2):
             of_trial = shared.replaced(output_dir=str(tmp_path / f"trial-{number}"))
             trial = task(settings_of(program.settings, *of_trial.arguments()))

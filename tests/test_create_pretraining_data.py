@@ -7,8 +7,7 @@ import sys
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.cli.pretraining_data import PretrainingDataSettings
-from albert.commands.pretraining_data import data_options, output_files
+from albert.cli.pretraining_data import PretrainingDataSettings, data_options, output_files
 from albert.core.errors import FlagError
 from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT

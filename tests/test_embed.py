@@ -10,8 +10,8 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert import modeling
+from albert.cli import embed
 from albert.cli.embed import EmbedSettings
-from albert.commands import embed
 from albert.core.errors import UserError
 from albert.inference.embedding import Embedder
 from albert.inference.folders import open_folder

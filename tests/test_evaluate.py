@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from albert.cli import evaluate
 from albert.cli.evaluate import EvaluateSettings
-from albert.commands import evaluate
 from albert.core.errors import FlagError, UserError
 from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT

@@ -8,8 +8,8 @@ import shutil
 
 import pytest
 
+from albert.cli import show
 from albert.cli.show import ShowSettings
-from albert.commands import show
 from albert.core.errors import FlagError, UserError
 from albert.inference import load_model
 from albert.report.predictions import read_samples

@@ -13,10 +13,10 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from albert.cli import sweep
 from albert.cli.check import find_task
 from albert.cli.sweep import SweepRequest
 from albert.cli.training import Job
-from albert.commands import sweep
 from albert.core import locks
 from albert.core.errors import FlagError, UserError
 from albert.sweep import trial_process
@@ -164,7 +164,7 @@ def sweeping(squad_dir, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setattr(trial_process, "_SECONDS_BETWEEN", 0.05)
     stub = [sys.executable, str(tmp_path / "program.py")]
-    monkeypatch.setattr(sweep, "command", lambda *words: [*stub, *words])
+    monkeypatch.setattr("albert.sweep.search.command", lambda *words: [*stub, *words])
 
     def sweeping(*flags: str, task_flags=()) -> None:
         searched = re.compile("=1e-3|batch_size|epochs|save_checkpoints")

@@ -14,13 +14,39 @@ MODEL is an export or the --output_dir of a run. Texts may have any length.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import logging
+import pathlib
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from albert.cli.main import EntryPoint
+from albert.cli import require_standard_output
+from albert.core import signals
 from albert.core.arguments import Parser
+from albert.core.errors import NO_UTF8, FlagError, UserError
+from albert.core.files import print_json
+from albert.core.log import LOG
+from albert.core.text import printable
+from albert.report.spans import Span
+from albert.report.terminal import style_of_output, width_of_output, wrapped
 from albert.settings.engines import ENGINES, TENSORFLOW
 from albert.settings.run_settings import ENGINE_HELP
 
-ENTRY_POINT = EntryPoint("albert.commands.ask")
+# The help does not need TensorFlow.
+if TYPE_CHECKING:
+    from albert.inference.base import SpanFinder
+    from albert.inference.classification import (
+        LabelPrediction,
+        LabelSetPrediction,
+        OptionChooser,
+        TextClassifier,
+    )
+    from albert.inference.squad import QuestionAnswer, QuestionAnswerer
+
+_STANDARD_INPUT = "-"
+# With a larger fraction of pieces that the tokenizer does not know, answers are guesses.
+_MOST_UNKNOWN = 0.2
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -72,3 +98,217 @@ def parse(argv: list[str]) -> argparse.Namespace:
         if not question.strip():
             parser.error("--question is empty")
     return args
+
+
+def main(args: argparse.Namespace) -> None:
+    """Prints the model's answers; raises a `UserError` if the model or an argument is unusable."""
+    from albert import inference
+    from albert.inference.base import SpanFinder
+    from albert.inference.classification import OptionChooser, TextClassifier
+
+    require_standard_output()
+    # Only the answers matter to the user.
+    LOG.setLevel(logging.WARNING)
+    contexts = list(_contexts(args))
+    model = inference.load_model(args.model, args.engine)
+    if isinstance(model, TextClassifier):
+        _label(model, args, contexts)
+    elif isinstance(model, SpanFinder):
+        _find(model, args, contexts)
+    elif not contexts:
+        raise FlagError(
+            f"{args.model} answers from a text: pass --context_file FILE, --context TEXT, or - for "
+            "standard input"
+        )
+    elif isinstance(model, OptionChooser):
+        _choose(model, args, contexts)
+    else:
+        _answer(model, args, contexts)
+
+
+class Context(NamedTuple):
+    """A text in which to look for answers, with the name of its file or other source."""
+
+    name: str
+    text: str
+
+
+def _contexts(args: argparse.Namespace) -> Iterator[Context]:
+    """Yields the named texts in order; raises a `UserError` if one is unreadable or empty."""
+    files = [*args.context_file, *(text for text in args.text if text == _STANDARD_INPUT)]
+    if files.count(_STANDARD_INPUT) > 1:
+        raise FlagError("- is given twice, but standard input can be read only once")
+    if not all(text.strip() for text in args.context):
+        raise UserError("--context is empty; pass a text")
+    for number, text in enumerate(args.context, start=1):
+        yield Context(f"text {number}", text)
+    for context in map(_read, files):
+        if not context.text.strip():
+            raise UserError(f"{context.name} is empty; pass a text")
+        yield context
+
+
+def _read(path: str) -> Context:
+    is_standard = path == _STANDARD_INPUT
+    name = "standard input" if is_standard else path
+    try:
+        content = sys.stdin.buffer.read() if is_standard else pathlib.Path(path).read_bytes()
+        return Context(name, content.decode("utf-8-sig"))
+    except OSError as e:
+        raise UserError(f"{name} cannot be read: {e.strerror}") from e
+    except UnicodeDecodeError as e:
+        raise UserError(f"{name} is not UTF-8 text: byte {e.start}") from e
+
+
+def _answer(model: QuestionAnswerer, args: argparse.Namespace, contexts: list[Context]) -> None:
+    from albert.inference.as_json import answer_as_json
+
+    if any(text != _STANDARD_INPUT for text in args.text) or args.option:
+        what = "pass texts with --context" if args.text else "remove --option"
+        raise FlagError(f"{args.model} answers questions about texts: {what}; see --help")
+    texts = [context.text for context in contexts]
+    _note_unknown(model, texts, "the text")
+    for question in args.question or _typed("question> ", args, contexts):
+        _note_unknown(model, [question], "the question")
+        answered = model.answer(question, texts)
+        if args.json:
+            names = [context.name for context in contexts]
+            print_json(answer_as_json(question, answered, texts, args.n_best, names))
+        else:
+            _print_answer(question, answered, contexts, args.n_best)
+
+
+def _print_answer(
+    question: str, answered: QuestionAnswer, contexts: list[Context], n_best: int
+) -> None:
+    from albert.inference.as_json import location_of
+
+    indent = "    "
+    print(f"\n{printable(question)}")
+    if answered.no_answer_probability is not None:
+        says = "no answer" if answered.abstains else "there is an answer"
+        print(f"  {says} (probability of no answer: {answered.no_answer_probability:.1%})")
+        if answered.abstains and answered.answers:
+            print("  if there is an answer:")
+    for answer in answered.answers[:n_best]:
+        name, text = contexts[answer.context]
+        location = location_of(text, answer.start, answer.end)
+        print(f"  {printable(answer.text)}  ({answer.probability:.1%})")
+        print(f"{indent}{printable(name)}, line {location.line}, character {location.character}:")
+        start = len(location.before)
+        sentence = answer._replace(start=start, end=start + len(location.text))
+        _print_marked(location.sentence, [sentence], indent)
+    if not answered.answers:
+        print("  no answer: no part of the text can be an answer")
+
+
+def _print_marked(text: str, spans: Sequence[Span], indent: str) -> None:
+    marks = [(span.start, span.end, "answer") for span in spans]
+    for line in wrapped(printable(text), marks, width_of_output() - len(indent), style_of_output()):
+        print(indent + line)
+
+
+def _texts(args: argparse.Namespace, contexts: list[Context]) -> list[str]:
+    """Returns the texts to label; raises a `FlagError` for other models' flags or an empty text."""
+    if args.question or args.option:
+        raise FlagError(f"{args.model} labels texts: remove --question and --option; see --help")
+    texts = [context.text for context in contexts]
+    texts += [text for text in args.text if text != _STANDARD_INPUT]
+    if texts and not texts[0].strip():
+        raise FlagError("the text is empty; pass a text")
+    return texts
+
+
+def _find(model: SpanFinder, args: argparse.Namespace, contexts: list[Context]) -> None:
+    from albert.inference.as_json import span_as_json
+
+    for text in _texts(args, contexts) or _typed("text> ", args, contexts):
+        _note_unknown(model, [text], "the text")
+        spans = model.find(text)
+        if args.json:
+            print_json({"text": text, "spans": [span_as_json(span, text) for span in spans]})
+            continue
+        print()
+        _print_marked(text, spans, "")
+        for span in spans:
+            print(f"  {span.label}  {printable(span.text)}  ({span.probability:.1%})")
+
+
+def _label(model: TextClassifier, args: argparse.Namespace, contexts: list[Context]) -> None:
+    texts = _texts(args, contexts)
+    if len(texts) > 2:
+        raise FlagError(f"{args.model} labels a text or a pair of texts, not {len(texts)} texts")
+    typed = () if texts else _typed("text> ", args, contexts)
+    lines = ([text.strip() for text in line.split("|||", 1)] for line in typed)
+    for pair in [texts] if texts else lines:
+        _note_unknown(model, pair, "the text")
+        _print_labelled(model.classify(*pair), {"texts": pair}, args)
+
+
+def _choose(model: OptionChooser, args: argparse.Namespace, contexts: list[Context]) -> None:
+    count = len(model.labels)
+    if len(args.option) != count or len(args.question) != 1 or len(contexts) != 1:
+        raise FlagError(
+            f"{args.model} chooses one of {count} options: pass one text with --context_file or "
+            f"--context, one --question, and --option {count} times"
+        )
+    (question,), (context,) = args.question, contexts
+    _note_unknown(model, [context.text, question, *args.option], "the text")
+    chosen = model.choose(context.text, question, args.option)
+    _print_labelled(chosen, {"question": question, "options": args.option}, args)
+
+
+def _print_labelled(
+    prediction: LabelPrediction | LabelSetPrediction,
+    inputs: dict[str, Any],
+    args: argparse.Namespace,
+) -> None:
+    shares = sorted(prediction.probabilities.items(), key=lambda item: -item[1])
+    if args.json:
+        print_json({**inputs, **prediction._asdict()})
+    elif not shares:
+        print(f"{prediction._asdict()['number']:.4g}")
+    else:
+        # Of several labels, those that are predicted have a mark.
+        marked = prediction._asdict().get("labels")
+        for label, probability in shares:
+            mark = "" if marked is None else "* " if label in marked else "  "
+            print(f"{mark}{label}  ({probability:.1%})")
+
+
+def _typed(prompt: str, args: argparse.Namespace, contexts: list[Context]) -> Iterator[str]:
+    """Yields lines of standard input, prompting for them; raises a `FlagError` if it is a text."""
+    if any(context.name == "standard input" for context in contexts):
+        raise FlagError("standard input is the text, so pass the question with --question")
+    is_typed = sys.stdin.isatty() and not args.json
+    if is_typed:
+        # With readline, users can edit lines and recall earlier ones with the arrow keys.
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401
+        print("Press Ctrl-D to end.", file=sys.stderr)
+    while True:
+        try:
+            line = input(prompt if is_typed else "")
+        except EOFError:
+            return
+        except signals.Stopped:
+            # The message must begin on a new line.
+            print(end="\n" * is_typed, file=sys.stderr)
+            raise
+        except UnicodeDecodeError as e:
+            raise UserError(f"the input {NO_UTF8}") from e
+        if line.strip():
+            yield line
+
+
+def _note_unknown(model: Any, texts: list[str], what: str) -> None:
+    """Prints a note on standard error if the tokenizer does not know much of a text."""
+    tokenizer = model.folder.tokenizer
+    ids = [i for ids in tokenizer.encode(texts) for i in ids]
+    share = ids.count(tokenizer.unk_id) / max(len(ids), 1)
+    if share > _MOST_UNKNOWN:
+        print(
+            f"note: the model does not know {share:.0%} of the pieces of {what}; check that it is "
+            "in the language and script that the model was trained on",
+            file=sys.stderr,
+        )

@@ -16,65 +16,19 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from typing import NamedTuple
 
 from albert.cli import command_line
-from albert.cli.main import EntryPoint, module_of
+from albert.cli.main import module_of
 from albert.cli.training import Job, TaskProgram
 from albert.core.errors import FlagError, see_help
-from albert.preflight import GBIT
-from albert.settings.fields import LARGEST_BATCH, Settings, setting
+from albert.preflight.settings import CheckSettings
+from albert.settings.fields import DEVICE
 from albert.tasks import COMMANDS, TASKS
 
-ENTRY_POINT = EntryPoint("albert.commands.check")
 WORDS = COMMANDS
 _PROGRAMS = {f"{entry.program}.py": (entry.command, entry.version) for entry in TASKS}
-
-
-def _size(text: str) -> int:
-    """Parses a size of memory and returns it in bytes; raises a `ValueError` if it is invalid."""
-    # The help does not need this import, which takes time.
-    from albert.preflight.available_memory import parse_size
-
-    return parse_size(text)
-
-
-class CheckSettings(Settings):
-    """Options of the report."""
-
-    bf16: bool = setting(
-        False,
-        "List the operations that --precision or TF_BF16_CONVERSION converts to bfloat16 or "
-        "float16, and the rule for each. If neither is set, the list in bf16_config/ is used.",
-    )
-    device_memory: int | None = setting(
-        None,
-        "Memory of each card of another machine, such as 32GB, 94GiB or 24000MB, to compare with "
-        "the memory of a training step. Default: the memory of this machine's device.",
-        parser=_size,
-    )
-    estimate: bool = setting(
-        False,
-        "Train and predict a few batches, 3 of each or 5 minutes, and estimate how long the whole "
-        "job takes. Files go to a temporary folder, which is removed afterwards.",
-    )
-    workers: int | None = setting(
-        None,
-        "With --estimate: number of workers to estimate the duration for, with a model of the "
-        "network.",
-        lower=1,
-        upper=LARGEST_BATCH,
-    )
-    examples_per_second: float | None = setting(
-        None,
-        "With --estimate: training speed of a single one of these workers, in examples per "
-        "second, as in the log of a run on one card. Default: the speed measured here.",
-        lower=1e-6,
-    )
-    gbit: float = setting(
-        GBIT, "With --estimate: network bandwidth between the workers, in Gbit/s.", lower=1e-3
-    )
-    json: bool = setting(False, "Print JSON, for programs, instead of a table.")
 
 
 class CheckRequest(NamedTuple):
@@ -94,6 +48,26 @@ def parse(argv: list[str]) -> CheckRequest:
     task = find_task(word, version)
     command_line.parse([program, *rest], __doc__, task.settings, CheckSettings)
     return CheckRequest(task.job(), names_task, CheckSettings.from_flags())
+
+
+def main(request: CheckRequest) -> None:
+    """Prints each run's report of all ranks; exits with code 1 if one would fail, otherwise 0."""
+    from albert.distributed import collectives
+    from albert.preflight.job_check import check
+
+    (program, settings), options = request.job, request.settings
+    task_class = program.load() if request.names_task or _describes_job(request) else None
+    results = [check(task_class, one, options, name) for name, one in settings.runs().items()]
+    # When one rank exits with 1, the launcher ends all of them. Wait until the report is printed.
+    collectives.broadcast_object(None)
+    sys.exit(0 if all(results) else 1)
+
+
+def _describes_job(request: CheckRequest) -> bool:
+    """Returns whether flags of a job are given, not only flags of the machine and the report."""
+    job, flags = request.job.settings, request.job.settings.flags()
+    job_flags = [name for name in job.given if flags[name].theme != DEVICE]
+    return bool(job_flags or request.settings.given - {"json"})
 
 
 def find_task(word: str, version: str = "") -> TaskProgram:

@@ -16,21 +16,19 @@ from __future__ import annotations
 
 from typing import cast
 
-from albert.cli import training
-from albert.cli.main import EntryPoint
-from albert.cli.training import Job, TaskCommand
+from albert.cli.training import Job, TaskCommand, run_task
 from albert.tasks.glue.settings import GlueSettings
 
 COMMAND = TaskCommand.of("classify", "label texts: GLUE or your own data", __doc__)
 define, parse = COMMAND.define, COMMAND.parse
-ENTRY_POINT = EntryPoint("albert.cli.classify", resumes=True)
+RESUMES = True
 
 
 def main(job: Job) -> None:
     """Runs one task, or several."""
     settings = cast(GlueSettings, job.settings)
     if not settings.is_benchmark():
-        training.main(job)
+        run_task(job)
         return
     from albert.tasks.glue.benchmark import run_benchmark
 

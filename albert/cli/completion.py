@@ -12,11 +12,11 @@ import io
 import re
 from collections.abc import Sequence
 
-from albert.cli.main import COMMANDS, EntryPoint, module_of, parse_word
+from albert.cli.main import COMMANDS, module_of, parse_word
 from albert.core.errors import FlagError
 from albert.settings.fields import IGNORED
 
-ENTRY_POINT = EntryPoint("albert.cli.completion", needs_tensorflow=False)
+NEEDS_TENSORFLOW = False
 WORDS = ("bash", "zsh")
 # With these lines, zsh accepts completion scripts for bash.
 _ZSH = """autoload -Uz compinit bashcompinit
@@ -76,7 +76,7 @@ def flags_of(name: str, *before: str) -> list[str]:
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit, FlagError):
         request = module.parse([f"albert {name}", *words, "--helpfull"])
         # The flags of `albert download` depend on its first word, so `main` parses them.
-        importlib.import_module(module.ENTRY_POINT.module).main(request)
+        module.main(request)
     usable = text.getvalue().split(f"{IGNORED}:")[0]
     names = re.findall(r"(?m)^  (?:-\w, )?--(?:\[no\])?([\w-]+)", usable)
     return [f"--{flag}" for flag in sorted({*names, *_COMMON})]

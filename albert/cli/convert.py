@@ -11,11 +11,8 @@ TO gets a file model.onnx. The optimizer's variables are omitted.
 from __future__ import annotations
 
 from albert.cli import command_line
-from albert.cli.main import EntryPoint
 from albert.core.errors import FlagError
 from albert.settings.fields import Settings, setting
-
-ENTRY_POINT = EntryPoint(__name__)
 
 
 class ConvertSettings(Settings):

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from albert.cli import command_line, require_standard_output
-from albert.cli.main import EntryPoint
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_regular, open_atomically
 from albert.core.text import printable
@@ -27,7 +26,7 @@ from albert.tasks.squad import ERROR, ON_BAD_ROW
 from albert.tasks.squad.question_tables import COLUMNS
 from albert.tasks.squad.questions import Paragraph, Questions, QuestionSource, articles_of
 
-ENTRY_POINT = EntryPoint(__name__, needs_tensorflow=False)
+NEEDS_TENSORFLOW = False
 CHECK, CONVERT = WORDS = ("check", "convert")
 # Number of characters of a context to show before and after the answer's first one, and half the
 # number of those of a question or answer.

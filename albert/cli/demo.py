@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import argparse
 
-from albert.cli.main import EntryPoint
 from albert.core.arguments import Parser
 
-ENTRY_POINT = EntryPoint("albert.demo.demo", needs_tensorflow=False, resumes=True)
+NEEDS_TENSORFLOW, RESUMES = False, True
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -35,3 +34,10 @@ def parse(argv: list[str]) -> argparse.Namespace:
         help="version of SQuAD whose format the sample has (default: %(default)s)",
     )
     return parser.parse_args(argv[1:])
+
+
+def main(args: argparse.Namespace) -> None:
+    """Runs the demo; raises a `UserError` if a step fails or the scores are too low."""
+    from albert.demo import demo
+
+    demo.main(args)

@@ -11,12 +11,19 @@ stopped, run the same command again.
 
 from __future__ import annotations
 
-from albert.cli.main import EntryPoint, parse_word
+from albert.cli.main import parse_word
 
-ENTRY_POINT = EntryPoint("albert.download.download", needs_tensorflow=False, resumes=True)
+NEEDS_TENSORFLOW, RESUMES = False, True
 WORDS = ("model", "squad", "race", "glue")
 
 
 def parse(argv: list[str]) -> list[str]:
     """Returns the kind of download and its flags."""
     return parse_word(argv, __doc__, WORDS)
+
+
+def main(words: list[str]) -> None:
+    """Downloads what the words name; raises a `UserError` if it cannot be downloaded."""
+    from albert.download import download
+
+    download.main(words)

@@ -7,9 +7,8 @@ r"""Trains a model to find named entities in texts, scores it, and finds those o
 Run the same command again to resume a run that was stopped. A finished run ends at once.
 """
 
-from albert.cli.main import EntryPoint
-from albert.cli.training import TaskCommand
+from albert.cli.training import TaskCommand, run_task
 
 COMMAND = TaskCommand.of("entities", "find named entities in texts: your own data", __doc__)
-define, parse = COMMAND.define, COMMAND.parse
-ENTRY_POINT = EntryPoint("albert.cli.training", resumes=True)
+define, parse, main = COMMAND.define, COMMAND.parse, run_task
+RESUMES = True

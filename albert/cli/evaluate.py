@@ -12,11 +12,26 @@ run, the report shows its scores; for several runs, the median and the spread of
 
 from __future__ import annotations
 
-from albert.cli import command_line
-from albert.cli.main import EntryPoint
-from albert.settings.fields import Settings, setting
+import functools
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-ENTRY_POINT = EntryPoint("albert.commands.evaluate", needs_tensorflow=False)
+from albert.cli import command_line, require_standard_output
+from albert.core.errors import FlagError, UserError
+from albert.core.files import print_json, read_json
+from albert.core.text import aligned, one_line
+from albert.settings.fields import Settings, setting
+from albert.tasks.squad import PREDICTIONS
+
+# The help does not need NumPy.
+if TYPE_CHECKING:
+    from albert.tasks.squad.comparison import Predictions, QuestionFile
+    from albert.tasks.squad.scoring import Scorer
+
+NEEDS_TENSORFLOW = False
+_NAMED = 5  # the number of questions to list
+_table = functools.partial(aligned, right=True)
 
 
 class EvaluateSettings(Settings):
@@ -42,3 +57,142 @@ def parse(argv: list[str]) -> tuple[EvaluateSettings, list[str]]:
     """Parses a command line and returns its settings and arguments."""
     arguments = command_line.parse(argv, __doc__, EvaluateSettings, arguments=True)
     return EvaluateSettings.from_flags(), arguments
+
+
+def main(request: tuple[EvaluateSettings, list[str]]) -> None:
+    """Scores one file, compares two files, or summarizes runs."""
+    from albert.tasks.squad.comparison import QuestionFile
+
+    require_standard_output()
+    settings, paths = request
+    if not paths:
+        raise FlagError("pass a file of predictions, or folders of runs; see --help")
+    if not settings.data:
+        report, text = summarize_runs(paths)
+    elif len(paths) > 2:
+        raise FlagError(f"--data takes one or two files of predictions, not {len(paths)}")
+    else:
+        questions = QuestionFile(settings.data)
+        if not questions.has_answers():
+            raise UserError(f"--data {settings.data} has no answers; pass a file with answers")
+        files = [predictions_of(path, n, questions, settings) for n, path in enumerate(paths)]
+        if len(files) == 1:
+            report, text = score_file(questions, files[0])
+        else:
+            report, text = compare_files(questions, files[0], files[1], settings.seed)
+    if settings.json:
+        print_json(report, indent=2)
+    else:
+        print("\n".join(text))
+
+
+def predictions_of(
+    path: str, number: int, questions: QuestionFile, settings: EvaluateSettings
+) -> Predictions:
+    """Reads predictions and, if named, odds; raises a `UserError` if malformed or unrelated."""
+    from albert.tasks.squad.comparison import Predictions
+
+    path = os.path.join(path, PREDICTIONS) if os.path.isdir(path) else path
+    odds = settings.null_odds_file
+    if odds and not questions.is_version_2:
+        raise FlagError(f"--null_odds_file is for SQuAD 2.0; {questions.path} is SQuAD 1.1")
+    if "na_prob_thresh" in settings.given and not odds:
+        raise FlagError("--na_prob_thresh needs --null_odds_file")
+    if odds and number >= len(odds):
+        raise FlagError(
+            f"--null_odds_file is given {len(odds)} times; pass it once for each file of "
+            "predictions"
+        )
+    predictions = Predictions(
+        questions.read_predictions(path),
+        questions.read_odds(odds[number]) if odds else None,
+        settings.na_prob_thresh,
+    )
+    predictions.check(questions)
+    return predictions
+
+
+def score_file(questions: QuestionFile, predictions: Predictions) -> tuple[dict, list[str]]:
+    """Returns the scores of a file, as a dictionary and as lines of a table."""
+    scorer = predictions.scored(questions)
+    scores = scorer.totals()
+    rows = [[name, _shown(value)] for name, value in scores.items()]
+    return {**scores, "left_out": _left_out(scorer)}, _table(rows)
+
+
+def compare_files(
+    questions: QuestionFile, first: Predictions, second: Predictions, seed: int
+) -> tuple[dict, list[str]]:
+    """Returns the scores of two files and their differences, in both forms."""
+    from albert.tasks.squad.comparison import compare
+
+    scorers = [predictions.scored(questions) for predictions in (first, second)]
+    scores = [scorer.totals() for scorer in scorers]
+    raw = [scorer.by_question() for scorer in scorers]
+    if not raw[0][0].keys() & raw[1][0].keys():
+        raise UserError("the two files have no answered question in common")
+    names = [name for name in ("exact_match", "exact", "f1") if name in scores[0]]
+    differences = {
+        name: compare(before, after, seed)
+        for name, (before, after) in zip(names, zip(*raw, strict=True), strict=True)
+    }
+    rows = [["", "first", "second", "difference", "95% interval", "better", "worse"]]
+    for name in scores[0]:
+        row = [name, *(_shown(s.get(name)) for s in scores)]
+        if name in differences:
+            mean, low, high, better, worse = differences[name]
+            interval = f"{low:+.2f} to {high:+.2f}"
+            row += [f"{mean:+.2f}", interval, str(len(better)), str(len(worse))]
+        rows.append(row)
+    lines = _table(rows)
+    named = {*differences["f1"].better[:_NAMED], *differences["f1"].worse[:_NAMED]}
+    texts = {q["id"]: q["question"] for _, q in questions if q["id"] in named}
+    for what in ("better", "worse"):
+        ids = getattr(differences["f1"], what)
+        lines += [f"the second is {what} on:"] * bool(ids)
+        for qas_id in ids[:_NAMED]:
+            answers = (p.answers.get(qas_id) or "(none)" for p in (first, second))
+            shown = " -> ".join(map(one_line, answers))
+            lines.append(f"  {qas_id}: {one_line(texts[qas_id])} {shown}")
+    report = {
+        **{name: s for name, s in zip(("first", "second"), scores, strict=True)},
+        "difference": {name: difference._asdict() for name, difference in differences.items()},
+        "left_out": list(map(_left_out, scorers)),
+    }
+    return report, lines
+
+
+def summarize_runs(paths: Sequence[str]) -> tuple[dict, list[str]]:
+    """Returns the scores of a run, or the median and spread of several runs, in both forms."""
+    from albert.training.spread import spread_of_runs
+
+    if len(paths) == 1:
+        scores = _scores_of_run(paths[0])
+        return scores, _table([[name, f"{value:.4g}"] for name, value in scores.items()])
+    spreads = spread_of_runs([_scores_of_run(path) for path in paths])
+    if not spreads:
+        raise UserError(f"the runs have no score in common: {', '.join(paths)}")
+    rows = [[f"of {len(paths)} runs", "median", "lowest", "highest", "deviation"]]
+    rows += [[name, *(f"{value:.4g}" for value in spread)] for name, spread in spreads.items()]
+    report = {"runs": list(paths)}
+    return report | {name: spread._asdict() for name, spread in spreads.items()}, _table(rows)
+
+
+def _scores_of_run(path: str) -> dict[str, float]:
+    """Returns the best checkpoint's scores; raises a `UserError` without a valid record of them."""
+    path = os.path.join(path, "eval_results.json") if os.path.isdir(path) else path
+    record = read_json(path, "the record of scores")
+    scores = record if isinstance(record, dict) else {}
+    # Steps, counts and versions are whole numbers.
+    floats = {name: value for name, value in scores.items() if isinstance(value, float)}
+    if not floats:
+        raise UserError(f"{path} is not a record of scores; for predictions, pass --data")
+    return floats
+
+
+def _left_out(scorer: Scorer) -> dict[str, Any]:
+    return {"count": len(scorer.missing), "first": scorer.missing[:_NAMED]}
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else str(value) if isinstance(value, int) else f"{value:.2f}"

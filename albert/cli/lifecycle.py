@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib
 import io
 import logging
 import os
@@ -13,11 +12,11 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from absl import app, flags
 
-from albert.cli.main import EntryPoint
 from albert.core import locks, signals
 from albert.core.errors import NO_UTF8, FlagError, UserError
 from albert.core.log import LOG, make_handler
@@ -25,22 +24,22 @@ from albert.distributed import launcher
 from albert.distributed.failure import REPEATED_AFTER, fail, say
 
 
-def run(work: EntryPoint, request: Any) -> None:
-    """Runs a command with its parsed command line.
+def run(command: ModuleType, request: Any) -> None:
+    """Runs the command of a module (see `albert.cli.main`) with its parsed command line.
 
     An error of the user ends the program with one line, and with exit code 2 (flags) or 1 (the
     rest). Any other exception is a bug and shows a traceback.
     """
     # Signals must also work during the import of TensorFlow, which takes seconds.
-    signals.install(work.resumes)
+    signals.install(getattr(command, "RESUMES", False))
     if not flags.FLAGS.is_parsed():
         # `app.run` requires parsed flags, even for a command that uses argparse.
         flags.FLAGS(sys.argv[:1])
-    app.run(lambda argv: _run_main(work, request), flags_parser=lambda argv: argv)
+    app.run(lambda argv: _run_main(command, request), flags_parser=lambda argv: argv)
 
 
-def _run_main(work: EntryPoint, request: Any) -> None:
-    if work.needs_tensorflow:
+def _run_main(command: ModuleType, request: Any) -> None:
+    if getattr(command, "NEEDS_TENSORFLOW", True):
         # Its import writes a temporary file.
         try:
             tempfile.gettempdir()
@@ -53,7 +52,7 @@ def _run_main(work: EntryPoint, request: Any) -> None:
 
         gc.freeze()
         gc.enable()
-    run_main(lambda argument: importlib.import_module(work.module).main(argument), request)
+    run_main(command.main, request)
 
 
 def run_main(main: Callable[[Any], None], argv: Any) -> None:

@@ -1,7 +1,9 @@
 """The command `albert`: lists the commands, and finds and runs one of them.
 
-Each command has a module in `albert.cli` with its help, `parse(argv)`, which parses the command
-line without importing TensorFlow, and `ENTRY_POINT`, which names the module that does the work.
+Each command has a module in `albert.cli`: its help, its flags, `parse(argv)`, which parses a
+command line, and `main(request)`, which gets the result of `parse`. Only `main` imports TensorFlow.
+With `NEEDS_TENSORFLOW = False`, it is not imported before `main`. With `RESUMES = True`, the same
+command resumes the work after a signal has stopped it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from albert.core import installation
 from albert.core.errors import FlagError, UserError, see_help
@@ -49,18 +50,6 @@ GROUPS = {
 }
 HELP = ("-h", "--help", "-help", "--helpfull", "--helpshort", "help")
 COMMANDS = [name for group in GROUPS.values() for name in group]
-
-
-class EntryPoint(NamedTuple):
-    """Names the code that runs a command once its command line is parsed.
-
-    It is `main(request)` in the module, with the result of `parse`. `resumes`: whether the same
-    command resumes the work after a signal has stopped it.
-    """
-
-    module: str
-    needs_tensorflow: bool = True
-    resumes: bool = False
 
 
 def module_of(name: str) -> str:
@@ -127,8 +116,8 @@ def imported_program(name: str, *words: str) -> Callable[[list[str] | None], Non
         from albert.core import signals
 
         del argv
-        signals.install(module.ENTRY_POINT.resumes)
-        importlib.import_module(module.ENTRY_POINT.module).main(request())
+        signals.install(module.RESUMES)
+        module.main(request())
 
     return main
 
@@ -162,7 +151,7 @@ def run(name: str) -> None:
             raise
     from albert.cli import lifecycle
 
-    lifecycle.run(module.ENTRY_POINT, request)
+    lifecycle.run(module, request)
 
 
 def overview() -> str:

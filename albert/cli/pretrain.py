@@ -18,22 +18,20 @@ from __future__ import annotations
 
 from typing import cast
 
-from albert.cli import training
-from albert.cli.main import EntryPoint
-from albert.cli.training import Job, TaskCommand
+from albert.cli.training import Job, TaskCommand, run_task
 from albert.tasks.pretraining.settings import PretrainingSettings
 
 _SUMMARY = "predict masked words and the order of sentences"
 COMMAND = TaskCommand.of("pretrain", _SUMMARY, __doc__)
 define, parse = COMMAND.define, COMMAND.parse
-ENTRY_POINT = EntryPoint("albert.cli.pretrain", resumes=True)
+RESUMES = True
 
 
 def main(job: Job) -> None:
     """Runs one pretraining, or its phases."""
     settings = cast(PretrainingSettings, job.settings)
     if not settings.phases:
-        training.main(job)
+        run_task(job)
         return
     from albert.tasks.pretraining.task import run_phases
 

@@ -13,13 +13,12 @@ worker processes.
 from __future__ import annotations
 
 from albert.cli import command_line, require_standard_output
-from albert.cli.main import EntryPoint
 from albert.core.cores import default_processes
 from albert.core.errors import FlagError
 from albert.core.text import aligned
 from albert.settings.fields import Settings, setting
 
-ENTRY_POINT = EntryPoint(__name__, needs_tensorflow=False)
+NEEDS_TENSORFLOW = False
 # The widest name of an input that the table shows as a whole.
 _NAME = 40
 

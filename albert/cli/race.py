@@ -9,9 +9,8 @@ Run the same command again to resume a run that was stopped. A finished run ends
 
 from __future__ import annotations
 
-from albert.cli.main import EntryPoint
-from albert.cli.training import TaskCommand
+from albert.cli.training import TaskCommand, run_task
 
 COMMAND = TaskCommand.of("race", "choose one of four answers to a question: RACE", __doc__)
-define, parse = COMMAND.define, COMMAND.parse
-ENTRY_POINT = EntryPoint("albert.cli.training", resumes=True)
+define, parse, main = COMMAND.define, COMMAND.parse, run_task
+RESUMES = True

@@ -9,12 +9,9 @@ command does nothing if the model already exists and was trained on the same tex
 from __future__ import annotations
 
 from albert.cli import command_line
-from albert.cli.main import EntryPoint
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
 from albert.settings.fields import Settings, setting
-
-ENTRY_POINT = EntryPoint(__name__)
 
 
 class SentencePieceSettings(Settings):

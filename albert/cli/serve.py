@@ -17,7 +17,6 @@ import os
 import re
 import sys
 
-from albert.cli.main import EntryPoint
 from albert.core import signals
 from albert.core.arguments import Parser
 from albert.core.errors import FlagError, UserError
@@ -32,7 +31,6 @@ _HOSTS = (
 )
 _NAME = re.compile(r"\*|[\w.-]+|\[[\da-f:]+\]")
 
-ENTRY_POINT = EntryPoint(__name__)
 TOKEN = "ALBERT_TOKEN"
 
 

@@ -14,13 +14,29 @@ answers.
 
 from __future__ import annotations
 
-from albert.cli import command_line
-from albert.cli.main import EntryPoint
+import os
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from albert.cli import command_line, require_standard_output
+from albert.core.errors import FlagError, UserError
+from albert.core.log import progress
 from albert.report import ONLY, PAGE
+from albert.report import PREDICTIONS as SAMPLES
+from albert.report.predictions import Sample, View, read_samples, write_page
+from albert.report.terminal import lines_of, style_of_output
 from albert.settings.fields import Settings, setting
 from albert.tasks.squad import NBEST, ODDS, PREDICTIONS
 
-ENTRY_POINT = EntryPoint("albert.commands.show", needs_tensorflow=False)
+# The help does not need NumPy.
+if TYPE_CHECKING:
+    from albert.tasks.squad.comparison import QuestionFile
+
+NEEDS_TENSORFLOW = False
+# Questions between two steps of the progress bar.
+_BATCH = 32
+# Flags that have no use if a model answers the questions.
+_PREDICTION_FLAGS = {"predictions", "nbest_file", "null_odds_file", "num_samples"}
 
 
 class ShowSettings(Settings):
@@ -53,3 +69,138 @@ def parse(argv: list[str]) -> tuple[ShowSettings, list[str]]:
     """Parses a command line and returns its settings and arguments."""
     arguments = command_line.parse(argv, __doc__, ShowSettings, arguments=True)
     return ShowSettings.from_flags(), arguments
+
+
+def main(request: tuple[ShowSettings, list[str]]) -> None:
+    """Finds or writes the page, and prints some of its samples."""
+    require_standard_output()
+    settings, folders = request
+    if settings.num_test_samples is not None:
+        show_answers_of_model(folders, settings, settings.num_test_samples)
+        return
+    if len(folders) > 1 or bool(folders) == bool(settings.predictions):
+        raise FlagError("pass either the folder of a run, or --predictions and --data; see --help")
+    if folders and not os.path.isdir(folders[0]):
+        what = "is a file" if os.path.exists(folders[0]) else "does not exist"
+        raise UserError(f"{folders[0]} {what}; pass the --output_dir of a run")
+    if not settings.data:
+        for name in {"predictions", "page"} & settings.given:
+            raise FlagError(f"--{name} needs --data, the SQuAD file with the questions")
+        show(samples_of_run(folders[0]), os.path.join(folders[0], PAGE), settings)
+        return
+    predictions = settings.predictions or os.path.join(folders[0], PREDICTIONS)
+    page = settings.page or os.path.join(os.path.dirname(predictions), PAGE)
+    view = view_of_files(settings.data, predictions, settings)
+    write_page(page, view)
+    show(view.samples, page, settings)
+
+
+def samples_of_run(folder: str) -> Iterator[Sample]:
+    """Returns a run's samples, one at a time; raises a `UserError` if missing or outdated."""
+    if os.path.exists(os.path.join(folder, SAMPLES)):
+        return read_samples(folder)
+    has_page = os.path.exists(os.path.join(folder, PAGE))
+    if not has_page and not os.path.exists(os.path.join(folder, PREDICTIONS)):
+        raise UserError(f"{folder} has no predictions: neither {PAGE} nor {PREDICTIONS}")
+    other = f"open {PAGE} in a browser" if has_page else "pass the SQuAD file as --data"
+    raise UserError(
+        f"{folder} has no {SAMPLES}, because an earlier version made it; repeat the command of the "
+        f"run, which writes the file, or {other}"
+    )
+
+
+def show_answers_of_model(models: list[str], settings: ShowSettings, count: int) -> None:
+    """Runs a model on a range of a file's questions, and prints its answers in their paragraphs.
+
+    Raises a `FlagError` if the flags contradict each other or the range is beyond the file.
+    """
+    if len(models) != 1 or not settings.data:
+        raise FlagError("--num_test_samples needs a model and --data")
+    if unused := sorted(_PREDICTION_FLAGS & settings.given):
+        raise FlagError(
+            f"--num_test_samples shows the answers of the model: remove --{' and --'.join(unused)}"
+        )
+    from albert.tasks.squad.comparison import QuestionFile
+
+    whole = QuestionFile(settings.data)
+    questions = whole.part(settings.start_sample, count)
+    view = view_of_answers(models[0], questions)
+    if settings.page:
+        write_page(settings.page, view)
+    chosen = list(filter(ONLY[settings.only], view.samples))
+    _print(chosen)
+    first, last = settings.start_sample, settings.start_sample + len(questions.ids) - 1
+    shown = f"Samples {first} to {last} of {len(whole.ids)} in {settings.data}"
+    # "total" and similar are numbers of questions.
+    scores = [f"{n} {value:.2f}" for n, value in view.scores.items() if "total" not in n]
+    print(shown + _which(len(chosen), settings) + ("; " + ", ".join(scores) if scores else ""))
+
+
+def view_of_answers(folder: str, questions: QuestionFile) -> View:
+    """Returns the view of a model's answers; raises a `UserError` unless it answers questions."""
+    from albert.inference import load_model
+    from albert.inference.squad import QuestionAnswerer
+    from albert.tasks.squad.view import view_of
+
+    model = load_model(folder)
+    if not isinstance(model, QuestionAnswerer):
+        raise UserError(f"the model in {folder} was not trained on SQuAD: it answers no questions")
+    pairs = [(question["question"], context) for context, question in questions]
+    batches = [pairs[start : start + _BATCH] for start in range(0, len(pairs), _BATCH)]
+    shown = progress(batches, len(batches), "prediction", "batches")
+    results = (answered for batch in shown for answered in model.answer_all(batch))
+    answers, nbest, odds = {}, {}, {}
+    for qas_id, answered in zip(questions.ids, results, strict=True):
+        best = answered.answers[0].text if answered.answers else ""
+        answers[qas_id] = "" if answered.abstains else best
+        nbest[qas_id] = [answer._asdict() for answer in answered.answers]
+        odds[qas_id] = answered.no_answer_odds
+    return view_of(questions, answers, nbest, odds)
+
+
+def view_of_files(data: str, predictions: str, settings: ShowSettings) -> View:
+    """Returns the view of the named files, or a run's; raises a `UserError` if they do not fit."""
+    from albert.tasks.squad.comparison import Predictions, QuestionFile
+    from albert.tasks.squad.view import view_of
+
+    questions = QuestionFile(data)
+    odds_file, nbest_file = settings.null_odds_file, settings.nbest_file
+    if not settings.predictions:
+        odds_file = odds_file or _existing(os.path.join(os.path.dirname(predictions), ODDS))
+        nbest_file = nbest_file or _existing(os.path.join(os.path.dirname(predictions), NBEST))
+    answers = questions.read_predictions(predictions)
+    odds = questions.read_odds(odds_file) if odds_file else None
+    Predictions(answers, odds).check(questions)
+    nbest = questions.read_nbest(nbest_file) if nbest_file else {}
+    return view_of(questions, answers, nbest, odds or {})
+
+
+def _existing(path: str) -> str | None:
+    return path if os.path.exists(path) else None
+
+
+def show(samples: Iterable[Sample], page: str, settings: ShowSettings) -> None:
+    """Prints some samples, the number of all, and the path of their page."""
+    start, total, chosen = settings.start_sample, 0, 0
+    for sample in samples:
+        total += 1
+        if ONLY[settings.only](sample):
+            _print([sample] * (start <= chosen < start + settings.num_samples))
+            chosen += 1
+    if not chosen:
+        print(f"None of {total} samples is {settings.only}.")
+    elif start >= chosen:
+        raise FlagError(
+            f"--start_sample {start} is too large: there are {chosen} samples, counted from 0"
+        )
+    print(f"{total} samples{_which(chosen, settings)}. To see them in a browser, open {page}")
+
+
+def _print(samples: Iterable[Sample]) -> None:
+    for sample in samples:
+        print("\n".join(lines_of(sample, style_of_output())))
+
+
+def _which(count: int, settings: ShowSettings) -> str:
+    """Returns how many samples --only has chosen, for the end of a phrase."""
+    return "" if settings.only == "all" else f", of which {count} are {settings.only}"

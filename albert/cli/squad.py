@@ -13,8 +13,7 @@ none.
 
 from __future__ import annotations
 
-from albert.cli.main import EntryPoint
-from albert.cli.training import TaskCommand
+from albert.cli.training import TaskCommand, run_task
 
 _V2 = r"""Fine-tunes ALBERT on SQuAD 2.0, where a question may have no answer, and scores answers.
 
@@ -29,6 +28,6 @@ none.
 """
 _SUMMARY = "answer questions about texts: SQuAD 1.1, SQuAD 2.0 or your own data"
 COMMAND = TaskCommand.of("squad", _SUMMARY, __doc__, _V2)
-define, parse = COMMAND.define, COMMAND.parse
+define, parse, main = COMMAND.define, COMMAND.parse, run_task
+RESUMES = True
 WORDS = tuple(COMMAND.versions)
-ENTRY_POINT = EntryPoint("albert.cli.training", resumes=True)

@@ -11,19 +11,31 @@ classify --help` explains the flags of the task classify.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from albert.cli import command_line
 from albert.cli.check import find_task
-from albert.cli.main import EntryPoint
 from albert.cli.training import Job
+from albert.core import signals
 from albert.core.errors import FlagError, see_help
+from albert.core.optional import require
+from albert.distributed import launcher
+from albert.settings.run_settings import RunSettings
 from albert.sweep.space import Space, SweepSettings, make_space
 from albert.tasks import TASKS
 
-ENTRY_POINT = EntryPoint("albert.commands.sweep", resumes=True)
+RESUMES = True
 # Only models that are used as they are have scores to search for.
 WORDS = tuple(dict.fromkeys(entry.command for entry in TASKS if entry.model))
+
+# Flags that concern a single run, with the reason why a sweep refuses them.
+_REFUSED = {
+    "overwrite_output_dir": "a sweep resumes; remove its folder to start again",
+    "export_dir": "export the best trial afterwards: repeat its command with this flag",
+    "use_horovod": "a trial is a single process",
+    "download_only": "use it with the task's own command",
+}
 
 
 class SweepRequest(NamedTuple):
@@ -50,3 +62,34 @@ def parse(argv: list[str]) -> SweepRequest:
     job, settings = task.job(), SweepSettings.from_flags()
     words = [word, version] if version else [word]
     return SweepRequest(words, job, settings, make_space(settings, job.settings))
+
+
+def main(request: SweepRequest) -> None:
+    """Runs the trials that are missing, and prints all of them.
+
+    Raises a `UserError` for invalid input or if all trials failed, and `Stopped` at a signal.
+    """
+    from albert.sweep.search import Sweep
+
+    words, job, options, space = request
+    _check(job.settings)
+    require("optuna", "optuna")
+    sweep = Sweep(job.program.load(), words, job.settings, options, space)
+    sweep.take_folder()
+    # `run_trial` passes signals on.
+    signals.defer(math.inf)
+    try:
+        sweep.run()
+    finally:
+        signals.raise_stopped()
+    sweep.report()
+
+
+def _check(settings: RunSettings) -> None:
+    if launcher.label():
+        raise FlagError("start the sweep without mpirun: a trial is a single process")
+    for name, reason in _REFUSED.items():
+        if getattr(settings, name):
+            raise FlagError(f"--{name} does not work in a sweep: {reason}")
+    if "output_dir" not in settings.given:
+        raise FlagError("--output_dir is required")

@@ -82,7 +82,7 @@ class TaskCommand(NamedTuple):
         return program.job()
 
 
-def main(job: Job) -> None:
+def run_task(job: Job) -> None:
     """Runs a task with its settings."""
     from albert.training.run import run
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from albert.preflight import GBIT
+from albert.preflight.settings import GBIT
 
 
 class Link(NamedTuple):

@@ -91,7 +91,7 @@ def import_what_programs_import() -> None:
 
     assert estimators.Estimator, "imported when it is first used"
     for name in (
-        "albert.commands.check",
+        "albert.preflight.job_check",
         *(f"albert.tasks.{path.parent.name}.task" for path in ROOT.glob("albert/tasks/*/task.py")),
     ):
         importlib.import_module(name)

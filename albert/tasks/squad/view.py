@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from albert.report.predictions import Sample, rounded
+from albert.report.predictions import Sample, View, rounded
+from albert.tasks.squad.comparison import Predictions, QuestionFile
 
 _NBEST = 5  # answers per sample
 
@@ -26,6 +28,32 @@ class FoundAnswer(NamedTuple):
     odds: float | None = None
     exact: float | None = None
     f1: float | None = None
+
+
+def view_of(
+    questions: QuestionFile,
+    answers: Mapping[str, str],
+    nbest: Mapping[str, Sequence[Mapping[str, Any]]],
+    odds: Mapping[str, float | None],
+) -> View:
+    """Returns the view of answers as they are: a system that abstains has already done so.
+
+    The arguments by question id are as in `FoundAnswer`. Answers get scores if the file has true
+    answers.
+    """
+    is_known = questions.has_answers()
+    scorer = Predictions(answers).scored(questions) if is_known else None
+    exact, f1 = scorer.by_question() if scorer else ({}, {})
+    answered = (
+        FoundAnswer(answers.get(i), nbest.get(i, ()), odds.get(i), exact.get(i), f1.get(i))
+        for i in questions.ids
+    )
+    pairs = zip(questions, answered, strict=True)
+    samples = [sample_of(*question, answer, is_known) for question, answer in pairs]
+    version = "2.0" if questions.is_version_2 else "1.1"
+    title = f"SQuAD {version}: {os.path.basename(questions.path)}"
+    scores = scorer.totals() if scorer else {}
+    return View(title, scores, samples)
 
 
 def sample_of(

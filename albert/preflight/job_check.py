@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 
-from albert.cli.check import CheckRequest, CheckSettings
 from albert.core.errors import FlagError
 from albert.devices import device
 from albert.distributed import collectives
@@ -25,7 +23,7 @@ from albert.preflight.checks import (
 from albert.preflight.duration import RemoteWorkers, describe_duration, measure
 from albert.preflight.report import Report, Row, describe_environment
 from albert.preflight.scaling import Link
-from albert.settings.fields import DEVICE
+from albert.preflight.settings import CheckSettings
 from albert.settings.run_settings import RunSettings
 from albert.training.job import configure_habana
 from albert.training.output_folder import split_settings
@@ -37,30 +35,26 @@ _FILE_VERDICTS = "", "start the job with --download_only, then check it again"
 _MACHINE_VERDICTS = "the machine is ready; add a job's flags to check the job", "jobs would fail"
 
 
-def main(request: CheckRequest) -> None:
-    """Prints each run's report of all ranks; exits with code 1 if one would fail, otherwise 0."""
-    results = [
-        check(request._replace(job=request.job._replace(settings=one)), name)
-        for name, one in request.job.settings.runs().items()
-    ]
-    # When one rank exits with 1, the launcher ends all of them. Wait until the report is printed.
-    collectives.broadcast_object(None)
-    sys.exit(0 if all(results) else 1)
+def check(
+    task_class: type[Task] | None, job: RunSettings, settings: CheckSettings, name: str
+) -> bool:
+    """Prints the report of all ranks; returns whether the run would succeed.
 
-
-def check(request: CheckRequest, name: str) -> bool:
-    """Prints all ranks' report on a run ("" for the only one); returns whether it would succeed."""
-    (program, job), settings, report = request.job, request.settings, Report()
-    task_class, has_job = program.load(), request.names_task or describes_job(request)
-    on = estimated_workers(settings)
+    Args:
+      task_class: what the job trains; None checks only the machine.
+      name: the name of the run, "" if the job has only one.
+    """
+    report, on = Report(), estimated_workers(settings)
     if name:
         with report.section("run"):
             report.add("name", name)
     describe_environment(report, job)
-    is_downloaded = has_job and not describe_downloads(report, task_class, job)
-    if is_downloaded:
-        describe_missing(report, task_class, job)
-    checked = describe_input(report, task_class, job) if has_job and report.ok else None
+    is_downloaded, checked = False, None
+    if task_class:
+        is_downloaded = not describe_downloads(report, task_class, job)
+        if is_downloaded:
+            describe_missing(report, task_class, job)
+        checked = describe_input(report, task_class, job) if report.ok else None
     connect(report, checked)
     plan = describe_graph(report, checked, settings) if checked and report.ok else None
     # Either all ranks take part in the measurement, or none.
@@ -69,17 +63,12 @@ def check(request: CheckRequest, name: str) -> bool:
         if collectives.is_chief():
             describe_duration(report, checked, measured, on)
     by_rank = [[Row(*row) for row in rows] for rows in collectives.all_gather_objects(report.rows)]
-    verdicts = _JOB_VERDICTS if is_downloaded else _FILE_VERDICTS if has_job else _MACHINE_VERDICTS
+    verdicts = (
+        _JOB_VERDICTS if is_downloaded else _FILE_VERDICTS if task_class else _MACHINE_VERDICTS
+    )
     shown = plan if settings.bf16 else None
     # The objects of several runs are one line each.
     return print_reports(by_rank, shown, verdicts, settings.json, indent=None if name else 2)
-
-
-def describes_job(request: CheckRequest) -> bool:
-    """Returns whether flags of a job are given, not only flags of the machine and the report."""
-    job, flags = request.job.settings, request.job.settings.flags()
-    job_flags = [name for name in job.given if flags[name].theme != DEVICE]
-    return bool(job_flags or request.settings.given - {"json"})
 
 
 def estimated_workers(settings: CheckSettings) -> RemoteWorkers | None:

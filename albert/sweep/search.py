@@ -1,4 +1,4 @@
-"""Searches for the best values of some flags: trains a task repeatedly, with Optuna's choices."""
+"""The search of a sweep: trains a task repeatedly, with Optuna's choices of some flags."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ import os
 from typing import Any
 
 from albert.checkpoints.model_folder import RECORD
-from albert.cli.sweep import SweepRequest
-from albert.core import locks, signals
+from albert.core import locks
 from albert.core.errors import FlagError, UserError
 from albert.core.files import command, make_writable_folder, write_json
 from albert.core.log import LOG
-from albert.core.optional import require
 from albert.core.record import differences, read_record
 from albert.data import DEV, TRAIN
-from albert.distributed import launcher
 from albert.settings.fields import Affects, argument
 from albert.settings.run_settings import RunSettings
 from albert.sweep.results import FIGURE, TABLE, best_of, folder_of, lines_of, write_results
-from albert.sweep.space import Choice
+from albert.sweep.space import Choice, Space, SweepSettings
 from albert.sweep.study import COMPLETE, FAILED, PRUNED, Study, Trial
 from albert.sweep.trial_process import Score, run_trial, scores_in
 from albert.training.job import fetch_missing
@@ -29,42 +26,6 @@ from albert.training.task import Task
 
 _RECORD = "sweep.json"
 _VERSION = 1
-# Flags that concern a single run, with the reason why a sweep refuses them.
-_REFUSED = {
-    "overwrite_output_dir": "a sweep resumes; remove its folder to start again",
-    "export_dir": "export the best trial afterwards: repeat its command with this flag",
-    "use_horovod": "a trial is a single process",
-    "download_only": "use it with the task's own command",
-}
-
-
-def main(request: SweepRequest) -> None:
-    """Runs the trials that are missing, and prints all of them.
-
-    Raises a `UserError` for invalid input or if all trials failed, and `Stopped` at a signal.
-    """
-    _check(request)
-    require("optuna", "optuna")
-    sweep = Sweep(request)
-    sweep.take_folder()
-    # `run_trial` passes signals on.
-    signals.defer(math.inf)
-    try:
-        sweep.run()
-    finally:
-        signals.raise_stopped()
-    sweep.report()
-
-
-def _check(request: SweepRequest) -> None:
-    settings = request.job.settings
-    if launcher.label():
-        raise FlagError("start the sweep without mpirun: a trial is a single process")
-    for name, reason in _REFUSED.items():
-        if getattr(settings, name):
-            raise FlagError(f"--{name} does not work in a sweep: {reason}")
-    if "output_dir" not in settings.given:
-        raise FlagError("--output_dir is required")
 
 
 def _values(record: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -75,18 +36,30 @@ def _values(record: dict[str, dict[str, Any]]) -> dict[str, Any]:
 class Sweep:
     """The trials in a folder."""
 
-    def __init__(self, request: SweepRequest):
-        """Checks the task's flags and data; raises a `UserError` that a trial would raise, too."""
-        self._request = request
-        self._folder = request.job.settings.output_dir
-        task_class = request.job.program.load()
-        self._settings = settings = trial_settings(request)
+    def __init__(
+        self,
+        task_class: type[Task],
+        words: list[str],
+        settings: RunSettings,
+        options: SweepSettings,
+        space: Space,
+    ):
+        """Checks the task's flags and data; raises a `UserError` that a trial would raise, too.
+
+        Args:
+          words: the command that trains the task, without `albert` and without flags.
+          settings: the user's flags of the task.
+          space: what the trials vary.
+        """
+        self._words, self._options, self._space = words, options, space
+        self._folder = settings.output_dir
+        self._settings = settings = trial_settings(settings)
         settings.require(*task_class.required)
         fetch_missing(task_class, settings)
         self._task: Task = task_class(settings)
         self._num_examples = self._task.split(TRAIN).num_examples()
         # Raises an error if the shortest trial has no step.
-        bounds = request.space.items()
+        bounds = space.items()
         shortest = {n: max(b.values) if isinstance(b, Choice) else b.low for n, b in bounds}
         self._num_steps(shortest)
 
@@ -115,7 +88,7 @@ class Sweep:
 
     def _identity(self) -> dict[str, dict[str, Any]]:
         """Returns everything that the scores of this sweep depend on."""
-        task, request = self._task, self._request
+        task, space = self._task, self._space
         settings = {
             **task.identity(),
             **training_settings(task, task.contents(TRAIN)),
@@ -124,18 +97,18 @@ class Sweep:
         }
         options = ("checkpoints", "sweep_seed")
         identity = {
-            "settings": {name: settings[name] for name in settings if name not in request.space},
-            "space": {name: bounds._asdict() for name, bounds in request.space.items()},
-            "sweep": {name: getattr(request.settings, name) for name in options},
+            "settings": {name: settings[name] for name in settings if name not in space},
+            "space": {name: bounds._asdict() for name, bounds in space.items()},
+            "sweep": {name: getattr(self._options, name) for name in options},
         }
         # As after reading it.
         return json.loads(json.dumps(identity))
 
     def run(self) -> None:
         """Runs trials until their number is that of --trials."""
-        settings = self._request.settings
-        self._study = Study(self._folder, self._request.space, settings.sweep_seed, settings.prune)
-        while (trial := self._study.next(settings.trials)) is not None:
+        options = self._options
+        self._study = Study(self._folder, self._space, options.sweep_seed, options.prune)
+        while (trial := self._study.next(options.trials)) is not None:
             self._run(trial)
             self._write()
         # A sweep may have been killed before it wrote them.
@@ -145,7 +118,7 @@ class Sweep:
         name = folder_of(trial.number)
         folder = os.path.join(self._folder, name)
         flags = " ".join(argument(flag, value) for flag, value in trial.flags.items())
-        LOG.info("Trial %d of %d: %s", trial.number + 1, self._request.settings.trials, flags)
+        LOG.info("Trial %d of %d: %s", trial.number + 1, self._options.trials, flags)
 
         def wants_end(score: Score) -> bool:
             prunes = trial.report(score.number, score.value)
@@ -173,14 +146,14 @@ class Sweep:
         settings = self._settings
         changed = {"output_dir": folder, "evaluate_while_training": True, **trial.flags}
         if "save_checkpoints_steps" not in settings.given:
-            steps, number = self._num_steps(trial.flags), self._request.settings.checkpoints
+            steps, number = self._num_steps(trial.flags), self._options.checkpoints
             changed["save_checkpoints_steps"] = -(-steps // number)
         trial_flags = settings.replaced(given=settings.given | changed.keys(), **changed)
-        return command(*self._request.words, *trial_flags.arguments())
+        return command(*self._words, *trial_flags.arguments())
 
     def _write(self) -> None:
         results = self._study.results()
-        write_results(self._folder, results, self._request.space, self._score_name())
+        write_results(self._folder, results, self._space, self._score_name())
 
     def _score_name(self) -> str:
         """Returns the name of the score that selects the best checkpoint."""
@@ -197,15 +170,15 @@ class Sweep:
             raise UserError(
                 f"all {len(results)} trials failed; {self._folder}/{folder_of(0)}.log says why"
             )
-        for line in lines_of(results, self._request.space, name):
+        for line in lines_of(results, self._space, name):
             print(line)
         print(f"\nbest: {name} {best.score:.6g} in {self._folder}/{folder_of(best.number)}")
         print(f"all trials: {self._folder}/{TABLE} and {FIGURE}", flush=True)
 
 
-def trial_settings(request: SweepRequest) -> RunSettings:
+def trial_settings(settings: RunSettings) -> RunSettings:
     """Returns the flags of all trials: those of the user, and those that a sweep sets."""
-    settings, flags = request.job.settings, request.job.settings.flags()
+    flags = settings.flags()
     for name in ("do_train", "do_eval" if "do_eval" in flags else "do_predict"):
         if name in settings.given and not getattr(settings, name):
             raise FlagError(f"--{name}=false does not work in a sweep; remove it")

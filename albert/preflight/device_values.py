@@ -1,19 +1,14 @@
-"""Runs the same computations on the CPU and on another device, and compares the results."""
+"""Computations whose results `albert compare-devices` compares between devices."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import tempfile
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.cli.compare_devices import CompareDevicesSettings
-from albert.core import estimators, files
-from albert.core.errors import UserError
+from albert.core import estimators
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.devices import device, ops
 from albert.modeling import AlbertConfig
@@ -45,53 +40,6 @@ class DeviceDifference(NamedTuple):
 
     name: str
     relative: float
-
-
-def main(settings: CompareDevicesSettings) -> None:
-    """Starts a process for each device, since a process can use only one, and compares."""
-    if settings.values_file:
-        # Typed for NumPy 2, which has a keyword of another type.
-        values: dict[str, Any] = dict(compute_values(settings.device))
-        np.savez(settings.values_file, **values)
-        return
-    kind, reason = device.find(settings.device)
-    print(f"comparing the CPU with: {kind} ({reason})", flush=True)
-    if settings.device == "auto" and kind == "cpu":
-        raise UserError("found no device except the CPU; pass --device to see why one is missing")
-    with tempfile.TemporaryDirectory() as folder:
-        device_values = values_of(settings.device, folder, {})
-        # A bfloat16 configuration is for the device under test; the CPU's values stay float32.
-        expected = values_of("cpu", folder, {configuration.VARIABLE: "0"})
-    report(list(relative_differences(expected, device_values)), settings.tolerance)
-
-
-def report(rows: list[DeviceDifference], tolerance: float) -> None:
-    """Prints the differences; raises a `UserError` if one is NaN or greater than the tolerance."""
-    # `not <=` instead of `>`, so that NaN fails: every comparison with it is false.
-    failed = [row for row in rows if not row.relative <= tolerance]
-    for row in rows:
-        print(f"{'FAILS' if row in failed else '':<6}{row.name:<32}{row.relative:.2e}")
-    if failed:
-        names = ", ".join(row.name for row in failed)
-        raise UserError(f"more than --tolerance {tolerance:g} of the greatest value: {names}")
-    print("the devices agree")
-
-
-def values_of(kind: str, folder: str, environment: dict[str, str]) -> dict[str, np.ndarray]:
-    """Returns the values that a device computes, by name, in a separate process."""
-    path = os.path.join(folder, f"{len(os.listdir(folder))}.npz")
-    command = files.command("compare-devices", f"--device={kind}")
-    done = subprocess.run(
-        [*command, f"--values_file={path}"],
-        env={**os.environ, **environment},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise UserError(lines[-1].split(": error: ")[-1])
-    with np.load(path) as values:
-        return dict(values)
 
 
 def compute_values(kind: str) -> dict[str, np.ndarray]:

@@ -1,1 +1,0 @@
-"""Implementation of the commands of `albert`; `albert.cli` parses their command lines."""

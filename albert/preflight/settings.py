@@ -1,0 +1,54 @@
+"""Options of the check of a job."""
+
+from __future__ import annotations
+
+from albert.settings.fields import LARGEST_BATCH, Settings, setting
+
+# Default bandwidth of the network between workers on other machines, see --gbit.
+GBIT = 100.0
+
+
+def _size(text: str) -> int:
+    """Parses a size of memory and returns it in bytes; raises a `ValueError` if it is invalid."""
+    # The help does not need this import, which takes time.
+    from albert.preflight.available_memory import parse_size
+
+    return parse_size(text)
+
+
+class CheckSettings(Settings):
+    """Options of the report of `albert check`."""
+
+    bf16: bool = setting(
+        False,
+        "List the operations that --precision or TF_BF16_CONVERSION converts to bfloat16 or "
+        "float16, and the rule for each. If neither is set, the list in bf16_config/ is used.",
+    )
+    device_memory: int | None = setting(
+        None,
+        "Memory of each card of another machine, such as 32GB, 94GiB or 24000MB, to compare with "
+        "the memory of a training step. Default: the memory of this machine's device.",
+        parser=_size,
+    )
+    estimate: bool = setting(
+        False,
+        "Train and predict a few batches, 3 of each or 5 minutes, and estimate how long the whole "
+        "job takes. Files go to a temporary folder, which is removed afterwards.",
+    )
+    workers: int | None = setting(
+        None,
+        "With --estimate: number of workers to estimate the duration for, with a model of the "
+        "network.",
+        lower=1,
+        upper=LARGEST_BATCH,
+    )
+    examples_per_second: float | None = setting(
+        None,
+        "With --estimate: training speed of a single one of these workers, in examples per "
+        "second, as in the log of a run on one card. Default: the speed measured here.",
+        lower=1e-6,
+    )
+    gbit: float = setting(
+        GBIT, "With --estimate: network bandwidth between the workers, in Gbit/s.", lower=1e-3
+    )
+    json: bool = setting(False, "Print JSON, for programs, instead of a table.")
