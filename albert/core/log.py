@@ -6,11 +6,12 @@ import contextlib
 import logging
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
-
-import tqdm
+from typing import TYPE_CHECKING, TypeVar
 
 from albert.core.files import PACKAGE
+
+if TYPE_CHECKING:
+    import tqdm
 
 LOG = logging.getLogger("tensorflow")
 # Folders of installed packages, also of another environment that this one uses.
@@ -53,6 +54,9 @@ T = TypeVar("T")
 
 def progress_bar(total: int, what: str, unit: str) -> tqdm.tqdm:
     """Returns a progress bar to `update`, which is shown only in a terminal, not in log files."""
+    # Its import takes as long as the rest of a command's help.
+    import tqdm
+
     hidden = not sys.stderr.isatty()
     return tqdm.tqdm(total=total, desc=what, unit=f" {unit}", disable=hidden, leave=False)
 
