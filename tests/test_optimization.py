@@ -66,14 +66,17 @@ def numpy_steps(
     x = {name: value.copy() for name, value in INITIAL.items()}
     m, v = ({name: np.zeros_like(value) for name, value in INITIAL.items()} for _ in range(2))
     history = []
-    for rate in rates:
+    for step, rate in enumerate(rates, start=1):
+        # The sums of the gradients' weights in the moments.
+        is_corrected = name == "adamw_corrected"
+        sums = (1 - 0.9**step, 1 - 0.999**step) if is_corrected else (1, 1)
         gradients = {n: scale * CURVATURE[n] * (x[n] - TARGET[n]) for n in x}
         norm = np.sqrt(sum((g**2).sum() for g in gradients.values()))
         for key, gradient in gradients.items():
             gradient = gradient * min(1, 1 / norm)
             m[key] = 0.9 * m[key] + 0.1 * gradient
             v[key] = 0.999 * v[key] + 0.001 * gradient**2
-            update = m[key] / (np.sqrt(v[key]) + eps)
+            update = m[key] / sums[0] / (np.sqrt(v[key] / sums[1]) + eps)
             if key not in not_decayed:
                 update = update + decay * x[key]
             trust = 1.0
@@ -128,7 +131,11 @@ def test_lamb_excludes_layers_from_adaptation(graph):
 
 @pytest.mark.parametrize(
     ("graph", "name", "scale", "options"),
-    [(True, "lamb", 5.0, {}), (False, "adamw", 0.05, {"epsilon": 0.03, "weight_decay": 0.2})],
+    [
+        (True, "lamb", 5.0, {}),
+        (True, "adamw_corrected", 0.05, {"epsilon": 0.03}),
+        (False, "adamw", 0.05, {"epsilon": 0.03, "weight_decay": 0.2}),
+    ],
     indirect=["graph"],
 )
 def test_training_op_equals_numpy(graph, name, scale, options):
@@ -145,7 +152,10 @@ def test_training_op_equals_numpy(graph, name, scale, options):
     assert {v.op.name for v in tf.trainable_variables()} == set(INITIAL)
 
 
-def test_accumulated_radam_equals_pytorch(graph, torch):
+@pytest.mark.parametrize(
+    ("kind", "theirs_name"), [("radam", "RAdam"), ("adamw_corrected", "AdamW")]
+)
+def test_an_accumulated_optimizer_equals_that_of_pytorch(graph, torch, kind, theirs_name):
     """Over the first rectified step, the 6th, and far beyond. A step's batches are equal, so that
     their mean is each of them; runs that only accumulate change nothing."""
     scale, num_steps = 0.05, 60
@@ -153,7 +163,8 @@ def test_accumulated_radam_equals_pytorch(graph, torch):
     decayed = [
         {"params": [v], "weight_decay": 0.1 * (n not in NOT_DECAYED)} for n, v in theirs.items()
     ]
-    optimizer = torch.optim.RAdam(decayed, eps=1e-8, decoupled_weight_decay=True)
+    more = {"decoupled_weight_decay": True} if kind == "radam" else {}
+    optimizer = getattr(torch.optim, theirs_name)(decayed, eps=1e-8, **more)
     expected = [INITIAL]
     for step in range(num_steps):
         for group, (name, value) in zip(optimizer.param_groups, theirs.items(), strict=True):
@@ -164,7 +175,7 @@ def test_accumulated_radam_equals_pytorch(graph, torch):
         new = {name: value.detach().numpy().copy() for name, value in theirs.items()}
         expected += [new, new]
     variables, loss = quadratic_problem(scale)
-    options = OptimizerOptions(0.02, 80, 0, "radam", gradient_accumulation_steps=2)
+    options = OptimizerOptions(0.02, 80, 0, kind, gradient_accumulation_steps=2)
     train_op = training_op(loss, options._replace(epsilon=1e-8, weight_decay=0.1))
     assert_same_history(run_steps(variables, train_op, 2 * num_steps), expected[:-1])
 
@@ -329,7 +340,7 @@ class ScaledProblem:
 
 
 @pytest.mark.parametrize("slopes", [(np.inf, 1.0), (1.0, np.nan), (2e36, 1.0)])
-@pytest.mark.parametrize("optimizer", ["adamw", "radam"])
+@pytest.mark.parametrize("optimizer", ["adamw", "adamw_corrected", "radam"])
 def test_an_overflow_halves_the_scale_and_skips_the_step(graph, optimizer, slopes):
     """The overflow may be in any batch of a step; 2e36 overflows only when it is scaled. The step
     counts, and the next one is an ordinary one."""

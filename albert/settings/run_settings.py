@@ -22,7 +22,7 @@ from albert.settings.fields import (
 )
 
 # The same values as in `optimization`, whose import needs TensorFlow.
-OPTIMIZERS = ("adamw", "lamb", "radam")
+OPTIMIZERS = ("adamw", "adamw_corrected", "lamb", "radam")
 ENGINE_HELP = (
     "Software that computes the encoder in prediction. onnxruntime is for the CPU and float32, and "
     "needs the packages onnx and onnxruntime."
@@ -194,7 +194,12 @@ class ScheduleSettings(Settings):
         Affects.WEIGHTS,
     )
     optimizer: str = setting(
-        "adamw", "Optimizer of the weights.", TRAINING, Affects.WEIGHTS, choices=OPTIMIZERS
+        "adamw",
+        "Optimizer of the weights. adamw has no bias correction, as in the reference; "
+        "adamw_corrected has it, as in PyTorch, and is steadier on small data.",
+        TRAINING,
+        Affects.WEIGHTS,
+        choices=OPTIMIZERS,
     )
     adam_epsilon: float = setting(
         EPSILON,
