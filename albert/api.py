@@ -25,7 +25,7 @@ from albert.core import locks, signals
 from albert.core.errors import UserError
 from albert.core.log import shown_log
 from albert.inference.base import table
-from albert.inference.loading import AnyPath, Model, load_model, path_of, pretrained_files
+from albert.inference.loading import AnyPath, Model, load_model, path_of, pretrained_model
 from albert.report import PREDICTIONS
 from albert.report.predictions import read_samples
 from albert.report.spans import Span, prediction_of
@@ -118,8 +118,8 @@ def train(
         values |= {"do_train": True, "do_eval": True}
     if model is not None:
         path = path_of(model)
-        model_files = _trained_files(path) or pretrained_files(path)
-        values |= {name: path for name, path in model_files.items() if name in kind.flags()}
+        described = _trained_files(path) or pretrained_model(path)
+        values |= {name: value for name, value in described.items() if name in kind.flags()}
     checked = kind.of(**{**values, **settings})
     with _running(verbose):
         run(_TASKS[task].load("task"), checked)

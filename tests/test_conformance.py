@@ -342,8 +342,10 @@ class Answering(Promises):
             assert all(f.startswith(f"{tmp_path}/sweep/") for split in data for f in split.files)
         assert not list(tmp_path.glob("trial-*/*"))
 
-    @pytest.mark.parametrize("place", ["out", "export"])
-    def test_a_folder_answers_as_the_run_did(self, done, folder, command, place):
+    @pytest.mark.parametrize("place", ["out", "export", "there"])
+    def test_a_folder_answers_as_the_run_did(self, done, folder, command, place, tmp_path):
+        if place == "there":
+            converted(done, folder := tmp_path)
         self.check_asked(load_model(str(folder / place)), done, command(done))
 
 

@@ -159,7 +159,7 @@ def test_batches_of_any_size_give_the_same(exported, monkeypatch):
         (["--layers=-1,x"], 2, "--layers=-1,x must be numbers"),
         (["--layers=-1,-1"], 2, "--layers=-1,-1 names a layer twice"),
         (["--layers="], 2, "nothing to write: pass --layers, --pooled or --pooling"),
-        (["--normalize"], 2, "--normalize needs --pooling=mean or --pooling=cls"),
+        (["--normalize"], 2, "--normalize needs --pooling"),
         (["--layers=2"], 2, "there is no layer 2: the model has 2"),
         (["--layers=-3"], 2, "there is no layer -3: the model has 2"),
         (["--max_seq_length=129"], 2, "--max_seq_length 129 is more than the model's 128 pos"),

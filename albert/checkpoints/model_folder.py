@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import load_checkpoint, resolve_checkpoint
-from albert.checkpoints.transformers_folder import is_transformers_folder
+from albert.checkpoints.transformers_folder import is_transformers_folder, tokenizer_settings
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of, open_atomically, read_bytes, read_json
 from albert.core.record import read_record
@@ -34,6 +34,8 @@ WAYS_OUT = "give another --output_dir, or --overwrite_output_dir to remove that 
 ASSETS = "assets.extra"
 DESCRIPTION = "model.json"
 CONFIG = "config.json"
+# Where `config.json` of a converted model keeps the description, in its `task_specific_params`.
+OWN_PARAMS = "albert-tf"
 # A model has one of them.
 SPM_MODEL, VOCABULARY = "spm.model", "vocab.txt"
 ASSET_NAMES = (DESCRIPTION, CONFIG, SPM_MODEL, VOCABULARY)
@@ -140,7 +142,7 @@ def check_model(path: str, model: Mapping[str, Any], flag: str) -> None:
     elif differences := model_differences(recorded, model):
         remedy = "give the files and flags of its training"
         if is_transformers_folder(path):
-            remedy = f"give --{_CONFIG}={os.path.join(path, 'config.json')}"
+            remedy = f"give --{_CONFIG}={os.path.join(path, 'config.json')}, and its tokenizer"
         raise FlagError(f"{flag} {path} was trained with {', '.join(differences)}; {remedy}")
 
 
@@ -164,7 +166,8 @@ def recorded_model(path: str) -> dict[str, Any] | None:
     Raises a `UserError` if there are no weights, or the record is damaged.
     """
     if is_transformers_folder(path):
-        return {_CONFIG: load_checkpoint(resolve_checkpoint(path)).config}
+        reader = load_checkpoint(resolve_checkpoint(path))
+        return {_CONFIG: reader.config, **tokenizer_settings(path)}
     record = read_run_record(path)
     if record is None:
         record = read_run_record(os.path.dirname(os.path.abspath(resolve_checkpoint(path))))

@@ -27,8 +27,11 @@ from albert.core.files import read_json, sha256_of
 from albert.core.text import listed
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+TOKENIZER = "tokenizer_config.json"
 # The key of the training step in the metadata of `WEIGHTS`.
 STEP = tf.GraphKeys.GLOBAL_STEP
+# The types of weights that float32 represents exactly.
+_DTYPES = ("F32", "F16", "BF16")
 _PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
 # Endings of names in old files, variables without use here, and copies of other variables.
 _OLD_ENDS = {".gamma": ".weight", ".beta": ".bias"}
@@ -53,6 +56,14 @@ def is_transformers_folder(path: str) -> bool:
     return any(os.path.isfile(os.path.join(path, name)) for name in named) and not glob.glob(
         os.path.join(glob.escape(path), "*.index")
     )
+
+
+def tokenizer_settings(path: str) -> dict[str, bool]:
+    """Returns `do_lower_case` as a folder's tokenizer has it; empty if the folder does not say."""
+    file = os.path.join(path, TOKENIZER)
+    saved = read_json(file, "the tokenizer's configuration") if os.path.exists(file) else {}
+    lower = saved.get("do_lower_case") if isinstance(saved, dict) else None
+    return {"do_lower_case": lower} if isinstance(lower, bool) else {}
 
 
 @functools.cache
@@ -123,9 +134,9 @@ class TransformersFolder:
                     tensor = file.get_slice(name)
                     if name.endswith(_NOT_NEEDED):
                         continue
-                    if tensor.get_dtype() != "F32":
+                    if (dtype := tensor.get_dtype()) not in _DTYPES:
                         raise UserError(
-                            f"{path}: {name} is {tensor.get_dtype()}, not float32 (F32); load the "
+                            f"{path}: {name} is {dtype}, not one of {', '.join(_DTYPES)}; load the "
                             "model in transformers with dtype=torch.float32 and save it again"
                         )
                     end = next((end for end in _OLD_ENDS if name.endswith(end)), "")
@@ -176,7 +187,7 @@ class TransformersFolder:
     def _read(self, theirs: str) -> np.ndarray:
         path, name, _ = self._tensors[theirs]
         with _reading(path) as file:
-            return file.get_tensor(name)
+            return file.get_tensor(name).astype(np.float32, copy=False)
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
         """Returns the shapes of all variables, by their names in this project."""

@@ -60,9 +60,10 @@ class EmbedSettings(IgnoredSettings):
     pooling: str = setting(
         "none",
         "Also write `sentence`, one vector per text from the last layer: the mean over all tokens, "
-        "including [CLS] and [SEP], or the state of [CLS].",
+        "including [CLS] and [SEP]; the state of [CLS]; or what the files of sentence-transformers "
+        "in the model's folder say (model), also about normalization.",
         DATA,
-        choices=("none", "mean", "cls"),
+        choices=("none", "mean", "cls", "model"),
     )
     normalize: bool = setting(
         False, "Divide the vectors of --pooling by their Euclidean norms.", DATA
@@ -97,7 +98,8 @@ class EmbedSettings(IgnoredSettings):
     )
     max_seq_length: int = setting(
         128,
-        "Longest text, in tokens; longer texts are truncated.",
+        "Longest text, in tokens; longer texts are truncated, and a warning counts them. With "
+        "--pooling=model, the default is the model's.",
         FEATURES,
         lower=5,
         upper=LONGEST_SEQUENCE,
@@ -126,7 +128,7 @@ def main(settings: EmbedSettings) -> None:
     if not (layers or settings.pooled or pooling):
         raise FlagError("nothing to write: pass --layers, --pooled or --pooling")
     if settings.normalize and not pooling:
-        raise FlagError("--normalize needs --pooling=mean or --pooling=cls")
+        raise FlagError("--normalize needs --pooling")
     check_readable(settings.input_file, "--input_file")
     if os.path.realpath(settings.input_file) == os.path.realpath(settings.output_file):
         raise FlagError("--output_file would replace --input_file; give another name")
@@ -134,9 +136,12 @@ def main(settings: EmbedSettings) -> None:
         count = sum(1 for _ in file)
     if not count:
         raise UserError(f"--input_file {settings.input_file} is empty; it needs a text per line")
-    embedder = Embedder(_model(settings), layers, settings.pooled, settings.batch_size, pooling)
-    embedded = embedder.embed(_texts(settings.input_file))
-    if settings.normalize:
+    folder, normalize = _model(settings), settings.normalize
+    if pooling == "model":
+        pooling, normalize = folder.value("pooling"), normalize or folder.value("normalize")
+    embedder = Embedder(folder, layers, settings.pooled, settings.batch_size, pooling)
+    embedded = embedder.stream(_texts(settings.input_file))
+    if normalize:
         embedded = map(_with_unit_length, embedded)
     write = write_npz if settings.output_format == "npz" else write_json_lines
     write(settings.output_file, progress(embedded, count, "texts", "texts"))
@@ -183,6 +188,14 @@ def _model(settings: EmbedSettings) -> ModelFolder:
                     f"--{name} needs --albert_config_file; an export or a run has its own tokenizer"
                 )
         folder = open_folder(settings.init_checkpoint)
+    if settings.pooling == "model":
+        if "pooling" not in folder.description:
+            raise FlagError(
+                f"--pooling=model: {folder.path} has no modules.json of sentence-transformers; "
+                "pass mean or cls"
+            )
+        if "max_seq_length" not in settings.given:
+            return folder
     longest = folder.config.max_position_embeddings
     if settings.max_seq_length > longest:
         raise FlagError(

@@ -13,6 +13,7 @@ from albert.checkpoints import transformers_names as names
 from albert.checkpoints.configurations import config_to_theirs
 from albert.checkpoints.model_folder import (
     ASSETS,
+    OWN_PARAMS,
     check_model,
     files_of_model,
     read_description,
@@ -21,19 +22,21 @@ from albert.checkpoints.model_folder import (
 from albert.checkpoints.transformers_folder import (
     CONFIG,
     STEP,
+    TOKENIZER,
     WEIGHTS,
     open_folder,
+    tokenizer_settings,
     write_checkpoint,
 )
 from albert.convert.model_card import model_card
 from albert.convert.source import CONFIGS, Source, Variables, find_source, read_variables
 from albert.core.errors import FlagError, UserError
-from albert.core.files import check_readable, read_json, temporary_folder, write_json
+from albert.core.files import check_readable, temporary_folder, write_json
 from albert.core.optional import optional
 from albert.model.config import read_config
 
 MODEL = "model.onnx"
-_SENTENCEPIECE, _WORDPIECE, _TOKENIZER = "spiece.model", "vocab.txt", "tokenizer_config.json"
+_SENTENCEPIECE, _WORDPIECE = "spiece.model", "vocab.txt"
 _CLASSES = {
     names.SQUAD_V1: "ForQuestionAnswering",
     names.CLASSIFIER: "ForSequenceClassification",
@@ -102,6 +105,8 @@ def _begin(
     check_model(source.checkpoint, used, "the checkpoint")
     variables = read_variables(source)
     config = _config(source, variables, options)
+    if about := read_description(os.path.dirname(source.checkpoint)):
+        config["task_specific_params"] = {OWN_PARAMS: about}
     write_json(os.path.join(folder, CONFIG), config)
     tokenizer.write(folder)
     return source, variables, config
@@ -139,7 +144,7 @@ class _Tokenizer:
     def write(self, folder: str) -> None:
         """Writes the tokenizer's files to a folder."""
         shutil.copyfile(self._file, os.path.join(folder, self._name))
-        write_json(os.path.join(folder, _TOKENIZER), self._config)
+        write_json(os.path.join(folder, TOKENIZER), self._config)
 
 
 def _config(source: Source, variables: Variables, options: ConversionOptions) -> dict:
@@ -186,16 +191,15 @@ def from_transformers(path: str, target: str) -> str:
         vocabularies = [name for name in (_SENTENCEPIECE, _WORDPIECE) if _is_in(path, name)]
         for name in vocabularies:
             shutil.copyfile(os.path.join(path, name), os.path.join(folder, name))
+        if _is_in(path, TOKENIZER):
+            shutil.copyfile(os.path.join(path, TOKENIZER), os.path.join(folder, TOKENIZER))
     if not vocabularies:
         tf.logging.warning(
             "%s has neither %s nor %s; copy the tokenizer's file from where the model was trained",
             *(path, _SENTENCEPIECE, _WORDPIECE),
         )
-    tokenizer = {}
-    if _is_in(path, _TOKENIZER):
-        tokenizer = read_json(os.path.join(path, _TOKENIZER), "the tokenizer's configuration")
-    if isinstance(tokenizer, dict) and "do_lower_case" in tokenizer:
-        lower = str(bool(tokenizer["do_lower_case"])).lower()
+    if settings := tokenizer_settings(path):
+        lower = str(settings["do_lower_case"]).lower()
         tf.logging.info("The tokenizer of this model needs --do_lower_case=%s", lower)
     return os.path.join(target, "model.ckpt")
 

@@ -65,8 +65,8 @@ class SentenceEncoder:
     def encode(
         self,
         texts: Iterable[str],
-        pooling: str = "mean",
-        normalize: bool = False,
+        pooling: str | None = None,
+        normalize: bool | None = None,
         batch_size: int = 32,
     ) -> np.ndarray:
         """Returns a vector per text, float32 [N, H], in the order of the texts.
@@ -76,13 +76,18 @@ class SentenceEncoder:
 
         Args:
           pooling: "mean" for the mean of the last hidden states of all tokens, including [CLS] and
-            [SEP]; "cls" for the last hidden state of [CLS].
-          normalize: whether to divide each vector by its Euclidean norm.
+            [SEP]; "cls" for the last hidden state of [CLS]. By default, what the model's folder
+            says if sentence-transformers has written it, otherwise "mean".
+          normalize: whether to divide each vector by its Euclidean norm; the default is similar,
+            otherwise False.
           batch_size: texts per batch; a batch has texts of similar length.
 
         Raises:
           UserError: `texts` is not a list of strings, or an argument has another wrong value.
         """
+        about = self.folder.description
+        pooling = about.get("pooling", "mean") if pooling is None else pooling
+        normalize = about.get("normalize", False) if normalize is None else normalize
         if pooling not in POOLINGS:
             raise UserError(f"the pooling {pooling!r} is not one of {', '.join(POOLINGS)}")
         if not isinstance(batch_size, numbers.Integral) or batch_size < 1:

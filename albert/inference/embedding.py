@@ -63,7 +63,11 @@ class Embedder(SentenceEncoder):
         head = _make_head(self._layers, pooled, pooling)
         self._session = ModelSession(folder, head, batch_size=batch_size)
 
-    def embed(self, pairs: str | Iterable[str | Sequence[str]]) -> Iterator[Embedding]:
+    def embed(self, pairs: str | Iterable[str | Sequence[str]]) -> list[Embedding]:
+        """Returns the embeddings of texts or pairs of texts, in their order; see `stream`."""
+        return list(self.stream(pairs))
+
+    def stream(self, pairs: str | Iterable[str | Sequence[str]]) -> Iterator[Embedding]:
         """Yields the embeddings of texts or pairs of texts, in their order.
 
         Reads only a limited number of texts at a time, and batches texts of similar length. Raises

@@ -1,9 +1,10 @@
-"""Model folders: those that --export_dir writes, or an --output_dir, with their `assets.extra`."""
+"""Model folders: an export, an --output_dir, a pretrained model, or one of `transformers`."""
 
 from __future__ import annotations
 
 import glob
 import os
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from albert.checkpoints.checkpoint_files import BEST, best_or_newest, resolve_checkpoint
@@ -21,20 +22,23 @@ from albert.checkpoints.model_folder import (
     used_model,
 )
 from albert.core.errors import UserError
+from albert.inference.pretrained import description_of, model_files
 from albert.modeling import BertConfig, EncoderConfig, read_config
 from albert.settings.engines import TENSORFLOW
 from albert.tokenization import FullTokenizer
 
 # The weights of a SavedModel: a checkpoint with the names of the model's variables.
 _EXPORTED = os.path.join("variables", "variables")
-_WHAT_TO_PASS = "pass a folder that --export_dir or --output_dir has written"
+_WHAT_TO_PASS = (
+    "pass a folder that --export_dir or --output_dir has written, or one of transformers"
+)
 
 
 class ModelFolder(NamedTuple):
     """A model on disk, with the settings that inference needs.
 
     Attributes:
-      description: content of `assets.extra/model.json`.
+      description: content of `assets.extra/model.json`, or of `description_of`.
       checkpoint: prefix of the weights.
       engine: what computes the encoder, a value of --engine.
     """
@@ -64,7 +68,13 @@ class ModelFolder(NamedTuple):
 
 def open_folder(path: str) -> ModelFolder:
     """Opens a model in a folder, or the only one below it; raises a `UserError` otherwise."""
-    path = _model_in(path)
+    trained = _model_in(path)
+    if trained is None:
+        files = model_files(path)
+        if not files:
+            raise UserError(f"{path} {_why_none(path)}")
+        return _open_pretrained(path, files)
+    path = trained
     about, files = read_description(path) or {}, files_of_model(path)
     if not files.keys() & {"spm_model_file", "vocab_file"}:
         raise UserError(
@@ -75,6 +85,19 @@ def open_folder(path: str) -> ModelFolder:
     folder = assemble_folder(path, about, _weights(path), _asset(path, CONFIG), tokenizer)
     _check_against_record(folder, files)
     return folder
+
+
+def _open_pretrained(path: str, files: Mapping[str, str]) -> ModelFolder:
+    """Opens a model that others made; `files` are those of `model_files`."""
+    about = description_of(files)
+    vocabulary, sentencepiece = files.get("vocab_file"), files.get("spm_model_file")
+    if not (vocabulary or sentencepiece):
+        raise UserError(f"{path} has no tokenizer: neither vocab.txt nor a SentencePiece model")
+    tokenizer = FullTokenizer(vocabulary, about.get("do_lower_case", True), sentencepiece)
+    checkpoint = resolve_checkpoint(files["init_checkpoint"])
+    folder = assemble_folder(path, about, checkpoint, files["albert_config_file"], tokenizer)
+    longest = about.get("max_seq_length", folder.config.max_position_embeddings)
+    return folder._replace(description={**about, "max_seq_length": longest})
 
 
 def _check_against_record(folder: ModelFolder, files: dict[str, str]) -> None:
@@ -126,8 +149,8 @@ def _asset(path: str, name: str) -> str:
     return os.path.join(path, ASSETS, name)
 
 
-def _model_in(path: str) -> str:
-    """Returns the folder of the only model in or below a folder."""
+def _model_in(path: str) -> str | None:
+    """Returns the folder of the only trained model in or below a folder; None if none exists."""
     if not os.path.isdir(path):
         what = "is a file, not a folder" if os.path.exists(path) else "does not exist"
         raise UserError(f"{path} {what}; {_WHAT_TO_PASS}")
@@ -139,7 +162,7 @@ def _model_in(path: str) -> str:
         return models[0]
     if models:
         raise UserError(f"{path} has several models; pass one of them: {', '.join(models)}")
-    raise UserError(f"{path} {_why_none(path)}")
+    return None
 
 
 def _why_none(path: str) -> str:

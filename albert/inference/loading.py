@@ -7,18 +7,17 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-from albert.checkpoints.checkpoint_files import resolve_checkpoint
-from albert.checkpoints.model_folder import ASSETS
+from albert.checkpoints.transformers_folder import tokenizer_settings
 from albert.core.errors import UserError
 from albert.core.log import shown_log
 from albert.inference.base import SpanFinder
 from albert.inference.classification import OptionChooser, TextClassifier
 from albert.inference.embedding import Embedder
-from albert.inference.folders import assemble_folder, open_folder
+from albert.inference.folders import ModelFolder, open_folder
+from albert.inference.pretrained import model_files
 from albert.inference.squad import QuestionAnswerer
 from albert.settings.engines import ENGINES, TENSORFLOW
 from albert.tasks import TASKS
-from albert.tokenization import FullTokenizer
 
 AnyPath = str | os.PathLike[str]
 Model = QuestionAnswerer | TextClassifier | OptionChooser | SpanFinder
@@ -26,12 +25,6 @@ Model = QuestionAnswerer | TextClassifier | OptionChooser | SpanFinder
 _CLASSES = {entry.kind: entry.model for entry in TASKS if entry.model}
 # An environment variable that may name another folder to keep published models in.
 _CACHE = "ALBERT_CACHE"
-# The files in the folder of a pretrained model, by the setting that takes each.
-_FILES = {
-    "albert_config_file": ("albert_config.json", "bert_config.json"),
-    "spm_model_file": ("*.model",),
-    "vocab_file": ("vocab.txt",),
-}
 
 
 class HasModel(Protocol):
@@ -43,7 +36,7 @@ class HasModel(Protocol):
 
 
 def load_model(path: str, engine: str = TENSORFLOW) -> Model:
-    """Loads a model from a folder that --export_dir or --output_dir has written.
+    """Loads a model that answers, from a folder of this project or of `transformers`.
 
     `engine` computes the encoder: "tensorflow", or "onnxruntime", which is for the CPU.
 
@@ -53,8 +46,18 @@ def load_model(path: str, engine: str = TENSORFLOW) -> Model:
     """
     if engine not in ENGINES:
         raise UserError(f"the engine {engine!r} is not one of {', '.join(ENGINES)}")
-    folder = open_folder(path)._replace(engine=engine)
-    task = folder.value("task")
+    folder = open_folder(path)
+    if "task" not in folder.description:
+        raise UserError(
+            f"{path} has a pretrained model without a head, which only computes embeddings: use "
+            "`albert embed` or `albert.load`, or fine-tune it"
+        )
+    return _model_of(folder._replace(engine=engine))
+
+
+def _model_of(folder: ModelFolder) -> Model:
+    """Returns the model for the task of a folder."""
+    path, task = folder.path, folder.value("task")
     if task not in _CLASSES:
         raise UserError(
             f"{path} has a model for {task}, which cannot answer or classify; supported tasks are "
@@ -68,9 +71,9 @@ def load(model: AnyPath | HasModel, engine: str = TENSORFLOW) -> Model | Embedde
     """Loads a trained model to answer, classify or choose, or a pretrained model to embed texts.
 
     Args:
-      model: a result of `train`, or the folder of a run or an export. To compute embeddings, a
-        pretrained model: its folder or its published name, such as "albert_base_v2". A published
-        model is downloaded unless it is already on disk.
+      model: a result of `train`, or the folder of a run, an export or a model of `transformers`
+        with a head. To compute embeddings, a pretrained model: its folder or its published name,
+        such as "albert_base_v2". A published model is downloaded unless it is already on disk.
       engine: what computes a trained model: "tensorflow", or "onnxruntime" on the CPU.
 
     Returns:
@@ -84,17 +87,12 @@ def load(model: AnyPath | HasModel, engine: str = TENSORFLOW) -> Model | Embedde
     path = path_of(model)
     # In a notebook, TensorFlow would also print the log.
     with shown_log(verbose=False):
-        if os.path.isdir(path) and not _files_in(path):
-            return load_model(path, engine)
+        folder = open_folder(_folder_of(path))
+        if "task" in folder.description:
+            return _model_of(folder._replace(engine=engine))
         if engine != TENSORFLOW:
             raise UserError(f"{path} is a pretrained model, which only TensorFlow computes")
-        files = pretrained_files(path)
-        tokenizer = FullTokenizer(files.get("vocab_file"), True, files.get("spm_model_file"))
-        checkpoint = resolve_checkpoint(files["init_checkpoint"])
-        config = files["albert_config_file"]
-        folder = assemble_folder(path, {}, checkpoint, config, tokenizer)
-        longest = {"max_seq_length": folder.config.max_position_embeddings}
-        return Embedder(folder._replace(description=longest), layers=[-1], pooled=True)
+        return Embedder(folder, layers=[-1], pooled=True)
 
 
 def path_of(model: AnyPath | HasModel) -> str:
@@ -105,36 +103,29 @@ def path_of(model: AnyPath | HasModel) -> str:
     return os.fspath(model)
 
 
-def pretrained_files(model: str) -> dict[str, str]:
-    """Returns a pretrained model's files by setting; downloads a published model by its name."""
-    path = model
-    if not os.path.isdir(path):
-        # Most models are on disk, and need not import what downloads them.
-        from albert.download.download_pretrained_model import archive_address, download_model
-        from albert.download.published import MODELS
+def _folder_of(model: str) -> str:
+    """Returns the folder of a model; downloads a published model by its name."""
+    if os.path.isdir(model):
+        return model
+    # Most models are on disk, and need not import what downloads them.
+    from albert.download.download_pretrained_model import archive_address, download_model
+    from albert.download.published import MODELS
 
-        if model not in MODELS:
-            raise UserError(f"{model} is neither a folder nor the name of a published model")
-        cache = Path(os.environ.get(_CACHE) or "~/.cache/albert-tf").expanduser()
-        cache.mkdir(parents=True, exist_ok=True)
-        download_model(archive_address(None, model), cache / model)
-        path = str(cache / model)
-    files = _files_in(path)
+    if model not in MODELS:
+        raise UserError(f"{model} is neither a folder nor the name of a published model")
+    cache = Path(os.environ.get(_CACHE) or "~/.cache/albert-tf").expanduser()
+    cache.mkdir(parents=True, exist_ok=True)
+    download_model(archive_address(None, model), cache / model)
+    return str(cache / model)
+
+
+def pretrained_model(model: str) -> dict[str, str | bool]:
+    """Returns a pretrained model's files and case by setting; `model` is its folder or name."""
+    path = _folder_of(model)
+    files = model_files(path)
     if not files:
-        expected = "; ".join(" or ".join(patterns) for patterns in _FILES.values())
-        raise UserError(f"{path} has no pretrained model; expected files: {expected}")
-    return files
-
-
-def _files_in(folder: str) -> dict[str, str]:
-    """Returns the files of a pretrained model, by setting; an empty dict if it has none."""
-    files: dict[str, str] = {}
-    if os.path.exists(os.path.join(folder, ASSETS)):
-        return files
-    for name, patterns in _FILES.items():
-        for pattern in patterns:
-            if paths := sorted(Path(folder).rglob(pattern)):
-                files.setdefault(name, str(paths[0]))
-    if "albert_config_file" not in files:
-        return {}
-    return {**files, "init_checkpoint": os.path.dirname(files["albert_config_file"])}
+        raise UserError(
+            f"{path} has no pretrained model: a configuration such as albert_config.json or "
+            "config.json, weights, and vocab.txt or a SentencePiece model"
+        )
+    return {**files, **tokenizer_settings(files["init_checkpoint"])}

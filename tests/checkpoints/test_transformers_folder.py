@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
@@ -88,6 +89,15 @@ def test_the_tensors_of_an_encoder_without_head_have_no_prefix(write):
     np.testing.assert_array_equal(words, tensors[WORDS])
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_half_precision_becomes_float32_exactly(write, dtype):
+    tensors = {name: value.astype(dtype) for name, value in tensors_of(CONFIG).items()}
+    folder = TransformersFolder(write(tensors))
+    words = folder.get_tensor("bert/embeddings/word_embeddings")
+    assert words.dtype == np.float32
+    np.testing.assert_array_equal(words, tensors[WORDS].astype(np.float64))
+
+
 def test_several_files_read_as_one(tmp_path, write):
     tensors = tensors_of(CONFIG, names.SQUAD_V1)
     whole = TransformersFolder(write(tensors))
@@ -156,8 +166,8 @@ def test_missing_or_foreign_tensors_are_refused(write):
     tensors = tensors_of(CONFIG, names.NEXT_SENTENCE)
     with pytest.raises(UserError, match=r" has lm_head\.weight, which no supported model has"):
         TransformersFolder(write({**tensors, "lm_head.weight": np.zeros(3, "f4")}))
-    with pytest.raises(UserError, match=r"is F16, not float32 .* with dtype=torch\.float32"):
-        TransformersFolder(write({name: value.astype("f2") for name, value in tensors.items()}))
+    with pytest.raises(UserError, match=r"is F64, not one of F32, F16, BF16; .*=torch\.float32"):
+        TransformersFolder(write({name: value.astype("f8") for name, value in tensors.items()}))
     del tensors["cls.seq_relationship.bias"]
     with pytest.raises(UserError, match=r" lacks cls\.seq_relationship\.bias, which its"):
         TransformersFolder(write(tensors))

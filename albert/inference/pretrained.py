@@ -1,0 +1,135 @@
+"""Models from elsewhere: folders of `transformers`, and published checkpoints."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from albert.checkpoints import transformers_names as names
+from albert.checkpoints.checkpoint_files import load_checkpoint, resolve_checkpoint
+from albert.checkpoints.model_folder import ASSETS, OWN_PARAMS
+from albert.checkpoints.transformers_folder import is_transformers_folder, tokenizer_settings
+from albert.core.errors import UserError
+from albert.core.files import read_json
+
+# The files in the folder of a pretrained model, by the setting that takes each.
+_PUBLISHED = {
+    "albert_config_file": ("albert_config.json", "bert_config.json"),
+    "spm_model_file": ("*.model",),
+    "vocab_file": ("vocab.txt",),
+}
+_OF_TRANSFORMERS = {**_PUBLISHED, "albert_config_file": ("config.json",)}
+# Lengths and numbers of answers that `transformers` does not record. With the reference's defaults,
+# windows of a question and a text have at most 384 tokens.
+_OF_QUESTIONS = {
+    "doc_stride": 128,
+    "max_query_length": 64,
+    "max_answer_length": 30,
+    "n_best_size": 20,
+    "mask_padding_in_loss": True,
+}
+_WINDOW = 384
+_OPTIONS = ("A", "B", "C", "D")
+# The files of sentence-transformers, and the poolings in them.
+_MODULES, _LENGTH = "modules.json", "sentence_bert_config.json"
+_POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
+
+
+def model_files(folder: str) -> dict[str, str]:
+    """Returns the files of a pretrained model, by setting; an empty dict if it has none."""
+    files: dict[str, str] = {}
+    if os.path.exists(os.path.join(folder, ASSETS)):
+        return files
+    is_theirs = is_transformers_folder(folder)
+    for name, patterns in (_OF_TRANSFORMERS if is_theirs else _PUBLISHED).items():
+        for pattern in patterns:
+            # The archives of published models have a folder.
+            find = Path(folder).glob if is_theirs else Path(folder).rglob
+            if paths := sorted(find(pattern)):
+                files.setdefault(name, str(paths[0]))
+    if "albert_config_file" not in files:
+        return {}
+    return {**files, "init_checkpoint": os.path.dirname(files["albert_config_file"])}
+
+
+def description_of(files: Mapping[str, str]) -> dict[str, Any]:
+    """Describes a pretrained model as `assets.extra/model.json` describes a trained one.
+
+    It has a task if the model has a head that answers. Raises a `UserError` for invalid files.
+    """
+    folder = files["init_checkpoint"]
+    about = tokenizer_settings(folder)
+    if not is_transformers_folder(folder):
+        return about
+    config = _object(files["albert_config_file"], "the configuration")
+    parts = load_checkpoint(resolve_checkpoint(folder)).parts
+    ours = config.get("task_specific_params")
+    if isinstance(ours, dict) and isinstance(own := ours.get(OWN_PARAMS), dict):
+        # `albert convert` has written what the training knew.
+        return {**about, **own}
+    longest = config.get("max_position_embeddings", 512)
+    about["max_seq_length"] = min(longest, _WINDOW)
+    if names.SQUAD_V1 in parts:
+        return {**about, "task": "squad-1.1", **_OF_QUESTIONS}
+    if names.SQUAD_V2 in parts:
+        tops = {"start_n_top": 5, "end_n_top": 5, "no_answer_threshold": None}
+        return {**about, "task": "squad-2.0", **_OF_QUESTIONS, **tops}
+    if names.TOKENS in parts:
+        return {**about, "task": "entities", "labels": _labels(config)}
+    if names.CLASSIFIER in parts:
+        if "MultipleChoice" in str(config.get("architectures")):
+            lengths = {"max_qa_length": longest // 4}
+            return {**about, "task": "race", "labels": list(_OPTIONS), **lengths}
+        kind = config.get("problem_type")
+        is_number = kind == "regression" or len(config.get("id2label", "two")) == 1
+        labels = [None] if is_number else _labels(config)
+        several = {"multi_label": True, "label_threshold": 0.5} if "multi" in str(kind) else {}
+        return {**about, "task": "glue", "labels": labels, "limits": None, **several}
+    return {**about, "max_seq_length": longest, **_sentence_settings(folder)}
+
+
+def _labels(config: Mapping[str, Any]) -> list[str]:
+    """Returns the labels of a configuration in the order of their ids; the default has two."""
+    named = config.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})
+    try:
+        return [named[str(number)] for number in range(len(named))]
+    except (KeyError, TypeError) as e:
+        raise UserError("id2label of config.json does not name every id from 0 on") from e
+
+
+def _sentence_settings(folder: str) -> dict[str, Any]:
+    """Returns pooling, normalization and length, as sentence-transformers has saved them."""
+    about: dict[str, Any] = {}
+    path = os.path.join(folder, _LENGTH)
+    if os.path.exists(path) and (length := _object(path, "the length").get("max_seq_length")):
+        about["max_seq_length"] = length
+    path = os.path.join(folder, _MODULES)
+    if not os.path.exists(path):
+        return about
+    modules = read_json(path, "the modules of sentence-transformers")
+    try:
+        kinds = {module["type"].rpartition(".")[2]: module["path"] for module in modules}
+    except (KeyError, TypeError, AttributeError) as e:
+        raise UserError(f"{path} is not a list of modules, each with type and path") from e
+    modes: set[str] = set()
+    if "Pooling" in kinds:
+        path = os.path.join(folder, kinds["Pooling"], "config.json")
+        pooling = _object(path, "the pooling")
+        modes = {name for name in pooling if "pooling_mode" in name and pooling[name] is True}
+        about["pooling"] = next((_POOLINGS[mode] for mode in modes if mode in _POOLINGS), "")
+    if others := (kinds.keys() - {"Transformer", "Pooling", "Normalize"}) | (modes - {*_POOLINGS}):
+        raise UserError(
+            f"{path}: {', '.join(sorted(others))} of sentence-transformers is not supported; "
+            "supported are the mean over the tokens or [CLS], and normalization"
+        )
+    return {**about, "normalize": "Normalize" in kinds}
+
+
+def _object(path: str, what: str) -> dict[str, Any]:
+    """Reads a JSON object; raises a `UserError` for other content."""
+    content = read_json(path, what)
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: {what} is not a JSON object")
+    return content

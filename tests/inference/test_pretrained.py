@@ -1,0 +1,138 @@
+"""Models that others made: what their folders say, without anything of this project in them."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+import albert
+from albert.checkpoints import transformers_names as names
+from albert.core.errors import UserError
+from albert.inference.pretrained import description_of, model_files
+
+SIZES = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+SIZES |= {"intermediate_size": 6, "max_position_embeddings": 40, "type_vocab_size": 2}
+
+
+@pytest.fixture
+def write(squad_dir, tmp_path):
+    """Writes a folder of a BERT as `transformers` does; the values are those of config.json."""
+
+    def write(part: str = "", **values) -> str:
+        vocabulary = shutil.copy(squad_dir / "vocab.txt", tmp_path / "vocab.txt")
+        size = len(vocabulary.read_text().splitlines())
+        config = {"model_type": "bert", "vocab_size": size, **SIZES, **values}
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        pairs, rng = names.pairs_of("bert", config), np.random.default_rng(0)
+        tensors = {}
+        for pair in [*pairs[names.ENCODER], *pairs[names.POOLER], *pairs.get(part, ())]:
+            shape = [len(values.get("id2label", "ab")) if n is None else n for n in pair.shape]
+            shape = shape[::-1] if pair.is_transposed else shape
+            tensors[pair.theirs] = rng.normal(size=shape).astype("f4")
+        save_file(tensors, tmp_path / "model.safetensors")
+        return str(tmp_path)
+
+    return write
+
+
+LABELS = {"id2label": {"1": "no", "0": "yes", "2": "maybe"}}
+TAGS = {"id2label": {"0": "O", "1": "B-PER", "2": "I-PER"}}
+
+
+@pytest.mark.parametrize(
+    ("part", "values", "kind", "described"),
+    [
+        (names.SQUAD_V1, {}, "QuestionAnswerer", {"task": "squad-1.1", "max_answer_length": 30}),
+        (names.CLASSIFIER, LABELS, "TextClassifier", {"labels": ["yes", "no", "maybe"]}),
+        (names.CLASSIFIER, {}, "TextClassifier", {"labels": ["LABEL_0", "LABEL_1"]}),
+        (
+            names.CLASSIFIER,
+            {**LABELS, "problem_type": "multi_label_classification"},
+            "TextClassifier",
+            {"multi_label": True, "label_threshold": 0.5},
+        ),
+        (names.CLASSIFIER, {"id2label": {"0": "x"}}, "TextClassifier", {"labels": [None]}),
+        (
+            names.TOKENS,
+            {**TAGS, "architectures": ["BertForTokenClassification"]},
+            "EntityFinder",
+            {},
+        ),
+        ("", {}, "Embedder", {"max_seq_length": 40}),
+    ],
+)
+def test_a_folder_of_transformers_is_a_model_of_its_head(write, part, values, kind, described):
+    model = albert.load(write(part, **values))
+    assert type(model).__name__ == kind
+    assert described.items() <= model.folder.description.items()
+
+
+def test_the_case_of_the_tokenizer_comes_from_the_folder(write, tmp_path):
+    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
+    tokenizer = albert.load(write()).folder.tokenizer
+    assert not tokenizer.do_lower_case
+    assert tokenizer.tokenize("Anna") != tokenizer.tokenize("anna")
+
+
+def test_sentence_transformers_decides_pooling_normalization_and_length(write, tmp_path):
+    path = write()
+    kinds = "Transformer", "Pooling", "Normalize"
+    modules = [{"type": f"sentence_transformers.models.{kind}", "path": kind} for kind in kinds]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    (tmp_path / "sentence_bert_config.json").write_text('{"max_seq_length": 6}')
+    (tmp_path / "Pooling").mkdir()
+    pooling = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
+    (tmp_path / "Pooling/config.json").write_text(json.dumps(pooling))
+    model, text = albert.load(path), "one two three four five six seven"
+    (vector,) = model.encode([text])
+    states = model.embed([text])[0].layers[-1]
+    assert len(states) == 6
+    np.testing.assert_allclose(vector, states[0] / np.linalg.norm(states[0]), atol=1e-6)
+
+    (tmp_path / "Pooling/config.json").write_text('{"pooling_mode_max_tokens": true}')
+    with pytest.raises(UserError, match="pooling_mode_max_tokens of sentence-transformers is not"):
+        albert.load(path)
+
+
+def test_ids_of_labels_must_be_complete(write):
+    path = write(names.CLASSIFIER, id2label={"0": "a", "2": "b"})
+    with pytest.raises(UserError, match=r"id2label .* does not name every id"):
+        description_of(model_files(path))
+
+
+def test_answers_equal_those_of_transformers(squad_dir, tmp_path, torch):
+    """With weights, configuration and tokenizer that it has saved itself."""
+    import transformers
+
+    text, question = "Anna built the bridge in Paris and it was ready in May.", "Who built it?"
+    tokenizer = transformers.BertTokenizer(str(squad_dir / "vocab.txt"))
+    sizes = {**SIZES, "max_position_embeddings": 128, "vocab_size": len(tokenizer)}
+    folders = {}
+    for kind, labels in (("SequenceClassification", "abc"), ("QuestionAnswering", "ab")):
+        folder = tmp_path / kind
+        config = transformers.BertConfig(**sizes, id2label=dict(enumerate(labels)))
+        torch.manual_seed(1)
+        model = getattr(transformers, f"BertFor{kind}")(config).eval()
+        for parameter in model.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        inputs = (text,) if kind == "SequenceClassification" else (question, text)
+        with torch.no_grad():
+            folders[kind] = folder, model(**tokenizer(*inputs, return_tensors="pt"))
+    folder, output = folders["SequenceClassification"]
+    theirs = dict(zip("abc", output.logits[0].softmax(0).tolist(), strict=True))
+    assert albert.load(folder).classify(text).probabilities == pytest.approx(theirs, abs=1e-5)
+    folder, output = folders["QuestionAnswering"]
+    encoded = tokenizer(question, text)
+    first, end = encoded["token_type_ids"].index(1), len(encoded["input_ids"]) - 1
+    logits = (x[0, first:end].numpy() for x in (output.start_logits, output.end_logits))
+    scores = np.add.outer(*logits)
+    # An answer does not end before its start, and has at most 30 tokens.
+    scores[np.tri(end - first, k=-1, dtype=bool) | ~np.tri(end - first, k=29, dtype=bool)] = -np.inf
+    begin, last = np.unravel_index(scores.argmax(), scores.shape)
+    pieces = tokenizer.convert_ids_to_tokens(encoded["input_ids"][first + begin : first + last + 1])
+    (answer, *_) = albert.load(folder).answer(question, text).answers
+    assert answer.text.lower().replace(" ", "") == "".join(p.removeprefix("##") for p in pieces)
