@@ -62,8 +62,9 @@ def tokenizer_settings(path: str) -> dict[str, bool]:
     """Returns `do_lower_case` as a folder's tokenizer has it; empty if the folder does not say."""
     file = os.path.join(path, TOKENIZER)
     saved = read_json(file, "the tokenizer's configuration") if os.path.exists(file) else {}
-    lower = saved.get("do_lower_case") if isinstance(saved, dict) else None
-    return {"do_lower_case": lower} if isinstance(lower, bool) else {}
+    if not isinstance(saved, dict) or not isinstance(saved.get("do_lower_case", True), bool):
+        raise UserError(f"{file} is not a tokenizer's configuration of transformers")
+    return {name: saved[name] for name in ("do_lower_case",) if name in saved}
 
 
 @functools.cache

@@ -92,7 +92,9 @@ def _open_pretrained(path: str, files: Mapping[str, str]) -> ModelFolder:
     about = description_of(files)
     vocabulary, sentencepiece = files.get("vocab_file"), files.get("spm_model_file")
     if not (vocabulary or sentencepiece):
-        raise UserError(f"{path} has no tokenizer: neither vocab.txt nor a SentencePiece model")
+        raise UserError(
+            f"{path} has no tokenizer: no vocab.txt, tokenizer.json or SentencePiece model"
+        )
     tokenizer = FullTokenizer(vocabulary, about.get("do_lower_case", True), sentencepiece)
     checkpoint = resolve_checkpoint(files["init_checkpoint"])
     folder = assemble_folder(path, about, checkpoint, files["albert_config_file"], tokenizer)

@@ -20,7 +20,11 @@ _PUBLISHED = {
     "spm_model_file": ("*.model",),
     "vocab_file": ("vocab.txt",),
 }
-_OF_TRANSFORMERS = {**_PUBLISHED, "albert_config_file": ("config.json",)}
+_OF_TRANSFORMERS = {
+    **_PUBLISHED,
+    "albert_config_file": ("config.json",),
+    "vocab_file": ("vocab.txt", "tokenizer.json"),
+}
 # Lengths and numbers of answers that `transformers` does not record. With the reference's defaults,
 # windows of a question and a text have at most 384 tokens.
 _OF_QUESTIONS = {
@@ -110,6 +114,8 @@ def _sentence_settings(folder: str) -> dict[str, Any]:
         return about
     modules = read_json(path, "the modules of sentence-transformers")
     try:
+        if not isinstance(modules, list):
+            raise TypeError
         kinds = {module["type"].rpartition(".")[2]: module["path"] for module in modules}
     except (KeyError, TypeError, AttributeError) as e:
         raise UserError(f"{path} is not a list of modules, each with type and path") from e

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from albert.core.errors import UserError
-from albert.core.files import check_readable, read_bytes
+from albert.core.files import check_readable, parse_json, read_bytes
 
 # Code points of the CJK Unified Ideographs blocks. Hangul and kana are not split: they form words
 # with spaces, or runs.
@@ -35,13 +35,16 @@ def load_vocab(vocab_file: str) -> collections.OrderedDict:
 
     The id is the line's number. Text after white space in a line is ignored. Published vocabularies
     have lines of only U+2028 or similar. Lines that differ only in white space keep it, so each is
-    a token.
+    a token. The file may also be a `tokenizer.json` of `transformers` with a WordPiece model.
 
     Raises:
       UserError: the file cannot be read, is not UTF-8, or has two equal lines.
     """
+    text = _read_text(vocab_file)
+    if text.startswith("{") and text.rstrip().endswith("}"):
+        return _vocab_in_json(text, vocab_file)
     vocab: collections.OrderedDict[str, int] = collections.OrderedDict()
-    for line in io.StringIO(_read_text(vocab_file), newline="\n"):
+    for line in io.StringIO(text, newline="\n"):
         whole = line.rstrip(" \t\r\n") or " "
         token = (whole.split() or [whole])[0]
         if token in vocab:
@@ -54,6 +57,23 @@ def load_vocab(vocab_file: str) -> collections.OrderedDict:
             )
         vocab[token] = len(vocab)
     return vocab
+
+
+def _vocab_in_json(text: str, vocab_file: str) -> collections.OrderedDict:
+    """Returns the vocabulary of a tokenizer.json; raises a `UserError` if it is not WordPiece."""
+    content = parse_json(text, vocab_file)
+    model = content.get("model") if isinstance(content, dict) else None
+    kind = model.get("type") if isinstance(model, dict) else None
+    ids = model.get("vocab") if kind == "WordPiece" else None
+    if not isinstance(ids, dict):
+        raise UserError(
+            f"{vocab_file} has a tokenizer of the type {kind}, not WordPiece; pass vocab.txt, or a "
+            "SentencePiece model with --spm_model_file"
+        )
+    pieces = sorted(ids.items(), key=lambda pair: pair[1])
+    if [number for _, number in pieces] != list(range(len(pieces))):
+        raise UserError(f"{vocab_file}: the ids of the pieces are not 0, 1, 2 and so on")
+    return collections.OrderedDict(pieces)
 
 
 def _read_text(vocab_file: str) -> str:

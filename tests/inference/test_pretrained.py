@@ -76,6 +76,19 @@ def test_the_case_of_the_tokenizer_comes_from_the_folder(write, tmp_path):
     assert tokenizer.tokenize("Anna") != tokenizer.tokenize("anna")
 
 
+def test_a_tokenizer_json_alone_is_enough(write, tmp_path):
+    folder, vocabulary = write(), tmp_path / "vocab.txt"
+    expected = albert.load(folder).folder.tokenizer.vocab
+    file, model = tmp_path / "tokenizer.json", {"type": "WordPiece", "vocab": dict(expected)}
+    file.write_text(json.dumps({"model": model}))
+    vocabulary.unlink()
+    assert albert.load(folder).folder.tokenizer.vocab == expected
+    for change, problem in (({"type": "BPE"}, "BPE, not WordPiece"), ({"vocab": {"a": 1}}, "ids")):
+        file.write_text(json.dumps({"model": {**model, **change}}))
+        with pytest.raises(UserError, match=problem):
+            albert.load(folder)
+
+
 def test_sentence_transformers_decides_pooling_normalization_and_length(write, tmp_path):
     path = write()
     kinds = "Transformer", "Pooling", "Normalize"
