@@ -59,12 +59,25 @@ def is_transformers_folder(path: str) -> bool:
 
 
 def tokenizer_settings(path: str) -> dict[str, bool]:
-    """Returns `do_lower_case` as a folder's tokenizer has it; empty if the folder does not say."""
+    """Returns `do_lower_case` as a folder's tokenizer has it; empty if the folder does not say.
+
+    Raises a `UserError` for settings with which this project would make other tokens.
+    """
     file = os.path.join(path, TOKENIZER)
     saved = read_json(file, "the tokenizer's configuration") if os.path.exists(file) else {}
     if not isinstance(saved, dict) or not isinstance(saved.get("do_lower_case", True), bool):
         raise UserError(f"{file} is not a tokenizer's configuration of transformers")
-    return {name: saved[name] for name in ("do_lower_case",) if name in saved}
+    lower = saved.get("do_lower_case", True)
+    # Here WordPiece removes accents if it lower-cases, and SentencePiece always.
+    supported = {"strip_accents": (None, lower), "keep_accents": (None, False)}
+    supported["tokenize_chinese_chars"] = None, True
+    for name, values in supported.items():
+        if saved.get(name) not in values:
+            raise UserError(
+                f"{file} has {name} {saved[name]}, which is not supported with do_lower_case "
+                f"{lower}: this project would make other tokens than those of the model's training"
+            )
+    return {"do_lower_case": lower} if "do_lower_case" in saved else {}
 
 
 @functools.cache

@@ -74,6 +74,10 @@ def test_the_case_of_the_tokenizer_comes_from_the_folder(write, tmp_path):
     tokenizer = albert.load(write()).folder.tokenizer
     assert not tokenizer.do_lower_case
     assert tokenizer.tokenize("Anna") != tokenizer.tokenize("anna")
+    for name in ("strip_accents", "tokenize_chinese_chars"):
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps({name: False}))
+        with pytest.raises(UserError, match=f"{name} False, .* would make other tokens"):
+            albert.load(str(tmp_path))
 
 
 def test_a_tokenizer_json_alone_is_enough(write, tmp_path):
