@@ -8,8 +8,7 @@ import re
 
 import pytest
 
-from albert.distributed import collectives
-from albert.distributed.collectives import Worker
+from albert.distributed.collectives import simulated_workers
 from albert.modeling import AlbertConfig, EncoderConfig, read_config
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.pretraining.settings import PretrainingSettings
@@ -213,14 +212,14 @@ def test_presets_of_squad_fit_their_cards(name, memory, examples, squad_dir, tmp
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_presets_have_the_published_numbers_of_steps(name, squad_dir, tmp_path, monkeypatch):
+def test_presets_have_the_published_numbers_of_steps(name, squad_dir, tmp_path):
     _, program, *job = squad_job(name, squad_dir, tmp_path)
     is_v2 = program.endswith("v2.py")
     settings = settings_of(SquadV2Settings if is_v2 else SquadV1Settings, *job)
     workers, *expected = STEPS[name]
-    monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
-    task = (SquadV2Task if is_v2 else SquadV1Task)(settings)
-    assert list(task.steps(QUESTIONS[name.split("_")[1][1:]])) == expected
+    with simulated_workers(workers):
+        task = (SquadV2Task if is_v2 else SquadV1Task)(settings)
+        assert list(task.steps(QUESTIONS[name.split("_")[1][1:]])) == expected
 
 
 # By preset and phase: the steps, the warm-up steps and the global batch, for any number of workers.
@@ -239,14 +238,14 @@ PRETRAININGS = {
 @pytest.mark.parametrize("name", PRETRAININGS)
 def test_pretrainings_have_their_batches_on_any_cards(name, workers, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
     flags = f"--flagfile=configs/{name}.flags", f"--output_dir={tmp_path}", "--input_file=records"
     plans = []
-    for settings in settings_of(PretrainingSettings, *flags).runs().values():
-        task = PretrainingTask(settings)
-        plan = training_plan(task.settings, task.steps(10**6)[0])
-        plans.append((*task.steps(10**6), plan.global_batch_size))
-        assert task.config.max_position_embeddings >= settings.max_seq_length
+    with simulated_workers(workers):
+        for settings in settings_of(PretrainingSettings, *flags).runs().values():
+            task = PretrainingTask(settings)
+            plan = training_plan(task.settings, task.steps(10**6)[0])
+            plans.append((*task.steps(10**6), plan.global_batch_size))
+            assert task.config.max_position_embeddings >= settings.max_seq_length
     assert plans == PRETRAININGS[name]
 
 

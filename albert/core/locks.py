@@ -13,12 +13,12 @@ from albert.core.log import LOG
 
 # A holder refreshes its lock every few seconds. If it has not done so for this long, other
 # processes assume that it is dead. They notice a dead process on the same host even sooner.
-_STALE_SECONDS = 20.0
-_REFRESH_SECONDS = 4.0
+STALE_SECONDS = 20.0
+REFRESH_SECONDS = 4.0
 # Long enough to detect and remove the lock of a dead process on this host.
 _GLANCE_SECONDS = 0.5
 # A job that is ending has a few minutes to write its last checkpoint, see `deploy/`.
-_WAIT_SECONDS = 300.0
+WAIT_SECONDS = 300.0
 
 # The locks that this process holds until `release_held`.
 _held = contextlib.ExitStack()
@@ -103,9 +103,9 @@ def hold_until_exit(path: str, what: str) -> None:
         try:
             lock.acquire(timeout=_GLANCE_SECONDS)
         except filelock.Timeout:
-            limit = f"waiting up to {_WAIT_SECONDS:.0f} s until it ends"
+            limit = f"waiting up to {WAIT_SECONDS:.0f} s until it ends"
             LOG.info("%s is in use by %s; %s", what, _holder(lock), limit)
-            lock.acquire(timeout=_WAIT_SECONDS)
+            lock.acquire(timeout=WAIT_SECONDS)
     except filelock.Timeout as e:
         raise UserError(
             f"{what} is still in use by {_holder(lock)}; run the same command again when that "
@@ -124,8 +124,8 @@ def release_held() -> None:
 def _lease(path: str, **options) -> filelock.SoftFileLease:
     return filelock.SoftFileLease(
         path + ".lock",
-        lease_duration=_STALE_SECONDS,
-        heartbeat_interval=_REFRESH_SECONDS,
+        lease_duration=STALE_SECONDS,
+        heartbeat_interval=REFRESH_SECONDS,
         **options,
     )
 

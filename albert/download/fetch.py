@@ -17,12 +17,12 @@ from albert.core.files import flush, parse_json, sha256_of, write_json
 from albert.core.log import LOG
 from albert.core.text import one_line
 
-_CHUNK = 1 << 16  # bytes
-_LOG_EVERY = 10.0  # seconds between progress lines without a terminal
-_TRIES = 6  # consecutive attempts without a new byte
-_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0  # seconds; each wait is twice the one before
-_TIMEOUT = 30.0  # seconds of silence after which a connection counts as lost
-_MOST_BYTES = 20 * 10**9  # of a file whose length nobody announces
+CHUNK = 1 << 16  # bytes
+LOG_EVERY = 10.0  # seconds between progress lines without a terminal
+TRIES = 6  # consecutive attempts without a new byte
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds; each wait is twice the one before
+TIMEOUT = 30.0  # seconds of silence after which a connection counts as lost
+MOST_BYTES = 20 * 10**9  # of a file whose length nobody announces
 
 
 class _Transient(Exception):
@@ -82,10 +82,10 @@ def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = No
             # server that always stops at the same byte may not.
             failures = 1 if part.length() > longest else failures + 1
             longest = max(longest, part.length())
-            if failures >= _TRIES:
-                advice = f"gave up after {_TRIES} attempts; check the network, and run again"
+            if failures >= TRIES:
+                advice = f"gave up after {TRIES} attempts; check the network, and run again"
                 raise UserError(f"{url}: {error}; {advice}") from error
-            wait = min(max(_FIRST_WAIT * 2 ** (failures - 1), error.wait), _LONGEST_WAIT)
+            wait = min(max(FIRST_WAIT * 2 ** (failures - 1), error.wait), LONGEST_WAIT)
             LOG.info("%s: %s; trying again in %.3g s", url, error, wait)
             time.sleep(wait)
     length, digest = part.length(), sha256_of(str(part.path))
@@ -142,7 +142,7 @@ def _receive_rest(part: _Part, size: int | None) -> None:
     if offset:
         headers |= {"Range": f"bytes={offset}-", "If-Range": version}
     try:
-        with requests.get(part.url, headers=headers, stream=True, timeout=_TIMEOUT) as response:
+        with requests.get(part.url, headers=headers, stream=True, timeout=TIMEOUT) as response:
             if response.status_code == 416 and _is_whole(part, offset, response):
                 return
             _check_status(part, offset, response)
@@ -203,17 +203,17 @@ def _receive(part: _Part, response: requests.Response, size: int | None) -> None
         LOG.info("Resuming the download of %s from byte %d", name, had)
     else:
         LOG.info("Downloading %s", name)
-    limit = _MOST_BYTES if total is None else total
+    limit = MOST_BYTES if total is None else total
     logged = time.monotonic()
     scale = {"unit": "B", "unit_scale": True, "unit_divisor": 1024}
     bar = tqdm(desc=name, initial=had, total=total, disable=None, **scale)
     with bar, open(part.path, "ab") as file:
         # read1 returns the bytes that have arrived instead of waiting for a full chunk, so that no
         # bytes are lost if the connection breaks.
-        while file.tell() <= limit and (chunk := response.raw.read1(_CHUNK)):
+        while file.tell() <= limit and (chunk := response.raw.read1(CHUNK)):
             file.write(chunk)
             bar.update(len(chunk))
-            if bar.disable and time.monotonic() - logged >= _LOG_EVERY:
+            if bar.disable and time.monotonic() - logged >= LOG_EVERY:
                 logged = time.monotonic()
                 of = f" of {total / 2**20:.1f}" if total else ""
                 LOG.info("%s: %.1f%s MiB", name, file.tell() / 2**20, of)

@@ -59,13 +59,13 @@ def enter(path):
 
 @pytest.fixture
 def soon(monkeypatch):
-    monkeypatch.setattr(locks, "_STALE_SECONDS", 1.0)
-    monkeypatch.setattr(locks, "_REFRESH_SECONDS", 0.1)
+    monkeypatch.setattr(locks, "STALE_SECONDS", 1.0)
+    monkeypatch.setattr(locks, "REFRESH_SECONDS", 0.1)
 
 
 @pytest.fixture
 def never(monkeypatch):
-    monkeypatch.setattr(locks, "_STALE_SECONDS", 1e6)
+    monkeypatch.setattr(locks, "STALE_SECONDS", 1e6)
 
 
 def test_a_waiting_process_gets_the_lock_after_its_holder(path, enter, never, monkeypatch):
@@ -103,7 +103,7 @@ def test_a_lock_expires_in_half_a_minute(path):
     with pytest.raises(KeyError), locks.exclusive(path):
         with open(path + ".lock", encoding="utf-8") as file:
             (seconds,) = (line for line in file if line.startswith("duration="))
-        assert 4 * locks._REFRESH_SECONDS < float(seconds.removeprefix("duration=")) <= 30
+        assert 4 * locks.REFRESH_SECONDS < float(seconds.removeprefix("duration=")) <= 30
         raise KeyError
     with locks.exclusive(path) as waited:
         assert not waited
@@ -119,7 +119,7 @@ class TestHold:
         holder, lines = Holder(hold), []
         where = f"in use by process {holder.pid} on {socket.gethostname()}; "
         with monkeypatch.context() as patch, pytest.raises(UserError) as caught:
-            patch.setattr(locks, "_WAIT_SECONDS", 0.1)
+            patch.setattr(locks, "WAIT_SECONDS", 0.1)
             hold()
         assert str(caught.value) == (
             f"--output_dir out is still {where}run the same command again when that process "

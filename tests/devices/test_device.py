@@ -10,8 +10,6 @@ import tensorflow as tf
 from albert.core.errors import FlagError, UserError
 from albert.devices import device, habana
 from albert.devices.device import Device
-from albert.distributed import collectives
-from albert.distributed.collectives import Worker
 from albert.preflight import report
 from albert.preflight.report import Report
 from albert.training.loop import make_estimator
@@ -25,7 +23,7 @@ def machine(monkeypatch):
         monkeypatch.setattr(habana, "why_unavailable", lambda: no_hpu)
         monkeypatch.setattr(habana, "count_cards", lambda: cards)
         monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"] * gpus)
-        monkeypatch.setattr(device, "_NVIDIA_DEVICE_FILES", "/nowhere")
+        monkeypatch.setattr(device, "count_nvidia_cards", lambda: 0)
 
     return make
 
@@ -63,10 +61,12 @@ def test_the_best_available_device_is_chosen(machine, no_hpu, gpus, requested, e
         ("cpu", None, "float16", None),
     ],
 )
-def test_a_missing_precision_is_an_error(monkeypatch, log, kind, capability, precision, message):
+def test_a_missing_precision_is_an_error(
+    machine, on_device, monkeypatch, log, kind, capability, precision, message
+):
     details = {"compute_capability": capability} if capability else {}
-    monkeypatch.setattr(device, "_device", Device(kind, "a test"))
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["gpu"])
+    on_device(kind)
+    machine(None, gpus=1)
     monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: details)
     if message:
         with pytest.raises(FlagError, match=f"^--precision={precision}: .*{message}"):
@@ -99,16 +99,19 @@ class TestCardsThatCannotBeUsed:
 
     def test_a_driver_without_a_card_does_not_count(self, has, monkeypatch):
         monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
-        monkeypatch.setattr(device, "_NVIDIA_DEVICE_FILES", "/nowhere")
+        monkeypatch.setattr(device, "count_nvidia_cards", lambda: 0)
         has(package=None, files=["/sys/module/habanalabs", "/dev/accel/accel0"])
         assert device.find("auto").kind == "cpu"
 
     @pytest.fixture
-    def nvidia(self, machine, monkeypatch, tmp_path):
+    def nvidia(self, machine, monkeypatch):
+        count = device.count_nvidia_cards
         machine("no driver", gpus=0, cards=0)
-        for name in ("nvidia0", "nvidia1", "nvidiactl"):
-            (tmp_path / name).touch()
-        monkeypatch.setattr(device, "_NVIDIA_DEVICE_FILES", f"{tmp_path}/nvidia[0-9]*")
+        monkeypatch.setattr(device, "count_nvidia_cards", count)
+        files = ["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl"]
+        glob = types.SimpleNamespace(glob=lambda pattern: fnmatch.filter(files, pattern))
+        monkeypatch.setattr(device, "glob", glob)
+        monkeypatch.setattr(device.os, "access", lambda file, mode: True)
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
     def test_nvidia_cards_without_software_are_an_error(self, nvidia, monkeypatch):
@@ -138,15 +141,14 @@ class TestCardsThatCannotBeUsed:
         ],
     )
     def test_a_driver_too_old_for_the_libraries_is_named(
-        self, nvidia, monkeypatch, tmp_path, cuda, driver, reason
+        self, nvidia, monkeypatch, cuda, driver, reason
     ):
-        (tmp_path / "version").write_text(driver)
-        monkeypatch.setattr(device, "_NVIDIA_DRIVER_VERSION", str(tmp_path / "version"))
+        monkeypatch.setattr(device.host, "read", lambda path: driver)
         build = {"is_cuda_build": True, "cuda_version": cuda}
         monkeypatch.setattr(tf.sysconfig, "get_build_info", lambda: build)
         with pytest.raises(UserError, match=f"^--device=auto: found 2 NVIDIA .* used: .*{reason}"):
             device.find("auto")
-        monkeypatch.setattr(device, "_NVIDIA_DEVICE_FILES", "/nowhere")
+        monkeypatch.setattr(device, "count_nvidia_cards", lambda: 0)
         with pytest.raises(UserError, match="sees no GPU: this machine or container has no NVIDIA"):
             device.find("gpu")
 
@@ -187,11 +189,11 @@ def test_the_hpus_first_missing_requirement_is_named(has, here, missing):
         assert habana.count_cards() == 1
 
 
-def test_more_workers_than_cards_are_an_error(machine, monkeypatch):
+def test_more_workers_than_cards_are_an_error(machine, on_device, as_worker, monkeypatch):
     machine(None, gpus=0)
-    monkeypatch.setattr(device, "_device", Device("hpu", "for the test"))
+    on_device("hpu")
+    as_worker(0, 9)
     monkeypatch.setattr(device.numa, "bind", lambda kind: None)
-    monkeypatch.setattr(collectives, "local_size", lambda: 9)
     with pytest.raises(UserError, match="9 workers on this host, which has 8 Gaudi cards"):
         device.prepare()
 
@@ -201,7 +203,9 @@ def test_more_workers_than_cards_are_an_error(machine, monkeypatch):
     # Each worker takes the GPU of its local rank, modulo the number of GPUs.
     [("gpu", 0, 0), ("gpu", 1, 1), ("gpu", 2, 0), ("gpu", 3, 1), ("cpu", 0, None)],
 )
-def test_each_worker_uses_one_gpu_with_growing_memory(monkeypatch, kind, local_rank, own):
+def test_each_worker_uses_one_gpu_with_growing_memory(
+    on_device, as_worker, monkeypatch, kind, local_rank, own
+):
     """The machine has two GPUs. Sessions with options of their own do not see TensorFlow's."""
     calls = []
     config = types.SimpleNamespace(
@@ -210,10 +214,10 @@ def test_each_worker_uses_one_gpu_with_growing_memory(monkeypatch, kind, local_r
         experimental=types.SimpleNamespace(set_memory_growth=lambda *args: calls.append(args)),
     )
     monkeypatch.setattr(device.tf2, "config", config)
-    monkeypatch.setattr(device, "_device", Device(kind, "for the test"))
+    on_device(kind)
+    as_worker(8, 16, local_rank, 4)
     monkeypatch.setattr(device, "_own_gpu", None)
     monkeypatch.setattr(device.numa, "bind", lambda kind: calls.append(kind))
-    monkeypatch.setattr(collectives, "_worker", Worker(8, 16, local_rank, 4, "mpirun"))
     device.prepare()
     model_fn = lambda features, labels, mode, params: None  # noqa: E731
     options = make_estimator(model_fn, "out", 1, scoped_allocator=False).config.session_config

@@ -7,7 +7,7 @@ import types
 import pytest
 import tensorflow as tf
 
-from albert.devices import device, memory_use
+from albert.devices import memory_use
 
 
 def test_peak_host_memory_is_the_kernels_figure(monkeypatch):
@@ -22,9 +22,9 @@ def test_peak_host_memory_is_the_kernels_figure(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu", "hpu"])
-def test_unknown_memory_of_a_card_is_omitted(monkeypatch, kind):
+def test_unknown_memory_of_a_card_is_omitted(on_device, kind):
     """TensorFlow itself raises the error here, since this machine has no card."""
-    monkeypatch.setattr(device, "_device", device.Device(kind, "for the test"))
+    on_device(kind)
     if kind != "cpu":
         with pytest.raises((ValueError, RuntimeError, tf.errors.OpError)):
             tf.config.experimental.get_memory_info(f"{kind.upper()}:0")

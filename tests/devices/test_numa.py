@@ -7,8 +7,6 @@ import os
 import pytest
 
 from albert.devices import numa
-from albert.distributed import collectives
-from albert.distributed.collectives import Worker
 
 # Two nodes of four physical cores with two threads each. Cards 0 to 2 are at node 1, 3 at node 0.
 NODES = {0: "0-3,8-11", 1: "4-7,12-15"}
@@ -20,8 +18,8 @@ TOOLS = {
 
 
 class Host:
-    def __init__(self, root, monkeypatch):
-        self.root, self.patch, self.bound = root, monkeypatch, set(range(16))
+    def __init__(self, root, monkeypatch, as_worker):
+        self.root, self.as_worker, self.bound = root, as_worker, set(range(16))
         for node, cores in NODES.items():
             self.write(f"sys/devices/system/node/node{node}/cpulist", cores)
         for address, node in CARDS.items():
@@ -44,16 +42,16 @@ class Host:
         self.bound = set(cores)
 
     def cores_of(self, rank, workers=4, kind="gpu"):
-        self.patch.setattr(collectives, "_worker", Worker(rank, workers, rank, workers, "mpirun"))
+        self.as_worker(rank, workers)
         numa.bind(kind, str(self.root))
         return self.bound
 
 
 @pytest.fixture
-def host(tmp_path, monkeypatch) -> Host:
+def host(tmp_path, monkeypatch, as_worker) -> Host:
     for variable in ("CUDA_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES"):
         monkeypatch.delenv(variable, raising=False)
-    return Host(tmp_path, monkeypatch)
+    return Host(tmp_path, monkeypatch, as_worker)
 
 
 @pytest.mark.parametrize("kind", ["gpu", "hpu"])

@@ -7,8 +7,6 @@ import os
 import pytest
 
 from albert.devices import host
-from albert.distributed import collectives
-from albert.distributed.collectives import Worker
 
 
 @pytest.fixture
@@ -70,10 +68,11 @@ def test_cores_respect_binding_and_quotas(machine, cores, bound, files, workers,
         ({"TF_NUM_INTRAOP_THREADS": "7"}, ["7", "4", "4"], ", but TF_NUM_INTRAOP_THREADS=7"),
     ],
 )
-def test_a_worker_has_as_many_threads_as_cores(monkeypatch, log, given, expected, end):
-    monkeypatch.setattr(collectives, "_worker", Worker(1, 2, 1, 2, "mpirun"))
+def test_a_worker_has_as_many_threads_as_cores(monkeypatch, as_worker, log, given, expected, end):
+    as_worker(1, 2)
     monkeypatch.setattr(host, "count_cores", lambda workers: 8 // workers)
     for name in host.VARIABLES:
+        # Also undoes what the function sets.
         monkeypatch.setenv(name, given.get(name, ""))
         if name not in given:
             monkeypatch.delenv(name)

@@ -100,7 +100,7 @@ def test_fusion_buckets_are_bounded_and_in_order():
     assert groups == [[1, 2, 5], [40], [1, 1]]
 
 
-def test_all_reduce_has_equal_names_on_every_worker(monkeypatch):
+def test_all_reduce_has_equal_names_on_every_worker(monkeypatch, as_worker):
     """It has a separate scope. Workers match each other's vectors by name."""
     for rank in range(2):
         sent = []
@@ -108,7 +108,7 @@ def test_all_reduce_has_equal_names_on_every_worker(monkeypatch):
             Average=None, allreduce=lambda vector, op, name, sent=sent: sent.append(name) or vector
         )
         monkeypatch.setattr(collectives, "_horovod", horovod)
-        monkeypatch.setattr(collectives, "_worker", Worker(rank, 2, rank, 2, "mpirun"))
+        as_worker(rank, 2)
         with tf.Graph().as_default() as graph:
             tensors = [tf.zeros([n], name=f"a/{n}") for n in (2, 3)]
             before = len(graph.get_operations())

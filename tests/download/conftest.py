@@ -31,7 +31,7 @@ def server(monkeypatch) -> Iterator[Server]:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch) -> None:
-    monkeypatch.setattr(fetch, "_FIRST_WAIT", 0.01)
+    monkeypatch.setattr(fetch, "FIRST_WAIT", 0.01)
 
 
 @pytest.fixture

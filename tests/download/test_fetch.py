@@ -38,8 +38,8 @@ def get(server, url, tmp_path, monkeypatch):
     """Fetches the file despite these faults; returns the range of each request and the number of
     bytes sent. Only the complete file may remain."""
 
-    def get(*faults, tries=module._TRIES, **expected):
-        monkeypatch.setattr(module, "_TRIES", tries)
+    def get(*faults, tries=module.TRIES, **expected):
+        monkeypatch.setattr(module, "TRIES", tries)
         server.faults += faults
         fetch(url, tmp_path / "file.bin", **expected)
         assert (tmp_path / "file.bin").read_bytes() == server.files["file.bin"]
@@ -105,7 +105,7 @@ def test_a_weak_etag_is_replaced_by_the_date(get, server, headers, version):
 
 
 def test_silence_counts_as_a_lost_connection(get, monkeypatch):
-    monkeypatch.setattr(module, "_TIMEOUT", 0.3)
+    monkeypatch.setattr(module, "TIMEOUT", 0.3)
     assert [part for part, _ in get(Fault(hold_after=1000))][:2] == [None, "bytes=1000-"]
 
 
@@ -160,8 +160,8 @@ class TestTries:
         ids=["doubled", "asked for", "asked for", "bounded", "no number"],
     )
     def test_waits_double_or_follow_the_server(self, get, sleeps, monkeypatch, faults, waits):
-        monkeypatch.setattr(module, "_FIRST_WAIT", 1.0)
-        monkeypatch.setattr(module, "_LONGEST_WAIT", 10.0)
+        monkeypatch.setattr(module, "FIRST_WAIT", 1.0)
+        monkeypatch.setattr(module, "LONGEST_WAIT", 10.0)
         get(*(Fault(status=status, headers=headers) for status, headers in faults))
         assert sleeps == waits
 
@@ -238,9 +238,9 @@ def test_a_wrong_file_does_not_replace_the_old_one(get, tmp_path, expected, faul
 
 @pytest.mark.parametrize("size", [None, 100_000])
 def test_an_endless_answer_is_not_received(get, tmp_path, monkeypatch, size):
-    monkeypatch.setattr(module, "_MOST_BYTES", 100_000)
+    monkeypatch.setattr(module, "MOST_BYTES", 100_000)
     message = "sends more than 100000 bytes; the file was removed"
-    most = limited(resource.RLIMIT_FSIZE, 100_000 + module._CHUNK)
+    most = limited(resource.RLIMIT_FSIZE, 100_000 + module.CHUNK)
     with most, pytest.raises(UserError, match=message):
         get(Fault(without_length=True), size=size)
     assert names(tmp_path) == []
@@ -257,7 +257,7 @@ def test_after_a_full_disk_the_download_resumes(get, url, tmp_path):
 def test_progress_is_logged_and_a_file_system_needs_no_locks(url, tmp_path, monkeypatch, log):
     refuse = mock.Mock(side_effect=OSError(errno.ENOLCK, "No locks available"))
     monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
-    monkeypatch.setattr(module, "_LOG_EVERY", 0.0)
+    monkeypatch.setattr(module, "LOG_EVERY", 0.0)
     with making(tmp_path / "file.bin"):
         fetch(url, tmp_path / "file.bin")
     assert names(tmp_path) == ["file.bin"] and "file.bin: 0.3 of 0.3 MiB" in log()

@@ -151,8 +151,8 @@ def test_layers_are_habanas_operations_on_the_hpu(training):
     assert not [kind for kind in of_plain if kind.startswith("Habana")]
 
 
-def test_both_forms_of_gelu_are_habanas(monkeypatch):
-    monkeypatch.setattr(device, "_device", Device("hpu", "for the test"))
+def test_both_forms_of_gelu_are_habanas(on_device):
+    on_device("hpu")
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, [2, 8])
         of_tanh, exact = (apply(x).op.get_attr("approximate") for apply in (ops.gelu, ops.gelu_erf))
@@ -207,11 +207,11 @@ def test_the_bridge_loads_after_input_was_checked(tmp_path):
     assert habana.count_cards() or "loaded as far as it goes" in result.stdout
 
 
-def test_the_estimator_is_habanas_and_an_export_is_plain(monkeypatch, tmp_path):
+def test_the_estimator_is_habanas_and_an_export_is_plain(on_device, tmp_path):
     """The estimator places the input's iterator; the export must be servable on any device."""
     from habana_frameworks.tensorflow import HabanaEstimator
 
-    monkeypatch.setattr(device, "_device", Device("hpu", "for the test"))
+    on_device("hpu")
     model_fn, folder = make_model_fn("squad"), str(tmp_path)
     assert isinstance(make_estimator(model_fn, folder, 1, scoped_allocator=False), HabanaEstimator)
     with device.as_cpu(), tf.Graph().as_default() as graph:

@@ -25,13 +25,33 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def prepare(monkeypatch) -> Callable[[list[str]], Task]:
-    """Prepares a run's command in this process up to its first graph; returns its task."""
+def on_device(monkeypatch) -> Callable[[str], None]:
+    """Makes this process one with a device of a kind, also where the machine has none."""
     from albert.devices import device
+
+    return lambda kind: monkeypatch.setattr(device, "_device", device.Device(kind, "for the test"))
+
+
+@pytest.fixture
+def as_worker(monkeypatch) -> Callable[..., None]:
+    """Makes this process a worker of a job, given the fields of `Worker`; by default, all workers
+    are on this host."""
+    from albert.distributed import collectives
+
+    def as_worker(rank: int, size: int, *local: int) -> None:
+        worker = collectives.Worker(rank, size, *(local or (rank, size)), "mpirun")
+        monkeypatch.setattr(collectives, "_worker", worker)
+
+    return as_worker
+
+
+@pytest.fixture
+def prepare(monkeypatch, on_device) -> Callable[[list[str]], Task]:
+    """Prepares a run's command in this process up to its first graph; returns its task."""
     from albert.training import job, prepared
 
     # Undoes what a run changes in its process, so that other tests are not deterministic as well.
-    monkeypatch.setattr(device, "_device", device._device)
+    on_device("cpu")
     monkeypatch.setattr(prepared, "make_deterministic", lambda: None)
 
     def prepare(command: list[str]) -> Task:

@@ -11,7 +11,6 @@ import tensorflow.compat.v1 as tf
 
 from albert.core import estimators
 from albert.distributed import collectives
-from albert.distributed.collectives import Worker
 from albert.modeling import AlbertConfig, BertConfig
 from albert.optimization import OptimizerOptions
 from albert.precision import configuration, rules
@@ -167,10 +166,9 @@ def build(value=None, mode=TRAIN, workers=1, **options):
     """
     all_reduce = {"allreduce": lambda vector, op, name: tf.tanh(vector, name)}
     horovod = types.SimpleNamespace(Average=None, **all_reduce)
-    with tf.Graph().as_default() as graph, pytest.MonkeyPatch.context() as patch:
-        if workers > 1:
-            patch.setattr(collectives, "_worker", Worker(0, workers, 0, workers, "mpirun"))
-            patch.setattr(collectives, "_horovod", horovod)
+    job = collectives.simulated_workers(workers)
+    with tf.Graph().as_default() as graph, pytest.MonkeyPatch.context() as patch, job:
+        patch.setattr(collectives, "_horovod", horovod)
         tf.set_random_seed(3)
         tf.train.create_global_step()
         batch = {k: tf.constant(v, tf.int32) for k, v in BATCH.items()}

@@ -10,7 +10,6 @@ from albert.core.errors import FlagError
 from albert.data import DEV, TEST, TRAIN
 from albert.data.batches import Data
 from albert.distributed import collectives
-from albert.distributed.collectives import Worker
 from albert.preflight import duration
 from albert.preflight.duration import BatchTime, Measurement, RemoteWorkers, describe_duration
 from albert.preflight.report import Report
@@ -48,12 +47,9 @@ class StepsTask:
         return num_examples // (12 * collectives.size()), 0
 
 
-@pytest.fixture
-def rows(monkeypatch):
+def rows(measured: Measurement, on=None, workers=1, trains=True, **settings) -> dict[str, str]:
     """Returns the rows about a job of 50 steps of one worker; all workers train 600 examples."""
-
-    def rows(measured: Measurement, on=None, workers=1, trains=True, **settings) -> dict[str, str]:
-        monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
+    with collectives.simulated_workers(workers):
         task = StepsTask(types.SimpleNamespace(**SETTINGS | settings))
         steps = task.steps(600) if trains else None
         checked = types.SimpleNamespace(
@@ -63,9 +59,7 @@ def rows(monkeypatch):
         describe_duration(report, checked, measured, on)
         assert all(row.section == "duration" and row.ok for row in report.rows), report.rows
         assert collectives.size() == workers
-        return {row.item: row.value for row in report.rows}
-
-    return rows
+    return {row.item: row.value for row in report.rows}
 
 
 MEASURED = Measurement(
@@ -75,7 +69,7 @@ MEASURED = Measurement(
 )
 
 
-def test_one_worker_trains_scores_and_labels(rows):
+def test_one_worker_trains_scores_and_labels():
     """150 micro-batches, 3 times 10 batches, and 2 batches."""
     assert rows(MEASURED) == {
         "features": "5.0 s, made once",
@@ -87,14 +81,6 @@ def test_one_worker_trains_scores_and_labels(rows):
         "first",
         "whole job": "2 min 04 s from the start, on hosts like this one",
     }
-
-
-def test_every_checkpoint_in_the_folder_is_scored(rows, tmp_path):
-    for step in (1, 2, 3):
-        write_checkpoint(tmp_path / f"model.ckpt-{step}", {"w": 0.0})
-    measured = Measurement(0.0, {DEV: part(95)}, {DEV: BatchTime(2.0, 1.0, 2)})
-    actual = rows(measured, trains=False, output_dir=str(tmp_path))
-    assert actual["scoring"].startswith("33.0 s: 3 x 95 features")
 
 
 def test_predictions_are_timed_in_the_order_of_the_file(monkeypatch):
@@ -121,7 +107,7 @@ def test_workers_stop_measuring_together(monkeypatch):
     assert stopped == []
 
 
-def test_two_measured_workers_halve_the_steps(rows):
+def test_two_measured_workers_halve_the_steps():
     """25 steps of 3 micro-batches each; 5 batches, 2 times; 1 batch."""
     _, training, scoring, labeling, whole_job = rows(MEASURED, workers=2).values()
     assert training.startswith("46.0 s: 25 steps of 24 examples, 16.00 per second")
@@ -129,7 +115,7 @@ def test_two_measured_workers_halve_the_steps(rows):
     assert labeling.startswith("2.0 s: 1 x 11") and whole_job.startswith("1 min 05 s from")
 
 
-def test_four_modeled_workers_add_the_all_reduce(rows):
+def test_four_modeled_workers_add_the_all_reduce():
     """100 MB at 10 Gbit/s take 0.08 s, what 4 workers send 0.12 s, and a step 1.5 s.
 
     12 steps of 1.62 s; 1 pass of 3 batches; 1 batch.
@@ -146,7 +132,7 @@ def test_four_modeled_workers_add_the_all_reduce(rows):
     assert actual == {**rows(MEASURED), **{f"4 workers: {k}": v for k, v in expected.items()}}
 
 
-def test_float16_halves_the_all_reduce_and_rates_can_be_given(rows):
+def test_float16_halves_the_all_reduce_and_rates_can_be_given():
     """At another rate, a step of 12 examples takes 0.1 s and the all-reduce 0.12 s; prediction is 3
     times faster."""
     actual = rows(MEASURED, RemoteWorkers(4, None, Link(10.0, 0.0)), allreduce_dtype="float16")
@@ -158,7 +144,7 @@ def test_float16_halves_the_all_reduce_and_rates_can_be_given(rows):
     assert said in actual["4 workers: whole job"]
 
 
-def test_a_number_of_workers_that_cannot_split_the_batch_is_said(rows, monkeypatch):
+def test_a_number_of_workers_that_cannot_split_the_batch_is_said(monkeypatch):
     def refuse(task, settings):
         if collectives.size() == 3:
             raise FlagError("16 cannot be split")
@@ -169,7 +155,7 @@ def test_a_number_of_workers_that_cannot_split_the_batch_is_said(rows, monkeypat
     assert "3 workers: training" not in actual and "whole job" in actual
 
 
-def test_a_given_rate_needs_no_measurement(rows):
+def test_a_given_rate_needs_no_measurement():
     actual = rows(MEASURED._replace(paces={}), RemoteWorkers(1, 8.0, Link()))
     items = "features", "training", "scoring", "labeling", "whole job"
     assert list(actual) == [f"1 worker: {item}" for item in items]
@@ -177,7 +163,7 @@ def test_a_given_rate_needs_no_measurement(rows):
     assert actual["1 worker: whole job"].startswith("1 min 33 s at an efficiency of 1.000, ")
 
 
-def test_without_training_only_scoring_is_estimated(rows, tmp_path):
+def test_without_training_only_scoring_is_estimated(tmp_path):
     """The initial checkpoint is scored if there is no other; otherwise all are."""
     measured = Measurement(0.0, {DEV: part(95)}, {DEV: BatchTime(2.0, 1.0, 2)})
     actual = rows(measured, RemoteWorkers(4, None, Link()), trains=False)

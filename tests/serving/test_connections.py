@@ -54,7 +54,7 @@ def app() -> Answering:
 def connect(app, monkeypatch, request) -> Iterator[Callable[[bytes], socket.socket]]:
     """Connects to a server with limits on connections and idle time, and sends something."""
     most, seconds = getattr(request, "param", (4, 2.0 * LONGEST))
-    monkeypatch.setattr(server, "_MOST_CONNECTIONS", most)
+    monkeypatch.setattr(server, "most_connections", lambda: most)
     monkeypatch.setattr(connections, "IDLE_SECONDS", seconds)
     with contextlib.ExitStack() as stack:
         listener = listen("127.0.0.1", 0)
