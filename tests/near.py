@@ -66,8 +66,7 @@ def text_of(module: pathlib.Path) -> str:
 def users(path: pathlib.Path) -> list[pathlib.Path]:
     """Returns the modules of the product that import a source file."""
     name = name_of(path.relative_to(ROOT))
-    modules = [ROOT / file for file in product()]
-    texts = {module: module.read_text(encoding="utf-8") for module in modules}
+    texts = {ROOT / file: (ROOT / file).read_text(encoding="utf-8") for file in product()}
     return [m for m, text in texts.items() if path.stem in text and name in imported(text)]
 
 

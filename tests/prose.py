@@ -13,9 +13,9 @@ import sys
 import tokenize
 from collections.abc import Iterable
 
+from tests.helpers.forking import ROOT
 from tests.near import tracked
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 STYLE = ROOT / "docs/style.md"
 # Sentences of the made-up articles.
 _DATA = re.compile(r"albert/demo/(generate|relations)\.py")
@@ -26,20 +26,11 @@ _NAMED = re.compile(r"albert/.*\.py$")
 _KINDS = ("Makefile", ".md", ".py", ".html", ".sh", ".flags", ".yaml")
 
 
-def phrases() -> dict[str, str]:
-    """Returns the phrases of the style page, and what to write instead."""
-    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", STYLE.read_text(encoding="utf-8"), re.M)
-    return {
-        phrase: better
-        for phrase, better in rows
-        if phrase != "instead of" and not phrase.startswith("`")
-    }
-
-
-def names() -> dict[str, str]:
-    """Returns the patterns of names that the style page advises against, and better ones."""
-    rows = re.findall(r"^\| `([^`]+)` \| ([^|]+) \|$", STYLE.read_text(encoding="utf-8"), re.M)
-    return dict(rows)
+def rules(form: str) -> dict[str, str]:
+    """Returns the phrases or patterns of names in the tables of the style page that have a form,
+    and what to write instead."""
+    rows = re.findall(rf"^\| {form} \| ([^|]+) \|$", STYLE.read_text(encoding="utf-8"), re.M)
+    return {denied: better for denied, better in rows if denied != "instead of"}
 
 
 def find_names(path: pathlib.Path, patterns: Iterable[str]) -> list[tuple[int, str]]:
@@ -83,30 +74,24 @@ def passages(path: pathlib.Path) -> list[tuple[int, str]]:
 
 def main() -> int:
     """Prints the findings; returns the exit code."""
-    better, denied = phrases(), names()
+    better, denied = rules(r"([^|`]+)"), rules(r"`([^`]+)`")
     gap = r"[\s#]+"
     patterns = {p: re.compile(rf"\b{gap.join(map(re.escape, p.split()))}\b", re.I) for p in better}
-    count = 0
+    findings = []
     for name in tracked():
         path = ROOT / name
-        if (
-            path == STYLE
-            or (path.suffix or path.name) not in _KINDS
-            or _DATA.match(name)
-            or not path.exists()
-        ):
+        is_prose = (path.suffix or path.name) in _KINDS and not _DATA.match(name)
+        if path == STYLE or not is_prose or not path.exists():
             continue
         for first, text in passages(path):
             for phrase, pattern in patterns.items():
                 for match in pattern.finditer(text):
-                    count += 1
                     line = first + text.count("\n", 0, match.start())
-                    print(f"{name}:{line}: {phrase!r}: write {better[phrase]}")
+                    findings.append(f"{name}:{line}: {phrase!r}: write {better[phrase]}")
         for line, pattern in find_names(path, denied) if _NAMED.match(name) else ():
-            count += 1
-            print(f"{name}:{line}: the name {pattern}: write {denied[pattern]}")
-    print(f"{count} phrases and names to rewrite (docs/style.md)")
-    return int(count > 0)
+            findings.append(f"{name}:{line}: the name {pattern}: write {denied[pattern]}")
+    print(*findings, f"{len(findings)} phrases and names to rewrite (docs/style.md)", sep="\n")
+    return int(bool(findings))
 
 
 if __name__ == "__main__":

@@ -18,9 +18,7 @@ from tests.near import imported
 
 PAGE = ROOT / "docs/architecture.md"
 # The reference's modules that only define names.
-NAMES_ONLY = (
-    *("classifier_utils", "fine_tuning_utils", "lamb_optimizer", "race_utils", "squad_utils"),
-)
+NAMES_ONLY = "classifier_utils fine_tuning_utils lamb_optimizer race_utils squad_utils".split()
 # Rooms from the ground up: each may import those on lower floors. A room is a folder of the
 # package, the folder of a task, or a module outside the folders.
 FLOORS = (
@@ -77,19 +75,17 @@ def drawing() -> str:
     uses = collections.defaultdict(set)
     for source in sources():
         uses[source.room] |= source.used_rooms
-    lines = ["flowchart TD"]
-    rooms = [room for floor in reversed(FLOORS) for room in floor if room not in _UNDRAWN]
-    lines += [f'  {_id(room)}["{room.replace(".", "/")}"]' for room in rooms]
+    # Either only an entry to another room, or imported by nearly all.
+    undrawn = {"core", "__main__", *NAMES_ONLY}
+    undrawn |= {room for room in FLOOR_OF if room.startswith(("run_", "create_"))}
+    rooms = [room for floor in reversed(FLOORS) for room in floor if room not in undrawn]
+    ids = {room: room.replace(".", "_") for room in rooms}
+    lines = ["flowchart TD", *(f'  {ids[room]}["{room.replace(".", "/")}"]' for room in rooms)]
     for room in rooms:
         below = set().union(*(reached(other, uses) for other in uses[room]))
-        drawn = uses[room] - below - _UNDRAWN
-        lines += [f"  {_id(room)} --> {_id(other)}" for other in sorted(drawn)]
+        drawn = uses[room] - below - undrawn
+        lines += [f"  {ids[room]} --> {ids[other]}" for other in sorted(drawn)]
     return "\n".join(lines)
-
-
-# Either only an entry to another room, or imported by nearly all.
-_UNDRAWN = {"core", "__main__", *NAMES_ONLY}
-_UNDRAWN |= {room for floor in FLOORS for room in floor if room.startswith(("run_", "create_"))}
 
 
 def reached(room: str, uses: dict[str, set[str]]) -> set[str]:
@@ -112,10 +108,6 @@ def reachable(*modules: str) -> list[Source]:
     # The package itself imports its public functions only when they are used.
     uses |= {"albert": set(), "": {*modules} & by_name.keys()}
     return [by_name[name] for name in reached("", uses)]
-
-
-def _id(room: str) -> str:
-    return room.replace(".", "_")
 
 
 def drawn_in(text: str) -> str:

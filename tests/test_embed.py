@@ -7,7 +7,6 @@ import shutil
 
 import numpy as np
 import pytest
-import tensorflow.compat.v1 as tf
 
 from albert import modeling
 from albert.cli import embed
@@ -15,7 +14,10 @@ from albert.cli.embed import EmbedSettings
 from albert.core.errors import UserError
 from albert.inference.embedding import Embedder
 from albert.inference.folders import open_folder
+from albert.modeling import AlbertConfig
 from albert.tokenization import FullTokenizer
+from tests.helpers.checkpoints import weights
+from tests.helpers.encoders import numpy_encode
 from tests.helpers.files import settings_of
 from tests.helpers.running import albert, run
 
@@ -40,30 +42,15 @@ def inputs(squad_dir) -> list[tuple]:
 
 
 @pytest.fixture(scope="module")
-def outputs(trained, squad_dir, inputs, tmp_path_factory, torch) -> list[tuple]:
-    """Returns the outputs of transformers for each line with the encoder's weights: the states
-    [tokens, H] of all layers, and the pooled output [H]."""
-    import transformers
-    from transformers.models.albert import modeling_albert as albert
-
-    path = str(tmp_path_factory.mktemp("encoder") / "model.ckpt")
-    config = modeling.AlbertConfig.from_json_file(str(squad_dir / "albert.json"))
-    with tf.Graph().as_default(), tf.Session() as session:
-        modeling.AlbertModel(config, False, tf.placeholder(tf.int32, [1, None]))
-        saver = tf.train.Saver()
-        saver.restore(session, str(trained / "model.ckpt-best"))
-        saver.save(session, path, write_state=False)
-    values = json.loads((squad_dir / "albert.json").read_text()) | {"hidden_act": "gelu_new"}
-    model = transformers.AlbertModel(transformers.AlbertConfig(**values)).eval()
-    albert.load_tf_weights_in_albert(model, model.config, path)
-    rows = []
-    for _, ids, kinds in inputs:
-        with torch.no_grad():
-            ids, kinds = torch.tensor([ids]), torch.tensor([kinds])
-            output = model(ids, token_type_ids=kinds, output_hidden_states=True)
-        # The first states are the embeddings.
-        layers = [states[0].numpy() for states in output.hidden_states[1:]]
-        rows.append((layers, output.pooler_output[0].numpy()))
+def outputs(trained, squad_dir, inputs) -> list[tuple]:
+    """Returns what NumPy computes for each line with the encoder's weights: the states [tokens, H]
+    of all layers, and the pooled output [H]."""
+    config = AlbertConfig.from_json_file(str(squad_dir / "albert.json"))
+    values, rows = weights(trained, "model.ckpt-best"), []
+    for _, *line in inputs:
+        ids, kinds = (np.array([numbers]) for numbers in line)
+        _, layers, (pooled,) = numpy_encode(config, values, ids, np.ones_like(ids), kinds)
+        rows.append(([states for (states,) in layers], pooled))
     return rows
 
 

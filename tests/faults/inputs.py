@@ -34,43 +34,35 @@ MISSING, LOOP = "no file", "a link to itself"
 # The new content of a file: bytes, a folder (None), MISSING, LOOP, or the name of a good file.
 Content = str | bytes | None | pathlib.PurePath
 Make = Callable[[pathlib.Path, pathlib.Path], object]
-Holds = Callable[[subprocess.CompletedProcess, pathlib.Path], bool]
 Start = Callable[[list[str], pathlib.Path], subprocess.CompletedProcess]
 
 
 class Attempt(NamedTuple):
     """A program with a bad input.
 
-    By default the program must refuse it: within `SECONDS`, with exit code 1 or 2, in one line.
-
     Attributes:
       command: the program without .py, and its arguments; {w} is the folder of good inputs, {t} a
         separate folder for this attempt, its working folder.
-      says: a regular expression that the line must match: the file, the flag or the key.
+      refusal: a regular expression that the line of a refusal must match: the file, the flag or the
+        key. The program must refuse within `SECONDS`, with exit code 1 or 2, in one line; None if
+        it must succeed.
+      result: a file that a success must leave; None if the program must not succeed.
       make: makes the bad input, given both folders.
-      holds: if given, the program may succeed, and this must hold then.
       start: runs the command.
     """
 
     name: str
     command: tuple[str, ...]
-    says: str = ""
-    make: Make | None = None
-    holds: Holds | None = None
-    must_end_well: bool = False
+    refusal: str | None
+    result: str | None = None
+    make: Make = lambda good, folder: None
     start: Start = lambda command, folder: run(command, cwd=folder)
 
 
 def training(program: str, *flags: str) -> tuple[str, ...]:
     """Returns the command of two steps of a program on good inputs; later flags win."""
     given = [flag.format(squad="{w}", folder="{w}") for flag in FLAGS[program]]
-    return (program, *given, "--train_steps=2", "--from_scratch", *flags)
-
-
-def make_good(folder: pathlib.Path) -> None:
-    """Writes the inputs of `tests.faults.jobs`, and a run."""
-    make_inputs(folder)
-    succeed(Job("", "run_squad_v1", 1, "--train_steps=4").command(folder, folder / "squad"))
+    return (program, *given, "--train_steps=2", "--from_scratch", "--output_dir={t}/out", *flags)
 
 
 def put(path: pathlib.Path, content: Content, good: pathlib.Path) -> None:
@@ -90,16 +82,11 @@ def put(path: pathlib.Path, content: Content, good: pathlib.Path) -> None:
         path.write_bytes(content)
 
 
-_MAKE = (
-    *("create_pretraining_data", "--input_file={w}/topics.txt", "--output_file={t}/new"),
-    *("--spm_model_file={w}/spm.model", "--max_seq_length=48", "--max_predictions_per_seq=6"),
-)
-_LEARN = ("sentencepiece", "--input_file={w}/text.txt", "--model_prefix={t}/new")
 _EXTRACT = (
     *("embed", "--input_file={w}/text.txt", "--output_file={t}/out", "--layers=-1"),
     "--init_checkpoint={w}/squad",
 )
-_TRAIN = training("run_squad_v1", "--output_dir={t}/out")
+_TRAIN = training("run_squad_v1")
 # Changes of files and folders after the first checkpoint of a run that continues.
 _MEANWHILE: tuple[tuple[str, Content], ...] = (
     *(("out", b""), ("out", LOOP), ("out/assets.extra", MISSING), ("out/assets.extra", b"")),
@@ -114,67 +101,60 @@ _MEANWHILE: tuple[tuple[str, Content], ...] = (
 _NAMES = ("ü 日本 \U0001f389", "with space", "a,b", "a%20b", "{0}", "$HOME", "a=b", "-x")
 # Programs that import TensorFlow first fail in its import when they may write no file.
 _WITHOUT_ANY_FILE = {
-    **{"squad": _TRAIN, "squad2": training("run_squad_v2", "--output_dir={t}/out")},
-    "classifier": training("run_classifier", "--output_dir={t}/out"),
+    **{"squad": _TRAIN, "squad2": training("run_squad_v2")},
+    "classifier": training("run_classifier"),
     "page": ("show", "{w}/squad", "--data={w}/dev-v1.1.json", "--page={t}/page.html"),
 }
 _WRITING = {
     **{**_WITHOUT_ANY_FILE, "convert": ("convert", "{w}/squad", "{t}/new"), "extract": _EXTRACT},
     "extract-npz": (*_EXTRACT, "--output_format=npz"),
-    "sentencepiece": (*_LEARN, "--vocab_size=100"),
-    "records": _MAKE,
+    "sentencepiece": (
+        *("sentencepiece", "--input_file={w}/text.txt", "--model_prefix={t}/new"),
+        "--vocab_size=100",
+    ),
+    "records": (
+        *("create_pretraining_data", "--input_file={w}/topics.txt", "--output_file={t}/new"),
+        *("--spm_model_file={w}/spm.model", "--max_seq_length=48", "--max_predictions_per_seq=6"),
+    ),
 }
 
 
 def attempts() -> Iterator[Attempt]:
     """Yields all attempts."""
-    yield from _disks()
-    yield from _meanwhile()
-    for name in _NAMES:
-
-        def has_weights(result, folder, name=name) -> bool:
-            return (folder / name / "model.ckpt-2.index").exists()
-
-        command = (*_TRAIN, "--do_predict=false", f"--output_dir={{t}}/{name}")
-        yield Attempt(f"output_dir-{name}", command, holds=has_weights, must_end_well=True)
-
-
-def _disks() -> Iterator[Attempt]:
     for name, command in _WRITING.items():
         for kib in (0, 1, 16) if name in _WITHOUT_ANY_FILE else (1, 16):
-            # Files may not grow beyond a size; the output goes to a pipe.
-            limited = ["bash", "-c", f'ulimit -f {kib}; exec "$@"', "bash"]
-
-            def start(command, folder, limited=limited) -> subprocess.CompletedProcess:
-                kwargs = {"cwd": folder, "capture_output": True, "text": True, "timeout": LONGEST}
-                return subprocess.run([*limited, *command], **kwargs)
-
             says = "cannot be|written|large|space|room"
-            yield Attempt(f"{name}-files-of-{kib}-KiB", command, says, start=start)
-
-
-def _meanwhile() -> Iterator[Attempt]:
+            yield Attempt(f"{name}-files-of-{kib}-KiB", command, says, start=_limited_to(kib))
     files = {
         **{"train_file": "train-v1.1.json", "predict_file": "dev-v1.1.json"},
         **{"spm_model_file": "spm.model", "albert_config_file": "albert.json"},
     }
     given = [f"--{flag}={{t}}/{name}" for flag, name in files.items()]
-    more = "--train_steps=100000", "--save_checkpoints_steps=20", "--do_predict=false"
+    given += ["--train_steps=100000", "--save_checkpoints_steps=20", "--do_predict=false"]
 
     def copy(good: pathlib.Path, folder: pathlib.Path) -> None:
         for name in files.values():
             shutil.copy(good / name, folder / name)
 
     for file, content in _MEANWHILE:
+        name = f"meanwhile-{file}-becomes-{str(content)[:12]}"
         # The input may be unharmed; then a signal ends the program.
-        then, name = _then(file, content), f"meanwhile-{file}-becomes-{str(content)[:12]}"
-        command = (*_TRAIN, *given, *more)
-        yield Attempt(name, command, "out|train|spm|albert", copy, lambda *_: True, start=then)
+        then, says = _then(file, content), "out|train|spm|albert"
+        yield Attempt(name, (*_TRAIN, *given), says, "log", copy, then)
 
     def others(good: pathlib.Path, folder: pathlib.Path) -> None:
         put(folder / "out/model.ckpt-5.index", b"no checkpoint", good)
 
-    yield Attempt("a-checkpoint-of-others", _TRAIN, "out", others)
+    yield Attempt("a-checkpoint-of-others", _TRAIN, "out", make=others)
+    for name in _NAMES:
+        command = (*_TRAIN, "--do_predict=false", f"--output_dir={{t}}/{name}")
+        yield Attempt(f"output_dir-{name}", command, None, f"{name}/model.ckpt-2.index")
+
+
+def _limited_to(kib: int) -> Start:
+    """Runs a program whose files may not grow beyond a size; its output goes to a pipe."""
+    limited = ["bash", "-c", f'ulimit -f {kib}; exec "$@"', "bash"]
+    return lambda command, folder: run([*limited, *command], cwd=folder)
 
 
 def _then(file: str, content: Content) -> Start:
@@ -207,8 +187,7 @@ def _then(file: str, content: Content) -> Start:
 def problem_of(attempt: Attempt, good: pathlib.Path, folder: pathlib.Path) -> str | None:
     """Runs an attempt in a separate folder; returns what is wrong with its end, or None."""
     folder.mkdir(parents=True)
-    if attempt.make:
-        attempt.make(good, folder)
+    attempt.make(good, folder)
     program, *arguments = attempt.command
     folders = {"{w}": str(good), "{t}": str(folder)}
     given = [re.sub(r"\{[wt]\}", lambda match: folders[match.group()], text) for text in arguments]
@@ -230,15 +209,14 @@ def _judged(
         return "a traceback"
     if seconds > SECONDS:
         return f"{seconds:.0f} s, of {SECONDS:.0f}"
-    if result.returncode == 0 and attempt.holds:
-        is_right = attempt.holds(result, folder)
-        return None if is_right else "it ended well, but what must hold then does not"
-    if result.returncode not in (1, 2) or attempt.must_end_well:
+    if result.returncode == 0 and attempt.result:
+        return None if (folder / attempt.result).exists() else f"no {attempt.result}"
+    if result.returncode not in (1, 2) or attempt.refusal is None:
         return f"exit code {result.returncode}"
     lines = [line for line in result.stderr.splitlines() if re.match(r"[\w. -]+: error: ", line)]
-    if len(lines) != 1:
-        return f"{len(lines)} lines of error"
-    return None if re.search(attempt.says, lines[0]) else f"its line does not say {attempt.says!r}"
+    if len(lines) == 1 and re.search(attempt.refusal, lines[0]):
+        return None
+    return f"{len(lines)} lines of error, or a line without {attempt.refusal!r}"
 
 
 def main() -> None:
@@ -250,21 +228,21 @@ def main() -> None:
     arguments = parser.parse_args()
     chosen = [attempt for attempt in attempts() if fnmatch.fnmatch(attempt.name, arguments.only)]
     bad = 0
-    with contextlib.ExitStack() as stack:
-        work = arguments.keep or pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        good = work.resolve() / "good"
-        good.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        work = (arguments.keep or pathlib.Path(temporary)).resolve()
+        work.mkdir(parents=True, exist_ok=True)
+        good = work / "good"
         if not good.exists():
-            make_good(good)
+            # The inputs of `tests.faults.jobs`, and a run.
+            make_inputs(good)
+            succeed(Job("", "run_squad_v1", 1, "--train_steps=4").command(good, good / "squad"))
         for number, attempt in enumerate(chosen, start=1):
             # Without the attempt's name, which contains words that a message must have.
-            folder = good.parent / str(number)
+            folder = work / str(number)
             shutil.rmtree(folder, ignore_errors=True)
             if problem := problem_of(attempt, good, folder):
                 bad += 1
                 print(f"\nBAD {attempt.name}: {problem}", flush=True)
-            if number % 25 == 0:
-                print(f"{number} of {len(chosen)}", flush=True)
     print(f"{len(chosen)} attempts, {bad} bad")
     sys.exit(bad > 0)
 
