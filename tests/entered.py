@@ -18,7 +18,6 @@ _LAST = ("training/hooks.py", "after_run")
 
 
 def main() -> None:
-    """Runs a program up to its first step, and prints the files."""
     sys.argv = sys.argv[1:]
     root = f"{pathlib.Path(sys.argv[0]).resolve().parent}/"
     entered: dict[str, str] = {}

@@ -88,7 +88,6 @@ def name_of(path: pathlib.Path) -> str:
 
 
 def main() -> int:
-    """Runs them; returns the exit code."""
     path, *flags = sys.argv[1:] or sys.exit("tests.near: error: name a file: FILE=...")
     modules = [str(module.relative_to(ROOT)) for module in near(pathlib.Path(path))]
     if not modules:

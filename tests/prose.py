@@ -73,7 +73,6 @@ def passages(path: pathlib.Path) -> list[tuple[int, str]]:
 
 
 def main() -> int:
-    """Prints the findings; returns the exit code."""
     better, denied = rules(r"([^|`]+)"), rules(r"`([^`]+)`")
     gap = r"[\s#]+"
     patterns = {p: re.compile(rf"\b{gap.join(map(re.escape, p.split()))}\b", re.I) for p in better}

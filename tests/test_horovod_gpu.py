@@ -51,7 +51,6 @@ def unpack_packages(python: str, folder: Path) -> str:
 
 
 def compile_operations(source: Path, packages: Path, version: str) -> Path:
-    """Compiles Horovod's operations for TensorFlow on GPUs; returns the object file."""
     major, minor, patch = map(int, version.split("."))
     definitions = {
         "TENSORFLOW_VERSION": major * 10**9 + minor * 10**6 + patch * 10**3,

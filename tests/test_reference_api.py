@@ -34,7 +34,6 @@ OTHERS = {
 
 
 def signatures():
-    """Yields module, name and arguments of each."""
     for section in re.split(r"^(?=\w)", SIGNATURES, flags=re.MULTILINE):
         module, _, text = section.partition(":")
         for name, arguments in re.findall(r"(\w+)\((.*?)\)$", text, re.DOTALL | re.MULTILINE):
@@ -56,7 +55,6 @@ def test_arguments_are_the_references(module, name, arguments):
 
 
 def test_every_name_is_exported():
-    """This includes processors and their methods."""
     for module in ("squad_utils", "classifier_utils", "race_utils", "lamb_optimizer"):
         names = {name for owner, name, _ in signatures() if owner == module}
         assert set(importlib.import_module(module).__all__) == names | OTHERS.get(module, set())

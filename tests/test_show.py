@@ -19,7 +19,6 @@ from tests.helpers.squad import make_unanswerable
 
 @pytest.fixture
 def call(capsys, monkeypatch):
-    """Calls the program and returns its output."""
     monkeypatch.setenv("COLUMNS", "200")
 
     def call(*arguments):

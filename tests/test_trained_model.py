@@ -31,8 +31,6 @@ def config(squad_dir, tmp_path):
 
 @pytest.fixture
 def check(squad_dir, trained):
-    """Checks the weights in a run's folder under flags."""
-
     def check(*flags: str, task=SquadV1Task) -> None:
         kind = SquadV1Settings if task is SquadV1Task else SquadV2Settings
         command = squad_command(squad_dir, trained, "--do_train=false", *flags)

@@ -14,7 +14,6 @@ VALUE = "\0"
 
 
 def cited() -> list[str]:
-    """Returns the messages of the page."""
     return re.findall(r"^\| `(.*?)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
 

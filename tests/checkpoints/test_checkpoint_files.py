@@ -227,7 +227,6 @@ class TestNewest:
 
 
 def test_extra_data_files_become_part_of_the_checkpoint(tmp_path):
-    """One checkpoint results, with a data file for each one that was written."""
     more = {f"w_{slot}": np.full([3], number, "f4") for number, slot in enumerate("ab")}
 
     def write_more(session, folder):

@@ -60,7 +60,6 @@ def test_jobs_are_valid():
 class TestMeaning:
     @pytest.fixture
     def words(self, name) -> list[str]:
-        """Returns the words that the launcher's shell reads."""
         launcher = container(load(name), "Launcher")
         assert launcher["command"] == ["bash", "-c"]
         (script,) = launcher["args"]
@@ -87,8 +86,6 @@ class TestMeaning:
             assert mounts == volumes
 
     def test_the_job_runs_a_preset_on_the_data_volume(self, name, words):
-        """The launcher's variables select it; tests/deploy/test_preset.py tests the resulting
-        command."""
         job = load(name)
         launcher = container(job, "Launcher")
         assert f"WORKDIR {launcher['workingDir']}\n" in DOCKERFILE
@@ -106,7 +103,6 @@ class TestMeaning:
         assert "PATH" in passed and given.keys() <= passed | read
 
     def test_pods_start_in_order_and_save_before_they_end(self, name, words):
-        """A pod that is evicted has time for a checkpoint."""
         job = load(name)
         for role, first in (("Worker", "pkill -USR1 python;"), ("Launcher", "kill -USR1 1;")):
             hook = container(job, role)["lifecycle"]["preStop"]["exec"]["command"]

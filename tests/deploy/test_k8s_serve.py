@@ -53,7 +53,6 @@ def test_the_command_parses_and_matches_the_pod():
 
 
 def test_probes_and_service_requests_are_answered(exported):
-    """Under the paths and the host in the manifests, by a server with the manifest's arguments."""
     args = serve.parse(["albert serve", "MODEL", *CONTAINER["args"]])
     with listen(args.host, 0) as listener:
         hosts = hosts_of(listener, args.allowed_hosts)

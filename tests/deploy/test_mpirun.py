@@ -73,7 +73,6 @@ class Machine:
 
 @pytest.fixture
 def hls(tmp_path) -> Machine:
-    """Returns a server as in the Habana README."""
     machine = Machine(tmp_path / "hls", sockets=2, cores=28)
     machine.add_cards(8)
     return machine
@@ -93,7 +92,6 @@ def plan(environment):
 
 
 def follows(words: list[str], option: str) -> list[str]:
-    """Returns the words after each occurrence of an option."""
     return [words[i + 1] for i, word in enumerate(words) if word == option]
 
 
@@ -227,8 +225,6 @@ def test_mpirun_is_found_in_the_environment_of_the_clone(tmp_path):
 class TestRealJobs:
     @pytest.fixture
     def start(self, tmp_path):
-        """Runs a command as two workers, from an empty folder."""
-
         def call(command: list[str], *options: str) -> subprocess.CompletedProcess:
             return run([SCRIPT, "-n", "2", *options, "--", *command], cwd=tmp_path, env=FOUND)
 

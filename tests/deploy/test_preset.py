@@ -42,7 +42,6 @@ def data(tmp_path) -> pathlib.Path:
 
 @pytest.fixture
 def start(data, tmp_path):
-    """Starts the script with a Python that shows its arguments, one word per line."""
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     python.chmod(0o755)

@@ -50,7 +50,6 @@ def make(tmp_path):
 
 
 def refused(archive, out, match):
-    """Asserts that the archive is refused with one line and that nothing remains."""
     before = sorted(out.parent.iterdir())
     with pytest.raises(ArchiveError, match=match) as caught:
         unpack(archive, out / "model")

@@ -120,7 +120,6 @@ _WRITING = {
 
 
 def attempts() -> Iterator[Attempt]:
-    """Yields all attempts."""
     for name, command in _WRITING.items():
         for kib in (0, 1, 16) if name in _WITHOUT_ANY_FILE else (1, 16):
             says = "cannot be|written|large|space|room"

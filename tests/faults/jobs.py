@@ -70,7 +70,6 @@ def jobs_of(setting: str) -> list[Job]:
 
 
 def make_inputs(folder: pathlib.Path) -> None:
-    """Writes the input of all jobs."""
     folder.mkdir()
     make_squad_files(folder)
     for program in FLAGS:

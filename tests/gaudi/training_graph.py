@@ -41,7 +41,6 @@ LEGACY = {"Variable", "VariableV2", "Assign", "AssignAdd", "AssignSub"}
 
 
 def make_model_fn(task: str):
-    """Returns the model_fn of a task."""
     name = "bert_base_uncased" if task.startswith("bert") else "albert_base_v1"
     config = modeling.read_config(str(ROOT / f"configs/{name}.json"))
     config.num_hidden_layers, config.vocab_size = LAYERS, 1000
@@ -59,7 +58,6 @@ def features_of(task: str) -> dict[str, tf.Tensor]:
 
 
 def build(task: str, kind: str, mode: str) -> tf.Graph:
-    """Builds the whole graph of a model_fn for a device."""
     with (
         mock.patch.object(device, "_device", Device(kind, "for the test")),
         tf.Graph().as_default() as graph,
@@ -105,7 +103,6 @@ def is_static(graph: tf.Graph) -> bool:
 
 
 def needed_by(operation: tf.Operation) -> set[tf.Operation]:
-    """Returns the operation and everything that runs before it."""
     found, new = {operation}, [operation]
     while new:
         op = new.pop()

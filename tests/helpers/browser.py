@@ -37,8 +37,6 @@ def chromium(tmp_path_factory):
 
 
 class Page:
-    """A page as a reader sees it."""
-
     def __init__(self, driver, address: str):
         driver.get(address)
         self.driver = driver

@@ -15,7 +15,6 @@ FILES = {
 
 
 def fill(folder: pathlib.Path) -> None:
-    """Makes the files."""
     for name, files in FILES.items():
         (folder / name).mkdir(parents=True)
         for file in files:

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 
 
 def tar_of(files: dict[str, bytes]) -> bytes:
-    """Returns a tar.gz of files."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w:gz") as tar:
         for name, content in files.items():
@@ -24,7 +23,6 @@ def tar_of(files: dict[str, bytes]) -> bytes:
 
 
 def zip_of(files: dict[str, bytes]) -> bytes:
-    """Returns a zip archive of files."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         for name, content in files.items():
@@ -34,8 +32,6 @@ def zip_of(files: dict[str, bytes]) -> bytes:
 
 @dataclass
 class Fault:
-    """A fault in the answer to one request."""
-
     status: int | None = None  # answer with this status and no file
     headers: dict[str, str] = field(default_factory=dict)  # added to, or instead of, the usual ones
     cut_after: int | None = None  # bytes of the body, then the connection is closed

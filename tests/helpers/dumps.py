@@ -13,7 +13,6 @@ HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="
 
 
 def page(text: str, namespace: int = 0, redirect: bool = False, title: str = "A page") -> str:
-    """Returns a page with one revision."""
     to = '<redirect title="Another" />' if redirect else ""
     return (
         f"<page><title>{escape(title)}</title><ns>{namespace}</ns><id>1</id>{to}<revision><id>2</id>"
@@ -23,5 +22,4 @@ def page(text: str, namespace: int = 0, redirect: bool = False, title: str = "A 
 
 
 def dump(pages: Iterable[str]) -> bytes:
-    """Returns a dump of pages."""
     return (HEAD + "".join(pages) + "</mediawiki>\n").encode()

@@ -51,7 +51,6 @@ def flags_in(text: str) -> dict[str, str | None]:
 
 
 def settings_of(kind: type[AnySettings], *arguments: object) -> AnySettings:
-    """Returns the settings of a command line."""
     values = flags.FlagValues()
     kind.define_flags(values)
     values(["program", *map(str, arguments)])
@@ -59,7 +58,6 @@ def settings_of(kind: type[AnySettings], *arguments: object) -> AnySettings:
 
 
 def settings_class(program: str) -> type[Settings]:
-    """Returns the class of a reference program's settings."""
     if program == "create_pretraining_data":
         return PretrainingDataSettings
     return find_task(f"{program}.py").settings
@@ -73,7 +71,6 @@ def defaults_of(program: str) -> dict[str, object]:
 
 
 def write_records(path: pathlib.Path, records: Iterable[bytes]) -> str:
-    """Writes a file of records; returns its path."""
     import tensorflow.compat.v1 as tf
 
     with tf.io.TFRecordWriter(str(path)) as writer:

@@ -53,7 +53,6 @@ class Figures(NamedTuple):
     mrpc: pathlib.Path
 
     def rows(self, name: str) -> list[dict]:
-        """Returns the lines of a gzipped file."""
         with gzip.open(self.folder / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
             return list(map(json.loads, lines))
 
@@ -171,7 +170,6 @@ def inexact_offsets(feature: InputFeatures, row: dict, text: str) -> int:
 
 
 def assert_race_features(figures: Figures) -> None:
-    """Compares the features of the whole training set."""
     processor = RaceProcessor(True, True, False, False)
     examples, tokenizer = processor.get_train_examples(str(figures.race)), figures.tokenizer()
     rows = figures.rows("features-race-train-seq256")
@@ -210,7 +208,6 @@ def assert_mrpc_features(figures: Figures, name: str, folder: pathlib.Path) -> N
 
 
 def fields(record: bytes) -> dict[str, list]:
-    """Returns the values of a serialized example."""
     return {
         key: list(getattr(feature, feature.WhichOneof("kind")).value)
         for key, feature in tf.train.Example.FromString(record).features.feature.items()
@@ -228,14 +225,12 @@ def fields_of(feature: classifier_utils.InputFeatures) -> dict[str, list]:
 
 
 def predicted(figures: Figures, name: str, of_words: bool = False) -> tuple[list, list]:
-    """Returns the examples of a file, and their features."""
     path = str(figures.squad / f"{name}.json")
     examples = squad_utils.read_squad_examples(path, is_training=False)
     return examples, convert(examples, figures.tokenizer(of_words), USUAL, False)
 
 
 def written_v1(examples, features, outputs, folder, lengths=(20, 30), **options):
-    """Writes and returns the answers and the n-best lists."""
     spans, arguments = {}, (examples, features, outputs, *lengths)
     squad_utils.accumulate_predictions_v1(spans, *arguments)
     files = [folder / name for name in ("predictions.json", "nbest.json")]
@@ -276,7 +271,6 @@ def assert_answers_v2(figures: Figures, folder: pathlib.Path, near: bool = False
 
 
 def assert_written(golden: pathlib.Path, answers: dict, nbest: dict) -> None:
-    """Compares the answers, and the top three of the n-best lists."""
     expected = read_json(golden / "predictions.json")
     assert answers == expected and list(answers) == list(expected)
     expected = top_three(golden)
@@ -320,7 +314,6 @@ def assert_answers_of_words(
 
 
 def output_v1(feature: InputFeatures, near: Near) -> RawResult:
-    """Returns scores for SQuAD 1.1."""
     rng = np.random.RandomState(feature.unique_id % 2**31)
     start, end = ((2 * rng.standard_normal(384)).astype("f4") for _ in range(2))
     used = sum(feature.input_mask)
@@ -335,7 +328,6 @@ def output_v1(feature: InputFeatures, near: Near) -> RawResult:
 
 
 def output_v2(feature: InputFeatures, near: Near) -> RawResultV2:
-    """Returns the best scores for SQuAD 2.0."""
     rng, used = np.random.RandomState(feature.unique_id % 2**31), sum(feature.input_mask)
 
     def scores() -> np.ndarray:
@@ -394,7 +386,6 @@ def read_config(folder: pathlib.Path) -> modeling.EncoderConfig:
 
 
 def stored_shapes(folder: pathlib.Path) -> dict[str, list[int]]:
-    """Returns the shapes of the variables in a folder's checkpoint."""
     (index,) = folder.glob("*.index")
     stored = tf.train.load_checkpoint(str(index.with_suffix(""))).get_variable_to_shape_map()
     return {name: shape for name, shape in stored.items() if name != "global_step"}

@@ -8,7 +8,6 @@ from tests.helpers.forking import ROOT
 
 
 def requirements(path):
-    """Returns the requirements of a file and of those it includes."""
     for line in path.read_text(encoding="utf-8").splitlines():
         line = line.split(" #")[0].split("\\")[0].strip()
         if line.startswith("-r "):

@@ -90,7 +90,6 @@ def make_checkpoint(folder: pathlib.Path, family: str, head: str, **changes) -> 
 
 
 def compute(config_file: pathlib.Path, checkpoint: pathlib.Path, head: str) -> dict:
-    """Returns the model's outputs with the weights of a checkpoint, or of a folder."""
     config = modeling.read_config(str(config_file))
     with tf.Graph().as_default(), tf.Session() as session:
         outputs = build(config, head)
@@ -101,7 +100,6 @@ def compute(config_file: pathlib.Path, checkpoint: pathlib.Path, head: str) -> d
 
 
 def compute_there(model, head: str) -> dict[str, np.ndarray]:
-    """Returns the outputs of a model of `transformers`."""
     import torch
 
     names = "input_ids", "attention_mask", "token_type_ids"
@@ -116,7 +114,6 @@ def compute_there(model, head: str) -> dict[str, np.ndarray]:
 
 
 def class_of(family: str, head: str) -> Callable:
-    """Returns the class of `transformers`."""
     import transformers
 
     return getattr(transformers, family.capitalize() + (head or "Model"))

@@ -24,7 +24,6 @@ def at_step(fault: str, step: int, command: list[str], rank: int = 0) -> list[st
 
 
 def albert(*words: object) -> list[str]:
-    """Returns a command of `albert`."""
     return [sys.executable, str(ROOT / "albert"), *map(str, words)]
 
 
@@ -49,7 +48,6 @@ def run(command: list[str], **kwargs) -> subprocess.CompletedProcess:
 
 
 def succeed(command: list[str], **kwargs) -> str:
-    """Runs a command that must succeed; returns its log."""
     result = run(command, **kwargs)
     assert result.returncode == 0, result.stderr
     return result.stderr
@@ -159,5 +157,4 @@ def assert_stopped(
 
 
 def task_of(program: str) -> type:
-    """Returns the task of a reference program."""
     return find_task(f"{program}.py").load()

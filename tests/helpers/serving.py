@@ -68,8 +68,6 @@ class Gated(QuestionService):
 
 
 class Served:
-    """A server on a free port."""
-
     def __init__(self, service, limits=None, token="", hosts=()):
         self.service, self.listener = service, listen("127.0.0.1", 0)
         self.url = url_of(self.listener)

@@ -17,8 +17,6 @@ MATRIX_PRODUCTS = {"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "M
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a configuration file: text, or a value to dump as JSON."""
-
     def write(content):
         path = tmp_path / "lists.json"
         path.write_text(content if isinstance(content, str) else json.dumps(content))

@@ -35,8 +35,6 @@ def step():
 
 @pytest.fixture
 def rows(step, monkeypatch):
-    """Describes the step for a machine; returns the rows by item."""
-
     def describe(kind="cpu", card=None, host=None, workers=1, rank=0, device_memory=None):
         monkeypatch.setattr(device, "kind", lambda: kind)
         monkeypatch.setattr(checks, "card_memory", lambda kind: card)

@@ -84,7 +84,6 @@ NOT_RUN = {
 
 
 def marks_of(page: str) -> list[str]:
-    """Returns the marks of the commands of a page that are not run."""
     return [mark for marks in NOT_RUN.get(page, {}).values() for mark in marks.split(", ")]
 
 
@@ -112,7 +111,6 @@ class Block(NamedTuple):
 
 
 def blocks_of(page: pathlib.Path) -> Iterator[Block]:
-    """Yields the fenced blocks of a page."""
     text = page.read_text(encoding="utf-8")
     for language, body in re.findall(r"^ *```([^\n]*)\n(.*?)^ *```$", text, flags=re.S | re.M):
         yield Block(page, language, textwrap.dedent(body))
@@ -142,7 +140,6 @@ def commands_of(text: str) -> Iterator[list[str]]:
 
 
 def run_in(folder: pathlib.Path, text: str) -> str:
-    """Runs shell text in a folder; returns its output."""
     result = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", text],
         **{"cwd": folder, "env": {**os.environ, "PYTHON": sys.executable}},
@@ -153,7 +150,6 @@ def run_in(folder: pathlib.Path, text: str) -> str:
 
 
 def prose_of(page: pathlib.Path) -> str:
-    """Returns the text of a page without its blocks."""
     text = page.read_text(encoding="utf-8")
     return re.sub(r"^ *```.*?^ *```$", "", text, flags=re.S | re.M)
 
@@ -165,6 +161,5 @@ def links_of(page: pathlib.Path) -> list[str]:
 
 
 def anchors_of(page: pathlib.Path) -> list[str]:
-    """Returns the anchors of the headings of a page, as GitHub makes them."""
     titles = re.findall(r"^#+ (.*)$", prose_of(page), re.MULTILINE)
     return [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]

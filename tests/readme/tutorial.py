@@ -20,7 +20,6 @@ OUT = ROOT / "out/tools"
 
 @pytest.fixture(scope="module")
 def printed() -> list[str]:
-    """Returns the outputs of the tutorial's blocks."""
     if not (ROOT / "demo_output/run-1/predictions.html").exists():
         pytest.skip("there is no model of the demo: run `make demo`")
     shutil.rmtree(OUT, ignore_errors=True)

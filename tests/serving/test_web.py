@@ -30,7 +30,6 @@ def model(exported):
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Served]]:
-    """Starts servers, and stops them at the end of the test."""
     with contextlib.ExitStack() as stack:
 
         def serve(*args, **kwargs) -> Served:
