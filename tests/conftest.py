@@ -1,7 +1,5 @@
 """Configures how pytest runs the tests; shared fixtures are in `tests/helpers/fixtures.py`."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

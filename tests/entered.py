@@ -6,8 +6,6 @@ A file is entered when one of its functions is called. An import does not count,
 threads and processes.
 """
 
-from __future__ import annotations
-
 import os
 import pathlib
 import runpy

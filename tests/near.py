@@ -1,7 +1,5 @@
 """Finds the test modules of a file and runs them: `python -m tests.near FILE [FLAGS]`."""
 
-from __future__ import annotations
-
 import ast
 import pathlib
 import subprocess

@@ -3,8 +3,6 @@
 python -m tests.prose    lists them, and fails if it finds any
 """
 
-from __future__ import annotations
-
 import ast
 import fnmatch
 import pathlib

@@ -4,8 +4,6 @@ The drawing is in docs/architecture.md, where a test compares it with the import
 `python -m tests.rooms --reachable MODULES` counts the files and lines that modules import.
 """
 
-from __future__ import annotations
-
 import ast
 import collections
 import functools

@@ -1,7 +1,5 @@
 """The public functions: as on the command line, but from Python, in a process that continues."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

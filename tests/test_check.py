@@ -1,7 +1,5 @@
 """`albert check`: its report, and the faults that would make a job fail."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

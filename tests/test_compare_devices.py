@@ -1,7 +1,5 @@
 """`albert compare-devices`, between the devices that every machine has."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """The published model sizes and the flag files."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import re

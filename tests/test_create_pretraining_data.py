@@ -1,7 +1,5 @@
 """create_pretraining_data.py as a command: files, flags, and faults."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

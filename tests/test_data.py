@@ -1,7 +1,5 @@
 """`albert data`: what it reports about a file, and SQuAD's JSON made of a table."""
 
-from __future__ import annotations
-
 import json
 import os
 

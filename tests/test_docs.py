@@ -1,7 +1,5 @@
 """The documentation: commands parse, and run or are listed; links lead somewhere."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib

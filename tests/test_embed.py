@@ -1,7 +1,5 @@
 """`albert embed`: embeddings equal the model's own outputs, in either format."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -4,8 +4,6 @@ The tables are written by hand: for the reference's programs (the Habana fork's,
 flags and more), for intended differences, and for what the reference does not have.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import re

@@ -3,8 +3,6 @@
 No card and no CUDA compiler is needed: the operations are C++ with CUDA's headers.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

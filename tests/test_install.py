@@ -1,7 +1,5 @@
 """`make install`: which packages it installs, and which it does not touch; nothing is installed."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import os

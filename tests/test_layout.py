@@ -1,7 +1,5 @@
 """The house rules that a machine can check; each test lists all violations."""
 
-from __future__ import annotations
-
 import ast
 import re
 

@@ -1,7 +1,5 @@
 """The choice of test modules by `make test-near`."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.helpers.forking import ROOT

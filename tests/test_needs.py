@@ -1,7 +1,5 @@
 """What may be skipped."""
 
-from __future__ import annotations
-
 import types
 
 import pytest

@@ -1,7 +1,5 @@
 """The notebook of `docs/`: a kernel runs all of its cells, with small numbers."""
 
-from __future__ import annotations
-
 import os
 import re
 

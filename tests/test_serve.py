@@ -1,7 +1,5 @@
 """`albert serve`: its output, its refusals, and its end."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -3,8 +3,6 @@
 `test_workers.py` tests that a killed run resumes with another way to shard.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """An additional check by data outside of the repository: the reference's figures on real text."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.helpers import golden

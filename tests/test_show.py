@@ -1,7 +1,5 @@
 """`albert show`, for a run's folder and for separate files."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -4,8 +4,6 @@ The image is a folder on Python's path with the metadata of packages, and pip fi
 of a folder.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import venv

@@ -1,7 +1,5 @@
 """Other systems, as far as Linux can show: without the names, modules and files that they lack."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

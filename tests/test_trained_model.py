@@ -1,7 +1,5 @@
 """A prediction uses the trained model's settings, or ends and names the difference."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

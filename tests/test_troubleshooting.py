@@ -1,7 +1,5 @@
 """The page on troubleshooting: users search it for messages, so it must have them verbatim."""
 
-from __future__ import annotations
-
 import ast
 import re
 

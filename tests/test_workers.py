@@ -3,8 +3,6 @@
 If the launcher does not matter, workers are forked processes that Horovod's Gloo connects.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

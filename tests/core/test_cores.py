@@ -1,7 +1,5 @@
 """The number of cores, on systems that bind processes to cores and on others."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """JSON that is read piece by piece: the same values as all at once, and the same files refused."""
 
-from __future__ import annotations
-
 import json
 
 import hypothesis

@@ -1,7 +1,5 @@
 """The lines of the log that are shown."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

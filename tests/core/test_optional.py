@@ -1,7 +1,5 @@
 """Errors about packages that pip does not install by default."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """The end of a process by a signal, with small programs without TensorFlow."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

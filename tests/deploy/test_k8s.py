@@ -1,7 +1,5 @@
 """The MPIJobs: the operator's fields, and consistent requests."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

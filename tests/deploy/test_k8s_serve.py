@@ -1,7 +1,5 @@
 """The server's Deployment and Service: valid for Kubernetes, and consistent with each other."""
 
-from __future__ import annotations
-
 import copy
 
 import kubernetes_validate

@@ -1,7 +1,5 @@
 """deploy/mpirun.sh: the command that it composes for a machine, and jobs that it runs."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import pathlib

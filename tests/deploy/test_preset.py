@@ -1,8 +1,6 @@
 """deploy/preset.sh: the command that it makes for every preset; and all scripts under
 shellcheck."""
 
-from __future__ import annotations
-
 import functools
 import os
 import pathlib

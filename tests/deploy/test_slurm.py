@@ -1,7 +1,5 @@
 """deploy/slurm/squad.sbatch: its command, composed from programs that record their calls."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

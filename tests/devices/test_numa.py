@@ -1,7 +1,5 @@
 """The binding of workers to cores close to their cards."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Reads a processor's features from Linux's description."""
 
-from __future__ import annotations
-
 import pytest
 
 from albert.devices import host

@@ -1,7 +1,5 @@
 """The cores of a worker, and the threads it starts on them."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Workers: what their launcher tells them, and what they compute together."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

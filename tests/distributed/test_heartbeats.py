@@ -3,8 +3,6 @@
 `tests/test_workers.py` tests how they connect, in a job with a hanging worker.
 """
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import types

@@ -7,8 +7,6 @@ its output. With --keep, the good inputs and the leftovers of bad attempts stay,
 are used again.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import fnmatch

@@ -1,7 +1,5 @@
 """Tiny runs to interrupt: their programs, the settings under which they train, their inputs."""
 
-from __future__ import annotations
-
 import pathlib
 import sys
 from typing import NamedTuple

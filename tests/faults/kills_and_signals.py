@@ -12,8 +12,6 @@ Every setting gets an equal number of trials, and so does every program that tra
 repeat a trial, run the same command with --trial=NUMBER.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -7,8 +7,6 @@ subjects get a number of them first. In a copy of the committed tree, the tests 
 changed module run until one fails; with --all, those that `make test` runs.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import concurrent.futures

@@ -3,8 +3,6 @@
 make test-gaudi        (needs CPython 3.10; runs in a separate environment, .venv-gaudi)
 """
 
-from __future__ import annotations
-
 import collections
 from unittest import mock
 

@@ -1,7 +1,5 @@
 """A real browser, Debian's Chromium without a window, and pages in it as a reader sees them."""
 
-from __future__ import annotations
-
 import re
 import shutil
 

@@ -1,7 +1,5 @@
 """Checkpoints of a few variables, and what runs write: variables and curves."""
 
-from __future__ import annotations
-
 import collections
 import pathlib
 from collections.abc import Mapping

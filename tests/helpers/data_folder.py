@@ -1,7 +1,5 @@
 """A folder of empty files, as `download/` would fill it."""
 
-from __future__ import annotations
-
 import pathlib
 
 FILES = {

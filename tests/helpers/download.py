@@ -1,7 +1,5 @@
 """A local web server whose faults a test orders, and archives for it."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 import threading

@@ -1,7 +1,5 @@
 """MediaWiki dumps that tests make."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from xml.sax.saxutils import escape
 

@@ -1,7 +1,5 @@
 """Encoders with random weights, in the product and in NumPy."""
 
-from __future__ import annotations
-
 import collections
 import math
 import types

@@ -1,8 +1,6 @@
 """A made-up language with entities: persons of one word and places of two words, which no other
 words are."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import random

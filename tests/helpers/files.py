@@ -1,7 +1,5 @@
 """Files that tests share or damage, and flags of programs."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pathlib

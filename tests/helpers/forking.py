@@ -4,8 +4,6 @@ Importing TensorFlow takes seconds, and most programs that tests run take less w
 what depends on a new process (threads, signals, mpirun) start one.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import importlib

@@ -1,7 +1,5 @@
 """Every GLUE task with a few generated rows, in the form of the published files."""
 
-from __future__ import annotations
-
 import itertools
 import pathlib
 import random

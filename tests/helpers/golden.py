@@ -4,8 +4,6 @@
 makes the same comparisons with figures from other text.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import pathlib

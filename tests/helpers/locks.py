@@ -1,7 +1,5 @@
 """The requirements files and the versions of the lock files."""
 
-from __future__ import annotations
-
 from packaging.requirements import Requirement
 
 from tests.helpers.forking import ROOT

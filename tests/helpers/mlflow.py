@@ -1,7 +1,5 @@
 """Runs of MLflow in a folder, which is its fastest store."""
 
-from __future__ import annotations
-
 import pathlib
 import unittest.mock
 

@@ -1,8 +1,6 @@
 """Small models with random weights, here and in `transformers`, and their outputs on equal
 inputs."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What tests may need that not every machine has, and the line that says so at the end."""
 
-from __future__ import annotations
-
 import collections
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """A text of made-up sentences for pretraining."""
 
-from __future__ import annotations
-
 import pathlib
 import random
 

@@ -1,7 +1,5 @@
 """A tiny RACE, whose right options are always the same word, at any of the four positions."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import random

@@ -1,7 +1,5 @@
 """Runs the programs in a forked process, in a new one, or as several workers."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

@@ -1,7 +1,5 @@
 """Servers over real connections, and the models with which they answer."""
 
-from __future__ import annotations
-
 import functools
 import re
 import socket

@@ -1,7 +1,5 @@
 """Sessions for graphs that run a few times."""
 
-from __future__ import annotations
-
 import tensorflow.compat.v1 as tf
 
 

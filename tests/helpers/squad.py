@@ -1,7 +1,5 @@
 """A tiny SQuAD with its tokenizers, and the command that trains on it."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import importlib.util

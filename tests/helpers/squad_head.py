@@ -1,7 +1,5 @@
 """A tiny encoder, a batch and a graph of heads, for tests of the SQuAD heads."""
 
-from __future__ import annotations
-
 import pathlib
 import re
 from collections.abc import Callable, Mapping, Sequence

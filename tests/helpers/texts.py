@@ -1,7 +1,5 @@
 """Strategies that draw all kinds of text."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 # Likely trouble: white space of every kind, control characters, characters that vanish, grow,

@@ -1,7 +1,5 @@
 """A tiny run of every reference program: its flags, and its input."""
 
-from __future__ import annotations
-
 import pathlib
 import sys
 

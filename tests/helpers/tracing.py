@@ -1,7 +1,5 @@
 """The memory that TensorFlow records for its allocations."""
 
-from __future__ import annotations
-
 import itertools
 
 import tensorflow.compat.v1 as tf

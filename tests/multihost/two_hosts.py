@@ -6,8 +6,6 @@ Both see the same files, like hosts of a cluster with a network volume. Shared m
 is off, so that all data between the workers goes through the network.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Available memory, read from Linux files and from the tools of the cards."""
 
-from __future__ import annotations
-
 import pytest
 
 from albert.preflight.available_memory import Memory, card_memory, host_memory, parse_size

@@ -1,7 +1,5 @@
 """The report of `albert check` on a step's memory and type, by machine and workers."""
 
-from __future__ import annotations
-
 import re
 import types
 

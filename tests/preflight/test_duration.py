@@ -1,7 +1,5 @@
 """The estimated duration of a job from measurements: sums worked out by hand."""
 
-from __future__ import annotations
-
 import types
 
 import pytest

@@ -5,8 +5,6 @@ python -m tests.programs.at_step FAULT STEP RANK PROGRAM.py [FLAG...]
 So a run breaks where a test wants it to, however busy the machine is.
 """
 
-from __future__ import annotations
-
 import functools
 import pathlib
 import runpy

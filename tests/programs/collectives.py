@@ -3,8 +3,6 @@
 mpirun -np N python tests/programs/collectives.py FOLDER
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

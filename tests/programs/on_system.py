@@ -7,8 +7,6 @@ Typeshed, which mypy has, says which names each system has. Other packages are i
 that system, users install the builds for it.
 """
 
-from __future__ import annotations
-
 import ast
 import ctypes
 import errno

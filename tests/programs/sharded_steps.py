@@ -7,8 +7,6 @@ weights of a way are in FOLDER/WAY.npz. FOLDER/found.json has the other observat
 and `memory_of_gathering`. Gloo writes what it sends to sockets.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -1,7 +1,5 @@
 """The pages of the documentation: commands, links, and which commands nothing runs, and why."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import pathlib

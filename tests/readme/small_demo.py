@@ -1,7 +1,5 @@
 """Runs the demo in seconds: the same commands and files, with a model that has learned nothing."""
 
-from __future__ import annotations
-
 import sys
 
 from albert.cli.demo import parse

@@ -3,8 +3,6 @@
 .venv/bin/python -m pytest tests/readme/tutorial.py     (half a minute; not part of `make test`)
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 

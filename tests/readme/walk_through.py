@@ -6,8 +6,6 @@ Small numbers replace those that take minutes, and `make demo` has trained two s
 lists what is not run, and why.
 """
 
-from __future__ import annotations
-
 import pathlib
 import re
 

@@ -1,7 +1,5 @@
 """Waiting requests are answered together, and no accepted request is lost."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """Connections end after a time limit, or when others need room; with a trivial application."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import http.client

@@ -1,7 +1,5 @@
 """A server over real connections, with a model that a run has trained; and fields of requests."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

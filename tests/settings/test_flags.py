@@ -1,7 +1,5 @@
 """Values that no setting may have, regardless of its bounds, and the help of flags."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 import sys
