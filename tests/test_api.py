@@ -5,7 +5,6 @@ import logging
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 
@@ -17,6 +16,7 @@ from albert.checkpoints.checkpoint_files import list_checkpoints
 from albert.core.errors import FlagError, UserError
 from albert.core.log import LOG
 from tests.helpers.forking import ROOT
+from tests.helpers.running import succeed
 from tests.helpers.squad import squad_command
 
 TINY = {"max_seq_length": 64, "max_query_length": 20, "doc_stride": 16, "train_batch_size": 4}
@@ -45,9 +45,7 @@ def test_the_import_is_cheap_and_changes_nothing():
     """
     # The programs silence TensorFlow with it.
     env = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
-    command = [sys.executable, "-c", text]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert succeed([sys.executable, "-c", text], cwd=ROOT, env=env) == ""
 
 
 def test_training_equals_that_of_the_command(trained, squad_dir, files, tmp_path, capsys):

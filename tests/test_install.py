@@ -4,7 +4,6 @@ import ast
 import itertools
 import os
 import re
-import subprocess
 import sys
 import sysconfig
 import zipfile
@@ -20,7 +19,7 @@ except ImportError:  # Before Python 3.11.
 
 from tests.helpers.forking import ROOT
 from tests.helpers.locks import pinned, requirements
-from tests.helpers.running import succeed
+from tests.helpers.running import run, succeed
 from tests.near import tracked
 from tests.rooms import sources
 
@@ -29,7 +28,7 @@ def make(*arguments, env=os.environ):
     # Without the variables of an outer `make test DEVICE=...`, which would name its folder.
     outer = ("MAKEFLAGS", "MAKELEVEL", "DEVICE", "BASE_PYTHON")
     env = {name: value for name, value in env.items() if name not in outer}
-    return subprocess.run(["make", *arguments], cwd=ROOT, env=env, capture_output=True, text=True)
+    return run(["make", *arguments], cwd=ROOT, env=env)
 
 
 @pytest.mark.parametrize(
@@ -81,13 +80,10 @@ esac
 
 def test_on_top_of_an_image_its_python_gets_what_is_missing(tmp_path):
     plan = make("-n", "install", "horovod", "SYSTEM=1", "DEVICE=gpu", f"VENV={tmp_path}")
-    commands = plan.stdout.splitlines()
-    run = f"{tmp_path}/bin/python"
-    assert commands[:2] == [
-        f"python3 -m venv --system-site-packages {tmp_path}",
-        f"{run} requirements/system.py",
-    ]
-    assert f"{run} requirements/system.py horovod gpu" in commands
+    first, second, *more = plan.stdout.splitlines()
+    assert first == f"python3 -m venv --system-site-packages {tmp_path}"
+    assert second == f"{tmp_path}/bin/python requirements/system.py"
+    assert f"{second} horovod gpu" in more
     assert "lock-" not in plan.stdout
 
 
@@ -221,32 +217,19 @@ def test_the_packages_files_are_found_in_clone_and_wheel(wheel, tmp_path):
     text = "from albert.core import files; print(files.resource('bf16_config/albert.json'))"
     for root, expected in ((ROOT, ROOT), (tmp_path / "wheel", tmp_path / "wheel/albert")):
         environment = {**os.environ, "PYTHONPATH": str(root)}
-        actual = subprocess.run(
-            [sys.executable, "-c", text],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
+        actual = run([sys.executable, "-c", text], cwd=tmp_path, env=environment)
         assert actual.stdout == f"{expected / 'bf16_config/albert.json'}\n", actual.stderr
         # A program, and its file of flags; it finds its modules without help.
         command = [sys.executable, str(root / "albert"), "squad", "--only_check_args"]
         succeed([*command, "--flagfile=configs/squad_v1.1.flags"], cwd=tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("removed", "message"),
-    [
-        (
-            False,
-            "also has files of albert-tensorflow: run `pip uninstall albert-tensorflow albert-tf`, "
-            "then install albert-tf again",
-        ),
-        (True, "lacks files: run `pip uninstall albert-tf`, then install albert-tf again"),
-    ],
-)
-def test_modules_of_another_distribution_are_one_error_line(wheel, tmp_path, removed, message):
+@pytest.mark.parametrize("removed", [False, True])
+def test_modules_of_another_distribution_are_one_error_line(wheel, tmp_path, removed):
     """Each program that is still this project's says so, also after pip has removed the other."""
+    other = "" if removed else "albert-tensorflow "
+    what = "lacks files" if removed else f"also has files of {other.strip()}"
+    message = f"{what}: run `pip uninstall {other}albert-tf`, then install albert-tf again"
     wheel.extractall(tmp_path)
     for path in (tmp_path / "albert/__init__.py", tmp_path / "albert/modeling.py"):
         path.unlink() if removed else path.write_text("FOREIGN = True\n")
@@ -258,16 +241,14 @@ def test_modules_of_another_distribution_are_one_error_line(wheel, tmp_path, rem
         record.write_text("x.py,,\nalbert/modeling.py,,\n")
     # The other packages, without the editable installation of this one.
     paths = f"{tmp_path}:{sysconfig.get_path('purelib')}"
-    options = {"env": {**os.environ, "PYTHONPATH": paths}, "capture_output": True, "text": True}
+    environment = {**os.environ, "PYTHONPATH": paths}
     words = "albert --help, albert squad, albert.run_race, albert.download.download_dataset"
     for program in f"{words}, albert.demo.generate".split(", "):
         command = [sys.executable, "-S", "-m", *program.split()]
-        result = subprocess.run(command, cwd=tmp_path, **options)
+        result = run(command, cwd=tmp_path, env=environment)
         assert result.returncode == 1 and result.stdout == ""
         assert result.stderr.endswith(f"{tmp_path}/albert {message}\n"), result.stderr
         assert len(result.stderr.splitlines()) == 1
     # In a clone, its own folder comes first.
-    result = subprocess.run(
-        [sys.executable, "-S", "-m", "albert", "--version"], cwd=ROOT, **options
-    )
+    result = run([sys.executable, "-S", "-m", "albert", "--version"], cwd=ROOT, env=environment)
     assert (result.returncode, result.stderr) == (0, "")

@@ -14,6 +14,7 @@ import pytest
 
 from tests.helpers.forking import ROOT
 from tests.helpers.locks import requirements
+from tests.helpers.running import run
 
 COMMON = {r.name: r for r in requirements(ROOT / "requirements/common.txt")}
 # Newer than any that a requirement names, and with the local version of a vendor.
@@ -27,13 +28,11 @@ def add_to_image(image: Path, name: str, version: str) -> None:
 
 
 def make_wheel(folder: Path, name: str, version: str) -> None:
-    stem = f"{name.replace('-', '_')}-{version}"
-    with zipfile.ZipFile(folder / f"{stem}-py3-none-any.whl", "w") as wheel:
-        info = f"{stem}.dist-info"
-        text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-        wheel.writestr(f"{info}/METADATA", text)
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-        wheel.writestr(f"{info}/RECORD", "")
+    text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    files = {"METADATA": text, "WHEEL": "Wheel-Version: 1.0\nTag: py3-none-any\n", "RECORD": ""}
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        for file, content in files.items():
+            wheel.writestr(f"{name}-{version}.dist-info/{file}", content)
 
 
 class Machine:
@@ -45,12 +44,8 @@ class Machine:
 
     def complete(self, *arguments: str) -> subprocess.CompletedProcess:
         variables = {"PIP_FIND_LINKS": str(self.wheels), "PIP_NO_INDEX": "1"}
-        return subprocess.run(
-            [self.env / "bin/python", ROOT / "requirements/system.py", *arguments],
-            env={**os.environ, **variables},
-            capture_output=True,
-            text=True,
-        )
+        command = [str(self.env / "bin/python"), str(ROOT / "requirements/system.py"), *arguments]
+        return run(command, env={**os.environ, **variables})
 
     def installed(self) -> set[str]:
         names = {path.name.removesuffix(".dist-info") for path in self.site.glob("*.dist-info")}

@@ -22,7 +22,7 @@ def config(squad_dir, tmp_path):
     def write(**values) -> str:
         content = {**json.loads((squad_dir / "albert.json").read_text()), **values}
         (tmp_path / "config.json").write_text(json.dumps(content))
-        return f"--albert_config_file={tmp_path / 'config.json'}"
+        return f"--albert_config_file={tmp_path}/config.json"
 
     return write
 
@@ -43,24 +43,33 @@ def test_other_dropout_lengths_and_n_best_fit_the_same_model(check, config):
     check(flag, "--max_seq_length=48", "--n_best_size=1")
 
 
-def test_another_configuration_is_refused(check, config, squad_dir, trained, tmp_path):
-    """Also if prediction uses the weights from another folder."""
-    new = f"--output_dir={tmp_path / 'new'}", f"--init_checkpoint={trained}/model.ckpt-best"
-    message = "--init_checkpoint .* was trained with hidden_act gelu, not the relu of --albert_conf"
-    with pytest.raises(FlagError, match=message):
-        check(config(hidden_act="relu"), *new)
-    with pytest.raises(FlagError, match="was trained with an ALBERT, not a BERT"):
-        check(f"--bert_config_file={squad_dir / 'bert.json'}")
-
-
-def test_another_tokenizer_or_case_is_refused(check, squad_dir, tmp_path):
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        # Also if prediction uses the weights from another folder.
+        (
+            "--albert_config_file={tmp}/config.json --output_dir={tmp}/new "
+            "--init_checkpoint={trained}/model.ckpt-best",
+            "--init_checkpoint .* was trained with hidden_act gelu, not the relu of --albert_conf",
+        ),
+        ("--bert_config_file={squad}/bert.json", "was trained with an ALBERT, not a BERT"),
+        (
+            "--spm_model_file={tmp}/other.model",
+            "another --spm_model_file than this --spm_model_file",
+        ),
+        (
+            "--spm_model_file= --vocab_file={squad}/vocab.txt",
+            "another --spm_model_file than this --vocab_file",
+        ),
+        ("--do_lower_case=false", "--do_lower_case True, not False"),
+    ],
+)
+def test_another_model_is_refused(check, config, squad_dir, trained, tmp_path, flags, message):
+    config(hidden_act="relu")
     train_tokenizer(squad_dir / "text.txt", tmp_path / "other", 200, "bpe")
-    with pytest.raises(FlagError, match="another --spm_model_file than this --spm_model_file"):
-        check(f"--spm_model_file={tmp_path / 'other.model'}")
-    with pytest.raises(FlagError, match="another --spm_model_file than this --vocab_file"):
-        check("--spm_model_file=", f"--vocab_file={squad_dir / 'vocab.txt'}")
-    with pytest.raises(FlagError, match="--do_lower_case True, not False"):
-        check("--do_lower_case=false")
+    flags = flags.format(squad=squad_dir, trained=trained, tmp=tmp_path)
+    with pytest.raises(FlagError, match=message):
+        check(*flags.split())
 
 
 def test_another_task_can_only_be_trained(check, trained, tmp_path):

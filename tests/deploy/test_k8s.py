@@ -57,15 +57,18 @@ def test_jobs_are_valid():
 @pytest.mark.parametrize("name", JOBS)
 class TestMeaning:
     @pytest.fixture
-    def words(self, name) -> list[str]:
-        launcher = container(load(name), "Launcher")
+    def job(self, name) -> dict:
+        return load(name)
+
+    @pytest.fixture
+    def words(self, job) -> list[str]:
+        launcher = container(job, "Launcher")
         assert launcher["command"] == ["bash", "-c"]
         (script,) = launcher["args"]
         assert run(["bash", "-n", "-c", script]).returncode == 0
         return shlex.split(script)
 
-    def test_workers_fit_the_requested_resources(self, name, words):
-        job = load(name)
+    def test_workers_fit_the_requested_resources(self, name, job, words):
         image, workers, expected = JOBS[name]
         spec, replicas = job["spec"], job["spec"]["mpiReplicaSpecs"]
         assert spec["slotsPerWorker"] * replicas["Worker"]["replicas"] == workers
@@ -83,8 +86,7 @@ class TestMeaning:
             mounts = {m["name"] for c in pod["containers"] for m in c.get("volumeMounts", [])}
             assert mounts == volumes
 
-    def test_the_job_runs_a_preset_on_the_data_volume(self, name, words):
-        job = load(name)
+    def test_the_job_runs_a_preset_on_the_data_volume(self, name, job, words):
         launcher = container(job, "Launcher")
         assert f"WORKDIR {launcher['workingDir']}\n" in DOCKERFILE
         assert "/data" in {m["mountPath"] for m in container(job, "Worker")["volumeMounts"]}
@@ -100,8 +102,7 @@ class TestMeaning:
         read = {word.removeprefix("$") for word in words if word.startswith("$")}
         assert "PATH" in passed and given.keys() <= passed | read
 
-    def test_pods_start_in_order_and_save_before_they_end(self, name, words):
-        job = load(name)
+    def test_pods_start_in_order_and_save_before_they_end(self, job, words):
         for role, first in (("Worker", "pkill -USR1 python;"), ("Launcher", "kill -USR1 1;")):
             hook = container(job, role)["lifecycle"]["preStop"]["exec"]["command"]
             assert hook[:2] == ["bash", "-c"] and hook[2].startswith(first)

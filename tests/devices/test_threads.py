@@ -5,21 +5,7 @@ import os
 import pytest
 
 from albert.devices import host
-
-
-@pytest.fixture
-def machine(tmp_path, monkeypatch):
-    def make(cores: int, bound: int, **files: str) -> str:
-        monkeypatch.setattr(os, "cpu_count", lambda: cores)
-        monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(bound)))
-        for name, content in files.items():
-            path = tmp_path / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(content)
-        return str(tmp_path)
-
-    return make
-
+from tests.helpers.files import write_files
 
 GROUP = "sys/fs/cgroup/jobs/mine"
 V2 = {"proc/self/cgroup": "0::/jobs/mine\n"}
@@ -54,8 +40,12 @@ V1 = {
         (64, 64, {**V1, "sys/fs/cgroup/cpu/mine/cpu.cfs_quota_us": "-1"}, 2, 16),
     ],
 )
-def test_cores_respect_binding_and_quotas(machine, cores, bound, files, workers, count):
-    assert host.count_cores(workers, machine(cores, bound, **files)) == count
+def test_cores_respect_binding_and_quotas(
+    tmp_path, monkeypatch, cores, bound, files, workers, count
+):
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(bound)))
+    assert host.count_cores(workers, write_files(tmp_path, files)) == count
 
 
 @pytest.mark.parametrize(

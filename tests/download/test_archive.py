@@ -36,17 +36,13 @@ def out(tmp_path):
     return tmp_path / "out"
 
 
-@pytest.fixture
-def make(tmp_path):
-    def make(*members, mode="w:gz"):
-        # Level 1 of bzip2 has short blocks: damage is detected while a file is written.
-        options = {"compresslevel": 1} if mode == "w:bz2" else {}
-        with tarfile.open(tmp_path / "archive", mode, **options) as tar:
-            for info, data in members:
-                tar.addfile(info, io.BytesIO(data))
-        return tmp_path / "archive"
-
-    return make
+def make(out, *members, mode="w:gz"):
+    # Level 1 of bzip2 has short blocks: damage is detected while a file is written.
+    options = {"compresslevel": 1} if mode == "w:bz2" else {}
+    with tarfile.open(out.parent / "archive", mode, **options) as tar:
+        for info, data in members:
+            tar.addfile(info, io.BytesIO(data))
+    return out.parent / "archive"
 
 
 def refused(archive, out, match):
@@ -58,9 +54,9 @@ def refused(archive, out, match):
 
 
 @pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz", "zip"])
-def test_the_top_folder_is_stripped(make, out, mode):
+def test_the_top_folder_is_stripped(out, mode):
     members = [folder("top"), member("top/a", data=b"1"), member("./top/sub/b", data=DATA)]
-    archive = make(*members, mode="w" if mode == "zip" else mode)
+    archive = make(out, *members, mode="w" if mode == "zip" else mode)
     if mode == "zip":
         archive.write_bytes(zip_of({"top/a": b"1", "top/sub/b": DATA, "__MACOSX/top/._a": b"2"}))
     unpack(archive, out / "model")
@@ -68,8 +64,8 @@ def test_the_top_folder_is_stripped(make, out, mode):
     assert (out / "model/sub/b").read_bytes() == DATA
 
 
-def test_modes_and_owners_are_those_of_new_files(make, out):
-    unpack(make(folder("t/d", 0o7777), member("t/d/f", mode=0o6777)), out / "model")
+def test_modes_and_owners_are_those_of_new_files(out):
+    unpack(make(out, folder("t/d", 0o7777), member("t/d/f", mode=0o6777)), out / "model")
     (out / "file").touch()
     (out / "folder").mkdir()
     for made, like in [("d/f", "file"), ("d", "folder"), ("", "folder")]:
@@ -106,8 +102,8 @@ SPECIAL = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, 
         ([folder("t"), folder("u")], "has 2 top-level folders instead of one"),
     ],
 )
-def test_unsafe_members_are_refused(make, out, members, message):
-    refused(make(*members, mode="w"), out, message)
+def test_unsafe_members_are_refused(out, members, message):
+    refused(make(out, *members, mode="w"), out, message)
 
 
 def too_large(archive, out, **options):
@@ -116,36 +112,36 @@ def too_large(archive, out, **options):
     assert not isinstance(caught.value, ArchiveError) and os.listdir(out) == []
 
 
-def test_a_bomb_is_refused(make, out):
-    archive = make(member("t/zeros", data=bytes(110_000_000)))
+def test_a_bomb_is_refused(out):
+    archive = make(out, member("t/zeros", data=bytes(110_000_000)))
     too_large(archive, out)
     unpack(archive, out / "model", max_bytes=111_000_000)
     assert (out / "model" / "zeros").stat().st_size == 110_000_000
 
 
-def test_all_bytes_count(make, out):
+def test_all_bytes_count(out):
     for name in ("t/a", "left_out"):
-        archive = make(*(member(f"{name}{k}", data=bytes(5000)) for k in range(4)))
+        archive = make(out, *(member(f"{name}{k}", data=bytes(5000)) for k in range(4)))
         too_large(archive, out, max_bytes=20_000)
-    archive = make(GOOD, mode="w")
+    archive = make(out, GOOD, mode="w")
     archive.write_bytes(gzip.compress(archive.read_bytes() + bytes(10_000_000)))
     too_large(archive, out, max_bytes=5_000_000)
 
 
-def test_the_default_limit_refuses_20_gb(make, out):
+def test_the_default_limit_refuses_20_gb(out):
     info, _ = member("t/a")
     info.size = 20 * 10**9
-    archive = make(mode="w")
+    archive = make(out, mode="w")
     archive.write_bytes(info.tobuf() + bytes(1024))
     os.truncate(archive, 10**9)  # so that the compression ratio is not the reason
     too_large(archive, out)
 
 
 @pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz"])
-def test_a_damaged_archive_is_refused(make, out, mode):
+def test_a_damaged_archive_is_refused(out, mode):
     """Truncated anywhere, overwritten, replaced by a page, or with another checksum."""
     numbers = b" ".join(b"%d" % i for i in range(50_000))
-    archive = make(member("t/a", data=numbers), member("t/b", data=DATA), mode=mode)
+    archive = make(out, member("t/a", data=numbers), member("t/b", data=DATA), mode=mode)
     whole = archive.read_bytes()
     content, middle = whole.rstrip(b"\0"), len(whole) // 3
     damaged = [content[: int(len(content) * kept)] for kept in (0.999, 0.5, 0.02, 0.0)]
@@ -165,23 +161,23 @@ def with_header(archive, header):
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
-def test_a_header_that_would_fill_the_memory_is_refused(make, out, kind):
+def test_a_header_that_would_fill_the_memory_is_refused(out, kind):
     """A header of 8 GB, which a packed tar file of a few MB can hold."""
     info, _ = member("t/long", kind)
     info.size = 8 << 30
-    archive = with_header(make(GOOD, mode="w"), info.tobuf(tarfile.GNU_FORMAT))
+    archive = with_header(make(out, GOOD, mode="w"), info.tobuf(tarfile.GNU_FORMAT))
     refused(archive, out, "a header announces 8589934592 bytes")
 
 
 @pytest.mark.parametrize("size", [-512, 2**70], ids=["negative", "huge"])
 @pytest.mark.parametrize("name", ["t/a", "left_out"])
-def test_an_impossible_size_is_refused_and_does_not_hang(make, out, name, size):
+def test_an_impossible_size_is_refused_and_does_not_hang(out, name, size):
     header = bytearray(member(name)[0].tobuf(tarfile.GNU_FORMAT))
     header[124:136] = (size % 2**96).to_bytes(12, "big")
     header[124] |= 0x80  # the mark of a binary number
     header[148:156] = b" " * 8
     header[148:156] = b"%06o\0 " % sum(header)
-    archive = with_header(make(GOOD, mode="w"), header)
+    archive = with_header(make(out, GOOD, mode="w"), header)
     if size < 0:
         refused(archive, out, "announces -512 bytes")
     else:

@@ -56,15 +56,15 @@ class Whole(NamedTuple):
     changes: list[str]
 
 
-def contents(folder: pathlib.Path) -> dict[str, str]:
-    """Returns digests by name of all files of a run except curves and graphs of checkpoints.
+def contents(folder: pathlib.Path) -> set[tuple[str, str]]:
+    """Returns names and digests of all files of a run except curves and graphs of checkpoints.
 
     In a graph, TensorFlow numbers Python functions by how many the process has made before; a run
     that scores before it continues its training has other numbers.
     """
     return {
-        str(path.relative_to(folder)): hashlib.sha256(content_of(path)).hexdigest()
-        for path in sorted(folder.rglob("*"))
+        (str(path.relative_to(folder)), hashlib.sha256(content_of(path)).hexdigest())
+        for path in folder.rglob("*")
         if path.is_file() and "tfevents" not in path.name and path.suffix != ".meta"
     }
 
@@ -112,10 +112,7 @@ class Trials:
         step = newest_step(folder)
         code = self._end(job.command(self._inputs, folder), folder)
         self._check(code == 0, f"{happened}; the command that goes on ended with {code}", folder)
-        expected = contents(whole.folder)
-        found = contents(folder)
-        names = sorted(found.keys() | expected.keys())
-        differ = [name for name in names if found.get(name) != expected.get(name)]
+        differ = sorted({name for name, _ in contents(whole.folder) ^ contents(folder)})
         self._check(not differ, f"{happened}; then these differ: {', '.join(differ)}", folder)
         shutil.rmtree(folder)
         return f"{happened}; resumed from step {step}, equal"
@@ -176,22 +173,16 @@ class Trials:
         rank = {"KILL_RANK": "0"} if job.workers > 1 else {}
         return {"LD_PRELOAD": self._library, "KILL_FOLDER": str(folder), **rank}
 
-    def _log(self, folder: pathlib.Path) -> pathlib.Path:
-        return self._work / "logs" / folder.name
+    def _start(self, command: list[str], folder: pathlib.Path, **more: str) -> subprocess.Popen:
+        with open(self._work / "logs" / folder.name, "a") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, **more})
 
-    def _start(
-        self, command: list[str], folder: pathlib.Path, **environment: str
-    ) -> subprocess.Popen:
-        with open(self._log(folder), "a") as log:
-            env = {**os.environ, **environment}
-            return subprocess.Popen(command, stdout=log, stderr=log, env=env)
-
-    def _end(self, command: list[str], folder: pathlib.Path, **environment: str) -> int:
-        return self._start(command, folder, **environment).wait(LONGEST)
+    def _end(self, command: list[str], folder: pathlib.Path, **more: str) -> int:
+        return self._start(command, folder, **more).wait(LONGEST)
 
     def _check(self, holds: bool, message: str, folder: pathlib.Path) -> None:
         if not holds:
-            log = self._log(folder).read_text(errors="replace")
+            log = (self._work / "logs" / folder.name).read_text(errors="replace")
             raise Failed(f"{log[-4000:]}\n{message}")
 
 
@@ -239,7 +230,8 @@ def planned(settings: list[str], kills: int, signals: int) -> list[Trial]:
     return trials
 
 
-def parsed() -> argparse.Namespace:
+def main() -> None:
+    """Runs all trials; ends with 1 if one has failed, at once unless told to keep going."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -252,12 +244,6 @@ def parsed() -> argparse.Namespace:
     arguments = parser.parse_args()
     for setting in set(arguments.settings) - set(SETTINGS):
         parser.error(f"--settings: {setting} is none of {', '.join(SETTINGS)}")
-    return arguments
-
-
-def main() -> None:
-    """Runs all trials; ends with 1 if one has failed, at once unless told to keep going."""
-    arguments = parsed()
     # A shell starts background jobs, and `nohup` all commands, with some of them ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -5,7 +5,7 @@ import os
 import pathlib
 import resource
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import filelock
 import pytest
@@ -29,6 +29,14 @@ def copy_of_shared(
             make(shared)
             is_made.touch()
     return shutil.copytree(shared, tmp_path_factory.mktemp(name), dirs_exist_ok=True)
+
+
+def write_files(folder: pathlib.Path, files: Mapping[str, str]) -> str:
+    """Writes text files by their paths in a folder, such as the root of a machine; returns it."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content)
+    return str(folder)
 
 
 @contextlib.contextmanager

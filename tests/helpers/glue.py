@@ -36,16 +36,10 @@ _FILES = {
     "diagnostic/diagnostic": "index,sentence1,sentence2",
 }
 LABELS: dict[str, Sequence[str]] = {
-    "CoLA": ["0", "1"],
-    "SST-2": ["0", "1"],
-    "MRPC": ["0", "1"],
+    **dict.fromkeys(("CoLA", "SST-2", "MRPC", "QQP", "WNLI"), ["0", "1"]),
+    **dict.fromkeys(("QNLI", "RTE"), ["entailment", "not_entailment"]),
+    **dict.fromkeys(("MNLI", "diagnostic"), _NLI),
     "STS-B": ["0.000", "1.250", "2.5", "3.75", "5.000"],
-    "QQP": ["0", "1"],
-    "MNLI": _NLI,
-    "QNLI": ["entailment", "not_entailment"],
-    "RTE": ["entailment", "not_entailment"],
-    "WNLI": ["0", "1"],
-    "diagnostic": _NLI,
 }
 ROWS = 12
 

@@ -120,7 +120,7 @@ def class_of(family: str, head: str) -> Callable:
 def arrays_of(checkpoint: pathlib.Path) -> dict[str, np.ndarray]:
     """Returns the variables of a TensorFlow checkpoint, except the optimizer's."""
     found = weights(checkpoint.parent, checkpoint.name)
-    return {name: value for name, value in found.items() if not name.endswith("/adam_m")}
+    return {name: v for name, v in found.items() if not name.endswith(("/adam_m", "/adam_v"))}
 
 
 def same_arrays(first: dict, second: dict) -> None:

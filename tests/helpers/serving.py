@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import requests
 
-from albert.inference import Model, load_model
+from albert.inference import load_model
 from albert.serving.server import HttpServer, listen, url_of
 from albert.serving.services import QuestionService
 from albert.serving.web import Api, Limits
@@ -26,12 +26,7 @@ LABELS = ["no", "<b>yes"]
 TAGS = ["O", "B-PER", "I-PER", "B-<b>LOC", "I-<b>LOC"]
 
 # Tests share models.
-_load = functools.cache(load_model)
-
-
-def load_once(path: str, engine: str = "tensorflow") -> Model:
-    """Returns the model in a folder, the same for equal arguments."""
-    return _load(path, engine)
+load_once = functools.cache(load_model)
 
 
 @functools.cache

@@ -79,22 +79,16 @@ def ssh(tmp_path_factory) -> Iterator[str]:
         for host in HOSTS
     ]
     for address in HOSTS.values():
-        wait_for_sshd(address, daemons)
+        attempt = on(first, "bash", "-c", f"exec 3<>/dev/tcp/{address}/22")
+        while subprocess.run(attempt, capture_output=True).returncode:
+            assert all(daemon.poll() is None for daemon in daemons), "an sshd did not start"
+            time.sleep(0.05)
     known = "-o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
     yield f"ssh -i {folder / 'key'} {known}"
     for daemon in daemons:
         daemon.terminate()
         daemon.wait()
     remove_hosts()
-
-
-def wait_for_sshd(address: str, daemons: list[subprocess.Popen]) -> None:
-    """Waits until the host at an address can be reached from the first."""
-    first = next(iter(HOSTS))
-    attempt = on(first, "bash", "-c", f"exec 3<>/dev/tcp/{address}/22")
-    while subprocess.run(attempt, capture_output=True).returncode:
-        assert all(daemon.poll() is None for daemon in daemons), "an sshd did not start"
-        time.sleep(0.05)
 
 
 def job(ssh: str, command: list[str]) -> list[str]:

@@ -149,31 +149,27 @@ def test_losses_in_low_precision_are_those_of_float32(model, precision):
     np.testing.assert_allclose(losses, figures["losses"], rtol=0.01)
 
 
-def make_model_fn(value=None, config=CONFIG, gradient_accumulation_steps=1, **options):
-    """Returns the model_fn of SQuAD under a value of TF_BF16_CONVERSION."""
-    accumulation = {"gradient_accumulation_steps": gradient_accumulation_steps}
-    model_options = ModelOptions(OptimizerOptions(2e-3, 20, 2, **accumulation), **options)
-    model_fn = model_fns.make_model_fn(config, make_v1_head(False), model_options)
-    loaded = configuration.load(value)
-    return convert(model_fn, loaded) if loaded else model_fn
-
-
 @functools.cache
-def build(value=None, mode=TRAIN, workers=1, **options):
-    """Builds the graph of a model_fn as an estimator does; returns it with its specification.
+def build(value=None, mode=TRAIN, workers=1, config=CONFIG, accumulation=1, **options):
+    """Builds the graph of SQuAD under a value of TF_BF16_CONVERSION, as an estimator does; returns
+    it with its specification.
 
     The graph belongs to one of `workers` workers, with a stand-in for bert.json's all-reduce.
     """
     all_reduce = {"allreduce": lambda vector, op, name: tf.tanh(vector, name)}
     horovod = types.SimpleNamespace(Average=None, **all_reduce)
     job = collectives.simulated_workers(workers)
+    optimizer = OptimizerOptions(2e-3, 20, 2, gradient_accumulation_steps=accumulation)
+    options = ModelOptions(optimizer, **options)
+    model_fn = model_fns.make_model_fn(config, make_v1_head(False), options)
+    if loaded := configuration.load(value):
+        model_fn = convert(model_fn, loaded)
     with tf.Graph().as_default() as graph, pytest.MonkeyPatch.context() as patch, job:
         patch.setattr(collectives, "_horovod", horovod)
         tf.set_random_seed(3)
         tf.train.create_global_step()
         batch = {k: tf.constant(v, tf.int32) for k, v in BATCH.items()}
-        spec = make_model_fn(value, **options)(batch, None, mode, {})
-    return graph, spec
+        return graph, model_fn(batch, None, mode, {})
 
 
 def nodes(graph):
@@ -324,19 +320,12 @@ def test_pretraining_scores_are_float32():
 @pytest.mark.slow
 def test_albert_json_converts_alike_for_one_and_several_workers():
     """The branch of a step's last micro-batch is converted in the same way, too."""
-    graphs = build(gradient_accumulation_steps=2), build(workers=2, gradient_accumulation_steps=2)
-    one, two = (graph.as_graph_def() for graph, _ in graphs)
+    one, two = (build(workers=n, accumulation=2)[0].as_graph_def() for n in (1, 2))
     for device in ("cpu", "hpu"):
         single, double = (plan(g, configuration.load("1"), device).decisions for g in (one, two))
         mean_decisions = [d for d in double if d.node.startswith("mean_over_workers")]
-        assert {d.op for d in mean_decisions} == {
-            "ConcatV2",
-            "Identity",
-            "Reshape",
-            "SplitV",
-            "Tanh",
-        }
-        assert {d.rule for d in mean_decisions} == {rules.KEPT}
+        kinds = ("ConcatV2", "Identity", "Reshape", "SplitV", "Tanh")
+        assert {(d.op, d.rule) for d in mean_decisions} == {(kind, rules.KEPT) for kind in kinds}
         model_decisions = [(d.node, d.rule) for d in double if d not in mean_decisions]
         assert model_decisions == [(d.node, d.rule) for d in single]
     # Here it rounds what bert.json sends on a card.

@@ -3,29 +3,20 @@
 import pytest
 
 from albert.preflight.available_memory import Memory, card_memory, host_memory, parse_size
+from tests.helpers.files import write_files
 
-MEMINFO = "MemTotal:       24000000 kB\nMemFree:          100000 kB\nMemAvailable:   20000000 kB\n"
+MEMINFO = {
+    "proc/meminfo": "MemTotal:  24000000 kB\nMemFree:  100000 kB\nMemAvailable:  20000000 kB\n"
+}
 UNLIMITED = "9223372036854771712\n"
 
 
-@pytest.fixture
-def machine(tmp_path):
-    """Writes files of a machine and returns its root."""
-
-    def write(**files):
-        for path, content in {"proc/meminfo": MEMINFO, **files}.items():
-            file = tmp_path / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(content)
-        return str(tmp_path)
-
-    return write
-
-
-def test_the_hosts_available_memory_is_read(machine, tmp_path):
-    assert host_memory(root=str(tmp_path)) is None, "of another system nothing is known"
-    assert host_memory(root=machine()) == (20000000 * 1024, "available on this host")
-    assert host_memory(in_use=5000, root=machine()).size == 20000000 * 1024 + 5000
+def test_the_hosts_available_memory_is_read(tmp_path):
+    root = str(tmp_path)
+    assert host_memory(root=root) is None, "of another system nothing is known"
+    write_files(tmp_path, MEMINFO)
+    assert host_memory(root=root) == (20000000 * 1024, "available on this host")
+    assert host_memory(in_use=5000, root=root).size == 20000000 * 1024 + 5000
 
 
 @pytest.mark.parametrize(
@@ -45,27 +36,28 @@ def test_the_hosts_available_memory_is_read(machine, tmp_path):
         ("9:name=a:b:/\n4:memory:/a:b\n", "memory/a:b/memory.limit_in_bytes"),
     ],
 )
-def test_the_smallest_limit_counts(machine, groups, file):
+def test_the_smallest_limit_counts(tmp_path, groups, file):
     no_limits = {
         "sys/fs/cgroup/jobs/mine/memory.max": "max\n",
         "sys/fs/cgroup/jobs/memory.max": "17000000000\n",
         "sys/fs/cgroup/memory/slurm/job_1/memory.limit_in_bytes": UNLIMITED,
         "sys/fs/cgroup/memory/memory.limit_in_bytes": UNLIMITED,
     }
-    limits = {**no_limits, f"sys/fs/cgroup/{file}": "4000000000\n"}
-    root = machine(**limits, **{"proc/self/cgroup": groups})
+    limits = {**MEMINFO, **no_limits, f"sys/fs/cgroup/{file}": "4000000000\n"}
+    root = write_files(tmp_path, {**limits, "proc/self/cgroup": groups})
     expected = 4000000000, f"allowed by {root}/sys/fs/cgroup/{file}"
     assert host_memory(in_use=5000, root=root) == expected
 
 
-def test_a_limit_beyond_the_memory_does_not_count(machine):
+def test_a_limit_beyond_the_memory_does_not_count(tmp_path):
     files = {
+        **MEMINFO,
         "proc/self/cgroup": "4:memory:/\n",
         "sys/fs/cgroup/memory/memory.limit_in_bytes": UNLIMITED,
         # A group that this process is not in.
         "sys/fs/cgroup/memory/other/memory.limit_in_bytes": "1000\n",
     }
-    assert host_memory(root=machine(**files)).source == "available on this host"
+    assert host_memory(root=write_files(tmp_path, files)).source == "available on this host"
 
 
 def test_sizes_are_parsed_with_their_units():

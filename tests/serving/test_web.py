@@ -27,26 +27,13 @@ def model(exported):
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., Served]]:
-    with contextlib.ExitStack() as stack:
+def serve(request) -> Callable[..., Served]:
+    def serve(*args, **kwargs) -> Served:
+        served = Served(*args, **kwargs)
+        request.addfinalizer(served.stop)
+        return served
 
-        def serve(*args, **kwargs) -> Served:
-            served = Served(*args, **kwargs)
-            stack.callback(served.stop)
-            return served
-
-        yield serve
-
-
-@pytest.fixture
-def gated(serve, model) -> Callable[..., tuple[Gated, Served]]:
-    """Starts a server under limits, whose model waits until a test lets it answer."""
-
-    def gated(**limits) -> tuple[Gated, Served]:
-        service = Gated(model)
-        return service, serve(service, Limits(**{"seconds": LONGEST, **limits}))
-
-    return gated
+    return serve
 
 
 @pytest.fixture(scope="module")
@@ -133,8 +120,9 @@ def test_the_openapi_description_is_valid(served):
     assert described["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
 
 
-def test_a_flood_is_answered_in_batches(gated, model):
-    service, served = gated(waiting=3, together=2)
+def test_a_flood_is_answered_in_batches(serve, model):
+    service = Gated(model)
+    served = serve(service, Limits(seconds=LONGEST, waiting=3, together=2))
     bodies = [{"question": f"What is {n}?", "context": f"{TEXT} {'More. ' * n}"} for n in range(12)]
     with ThreadPoolExecutor(12) as pool:
         futures = [pool.submit(served.post, bodies[0])]
@@ -160,8 +148,8 @@ def test_a_flood_is_answered_in_batches(gated, model):
         assert (answer["question"], answer["answer"]) == (other["question"], other["answer"])
 
 
-def test_a_slow_answer_or_body_gets_a_timeout(gated):
-    service, served = gated(seconds=0.3)
+def test_a_slow_answer_or_body_gets_a_timeout(serve, model):
+    served = serve(Gated(model), Limits(seconds=0.3))
     with ThreadPoolExecutor(2) as pool:
         responses = list(pool.map(lambda _: served.post(), range(2)))
     assert [response.status_code for response in responses] == [504, 504]
@@ -174,8 +162,9 @@ def test_a_slow_answer_or_body_gets_a_timeout(gated):
         assert response.status == 408 and b"did not arrive within 0.3 seconds" in response.read()
 
 
-def test_a_client_that_hangs_up_leaves_the_queue(gated):
-    service, served = gated()
+def test_a_client_that_hangs_up_leaves_the_queue(serve, model):
+    service = Gated(model)
+    served = serve(service)
     gone = 'albert_requests_total{path="/v1/answer",status="499"}'
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(served.post)
