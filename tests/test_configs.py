@@ -1,5 +1,6 @@
 """The published model sizes and the flag files."""
 
+import configparser
 import json
 import pathlib
 import re
@@ -70,83 +71,9 @@ def test_the_24_small_berts_have_the_sizes_in_their_names():
     assert all_sizes == {(n, h) for n in (2, 4, 6, 8, 10, 12) for h in (128, 256, 512, 768)}
 
 
-# The expected flag files, by hand from the Habana README, Google's README and its run_glue.sh, the
-# paper's table 14, and Determined AI's examples. Pretraining is from the ALBERT paper and NVIDIA's
-# scripts for BERT with LAMB. WNLI is not in run_glue.sh.
-LENGTHS = "max_seq_length=384 doc_stride=128 max_query_length=64"
-SQUAD = f"{LENGTHS} num_train_epochs=2 warmup_proportion=0.1 save_checkpoints_steps=5000"
-XXLARGE = (
-    f"{LENGTHS} train_batch_size=2 adam_epsilon=1e-08 weight_decay=0 num_train_epochs=2 "
-    "null_score_diff_threshold=0"
-)
-BERT = (
-    f"{LENGTHS} optimizer=adamw learning_rate=5e-05 num_train_epochs=2 warmup_proportion=0 "
-    "lr_schedule=constant"
-)
-PAPER = f"{LENGTHS} train_batch_size=48"
-MRPC = (
-    "task_name=MRPC max_seq_length=128 optimizer=adamw adam_epsilon=1e-08 weight_decay=0 "
-    "train_batch_size=24 learning_rate=2e-5 warmup_step=0"
-)
-LAMB = "optimizer=lamb do_eval evaluate_while_training"
-PHASES = (
-    "max_seq_length=128 max_predictions_per_seq=20 global_batch_size=65536 learning_rate=6e-3 "
-    "num_train_steps=7038 num_warmup_steps=2000",
-    "max_seq_length=512 max_predictions_per_seq=80 global_batch_size=32768 learning_rate=4e-3 "
-    "num_train_steps=1563 num_warmup_steps=200",
-)
-TEXTS = {
-    "squad_v1.1": f"{SQUAD} train_batch_size=32 learning_rate=3e-05",
-    "squad_v1.1_google": f"{SQUAD} train_batch_size=48 learning_rate=5e-05",
-    "squad_v2.0_google": f"{SQUAD} train_batch_size=48 learning_rate=5e-05",
-    "squad_v1.1_paper": f"{PAPER} learning_rate=5e-05 train_steps=3649 warmup_proportion=0.1001",
-    "squad_v2.0_paper": f"{PAPER} learning_rate=3e-05 train_steps=8144 warmup_proportion=0.1 "
-    "dropout_prob=0.1 max_seq_length=512",
-    "squad_v1.1_bert_8": f"{BERT} train_batch_size=32",
-    "squad_v1.1_bert_8_bf16": f"{BERT} train_batch_size=64 precision=bfloat16",
-    "squad_v1.1_bert_8_float16": f"{BERT} train_batch_size=64 precision=float16",
-    "glue_mrpc_bert_1": f"{MRPC} train_step=459 save_checkpoints_steps=100",
-    "glue_mrpc_bert_8": f"{MRPC} train_step=57 save_checkpoints_steps=20",
-}
-for cards, accumulation, rate, warmup, more in (
-    (1, 24, "5e-05", "0.1", ""),
-    (8, 3, "5e-05", "0.0982", ""),
-    (64, 2, "2e-04", "0.0998", "optimizer=radam"),
-):
-    TEXTS[f"squad_v2.0_xxlarge_{cards}"] = (
-        f"{XXLARGE} gradient_accumulation_steps={accumulation} learning_rate={rate} "
-        f"warmup_proportion={warmup} {more}"
-    )
-for task, warmup, rate, steps, every, batch in (
-    ("CoLA", 320, "1e-5", 5336, 100, 16),
-    ("MNLI", 1000, "3e-5", 10000, 100, 128),
-    ("MRPC", 200, "2e-5", 800, 100, 32),
-    ("QNLI", 1986, "1e-5", 33112, 200, 32),
-    ("QQP", 1000, "5e-5", 14000, 100, 128),
-    ("RTE", 200, "3e-5", 800, 100, 32),
-    ("SST-2", 1256, "1e-5", 20935, 100, 32),
-    ("STS-B", 214, "2e-5", 3598, 100, 16),
-    ("WNLI", 200, "3e-5", 800, 100, 32),
-):
-    TEXTS[f"glue_{task.lower()}"] = (
-        f"max_seq_length=512 optimizer=adamw task_name={task} train_batch_size={batch} "
-        f"learning_rate={rate} train_step={steps} warmup_step={warmup} "
-        f"save_checkpoints_steps={every}"
-    )
-for size, batch in (("base", 32), ("large", 8), ("xlarge", 8), ("xxlarge", 4)):
-    TEXTS[f"pretrain_albert_{size}"] = (
-        f"{LAMB} albert_config_file=configs/albert_{size}_v1.json train_batch_size={batch} "
-        "learning_rate=0.00176 global_batch_size=4096 num_train_steps=125000 "
-        "num_warmup_steps=3125 max_seq_length=512 max_predictions_per_seq=77"
-    )
-for size, batches in (("base", (64, 16)), ("large", (32, 8))):
-    name = f"pretrain_bert_{size}"
-    phases = [f"configs/{name}_phase_{number}.flags" for number in (1, 2)]
-    model = f"albert_config_file=configs/bert_{size}_uncased.json"
-    TEXTS[name] = f"{LAMB} {model} phases={','.join(phases)} poly_power=0.5"
-    for number, (phase, batch) in enumerate(zip(PHASES, batches, strict=True), start=1):
-        TEXTS[f"{name}_phase_{number}"] = f"{phase} train_batch_size={batch}"
-FLAG_FILES = {name: flags_in(text) for name, text in TEXTS.items()}
+GOLDEN = configparser.ConfigParser(interpolation=configparser.ExtendedInterpolation())
+GOLDEN.read(ROOT / "tests/golden/presets.ini", encoding="utf-8")
+FLAG_FILES = {name: flags_in(text) for name, text in GOLDEN["presets"].items()}
 
 
 def test_flag_files_have_the_references_values():
