@@ -52,8 +52,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Puts whole runs first: they take longest, and as the last test one would leave a core
-    idle."""
+    """Puts whole runs first: as the last test, one of them would leave a core idle."""
     items.sort(key=lambda item: item.path.parent != ROOT / "tests")
     if config.option.rest:
         config.hook.pytest_deselected(items=[item for item in items if needs.is_quick(item)])

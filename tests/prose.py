@@ -19,14 +19,12 @@ STYLE = ROOT / "docs/style.md"
 _DATA = re.compile(r"albert/demo/(generate|relations)\.py")
 # A string, and from Python 3.12 on a part of an f-string.
 _STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
-# Files whose names are checked.
 _NAMED = re.compile(r"albert/.*\.py$")
 _KINDS = ("Makefile", ".md", ".py", ".html", ".sh", ".flags", ".yaml")
 
 
 def rules(form: str) -> dict[str, str]:
-    """Returns the phrases or patterns of names in the tables of the style page that have a form,
-    and what to write instead."""
+    """Returns what the tables of the style page advise against in a form, and what to write."""
     rows = re.findall(rf"^\| {form} \| ([^|]+) \|$", STYLE.read_text(encoding="utf-8"), re.M)
     return {denied: better for denied, better in rows if denied != "instead of"}
 

@@ -26,7 +26,6 @@ def test_differences_above_the_tolerance_are_reported():
     assert len(rows) == 11
     assert [line[:5] for line in lines] == ["     "] * 9 + ["FAILS"] * 2
     assert "more than --tolerance 1e-06 of the greatest value: losses" in result.stderr
-    # The precision of bfloat16.
     assert rows["weights after it"] < 0.01
 
 

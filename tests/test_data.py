@@ -22,6 +22,25 @@ The Severn is long.;Is the Severn long?;is;c;
 """
 
 
+REPORT = """\
+  columns used      context, question, answer, id
+  columns ignored   note
+  contexts          2
+  questions         3
+  unanswerable      1; train with `albert squad 2.0`
+
+example 1, id a
+  question          How long is it?
+  answer            98 km
+  context           The Tamar is [98 km] long; it is a river.
+
+example 2, id b
+  question          Who bridged it?
+  answer            no answer
+  context           The Tamar is 98 km long; it is a river.
+"""
+
+
 @pytest.fixture
 def table(tmp_path):
     path = tmp_path / "table.csv"
@@ -41,29 +60,7 @@ def call(capsys):
 
 
 def test_check_reports_counts_and_shows_examples(call, table):
-    first, *rest = call("check", table, "--num_examples=2").split("\n\n")
-    assert first.splitlines() == [
-        f"{table}: CSV with semicolons",
-        "  columns used      context, question, answer, id",
-        "  columns ignored   note",
-        "  contexts          2",
-        "  questions         3",
-        "  unanswerable      1; train with `albert squad 2.0`",
-    ]
-    assert [example.splitlines() for example in rest] == [
-        [
-            "example 1, id a",
-            "  question          How long is it?",
-            "  answer            98 km",
-            "  context           The Tamar is [98 km] long; it is a river.",
-        ],
-        [
-            "example 2, id b",
-            "  question          Who bridged it?",
-            "  answer            no answer",
-            "  context           The Tamar is 98 km long; it is a river.",
-        ],
-    ]
+    assert call("check", table, "--num_examples=2") == f"{table}: CSV with semicolons\n{REPORT}"
 
 
 def test_check_accepts_squads_json(call, squad_dir):

@@ -117,7 +117,6 @@ def test_commands_parse():
         workers_by_program.setdefault(program, []).append(({}, flags))
     for program, workers in workers_by_program.items():
         succeed([sys.executable, program], cwd=ROOT, workers=workers)
-    # The pages contain some.
     programs = {parts(words)[0] for _, words in SHOWN if words[0] != "make"}
     programs_of_tasks = {"run_squad_v1.py", "run_classifier.py", "run_pretraining.py"}
     assert programs >= {*programs_of_tasks, "deploy/slurm/squad.sbatch", "albert/demo/generate.py"}
@@ -168,7 +167,6 @@ def test_links_lead_somewhere_and_the_readme_names_every_page():
         if not path.exists() or (anchor and anchor not in pages.anchors_of(path)):
             wrong.append(f"{page.name}: {target}")
     assert wrong == []
-    # The README names every page, and is short.
     linked = {(ROOT / target.split("#")[0]).resolve() for target in pages.links_of(README)}
     assert set(PAGES) - {README} <= linked
     assert len(README.read_text(encoding="utf-8").splitlines()) <= 150

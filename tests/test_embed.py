@@ -41,8 +41,7 @@ def inputs(squad_dir) -> list[tuple]:
 
 @pytest.fixture(scope="module")
 def outputs(trained, squad_dir, inputs) -> list[tuple]:
-    """Returns what NumPy computes for each line with the encoder's weights: the states [tokens, H]
-    of all layers, and the pooled output [H]."""
+    """Returns the states [tokens, H] of all layers and the pooled output [H], by NumPy."""
     config = AlbertConfig.from_json_file(str(squad_dir / "albert.json"))
     values, rows = weights(trained, "model.ckpt-best"), []
     for _, *line in inputs:

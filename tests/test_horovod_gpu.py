@@ -1,7 +1,4 @@
-"""Horovod with NCCL: TensorFlow's CUDA packages have all symbols that its operations need.
-
-No card and no CUDA compiler is needed: the operations are C++ with CUDA's headers.
-"""
+"""Horovod with NCCL: TensorFlow's CUDA packages have all symbols that it needs."""
 
 import re
 import subprocess

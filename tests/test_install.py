@@ -17,6 +17,7 @@ try:
 except ImportError:  # Before Python 3.11.
     import tomli as tomllib
 
+from tests.helpers.files import write_files
 from tests.helpers.forking import ROOT
 from tests.helpers.locks import pinned, requirements
 from tests.helpers.running import run, succeed
@@ -42,11 +43,8 @@ def make(*arguments, env=os.environ):
     ],
 )
 def test_the_device_selects_the_lock_file(file, lock, tmp_path):
-    (tmp_path / file).parent.mkdir(parents=True)
-    (tmp_path / file).touch()
     # Without an `nvidia-smi` of this machine.
-    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\n")
-    (tmp_path / "nvidia-smi").chmod(0o755)
+    write_files(tmp_path, {file: "", "nvidia-smi": "#!/bin/sh\n"})
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     plan = make("-n", "install", f"SYSROOT={tmp_path}", f"VENV={tmp_path}", env=environment)
     assert f"requirements/install.sh {tmp_path}/bin/python -r {lock}\n" in plan.stdout
@@ -64,16 +62,15 @@ def test_the_device_selects_the_lock_file(file, lock, tmp_path):
 )
 def test_pip_installs_where_uv_would_not(setting, uv_works, installers, tmp_path):
     """uv ignores the settings of pip, such as another index."""
-    python = tmp_path / "python"
-    python.write_text(f"""#!/bin/sh
+    script = f"""#!/bin/sh
 echo "$@" >> {tmp_path}/calls
 case "$*" in
   *"config list"*) echo "{setting}" ;;
   "-m uv"*) {uv_works} ;;
 esac
-""")
-    python.chmod(0o755)
-    succeed([str(ROOT / "requirements/install.sh"), str(python), "-r", "some.txt"])
+"""
+    write_files(tmp_path, {"python": script})
+    succeed([str(ROOT / "requirements/install.sh"), f"{tmp_path}/python", "-r", "some.txt"])
     calls = (tmp_path / "calls").read_text().splitlines()
     assert [call.split()[1] for call in calls if "some.txt" in call] == installers
 
@@ -117,9 +114,8 @@ def test_an_environment_for_gaudi_is_not_changed():
         assert requirement.specifier.contains(there[requirement.name]), requirement
 
 
-def project() -> dict:
-    with open(ROOT / "pyproject.toml", "rb") as file:
-        return tomllib.load(file)["project"]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 
 
 def named_in_messages() -> list[str]:
@@ -144,9 +140,8 @@ def named_in_pages() -> dict[str, list[str]]:
 
 
 def test_packages_to_install_are_those_of_the_project():
-    extras = project()["optional-dependencies"]
     known: dict[str, list[Requirement]] = {}
-    for text in (*project()["dependencies"], *itertools.chain(*extras.values())):
+    for text in (*PROJECT["dependencies"], *itertools.chain(*EXTRAS.values())):
         known.setdefault(canonicalize_name(Requirement(text).name), []).append(Requirement(text))
     pages = named_in_pages()
     assert pages.keys() >= {"docs/installing.md", "docs/running.md", "docs/corpus.md"}
@@ -155,7 +150,7 @@ def test_packages_to_install_are_those_of_the_project():
         if word.startswith("-") or "{" in word:
             continue
         if word.startswith((".", "albert-tf[")):
-            wrong += {*re.findall(r"\w+", word.partition("[")[2])} - extras.keys()
+            wrong += {*re.findall(r"\w+", word.partition("[")[2])} - EXTRAS.keys()
         elif word.startswith("requirements"):
             wrong += [] if (ROOT / word).is_file() else [word]
         # For contributors and notebooks.
@@ -170,29 +165,26 @@ def test_packages_to_install_are_those_of_the_project():
 
 def test_the_table_of_extras_has_each_extra():
     page = (ROOT / "docs/installing.md").read_text(encoding="utf-8")
-    table, extras = page.partition("| extra |")[2], project()["optional-dependencies"]
-    names = re.findall(r"^\| `(\w+)` \|", table.partition("\n\n")[0], re.M)
-    assert {*names} == extras.keys()
+    table = page.partition("| extra |")[2].partition("\n\n")[0]
+    assert {*re.findall(r"^\| `(\w+)` \|", table, re.M)} == EXTRAS.keys()
 
 
 def test_the_packages_requirements_are_those_of_the_locks():
-    extras = project()["optional-dependencies"]
-    stated = {*map(Requirement, (*project()["dependencies"], *extras["serve"]))}
+    stated = {*map(Requirement, (*PROJECT["dependencies"], *EXTRAS["serve"]))}
     needed = {*requirements(ROOT / "requirements/common.txt")}
     assert {r for r in stated if r.name != "tensorflow"} == needed
     (tensorflow,) = (r for r in stated if r.name == "tensorflow")
     (of_cpu,) = {*requirements(ROOT / "requirements.txt")} - needed
     assert tensorflow.specifier == of_cpu.specifier
-    of_gaudi = {str(r.specifier) for r in map(Requirement, extras["gaudi"])}
+    of_gaudi = {str(r.specifier) for r in map(Requirement, EXTRAS["gaudi"])}
     file = {*requirements(ROOT / "requirements-gaudi.txt")} - needed
     assert of_gaudi == {str(r.specifier) for r in file}
 
 
 @pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
 def test_the_tests_have_the_packages_of_optional_extras(python):
-    extras = project()["optional-dependencies"]
     there, others = pinned("dev", python), pinned("cpu", python)
-    for requirement in map(Requirement, (*extras["track"], *extras["sweep"])):
+    for requirement in map(Requirement, (*EXTRAS["track"], *EXTRAS["sweep"])):
         assert requirement.specifier.contains(there[requirement.name]), requirement
     assert {n: v for n, v in there.items() if others.get(n, v) != v} == {}
 
@@ -233,12 +225,10 @@ def test_modules_of_another_distribution_are_one_error_line(wheel, tmp_path, rem
     wheel.extractall(tmp_path)
     for path in (tmp_path / "albert/__init__.py", tmp_path / "albert/modeling.py"):
         path.unlink() if removed else path.write_text("FOREIGN = True\n")
-    (tmp_path / "albert_tensorflow-1.1.dist-info").mkdir()
-    (tmp_path / "albert_pytorch-1.0.dist-info").mkdir()
-    (tmp_path / "albert_pytorch-1.0.dist-info/RECORD").write_text("albert_pytorch/__init__.py,,\n")
+    records = {"albert_pytorch-1.0.dist-info/RECORD": "albert_pytorch/__init__.py,,\n"}
     if not removed:
-        record = tmp_path / "albert_tensorflow-1.1.dist-info/RECORD"
-        record.write_text("x.py,,\nalbert/modeling.py,,\n")
+        records["albert_tensorflow-1.1.dist-info/RECORD"] = "x.py,,\nalbert/modeling.py,,\n"
+    write_files(tmp_path, {"albert_tensorflow-1.1.dist-info/METADATA": "", **records})
     # The other packages, without the editable installation of this one.
     paths = f"{tmp_path}:{sysconfig.get_path('purelib')}"
     environment = {**os.environ, "PYTHONPATH": paths}
@@ -249,6 +239,5 @@ def test_modules_of_another_distribution_are_one_error_line(wheel, tmp_path, rem
         assert result.returncode == 1 and result.stdout == ""
         assert result.stderr.endswith(f"{tmp_path}/albert {message}\n"), result.stderr
         assert len(result.stderr.splitlines()) == 1
-    # In a clone, its own folder comes first.
     result = run([sys.executable, "-S", "-m", "albert", "--version"], cwd=ROOT, env=environment)
     assert (result.returncode, result.stderr) == (0, "")

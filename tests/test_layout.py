@@ -45,8 +45,7 @@ def test_flags_are_only_read_by_settings():
 
 
 def test_functions_and_modules_are_short():
-    """60 lines at most, not counting docstring, comments and empty lines; a module has 550 lines at
-    most."""
+    """60 lines without docstring, comments and empty lines; 550 for a module."""
     long = [source.name for source in sources() if len(source.text.splitlines()) > 550]
     for source in sources():
         for node in source.functions:
@@ -78,8 +77,7 @@ def test_the_references_modules_only_define_names():
 
 
 def test_docstrings_begin_with_a_verb():
-    """Those of public functions do not begin with a word that begins a noun phrase or a
-    question."""
+    """Those of public functions do not begin with a noun phrase or a question."""
     no_verb = re.compile(r"(An?|The|This|What|Whether|Where|Why|How|Of)\b")
     wrong, kinds = [], ast.FunctionDef | ast.ClassDef | ast.Module
     question = re.compile(r"(What|How|Which|Where|Why|Who)\b")

@@ -17,11 +17,10 @@ from albert import classifier_utils, fine_tuning_utils, lamb_optimizer, optimiza
 from tests.helpers.classification import CONFIG
 from tests.helpers.forking import ROOT
 from tests.helpers.golden import GOLDEN
-from tests.helpers.running import run, succeed
+from tests.helpers.running import succeed
 
 # Arguments and defaults; this project may have more, keyword-only.
 SIGNATURES = (GOLDEN.folder / "signatures.txt").read_text()
-# Their arguments do not matter.
 OTHERS = {
     "squad_utils": {"InputFeatures", "RawResult", "RawResultV2", "SquadExample"},
     "classifier_utils": {
@@ -111,15 +110,3 @@ def test_a_root_name_is_the_packages_module(first, in_root, tmp_path):
     text += "    assert one is of_root is of_package, name\n"
     environment = {**os.environ, "PYTHONPATH": "" if in_root else str(ROOT)}
     succeed([sys.executable, "-c", text], cwd=ROOT if in_root else tmp_path, env=environment)
-
-
-def test_names_of_other_packages_are_not_shadowed(tmp_path):
-    """Python started in the root finds the installed packages, not modules of this project."""
-    names = "evaluate", "weights", "squad", "glue", "race", "serving", "runtime", "sample"
-    for name in names:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").touch()
-    text = f"import {', '.join(names)}; print(*(m.__file__ for m in ({', '.join(names)})))"
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    result = run([sys.executable, "-c", text], cwd=ROOT, env=environment)
-    assert result.stdout.split() == [str(tmp_path / name / "__init__.py") for name in names]

@@ -123,7 +123,6 @@ def test_a_signal_ends_it_after_all_answers(exported):
             until(taken)
             process.send_signal(signal.SIGTERM)
             responses = [future.exception(LONGEST) or future.result() for future in futures]
-        # Requests that had not been accepted get a closed connection.
         answered = [r for r in responses if isinstance(r, requests.Response)]
         assert answered and {response.status_code for response in answered} == {200}
         refused = [r for r in responses if not isinstance(r, requests.Response)]

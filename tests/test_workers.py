@@ -5,7 +5,6 @@ If the launcher does not matter, workers are forked processes that Horovod's Glo
 
 import json
 import os
-import pathlib
 import re
 import shlex
 import shutil
@@ -94,12 +93,6 @@ def test_rank_0_decides_what_is_done(by_two, squad_dir, tmp_path):
     assert not list(other.glob("**/*ckpt*"))
 
 
-def in_the_forks_way(folder: pathlib.Path, command: list[str]) -> list[str]:
-    start = [str(MPIRUN), "--allow-run-as-root", "--bind-to", "core", "--map-by", "socket:PE=1"]
-    start += ["-np", "2", "--tag-output", "--merge-stderr-to-stdout"]
-    return [*start, "bash", "-c", f"cd {folder}; {shlex.join(command)}"]
-
-
 def test_signaled_workers_end_together_and_others_resume(by_two, squad_dir, tmp_path):
     """Two that shard the optimizer, then one, which is killed, then two as in the fork."""
 
@@ -115,7 +108,9 @@ def test_signaled_workers_end_together_and_others_resume(by_two, squad_dir, tmp_
     assert f"Training from step {step} to 12" in alone.stderr
     assert "started with 2 workers: each of the 1 now computes 4 batches per step" in alone.stderr
     again = command("--shard_optimizer=gradients", "--enable_scoped_allocator=True")
-    result = run(in_the_forks_way(tmp_path, again))
+    start = [str(MPIRUN), "--allow-run-as-root", "--bind-to", "core", "--map-by", "socket:PE=1"]
+    start += ["-np", "2", "--tag-output", "--merge-stderr-to-stdout"]
+    result = run([*start, "bash", "-c", f"cd {tmp_path}; {shlex.join(again)}"])
     output = result.stdout + result.stderr
     assert result.returncode == 0, output
     assert re.search(r"^\[1,0\]<stderr>:.* Training from step 10 to 12", output, re.MULTILINE)

@@ -52,7 +52,6 @@ def test_weights_return_from_transformers_unchanged(family, head, act, tmp_path)
     models.same_arrays(
         *(models.arrays_of(path / "model.ckpt") for path in (tmp_path / "from-there", original))
     )
-    # The same without a conversion.
     np.testing.assert_equal(models.compute(saved / "config.json", saved, head), expected)
 
 

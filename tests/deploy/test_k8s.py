@@ -7,6 +7,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from tests.helpers.files import write_files
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 
@@ -36,8 +37,7 @@ def container(job: dict, role: str) -> dict:
 
 
 def test_jobs_are_valid():
-    """They have the operator's fields, and Kubernetes knows those of the pods; an API server would
-    drop others."""
+    """They have the operator's fields; an API server would drop unknown ones of the pods."""
     assert {path.name for path in FOLDER.glob("mpijob-*.yaml")} == JOBS.keys()
     for name in JOBS:
         job = load(name)
@@ -147,9 +147,8 @@ def test_the_image_uses_makes_python_and_copies_existing_files():
 )
 def test_the_image_installs_the_requirements_of_its_device(tmp_path, device, call):
     (step,) = [step for step in steps("RUN") if "requirements" in step]
-    for name in ("make", "habanas-python"):
-        (tmp_path / name).write_text('#!/bin/sh\necho "${0##*/}" "$@"\n')
-        (tmp_path / name).chmod(0o755)
+    echo = '#!/bin/sh\necho "${0##*/}" "$@"\n'
+    write_files(tmp_path, {"make": echo, "habanas-python": echo})
     variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PYTHON": "habanas-python"}
     result = run(["sh", "-c", step], env={**variables, "DEVICE": device})
     assert (result.returncode, result.stdout) == (0, f"{call}\n"), result.stderr

@@ -45,7 +45,6 @@ def test_the_command_parses_and_matches_the_pod():
     assert variable["name"] == TOKEN
     (mount,), (volume,) = CONTAINER["volumeMounts"], POD["volumes"]
     assert mount["name"] == volume["name"] and args.model.startswith(mount["mountPath"] + "/")
-    # The hook, a body and an answer.
     hook = int(CONTAINER["lifecycle"]["preStop"]["exec"]["command"][1])
     assert POD["terminationGracePeriodSeconds"] > hook + 2 * args.max_seconds
 
@@ -56,7 +55,6 @@ def test_probes_and_service_requests_are_answered(exported):
         hosts = hosts_of(listener, args.allowed_hosts)
     served = Served(service_of(load_once(str(exported))), token="secret", hosts=hosts)
     for path in (CONTAINER[probe]["httpGet"]["path"] for probe in PROBES):
-        # Probes need no token.
         assert served.get(path, headers={"Host": "10.1.2.3:8080"}).status_code == 200
     headers = {"Host": "albert-serve", "Authorization": "Bearer secret"}
     assert served.post(headers=headers).status_code == 200

@@ -13,22 +13,19 @@ import time
 
 import pytest
 
+from tests.helpers.files import write_files
 from tests.helpers.forking import LONGEST, ROOT
 from tests.helpers.running import MPIRUN, run
 
 SCRIPT = ROOT / "deploy" / "mpirun.sh"
-# An environment in which the real mpirun is found.
 FOUND = {**os.environ, "PATH": f"{MPIRUN.parent}:{os.environ['PATH']}"}
 
 
 @pytest.fixture
 def environment(tmp_path) -> dict[str, str]:
     """Returns an environment with some mpirun in its path; --dry-run does not run it."""
-    mpirun = tmp_path / "bin" / "mpirun"
-    mpirun.parent.mkdir()
-    mpirun.write_text("#!/bin/sh\nexit 99\n")
-    mpirun.chmod(0o755)
-    return {"PATH": f"{mpirun.parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    write_files(tmp_path, {"bin/mpirun": "#!/bin/sh\nexit 99\n"})
+    return {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
 
 
 class Machine:
@@ -48,10 +45,8 @@ class Machine:
         self.write("proc/cpuinfo", "".join(processors))
         self.allow(f"0-{count - 1}")
 
-    def write(self, path: str, content: str | int) -> None:
-        file = self.root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"{content}\n")
+    def write(self, path: str, content: str) -> None:
+        write_files(self.root, {path: f"{content}\n"})
 
     def mask(self, cpus: list[int], count: int) -> str:
         """Returns the kernel's notation: hexadecimal, 32 bits between commas."""
@@ -311,7 +306,6 @@ def test_signals_reach_the_workers_and_end_the_job(tmp_path):
     outputs = {name: job.communicate(timeout=LONGEST)[0] for name, job in jobs.items()}
     for name, (_, _, code, seconds, *_) in JOBS.items():
         assert jobs[name].returncode == code, (name, outputs[name])
-        # SIGUSR1, once.
         expected = [f"saved for [{int(signal.SIGUSR1)}]"] * 2 if seconds < 1000 else []
         assert re.findall(r"saved for .*", outputs[name]) == expected, name
     deadline = time.time() + LONGEST

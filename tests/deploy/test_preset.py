@@ -1,5 +1,4 @@
-"""deploy/preset.sh: the command that it makes for every preset; and all scripts under
-shellcheck."""
+"""deploy/preset.sh: its command for every preset; and all scripts under shellcheck."""
 
 import functools
 import os
@@ -12,7 +11,7 @@ import sys
 import pytest
 
 from tests.helpers.data_folder import fill
-from tests.helpers.files import defaults_of
+from tests.helpers.files import defaults_of, write_files
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 
@@ -40,12 +39,10 @@ def data(tmp_path) -> pathlib.Path:
 
 @pytest.fixture
 def start(data, tmp_path):
-    python = tmp_path / "python"
-    python.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
-    python.chmod(0o755)
+    write_files(tmp_path, {"python": '#!/bin/sh\nprintf "%s\\n" "$@"\n'})
 
     def start(preset: str, *flags: str, model: str = BASE, script=SCRIPT):
-        return run([str(script), preset, model, str(data), str(python), *flags])
+        return run([str(script), preset, model, str(data), f"{tmp_path}/python", *flags])
 
     return start
 
@@ -115,10 +112,8 @@ def test_added_presets_run_if_their_name_tells_the_program(start, data, tmp_path
 
 def test_the_program_replaces_the_script(data, tmp_path):
     """So that a launcher's signals arrive."""
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\necho $$\nexit 9\n")
-    python.chmod(0o755)
-    command = [str(SCRIPT), "glue_mrpc", "bert_base", str(data), str(python)]
+    write_files(tmp_path, {"python": "#!/bin/sh\necho $$\nexit 9\n"})
+    command = [str(SCRIPT), "glue_mrpc", "bert_base", str(data), f"{tmp_path}/python"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert int(process.stdout.read()) == process.pid
     assert process.returncode == 9

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.helpers.data_folder import fill
+from tests.helpers.files import write_files
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 
@@ -37,16 +38,14 @@ class Cluster:
 
     def __init__(self, root: Path):
         self.root, self.call = root, root / "call"
-        for folder in ("albert/.venv", "data", "scratch", "bin"):
+        for folder in ("albert/.venv", "data", "scratch"):
             (root / folder).mkdir(parents=True)
         for folder in ("configs", "deploy"):
             (root / "albert" / folder).symlink_to(ROOT / folder)
         fill(root / "data")
         (root / "data" / "python.sif").touch()
-        for name in ("srun", "mpirun", "apptainer", "singularity"):
-            self.install(name, RECORD)
-        for name in ("scancel", "scontrol"):
-            self.install(name, TOLD)
+        self.install(RECORD, "srun", "mpirun", "apptainer", "singularity")
+        self.install(TOLD, "scancel", "scontrol")
         self.variables = {
             **{"PATH": f"{root / 'bin'}:/usr/bin:/bin", "CALL": str(self.call)},
             **{"PROJECT": str(root / "albert"), "DATA": str(root / "data")},
@@ -55,10 +54,8 @@ class Cluster:
             "SYSROOT": str(root),
         }
 
-    def install(self, name: str, content: str) -> None:
-        program = self.root / "bin" / name
-        program.write_text(content)
-        program.chmod(0o755)
+    def install(self, content: str, *names: str) -> None:
+        write_files(self.root / "bin", dict.fromkeys(names, content))
 
     def add_card(self, name: str) -> None:
         (self.root / "dev").mkdir()
@@ -130,7 +127,7 @@ MRPC += "--use_horovod=true --device="
 )
 def test_the_launcher_starts_one_container_per_worker(cluster, variables, expected):
     """Flags of the submission come last, and the exit code is the launcher's."""
-    cluster.install("sarus", RECORD)
+    cluster.install(RECORD, "sarus")
     flags = "--learning_rate=1e-4", "--output_dir=/scratch/a b"
     given = dict(variable.split("=") for variable in variables.split())
     if card := given.pop("CARD", None):

@@ -174,7 +174,6 @@ DRIVER, TYPE = "/sys/module/habanalabs", "/sys/class/accel/accel0/device/device_
         ({"files": [DRIVER]}, "no Gaudi card"),
         # The type of another container's card is in /sys, which all containers see.
         ({"files": [DRIVER, TYPE]}, "this container does not see it"),
-        # From another vendor.
         ({"files": [DRIVER, "/dev/accel/accel0"]}, "no Gaudi card"),
         ({"files": [DRIVER, "/dev/hl0"]}, None),
         ({"files": [DRIVER, "/dev/accel/accel0", TYPE]}, None),

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from albert.devices import numa
+from tests.helpers.files import write_files
 
 # Two nodes of four physical cores with two threads each. Cards 0 to 2 are at node 1, 3 at node 0.
 NODES = {0: "0-3,8-11", 1: "4-7,12-15"}
@@ -25,16 +26,13 @@ class Host:
         for tool, line in TOOLS.values():
             lines = (line.format(number=n, address=a.upper()) for n, a in enumerate(CARDS))
             self.write(f"bin/{tool}", "#!/bin/sh\ncat <<END\n{}\nEND\n".format("\n".join(lines)))
-            (root / "bin" / tool).chmod(0o755)
         monkeypatch.setenv("PATH", f"{root}/bin", prepend=os.pathsep)
         monkeypatch.setattr(os, "cpu_count", lambda: 16)
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid: self.bound)
         monkeypatch.setattr(os, "sched_setaffinity", self.set_cores)
 
     def write(self, name, text):
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text + "\n")
+        write_files(self.root, {name: text + "\n"})
 
     def set_cores(self, pid, cores):
         self.bound = set(cores)

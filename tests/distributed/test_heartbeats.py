@@ -1,7 +1,4 @@
-"""Silent workers are named, with a clock and sockets that the test controls.
-
-`tests/test_workers.py` tests how they connect, in a job with a hanging worker.
-"""
+"""Silent workers are named, with a clock and sockets that the test controls."""
 
 import contextlib
 import socket

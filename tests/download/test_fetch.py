@@ -35,8 +35,7 @@ def url(server):
 
 @pytest.fixture
 def get(server, url, tmp_path, monkeypatch):
-    """Fetches the file despite these faults; returns the range of each request and the number of
-    bytes sent. Only the complete file may remain."""
+    """Fetches the file despite faults; returns the range of each request and the bytes sent."""
 
     def get(*faults, tries=module.TRIES, **expected):
         monkeypatch.setattr(module, "TRIES", tries)

@@ -155,8 +155,7 @@ def _limited_to(kib: int) -> Start:
 
 
 def _then(file: str, content: Content) -> Start:
-    """Starts a run, changes a file's content after its first checkpoint, and stops the run 5 s
-    later."""
+    """Changes a file after the first checkpoint of a run, which is stopped 5 s later."""
 
     def start(command: list[str], folder: pathlib.Path) -> subprocess.CompletedProcess:
         with open(folder / "log", "w+") as log:

@@ -10,7 +10,6 @@ from tests.helpers.running import MPIRUN, at_step, under_mpirun
 from tests.helpers.squad import make_squad_files
 from tests.helpers.tiny_runs import FLAGS, write_input
 
-# Added to the flags of the tiny runs.
 _LONGER = ("--train_steps=16", "--save_checkpoints_steps=8", "--seed=3", "--preprocess_workers=1")
 
 
@@ -42,7 +41,6 @@ _SCORING = "--evaluate_while_training --save_checkpoints_steps=4"
 _OFTEN = "--save_checkpoints_minutes=0.002"
 _BUCKETS = "--max_seq_length=128 --doc_stride=100 --length_buckets=64,96,128 --train_batch_size=4"
 _SHARDED = "--train_batch_size=2 --gradient_accumulation_steps=2 --shard_optimizer=gradients"
-# Ends before its last step.
 _PATIENT = f"{_SCORING} --train_steps=60 --patience=2"
 _ALL = (
     Job("plain", "run_squad_v1"),

@@ -100,11 +100,7 @@ class Trials:
         (work / "logs").mkdir()
 
     def run(self, trial: Trial) -> str:
-        """Interrupts a job, resumes it and compares; returns what happened.
-
-        Raises:
-          Failed: it did not end like an uninterrupted one.
-        """
+        """Interrupts a job, resumes it and compares; returns what happened, or raises `Failed`."""
         job, folder = trial.job, self._work / f"run-{trial.number}"
         whole = self._whole(job)
         rng = random.Random(f"{self._seed} {trial.number}")
@@ -168,8 +164,7 @@ class Trials:
         return self._wholes[job]
 
     def _counting(self, job: Job, folder: pathlib.Path) -> dict[str, str]:
-        """Returns variables that make a run count its changes; with several workers, rank 0
-        counts."""
+        """Returns variables with which a run, of several workers rank 0, counts its changes."""
         rank = {"KILL_RANK": "0"} if job.workers > 1 else {}
         return {"LD_PRELOAD": self._library, "KILL_FOLDER": str(folder), **rank}
 
@@ -214,8 +209,7 @@ def send(process: subprocess.Popen, number: int, workers: int, rng: random.Rando
 
 
 def planned(settings: list[str], kills: int, signals: int) -> list[Trial]:
-    """Returns all trials; each kind cycles through the settings, and in each cycle through its
-    jobs."""
+    """Returns all trials; each kind cycles through the settings and their jobs."""
     by_setting = {setting: jobs_of(setting) for setting in settings}
     missing = [setting for setting, jobs in by_setting.items() if not jobs]
     if missing:

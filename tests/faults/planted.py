@@ -26,14 +26,8 @@ from tests.near import near, product
 
 _PAIRS = ((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.In, ast.NotIn))
 _COMPARISONS = {a: b for p in (*_PAIRS, (ast.Is, ast.IsNot)) for a, b in (p, p[::-1])}
-_ARITHMETIC = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Add,
-    ast.Div: ast.Mult,
-    ast.FloorDiv: ast.Mult,
-    ast.Mod: ast.FloorDiv,
-}
+_ARITHMETIC = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult}
+_ARITHMETIC |= {ast.FloorDiv: ast.Mult, ast.Mod: ast.FloorDiv}
 _FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 # Without `strict=True`, only the consequences of a programmer's mistake change.
 _STRICT = "strict"
@@ -42,14 +36,8 @@ _TALK = ("LOG", "logging", "print", "help")
 
 
 class Mutation(NamedTuple):
-    """A change of one place.
-
-    Attributes:
-      line: of the place, counted from 1.
-      operator: the kind of change.
-      before, after: the source of the place.
-      text: the whole module with the change.
-    """
+    """A change of one place: its line, the kind of change, and the place's source before and after
+    it; and the whole module with the change."""
 
     line: int
     operator: str

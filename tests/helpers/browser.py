@@ -20,8 +20,7 @@ MARKUP = "</script><script>window.broken = 1</script><img src=x onerror='window.
 
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory):
-    """Starts the browser; the tests that need it are in one module, for one of pytest's
-    processes."""
+    """Starts the browser; one module has all tests that need it."""
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()

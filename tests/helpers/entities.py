@@ -1,5 +1,4 @@
-"""A made-up language with entities: persons of one word and places of two words, which no other
-words are."""
+"""A made-up language with entities: persons of one word and places of two words."""
 
 import json
 import pathlib

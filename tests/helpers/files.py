@@ -32,10 +32,12 @@ def copy_of_shared(
 
 
 def write_files(folder: pathlib.Path, files: Mapping[str, str]) -> str:
-    """Writes text files by their paths in a folder, such as the root of a machine; returns it."""
+    """Writes text files and scripts by their paths in a folder, such as /; returns the folder."""
     for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(content)
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+        path.chmod(0o755 if content.startswith("#!") else 0o644)
     return str(folder)
 
 

@@ -34,8 +34,7 @@ def on_device(monkeypatch) -> Callable[[str], None]:
 
 @pytest.fixture
 def as_worker(monkeypatch) -> Callable[..., None]:
-    """Makes this process a worker of a job, given the fields of `Worker`; by default, all workers
-    are on this host."""
+    """Makes this process a worker of a job; by default, all workers are on this host."""
     from albert.distributed import collectives
 
     def as_worker(rank: int, size: int, *local: int) -> None:
@@ -148,7 +147,6 @@ def trained(squad_dir, tmp_path_factory) -> pathlib.Path:
     """Returns the output folder of a tiny run that trained 12 steps and scored its checkpoints."""
 
     def make(folder: pathlib.Path) -> None:
-        # In a separate process, as for a user.
         command = squad_command(squad_dir, folder)
         subprocess.run(command, check=True, timeout=LONGEST)
 
@@ -168,8 +166,7 @@ def exported(trained, squad_dir, tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture(scope="session")
 def random_model(squad_dir, tmp_path_factory) -> Callable[..., str]:
-    """Writes models with random weights for a head, with the description its program would
-    write."""
+    """Writes models with random weights for a head, with the description of its program."""
     from albert.checkpoints.model_folder import Assets, write_assets
     from albert.modeling import read_config
     from benchmarks.ask import write_random_weights

@@ -73,9 +73,6 @@ def read_json(path: pathlib.Path) -> dict:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-# Features.
-
-
 def convert(
     examples: Sequence[SquadExample],
     tokenizer: FullTokenizer,
@@ -155,8 +152,7 @@ def assert_answer(feature: InputFeatures, row: dict, example: SquadExample) -> N
 
 
 def inexact_offsets(feature: InputFeatures, row: dict, text: str) -> int:
-    """Returns how many of the reference's offsets differ: it counts blanks before a paragraph in,
-    and cuts off a combining mark after a letter."""
+    """Returns how many of the reference's offsets differ, by blanks and combining marks."""
     parts = [
         text[theirs : ours + 1]
         for name in ("tok_start_to_orig_index", "tok_end_to_orig_index")
@@ -375,9 +371,6 @@ def positions_of(row: dict, answers: list[dict]) -> tuple[int, int] | None:
     return None
 
 
-# Models.
-
-
 def read_config(folder: pathlib.Path) -> modeling.EncoderConfig:
     (path,) = folder.glob("*_config.json")
     return modeling.read_config(str(path))
@@ -394,8 +387,7 @@ def shapes_of_variables() -> dict[str, list[int]]:
 
 
 def assert_encoder_outputs(folder: pathlib.Path) -> None:
-    """Compares the outputs of real tokens; names, with the default scope "bert", and shapes of
-    variables."""
+    """Compares outputs of real tokens, and the names and shapes of variables."""
     figures = np.load(folder / "encoder.npz")
     inputs = [figures[name] for name in SEQUENCES]
     with tf.Graph().as_default(), tf.Session() as session:
@@ -450,10 +442,7 @@ def assert_pretraining_losses(folder: pathlib.Path) -> None:
 
 
 def assert_training_v1(folder: pathlib.Path) -> None:
-    """Compares twenty steps of AdamW from a checkpoint, through the reference's function.
-
-    The loss depends on padding there.
-    """
+    """Compares twenty steps of AdamW, with a loss that depends on padding."""
     figures, run = golden_run(folder, "squad_v1_adamw.npz")
     model_fn = squad_utils.v1_model_fn_builder(
         *run, use_tpu=False, use_one_hot_embeddings=False, use_einsum=False, hub_module=None

@@ -1,5 +1,4 @@
-"""Small models with random weights, here and in `transformers`, and their outputs on equal
-inputs."""
+"""Small models with random weights, here and in `transformers`."""
 
 import json
 import pathlib
@@ -20,7 +19,6 @@ SIZES = {"vocab_size": 50, "hidden_size": 24, "num_hidden_layers": 2, "num_atten
 SIZES |= {"intermediate_size": 40, "max_position_embeddings": 20, "type_vocab_size": 2}
 SIZES |= {"initializer_range": 0.1, "hidden_act": "gelu", "hidden_dropout_prob": 0.1}
 SIZES |= {"attention_probs_dropout_prob": 0.1}
-# By family.
 CONFIGS = {"bert": SIZES}
 CONFIGS["albert"] = {**SIZES, "embedding_size": 12, "num_hidden_groups": 2, "inner_group_num": 1}
 # Each with an activation, so that tests see both.

@@ -22,8 +22,7 @@ def passage(seed: int, words: Sequence[str], questions: int = 2) -> dict:
 
 
 def write_race(folder: pathlib.Path, words: Sequence[str], first: int = 0, count: int = 6) -> None:
-    """Writes RACE/train and RACE/dev as all.txt, and RACE/test as one file per passage; both
-    levels."""
+    """Writes RACE/train and RACE/dev as all.txt, and RACE/test as one file per passage."""
     for number, split in enumerate(("train", "dev", "test")):
         for level in ("middle", "high"):
             level_folder = folder / "RACE" / split / level

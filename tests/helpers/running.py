@@ -15,8 +15,7 @@ from tests.helpers.forking import LONGEST, ROOT, ForkingProcess
 
 
 def at_step(fault: str, step: int, command: list[str], rank: int = 0) -> list[str]:
-    """Returns a command in which something of `tests.programs.at_step` happens to one of the
-    workers at a step of the training."""
+    """Returns a command with a fault of `tests.programs.at_step` in one of its workers."""
     python, *program = command
     return [python, str(ROOT / "tests/programs/at_step.py"), fault, str(step), str(rank), *program]
 
@@ -37,8 +36,7 @@ def _forking_process() -> ForkingProcess:
 
 
 def run(command: list[str], **kwargs) -> subprocess.CompletedProcess:
-    """Runs a command to its end and keeps its output; the project's programs in a forked
-    process."""
+    """Runs a command and keeps its output; the project's programs in a forked process."""
     python, program, *_ = [*command, ""]
     if python == sys.executable and program.endswith((".py", "albert")):
         return _forking_process().run(command[1:], **kwargs)

@@ -25,14 +25,12 @@ LABELS = ["no", "<b>yes"]
 # Random weights rarely predict one of them often.
 TAGS = ["O", "B-PER", "I-PER", "B-<b>LOC", "I-<b>LOC"]
 
-# Tests share models.
 load_once = functools.cache(load_model)
 
 
 @functools.cache
 def model_of(random_model: Callable[..., str], kind: str) -> str:
-    """Returns the folder of a model with random weights, for "labels", "sets" of labels, a
-    "number", "options" or "spans"."""
+    """Returns the folder of a model with random weights, by the kind of its answers."""
     if kind == "spans":
         return random_model(make_tagging_head(len(TAGS), 0.0), task="entities", labels=TAGS)
     if kind == "options":

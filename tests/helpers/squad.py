@@ -18,8 +18,7 @@ from tests.helpers.forking import ROOT
 
 
 def make_squad(seed: int, articles: int) -> dict:
-    """Returns a meaningless SQuAD 1.1 file: every question asks for the word after a word of the
-    text."""
+    """Returns a meaningless SQuAD 1.1 file: every question asks for the word after a word."""
     rng = random.Random(seed)
     words = ["".join(rng.choices("abcdefghiklmnoprstu", k=rng.randint(2, 8))) for _ in range(200)]
     data = []
@@ -132,8 +131,7 @@ def write_table(source: pathlib.Path, target: pathlib.Path) -> None:
 
 @functools.cache
 def official_script() -> types.ModuleType:
-    """Loads the SQuAD 2.0 script from `transformers` without the rest of the package: importing
-    torch takes seconds."""
+    """Loads the SQuAD 2.0 script from `transformers` without torch, which takes seconds."""
     package = importlib.util.find_spec("transformers")
     path = pathlib.Path(package.submodule_search_locations[0]) / "data/metrics/squad_metrics.py"
     name = "transformers.data.metrics.squad_metrics"

@@ -6,8 +6,7 @@ import tensorflow.compat.v1 as tf
 
 
 def traced_peak(session: tf.Session, step: tf.Operation | tf.Tensor, feed: dict) -> int:
-    """Returns the most bytes that TensorFlow has allocated at any time in a step, which runs
-    twice."""
+    """Returns the most bytes that TensorFlow has allocated at any time in the second step."""
     trace = tf.RunMetadata()
     session.run(step, feed)
     options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)

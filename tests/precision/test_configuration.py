@@ -83,8 +83,7 @@ class TestValue:
         ],
     )
     def test_words_select_a_list_or_none(self, values, source, tmp_path, monkeypatch):
-        """The shipped list is found next to the code, not in the working folder, and a path as in
-        the Habana command as well."""
+        """The shipped list is found next to the code, not in the working folder."""
         monkeypatch.chdir(tmp_path)
         assert {getattr(configuration.load(value), "source", None) for value in values} == {source}
 

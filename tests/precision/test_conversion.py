@@ -209,8 +209,7 @@ class TestModel:
         assert tf.bfloat16 not in types and tf.float32 in types
 
     def test_conversion_only_adds_casts(self):
-        """Seeds of initial values and dropout stay the same, and so do the tensors that hooks
-        read."""
+        """Seeds of initial values and dropout, and the tensors that hooks read, are the same."""
         (plain, spec), (converted, other_spec) = build(), build("1")
         expected, actual = nodes(plain), nodes(converted)
         assert expected.keys() <= actual.keys()

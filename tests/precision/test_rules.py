@@ -20,7 +20,6 @@ from albert.precision.rules import (
     plan,
 )
 
-# What a letter in the names of nodes means in a chain.
 STEPS = {
     "product": lambda x, name: tf.matmul(x, x, name=name),
     "same": tf.identity,
@@ -33,8 +32,7 @@ LISTS |= {"strict_conditional_list": ["AddV2"]}
 
 
 def chain(names, **others):
-    """Returns a graph of a placeholder and steps; the name of one, or its entry in `others`, says
-    what it does."""
+    """Returns a graph of a placeholder and steps, named after what they do or by `others`."""
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(tf.float32, [4, 4], "x")
         for name in names.split():
@@ -90,7 +88,6 @@ def test_strict_considers_only_convertible_neighbors():
     [
         ([["prod.*", ""]], [], (KEPT, NOT_LISTED, NO_NEIGHBOR)),
         ([], [["exp", "Exp"]], (ALLOWED, FORCED, CONDITIONAL)),
-        # Kept wins.
         ([["exp", "Exp"]], [["exp", ""]], (ALLOWED, KEPT, NO_NEIGHBOR)),
         ([], [["exp", "Log"], ["ex", "Exp"], ["xp", ""]], (ALLOWED, NOT_LISTED, NO_NEIGHBOR)),
     ],

@@ -84,13 +84,11 @@ def test_an_invalid_size_is_an_error(text):
         ("gpu", "nvidia-smi", "memory.total [MiB]\n24564 MiB\n8192 MiB\n", None),
         ("gpu", "nvidia-smi", "memory.total [MiB]\n[N/A]\n", None),
         ("gpu", "another-smi", "24564 MiB\n", None),
-        # A tool that fails.
         ("hpu", "hl-smi", "32768 MiB\n'; exit 9; echo '", None),
     ],
 )
 def test_a_cards_memory_is_what_its_tool_says(tmp_path, monkeypatch, kind, tool, output, size):
-    program = tmp_path / tool
-    program.write_text(f"#!/bin/sh\ncase $* in *memory.total*) printf '{output}' ;; esac\n")
-    program.chmod(0o755)
+    script = f"#!/bin/sh\ncase $* in *memory.total*) printf '{output}' ;; esac\n"
+    write_files(tmp_path, {tool: script})
     monkeypatch.setenv("PATH", str(tmp_path))
     assert card_memory(kind) == (Memory(size, f"on a card, from {tool}") if size else None)

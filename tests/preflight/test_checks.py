@@ -23,8 +23,7 @@ GB = 10**9
 
 @pytest.fixture(scope="module")
 def step():
-    """Returns a step of a single weight matrix of 40 MB: 0.2 GB with everything that belongs to
-    it."""
+    """Returns a step of a single weight matrix of 40 MB: 0.2 GB with all that belongs to it."""
     with tf.Graph().as_default():
         weights = tf.get_variable("weights", [1000, 10000])
         loss = tf.reduce_sum(tf.matmul(tf.placeholder(tf.float32, [8, 1000]), weights))

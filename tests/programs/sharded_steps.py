@@ -139,13 +139,11 @@ def golden_job(folder: pathlib.Path) -> Job:
 
 
 def main(golden: pathlib.Path, folder: pathlib.Path) -> None:
-    # Steps are short.
     os.environ["HOROVOD_CYCLE_TIME"] = "2"
     quieten_tensorflow()
     collectives.join_job(use_horovod=True)
     collectives.connect()
     found = {"memory": memory_of_gathering(folder)}
-    # Several vectors, even for a small model.
     collectives._VECTOR_BYTES = 100_000
     jobs = {"small": small_job(), "albert": golden_job(golden)}
     for way in WAYS:
@@ -208,8 +206,7 @@ def train(way: Way, job: Job) -> tuple[dict, Found]:
 
 
 def parts_of_backward(graph: tf.Graph) -> list[float]:
-    """Returns the fraction of the backward pass's operations that each reduce-scatter depends
-    on."""
+    """Returns the part of the backward pass that each reduce-scatter depends on."""
     needs, parts = {}, []
     for op in graph.get_operations():  # what an operation needs comes before it
         before = {*(tensor.op for tensor in op.inputs), *op.control_inputs}

@@ -103,8 +103,7 @@ class Block(NamedTuple):
         }
 
     def is_run(self) -> bool:
-        """Returns whether the walk-through runs the block, because no command has a reason against
-        it."""
+        """Returns whether the walk-through runs the block: no command has a reason against it."""
         return not any(self.reasons().values())
 
 
@@ -124,8 +123,7 @@ BLOCKS = [block for page in PAGES for block in blocks_of(page) if block.language
 
 
 def commands_of(text: str) -> Iterator[list[str]]:
-    """Yields the words of each command in shell text, without loops, here-documents and
-    comments."""
+    """Yields the words of each command in shell text, without loops and comments."""
     text = re.sub(r"<<'?(\w+)'?.*?\n\1$", "", text.replace("\\\n", " "), flags=re.S | re.M)
     text = re.sub(r"(^|[ \t])#.*", "", text, flags=re.MULTILINE)
     lexer = shlex.shlex(text, posix=True, punctuation_chars=";&\n")

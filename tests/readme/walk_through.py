@@ -28,7 +28,6 @@ SMALLER = {
     "--train_steps=50": "--train_steps=2",
 }
 RUN = [block for block in BLOCKS if block.is_run()]
-# Files that the commands leave.
 RESULTS = """
     demo_output/run-1-own/predictions.json out/embeddings.npz out/export/saved_model
     out/finetuned/predictions.json out/metrics.txt out/ner/run/test_predictions.jsonl
@@ -50,8 +49,7 @@ def folder(tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture(scope="module")
 def demo(folder) -> list[str]:
-    """Returns the commands that `make demo` names; the page about looking at predictions uses the
-    run of the last one."""
+    """Returns the commands that `make demo` names, after a run of the last one."""
     shown = run_small(folder, "$PYTHON -m tests.readme.small_demo")
     commands = re.findall(r"^# .*\n((?:.*\\\n)*.*)$", shown, re.MULTILINE)
     run_small(folder, commands[-1])

@@ -133,7 +133,6 @@ def test_connections_that_wait_for_the_client_time_out(connect, app):
     app.may.set()
     assert status_of(slow) == 200
     assert status_of(slow) == 0
-    # The client reads no answer.
     answered = app.answered
     large = connect(GET.replace(b"/ ", b"/large ") * 3)
     # The second waits for room behind the first, until the connection is closed.

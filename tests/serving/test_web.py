@@ -81,7 +81,6 @@ def test_the_page_loads_nothing_and_cannot_be_framed(served):
     expected = {"connect-src": "'self'", "img-src": "data:", **dict.fromkeys(nothing, "'none'")}
     assert policy == expected
     assert response.headers["X-Content-Type-Options"] == "nosniff"
-    # No header names the server's software.
     assert "server" not in response.headers
 
 
@@ -112,7 +111,6 @@ def test_the_openapi_description_is_valid(served):
     assert {int(code) for code in answer["responses"]} == {200, *FAULTS}
     content = answer["requestBody"]["content"]["application/json"]
     result = answer["responses"]["200"]["content"]["application/json"]["schema"]
-    # This also checks the schemas.
     jsonschema.validate(content["example"], content["schema"])
     headers = {**BEARER, "Content-Type": "Application/JSON; charset=utf-8"}
     answered = served.post(data=json.dumps(content["example"]), headers=headers)

@@ -1,5 +1,7 @@
 """Values that no setting may have, regardless of its bounds, and the help of flags."""
 
+from __future__ import annotations  # Settings read them as text.
+
 import os
 import pathlib
 import sys
@@ -109,13 +111,9 @@ def test_good_values_are_parsed(parse):
 def test_settings_from_python_are_checked_and_constant():
     values = {"count": 7, "lengths": (16, 32), "path": pathlib.Path("a"), "switch": False}
     settings = Values.of(**values, number=2, texts=["a", "b"])
-    assert (settings.count, settings.lengths, settings.path, settings.switch) == (
-        7,
-        (16, 32),
-        "a",
-        False,
-    )
-    assert (settings.number, settings.texts, "least" in settings.given) == (2.0, ("a", "b"), False)
+    expected = {**values, "path": "a", "number": 2.0, "texts": ("a", "b")}
+    assert {name: getattr(settings, name) for name in expected} == expected
+    assert "least" not in settings.given
     given = Values.of(lengths=iter([16, 32]), texts=iter("ab"), number=1, path=None, needed=None)
     assert (given.lengths, given.texts) == ((16, 32), ("a", "b"))
     assert given.path is None and given.needed == ""
@@ -162,10 +160,8 @@ def test_settings_affect_features_weights_and_scores():
     assert settings.affecting(Affects.WEIGHTS) == {"steps": 7, "length": 4, "rate": 0.5}
     assert settings.affecting(Affects.SCORES) == {"length": 4, "rate": 0.5, "switch": True}
     assert settings.affecting(Affects.JOB) == {"kind": "a"}
-    assert (
-        settings.defaults().keys() == {*Some.flags()} - {"file"}
-        and settings.defaults()["steps"] == 3
-    )
+    defaults = settings.defaults()
+    assert defaults.keys() == {*Some.flags()} - {"file"} and defaults["steps"] == 3
     more = settings_of(More)
     assert more.rate == 0.25 and more.affecting(Affects.SCORES) == {"length": 4, "switch": True}
 
