@@ -61,8 +61,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Names a test only after short text: the bytes of a zip file differ from second to second, and
-    workers that collect at different times would not agree on the tests."""
+    """Names a test only after short text: the bytes of a zip file differ from second to second."""
     if isinstance(val, bytes) or (isinstance(val, str) and len(val) > 80):
         return argname
     return None

@@ -31,7 +31,6 @@ def files(squad_dir):
 
 
 def test_the_import_is_cheap_and_changes_nothing():
-    """TensorFlow is imported by the first function."""
     text = """if True:
         import os, signal, sys
         before = dict(os.environ), signal.getsignal(signal.SIGINT), sys.stdout

@@ -41,7 +41,6 @@ def test_records_are_written_once_and_reused(command, tmp_path):
 
 @pytest.mark.slow
 def test_without_output_file_each_text_gets_one(command, tmp_path):
-    """A second run on the glob skips the files that the first one made."""
     (tmp_path / "b.txt").write_text(TEXT.replace("house", "tower"))
     made = [tmp_path / name for name in ("a.txt.tfrecord", "b.txt.tfrecord")]
     succeed(command(f"--input_file={tmp_path}/*"))
@@ -53,7 +52,6 @@ def test_without_output_file_each_text_gets_one(command, tmp_path):
 
 
 def test_documents_of_one_sentence_warn(command, tmp_path):
-    """Nothing can be learned about the order of sentences."""
     (tmp_path / "a.txt").write_text(TEXT.replace("\n", "\n\n"))
     log = succeed(command())
     assert "1200 documents (1200 with only one sentence)" in log

@@ -37,10 +37,8 @@ def shell_of(path: pathlib.Path) -> str:
     if path.suffix != ".md":
         return path.read_text(encoding="utf-8")
     blocks = [block.text for block in BLOCKS if block.page == path]
-    inline = re.findall(r"`([^`]+)`", pages.prose_of(path))
-    inline = [" ".join(code.split()) for code in inline]
-    inline = [code for code in inline if re.match(r"(make|python|\$PYTHON|deploy/\S+) ", code)]
-    return "\n".join([*blocks, *inline])
+    inline = re.findall(r"`((?:make|python|\$PYTHON|deploy/[^\s`]+)\s[^`]+)`", pages.prose_of(path))
+    return "\n".join([*blocks, *(" ".join(code.split()) for code in inline)])
 
 
 def parts(words: list[str]) -> tuple[str, list[str]] | None:

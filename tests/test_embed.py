@@ -121,12 +121,11 @@ def test_a_cased_model_keeps_capitals(trained, squad_dir, tmp_path):
 
 
 def test_batches_of_any_size_give_the_same(exported, monkeypatch):
-    """In file order, regardless of their lengths."""
     pairs, folder = [("word " * (7 * n % 11), "") for n in range(9)], open_folder(str(exported))
     embedder = Embedder(folder, [-1], False)
     together, (alone,) = list(embedder.embed(pairs)), embedder.embed(pairs[1][0])
     assert alone.tokens == together[1].tokens
-    monkeypatch.setattr("albert.inference.embedding._MOST_WAITING", 1)
+    monkeypatch.setattr("albert.inference.embedding.MOST_WAITING", 1)
     for batch_size in (1, 4):
         one_by_one = Embedder(folder, [-1], False, batch_size).embed(pairs)
         for one, expected in zip(one_by_one, together, strict=True):

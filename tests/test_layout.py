@@ -38,7 +38,6 @@ def test_drivers_horovod_and_optional_packages_have_one_module_each():
 
 
 def test_flags_are_only_read_by_settings():
-    """Other modules get these settings as arguments."""
     reading = {source.name for source in sources() if re.search(r"flags\.FLAGS\b", source.text)}
     program = {f"albert/cli/{name}.py" for name in ("lifecycle", "command_line")}
     assert reading == {"albert/settings/absl_flags.py", *program}
@@ -62,7 +61,6 @@ def test_estimators_come_from_one_module():
 
 
 def test_the_references_modules_only_define_names():
-    """Functions that other code would call are in the core."""
     named, public = set(), set()
     for source in sources():
         body = source.tree.body[1:]
@@ -92,7 +90,6 @@ def test_docstrings_begin_with_a_verb():
 
 
 def test_no_test_module_is_imported():
-    """Code that two of them need is in `tests/helpers/`."""
     pattern = re.compile(r"^\s*(?:from|import) tests\b.*\b(?:test_\w+|conftest)\b", re.MULTILINE)
     files = sorted((ROOT / "tests").rglob("*.py"))
     assert [str(path) for path in files if pattern.search(path.read_text(encoding="utf-8"))] == []

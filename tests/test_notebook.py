@@ -20,24 +20,19 @@ demo.RUN_FLAGS |= {"train_batch_size": 4}
 """
 
 
-def read() -> nbformat.NotebookNode:
-    return nbformat.read(NOTEBOOK, as_version=nbformat.NO_CONVERT)
-
-
 def text_of(cell: nbformat.NotebookNode) -> str:
     outputs = (output for output in cell.outputs if output.get("name") == "stdout")
     return "".join(output.text for output in outputs)
 
 
 def shown_by(cell: nbformat.NotebookNode) -> dict[str, str]:
-    (actual,) = (o.data for o in cell.outputs if o.output_type == "execute_result")
-    return actual
+    return next(o.data for o in cell.outputs if o.output_type == "execute_result")
 
 
 @pytest.fixture(scope="module")
 def cells(tmp_path_factory) -> dict[str, nbformat.NotebookNode]:
     folder = tmp_path_factory.mktemp("notebook")
-    notebook = read()
+    notebook = nbformat.read(NOTEBOOK, nbformat.NO_CONVERT)
     constants = next(cell for cell in notebook.cells if cell.cell_type == "code")
     for name, value in {**SMALL, "FOLDER": repr(str(folder / "files"))}.items():
         pattern = rf"(?m)^{name} = .*"
@@ -56,7 +51,7 @@ def cells(tmp_path_factory) -> dict[str, nbformat.NotebookNode]:
 
 def test_the_file_has_no_outputs():
     """Running the notebook and committing it would commit them."""
-    notebook = read()
+    notebook = nbformat.read(NOTEBOOK, nbformat.NO_CONVERT)
     nbformat.validate(notebook)
     assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
     assert notebook.metadata.kernelspec.name == "python3"
@@ -65,7 +60,6 @@ def test_the_file_has_no_outputs():
 
 
 def test_every_cell_runs_and_shows_what_its_text_says(cells):
-    """Without the log that TensorFlow would write in a kernel."""
     assert [cell.execution_count for cell in cells.values()] == [*range(1, len(cells) + 1)]
     assert "INFO:tensorflow" not in "".join(map(text_of, cells.values()))
     for name, head in {

@@ -1,8 +1,4 @@
-"""The reference's names, as far as code written for it may import them, with their arguments.
-
-This includes `modeling`, `squad_utils` and similar of google-research/albert; docs/differences.md
-lists what is missing.
-"""
+"""The reference's names that code written for it may import; see also docs/differences.md."""
 
 import importlib
 import inspect

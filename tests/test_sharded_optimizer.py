@@ -38,21 +38,23 @@ def ways(tmp_path_factory) -> Trained:
 
 @pytest.mark.each_python
 def test_golden_steps_equal_the_references_when_sharded(ways):
-    """Each worker computes half of each batch, in two parts."""
     golden = np.load(FOLDER / "albert_tiny" / "squad_v1_adamw.npz")
     losses = golden["losses"][:GOLDEN_STEPS]
     np.testing.assert_allclose(ways.observed[GOLDEN].losses, losses, rtol=0, atol=1e-5)
 
 
+def assert_same_weights(weights: dict[Way, dict[str, np.ndarray]], way: Way) -> None:
+    expected = weights[way._replace(shard="none")]
+    assert weights[way].keys() == expected.keys()
+    for name, value in weights[way].items():
+        message = f"{way} {name}"
+        np.testing.assert_allclose(value, expected[name], rtol=0, atol=1e-6, err_msg=message)
+
+
 def test_weights_equal_those_of_an_unsharded_optimizer(ways):
     weights = ways.weights
     for way in (way for way in SMALL if way.wire == "float32"):
-        expected = weights[way._replace(shard="none")]
-        assert weights[way].keys() == expected.keys()
-        for name, value in weights[way].items():
-            np.testing.assert_allclose(
-                value, expected[name], rtol=0, atol=1e-6, err_msg=f"{way} {name}"
-            )
+        assert_same_weights(weights, way)
 
 
 def test_an_overflow_on_one_worker_skips_the_step_on_all(ways):
@@ -63,10 +65,7 @@ def test_an_overflow_on_one_worker_skips_the_step_on_all(ways):
         expected = [*[[2.0**15, False]] * 4, [2.0**14, True], [2.0**14, False]]
         # The first step has a learning rate of 0, but changes the moments.
         assert observed[way].scales == [expected] * WORKERS, way
-        for name, value in weights[way].items():
-            np.testing.assert_allclose(
-                value, weights[way._replace(shard="none")][name], rtol=0, atol=1e-6, err_msg=name
-            )
+        assert_same_weights(weights, way)
 
 
 def test_gradients_are_clipped_by_the_norm_over_all_shards(ways):
@@ -78,7 +77,6 @@ def test_gradients_are_clipped_by_the_norm_over_all_shards(ways):
 
 
 def test_float16_costs_no_more_precision_when_sharded(ways):
-    """Another sum is rounded, or another number of sums."""
     weights, observed, _ = ways
 
     def error(shard: str) -> float:

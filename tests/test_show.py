@@ -41,7 +41,6 @@ def test_samples_are_selected_by_number_and_outcome(call, trained):
 
 
 def test_a_model_answers_a_range_of_a_file(call, trained, squad_dir, tmp_path):
-    """As the DeepSpeed examples do, on a training file."""
     data = squad_dir / "train-v1.1.json"
     paragraphs = [p for a in json.loads(data.read_text())["data"] for p in a["paragraphs"]]
     questions = [(q["id"], q["question"], p["context"]) for p in paragraphs for q in p["qas"]]
@@ -79,7 +78,6 @@ def test_a_range_of_a_2_0_file_is_counted_by_outcome(call, trained, squad_dir, t
 
 
 def test_the_page_of_separate_files_is_that_of_the_run(call, trained, squad_dir, tmp_path):
-    """From the folder with --data, and from files elsewhere."""
     data = f"--data={squad_dir / 'dev-v1.1.json'}"
     page = tmp_path / "own.html"
     call(trained, data, f"--page={page}")

@@ -1,8 +1,4 @@
-"""`make install SYSTEM=1`: an environment on top of an image that brings TensorFlow.
-
-The image is a folder on Python's path with the metadata of packages, and pip finds only the wheels
-of a folder.
-"""
+"""`make install SYSTEM=1`: an environment on top of an image, a folder with packages' metadata."""
 
 import os
 import subprocess

@@ -27,7 +27,6 @@ def on_macos():
 
 
 def test_every_module_is_imported_on_macos(on_macos, tmp_path):
-    """Except the reference's programs, which all define the same flags."""
     names = [source.module.removesuffix(".__init__") for source in sources()]
     names = [name for name in names if f"{name.removeprefix('albert.')}.py" not in PROGRAMS]
     text = f"import importlib, sys\nsys.path.insert(0, {str(ROOT)!r})\n"

@@ -80,7 +80,6 @@ def test_another_task_can_only_be_trained(check, trained, tmp_path):
 
 
 def test_a_folder_without_a_record_is_accepted(check, config, trained, tmp_path, log):
-    """One line of the log says so."""
     for path in trained.glob("model.ckpt-best.*"):
         shutil.copy(path, tmp_path)
     flags = f"--output_dir={tmp_path / 'new'}", f"--init_checkpoint={tmp_path}/model.ckpt-best"

@@ -1,7 +1,4 @@
-"""Whole runs with several workers, and the failure of one of them.
-
-If the launcher does not matter, workers are forked processes that Horovod's Gloo connects.
-"""
+"""Whole runs with several workers, and the failure of one of them."""
 
 import json
 import os
@@ -60,11 +57,10 @@ def test_only_one_worker_writes(by_two, trained):
     """It writes the files of a single worker, in as many steps: they follow the global batch."""
     folder, result = by_two
     names, expected = (
-        {re.sub(r"tfevents.*", "tfevents", path.name) for path in each.iterdir()}
+        sorted(re.sub(r"tfevents.*", "tfevents", path.name) for path in each.iterdir())
         for each in (folder, trained)
     )
     assert names == expected
-    assert len(list(folder.glob("events*"))) == 1
     assert weights(folder).keys() == weights(trained).keys()
     assert "2 workers" in result.stderr
     assert "global batch size 8" in result.stderr
@@ -150,7 +146,6 @@ def test_an_error_of_all_workers_is_reported_once(squad_dir, tmp_path):
 
 
 def test_a_worker_with_another_file_is_named(squad_dir, tmp_path):
-    """As on a host without the shared volume, which has an older copy."""
     (tmp_path / "old.json").write_text(json.dumps(make_squad(7, 2)))
     command = squad_command(squad_dir, tmp_path / "out", "--use_horovod=true")
     names = {"": "json", "feature_": "tf_record", "feature_left_": "npz"}
@@ -179,8 +174,6 @@ def test_an_error_of_one_rank_names_it(squad_dir, tmp_path, flags, code, message
 
 
 def test_all_cards_after_one_get_a_command_that_works(trained, squad_dir):
-    """Both commands name one folder, as in the README of Habana's fork."""
-
     def command(folder):
         return under_mpirun(2, squad_command(squad_dir, folder, "--use_horovod"), "--tag-output")
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 # Bytes to read at a time, at least.
-_CHUNK = 1 << 16
+CHUNK = 1 << 16
 _SPACE = " \t\n\r"
 _decode = json.JSONDecoder().raw_decode
 # The characters after a complete value; before another one, a number may continue.
@@ -105,7 +105,7 @@ class JsonReader:
         if self._ended:
             return False
         # Twice as much each time, so that a long value is not decoded too often in vain.
-        size = max(_CHUNK, len(self._text) - self._at)
+        size = max(CHUNK, len(self._text) - self._at)
         content = os.pread(self._descriptor, size, self._offset)
         if not content:
             self._ended = True

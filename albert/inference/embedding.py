@@ -18,7 +18,7 @@ from albert.inference.session import ModelSession
 from albert.prediction.model import Encode, Head, HeadOutput
 
 # Approximate limit on the bytes of embeddings that wait until those of shorter texts are computed.
-_MOST_WAITING = 256 << 20
+MOST_WAITING = 256 << 20
 
 
 class Embedding(NamedTuple):
@@ -59,7 +59,7 @@ class Embedder(SentenceEncoder):
         self._longest = folder.value("max_seq_length")
         self._layers = list(layers)
         width = folder.config.hidden_size * (len(self._layers) or 1) * self._longest
-        self._at_once = max(_MOST_WAITING // (width * np.float32().nbytes), batch_size)
+        self._at_once = max(MOST_WAITING // (width * np.float32().nbytes), batch_size)
         head = _make_head(self._layers, pooled, pooling)
         self._session = ModelSession(folder, head, batch_size=batch_size)
 

@@ -23,7 +23,7 @@ INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 FLOAT, INT32 = TensorProto.FLOAT, TensorProto.INT32
 EPSILON = 1e-12
 # Of a protocol buffer, less what the nodes may take.
-_LARGEST = 2**31 - 2**20
+MOST_BYTES = 2**31 - 2**20
 # As in `albert.model.layers`.
 _MASKED_SCORE = -10000.0
 
@@ -44,7 +44,7 @@ class Graph:
         """Starts an empty graph; raises a `UserError` if the weights, named as in `transformers`,
         are too large for the format.
         """
-        if sum(value.nbytes for value in weights.values()) >= _LARGEST:
+        if sum(value.nbytes for value in weights.values()) >= MOST_BYTES:
             raise UserError("the weights have more than the 2 GB that fit in a model of ONNX")
         self.weights = weights
         self.nodes: list[onnx.NodeProto] = []

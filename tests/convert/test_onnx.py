@@ -96,7 +96,7 @@ def test_what_cannot_be_written_is_an_error(tmp_path, monkeypatch):
     source, target = tmp_path / "from", tmp_path / "to"
     models.make_checkpoint(source, "bert", "")
     with monkeypatch.context() as patch:
-        patch.setattr(graph, "_LARGEST", 1000)
+        patch.setattr(graph, "MOST_BYTES", 1000)
         with pytest.raises(UserError, match="more than the 2 GB that fit in a model of ONNX"):
             to_onnx(str(source), str(target), ConversionOptions())
     with monkeypatch.context() as patch:

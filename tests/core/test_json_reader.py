@@ -40,7 +40,7 @@ def test_values_do_not_depend_on_the_pieces(tmp_path, value, indent, ascii_only,
     path = tmp_path / "file"
     path.write_bytes(content)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_reader, "_CHUNK", 3)
+        patch.setattr(json_reader, "CHUNK", 3)
         try:
             expected = json.loads(content.decode("utf-8-sig"))
         except UnicodeDecodeError:

@@ -79,8 +79,6 @@ def test_a_waiting_process_gets_the_lock_after_its_holder(path, enter, never, mo
 
 
 def test_the_lock_of_a_killed_holder_is_free_at_once(path, enter, never):
-    """On the same host, its process can be checked."""
-
     for end in (locks.remove_abandoned, lambda path: locks.exclusive(path).__enter__()):
         holder = Holder(enter)
         locks.remove_abandoned(path)

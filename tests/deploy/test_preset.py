@@ -91,7 +91,6 @@ def test_models_with_a_wordpiece_vocabulary_get_it(start, data):
 
 
 def test_added_presets_run_if_their_name_tells_the_program(start, data, tmp_path):
-    """One preset for RACE, and one whose name does not tell."""
     project = tmp_path / "project"
     for folder in ("configs", "deploy"):
         shutil.copytree(ROOT / folder, project / folder)

@@ -57,10 +57,6 @@ class Cluster:
     def install(self, content: str, *names: str) -> None:
         write_files(self.root / "bin", dict.fromkeys(names, content))
 
-    def add_card(self, name: str) -> None:
-        (self.root / "dev").mkdir()
-        (self.root / "dev" / name).touch()
-
     def submit(self, *flags: str, **variables: str):
         return run([str(SCRIPT), *flags], env=self.variables | variables)
 
@@ -131,7 +127,7 @@ def test_the_launcher_starts_one_container_per_worker(cluster, variables, expect
     flags = "--learning_rate=1e-4", "--output_dir=/scratch/a b"
     given = dict(variable.split("=") for variable in variables.split())
     if card := given.pop("CARD", None):
-        cluster.add_card(card)
+        write_files(cluster.root, {f"dev/{card}": ""})
     assert cluster.submit(*flags, CODE="9", **given).returncode == 9
     *command, first, second = cluster.call.read_text().splitlines()
     assert " ".join(command) == expected.format(cluster.root)

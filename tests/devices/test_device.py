@@ -115,7 +115,6 @@ class TestCardsThatCannotBeUsed:
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
     def test_nvidia_cards_without_software_are_an_error(self, nvidia, monkeypatch):
-        """`albert check` reports the same as a run."""
         with pytest.raises(UserError) as error:
             device.find("auto")
         message = str(error.value)

@@ -1,6 +1,7 @@
 """The binding of workers to cores close to their cards."""
 
 import os
+from unittest import mock
 
 import pytest
 
@@ -29,13 +30,11 @@ class Host:
         monkeypatch.setenv("PATH", f"{root}/bin", prepend=os.pathsep)
         monkeypatch.setattr(os, "cpu_count", lambda: 16)
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid: self.bound)
-        monkeypatch.setattr(os, "sched_setaffinity", self.set_cores)
+        bind = lambda pid, cores: setattr(self, "bound", set(cores))  # noqa: E731
+        monkeypatch.setattr(os, "sched_setaffinity", bind)
 
     def write(self, name, text):
         write_files(self.root, {name: text + "\n"})
-
-    def set_cores(self, pid, cores):
-        self.bound = set(cores)
 
     def cores_of(self, rank, workers=4, kind="gpu"):
         self.as_worker(rank, workers)
@@ -90,10 +89,8 @@ def test_unknown_nodes_and_single_workers_change_nothing(host):
 
 
 def test_cores_that_are_not_allowed_are_named(host, monkeypatch, log):
-    def refuse(pid, cores):
-        raise OSError(22, "Invalid argument")
-
     host.bound = {0, 8}
+    refuse = mock.Mock(side_effect=OSError(22, "Invalid argument"))
     monkeypatch.setattr(os, "sched_setaffinity", refuse)
     assert host.cores_of(1) == {0, 8}
     assert log() == [

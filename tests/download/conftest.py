@@ -20,6 +20,7 @@ def server(monkeypatch) -> Iterator[Server]:
     # A proxy that is set for this machine is not for a local server.
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(fetch, "FIRST_WAIT", 0.01)
     with Server() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -27,11 +28,6 @@ def server(monkeypatch) -> Iterator[Server]:
         server.release.set()
         server.shutdown()
         thread.join()
-
-
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch) -> None:
-    monkeypatch.setattr(fetch, "FIRST_WAIT", 0.01)
 
 
 @pytest.fixture

@@ -139,7 +139,6 @@ def test_the_default_limit_refuses_20_gb(out):
 
 @pytest.mark.parametrize("mode", ["w:gz", "w:bz2", "w:xz"])
 def test_a_damaged_archive_is_refused(out, mode):
-    """Truncated anywhere, overwritten, replaced by a page, or with another checksum."""
     numbers = b" ".join(b"%d" % i for i in range(50_000))
     archive = make(out, member("t/a", data=numbers), member("t/b", data=DATA), mode=mode)
     whole = archive.read_bytes()

@@ -55,7 +55,6 @@ def test_the_files_arrive_and_are_kept(squad, data, server):
 
 
 def test_force_only_replaces_wrong_files(squad, data, server):
-    """Without it, a wrong file ends the command before any download."""
     squad()
     (data / DEV).write_text("mine")
     (data / TRAIN).rename(data / "train")

@@ -4,12 +4,9 @@ r"""Kills and signals at random moments: every run ends like an uninterrupted on
       [--settings=plain,patience,...]
 
 Tiny runs are killed before a random change of a file in their output folder, or in the middle of
-every second write, or get a signal at a random time or step; every kind of file is equally likely.
-The same command then finishes them, and the folder must equal that of an uninterrupted run byte for
-byte: names and contents of all files except the curves. A signal's exit code is checked as well.
-
-Every setting gets an equal number of trials, and so does every program that trains under it. To
-repeat a trial, run the same command with --trial=NUMBER.
+every second write, or get a signal at a random time or step. The same command then finishes them,
+and the folder must equal that of an uninterrupted run byte for byte, except the curves. Settings,
+programs and kinds of files are equally likely. --trial=NUMBER repeats a trial.
 """
 
 import argparse

@@ -125,7 +125,6 @@ def test_every_trainable_variable_has_a_gradient(training):
 
 
 def test_layers_are_habanas_operations_on_the_hpu(training):
-    """Nothing of their plain form remains."""
     task, graph, plain = training
     found, is_mrpc = counts(graph), task == "mrpc"
     # After the embeddings, and twice a layer; forward and backward.

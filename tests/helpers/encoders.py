@@ -115,11 +115,6 @@ def numpy_dense(x, w, scope):
     return x @ w[f"{scope}/kernel"] + w[f"{scope}/bias"]
 
 
-def numpy_softmax(x):
-    exps = np.exp(x - x.max(-1, keepdims=True))
-    return exps / exps.sum(-1, keepdims=True)
-
-
 def numpy_attention(x, y, mask, w, scope, heads, acts=(None, None, None)):
     """Returns the context [B, F, H] of states x [B, F, .] that attend to y [B, T, .]."""
     query, key, value = (
@@ -131,8 +126,9 @@ def numpy_attention(x, y, mask, w, scope, heads, acts=(None, None, None)):
     scores = np.einsum("bfnd,btnd->bnft", query, key) / np.sqrt(query.shape[-1])
     if mask is not None:
         scores = np.where(mask[:, None, None, :] == 1, scores, -np.inf)
-    context = np.einsum("bnft,btnd->bfnd", numpy_softmax(scores), value)
-    return context.reshape(*x.shape[:2], -1)
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    shares /= shares.sum(-1, keepdims=True)
+    return np.einsum("bnft,btnd->bfnd", shares, value).reshape(*x.shape[:2], -1)
 
 
 def numpy_block(x, mask, w, scope, config):

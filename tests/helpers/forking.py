@@ -111,11 +111,8 @@ def start(
 
 
 def run(command: list[str], cwd: str, env: dict[str, str], outputs: list[str]) -> int:
-    """Runs a program almost as a new Python process would; returns its exit code.
-
-    The exception: what TensorFlow reads from the environment during its import comes from the
-    environment of the forking process. The project's own variables are read again.
-    """
+    """Runs a program as a new Python process would, except that TensorFlow, when imported, has read
+    the environment of the forking process; returns its exit code."""
     atexit._clear()
     signal.alarm(LONGEST)
     os.chdir(cwd)

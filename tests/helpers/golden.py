@@ -1,8 +1,4 @@
-"""Golden figures of the reference, and the comparisons of this project with them.
-
-`tests/golden/README.md` describes the figures that belong to the repository. `tests/test_shared.py`
-makes the same comparisons with figures from other text.
-"""
+"""Golden figures of the reference, see `tests/golden/README.md`, and comparisons with them."""
 
 import gzip
 import json

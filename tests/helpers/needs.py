@@ -17,17 +17,15 @@ LONG = "take longer: make test-all"
 OF_MACHINE = "on this machine"
 
 
+NOT_PUBLIC = "they are not public"
+
+
 class Need(NamedTuple):
-    """What a test needs; if it `may_lack`, it is not public, so that CI does without it."""
+    """What a test needs; CI does without what is not public."""
 
     name: str
     exists: Callable[[], bool]
     remedy: str = "make test-all"
-    may_lack: bool = False
-
-    @property
-    def reason(self) -> str:
-        return f"need {self.name}: {self.remedy}"
 
 
 def _installed(*packages: str) -> Callable[[], bool]:
@@ -42,10 +40,7 @@ NEEDS = {
     ),
     "torch": Need("PyTorch", _installed("torch")),
     "shared": Need(
-        "the figures of real text in ../shared",
-        (ROOT.parent / "shared").is_dir,
-        "they are not public",
-        may_lack=True,
+        "the figures of real text in ../shared", (ROOT.parent / "shared").is_dir, NOT_PUBLIC
     ),
 }
 
@@ -61,7 +56,8 @@ def skip_what_is_missing(items: Iterable[pytest.Item], quick: bool) -> None:
         needs = [NEEDS[name] for name in NEEDS if name in item.fixturenames]
         missing = [need for need in needs if quick or not need.exists()]
         if missing:
-            item.add_marker(pytest.mark.skip(reason=missing[0].reason))
+            reason = f"need {missing[0].name}: {missing[0].remedy}"
+            item.add_marker(pytest.mark.skip(reason=reason))
         elif quick and item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.skip(reason=LONG))
 
@@ -70,8 +66,7 @@ def fail_in_ci(report: pytest.TestReport | pytest.CollectReport, quick: bool) ->
     """Turns a skip into a failure in CI, where nothing public may be missing."""
     if quick or not report.skipped or os.environ.get("CI") != "true" or hasattr(report, "wasxfail"):
         return
-    allowed = [OF_MACHINE, *(need.name for need in NEEDS.values() if need.may_lack)]
-    if not any(reason in str(report.longrepr) for reason in allowed):
+    if not any(reason in str(report.longrepr) for reason in (OF_MACHINE, NOT_PUBLIC)):
         report.outcome = "failed"
         report.longrepr = f"skipped, which is a failure in CI: {report.longrepr}"
 

@@ -85,21 +85,16 @@ def run_as_workers(
 ) -> subprocess.CompletedProcess:
     """Runs a program of the project as `workers` forked processes that Horovod's Gloo connects.
 
-    This is much faster than mpirun; tests of how a job starts and breaks use mpirun. All workers
-    must end on their own, even if the last one gets different flags.
+    This is faster than mpirun, but all workers must end on their own.
     """
     from horovod.runner.common.util.hosts import get_host_assignments, parse_hosts
     from horovod.runner.gloo_run import create_slot_env_vars
     from horovod.runner.http.http_server import RendezvousServer
 
     server = RendezvousServer(verbose=0)
-    variables = {
-        "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1",
-        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(server.start()),
-        "HOROVOD_GLOO_IFACE": "lo",
-        "HOROVOD_CONTROLLER": "gloo",
-        "HOROVOD_CPU_OPERATIONS": "gloo",
-    }
+    names = {"GLOO_RENDEZVOUS_ADDR": "127.0.0.1", "GLOO_RENDEZVOUS_PORT": str(server.start())}
+    names |= {"GLOO_IFACE": "lo", "CONTROLLER": "gloo", "CPU_OPERATIONS": "gloo"}
+    variables = {f"HOROVOD_{name}": value for name, value in names.items()}
     slots = get_host_assignments(parse_hosts(f"localhost:{workers}"), workers)
     server.init(slots)
     try:

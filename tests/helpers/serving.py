@@ -79,9 +79,8 @@ class Served:
     def get(self, path: str, **kwargs) -> requests.Response:
         return requests.get(self.url + path, timeout=LONGEST, **kwargs)
 
-    def metric(self, name: str, **kwargs) -> float:
-        text = self.get("/metrics", **kwargs).text
-        found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
+    def metric(self, name: str) -> float:
+        found = re.search(rf"(?m)^{re.escape(name)} (\S+)$", self.get("/metrics").text)
         return float(found[1]) if found else 0.0
 
     def connect(self, body: str, length: int | None = None) -> socket.socket:

@@ -86,15 +86,9 @@ def golden_run(folder: pathlib.Path, name: str) -> tuple[dict[str, np.ndarray], 
     return figures, (read_config(str(config)), str(folder), rate, steps, warmup)
 
 
-def train_golden(
-    figures: Mapping[str, np.ndarray],
-    model_fn: Callable[..., Any],
-    keys: Sequence[str],
-    weights: Mapping[str, np.ndarray],
-    fetches: Callable[[dict[str, tf.Tensor], TrainStep], Any],
-) -> Any:
+def train_golden(figures: Mapping[str, np.ndarray], *arguments: Any) -> Any:
     """Trains as `golden_steps`, whose first result it returns; compares losses and final norms."""
-    first, losses, trained = golden_steps(figures, model_fn, keys, weights, fetches)
+    first, losses, trained = golden_steps(figures, *arguments)
     np.testing.assert_allclose(losses, figures["losses"], atol=1e-4)
     expected = dict(zip(figures["final_norm_names"], figures["final_norms"], strict=True))
     assert trained.keys() == expected.keys()

@@ -12,7 +12,7 @@ from albert.optimization import OptimizerOptions, training_op
 from albert.precision import configuration
 from albert.precision.rules import plan
 from tests.helpers.encoders import load_random_values
-from tests.helpers.tracing import traced_peak
+from tests.helpers.sessions import traced_peak
 
 SHAPE = (4, 32)
 CONFIG = {"vocab_size": 60, "embedding_size": 16, "hidden_size": 32, "num_hidden_layers": 2}

@@ -107,8 +107,6 @@ class TestValue:
         assert not log(logging.WARNING)
 
     def test_the_digest_depends_only_on_the_content(self):
-        """Every list counts; neither order nor path does."""
-
         def digest(**content):
             return configuration.from_dict(content, str(content)).digest()
 

@@ -128,7 +128,6 @@ class TestRewrite:
     ("model", "precision"), [("albert", "float16"), ("bert", "float16"), ("albert", "bfloat16")]
 )
 def test_losses_in_low_precision_are_those_of_float32(model, precision):
-    """Within 1% over the golden steps, with the list of each model."""
     figures, run = golden_run(FOLDER / f"{model}_tiny", "squad_v1_adamw.npz")
     model_config, checkpoint, *numbers = run
     options = ModelOptions(OptimizerOptions(*numbers, scales_loss=True), checkpoint)

@@ -10,20 +10,19 @@ from albert.preflight.step_memory import cpu_memory, estimate_memory
 from benchmarks.memory import make_step
 
 
-def small_step(**options) -> tf.Operation:
+def small_step(accumulation: int) -> dict[str, int]:
     """Builds 8 x 5 inputs through two weight matrices with a tanh between them."""
     with tf.Graph().as_default():
         x = tf.placeholder(tf.float32, [8, 5])
         first = tf.get_variable("first", [5, 7])
         second = tf.get_variable("second", [7, 3])
         loss = tf.reduce_sum(tf.matmul(tf.tanh(tf.matmul(x, first)), second))
-        return training_op(loss, OptimizerOptions(1e-3, 10, **options))
+        options = OptimizerOptions(1e-3, 10, gradient_accumulation_steps=accumulation)
+        return estimate_memory(training_op(loss, options))
 
 
 def test_the_parts_of_a_small_step_are_as_by_hand():
-    parts, accumulating = (
-        estimate_memory(small_step(gradient_accumulation_steps=count)) for count in (1, 2)
-    )
+    parts, accumulating = map(small_step, (1, 2))
     weights = 4 * (5 * 7 + 7 * 3)
     assert parts["parameters"] == weights
     assert parts["optimizer state"] == 2 * weights

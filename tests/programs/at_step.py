@@ -24,10 +24,8 @@ from albert.distributed import collectives, launcher  # noqa: E402
 # The kernel sends SIGKILL when memory runs out; a stopped worker hangs.
 NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGSTOP)
 FAULTS = {number.name: functools.partial(signal.raise_signal, number) for number in NUMBERS}
-FAULTS |= {
-    "kill": functools.partial(signal.raise_signal, signal.SIGKILL),
-    "stall": lambda: time.sleep(1e6),
-}
+FAULTS["kill"] = functools.partial(signal.raise_signal, signal.SIGKILL)
+FAULTS["stall"] = functools.partial(time.sleep, 1e6)
 
 
 class AtStep(tf.train.SessionRunHook):

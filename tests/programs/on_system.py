@@ -18,6 +18,7 @@ import runpy
 import sys
 import tempfile
 from collections.abc import Iterator
+from unittest import mock
 
 import mypy
 
@@ -71,17 +72,11 @@ def become(system: str) -> None:
 
 def refuse(event: str, args: tuple) -> None:
     """Raises the error of a missing file for those in /proc and /sys."""
-    if event in ("open", "os.listdir", "os.scandir", "os.stat"):
-        path = args[0]
-        if isinstance(path, str | bytes | os.PathLike):
-            path = os.fsdecode(path)
-            if path.startswith(("/proc", "/sys")):
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-
-
-def refuse_library(name: str | None) -> None:
-    """Raises the error of a library without a function, or of a missing library."""
-    raise OSError(f"{name} is not a library of this system")
+    is_path = args and isinstance(args[0], str | bytes | os.PathLike)
+    if is_path and event in ("open", "os.listdir", "os.scandir", "os.stat"):
+        path = os.fsdecode(args[0])
+        if path.startswith(("/proc", "/sys")):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
 def main() -> None:
@@ -96,7 +91,7 @@ def main() -> None:
     for name in THIRD:
         importlib.import_module(name)
     multiprocessing.set_start_method("spawn")
-    ctypes.CDLL = refuse_library
+    ctypes.CDLL = mock.Mock(side_effect=OSError("this is not a library of this system"))
     become(system)
     forking.serve(lambda: importlib.import_module("albert.distributed.collectives"))
 

@@ -3,8 +3,7 @@
   mpirun -np N python tests/programs/sharded_steps.py GOLDEN FOLDER
 
 All ways train a small model, and some run the golden steps of ALBERT on SQuAD 1.1. The final
-weights of a way are in FOLDER/WAY.npz. FOLDER/found.json has the other observations, see `Found`,
-and `memory_of_gathering`. Gloo writes what it sends to sockets.
+weights of a way are in FOLDER/WAY.npz, `Found` and `memory_of_gathering` in FOLDER/found.json.
 """
 
 import ctypes
@@ -74,8 +73,7 @@ class Found(NamedTuple):
     norms: list[float]
     # The fraction of the backward pass that each vector's reduce-scatter waits for.
     waits_for: list[float]
-    # On each worker, the scales of the loss after the steps, and whether weights and moments stayed
-    # the same in the step; empty if the loss is not scaled.
+    # By worker, the scale of the loss after each step, and whether weights and moments stayed.
     scales: list[list[tuple[float, bool]]] = []
 
 

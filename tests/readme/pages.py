@@ -136,11 +136,9 @@ def commands_of(text: str) -> Iterator[list[str]]:
 
 
 def run_in(folder: pathlib.Path, text: str) -> str:
-    result = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", text],
-        **{"cwd": folder, "env": {**os.environ, "PYTHON": sys.executable}},
-        **{"capture_output": True, "text": True, "timeout": 1500},
-    )
+    options = {"cwd": folder, "env": {**os.environ, "PYTHON": sys.executable}, "timeout": 1500}
+    command = ["bash", "-euo", "pipefail", "-c", text]
+    result = subprocess.run(command, **options, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 

@@ -25,7 +25,6 @@ def printed() -> list[str]:
 
 
 def test_the_training_improves_the_scores(printed):
-    """On questions about contexts that the training has not seen."""
     after, before = (
         json.loads((OUT / n / "eval_results.json").read_text()) for n in ("run", "before")
     )

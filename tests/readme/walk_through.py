@@ -2,8 +2,7 @@
 
   .venv/bin/python -m pytest tests/readme/walk_through.py     (two minutes; not part of `make test`)
 
-Small numbers replace those that take minutes, and `make demo` has trained two steps. `pages.py`
-lists what is not run, and why.
+Small numbers replace those that take minutes. `pages.py` lists what is not run, and why.
 """
 
 import pathlib

@@ -93,7 +93,6 @@ def test_other_methods_get_405_and_no_redirects_happen(served):
 
 
 def test_metrics_count_requests_and_time_answers(serve, model):
-    """Unknown paths count as one, and only answers are timed."""
     served = serve(QuestionService(model))
     assert [served.get(path).json() for path in ("/a", "/b")] == [{"error": "Not Found"}] * 2
     assert served.post({"question": " "}).status_code == 422
@@ -264,7 +263,6 @@ def schema_of(served: Served) -> dict:
 
 @pytest.mark.parametrize("kind", ["labels", "sets", "number", "options"])
 def test_other_tasks_answer_as_their_models_do(serve, random_model, kind):
-    """Answers have the form of the description."""
     model = load_once(model_of(random_model, kind))
     served = serve(service_of(model))
     bodies = [{"text": "A text."}, {"text": "A text.", "second_text": ""}]

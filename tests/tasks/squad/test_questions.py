@@ -63,7 +63,7 @@ def test_every_pass_has_the_questions_of_the_file(tmp_path, document):
     path = tmp_path / "file.json"
     path.write_text(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_reader, "_CHUNK", 50)
+        patch.setattr(json_reader, "CHUNK", 50)
         try:
             questions = Questions(QuestionSource(str(path)))
             count = len(questions)

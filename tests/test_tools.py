@@ -1,7 +1,10 @@
-"""The choice of test modules by `make test-near`."""
+"""The choice of test modules by `make test-near`, and what may be skipped."""
+
+import types
 
 import pytest
 
+from tests.helpers import needs
 from tests.helpers.forking import ROOT
 from tests.near import near
 
@@ -16,7 +19,7 @@ from tests.near import near
         ("albert/tokenizers/sentencepiece_text.py", ["test_tokenization.py"], ["test_docs.py"]),
         # A program, which only whole runs test.
         ("run_race.py", ["test_conformance.py"], ["tasks/race/test_task.py"]),
-        ("tests/test_docs.py", ["test_docs.py"], ["test_near.py"]),
+        ("tests/test_docs.py", ["test_docs.py"], ["test_tools.py"]),
         ("tests/helpers/race.py", ["tasks/race/test_examples.py"], ["test_conformance.py"]),
         ("docs/race.md", [], ["tasks/race/test_examples.py"]),
     ],
@@ -24,3 +27,19 @@ from tests.near import near
 def test_near_modules_are_found(path, among, absent):
     found = {str(module.relative_to(ROOT / "tests")) for module in near(ROOT / path)}
     assert found >= {*among} and not found & {*absent} and bool(found) == bool(among)
+
+
+@pytest.mark.parametrize(
+    ("reason", "quick", "outcome"),
+    [
+        ("need PyTorch: make test-all", False, "failed"),
+        ("take longer: make test-all", True, "skipped"),
+        ("on this machine, TensorFlow does not use oneDNN", False, "skipped"),
+        ("need the figures of real text in ../shared: they are not public", False, "skipped"),
+    ],
+)
+def test_in_ci_a_skip_is_a_failure(reason, quick, outcome, monkeypatch):
+    monkeypatch.setenv("CI", "true")
+    report = types.SimpleNamespace(skipped=True, outcome="skipped", longrepr=("f", 1, reason))
+    needs.fail_in_ci(report, quick)
+    assert report.outcome == outcome
