@@ -2,6 +2,7 @@
 
 import fnmatch
 import logging
+import os
 import types
 
 import pytest
@@ -111,7 +112,7 @@ class TestCardsThatCannotBeUsed:
         files = ["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidiactl"]
         glob = types.SimpleNamespace(glob=lambda pattern: fnmatch.filter(files, pattern))
         monkeypatch.setattr(device, "glob", glob)
-        monkeypatch.setattr(device.os, "access", lambda file, mode: True)
+        monkeypatch.setattr(device.os, "access", lambda file, mode: mode == os.R_OK | os.W_OK)
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
     def test_nvidia_cards_without_software_are_an_error(self, nvidia, monkeypatch):
