@@ -11,6 +11,7 @@ import tensorflow as tf
 from albert.core.errors import FlagError, UserError
 from albert.devices import device, habana
 from albert.devices.device import Device
+from albert.distributed import collectives
 from albert.preflight import report
 from albert.preflight.report import Report
 from albert.training.loop import make_estimator
@@ -219,7 +220,11 @@ def test_each_worker_uses_one_gpu_with_growing_memory(
     monkeypatch.setattr(device.numa, "bind", lambda kind: calls.append(kind))
     device.prepare()
     model_fn = lambda features, labels, mode, params: None  # noqa: E731
-    options = make_estimator(model_fn, "out", 1, scoped_allocator=False).config.session_config
+    # Only Habana's Horovod, which some of them have, joins gradients with this option.
+    monkeypatch.setattr(collectives, "is_habana_horovod", lambda: local_rank == 0)
+    options = make_estimator(model_fn, "out", 1, scoped_allocator=True).config.session_config
+    joined = options.graph_options.rewrite_options.scoped_allocator_opts.enable_op
+    assert list(joined) == ["HorovodAllreduce"] * (local_rank == 0)
     assert options.allow_soft_placement
     if own is None:
         assert calls == [([], "GPU")]
