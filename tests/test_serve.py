@@ -94,9 +94,7 @@ def test_a_missing_package_is_an_error(starts, monkeypatch):
     for module in [name for name in sys.modules if name.startswith("albert.serving")]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with pytest.raises(
-        UserError, match="package uvicorn is missing: run `pip install prom.* uvicorn`"
-    ):
+    with pytest.raises(UserError, match="uvicorn is missing: run `pip install prom.* uvicorn`"):
         starts("--port=0")
 
 

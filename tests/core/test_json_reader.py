@@ -29,9 +29,7 @@ def read(path, levels: int):
     return value
 
 
-@hypothesis.settings(
-    deadline=None, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
-)
+@hypothesis.settings(suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture])
 @hypothesis.given(VALUES, st.sampled_from([None, 1]), st.booleans(), st.integers(0, 3))
 def test_values_do_not_depend_on_the_pieces(tmp_path, value, indent, ascii_only, levels):
     """Pieces end inside of numbers, escapes, surrogate pairs and characters."""

@@ -11,13 +11,8 @@ from albert.core.optional import optional, require
 def test_a_missing_package_and_a_broken_one_are_told_apart(monkeypatch, tmp_path):
     (tmp_path / "of_a_test.py").write_text("from os import nothing")
     monkeypatch.syspath_prepend(tmp_path)
-    with (
-        pytest.raises(
-            UserError,
-            match=r"^a==1 b cannot be imported \(.*nothing.*\): run `pip install a==1 b`$",
-        ),
-        optional("a==1", "b"),
-    ):
+    message = r"^a==1 b cannot be imported \(.*nothing.*\): run `pip install a==1 b`$"
+    with pytest.raises(UserError, match=message), optional("a==1", "b"):
         import of_a_test  # noqa: F401
     assert require("of_a_test", "a").origin == str(tmp_path / "of_a_test.py")
     monkeypatch.setitem(sys.modules, "of_a_test", None)

@@ -103,10 +103,8 @@ def test_added_presets_run_if_their_name_tells_the_program(start, data, tmp_path
     assert {flag.removeprefix("--").split("=")[0] for flag in flags} <= flags_of("run_race").keys()
     result = start("other", script=script)
     assert result.returncode == 1
-    assert (
-        "other: the name must begin with squad_v1.1, squad_v2.0, glue_, race or pretrain_"
-        in result.stderr
-    )
+    names = "squad_v1.1, squad_v2.0, glue_, race or pretrain_"
+    assert f"other: the name must begin with {names}" in result.stderr
 
 
 def test_the_program_replaces_the_script(data, tmp_path):
