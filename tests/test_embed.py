@@ -6,7 +6,6 @@ import shutil
 import numpy as np
 import pytest
 
-from albert import modeling
 from albert.cli import embed
 from albert.cli.embed import EmbedSettings
 from albert.core.errors import UserError

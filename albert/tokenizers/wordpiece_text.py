@@ -63,7 +63,8 @@ def _vocab_in_json(text: str, vocab_file: str) -> collections.OrderedDict:
     """Returns the vocabulary of a tokenizer.json; raises a `UserError` if it is not WordPiece."""
     content = parse_json(text, vocab_file)
     model = content.get("model") if isinstance(content, dict) else None
-    kind = model.get("type") if isinstance(model, dict) else None
+    model = model if isinstance(model, dict) else {}
+    kind = model.get("type")
     ids = model.get("vocab") if kind == "WordPiece" else None
     if not isinstance(ids, dict):
         raise UserError(
