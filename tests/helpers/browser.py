@@ -48,6 +48,9 @@ class Page:
     def text(self, selector: str) -> str:
         return self.texts(selector)[0]
 
+    def content(self, selector: str) -> str:
+        return self.run("return document.querySelector(arguments[0]).textContent", selector)
+
     def find(self, selector: str):
         return self.driver.find_element("css selector", selector)
 

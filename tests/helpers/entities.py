@@ -5,6 +5,9 @@ import pathlib
 import random
 from collections.abc import Sequence
 
+from albert.data.annotations import spans_of_tags
+from albert.report.spans import Span
+
 # Words of one piece each.
 OTHERS, PERSONS, FIRSTS, SECONDS = "nrlscm", "eg", "bp", "ta"
 
@@ -22,6 +25,12 @@ def sentences(seed: int, count: int) -> list[list[tuple[str, str]]]:
                 rows += [(rng.choice(FIRSTS), "B-PLACE"), (rng.choice(SECONDS), "I-PLACE")]
         made.append([*rows, (".", "O")])
     return made
+
+
+def spans_in(tags: str) -> list[Span]:
+    """Returns the spans that the tags of one-letter words give."""
+    words = [(2 * number, 2 * number + 1) for number in range(len(tags.split()))]
+    return [span for _, span in spans_of_tags(" ".join("a" * len(words)), words, tags.split())]
 
 
 def as_columns(rows: Sequence[Sequence[tuple[str, str]]], columns: int = 2) -> str:

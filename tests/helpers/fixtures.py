@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import pathlib
 import subprocess
@@ -82,6 +83,18 @@ def log(caplog, monkeypatch) -> Callable[..., list[str]]:
         return [record.getMessage() for record in records if record.levelno >= level]
 
     return log
+
+
+@pytest.fixture
+def write(tmp_path) -> Callable[..., str]:
+    """Writes a file and returns its path: bytes, text, or a value as JSON."""
+
+    def write(content: object, name: str = "file") -> str:
+        text = content if isinstance(content, str | bytes) else json.dumps(content)
+        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+        return str(tmp_path / name)
+
+    return write
 
 
 @pytest.fixture
