@@ -1,7 +1,5 @@
 """Wikitext: the text of its paragraphs, broken markup, and pages that would take too long."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

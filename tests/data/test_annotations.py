@@ -1,7 +1,5 @@
 """Files of annotated texts, and tags of words: formats, faults, and seqeval's rules."""
 
-from __future__ import annotations
-
 import json
 import re
 
@@ -13,19 +11,9 @@ from albert.core.errors import UserError
 from albert.data.annotations import AnnotatedText, read_annotated, spans_of_tags, write_annotated
 from albert.data.rows import SourceLine
 from albert.report.spans import Span
-from tests.helpers.entities import as_columns, as_spans, sentences
+from tests.helpers.entities import as_columns, as_spans, sentences, spans_in
 
 LINE = SourceLine("file", 1)
-
-
-@pytest.fixture
-def write(tmp_path):
-    def write(content: str | bytes) -> str:
-        content = content.encode() if isinstance(content, str) else content
-        (tmp_path / "file").write_bytes(content)
-        return str(tmp_path / "file")
-
-    return write
 
 
 def words_of(count: int) -> list[tuple[int, int]]:
@@ -40,15 +28,7 @@ def span(start: object = 0, end: object = 1, label: object = "A") -> dict:
     return {"start": start, "end": end, "label": label}
 
 
-def entities(tags: str) -> list[tuple[str, int, int]]:
-    """Returns label, first word and last word of the spans of tags, as seqeval does."""
-    count = len(tags.split())
-    text, words = " ".join("a" * count), words_of(count)
-    spans = [span for _, span in spans_of_tags(text, words, tags.split())]
-    return [(span.label, span.start // 2, (span.end - 1) // 2) for span in spans]
-
-
-# From `seqeval.metrics.sequence_labeling.get_entities` of seqeval 1.2.2.
+# From `seqeval.metrics.sequence_labeling.get_entities` of seqeval 1.2.2: first and last words.
 ENTITIES_OF_SEQEVAL = {
     "": [],
     "O O": [],
@@ -68,7 +48,8 @@ ENTITIES_OF_SEQEVAL = {
 
 @pytest.mark.parametrize("tags", ENTITIES_OF_SEQEVAL)
 def test_tags_are_read_as_seqeval_reads_them(tags):
-    assert entities(tags) == ENTITIES_OF_SEQEVAL[tags]
+    entities = [(span.label, span.start // 2, (span.end - 1) // 2) for span in spans_in(tags)]
+    assert entities == ENTITIES_OF_SEQEVAL[tags]
 
 
 @st.composite
@@ -137,7 +118,7 @@ def test_a_file_without_labels_can_be_read_for_prediction(write):
         assert [text.spans for text in texts] == [[], []]
 
 
-def test_unusual_spans_are_counted(write, log):
+def test_unusual_spans_are_counted_and_only_tabs_and_spaces_separate_columns(write, log):
     read_annotated(write("a O\nb I-PER\nc I-PER\n\nd I-LOC\n"))
     assert log() == [f"{write('')}: 2 spans begin without B- or S-, as in IOB1; first: line 2"]
     (text,) = read_annotated(write(spans(span(0, 3), span(5, 6), text="abc defg")))
@@ -146,6 +127,8 @@ def test_unusual_spans_are_counted(write, log):
         "1 spans begin or end inside a word, and are learned as whole words; first: line 1"
     )
     assert text.tags() == ["B-A", "B-A"] and text.spans[1].text == "e"
+    (text,) = read_annotated(write("a\u3000b  B-X \nc O\n"))
+    assert text.text == "a\u3000b c" and text.spans[0].text == "a\u3000b"
 
 
 @pytest.mark.parametrize(
@@ -177,22 +160,12 @@ def test_unusual_spans_are_counted(write, log):
         (spans(span(1, 3), span(0, 2), text="abc"), 1, "'ab' and 'bc' overlap"),
         (spans(text="a" * 1_000_000).replace("[]", "1"), 1, '"spans" a list'),
         (spans(span(0, 2_000_000), text="a" * 1_000_000), 1, "is not in the text of 1000000"),
+        *((content, None, "has no texts") for content in ("", "\n\n", "-DOCSTART- O\n\n")),
     ],
 )
 def test_a_fault_names_the_line(write, content, line, message):
     path = write(content)
-    expected = f"^{path}, line {line}: .*{re.escape(message)}"
-    with pytest.raises(UserError, match=expected) as caught:
+    location = f"{path}, line {line}: .*" if line else f"{path} "
+    with pytest.raises(UserError, match=f"^{location}{re.escape(message)}") as caught:
         read_annotated(path, ["A", "PER"])
     assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("content", ["", "\n\n", "-DOCSTART- O\n\n"])
-def test_a_file_without_texts_is_an_error(write, content):
-    with pytest.raises(UserError, match="file has no texts"):
-        read_annotated(write(content))
-
-
-def test_only_tabs_and_spaces_separate_columns(write):
-    (text,) = read_annotated(write("a\u3000b  B-X \nc O\n"))
-    assert text.text == "a\u3000b c" and text.spans[0].text == "a\u3000b"

@@ -42,8 +42,7 @@ class Folder:
         return {f.name: f.read_bytes() for f in self.folder.iterdir() if f.is_file()}
 
     def edit(self, earlier=False, **changes):
-        """Changes the header; None removes a key. Earlier versions had no hash of the header
-        itself."""
+        """Changes the header; None removes a key. Earlier versions had no hash of the header."""
         header = {**json.loads(self.header.read_text()), **changes}
         header |= {"header_sha256": None} if earlier else {}
         self.header.write_text(json.dumps({k: v for k, v in header.items() if v is not None}))
@@ -104,7 +103,6 @@ class TestBuilding:
     @pytest.mark.parametrize("broken", [1, 2, 3])
     @pytest.mark.parametrize("old", [True, False], ids=["old files", "no files"])
     def test_a_crash_while_renaming_causes_a_rebuild(self, files, monkeypatch, broken, old):
-        """Wherever it stops, the next run sees that the files are not the ones it needs."""
         if old:
             files.build("old")
         steps = [os.replace] * (broken - 1)
@@ -138,11 +136,18 @@ def made_anew(files, log, reason, **changes):
     assert derived.reusable() == {"count": 3}
 
 
-def test_another_source_causes_a_rebuild(files, log):
+def test_another_source_or_version_causes_a_rebuild(files, log):
     for key, value in (("length", 32), ("stride", 1)):
         files.build()
         reason = f"it was made with other values of {key} (was {SOURCE.get(key)}, is {value})"
         made_anew(files, log, reason, **{key: value})
+    for version in (0, 2, "1"):
+        files.build()
+        files.edit(version=version)
+        made_anew(files, log, f"its header has version {version}, and this program writes 1")
+    # A later version only promises its name and its number.
+    files.header.write_text(json.dumps({"format": "albert-derived-file", "version": 2}))
+    made_anew(files, log, "its header has version 2, and this program writes 1")
 
 
 @pytest.mark.parametrize("which", ["main", "more"])
@@ -157,22 +162,9 @@ def test_changed_content_causes_a_rebuild(files, log, which):
         made_anew(files, log, missing if content is None else other)
 
 
-def test_another_version_causes_a_rebuild(files, log):
-    for version in (0, 2, "1"):
-        files.build()
-        files.edit(version=version)
-        made_anew(files, log, f"its header has version {version}, and this program writes 1")
-    # A later version only promises its name and its number.
-    files.header.write_text(json.dumps({"format": "albert-derived-file", "version": 2}))
-    made_anew(files, log, "its header has version 2, and this program writes 1")
-
-
 class TestDamagedHeader:
-    """It causes a rebuild, and does not make the files foreign."""
-
     @pytest.mark.parametrize("content", [None, b"\0" * 20, b"\xff", b"[" * 100_000])
     def test_truncated_or_overwritten_headers_cause_a_rebuild(self, files, log, content):
-        """The file itself is missing here; in the next tests it exists."""
         files.build()
         header = files.header.read_bytes()
         files.header.write_bytes(header[:50] + content + header[70:] if content else header[:100])
@@ -251,15 +243,6 @@ class TestMadeOnce:
         files.derived().build_once(lambda: events.append("build") or files.build(), None)
         assert events[-2:] == ["build", "build"]
 
-    @pytest.mark.parametrize("moment", [0, 1])
-    def test_a_file_that_appears_meanwhile_is_not_foreign(self, files, monkeypatch, moment):
-        """Another process finishes before or after the header is read."""
-        file = files.derived()
-        steps = [file._header]
-        steps.insert(moment, files.build)
-        monkeypatch.setattr(file, "_header", lambda: [step() for step in steps][1 - moment])
-        assert not file.is_foreign()
-
     @pytest.mark.parametrize("moment", ["written", "hashed"])
     @pytest.mark.parametrize("times", [1, 2])
     def test_an_overtaken_builder_tries_once_more(self, files, monkeypatch, moment, times):
@@ -290,6 +273,15 @@ class TestMadeOnce:
         assert files.listing().keys() == ({"main", "main.json"} if times == 1 else set())
         assert len(builds) == 2
 
+    @pytest.mark.parametrize("moment", [0, 1])
+    def test_a_file_that_appears_meanwhile_is_not_foreign(self, files, monkeypatch, moment):
+        """Another process finishes before or after the header is read."""
+        file = files.derived()
+        steps = [file._header]
+        steps.insert(moment, files.build)
+        monkeypatch.setattr(file, "_header", lambda: [step() for step in steps][1 - moment])
+        assert not file.is_foreign()
+
     def test_an_overtaken_builder_takes_the_others_files(self, files):
         def build():
             with files.derived().building():
@@ -299,8 +291,7 @@ class TestMadeOnce:
 
     @pytest.mark.parametrize(("waited", "size"), [(True, 2), (False, 2), (True, 1)])
     def test_waiting_workers_build_after_a_failed_builder(self, files, monkeypatch, waited, size):
-        """A worker that waited for the builder waits for the end of the job without the lock; the
-        first worker and other jobs build."""
+        """A worker that has waited waits again, without the lock, for the end of the job."""
         events = []
 
         @contextlib.contextmanager
@@ -349,7 +340,7 @@ class TestForeign:
         snapshot.check()
         # Replaced while it is checked.
         _, snapshot = files.derived().build_once(None, lambda: files.main.write_text("notes!"))
-        with pytest.raises(UserError, match=f"{files.main} was replaced"):
+        with pytest.raises(UserError):
             snapshot.check()
 
     @pytest.mark.parametrize(
@@ -363,7 +354,6 @@ class TestForeign:
         ],
     )
     def test_files_in_the_way_are_named_and_kept(self, files, name, make, message):
-        """They are neither read nor replaced."""
         path = getattr(files, name)
         make(path)
         before = files.listing()

@@ -1,7 +1,4 @@
-"""Feature files of any task: examples become numbered records and a companion file.
-
-Reuse and foreign files are in `tests/tasks/squad/test_feature_files.py`.
-"""
+"""Feature files of any task; tests/tasks/squad/test_feature_files.py has their reuse."""
 
 import contextlib
 
@@ -12,8 +9,7 @@ from albert.core.errors import UserError
 from albert.data.cached_file import CachedFile
 from albert.data.feature_file import Chunk, FeatureSource, sha256_of_input
 from albert.data.tf_example import serialize
-from albert.distributed import collectives
-from albert.distributed.collectives import Worker
+from tests.helpers.roles import be_worker
 
 SPEC = {"x": tf.io.FixedLenFeature([], tf.int64)}
 
@@ -78,7 +74,7 @@ def test_only_rank_0_gets_what_scores_need(tmp_path, monkeypatch):
     assert (data.spec, data.trims, data.source) == (SPEC, True, "of 3")
     assert (data.num_examples, data.num_records) == (3, 4)
     with monkeypatch.context() as patch:
-        patch.setattr(collectives, "_worker", Worker(1, 2))
+        be_worker(patch, 1, 2)
         again = Letters("abC", tmp_path).prepared()
     assert again.source is None and again.content == data.content
     other = Letters("abD", tmp_path).prepared()

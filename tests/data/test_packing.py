@@ -1,7 +1,5 @@
 """Packing of records into rows: every record once, rows that fit, the same order when resumed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,19 +11,14 @@ LENGTHS = st.lists(st.integers(1, 24), min_size=1, max_size=80)
 
 
 @given(LENGTHS)
-def test_every_record_has_a_place_in_a_row_that_fits(lengths):
+def test_every_record_is_in_a_row_that_fits_and_few_rows_have_room(lengths):
+    """At most one row is at most half full, except for rows of many records."""
     counts = np.bincount(lengths, minlength=25)
     kinds, numbers = pack_lengths(counts, 24)
     assert kinds.shape == (len(numbers), MOST_RECORDS) and (numbers > 0).all()
     assert (kinds.sum(axis=1) <= 24).all() and (kinds[:, 0] > 0).all()
     placed = np.bincount(np.repeat(kinds, numbers, axis=0).ravel(), minlength=25)
     np.testing.assert_array_equal(placed[1:], counts[1:])
-
-
-@given(LENGTHS)
-def test_a_short_row_is_not_left_beside_another_that_has_room(lengths):
-    """At most one row is at most half full, except for rows of many records."""
-    kinds, numbers = pack_lengths(np.bincount(lengths, minlength=25), 24)
     half = (kinds.sum(axis=1) <= 12) & ((kinds > 0).sum(axis=1) <= MOST_RECORDS // 2)
     assert numbers[half].sum() <= 1
 
@@ -52,7 +45,7 @@ def test_epochs_have_every_record_once_in_another_order(lengths, batch_size, see
         np.testing.assert_array_equal(again.rows(batch_size, batch), row_numbers)
 
 
-def test_rows_and_their_records_differ_between_epochs_and_seeds():
+def test_rows_differ_between_epochs_and_seeds_and_are_nearly_full():
     lengths = np.full(400, 6)
     one, other = PackedOrder(lengths, 24, 1), PackedOrder(lengths, 24, 2)
     first, second = one.numbers(50, 0), one.numbers(50, 2)
@@ -61,9 +54,6 @@ def test_rows_and_their_records_differ_between_epochs_and_seeds():
         assert len(np.intersect1d(first, changed)) < 180
     neighbors = {tuple(sorted(row)) for row in first.reshape(50, 4)}
     assert not neighbors & {tuple(sorted(row)) for row in one.numbers(100, 1).reshape(100, 4)}
-
-
-def test_rows_of_many_lengths_are_nearly_full():
     lengths = np.random.default_rng(1).integers(5, 129, 20_000)
     order = PackedOrder(lengths, 128, 1)
     assert order.density > 0.99

@@ -58,7 +58,7 @@ gc.collect()
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_error_in_a_worker_reaches_the_caller(workers):
+def test_an_error_and_the_death_of_a_worker_reach_the_caller(workers):
     def fail_at_three(task):
         if task == 3:
             raise UserError("three is no good")
@@ -68,9 +68,6 @@ def test_an_error_in_a_worker_reaches_the_caller(workers):
     assert [next(results) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(UserError, match="three is no good"):
         next(results)
-
-
-def test_a_dead_worker_is_a_one_line_error():
     with pytest.raises(UserError, match="worker process died.*--preprocess_workers=1"):
         list(ordered_map(lambda task: os.kill(os.getpid(), 9), range(4), 2))
 

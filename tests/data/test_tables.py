@@ -1,7 +1,5 @@
 """Tables: formats told apart by their content, cells, the position of a fault, and memory."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -12,18 +10,6 @@ import pytest
 
 from albert.core.errors import UserError
 from albert.data.tables import find_table, open_table
-
-
-@pytest.fixture
-def write(tmp_path):
-    """Writes a file, text in UTF-8, and returns its path; the name says nothing."""
-
-    def write(content: str | bytes) -> str:
-        data = content.encode() if isinstance(content, str) else content
-        (tmp_path / "file").write_bytes(data)
-        return str(tmp_path / "file")
-
-    return write
 
 
 def rows_of(path: str) -> list[tuple[int, dict]]:
@@ -49,7 +35,6 @@ class TestFormats:
         ],
     )
     def test_all_formats_give_the_same_rows(self, write, name, lines, mark, end):
-        """With and without a line end after the last row."""
         for last in ("", end):
             path = write(mark + end.join(lines) + last)
             table = open_table(path)
@@ -70,30 +55,29 @@ class TestFormats:
         with pytest.raises(UserError, match="neither CSV, TSV nor JSON Lines, but a JSON document"):
             open_table(path)
 
-    def test_a_text_that_mentions_data_is_a_row(self, write):
-        """And a first row may be longer than the part that tells the format."""
+    def test_a_text_or_a_row_with_a_list_of_data_is_a_row(self, write):
         for text in ('"data": [1]', "x" * 200_000):
             path = write(json.dumps({"a": text, "b": 1}) + "\n")
             assert rows_of(path) == [(1, {"a": text, "b": 1})]
+        row = {"a": "x", "data": [1]}
+        text = json.dumps(row)
+        assert rows_of(write(f"{text}\n\n{text}\n".replace("\n\n", "\r\n"))) == [(1, row), (2, row)]
+        assert find_table(write(f"{text}\n")) is None
 
-    def test_the_name_of_a_file_tells_the_format_of_a_single_column(self, write, tmp_path):
-        (tmp_path / "file.tsv").write_text("a\nx, y\n")
-        for path in (str(tmp_path / "file.tsv"), write('a\n"x, y"\n')):
+    def test_the_name_of_a_file_tells_the_format_of_a_single_column(self, write):
+        for path in (write("a\nx, y\n", "file.tsv"), write('a\n"x, y"\n')):
             assert rows_of(path) == [(2, {"a": "x, y"})]
 
-    @pytest.mark.parametrize("content", ["", "\n\r\n", "\ufeff"])
-    def test_an_empty_file_has_no_columns_and_rows(self, write, content):
-        path = write(content)
-        assert [*find_table(path).columns] == [] and rows_of(path) == []
-
-    def test_empty_columns_at_the_side_are_accepted(self, write):
+    def test_empty_files_and_empty_columns_at_the_side_are_accepted(self, write):
         """As pandas and spreadsheets write them."""
+        for content in ("", "\n\r\n", "\ufeff"):
+            path = write(content)
+            assert [*find_table(path).columns] == [] and rows_of(path) == []
         assert rows_of(write(",a,,\n0,x,,\n")) == [(2, {"": "", "a": "x"})]
 
 
 class TestCells:
     def test_random_csv_is_read_as_written(self, write):
-        """Cells have delimiters, quotation marks and line ends; lines count those in cells."""
         rng = random.Random(1)
         for delimiter in ",;":
             cells = [
@@ -120,12 +104,6 @@ class TestCells:
     def test_a_cell_may_have_a_million_characters(self, write, row):
         text = "é" * 1_000_000
         assert rows_of(write("a,b\n" + row.format(text))) == [(2, {"a": text, "b": "1"})]
-
-    def test_a_row_before_another_may_have_a_list_of_data(self, write):
-        row = {"a": "x", "data": [1]}
-        text = json.dumps(row)
-        assert rows_of(write(f"{text}\n\n{text}\n".replace("\n\n", "\r\n"))) == [(1, row), (2, row)]
-        assert find_table(write(f"{text}\n")) is None
 
 
 class TestFaults:

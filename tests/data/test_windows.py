@@ -1,7 +1,5 @@
 """Windows of long texts: each place belongs to the window that gives it the most context."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -52,7 +52,6 @@ def peak_of(session: tf.Session, gradients: list[tf.Tensor]) -> int:
 
 
 def gradients_and_peak(recomputes: bool, is_resource: bool, **changes) -> tuple[dict, int]:
-    """Returns the loss and the gradients by name, and the peak memory of computing them."""
     with tf.Graph().as_default(), tf.Session() as session:
         with tf.variable_scope("", use_resource=is_resource):
             loss = build_loss(recomputes, **changes)
@@ -76,8 +75,7 @@ def assert_same(actual: dict[str, np.ndarray], expected: dict[str, np.ndarray]) 
     ],
 )
 def test_gradients_are_the_same_in_less_memory(is_resource, changes, share):
-    """Dropout is on, so that different masks would show. One layer is in memory at a time, and
-    dropout masks are not kept either."""
+    """With dropout, whose masks are not kept either. One layer is in memory at a time."""
     expected, most = gradients_and_peak(False, is_resource, **changes)
     assert sum(np.abs(value).max() > 0.01 for value in expected.values()) > 15
     actual, peak = gradients_and_peak(True, is_resource, **changes)
@@ -89,8 +87,7 @@ def weights_before_and_after(recomputes: bool) -> list[dict[str, np.ndarray]]:
     """Returns weights by name, before and after two steps of two batches with different masks."""
     with tf.Graph().as_default(), tf.Session() as session:
         loss = build_loss(recomputes)
-        # With its default an update is nearly the sign of a gradient, even of a pure rounding
-        # error.
+        # With its default an update is nearly the sign of a gradient, even of a rounding error.
         options = OptimizerOptions(0.3, 100, gradient_accumulation_steps=2, epsilon=1.0)
         step = training_op(loss, options)
         weights = {v.op.name: v for v in tf.trainable_variables()}
@@ -139,7 +136,6 @@ def test_bfloat16_converts_both_forward_passes_alike():
         for name in converted
         if (actual := again.fullmatch(name)) and not re.search("gradients/|_grad/", actual[2])
     }
-    # Six dense layers and two products of attention in each of two layers, and the rest between
-    # them.
+    # Six dense layers and two products of attention in each of two layers, and more.
     assert sum(converted[name] for name in pairs) > 2 * (6 + 2)
     assert {n: converted[n] for n in pairs} == {n: converted[o] for n, o in pairs.items()}

@@ -1,7 +1,5 @@
 """Layers that compute only real tokens: outputs and gradients equal those of the padded form."""
 
-from __future__ import annotations
-
 import functools
 import types
 
@@ -26,8 +24,7 @@ def make_mask(lengths, width, holes=()):
 MASKS = {
     "lengths and holes": make_mask((40, 3, 17, 31, 1), 40, [(0, 5), (0, 6), (3, 20)]),
     "no padding": make_mask((32, 32), 32),
-    # The number of tokens is a multiple of the number of rows, and the longest length of a
-    # multiple.
+    # The number of tokens is a multiple of the number of rows.
     "full rows": make_mask((48, 16, 64), 64),
     "one token": make_mask((1,), 7),
     "an empty sequence": make_mask((0, 9), 9),
@@ -56,10 +53,7 @@ def built(at_positions=False, **options):
 
 
 def run(mask, factors, positions=((0,),), **options):
-    """Returns states of a mask's sequences, and the gradients of a function of them by variable.
-
-    `positions`, [B, P], select the states of a model that is built for some.
-    """
+    """Returns states, and gradients by variable; `positions`, [B, P], select some of the states."""
     rng = np.random.RandomState(4)
     ids, segments = rng.randint(1, 50, mask.shape), rng.randint(0, 2, mask.shape)
     model = built(**options)
@@ -69,8 +63,7 @@ def run(mask, factors, positions=((0,),), **options):
 
 def assert_same_gradients(gradients, expected_gradients):
     for name, gradient in expected_gradients.items():
-        # The gradient of a key's bias is 0 except for rounding errors, which the kernel's gradient
-        # bounds.
+        # A key's bias has only rounding errors, which the gradient of its kernel bounds.
         scope = name.rpartition("/")[0]
         scope_gradients = (g for n, g in expected_gradients.items() if n.startswith(scope))
         scale = max(np.abs(g).max() for g in scope_gradients) or 1.0
@@ -108,18 +101,7 @@ def test_the_last_layer_can_compute_only_some_positions(remove_padding, recomput
         assert_same_gradients(gradients, expected_gradients)
 
 
-def test_one_position_needs_one_row_per_sequence():
-    """Only the attention has rows for all tokens."""
-    with tf.Graph().as_default() as graph:
-        ids = tf.ones([6, 20], tf.int32)
-        model = modeling.AlbertModel(CONFIG, False, ids, positions=tf.zeros([1, 1], tf.int32))
-        products = [o for o in graph.get_operations() if o.type == "Einsum"]
-        rows = [o.outputs[0].shape[0] for o in products if "/layer_1/" in o.name]
-    assert model.get_sequence_output().shape == (6, 1, CONFIG.hidden_size)
-    assert sorted(rows) == [6] * 3 + [6 * 20] * 3
-
-
-def test_the_number_of_rows_follows_the_tokens():
+def test_the_number_of_rows_follows_the_tokens_and_the_positions():
     """It grows in steps, so that few shapes occur."""
     with tf.Graph().as_default(), tf.Session() as session:
         mask = tf.placeholder(tf.int32, [None, None])
@@ -127,6 +109,13 @@ def test_the_number_of_rows_follows_the_tokens():
         masks = [make_mask(n, 100) for n in ((1, 1), (30, 33), (64,), (64, 64, 99))]
         sizes = [session.run(rows, {mask: value}).shape for value in masks]
     assert sizes == [(64, 4), (64, 4), (128, 4), (256, 4)]
+    with tf.Graph().as_default() as graph:
+        ids = tf.ones([6, 20], tf.int32)
+        model = modeling.AlbertModel(CONFIG, False, ids, positions=tf.zeros([1, 1], tf.int32))
+        products = [o for o in graph.get_operations() if o.type == "Einsum"]
+        rows = [o.outputs[0].shape[0] for o in products if "/layer_1/" in o.name]
+    assert model.get_sequence_output().shape == (6, 1, CONFIG.hidden_size)
+    assert sorted(rows) == [6] * 3 + [6 * 20] * 3
 
 
 def test_dropout_only_reaches_real_tokens():
@@ -143,6 +132,5 @@ def test_dropout_only_reaches_real_tokens():
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         one, two = (session.run([states, gradients]) for _ in range(2))
     assert not one[0][mask == 0].any()
-    for first, second in zip(one[1], two[1], strict=True):
-        assert np.isfinite(first).all()
-        np.testing.assert_array_equal(first, second)
+    assert all(np.isfinite(gradient).all() for gradient in one[1])
+    np.testing.assert_equal(one[1], two[1])

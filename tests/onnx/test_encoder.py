@@ -8,7 +8,6 @@ import tensorflow.compat.v1 as tf
 
 from albert import modeling
 from albert.core.errors import FlagError, UserError
-from albert.devices import device
 from albert.inference import load_model
 from albert.onnx.encoder import OnnxEncoder
 from albert.settings.engines import ONNXRUNTIME, TENSORFLOW
@@ -18,12 +17,12 @@ from albert.tasks.squad.head import make_v1_head
 from albert.training.job import check_engine
 from tests.helpers import models
 from tests.helpers.files import settings_of
+from tests.helpers.roles import be_on
 
 
 @pytest.mark.parametrize("act", ["gelu", "gelu_erf"])
 @pytest.mark.parametrize("family", models.CONFIGS)
 def test_states_are_those_of_tensorflow(family, act):
-    """With masked tokens anywhere, for chosen positions, and again with other weights."""
     values = {**models.CONFIGS[family], "hidden_act": act}
     kind = modeling.BertConfig if family == "bert" else modeling.AlbertConfig
     config, inputs = kind.from_dict(values), models.make_inputs()
@@ -89,7 +88,7 @@ def test_an_engine_that_does_not_fit_is_an_error(monkeypatch, random_model):
     with pytest.raises(FlagError, match="on the CPU in float32: pass --precision=float32, or"):
         check("--precision=bfloat16")
     with monkeypatch.context() as patch:
-        patch.setattr(device, "_device", device.Device("gpu", "a test"))
+        be_on(patch, "gpu")
         with pytest.raises(FlagError, match="on the CPU in float32: pass --device=cpu, or --eng"):
             check()
     with pytest.raises(UserError, match="the engine 'onnx' is not one of tensorflow, onnxruntime"):

@@ -13,13 +13,10 @@ def space(*flags: str, **of_task):
     return make_space(settings_of(SweepSettings, *flags), settings)
 
 
-def test_the_defaults_are_those_of_the_papers():
+def test_the_defaults_are_those_of_the_papers_and_flags_of_the_task_are_not_searched():
     rates, epochs = Range(1e-5, 1e-4, is_whole=False), Range(2, 5)
     others = {"train_batch_size": Choice((16, 32)), "seed": Range(1, 5)}
     assert space() == {"learning_rate": rates, "num_train_epochs": epochs, **others}
-
-
-def test_a_flag_of_the_task_is_not_searched():
     narrow = space("--learning_rates=3e-5,3e-5", "--batch_sizes=8", train_steps=1, seed=0)
     rates = Range(3e-5, 3e-5, is_whole=False)
     assert narrow == {"learning_rate": rates, "train_batch_size": Choice((8,))}

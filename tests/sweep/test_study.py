@@ -26,16 +26,12 @@ def opened(tmp_path):
     return opened
 
 
-def score_of(flags) -> float:
-    return -abs(math.log(flags["learning_rate"] / 3e-5)) + 0.01 * flags["seed"]
-
-
 def run(trial) -> None:
-    trial.end(COMPLETE, score_of(trial.flags))
+    rate, seed = trial.flags["learning_rate"], trial.flags["seed"]
+    trial.end(COMPLETE, -abs(math.log(rate / 3e-5)) + 0.01 * seed)
 
 
 def test_a_killed_sweep_continues_as_if_it_had_not_been_killed(opened, tmp_path):
-    """Even if a killed process has left a lock and half a line."""
     whole = opened("whole")
     for _ in range(14):
         run(whole.next(14))

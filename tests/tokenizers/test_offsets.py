@@ -32,7 +32,6 @@ def model(request):
 
 @pytest.fixture(scope="module")
 def align(model):
-    """Tokenizes, by default in lower case."""
     aligner = Aligner(model)
     return lambda text, lower=True: aligner.tokenize(text, lower)
 
@@ -67,8 +66,6 @@ def groups(tokens):
 @hypothesis.example("\n\t \u0301\u200b\ufeff\u3000", True)
 @SETTINGS
 def test_tokens_spell_the_text_at_their_offsets(model, align, text, lower):
-    """Ids are the tokenizer's; offsets are in the text and in order; together they cover the whole
-    text."""
     tokens, pieces = align(text, lower), pieces_of(model, text, lower)
     prepared = tokenization.preprocess_text(text, lower=lower)
     assert tokens.ids.tolist() == tokenization.encode_ids(model, prepared)
@@ -151,8 +148,6 @@ def test_sentencepiece_takes_linear_time(align):
 
 
 class TestCommaRule:
-    """Pieces that end in a digit and a comma, which are split again without the comma."""
-
     @pytest.fixture(scope="class")
     def with_commas(self, tmp_path_factory):
         prefix = str(tmp_path_factory.mktemp("commas") / "commas")
@@ -189,15 +184,12 @@ class TestCommaRule:
         }
         digits = "".join(char for char in text if char.isdigit())
         assert parts == {"19": digits, ",": ","}
-        # The second "▁", inserted before the digits when they are split again, has no character; at
-        # the text's beginning it shares the first one, so that ends never decrease.
+        # The second "▁", inserted before the digits when they are split again, has no character.
         empty = [piece for piece, start, end in spans if end < start]
         assert empty == ([] if text[0].isdigit() else ["▁"])
 
 
 class TestWordPiece:
-    """Tokens of a vocabulary of some words and all the letters from a to z."""
-
     @pytest.fixture(scope="class")
     def vocab(self):
         letters = [*map(chr, range(97, 123)), "é", "σ", "中", "각", "\u1100", "T", "O"]
