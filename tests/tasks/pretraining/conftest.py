@@ -1,7 +1,5 @@
 """A small generated corpus with its SentencePiece model."""
 
-from __future__ import annotations
-
 import pathlib
 
 import pytest

@@ -1,7 +1,5 @@
 """The pretraining heads: golden losses, variables, size of the graph, gradients of the input."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -90,7 +88,6 @@ def test_only_masked_positions_are_scored():
 
 @pytest.mark.slow
 def test_all_groups_start_from_the_first(tmp_path):
-    """A checkpoint of one group initializes both with `num_groups`."""
     groups = {"num_hidden_layers": 2, "num_hidden_groups": 2}
     config = modeling.AlbertConfig.from_dict({**TINY.to_dict(), **groups})
     with tf.Graph().as_default(), tf.Session() as session:

@@ -1,7 +1,5 @@
 """Masks: the choice of words, compared with a loop, and the tokens that replace them."""
 
-from __future__ import annotations
-
 import collections
 
 import numpy as np

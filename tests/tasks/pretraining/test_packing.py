@@ -1,7 +1,5 @@
 """Rows of several examples: the losses and gradients of the same examples in rows of their own."""
 
-from __future__ import annotations
-
 import itertools
 import types
 
@@ -67,8 +65,6 @@ def unpacked(batch):
 
 @pytest.fixture(scope="module")
 def packed(files, options):
-    """Returns a function of the data and a packed order of the records with a name."""
-
     def make(name):
         paths, sizes = [files[name]], read_sizes([files[name]], options[name], 1)
         order = PackedExamples(sizes, SEQ, 7)
@@ -81,14 +77,12 @@ def packed(files, options):
 
 @pytest.mark.parametrize("name", ["short", "plain"])
 def test_rows_have_the_examples_of_their_records(packed, files, name):
-    """All of an epoch's, each with its tokens, its masks and its label; twice the same."""
     made = packed(name)
     order, data = made.order, made.data
     assert data.num_examples == order.num_rows < data.num_records == len(made.sizes.lengths)
     whole = read(data, order, count=order.num_rows // BATCH)
     again = read(data, order, first=2, count=1)[0]
-    for key, value in whole[2].items():
-        np.testing.assert_array_equal(again[key], value)
+    np.testing.assert_equal(again, whole[2])
     assert whole[0]["next_sentence_labels"].shape == (BATCH, order.num_sequences)
     records = [
         tf.train.Example.FromString(record).features.feature
@@ -159,13 +153,18 @@ def loss_and_gradients(config, features):
         )
 
 
-def test_the_places_for_masked_tokens_suffice_for_any_row(packed):
+def test_places_suffice_for_any_row_and_sizes_come_from_all_files(packed, files, options):
     for name in ("short", "plain"):
         made = packed(name)
         batches = read(made.data, made.order, count=2 * made.order.num_rows // BATCH)
         used = max(batch["masked_lm_weights"].sum(axis=1).max() for batch in batches)
         assert used <= made.order.shape.max_predictions <= made.order.num_sequences * 4
         assert (made.sizes.predictions <= 4).all()
+    both = read_sizes([files["masked"]] * 2, options["masked"], 2)
+    one = read_sizes([files["masked"]], options["masked"], 1)
+    np.testing.assert_array_equal(both.lengths, np.tile(one.lengths, 2))
+    order = PackedExamples(both, SEQ, 1)
+    assert order.num_rows <= 2 * PackedExamples(one, SEQ, 1).num_rows
 
 
 def test_a_token_that_is_masked_out_belongs_to_no_sequence():
@@ -207,18 +206,8 @@ def test_a_record_without_tokens_or_of_another_kind_is_an_error(files, options, 
     write_records(tmp_path / "empty", records)
     with pytest.raises(UserError, match="empty: record 1 has no token"):
         read_sizes([str(tmp_path / "empty")], options["masked"], 1)
-    with pytest.raises(
-        UserError, match=f"empty: record 0 has {SEQ} values of input_mask, not the 8"
-    ):
+    with pytest.raises(UserError, match=f"empty: record 0 has {SEQ} values of input_mask, not th"):
         read_sizes([str(tmp_path / "empty")], options["masked"]._replace(seq_length=8), 1)
     write_records(tmp_path / "other", [b"no example"])
     with pytest.raises(UserError, match="other: record 0 is not a tf.train.Example"):
         read_sizes([str(tmp_path / "other")], options["masked"], 1)
-
-
-def test_sizes_come_from_all_files_in_order(files, options):
-    both = read_sizes([files["masked"]] * 2, options["masked"], 2)
-    one = read_sizes([files["masked"]], options["masked"], 1)
-    np.testing.assert_array_equal(both.lengths, np.tile(one.lengths, 2))
-    order = PackedExamples(both, SEQ, 1)
-    assert order.num_rows <= 2 * PackedExamples(one, SEQ, 1).num_rows

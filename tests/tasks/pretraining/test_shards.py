@@ -1,19 +1,27 @@
-"""Whole jobs in this process: equal bytes in every way, and statistics of a plain
-implementation."""
-
-from __future__ import annotations
+"""Whole jobs in this process, and jobs whose processes share the work: equal bytes in every way."""
 
 import itertools
 import json
+import logging
 import os
+import pathlib
+import resource
+import shutil
+import signal
+import socket
 import string
+import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from albert.core import locks, record
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
+from albert.data import claims
+from albert.distributed import launcher
 from albert.tasks.pretraining import shards
 from albert.tasks.pretraining.blocks import DataOptions
 from albert.tasks.pretraining.masking import MaskingOptions
@@ -21,6 +29,7 @@ from albert.tasks.pretraining.pairs import PairOptions
 from albert.tasks.pretraining.shards import ShardMaker, plan_shards
 from albert.tokenization import FullTokenizer
 from benchmarks.parts import plain_pretraining_data as plain
+from tests.helpers.files import limited
 from tests.helpers.pretraining import write_topics
 
 DUPE_FACTOR = 4
@@ -28,7 +37,6 @@ DUPE_FACTOR = 4
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(shards, "_LEAST_BLOCK_BYTES", 4000)
     monkeypatch.setattr(shards, "_MOST_BLOCK_BYTES", 4000)
 
 
@@ -97,14 +105,13 @@ def test_a_shard_of_other_options_or_without_count_is_rebuilt(corpus, tokenizer,
 def test_a_failed_job_leaves_the_finished_shards(corpus, tokenizer, tmp_path, small_blocks):
     (tmp_path / "text.txt").write_bytes((corpus / "dev.txt").read_bytes() + b"\xff\n")
     names = [tmp_path / f"shard-{k}" for k in range(3)]
-    with pytest.raises(UserError, match="not UTF-8"):
+    with pytest.raises(UserError):
         make([tmp_path / "text.txt"], names, tokenizer)
     left = sorted(name for name in os.listdir(tmp_path) if "shard" in name)
     assert left == ["shard-0", "shard-0.json", "shard-1", "shard-1.json"]
 
 
 def test_each_file_can_get_its_own_shard(tokenizer, tmp_path):
-    """A shard has only the topics of its file's documents."""
     for topic in "ab":
         text = f"{topic}xono {topic}yono\n{topic}zono {topic}xono\n\n" * 50
         (tmp_path / f"{topic}.txt").write_text(text)
@@ -118,7 +125,6 @@ def test_each_file_can_get_its_own_shard(tokenizer, tmp_path):
 
 
 def test_every_shard_gets_a_part_of_a_small_text(corpus, tokenizer, tmp_path):
-    """The text is less than a block of the usual size; all of it is in some shard."""
     names = [tmp_path / str(k) for k in range(60)]
     total = make([corpus / "dev.txt"], names, tokenizer)
     shards = list(map(examples, names))
@@ -177,7 +183,6 @@ def statistics(records: list[dict]) -> dict[str, float]:
 
 @pytest.mark.slow
 def test_records_match_the_plain_way_statistically(corpus, tokenizer, tmp_path, monkeypatch):
-    """Two implementations with other random numbers agree on average."""
     monkeypatch.setattr(plain, "MAX_SEQ_LENGTH", 64)
     monkeypatch.setattr(plain, "MAX_PREDICTIONS", 5)
     plain.convert(str(corpus / "train.txt"), str(tmp_path / "plain"), tokenizer, DUPE_FACTOR)
@@ -186,3 +191,173 @@ def test_records_match_the_plain_way_statistically(corpus, tokenizer, tmp_path, 
     assert len(expected) > 3000
     assert len(ours) == pytest.approx(len(expected), rel=0.03)
     assert statistics(ours) == pytest.approx(statistics(expected), rel=0.03)
+
+
+@pytest.fixture
+def share(corpus, tokenizer, tmp_path, monkeypatch):
+    """Makes four shards of several blocks in a folder, as a worker of a job."""
+    monkeypatch.setattr(shards, "_MOST_BLOCK_BYTES", 1000)
+    monkeypatch.setattr(claims, "_POLL_SECONDS", 0.02)
+
+    def share(folder, rank=0, size=1, workers=1, text=corpus / "dev.txt", seed=1) -> int:
+        monkeypatch.setattr(launcher, "started", launcher.Worker(rank, size))
+        names = [tmp_path / folder / f"shard-{k}" for k in range(4)]
+        return make([text], names, tokenizer, workers, dupe_factor=2, random_seed=seed)
+
+    return share
+
+
+@pytest.fixture
+def expected(share, tmp_path) -> dict[str, bytes]:
+    share("alone")
+    return contents(tmp_path / "alone")
+
+
+def contents(folder: pathlib.Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def at_first_record(monkeypatch, shard: str, action) -> None:
+    """Does something once, when a shard has its first record."""
+    due = [shard]
+
+    class Writer(tf.io.TFRecordWriter):
+        def __init__(self, path):
+            self.path = path
+            super().__init__(path)
+
+        def write(self, record):
+            super().write(record)
+            if due and f".{due[0]}." in self.path:
+                due.clear()
+                action()
+
+    monkeypatch.setattr(tf.io, "TFRecordWriter", Writer)
+
+
+def started(work: Callable[[], int]) -> int:
+    """Forks a child; its exit code is the number of records that it counts, modulo 200."""
+    child = os.fork()
+    if not child:
+        try:
+            os._exit(work() % 200)
+        finally:
+            os._exit(201)
+    return child
+
+
+def exit_code(child: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_any_number_of_processes_makes_the_same_bytes(share, expected, tmp_path, workers):
+    children = [started(lambda rank=rank: share("shared", rank, 3, workers)) for rank in (1, 2)]
+    records = share("shared", 0, 3, workers)
+    assert [exit_code(child) for child in children] == [records % 200] * 2
+    assert records == share("alone") and contents(tmp_path / "shared") == expected
+
+
+@pytest.mark.parametrize("host", ["this", "another"])
+def test_the_shard_of_a_killed_process_is_taken_over(share, expected, monkeypatch, tmp_path, host):
+    """A process on another host cannot be checked; its lock expires."""
+    monkeypatch.setattr(locks, "_STALE_SECONDS", 1.0 if host == "another" else 1e6)
+    monkeypatch.setattr(locks, "_REFRESH_SECONDS", 0.1)
+    is_half, written = os.pipe()
+
+    def stop_halfway():
+        if host == "another":
+            monkeypatch.setattr(socket, "gethostname", lambda: "another-host")
+        at_first_record(monkeypatch, "shard-2", lambda: [os.write(written, b"x"), time.sleep(1e3)])
+        return share("shared", 1, 2)
+
+    def kill():
+        assert len(list((tmp_path / "shared").glob(".shard-2.*"))) == 1
+        os.kill(child, signal.SIGKILL)
+        exit_code(child)
+
+    child = started(stop_halfway)
+    os.close(written)
+    assert os.read(is_half, 1) == b"x"
+    # This process meanwhile makes another shard.
+    at_first_record(monkeypatch, "shard-1", kill)
+    share("shared", 0, 2)
+    assert contents(tmp_path / "shared") == expected
+
+
+def test_a_shard_that_another_process_took_from_a_paused_one_is_made(
+    share, expected, monkeypatch, tmp_path
+):
+    """The unfinished file is gone when this process continues."""
+
+    def take_over():
+        (unfinished,) = (tmp_path / "shared").glob(".shard-1.*")
+        unfinished.unlink()
+
+    at_first_record(monkeypatch, "shard-1", take_over)
+    share("shared")
+    assert contents(tmp_path / "shared") == expected
+
+
+def test_the_other_shards_are_made_if_the_text_of_one_is_wrong(share, corpus, tmp_path, log):
+    text = (corpus / "dev.txt").read_bytes()
+    half = text.index(b"\n", len(text) // 2)
+    (tmp_path / "text").write_bytes(b"\xff" + text[:half] + b"\xff" + text[half:])
+    message = r"text, line \d{2,}: .*not UTF-8.* \(2 files were not made\)$"
+    with pytest.raises(UserError, match=message):
+        share("shared", text=tmp_path / "text")
+    warnings = log(logging.WARNING)
+    assert len(warnings) == 2 and "text, line 1: " in warnings[0]
+    assert all("Continuing with the other files" in warning for warning in warnings)
+    made = {f"shard-{k}{end}" for k in (1, 3) for end in ("", ".json")}
+    assert contents(tmp_path / "shared").keys() == made
+
+
+def test_a_process_without_disk_space_leaves_its_shards_to_others(share, expected, tmp_path):
+    with limited(resource.RLIMIT_FSIZE, 10_000):
+        with pytest.raises(UserError, match=r"shard-3 cannot be written: .*\(4 files were not"):
+            share("shared")
+        assert not contents(tmp_path / "shared")
+        child = started(lambda: share("shared", 1, 2))
+    records = share("shared", 0, 2)
+    assert exit_code(child) == records % 200
+    assert contents(tmp_path / "shared") == expected
+
+
+def test_only_the_own_part_is_read_again(share, expected, monkeypatch, tmp_path):
+    share("shared")
+    read = []
+    for name in ("shard-0", "shard-3"):
+        (tmp_path / "shared" / name).write_bytes(b"damaged")
+
+    def noted(path):
+        read.append(path)
+        return sha256_of(path)
+
+    monkeypatch.setattr(record, "sha256_of", noted)
+    for rank, own in enumerate([{"shard-0", "shard-1"}, {"shard-2", "shard-3"}]):
+        share("shared", rank, 2)
+        assert {pathlib.Path(path).name for path in read if "/." not in path} == own
+        read.clear()
+    assert contents(tmp_path / "shared") == expected
+
+
+def test_a_removed_shard_and_processes_with_different_flags_are_errors(
+    share, monkeypatch, tmp_path
+):
+    shard = tmp_path / "shared/shard-1"
+    at_first_record(monkeypatch, "shard-2", shard.unlink)
+    with pytest.raises(UserError, match=f"{shard} was removed meanwhile; run the command again"):
+        share("shared")
+    shutil.rmtree(tmp_path / "shared")
+    share("other", seed=2)
+
+    def finish_another():
+        for end in (".json", ""):
+            shutil.copy(tmp_path / f"other/shard-3{end}", tmp_path / f"shared/shard-3{end}")
+
+    at_first_record(monkeypatch, "shard-0", finish_another)
+    message = r"shard-3 was made by another .* random_seed \(was 2, is 1\); give"
+    with pytest.raises(UserError, match=message):
+        share("shared")
+    assert len(contents(tmp_path / "shared")) == 2 * 4

@@ -1,6 +1,4 @@
-"""Pretraining under the flags: its splits, its steps, and which files it reads."""
-
-from __future__ import annotations
+"""Pretraining under the flags: its splits, its steps, which files it reads, and phases."""
 
 import json
 import logging
@@ -8,14 +6,15 @@ import shutil
 from unittest import mock
 
 import pytest
+import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError
 from albert.distributed import collectives
-from albert.distributed.collectives import Worker
 from albert.tasks.pretraining import task as task_module
 from albert.tasks.pretraining.input_pipeline import check_files
 from albert.tasks.pretraining.settings import PretrainingSettings
 from albert.tasks.pretraining.task import PretrainingTask
+from albert.training.output_folder import check_output_dir
 from tests.helpers.files import settings_of
 from tests.helpers.models import CONFIGS
 
@@ -61,7 +60,15 @@ class TestSplits:
                 list(map(read, map(task.split, task.requested_splits())))
             assert [call.args[0] for call in check.call_args_list] == [[paths[n]] for n in expected]
 
-    def test_scoring_is_limited_to_max_eval_steps(self, make):
+    def test_masks_are_drawn_in_training_within_a_budget(self, make, files, corpus):
+        flags = f"--input_file={files['plain']}", f"--spm_model_file={corpus}/spm.model"
+        data = make(*flags, "--masked_lm_budget=0.15").split("train").prepared()
+        with tf.Graph().as_default(), tf.Session() as session:
+            batch = tf.data.make_one_shot_iterator(data.input_fn(8, 1, 0)()).get_next()
+            weights = session.run(batch)["masked_lm_weights"]
+        assert (weights.sum(axis=1) >= 1).all() and weights.shape == (8, 4)
+
+    def test_scoring_is_limited_and_warns_on_the_training_file(self, make, files, other, log):
         flags = ("--do_eval", "--eval_batch_size=8")
         task = make(*flags, "--max_eval_steps=2")
         train, dev = (task.split(name).prepared() for name in ("train", "dev"))
@@ -70,8 +77,6 @@ class TestSplits:
         assert train.max_batches is None
         assert (dev.num_records, dev.max_batches) == (16, 2)
         assert make(*flags, "--max_eval_steps=1000").split("dev").prepared().num_records == count
-
-    def test_scoring_on_the_training_file_warns(self, make, files, other, log):
         for more, warnings in (
             ("", []),
             (f",{files['masked']}", [f"in both --input_file and --eval_file: {files['masked']}"]),
@@ -81,14 +86,19 @@ class TestSplits:
 
 
 @pytest.mark.parametrize(("workers", "expected"), [(1, (100, 30)), (8, (12, 3)), (200, (1, 0))])
-def test_workers_divide_the_steps(make, monkeypatch, workers, expected):
-    task = make("--num_train_steps=100", "--num_warmup_steps=30", "--start_warmup_step=16")
-    monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
-    assert task.steps(num_examples=12345) == expected
-    options = task.optimizer_options(*expected)
+def test_workers_divide_the_steps(make, workers, expected):
+    steps = "--num_train_steps=100", "--num_warmup_steps=30", "--start_warmup_step=16"
+    task = make(*steps, "--optimizer=lamb", "--poly_power=0.5")
+    with collectives.simulated_workers(workers):
+        assert task.steps(num_examples=12345) == expected
+        options = task.optimizer_options(*expected)
     assert (options.num_train_steps, options.num_warmup_steps) == expected
     assert options.start_warmup_step == 16 // workers
+    assert (options.optimizer, options.poly_power) == ("lamb", 0.5)
     assert task.num_groups() == 0 and make("--init_from_group0").num_groups() == 2
+
+
+SPLIT = "--train_batch_size=4 --global_batch_size"
 
 
 @pytest.mark.parametrize(
@@ -101,37 +111,87 @@ def test_workers_divide_the_steps(make, monkeypatch, workers, expected):
         ("--masked_lm_budget=0.1", "--masked_lm_budget needs --spm_model_file or --vocab_file"),
         ("--max_seq_length=64", "--max_seq_length 64 is more than the 32 positions of "),
         ("--poly_power=2 --lr_schedule=cosine", "--poly_power=2 is for --lr_schedule=linear"),
+        (f"{SPLIT}=33", "33 cannot be split into batches of --train_batch_size 4 on 2 workers"),
+        (f"{SPLIT}=32 --scale_learning_rate", "--scale_learning_rate is for a batch that grows"),
+        (f"{SPLIT}=32 --gradient_accumulation_steps=2", "remove one of them"),
     ],
 )
 def test_conflicting_flags_are_an_error(make, flags, words):
-    with pytest.raises(FlagError, match=words):
+    with pytest.raises(FlagError, match=words), collectives.simulated_workers(2):
         make(*flags.split())
 
 
 def test_another_models_tokenizer_is_an_error(make, squad_dir):
-    with pytest.raises(
-        UserError, match=r"spm\.model has 200 pieces, .* must belong to the same model"
-    ):
+    with pytest.raises(UserError, match=r"spm\.model has 200 pieces, .* belong to the same model"):
         make("--masked_lm_budget=0.1", f"--spm_model_file={squad_dir / 'spm.model'}")
 
 
 @pytest.mark.parametrize(("workers", "micro_batches"), [(1, 8), (2, 4), (8, 1)])
-def test_a_global_batch_keeps_the_steps_on_all_workers(make, monkeypatch, workers, micro_batches):
-    monkeypatch.setattr(collectives, "_worker", Worker(0, workers))
-    task = make("--global_batch_size=32", "--train_batch_size=4", "--num_train_steps=100")
-    assert task.settings.gradient_accumulation_steps == micro_batches
-    assert task.steps(1000)[0] == 100
+def test_a_global_batch_keeps_the_steps_on_all_workers(make, workers, micro_batches):
+    with collectives.simulated_workers(workers):
+        task = make("--global_batch_size=32", "--train_batch_size=4", "--num_train_steps=100")
+        assert task.settings.gradient_accumulation_steps == micro_batches
+        assert task.steps(1000)[0] == 100
+
+
+@pytest.fixture
+def phases(tmp_path):
+    """Returns the settings of two phases, whose second file has some more flags."""
+
+    def phases(flags: str = "", *given: str) -> list[PretrainingSettings]:
+        for number, length in ((1, 128), (2, 512)):
+            lines = f"--max_seq_length={length}\n--learning_rate=0.00{number}\n"
+            (tmp_path / f"{number}").write_text(lines + flags * (number == 2))
+        always = f"--phases={tmp_path}/1,{tmp_path}/2", f"--output_dir={tmp_path}/out"
+        always += ("--input_file={max_seq_length}/train-*",)
+        settings = settings_of(PretrainingSettings, *always, "--init_checkpoint=model", *given)
+        return list(settings.runs().values())
+
+    return phases
+
+
+def test_a_phase_has_its_own_flags_and_file_and_follows_the_one_before(phases, tmp_path):
+    one, two = phases("", "--learning_rate=0.5")
+    assert (one.max_seq_length, two.max_seq_length) == (128, 512)
+    assert (one.input_file, two.input_file) == ("128/train-*", "512/train-*")
+    assert one.learning_rate == two.learning_rate == 0.5, "the command wins"
+    assert (one.init_checkpoint, two.init_checkpoint) == ("model", "")
+    assert (one.follows, two.follows) == ("", one.output_dir)
+    with pytest.raises(UserError, match="none"):
+        phases("", f"--phases={tmp_path}/1,{tmp_path}/none")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/run.json").touch()
+    with pytest.raises(FlagError, match="holds a run without --phases"):
+        phases()
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
+    ("flags", "given", "message"),
     [
-        ((), "33 cannot be split into batches of --train_batch_size 4 on 2 workers"),
-        (("--scale_learning_rate",), "--scale_learning_rate is for a batch that grows"),
-        (("--gradient_accumulation_steps=2",), "remove one of them"),
+        ("--output_dir=other", (), "2 has --output_dir, which all phases share"),
+        ("--albert_config_file=other", (), "2 has --albert_config_file, which all phases share"),
+        ("--no_such_flag=1", (), "2: --no_such_flag is not a flag"),
+        ("word", (), "2 is not a file of flags: 'word' is not a flag"),
+        ("", ("--nodo_train",), "--phases trains"),
     ],
 )
-def test_a_global_batch_that_cannot_be_split_is_refused(make, monkeypatch, flags, message):
-    monkeypatch.setattr(collectives, "_worker", Worker(0, 2))
+def test_wrong_flags_are_named(phases, flags, given, message):
     with pytest.raises(FlagError, match=message):
-        make("--global_batch_size=33", "--train_batch_size=4", *flags)
+        phases(flags, *given)
+
+
+def test_a_phase_that_was_begun_needs_the_checkpoint_of_the_one_before(phases, tmp_path):
+    (tmp_path / "out/phase_2").mkdir(parents=True)
+    (tmp_path / "out/phase_2/run.json").write_text('{"settings": {"init_checkpoint": "sha256:1"}}')
+    _, two = phases()
+    with pytest.raises(UserError, match="out/phase_1, whose newest checkpoint is no longer the o"):
+        check_output_dir(two, {"seed": 1})
+    check_output_dir(two.replaced(overwrite_output_dir=True), {"seed": 1})
+
+
+def test_a_run_without_phases_is_not_among_them(phases, tmp_path):
+    (tmp_path / "out/phase_1").mkdir(parents=True)
+    (tmp_path / "out/phase_1/run.json").touch()
+    flags = f"--output_dir={tmp_path}/out", "--input_file=records"
+    with pytest.raises(FlagError, match="out holds the phases of a run with --phases"):
+        PretrainingTask(settings_of(PretrainingSettings, *flags))

@@ -1,18 +1,26 @@
-"""Text files: splitting into blocks, training of SentencePiece models, and faults."""
+"""Text files: blocks, documents as ids, training of SentencePiece models, and faults."""
 
-from __future__ import annotations
-
+import itertools
 import pathlib
 import random
 
+import numpy as np
 import pytest
 import sentencepiece as spm
 
+from albert import tokenization
 from albert.core.errors import FlagError, UserError
 from albert.data.cached_file import CachedFile
 from albert.tasks.pretraining import text
 from albert.tasks.pretraining.sentencepiece_trainer import PieceOptions, train_model
-from albert.tasks.pretraining.text import Span, matching_files, plan_blocks, read_lines
+from albert.tasks.pretraining.text import (
+    PieceEncoder,
+    Span,
+    join_documents,
+    matching_files,
+    plan_blocks,
+    read_lines,
+)
 
 
 def contents(block):
@@ -42,13 +50,6 @@ def test_blocks_cover_the_text_and_end_with_documents(tmp_path, block_bytes):
         assert end == len(whole[path]) or before.endswith(b"\n\n")
 
 
-def test_small_files_share_a_block(tmp_path):
-    paths = [tmp_path / f"{number}.txt" for number in range(5)]
-    for path in paths:
-        path.write_text("one\ntwo\n")
-    assert [len(block) for block in plan_blocks(list(map(str, paths)), 20)] == [3, 2]
-
-
 def test_an_endless_document_is_split_at_a_line(tmp_path, monkeypatch):
     monkeypatch.setattr(text, "LONGEST_REST", 1000)
     path = tmp_path / "book.txt"
@@ -64,17 +65,18 @@ def test_an_endless_document_is_split_at_a_line(tmp_path, monkeypatch):
     path.write_text("")
     with pytest.raises(UserError, match=r"book\.txt is empty"):
         plan_blocks([str(path)], 10)
+    # Small files share a block.
+    path.write_text("one\ntwo\n")
+    assert [len(block) for block in plan_blocks([str(path)] * 5, 20)] == [3, 2]
 
 
-def test_lines_have_no_byte_order_mark_and_must_be_utf8(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_bytes("\ufeffone\nzwölf".encode())
-    assert read_lines(Span(str(path), 0, path.stat().st_size)) == ["one", "zwölf"]
-    path.write_bytes("first\nsecond\nzw\xf6lf\n".encode("latin-1"))
+def test_lines_have_no_byte_order_mark_and_must_be_utf8(write):
+    text = "\ufeffone\nzwölf".encode()
+    assert read_lines(Span(write(text), 0, len(text))) == ["one", "zwölf"]
+    path = write("first\nsecond\nzw\xf6lf\n".encode("latin-1"))
     for start in (0, 6):
-        message = r"text\.txt, line 3: byte 0xf6 at offset 15 is not UTF-8"
-        with pytest.raises(UserError, match=message):
-            read_lines(Span(str(path), start, path.stat().st_size))
+        with pytest.raises(UserError, match="file, line 3: byte 0xf6 at offset 15 is not UTF-8"):
+            read_lines(Span(path, start, 19))
 
 
 NAMES = "made .made.x1y2 made.lock made.json"
@@ -123,14 +125,14 @@ class TestMatchingFiles:
 SPECIAL = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "(", ")", '"', "-", ".", "–", "£", "€"]
 
 
-def test_special_pieces_have_the_ids_of_published_models(tmp_path):
+def test_special_pieces_have_the_ids_of_published_models(write):
     lines = [f"The {w} House (no. {k}) – “{w}”" for k, w in enumerate(["old", "café"] * 60)]
-    (tmp_path / "text.txt").write_text("\n".join(lines) + "\n\n", encoding="utf-8")
-    path = str(tmp_path / "text.txt")
+    path = write("\n".join(lines) + "\n\n")
     content = train_model([path], PieceOptions(45, num_threads=2))
     model = spm.SentencePieceProcessor(model_proto=content)
     pieces = [model.id_to_piece(i) for i in range(model.get_piece_size())]
     assert pieces[: len(SPECIAL)] == SPECIAL and len(pieces) == 45
+    assert PieceOptions(45) == (45, True, 0.99995, 10_000_000, 16)
     # Control symbols are no text; the model does not know accents and capitals.
     assert [model.is_control(i) for i in range(5)] == [True, False, True, True, True]
     assert 4 not in model.encode("[MASK]")
@@ -148,7 +150,53 @@ def test_special_pieces_have_the_ids_of_published_models(tmp_path):
         (b"ab ab\n" * 50, 14, FlagError, "--vocab_size 14 is less than"),
     ],
 )
-def test_a_tokenizer_that_cannot_be_trained_is_an_error(tmp_path, content, size, error, words):
-    (tmp_path / "text.txt").write_bytes(content)
+def test_a_tokenizer_that_cannot_be_trained_is_an_error(write, content, size, error, words):
     with pytest.raises(error, match=words):
-        train_model([str(tmp_path / "text.txt")], PieceOptions(size))
+        train_model([write(content, "text.txt")], PieceOptions(size))
+
+
+LINES = ["Axono ayono, in 1995, and 5,", "Ümlaut “quotes” — and ½, €5, 漢字 12,"]
+LINES += ["", "  \t ", "\u3000", "   A   second   document. ", ""]
+
+
+@pytest.fixture
+def block(write):
+    return lambda text: plan_blocks([write(text)], 10**6)[0]
+
+
+def test_sentences_have_the_ids_and_words_of_the_tokenizer(encoder, tokenizer, block, tmp_path):
+    documents = encoder.documents(block("\n".join(LINES)))
+    sentences = [documents.ids[a:b].tolist() for a, b in itertools.pairwise(documents.bounds)]
+    tokens = [tokenizer.tokenize(tokenizer.normalize(line)) for line in LINES if line.strip()]
+    assert sentences == list(map(tokenizer.convert_tokens_to_ids, tokens))
+    assert documents.ranges == [(0, 2), (2, 3)]
+    both = join_documents(documents, documents)
+    assert both.ranges == [(0, 2), (2, 3), (3, 5), (5, 6)]
+    np.testing.assert_array_equal(both.ids, np.tile(documents.ids, 2))
+    first, second = both.bounds[3], both.bounds[5]
+    np.testing.assert_array_equal(both.ids[first:second], documents.ids[: documents.bounds[2]])
+    assert encoder.begins_word.tolist() == [tokenizer.begins_word(p) for p in tokenizer.vocab]
+    assert 0 < encoder.begins_word.sum() < len(encoder.begins_word) == tokenizer.size
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing", "."]
+    (tmp_path / "vocab.txt").write_text("\n".join(tokens))
+    encoder = PieceEncoder(tokenization.FullTokenizer(str(tmp_path / "vocab.txt")))
+    assert encoder.begins_word.tolist() == [token != "##ing" for token in tokens]
+    documents = encoder.documents(block("Playing.\n\nPlay\n"))
+    assert documents.ids.tolist() == [5, 6, 7, 5]
+    assert documents.bounds == [0, 3, 4]
+
+
+@pytest.mark.parametrize("word", ["bxono", "5,"], ids=["unknown", "a piece"])
+def test_a_comma_after_a_digit_is_a_separate_token(tmp_path, block, word):
+    """The id of an unknown token does not show that it ends in a digit."""
+    options = {"vocab_size": 40, "hard_vocab_limit": False, "minloglevel": 2}
+    options |= {"split_by_unicode_script": False, "split_by_number": False}
+    options |= {"control_symbols": ["[CLS]", "[SEP]", "[MASK]"], "model_prefix": f"{tmp_path}/spm"}
+    sentences = iter(20 * ["axono ayono"] + 50 * [word])
+    spm.SentencePieceTrainer.train(sentence_iterator=sentences, **options)
+    tokenizer = tokenization.FullTokenizer(None, True, str(tmp_path / "spm.model"))
+    ids = PieceEncoder(tokenizer).documents(block("axono 5, ayono")).ids.tolist()
+    careless = tokenizer.sp_model.encode("axono 5, ayono")
+    assert ("▁5," in tokenizer.convert_ids_to_tokens(careless)) == (word == "5,")
+    pieces = tokenizer.tokenize("axono 5, ayono")
+    assert ids == tokenizer.convert_tokens_to_ids(pieces) != careless
