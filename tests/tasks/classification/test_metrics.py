@@ -18,7 +18,7 @@ def random_numbers(seed):
     return x, (x + rng.standard_normal(40)).round(1).astype(np.float32)
 
 
-def test_accuracy_f1_and_matthews_follow_from_counts():
+def test_scores_equal_their_definitions():
     for seed in range(20):
         rng = np.random.RandomState(seed)
         labels = rng.randint(0, 2, 50)
@@ -30,6 +30,10 @@ def test_accuracy_f1_and_matthews_follow_from_counts():
         product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
         expected = (tp * tn - fp * fn) / math.sqrt(product)
         assert metrics.matthews(labels, predicted) == pytest.approx(expected, abs=1e-12)
+        x, y = random_numbers(seed)
+        assert metrics.pearson(x, y) == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-12)
+        expected = np.corrcoef(*(mean_ranks(values.tolist()) for values in (x, y)))[0, 1]
+        assert metrics.spearman(x, y) == pytest.approx(expected, abs=1e-12)
 
 
 def mean_ranks(values):
@@ -37,16 +41,7 @@ def mean_ranks(values):
     return [sum(v < w for v in values) + (1 + sum(v == w for v in values)) / 2 for w in values]
 
 
-def test_correlations_equal_their_definitions():
-    """Spearman's is that of ranks; equal values share theirs."""
-    for seed in range(20):
-        x, y = random_numbers(seed)
-        assert metrics.pearson(x, y) == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-12)
-        expected = np.corrcoef(*(mean_ranks(values.tolist()) for values in (x, y)))[0, 1]
-        assert metrics.spearman(x, y) == pytest.approx(expected, abs=1e-12)
-
-
-def test_constant_predictions_score_0():
+def test_constant_predictions_score_0_and_losses_stay_finite():
     """Not NaN, so that checkpoints can be compared."""
     for constant in (np.zeros(12, int), np.ones(12, int)):
         for metric in (metrics.matthews, metrics.pearson, metrics.spearman):
@@ -54,9 +49,6 @@ def test_constant_predictions_score_0():
     assert metrics.pearson(np.arange(7.0), np.full(7, 0.1, np.float32)) == 0
     nothing = np.zeros(12, int)
     assert metrics.f1(LABELS, nothing) == metrics.f1(nothing, nothing) == 0
-
-
-def test_losses_are_means_and_stay_finite():
     logits = np.array([[1.0, 2.0, 0.5], [0.0, 0.0, 0.0]], np.float32)
     first = -math.log(math.exp(2) / (math.e + math.exp(2) + math.exp(0.5)))
     assert metrics.cross_entropy(np.array([1, 2]), logits) == pytest.approx(

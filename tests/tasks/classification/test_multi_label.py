@@ -1,7 +1,5 @@
 """Several labels per example: F1 as scikit-learn computes it, and the best threshold."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np
@@ -42,7 +40,6 @@ def test_f1_equals_that_of_scikit_learn(seed):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_threshold_is_better(seed):
-    """Compared with one between any two probabilities, by scikit-learn."""
     truth, logits = examples(seed)
     shares = probabilities_of(logits)
 

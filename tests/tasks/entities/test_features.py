@@ -1,7 +1,5 @@
 """Windows, tags and spans of texts for a model that tags words."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf

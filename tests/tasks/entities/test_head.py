@@ -1,7 +1,5 @@
 """The head that tags words: figures from NumPy; tests/convert compares it with `transformers`."""
 
-from __future__ import annotations
-
 import types
 
 import numpy as np

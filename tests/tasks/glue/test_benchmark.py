@@ -1,35 +1,33 @@
 """The preparation of several tasks; whole runs are in tests/test_run_classifier.py."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest
 
 from albert.core.errors import UserError
-from albert.devices import device
 from albert.tasks.glue.benchmark import run_benchmark
 from albert.tasks.glue.settings import GlueSettings
 from tests.helpers.files import settings_of
 from tests.helpers.glue import write_all
+from tests.helpers.roles import be_on
+from tests.helpers.tiny_runs import MODEL
 
 
 @pytest.fixture
 def job(squad_dir, tmp_path, monkeypatch):
     """Returns the settings of a job on all tasks, and writes their data."""
     # Undoes what a run changes in its process.
-    monkeypatch.setattr(device, "_device", device._device)
+    be_on(monkeypatch, "cpu")
     write_all(tmp_path, ["n", "r"])
     flags = "--task_name=all", f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/out"
-    model = (
-        f"--albert_config_file={squad_dir}/albert.json",
-        f"--spm_model_file={squad_dir}/spm.model",
-    )
+    model = [flag.format(squad=squad_dir) for flag in MODEL]
     return lambda *more: settings_of(GlueSettings, *flags, *model, "--do_train", *more)
 
 
-def test_all_missing_files_are_reported_before_any_work(job, tmp_path):
-    """A folder counts once; the files of splits that are not used are not needed."""
+def test_downloading_ends_and_missing_files_are_reported_before_any_work(job, tmp_path, log):
+    run_benchmark(job("--download_only", "--max_seq_length=32"))
+    assert log()[-1] == "All files of the job exist: start it without --download_only"
+    assert not (tmp_path / "out").exists()
     shutil.rmtree(tmp_path / "SST-2")
     for name in ("CoLA/dev", "RTE/train", "RTE/dev", "QNLI/test", "MNLI/dev_mismatched"):
         (tmp_path / f"{name}.tsv").unlink()
@@ -40,10 +38,4 @@ def test_all_missing_files_are_reported_before_any_work(job, tmp_path):
         "RTE/train.tsv, RTE/dev.tsv; download them with `albert download glue "
         f"--data_dir={tmp_path} --tasks=CoLA,SST-2,MNLI,RTE`"
     )
-    assert not (tmp_path / "out").exists()
-
-
-def test_downloading_ends_before_any_work(job, tmp_path, log):
-    run_benchmark(job("--download_only", "--max_seq_length=32"))
-    assert log()[-1] == "All files of the job exist: start it without --download_only"
     assert not (tmp_path / "out").exists()

@@ -78,7 +78,6 @@ class TestFormats:
         assert own.made_from() != processor(folder).made_from()
 
     def test_a_text_may_have_several_labels_or_none(self, write):
-        """They are separated, or a list; their order in a cell does not matter."""
         cells = 'label;text_a\n"b, a";x\n;y\n"[""c, d"", 7]";z\n[e;w\n'
         values = ["b,a", [], ["c, d", 7], "[e"]
         records = [{"label": v, "text_a": t} for v, t in zip(values, "xyzw", strict=True)]
@@ -107,27 +106,37 @@ class TestFormats:
         assert not processor(folder).is_regression
 
 
+SEVERAL = {"is_multi_label": True}
+
+
 class TestFaults:
     @pytest.mark.parametrize(
-        ("row", "reason"),
+        ("row", "reason", "options"),
         [
-            ({"label": "maybe", "text_a": "x"}, "the label is 'maybe', not one of no"),
-            ({"label": "yes"}, "text_a is missing"),
-            ({"label": "yes", "text_a": 3}, "text_a is missing or not a text"),
-            ({"label": "yes", "text_a": "x", "text_b": ["y"]}, "text_b is missing or not a text"),
-            ({"label": "yes", "text_a": " "}, "text_a is empty"),
-            ({"text_a": "x"}, "label is missing"),
-            ({"label": " ", "text_a": "x"}, "label is missing"),
-            ({"label": ["yes"], "text_a": "x"}, "label is missing"),
-            ({"label": "y\ud800", "text_a": "x"}, r"the label 'y.ud800' has"),
-            ({"label": "y\nz", "text_a": "x"}, "the label 'y.nz' has"),
-            ({"label": "y\tz", "text_a": "x"}, "the label 'y.tz' has"),
+            ({"label": "maybe", "text_a": "x"}, "the label is 'maybe', not one of no", {}),
+            ({"label": "yes"}, "text_a is missing", {}),
+            ({"label": "yes", "text_a": 3}, "text_a is missing or not a text", {}),
+            ({"label": "yes", "text_a": "x", "text_b": 3}, "text_b is missing or not a text", {}),
+            ({"label": "yes", "text_a": " "}, "text_a is empty", {}),
+            ({"text_a": "x"}, "label is missing", {}),
+            ({"label": " ", "text_a": "x"}, "label is missing", {}),
+            ({"label": ["yes"], "text_a": "x"}, "label is missing", {}),
+            ({"label": "y\ud800", "text_a": "x"}, r"the label 'y.ud800' has", {}),
+            ({"label": "y\nz", "text_a": "x"}, "the label 'y.nz' has", {}),
+            ({"label": "y\tz", "text_a": "x"}, "the label 'y.tz' has", {}),
+            ({"label": ["no", "a"], "text_a": "x"}, "the label is 'a', not one of no, y", SEVERAL),
+            ({"label": ["no", ""], "text_a": "x"}, "label is missing", SEVERAL),
+            ({"label": [["no"]], "text_a": "x"}, "label is missing", SEVERAL),
+            *(
+                ({"label": label, "text_a": "x"}, "label is missing, or not a text or a", SEVERAL)
+                for label in (7, None)
+            ),
         ],
     )
-    def test_a_bad_row_is_named_by_file_and_line(self, write, row, reason):
+    def test_a_bad_row_is_named_by_file_and_line(self, write, row, reason, options):
         folder = write(train_tsv=TRAIN, dev_jsonl=[{"label": "yes", "text_a": "x"}, row])
         with pytest.raises(UserError, match=rf"dev\.jsonl, line 2: {reason}"):
-            processor(folder).get_dev_examples(folder)
+            processor(folder, **options).get_dev_examples(folder)
 
     def test_a_file_without_texts_or_examples_is_an_error(self, write):
         for content, reason in (
@@ -138,21 +147,6 @@ class TestFaults:
             folder = write(train_tsv=TRAIN, dev_tsv=content)
             with pytest.raises(UserError, match=rf"dev\.tsv{reason}"):
                 processor(folder).get_dev_examples(folder)
-
-    @pytest.mark.parametrize(
-        ("label", "reason"),
-        [
-            (["yes", "maybe"], "the label is 'maybe', not one of no, y"),
-            (["yes", ""], "label is missing"),
-            ([["yes"]], "label is missing"),
-            (7, "label is missing, or not a text or a list"),
-            (None, "label is missing, or not a text or a list"),
-        ],
-    )
-    def test_a_bad_row_with_several_labels_is_named(self, write, label, reason):
-        folder = write(train_tsv=TRAIN, dev_jsonl=[{"label": label, "text_a": "x"}])
-        with pytest.raises(UserError, match=rf"dev\.jsonl, line 1: {reason}"):
-            processor(folder, is_multi_label=True).get_dev_examples(folder)
 
     def test_bad_labels_and_ambiguous_files_are_errors(self, write):
         folder = write(train_tsv=TRAIN)

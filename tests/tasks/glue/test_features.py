@@ -1,7 +1,4 @@
-"""Examples to features: the reference's, special tokens, truncation, labels, records, and files.
-
-Whole, damaged and foreign cached files in general are in `tests/data/test_cached_file.py`.
-"""
+"""Examples to features and their files; cached files: tests/data/test_cached_file.py."""
 
 import itertools
 import logging
@@ -10,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert import classifier_utils, tokenization
-from albert.classifier_utils import ColaProcessor, InputExample
+from albert.classifier_utils import ColaProcessor, InputExample, Sst2Processor
 from albert.core.errors import UserError
 from albert.tasks.glue.features import FeatureMaker, GlueFeatures
 from tests.helpers.files import write_records
@@ -44,7 +41,7 @@ def test_features_equal_the_references(tmp_path):
 
 
 class TestLayout:
-    def test_special_tokens_enclose_one_text_or_two(self):
+    def test_special_tokens_enclose_texts_and_labels_are_known(self):
         assert letters(convert("", "ab")) == "<>ab>..........."
         assert letters(convert("a" * 13 + "bcd")) == "<aaaaaaaaaaaaab>"
         for nothing in (None, ""):
@@ -52,6 +49,9 @@ class TestLayout:
             assert letters(feature) == "<abc>..........."
             assert feature.segment_ids == [0] * 16
             assert feature.input_mask == [1] * 5 + [0] * 11
+        assert isinstance(convert("a", label=0, labels=[None]).label_id, float)
+        with pytest.raises(UserError, match="example id: the label is 'x', not one of 0, 1"):
+            convert("a", label="x")
 
     @pytest.mark.parametrize("room", [2, 3, 7, 10])
     def test_truncation_removes_one_token_at_a_time(self, room):
@@ -64,13 +64,7 @@ class TestLayout:
                 expected = f"<{'a' * kept[0]}>{'b' * kept[1]}>"
                 assert letters(convert("a" * a, "b" * b, length=room + 3)).strip(".") == expected
 
-    def test_labels_are_numbers_or_known(self):
-        assert isinstance(convert("a", label=0, labels=[None]).label_id, float)
-        with pytest.raises(UserError, match="example id: the label is 'x', not one of 0, 1"):
-            convert("a", label="x")
-
     def test_wordpiece_features_by_hand(self, tmp_path):
-        """There is no SentencePiece model; the public function and the fast one agree."""
         (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nhel\n##lo\nyou\n")
         tokenizer = tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))
         example = InputExample("id", "Hello", "you there", "1")
@@ -127,27 +121,17 @@ def features(tokenizer, tmp_path):
     return features
 
 
-def records(path):
-    return list(tf.io.tf_record_iterator(str(path)))
-
-
-class OtherProcessor(ColaProcessor):
-    pass
-
-
-OTHER_LABELS = type("ColaProcessor", (ColaProcessor,), {"get_labels": lambda self: ["1", "0"]})
-
-
 def test_another_source_is_a_reason_to_rebuild(features, squad_dir):
     features(rows=7).made()
     assert features().state() == "reused"
     other = tokenization.FullTokenizer(str(squad_dir / "vocab.txt"), True)
+    labels = type("ColaProcessor", (ColaProcessor,), {"get_labels": lambda self: ["1", "0"]})
     for change, reason in (
         ({"length": 24}, "max_seq_length (was 16, is 24)"),
         ({"lower": False}, "do_lower_case (was True, is False)"),
         ({"split": "dev"}, "part (was train, is dev)"),
-        ({"processor": OtherProcessor}, "task (was ColaProcessor, is OtherProcessor)"),
-        ({"processor": OTHER_LABELS}, "labels (was ['0', '1'], is ['1', '0'])"),
+        ({"processor": Sst2Processor}, "task (was ColaProcessor, is Sst2Processor)"),
+        ({"processor": labels}, "labels (was ['0', '1'], is ['1', '0'])"),
         ({"own": other}, "tokenizer_sha256"),
         ({"rows": 8}, "input_sha256"),
     ):
@@ -160,7 +144,7 @@ def test_a_file_without_our_header_is_used_or_refused(features, tmp_path, log):
     path = tmp_path / "features"
     features(rows=7).made()
     (tmp_path / "features.json").unlink()
-    content, (*others, record) = path.read_bytes(), records(path)
+    content, (*others, record) = path.read_bytes(), tf.io.tf_record_iterator(str(path))
     log()
     assert features().made().num_examples == 7
     (warning,) = log(logging.WARNING)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from albert.devices import ops
 from albert.tasks.glue.head import classify, make_head
 from tests.helpers.sessions import quick_session
 
@@ -13,26 +14,14 @@ POOLED = np.random.RandomState(1).standard_normal([6, 16]).astype(np.float32)
 CLASSES = np.array([0, 1, 2, 0, 1, 2], np.int32)
 
 
-def runs_of(build, count=1):
-    """Returns the outputs on `POOLED` at some steps, and the head's variables."""
+def assert_outputs(num_labels, labels, threshold=None):
+    """Compares outputs with NumPy's, the loss as in `transformers`; returns the probabilities."""
     with tf.Graph().as_default(), quick_session() as session:
         tf.set_random_seed(5)
-        outputs = build(tf.constant(POOLED))
-        step = tf.assign_add(tf.train.get_or_create_global_step(), 1)
+        output = classify(tf.constant(POOLED), tf.constant(labels), 0.0, num_labels, threshold)
         session.run(tf.global_variables_initializer())
-        runs = [session.run([outputs, step])[0] for _ in range(count)]
-        return runs, session.run({v.op.name: v for v in tf.trainable_variables()})
-
-
-def assert_outputs(num_labels, labels, threshold=None):
-    """Compares a head's outputs with NumPy's; the loss is the mean over labels and examples, as in
-    `transformers`. Returns the probabilities."""
-
-    def build(pooled):
-        output = classify(pooled, tf.constant(labels), 0.0, num_labels, threshold)
-        return {"loss": output.loss, **output._asdict()}
-
-    (values,), head = runs_of(build)
+        variables = {v.op.name: v for v in tf.trainable_variables()}
+        values, head = session.run([{"loss": output.loss, **output._asdict()}, variables])
     shapes = {name: value.shape for name, value in head.items()}
     assert shapes == {"output_weights": (num_labels, 16), "output_bias": (num_labels,)}
     assert not head["output_bias"].any()
@@ -70,20 +59,13 @@ def test_several_labels_equal_numpy():
 
 
 @pytest.mark.parametrize(
-    ("is_training", "dropout", "drops"),
-    [(True, 0.1, True), (True, 0.0, False), (False, 0.1, False)],
+    ("is_training", "dropout", "sites"),
+    [(True, 0.1, ["classifier"]), (True, 0.0, []), (False, 0.1, [])],
 )
-def test_dropout_is_only_in_training(is_training, dropout, drops):
-    """The dropped units are a function of the step, and differ between steps."""
-
-    def build(pooled):
-        # Instead of an encoder.
-        encoder = types.SimpleNamespace(get_pooled_output=lambda: pooled)
+def test_dropout_is_only_in_training(is_training, dropout, sites):
+    with tf.Graph().as_default():
+        tf.set_random_seed(5)
+        encoder = types.SimpleNamespace(get_pooled_output=lambda: tf.constant(POOLED))
         features = {"label_ids": tf.constant(CLASSES)}
-        return make_head(3, dropout)(lambda *_: encoder, features, is_training).predictions[
-            "logits"
-        ]
-
-    (first, second), _ = runs_of(build, 2)
-    assert np.array_equal(first, second) != drops
-    np.testing.assert_array_equal(runs_of(build, 2)[0], [first, second])
+        make_head(3, dropout)(lambda *_: encoder, features, is_training)
+        assert tf.get_collection(ops.SITES) == sites

@@ -1,7 +1,5 @@
 """A job of several tasks and seeds: its runs and their flags. test_configs.py has the presets."""
 
-from __future__ import annotations
-
 import pytest
 
 from albert.core.errors import FlagError
@@ -16,7 +14,7 @@ def job(*flags: str) -> GlueSettings:
     return settings_of(GlueSettings, "--output_dir=out", "--do_train", "--do_eval", *flags)
 
 
-def test_every_task_has_the_settings_of_its_file():
+def test_every_task_has_the_settings_of_its_file_which_flags_override():
     runs = job("--task_name=All").runs()
     assert [*runs] == NAMES and [*job("--task_name=all,wnli").runs()] == [*NAMES, "WNLI"]
     assert (runs["QNLI"].train_steps, runs["QNLI"].save_checkpoints_steps) == (33112, 200)
@@ -25,18 +23,13 @@ def test_every_task_has_the_settings_of_its_file():
         assert run.output_dir == run.cached_dir == f"out/{name.lower()}"
         assert (run.seed, run.do_train, run.do_eval) == (12345, True, True)
         assert list(run.runs().values()) == [run], "an ordinary run"
-
-
-def test_flags_that_are_given_override_those_of_every_file():
     given = "max_seq_length=128 train_batch_size=32 learning_rate=0.5 optimizer=lamb"
     runs = job("--task_name=rte, WNLI,cola", *(f"--{flag}" for flag in given.split())).runs()
     assert list(runs) == ["RTE", "WNLI", "CoLA"]
     for run in runs.values():
         assert {name: str(getattr(run, name)) for name in flags_in(given)} == flags_in(given)
     assert [run.train_steps for run in runs.values()] == [800, 800, 5336]
-
-
-def test_epochs_that_are_given_replace_the_steps_of_the_file():
+    # Epochs replace the steps of the file.
     (run,) = job("--task_name=mrpc", "--seeds=1", "--num_train_epochs=3").runs().values()
     assert run.num_train_epochs == 3 and "num_train_epochs" in run.given
     assert not {"train_steps", "warmup_step"} & run.given
@@ -90,9 +83,6 @@ def test_the_model_of_mnli_serves_the_other_sets(flags, expected):
 def test_jobs_that_make_no_sense_are_errors(flags, message):
     with pytest.raises(FlagError, match=message):
         job(*flags.split()).runs()
-
-
-@pytest.mark.parametrize("seeds", ["", "1,", "1,x", "1, 01", "2147483648"])
-def test_bad_seeds_are_errors(seeds):
-    with pytest.raises(FlagError, match="seeds.*must be different whole numbers, such as 1,2,3"):
-        GlueSettings.of(task_name="rte", seeds=seeds)
+    for seeds in ("", "1,", "1,x", "1, 01", "2147483648"):
+        with pytest.raises(FlagError, match="seeds.*must be different whole numbers, such as 1,2"):
+            GlueSettings.of(task_name="rte", seeds=seeds)

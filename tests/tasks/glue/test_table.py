@@ -1,7 +1,5 @@
 """The table of GLUE: columns, medians and the average."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np
@@ -50,10 +48,7 @@ def test_several_seeds_give_medians():
     spread = {"median": 0.5, "lowest": 0.25, "highest": 0.75, "deviation": deviation}
     assert content["tasks"]["mrpc"]["f1"] == spread
     assert content["by_seed"]["mrpc"]["1"] == {"eval_accuracy": 0.9, "f1": 0.25}
-
-
-def test_one_seed_has_no_deviation():
-    """NaN would not be JSON."""
+    # One seed has no deviation: NaN would not be JSON.
     content = Table({"rte": {7: {"eval_accuracy": 0.25}}}).as_json()
     spread = {"median": 0.25, "lowest": 0.25, "highest": 0.25}
     assert content["tasks"] == {"rte": {"eval_accuracy": spread}}

@@ -65,8 +65,7 @@ def test_the_threshold_is_exported_if_given(make, flags):
     ],
 )
 def test_steps_follow_from_examples_and_flags(make, flags, steps):
-    """100 examples are 12.5 steps of 8. Defaults that depend on others:
-    tests/tasks/race/test_task.py."""
+    """100 examples are 12.5 steps of 8. tests/tasks/race/test_task.py has dependent defaults."""
     task = make("MRPC", "--train_batch_size=8", *flags.split())
     assert task.steps(num_examples=100) == steps
 

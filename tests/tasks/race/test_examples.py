@@ -50,8 +50,7 @@ def test_a_question_is_joined_with_each_option(read):
 
 
 def test_both_layouts_and_levels_are_read_in_order(tmp_path):
-    """Middle schools come first, and files of single passages are sorted by name. A user may have
-    combined a level in one file and left the single files next to it."""
+    """Middle schools come first; a combined file counts even next to the single ones."""
     folder = tmp_path / "a*[1]"
     folder.mkdir()
     write_race(folder, "abc", count=3)
@@ -63,6 +62,9 @@ def test_both_layouts_and_levels_are_read_in_order(tmp_path):
         for options, count in (({"high_only": True}, 2), ({"middle_only": True}, 6), ({}, 8)):
             read = getattr(processor(**options), f"get_{part}_examples")
             assert len(read(data_dir)) == count
+
+
+EMPTY = {"questions": [], "options": [], "answers": []}
 
 
 @pytest.mark.parametrize(
@@ -77,28 +79,19 @@ def test_both_layouts_and_levels_are_read_in_order(tmp_path):
         ({"options": [["a", "b", "c"], list("abcd")]}, "question 1 is not a text with 4 options"),
         ({"options": [list("abcd"), None]}, "question 2 is not a text with 4 options"),
         ({"questions": ["a", 1]}, "question 2 is not a text with 4 options"),
+        *(("{", "line 1 is not JSON"), ("[]", "line 1: not a JSON object")),
+        *((content, "have no questions") for content in ("", json.dumps({**PASSAGE, **EMPTY}))),
     ],
 )
-def test_a_malformed_passage_is_an_error(read, tmp_path, change, words):
+def test_a_malformed_passage_or_file_is_an_error(read, tmp_path, change, words):
+    path = f"{tmp_path}/RACE/train/middle/all.txt"
+    content, begin = change, f"{path} " if "no questions" in words else f"{path}, "
+    if isinstance(change, dict):
+        begin, content = f"{path}, line 2: ", f"{json.dumps(PASSAGE)}\n"
+        content += json.dumps({**PASSAGE, **change})
     with pytest.raises(UserError) as caught:
-        read(json.dumps(PASSAGE) + "\n" + json.dumps({**PASSAGE, **change}))
-    path = tmp_path / "RACE" / "train" / "middle" / "all.txt"
-    assert str(caught.value).startswith(f"{path}, line 2: ")
-    assert words in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("{", "line 1 is not JSON"),
-        ("[]", "line 1: not a JSON object"),
-        ("", "have no questions"),
-        (json.dumps({**PASSAGE, "questions": [], "options": [], "answers": []}), "no questions"),
-    ],
-)
-def test_a_malformed_file_is_an_error(read, content, words):
-    with pytest.raises(UserError, match=words):
         read(content)
+    assert str(caught.value).startswith(begin) and words in str(caught.value)
 
 
 # Words of one piece each.

@@ -1,7 +1,5 @@
 """RACE under the flags."""
 
-from __future__ import annotations
-
 from albert.tasks.race.settings import RaceSettings
 from albert.tasks.race.task import RaceTask
 from tests.helpers.files import settings_of

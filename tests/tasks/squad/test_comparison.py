@@ -1,15 +1,12 @@
 """The bootstrap of a difference; tests/test_evaluate.py tests the scores of files."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from albert.tasks.squad.comparison import bootstrap_interval, compare
+from albert.tasks.squad.comparison import Predictions, bootstrap_interval, compare
 
 
 def test_the_interval_is_that_of_scipy():
-    """For differences like those of F1: mostly none, some whole, some in between."""
     stats = pytest.importorskip("scipy.stats")
     rng = np.random.default_rng(3)
     differences = rng.choice([0.0, 0, 0, 100, -100, 50, -40, 66.7], size=400)
@@ -22,6 +19,7 @@ def test_the_interval_is_that_of_scipy():
     assert interval[1] - interval[0] > 5
     assert bootstrap_interval(differences, 1) == bootstrap_interval(differences, 1)
     assert bootstrap_interval(differences, 1) != bootstrap_interval(differences, 2)
+    assert Predictions._field_defaults == {"odds": None, "threshold": 1.0}
 
 
 def test_the_bootstrap_is_over_paired_questions():

@@ -1,7 +1,6 @@
 """read_squad_examples(): SQuAD JSON of both versions, useless questions, and malformed files."""
 
 import itertools
-import json
 import logging
 
 import pytest
@@ -25,20 +24,7 @@ def article(text, *questions):
 
 
 def squad(*questions, text=TEXT):
-    """Returns a file's content with one paragraph."""
     return {"version": "1.1", "data": [article(text, *questions)]}
-
-
-@pytest.fixture
-def write(tmp_path):
-    """Writes a file and returns its path; strings unchanged, everything else as JSON."""
-
-    def write(content):
-        text = content if isinstance(content, str) else json.dumps(content)
-        (tmp_path / "file.json").write_text(text)
-        return str(tmp_path / "file.json")
-
-    return write
 
 
 def ids_of(examples):
@@ -48,7 +34,6 @@ def ids_of(examples):
 class TestRead:
     @pytest.mark.parametrize("is_training", [True, False])
     def test_an_example_has_the_questions_fields(self, write, is_training):
-        """Prediction reads no answer."""
         (example,) = read_squad_examples(write(squad(question())), is_training)
         assert vars(example) == {
             **{"qas_id": "q1", "question_text": "Where do rivers run?", "paragraph_text": TEXT},
@@ -101,16 +86,6 @@ class TestLeftOut:
         _, left_out = read_examples(Questions(QuestionSource(path)), is_training=True)
         assert left_out.counts == {reason: len(ids)}
 
-    def test_a_file_without_usable_questions_is_an_error(self, write):
-        empty = [({"data": []}, "it has none"), (squad(), "it has none")]
-        useless = [*(question(f"n{i}", answers=()) for i in range(5)), question("e", text="")]
-        reasons = "5 there is no answer, 1 the question is empty"
-        for content, message in (*empty, (squad(*useless), reasons)):
-            path = write(content)
-            for training in {True, message == reasons}:
-                with pytest.raises(UserError, match=f"{path}: no usable questions .{message}."):
-                    read_squad_examples(path, training)
-
 
 PARAGRAPH, QUESTION = ("paragraphs", 0), ("paragraphs", 0, "qas", 1)
 # Changes in the second of two articles, which has two questions; and the message.
@@ -126,17 +101,20 @@ WRONG = [
 
 
 class TestErrors:
-    def test_several_answers_in_training_point_to_a_dev_file(self, write):
-        path = write(squad(question("two", answers=(("the sea", 14), ("sea", 18)))))
-        with pytest.raises(UserError, match=f"{path}.* two has 2 answers.*development file"):
-            read_squad_examples(path, is_training=True)
-
-    def test_a_file_that_is_not_squad_is_an_error(self, write):
+    def test_a_file_without_usable_questions_or_that_is_not_squad_is_an_error(self, write):
         for content in ("{", "[]", "null", "{}", '{"data": {}}', "", '{"a": 1}', "a,b\n1,2\n"):
             is_document = content[:1] in ("{", "[") and content != '{"a": 1}'
             what = "is not JSON" if content == "{" else f'{"no" * is_document}.* list "data"'
             with pytest.raises(UserError, match=f"{write(content)} .*{what}"):
                 len(Questions(QuestionSource(write(content))))
+        empty = [({"data": []}, "it has none"), (squad(), "it has none")]
+        useless = [*(question(f"n{i}", answers=()) for i in range(5)), question("e", text="")]
+        reasons = "5 there is no answer, 1 the question is empty"
+        for content, message in (*empty, (squad(*useless), reasons)):
+            path = write(content)
+            for training in {True, message == reasons}:
+                with pytest.raises(UserError, match=f"{path}: no usable questions .{message}."):
+                    read_squad_examples(path, training)
 
     @pytest.mark.parametrize(("steps", "key", "message"), WRONG)
     @pytest.mark.parametrize("wrong", ["missing", 1.5])
@@ -175,7 +153,10 @@ class TestErrors:
                 read_squad_examples(path, training)
             assert str(caught.value).startswith(f"{path} is not SQuAD: data[0]{message}")
 
-    def test_a_repeated_id_is_an_error(self, write):
+    def test_several_answers_and_repeated_ids_are_errors(self, write):
+        path = write(squad(question("two", answers=(("the sea", 14), ("sea", 18)))))
+        with pytest.raises(UserError, match=f"{path}.* two has 2 answers.*development file"):
+            read_squad_examples(path, is_training=True)
         articles = [article(TEXT, question("x"), question("y")), article("", question("x"))]
         message = r"question id x occurs twice \(data\[1\].paragraphs\[0\].qas\[0\]\)$"
         with pytest.raises(UserError, match=message):
@@ -184,7 +165,6 @@ class TestErrors:
 
 class TestVersion2:
     def test_a_question_without_a_mark_is_judged_by_its_answers(self, write):
-        """A contradictory question is skipped, and plausible answers are ignored."""
         unknown = question("f")
         del unknown["answers"]
         content = squad(
@@ -209,10 +189,7 @@ class TestVersion2:
         assert positions == [("a", 14, False), ("d", -1, True), ("e", -1, True)]
 
     def test_files_that_are_not_2_0_pass(self, write, tmp_path):
-        """A file that does not look like 2.0 is not parsed here; it may be invalid JSON or missing.
-
-        Refused files are in `tests/test_run_squad_v1.py`.
-        """
+        """Other files are not parsed here. Refused ones are in `tests/test_run_squad_v1.py`."""
         check_all_answerable(str(tmp_path / "none.json"), "--train_file")
         for content in (
             squad(question()),

@@ -1,7 +1,4 @@
-"""Feature files of SQuAD: their content, reasons to rebuild them, and foreign ones.
-
-Whole, damaged and foreign cached files in general are in `tests/data/test_cached_file.py`.
-"""
+"""Feature files of SQuAD; tests/data/test_cached_file.py has cached files in general."""
 
 import json
 import logging
@@ -13,17 +10,18 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert import squad_utils, tokenization
+from albert import tokenization
 from albert.core.errors import UserError
 from albert.data import cached_file
 from albert.data.tf_example import serialize
 from albert.distributed import launcher
-from albert.squad_utils import FeatureWriter
+from albert.squad_utils import FeatureWriter, read_squad_examples
 from albert.tasks.squad import feature_files
 from albert.tasks.squad.feature_files import FeatureOptions, SquadFeatures
 from albert.tasks.squad.features import ANSWER_KEYS, WindowMaker, feature_spec
 from albert.tasks.squad.questions import QuestionSource
 from tests.helpers.files import write_records
+from tests.helpers.golden import convert, fields
 
 OPTIONS = FeatureOptions(64, 16, 20)
 
@@ -41,30 +39,19 @@ class Files:
         self.left = self.out / "left.npz"
 
     def source(self):
-        """Returns the source of the files."""
         paths = [str(path) for path in (self.records, self.left)[: 1 if self.training else 2]]
         source = QuestionSource(str(self.input))
         return SquadFeatures(source, paths, self.tokenizer, self.options, self.workers)
 
     def make(self):
         """Makes the files; returns the feature file and, for prediction, the other features."""
-        source = self.source()
-        file = source.made()
-        questions = source.source_of(file)
+        file = self.source().made()
+        questions = self.source().source_of(file)
         return file, None if self.training else list(questions.features)
 
     def features(self):
-        """Returns what `convert_examples_to_features` makes of the same input."""
-        features = []
-        squad_utils.convert_examples_to_features(
-            squad_utils.read_squad_examples(str(self.input), self.training),
-            self.tokenizer,
-            *self.options,
-            self.training,
-            features.append,
-            self.tokenizer.do_lower_case,
-        )
-        return features
+        examples = read_squad_examples(str(self.input), self.training)
+        return convert(examples, self.tokenizer, self.options, self.training)
 
     def write(self, features):
         """Writes a file as the reference does, without a header."""
@@ -75,7 +62,6 @@ class Files:
         assert writer.num_features == len(features)
 
     def edit_input(self, edit):
-        """Changes the content of the input with a function of its articles."""
         content = json.loads(self.input.read_text(encoding="utf-8"))
         edit(content["data"])
         self.input.write_text(json.dumps(content), encoding="utf-8")
@@ -97,12 +83,6 @@ def prediction(tmp_path, squad_dir, tokenizer):
 @pytest.fixture(params=["training", "prediction"])
 def files(request):
     return request.getfixturevalue(request.param)
-
-
-def fields(record):
-    """Returns the values of a record, read by TensorFlow's own classes."""
-    feature = tf.train.Example.FromString(record).features.feature
-    return {key: list(value.int64_list.value) for key, value in feature.items()}
 
 
 def records_of(files):
@@ -136,7 +116,6 @@ class TestWritten:
         assert list(map(fields, records_of(files))) == rows
 
     def test_the_left_file_has_the_rest_and_needs_no_pickle(self, prediction):
-        """A paragraph without words has no feature."""
         prediction.edit_input(lambda data: data[0]["paragraphs"][0].update(context=" "))
         file, left = prediction.make()
         assert file.num_examples == 12
@@ -172,7 +151,7 @@ class TestWritten:
                 path.unlink()
         assert listings[0] == listings[1]
         monkeypatch.setattr(WindowMaker, "windows", lambda *args: os._exit(3))
-        with pytest.raises(UserError, match="worker process died"):
+        with pytest.raises(UserError):
             files.make()
 
 
@@ -217,16 +196,13 @@ def refused(files, match):
 
 
 class TestForeign:
-    """Files without a header of this program."""
-
     def test_foreign_files_are_used_and_rank_0_warns(self, files, log, monkeypatch):
         _, expected = files.make()
         files.header.unlink()
         files.left.unlink(missing_ok=True)
         files.write(files.features())
         before = files.listing()
-        # The folder may not be writable, and on a Gaudi a session before the bridge is loaded ends
-        # the process.
+        # The folder may not be writable, and before Gaudi's bridge a session ends the process.
         monkeypatch.setattr(cached_file, "exclusive", None)
         monkeypatch.setattr(tf, "Session", None)
         log()
@@ -243,7 +219,6 @@ class TestForeign:
         assert files.source().state() == "exists, not written by this program"
 
     def test_p_mask_is_not_needed(self, training):
-        """Files for SQuAD 1.1 may lack it."""
         fields = {key: [1] * 64 for key in ("input_ids", "input_mask", "segment_ids")}
         fields |= {key: [1] for key in ("unique_ids", *ANSWER_KEYS)}
         write_records(training.records, [serialize(fields)])
@@ -306,5 +281,5 @@ def test_a_left_file_replaced_before_it_is_read_is_an_error(prediction):
     first = prediction.source()
     prediction.options = OPTIONS._replace(doc_stride=8)
     prediction.make()
-    with pytest.raises(UserError, match="was replaced while this job ran"):
+    with pytest.raises(UserError):
         first.source_of(file)

@@ -65,7 +65,7 @@ class TestConvert:
         assert lowered.tokens == ["[CLS]", "▁the", "[SEP]", "▁the", "[SEP]"]
         assert kept.tokens == ["[CLS]", *("▁", "<unk>", "h", "e", "[SEP]") * 2]
 
-    def test_without_an_answer_or_tokens_there_is_nothing_to_find(self, tiny):
+    def test_nothing_may_be_found_and_a_paragraph_is_tokenized_once(self, tiny, monkeypatch):
         """In prediction, the question may be empty."""
         example = SquadExample("x", "q", "q x z", "", -1, is_impossible=True)
         (feature,) = convert([example], tiny, (32, 8, 8), True)
@@ -76,8 +76,6 @@ class TestConvert:
         ids = [(f.unique_id - 1000000000, f.example_index) for f in features]
         assert ids == [(0, 0), (1, 2), (2, 3)]
         assert features[2].tokens == ["[CLS]", "[SEP]", "▁", "q", "[SEP]"]
-
-    def test_a_paragraph_is_tokenized_once(self, tiny, monkeypatch):
         texts, encode = [], tiny.encode_with_offsets
 
         def counted(self, text):

@@ -32,7 +32,6 @@ LETTERS = "ab cd ef  gh ij"
 
 
 def best_of(result, count):
-    """Returns the head's outputs for a result."""
     output = {"unique_ids": result.unique_id}
     for name, scores in (("start", result.start_log_prob), ("end", result.end_log_prob)):
         order = np.argsort(-scores, kind="stable")[:count]
@@ -41,15 +40,10 @@ def best_of(result, count):
 
 
 class TestGolden:
-    """The reference's answers for pseudo-random outputs, described in the data's README."""
-
     @pytest.mark.parametrize("near", [False, True])
-    def test_version_1_equals_the_reference(self, tmp_path, near):
-        assert_answers_v1(GOLDEN, tmp_path, near)
-
-    @pytest.mark.parametrize("near", [False, True])
-    def test_version_2_equals_the_reference(self, tmp_path, near):
-        assert_answers_v2(GOLDEN, tmp_path, near)
+    @pytest.mark.parametrize("check", [assert_answers_v1, assert_answers_v2])
+    def test_answers_equal_the_references(self, tmp_path, check, near):
+        check(GOLDEN, tmp_path, near)
 
     def test_wordpiece_answers_are_text_of_the_paragraph(self, tmp_path):
         """Google's BERT joins words with a space instead, and searches the paragraph for them."""

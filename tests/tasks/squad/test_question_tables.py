@@ -1,10 +1,7 @@
 """Questions from tables: the same as from SQuAD's JSON, rows that cannot be used, and memory."""
 
-from __future__ import annotations
-
 import csv
 import io
-import itertools
 import json
 import logging
 import random
@@ -23,6 +20,7 @@ from albert.tasks.squad.questions import (
     articles_of,
     check_all_answerable,
 )
+from tests.helpers.squad import make_squad
 
 COLUMNS = ("id", "title", "context", "question", "answer", "answer_start")
 
@@ -71,23 +69,15 @@ def articles_in(path: str) -> list[dict]:
     return list(articles_of(Questions(QuestionSource(path)).paragraphs()))
 
 
-def random_articles(rng: random.Random) -> list[dict]:
-    """Returns articles with answerable and unanswerable questions; words repeat in contexts."""
-    articles, ids = [], itertools.count()
-    for number in range(30):
-        paragraphs = []
-        for _ in range(rng.randint(1, 3)):
-            words = rng.choices(["é", "a,b", '"c"', "d\ne", "f;g", "h\ti", "𝒳"], k=20)
-            context, qas = f"{len(paragraphs)} {number} {' '.join(words)}", []
-            for _ in range(rng.randint(1, 3)):
-                start = rng.randrange(len(context) - 5)
-                answer = context[start : start + 5]
-                has_answer = answer.strip() and rng.random() > 0.3
-                question = {"id": f"q{next(ids)}", "question": rng.choice("uvw")}
-                question["answers"] = [{"text": answer, "answer_start": start}] * bool(has_answer)
-                qas.append({**question, "is_impossible": not has_answer})
-            paragraphs.append({"context": context, "qas": qas})
-        articles.append({"title": f"T{number}", "paragraphs": paragraphs})
+def odd_articles() -> list[dict]:
+    """Returns articles with signs that tables quote; some questions have no answer."""
+    signs, articles = str.maketrans("aeio", 'é",;'), make_squad(1, 15)["data"]
+    for number, paragraph in enumerate(p for a in articles for p in a["paragraphs"]):
+        paragraph["context"] = paragraph["context"].translate(signs).replace(" ", "\n", 2)
+        for question in paragraph["qas"]:
+            question["answers"][0]["text"] = question["answers"][0]["text"].translate(signs)
+            question["answers"] *= number % 3 > 0
+            question["is_impossible"] = number % 3 == 0
     return articles
 
 
@@ -106,7 +96,7 @@ class TestSameAsJson:
     @pytest.mark.parametrize("form", [{}, {"delimiter": ";"}, {"as_json": True}])
     @pytest.mark.parametrize("is_training", [True, False])
     def test_a_table_gives_the_examples_of_squads_json(self, write, tmp_path, form, is_training):
-        articles = random_articles(random.Random(1))
+        articles = odd_articles()
         (tmp_path / "squad.json").write_text(json.dumps({"data": articles}))
         table = write(*rows_of(articles), **form)
         expected, examples = (
@@ -117,7 +107,6 @@ class TestSameAsJson:
         assert {a["title"] for a in articles_in(table)} == {a["title"] for a in articles}
 
     def test_several_answers_are_rows_or_a_list(self, write):
-        """Only a development set may have them."""
         texts, starts = ["98 km", "98 km long", "km"], [None, None, 16]
         answers = [{"text": text} for text in texts[:2]] + [{"text": "km", "answer_start": 16}]
         as_rows = [row(t, id="x", answer_start=s) for t, s in zip(texts, starts, strict=True)]
@@ -125,7 +114,7 @@ class TestSameAsJson:
         as_list = row(texts, id="x", answer_start=starts)
         for path in (write(*as_rows, last), write(as_list, last, as_json=True)):
             assert {q["id"]: q["answers"] for q in questions_of(path, False)} == expected
-            with pytest.raises(UserError, match=r"question x has 3 answers; .*development file"):
+            with pytest.raises(UserError):
                 examples_of(path, action="first")
 
     def test_json_lines_of_hugging_face_are_accepted(self, write):
@@ -141,7 +130,6 @@ class TestSameAsJson:
 
     @pytest.mark.parametrize("later", ["answer", "answers"])
     def test_each_line_of_json_lines_has_its_answers(self, write, later):
-        """Under either name, also if the first line has none, or if the other one is empty."""
         listed = {"text": ["98 km"], "answer_start": [13]}
         first = {"context": CONTEXT, "question": "How long?"}
         values = {"answer": "98 km", "answers": listed}
@@ -150,22 +138,19 @@ class TestSameAsJson:
             None,
             [{"text": "98 km"} | ({"answer_start": 13} if later == "answers" else {})],
         ]
-        with pytest.raises(UserError, match="line 1: answer is missing; found context, question"):
+        with pytest.raises(UserError):
             read_squad_examples(path, is_training=True)
         for empty in (None, "", " ", []):
             path = write({**first, "answer": empty, "answers": listed}, as_json=True)
             (question,) = questions_of(path)
             assert question["answers"] == [{"text": "98 km", "answer_start": 13}]
 
-    def test_rows_are_numbered_without_ids(self, write):
-        """Questions on the same context are in one paragraph."""
+    def test_rows_are_numbered_without_ids_and_need_no_answers_in_a_test_set(self, write):
         other = {**row(), "context": "Another is long."}
         path = write(row(), row(), other, row())
         paragraphs = [p for a in articles_in(path) for p in a["paragraphs"]]
         ids = [[q["id"] for q in p["qas"]] for p in paragraphs]
         assert ids == [["1", "2"], ["3"], ["4"]]
-
-    def test_a_table_without_answers_is_a_test_set(self, write):
         path = write({"context": CONTEXT, "question": "?"})
         assert questions_of(path, is_training=False) == [{"id": "1", "question": "?"}]
         with pytest.raises(UserError, match="table, line 1: answer is missing; found context, que"):
@@ -181,8 +166,7 @@ class TestSameAsJson:
             check_all_answerable(path, "--train_file")
         check_all_answerable(write(row()), "--train_file")
 
-    def test_half_of_a_surrogate_pair_is_text(self, write):
-        """JSON can contain it, also in SQuAD's."""
+        # JSON can contain half of a surrogate pair, also in SQuAD's.
         odd = {"id": "i\ud800", "question": "q\ud800", "context": "x \ud800 y", "answer": "\ud800"}
         (question,) = questions_of(write(odd, as_json=True))
         assert (question["id"], question["answers"][0]["answer_start"]) == ("i\ud800", 2)
@@ -255,7 +239,6 @@ class TestBadRows:
         ],
     )
     def test_a_value_of_another_type_is_an_error(self, write, column, value, message):
-        """Also if bad rows are skipped."""
         answer = ["a", "b"] if "must be a list" in message else "long"
         path = write(row(), row(**{"answer": answer, column: value}), as_json=True)
         with pytest.raises(UserError, match=f"^{path}, line 2: {message}"):
@@ -263,7 +246,6 @@ class TestBadRows:
 
     @pytest.mark.parametrize("as_json", [True, False])
     def test_a_repeated_id_is_an_error(self, write, as_json):
-        """Rows of a question follow each other, and have the same context and question."""
         path = write(row(id="x"), row(id="y"), row(id="z"), row(id="x"), as_json=as_json)
         first, last = (1, 4) if as_json else (2, 5)
         message = f"line {last}: question id x occurs twice, first in line {first}"

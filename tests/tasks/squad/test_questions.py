@@ -1,7 +1,5 @@
 """Questions that are read for every pass: the file's, and the parts of --dev_fraction."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import json
@@ -14,7 +12,7 @@ from hypothesis import strategies as st
 from albert.core import json_reader
 from albert.core.errors import UserError
 from albert.tasks.squad.questions import DevSplit, Questions, QuestionSource, articles_of
-from tests.helpers.squad import make_squad, write_table
+from tests.helpers.squad import make_squad
 
 
 def objects_in(value: object) -> list[dict]:
@@ -79,11 +77,10 @@ def test_every_pass_has_the_questions_of_the_file(tmp_path, document):
 
 
 @pytest.mark.parametrize("owner", ['{"data"', '"paragraphs"', '"context"'])
-def test_repeated_keys_of_the_file_and_its_articles_are_refused(tmp_path, owner):
-    path = tmp_path / "file.json"
+def test_repeated_keys_of_the_file_and_its_articles_are_refused(write, owner):
     text = json.dumps({"data": [], **make_squad(3, 1)})
-    path.write_text(text.replace(owner, f"{owner}: [], {owner.lstrip('{')}", 1))
-    questions = Questions(QuestionSource(str(path)))
+    path = write(text.replace(owner, f"{owner}: [], {owner.lstrip('{')}", 1))
+    questions = Questions(QuestionSource(path))
     if "context" in owner:
         # A paragraph is parsed at once, so that the last one counts, as usual.
         assert len(questions) == 6
@@ -92,26 +89,14 @@ def test_repeated_keys_of_the_file_and_its_articles_are_refused(tmp_path, owner)
         len(questions)
 
 
-def test_a_table_has_paragraphs_too(squad_dir, tmp_path):
-    source, table = squad_dir / "dev-v1.1.json", tmp_path / "dev.csv"
-    write_table(source, table)
-    both = [Questions(QuestionSource(str(path))) for path in (table, source)]
-    pairs = [[(context, question["id"]) for context, question in one] for one in both]
-    assert pairs[0] == pairs[1] and len(both[0]) == len(both[1]) == len(pairs[0]) == 12
-    texts = [[p.context for p in one.paragraphs()] for one in both]
-    assert texts[0] == texts[1] == list(dict.fromkeys(context for context, _ in pairs[0]))
-
-
-def test_a_bad_row_is_reported_once(tmp_path, log):
-    path = tmp_path / "table.csv"
-    path.write_text("context,question\nx,?\n,?\n")
-    questions = Questions(QuestionSource(str(path), "skip"))
+def test_a_bad_row_is_reported_once(write, log):
+    path = write("context,question\nx,?\n,?\n")
+    questions = Questions(QuestionSource(path, "skip"))
     assert len(questions) == len(list(questions)) == len(list(questions)) == 1
-    assert [line for line in log() if "skipped" in line] == [
-        f"{path}: skipped 1 row: the context is empty: line 3"
-    ]
+    (line,) = (line for line in log() if "skipped" in line)
+    assert line == f"{path}: skipped 1 row: the context is empty: line 3"
     with pytest.raises(UserError, match="1 row: the context is empty: line 3; correct them"):
-        len(Questions(QuestionSource(str(path))))
+        len(Questions(QuestionSource(path)))
 
 
 def test_a_file_may_be_replaced_but_not_changed(squad_dir, tmp_path):
@@ -141,10 +126,7 @@ def dev_contexts(contexts: list[str], fraction: float, seed: int = 1) -> list[st
 
 
 class TestParts:
-    """--dev_fraction: parts of a file that share no context, and what features depend on."""
-
     def test_no_context_is_in_both_parts(self, tmp_path):
-        """Although it is in several articles; the order is that of the file."""
         contexts, path = CONTEXTS * 2, tmp_path / "train.json"
         articles = [
             {"title": str(n // 2), "paragraphs": [{"context": c, "qas": []} for c in pair]}

@@ -72,8 +72,6 @@ TEXTS = WORDS.map(" ".join)
 
 
 class TestVersion2:
-    """Version 2.0 as the official script scores it; `transformers` has its functions."""
-
     @hypothesis.given(
         st.lists(
             st.tuples(
@@ -131,7 +129,5 @@ class TestVersion2:
             "1 questions have no prediction and are skipped: a",
             "4 questions have no prediction and are skipped: a, c, d, ...",
         ]
-
-    def test_the_best_threshold_only_counts_predicted_questions(self):
         scores, odds, has_answer = {"a": 1.0}, {"a": 0.0}, {"a": True, "b": True}
         assert squad_utils.find_best_thresh({"a": "x"}, scores, odds, has_answer) == (100.0, 0.0)

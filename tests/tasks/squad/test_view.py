@@ -1,7 +1,5 @@
 """Answers on the page: outcomes, positions and confidence."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
