@@ -40,8 +40,7 @@ def steps_of(lengths, buckets, step_size, seed):
 @hypothesis.settings(max_examples=40)
 @hypothesis.given(trainings())
 def test_records_wait_in_a_bucket_until_they_fill_a_step(training):
-    """Any step can be computed without the previous ones, as for a resumed run. A record repeats
-    once all records of its bucket have occurred."""
+    """Any step can be computed without the previous ones, as for a resumed run."""
     order, step_size = order_of(*training), training[2]
     expected = list(itertools.islice(steps_of(*training), NUM_STEPS))
     for number in reversed(range(NUM_STEPS)):

@@ -41,9 +41,7 @@ class Job:
             save(self.folder / f"model.ckpt-{step}", step, global_step=np.int64(step))
 
     def run(self, score=None):
-        """Runs the program; returns what it has scored, and the best entry.
-
-        Afterwards, `metrics.jsonl` must have the same scores as the history."""
+        """Returns what is scored, and the best entry; `metrics.jsonl` has the same scores."""
         self.scored = []
         best = self.evaluation().score_all(score or self.score)
         lines = metrics.read(str(self.folder))
@@ -131,10 +129,18 @@ def test_all_are_scored_and_the_first_best_is_kept(job):
 
 
 def test_with_other_settings_the_only_copy_of_the_best_stays(job):
-    """Its numbered checkpoint was removed, as by programs that keep the last few."""
-    job.add(5, 10, 15, 20)
+    """Its numbered checkpoint was removed, as by programs that keep the last few, or all were."""
+    job.add(5, 10, 20)
     job.run()
-    job.remove(5, 10)
+    job.remove(5, 10, 20)
+    job.settings = {"n_best_size": 1}
+    scored, best = job.run()
+    assert scored == [best["checkpoint"]] == ["model.ckpt-best"]
+    assert best["global_step"] == job.best_copy() == 10 and job.run()[0] == []
+    job.add(10, 15, 20)
+    job.settings = {"n_best_size": 2}
+    job.run()
+    job.remove(10)
     job.settings = {"predict_file": "sha256:bb"}
     scored, best = job.run()
     assert scored == named(10, 15, 20)
@@ -211,10 +217,7 @@ class TestResumed:
         assert job.run()[0] == named(5, 10)
         assert path.read_bytes() == whole and job.best_copy() == 10
         assert not same_settings or "scoring all checkpoints again" in log(logging.WARNING)[0]
-
-    def test_another_checkpoint_in_place_of_the_best_is_noticed(self, job):
-        job.add(5, 10)
-        job.run()
+        # Another checkpoint in its place.
         for path in list(job.folder.glob("model.ckpt-5.*")):
             other = job.folder / path.name.replace("-5", "-best")
             other.unlink()
@@ -223,8 +226,7 @@ class TestResumed:
 
     @pytest.mark.parametrize("damage", [None, b"11"])
     def test_only_the_best_is_predicted_for_a_damaged_output(self, job, damage, log):
-        """Its numbered checkpoint may have been removed, and an earlier version may have written
-        fewer outputs, or have recorded none."""
+        """Its numbered checkpoint may be gone; earlier versions recorded fewer outputs."""
         job.add(5, 10, 15)
         _, best = job.run()
         job.remove(5, 10)
@@ -251,16 +253,6 @@ class TestResumed:
 
 
 class TestWhatThereIs:
-    def test_the_best_when_the_numbered_are_gone(self, job):
-        job.add(5, 10, 20)
-        job.run()
-        job.remove(5, 10, 20)
-        job.settings = {"n_best_size": 1}
-        scored, best = job.run()
-        assert scored == [best["checkpoint"]] == ["model.ckpt-best"]
-        assert best["global_step"] == job.best_copy() == 10
-        assert job.run()[0] == []
-
     @pytest.mark.parametrize("name", ["start.ckpt", "model.ckpt-best"])
     def test_the_initial_checkpoint_is_scored_once(self, job, name):
         """It is elsewhere, under a common name, and stays there."""

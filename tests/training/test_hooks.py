@@ -9,20 +9,18 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
-from albert.devices import device, memory_use
+from albert.devices import memory_use
 from albert.optimization import TrainStep
 from albert.training import hooks
 from albert.training.curves import Curves
 from tests.helpers.checkpoints import points
 from tests.helpers.files import limited
+from tests.helpers.roles import be_on
 
 
 def train(folder, hook, clock, durations, monitor=None, waits=()):
-    """Runs a step for each of `durations`, the seconds that the clock advances during it.
-
-    The loss of the step from k to k + 1 is 1 / (k + 1), its learning rate k / 1000. Its batch has
-    100 + k tokens, and arrives after `waits[k]` seconds if given. A monitor gets these values.
-    """
+    """Runs steps during which the clock advances for `durations`. Step k has the loss 1 / (k + 1),
+    the learning rate k / 1000, and 100 + k tokens, which arrive after `waits[k]` seconds."""
     monitor = monitor or hooks.StepMonitor()
     with tf.Graph().as_default():
         step = tf.train.get_or_create_global_step()
@@ -48,8 +46,16 @@ def clock(stop_clock):
 
 
 @pytest.fixture
-def monitor():
-    return hooks.StepMonitor()
+def logged(tmp_path, clock, log):
+    """Trains steps of some durations with a log; returns its lines."""
+
+    def logged(durations, *arguments, folder=str(tmp_path), waits=(), **options):
+        monitor = hooks.StepMonitor()
+        hook = hooks.TrainingLog(monitor, folder, *arguments, **options)
+        train(tmp_path, hook, clock, durations, monitor, waits)
+        return log()
+
+    return logged
 
 
 def run_steps(folder, count, every, last):
@@ -178,11 +184,9 @@ def statistics(lines):
 
 
 class TestTrainingLog:
-    def test_lines_have_loss_rate_and_remaining_time(self, tmp_path, clock, log, monitor):
+    def test_lines_have_loss_rate_and_remaining_time(self, logged):
         """The first step takes 2 s, the others 0.5 s, and those from the sixth on 1 s."""
-        hook = hooks.TrainingLog(monitor, str(tmp_path), 10, batch_size=8, every_steps=4)
-        train(tmp_path, hook, clock, [2] + [0.5] * 4 + [1] * 5, monitor)
-        lines = log()
+        lines = logged([2] + [0.5] * 4 + [1] * 5, 10, batch_size=8, every_steps=4)
         assert parsed(lines) == [
             ("1", "10", "10.0", "1.0000", "0", "4.00", "4.00", "50", "18.0 s"),
             # Three steps in 1.5 s, of 101 to 103 tokens.
@@ -198,46 +202,37 @@ class TestTrainingLog:
         # 100 to 109 in 9 s.
         assert rows == {**expected, "tokens/s, mean": "116"}
 
-    def test_a_resumed_run_logs_its_own_steps(self, tmp_path, clock, log, monitor):
+    def test_a_resumed_run_logs_its_own_steps(self, tmp_path, logged):
         run_steps(tmp_path, 6, 100, 6)
-        log()
-        hook = hooks.TrainingLog(monitor, str(tmp_path), 100, batch_size=2, every_steps=5)
-        train(tmp_path, hook, clock, [3] + [9] * 6, monitor)
-        lines = log()
+        lines = logged([3] + [9] * 6, 100, batch_size=2, every_steps=5)
         assert parsed(lines) == [
             ("7", "100", "7.0", "0.1429", "0.006", "0.67", "0.67", "35", "4 min 39 s"),
             ("10", "100", "10.0", "0.1000", "0.009", "0.22", "0.22", "12", "13 min 30 s"),
         ]
         assert statistics(lines)["steps"] == "7"
-        assert hook.step == 13
 
-    def test_a_line_appears_every_half_minute(self, tmp_path, clock, log, monitor):
-        hook = hooks.TrainingLog(monitor, str(tmp_path), 12, batch_size=8, every_steps=6)
-        train(tmp_path, hook, clock, [2] + [10] * 4 + [1, 29] + [31, 1, 29] + [1, 1], monitor)
-        # The first; 30 s after it; every sixth; 60 s and again 30 s later; the last.
-        assert [int(line[0]) for line in parsed(log())] == [1, 4, 6, 8, 10, 12]
-
-    def test_one_step_or_none_needs_no_curve(self, tmp_path, clock, log, monitor):
-        train(tmp_path, hooks.TrainingLog(monitor, None, 1, 8, 1), clock, [2], monitor)
+    def test_one_step_needs_no_curve_and_a_line_appears_every_half_minute(self, tmp_path, logged):
+        rows = statistics(logged([2], 1, 8, 1, folder=None))
         assert points(tmp_path) == {}, "there is no folder for them"
-        assert statistics(log())["examples/s, without the first step"] == "0.00"
-        train(tmp_path, hooks.TrainingLog(monitor, None, 1, 8, 1), clock, [], monitor)
-        assert log() == []
+        assert rows["examples/s, without the first step"] == "0.00"
+        assert logged([], 1, 8, 1, folder=None) == []
+        durations = [2] + [10] * 4 + [1, 29] + [31, 1, 29] + [1, 1]
+        lines = parsed(logged(durations, 12, batch_size=8, every_steps=6))
+        # The first; 30 s after it; every sixth; 60 s and again 30 s later; the last.
+        assert [int(line[0]) for line in lines] == [1, 4, 6, 8, 10, 12]
 
     @pytest.mark.parametrize("micro", [1, 2])
-    def test_curves_have_each_steps_figures(self, tmp_path, clock, log, monitor, micro):
-        hook = hooks.TrainingLog(monitor, str(tmp_path), 6, 8, 3, 2, micro_batches=micro)
-        durations = [2, 0.5, 0.5, 1, 1, 1]
-        train(tmp_path, hook, clock, [d / micro for d in durations for _ in range(micro)], monitor)
+    def test_curves_have_each_steps_figures(self, tmp_path, logged, micro):
+        durations = [d / micro for d in (2, 0.5, 0.5, 1, 1, 1) for _ in range(micro)]
+        assert "step 6/6 (100.0%)" in "".join(logged(durations, 6, 8, 3, 2, micro_batches=micro))
         curves = points(tmp_path)
         assert curves["examples_per_second"] == {1: 4, 3: 16, 6: 8}
         assert curves["loss"] == pytest.approx({n: 1 / (n * micro) for n in (2, 4, 6)})
         rates = {n: (n * micro - 1) / 1000 for n in (2, 4, 6)}
         assert curves["learning_rate"] == pytest.approx(rates)
-        assert "step 6/6 (100.0%)" in "".join(log())
 
     @pytest.mark.parametrize("kind", ["gpu", "hpu"])
-    def test_memory_of_a_card_is_reported(self, tmp_path, clock, log, monitor, monkeypatch, kind):
+    def test_memory_of_a_card_is_reported(self, tmp_path, logged, monkeypatch, kind):
         """The stand-in counts up to 5 GB in the third step, and then has 3 GB."""
         actual = iter([(1, 1), (1, 1), (5, 5), (5, 5), (3, 5), (3, 5), (3, 5)])
 
@@ -248,9 +243,8 @@ class TestTrainingLog:
 
         experimental = types.SimpleNamespace(get_memory_info=get_memory_info)
         monkeypatch.setattr(memory_use.tf2.config, "experimental", experimental)
-        monkeypatch.setattr(device, "_device", device.Device(kind, "for the test"))
-        train(tmp_path, hooks.TrainingLog(monitor, str(tmp_path), 5, 8, 3), clock, [1] * 5, monitor)
-        lines = log()
+        be_on(monkeypatch, kind)
+        lines = logged([1] * 5, 5, 8, 3)
         memory = r"  device memory ([\d.]+ GB), peak device memory ([\d.]+ GB), peak host memory"
         actual = [re.search(memory, line).groups() for line in lines if line.startswith("step ")]
         assert actual == [("1.00 GB", "1.00 GB"), ("5.00 GB", "5.00 GB"), ("3.00 GB", "5.00 GB")]
@@ -261,13 +255,12 @@ class TestTrainingLog:
         assert curves["peak_device_memory_gb"] == {1: 1, 3: 5, 5: 5}
         assert curves["peak_host_memory_gb"].keys() == {1, 3, 5}
 
-    def test_waiting_for_input_is_reported(self, tmp_path, clock, log, monitor):
+    def test_waiting_for_input_is_reported(self, tmp_path, logged):
         """Two runs a step, which take 4 s and then 2 s; the first waits for 1.5 s in total."""
-        hook = hooks.TrainingLog(monitor, str(tmp_path), 3, 8, every_steps=1, micro_batches=2)
-        train(tmp_path, hook, clock, [3, 1] + [1] * 4, monitor, [1, 0.5, 0, 0.25, 0.01, 0.04])
+        waits = [1, 0.5, 0, 0.25, 0.01, 0.04]
+        lines = logged([3, 1] + [1] * 4, 3, 8, 1, micro_batches=2, waits=waits)
         curve = points(tmp_path)["waiting_for_input"]
         assert curve == pytest.approx({1: 0.375, 2: 0.125, 3: 0.025})
-        lines = log()
         shares = re.findall(r"  \d+ tokens/s  waiting for input (\S+)  peak ", "\n".join(lines))
         assert shares == ["37.5%", "12.5%", "2.5%"]
         # Of all steps except the first.

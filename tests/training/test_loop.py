@@ -13,19 +13,18 @@ from albert.core import estimators
 from albert.core.errors import NOT_FINITE, UserError
 from albert.devices import ops
 from albert.distributed import collectives
-from albert.distributed.collectives import Worker
 from albert.optimization import OptimizerOptions, TrainStep
 from albert.prediction.model import HeadOutput, ModelOptions
 from albert.training import hooks, loop
 from albert.training.hooks import StepMonitor
 from albert.training.loop import TrainingPlan, make_estimator, train, user_message
 from albert.training.model_fn import make_model_fn
-from tests.helpers.checkpoints import points, write_checkpoint
+from tests.helpers.checkpoints import points, weights, write_checkpoint
 from tests.helpers.files import limited
+from tests.helpers.roles import be_worker
 
 
 def error_of(make_operation) -> tf.errors.OpError:
-    """Returns TensorFlow's own error when an operation fails."""
     with tf.Graph().as_default(), tf.Session() as session:
         with pytest.raises(tf.errors.OpError) as caught:
             session.run(make_operation())
@@ -69,15 +68,14 @@ def test_a_changed_byte_in_a_checkpoint_is_named(tmp_path, is_newest):
 
 
 def test_every_worker_draws_its_own_dropout(monkeypatch, tmp_path):
-    """The masks repeat in every run with a seed. With equal masks on all workers, a batch would
-    have fewer masks."""
+    """With equal masks on all workers, a batch would have fewer masks."""
 
     def model_fn(features, labels, mode, params):
         tf.train.get_or_create_global_step()
         return estimators.EstimatorSpec(mode, predictions={"mask": ops.dropout(features, 0.5)})
 
     def mask_of(rank: int, seed: int) -> bytes:
-        monkeypatch.setattr(collectives, "_worker", Worker(rank, 3, rank, 3, "mpirun"))
+        be_worker(monkeypatch, rank, 3)
         estimator = make_estimator(model_fn, str(tmp_path), seed, scoped_allocator=False)
         (row,) = estimator.predict(lambda: tf.data.Dataset.from_tensors(tf.ones([1, 64])))
         return row["mask"].tobytes()
@@ -86,6 +84,18 @@ def test_every_worker_draws_its_own_dropout(monkeypatch, tmp_path):
     assert len(set(masks)) == 3
     assert mask_of(1, seed=5) == masks[1]
     assert mask_of(0, seed=7) != masks[0]
+
+
+@pytest.mark.parametrize("is_habana", [True, False])
+def test_only_habanas_horovod_allocates_by_scope(monkeypatch, tmp_path, log, is_habana):
+    monkeypatch.setattr(collectives, "is_habana_horovod", lambda: is_habana)
+    for requested in (True, False):
+        estimator = make_estimator(model_of(None), str(tmp_path), 1, requested)
+        rewrites = estimator.config.session_config.graph_options.rewrite_options
+        is_on = rewrites.scoped_allocator_optimization == type(rewrites).ON
+        assert is_on == (requested and is_habana)
+        assert rewrites.scoped_allocator_opts.enable_op == ["HorovodAllreduce"] * is_on
+    assert len([line for line in log() if "has no effect with this Horovod" in line]) != is_habana
 
 
 def model_of(loss_of):
@@ -112,6 +122,7 @@ def test_a_checkpoint_beyond_the_limit_of_files_is_an_error(tmp_path):
 
     estimator = make_estimator(monitor.watching(model_fn), str(tmp_path), 1, False)
     plan = TrainingPlan(3, 1, 1, 2, 1, 1)
+    assert (plan.keep_checkpoints, plan.save_checkpoints_minutes) == (0, 0.0)
     with (
         limited(resource.RLIMIT_FSIZE, 20_000),
         pytest.raises(UserError, match=r"cannot write a checkpoint .*\(File too large\)"),
@@ -120,7 +131,6 @@ def test_a_checkpoint_beyond_the_limit_of_files_is_an_error(tmp_path):
 
 
 def test_waiting_for_a_batch_and_scoring_are_timed_apart_from_steps(tmp_path, log, stop_clock):
-    """Scoring does not count as training."""
     steps, clock = 4, stop_clock(loop, hooks)
 
     def taking(seconds: float) -> Callable[[float], float]:
@@ -150,8 +160,6 @@ def test_waiting_for_a_batch_and_scoring_are_timed_apart_from_steps(tmp_path, lo
 
 
 def test_skipped_steps_are_logged_saved_and_resumed(tmp_path, log):
-    """A step with a NaN does not end the training. A stopped training resumes bit for bit."""
-
     def model_fn(features, labels, mode, params):
         weights = tf.get_variable("w", initializer=[1.0, -2.0])
         # The gradient overflows only when it is scaled; the loss of another step is NaN.
@@ -183,11 +191,7 @@ def test_skipped_steps_are_logged_saved_and_resumed(tmp_path, log):
         assert ["skipped", "steps", "2"] in map(str.split, lines)
         (line,) = (line for line in lines if line.startswith("step 6/6"))
         assert "  loss scale 8192  skipped=2  " in line
-    actual = [
-        tf.train.load_checkpoint(str(tmp_path / n / "model.ckpt-6")) for n in ("whole", "parts")
-    ]
-    names = actual[0].get_variable_to_shape_map()
-    assert names.keys() > {"w", "w/adam_v", "loss_scale", "loss_scale/skipped_steps"}
-    for name in names:
-        np.testing.assert_array_equal(*(f.get_tensor(name) for f in actual), err_msg=name)
+    actual = [weights(tmp_path / name, "model.ckpt-6") for name in ("whole", "parts")]
+    assert actual[0].keys() > {"w", "w/adam_v", "loss_scale", "loss_scale/skipped_steps"}
+    np.testing.assert_equal(*actual)
     assert points(tmp_path / "whole")["skipped"] == {1: 0, 2: 1, 3: 1, 4: 1, 5: 2, 6: 2}

@@ -60,13 +60,10 @@ def test_each_line_is_on_the_disk_when_a_run_is_killed(tmp_path):
     assert steps(tmp_path) == [("training", 1), ("training", 2)]
 
 
-def test_numbers_that_are_not_finite_become_null(tmp_path):
+def test_numbers_that_are_not_finite_become_null_and_errors_are_named(tmp_path):
     metrics.append(str(tmp_path), "training", 1, {"loss": float("nan"), "rate": float("inf")})
     assert steps(tmp_path) == [("training", 1)]
     (line,) = metrics.read(str(tmp_path))
     assert line["loss"] is line["rate"] is None
-
-
-def test_a_file_that_cannot_be_written_is_an_error(tmp_path):
     with pytest.raises(UserError, match="metrics.jsonl cannot be written: No such file"):
         metrics.append(str(tmp_path / "none"), "training", 1, {})

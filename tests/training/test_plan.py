@@ -27,16 +27,20 @@ def settings(tmp_path) -> RunSettings:
     return RunSettings(**flags, learning_rate=0.5)
 
 
-def test_epochs_are_counted_in_batches_of_all_workers(settings):
+def test_epochs_count_batches_of_all_workers_and_a_scaled_rate_is_that_of_the_first(settings):
     """Four workers with three batches of 8 take 96 examples in each step."""
     settings = settings.replaced(num_train_epochs=2.5, train_steps=-1, warmup_proportion=0.25)
     with collectives.simulated_workers(4):
         assert global_batch_size(settings) == 96
         assert steps_with_warmup(settings, 1000, "train.json") == (26, 6)
+    original = original_batch_settings(settings, by(2, optimizer="lamb"))
+    assert original == {**BEGUN, "optimizer": "lamb"}
+    with collectives.simulated_workers(2):
+        actual = rescale_to_current_workers(settings.replaced(scale_learning_rate=True), BEGUN)
+    assert actual.learning_rate * 2 == 0.5 * 4
 
 
 def by(workers: int, **changed) -> dict:
-    """Returns what affects the run with another number of workers."""
     return {**BEGUN, "number of workers": workers, **changed}
 
 
@@ -50,14 +54,6 @@ def test_a_step_is_split_for_other_workers(settings, workers, batch, batches):
         actual = rescale_to_current_workers(settings, BEGUN)
     assert actual.gradient_accumulation_steps == batches
     assert actual.learning_rate == 0.5
-
-
-def test_a_scaled_learning_rate_is_that_of_the_first_workers(settings):
-    original = original_batch_settings(settings, by(2, optimizer="lamb"))
-    assert original == {**BEGUN, "optimizer": "lamb"}
-    with collectives.simulated_workers(2):
-        actual = rescale_to_current_workers(settings.replaced(scale_learning_rate=True), BEGUN)
-    assert actual.learning_rate * 2 == 0.5 * 4
 
 
 def test_workers_that_cannot_split_a_step_are_refused(settings):

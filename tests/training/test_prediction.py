@@ -10,13 +10,13 @@ from albert.core import estimators
 from albert.core.errors import UserError
 from albert.devices import ops
 from albert.distributed import collectives
-from albert.distributed.collectives import Worker
 from albert.model import layers
 from albert.training import prediction
 from albert.training.output_rows import pack
 from albert.training.prediction import Predictor
 from tests.helpers.checkpoints import write_checkpoint
 from tests.helpers.needs import OF_MACHINE
+from tests.helpers.roles import be_worker
 
 
 def model_fn(features, labels, mode, params):
@@ -34,8 +34,6 @@ def checkpoints(tmp_path):
 
 @pytest.fixture
 def predictor(tmp_path):
-    """Predicts ten numbers in batches of four."""
-
     def input_fn():
         return tf.data.Dataset.range(10).map(lambda x: tf.cast(x, tf.float32)).batch(4)
 
@@ -79,8 +77,8 @@ def test_rows_are_in_the_order_of_the_examples(
     """The last batch is filled up; a worker may have no batch at all, or more than one round."""
     order = np.random.default_rng(1).permutation(count) if is_mixed else np.arange(count)
     batches = np.append(order, [-1] * (-count % batch_size)).reshape(-1, batch_size).tolist()
-    packed = [pack(rows_of(batch, 3 + n % 2)) for n, batch in enumerate(batches)]
-    rounds = itertools.count()
+    made = [rows_of(batch, 3 + n % 2) for n, batch in enumerate(batches)]
+    packed, rounds = list(map(pack, made)), itertools.count()
 
     def gather(own, dtype):
         """Returns what all workers send; checks that this one sends its own."""
@@ -91,11 +89,11 @@ def test_rows_are_in_the_order_of_the_examples(
         return sent
 
     monkeypatch.setattr(prediction, "_ROUND", 2 * batch_size)
-    monkeypatch.setattr(collectives, "_worker", Worker(0, workers, 0, workers, "mpirun"))
+    be_worker(monkeypatch, 0, workers)
     monkeypatch.setattr(collectives, "broadcast_object", lambda value: value)
     monkeypatch.setattr(collectives, "gather_arrays", gather)
     predictor = Predictor(None, None, batch_size, count, order if is_mixed else None)
-    monkeypatch.setattr(predictor, "_own_batches", lambda checkpoint: iter(packed[::workers]))
+    monkeypatch.setattr(predictor, "batches", lambda checkpoint: iter(made[::workers]))
     outputs = predictor.outputs("model.ckpt-5")
     assert len(outputs) == count
     for number, output in enumerate(outputs):

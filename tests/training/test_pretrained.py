@@ -63,7 +63,7 @@ def test_a_missing_model_is_only_fetched_on_request(archive, checkpoint):
     assert not (archive / "model.ckpt-best.index").exists()
 
 
-def test_what_cannot_be_downloaded_is_named(tmp_path, trained):
+def test_only_missing_files_are_downloaded_and_failures_named(tmp_path, trained, published):
     for name in ("mine/model.ckpt-7", "my model"):
         with pytest.raises(UserError, match=f"cannot download .*{name}: m.* is not a published"):
             fetch("run_squad_v1", f"--init_checkpoint={tmp_path / name}")
@@ -73,10 +73,6 @@ def test_what_cannot_be_downloaded_is_named(tmp_path, trained):
     for path in trained.glob("model.ckpt-best.*"):
         shutil.copy(path, tmp_path / path.name.replace("model.ckpt-best", "weights"))
     fetch("run_squad_v1", f"--init_checkpoint={tmp_path / 'weights'}")
-
-
-def test_a_failed_download_is_one_error_and_only_missing_files_are_downloaded(published, tmp_path):
-    """Your own file may have the name of a published one."""
     folder = tmp_path / "data"
     flags = f"--train_file={folder / TRAIN}", f"--predict_file={folder / DEV}"
     fetch("run_squad_v1", *flags)

@@ -14,8 +14,6 @@ from albert.core import locks, signals
 from albert.core.errors import FlagError
 from albert.data import DEV, TRAIN
 from albert.data.batches import Data
-from albert.devices import device
-from albert.devices.device import Device
 from albert.settings.run_settings import KeptCheckpoints, RunSettings
 from albert.training import job, trainer
 from albert.training.plan import training_plan
@@ -25,6 +23,7 @@ from albert.training.scorer import Scorer
 from albert.training.task import Task
 from albert.training.trainer import Trainer
 from tests.helpers.files import settings_of
+from tests.helpers.roles import be_on
 
 DATA = Data(["records"], {}, num_examples=8, num_records=8)
 
@@ -54,8 +53,6 @@ class NoTask(Task):
 
 @pytest.fixture
 def begin(tmp_path):
-    """Makes a run in a folder, with flags."""
-
     def begin(*flags: str) -> PreparedRun:
         task = NoTask(settings_of(SomeSettings, f"--output_dir={tmp_path}", *flags))
         return PreparedRun(task, {TRAIN: DATA, DEV: DATA}, {DEV: {}})
@@ -94,8 +91,7 @@ def test_a_run_locks_and_cleans_its_folder(begin, tmp_path):
 
 
 def test_a_split_only_scored_is_read_once_and_not_recorded(begin, monkeypatch):
-    """It leaves no record of settings of weights. However often it is scored, it is read once: it
-    may be large, and is scored in the middle of a training."""
+    """It may be large, and is scored in the middle of a training."""
     read = []
     monkeypatch.setattr(NoTask, "contents", lambda self, split: read.append(split) or {})
     run = prepare(begin().task, [DEV])
@@ -115,10 +111,10 @@ def test_prediction_is_by_length_unless_it_is_timed(begin, monkeypatch, by_lengt
     np.testing.assert_equal(read, [backwards if by_length else None])
 
 
-@pytest.mark.parametrize(("do_eval", "kept"), [(True, 0), (False, 3)])
-def test_old_checkpoints_are_removed_when_not_needed(begin, do_eval, kept):
-    settings = begin("--keep_checkpoint_max=3").task.settings.replaced(do_eval=do_eval)
-    assert training_plan(settings, 100).keep_checkpoints == kept
+def test_old_checkpoints_are_removed_when_not_needed(begin):
+    settings = begin("--keep_checkpoint_max=3").task.settings
+    for do_eval, kept in ((True, 0), (False, 3)):
+        assert training_plan(settings.replaced(do_eval=do_eval), 100).keep_checkpoints == kept
 
 
 @pytest.mark.parametrize(
@@ -131,7 +127,7 @@ def test_old_checkpoints_are_removed_when_not_needed(begin, do_eval, kept):
     ],
 )
 def test_types_that_horovod_cannot_send_are_refused(monkeypatch, kind, wire, shard, fault):
-    monkeypatch.setattr(device, "_device", Device(kind, "for the test"))
+    be_on(monkeypatch, kind)
     settings = types.SimpleNamespace(allreduce_dtype=wire, shard_optimizer=shard, use_horovod=True)
     with pytest.raises(FlagError, match=fault) if fault else contextlib.nullcontext():
         job._check_workers(settings)
