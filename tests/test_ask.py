@@ -1,7 +1,5 @@
 """`albert ask`: its output, its input, and its errors."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -99,7 +97,6 @@ def test_texts_and_questions_can_come_from_a_pipe(call, exported, texts):
 
 
 def test_odd_texts_are_printed_safely(call, exported, monkeypatch):
-    """A long passage is wrapped, control codes are replaced, and another script has a note."""
     monkeypatch.setenv("COLUMNS", "60")
     text = "Some words \033[2J of a text " * 30
     shown = call(exported, "--context", text, "--question", "What\a?", "--n_best=9")
@@ -132,7 +129,7 @@ def test_the_threshold_decides_about_abstaining(call, random_model, tmp_path):
         assert f"  {says} (probability of no answer: " in call(model, *arguments)
 
 
-def test_labels_are_printed_with_their_probabilities(call, random_model):
+def test_labels_and_options_are_printed_with_their_probabilities(call, random_model):
     model = model_of(random_model, "labels")
     pair = ("A text.", "Another one.")
     (row,) = rows(call(model, *pair, "--json"))
@@ -144,18 +141,12 @@ def test_labels_are_printed_with_their_probabilities(call, random_model):
     assert [row["texts"] for row in rows(typed)] == [[*pair], ["A text."]]
     assert rows(typed)[0] == row
     assert call(model_of(random_model, "number"), "A text.").startswith("7\n")
-
-
-def test_predicted_labels_are_marked(call, random_model):
     model = model_of(random_model, "sets")
     (row,) = rows(call(model, "A text.", "--json"))
     assert row["labels"] == [name for name, p in row["probabilities"].items() if p >= 0.5]
     shares = sorted(row["probabilities"].items(), key=lambda pair: -pair[1])
     lines = [f"{'* ' if name in row['labels'] else '  '}{name}  ({p:.1%})" for name, p in shares]
     assert call(model, "A text.").splitlines() == lines
-
-
-def test_the_best_option_is_printed(call, random_model):
     model = model_of(random_model, "options")
     options = [part for word in ("one", "two", "red", "blue") for part in ("--option", word)]
     arguments = [model, "--context", "A passage.", "--question", "It is _ .", *options]
@@ -236,8 +227,7 @@ def test_ctrl_c_at_the_prompt_ends_quietly(exported):
         shown = b""
         while not shown.endswith(b"question> "):
             shown += os.read(ours, 1000)
-        # Between the prompt and the wait for a key, a signal would only be noticed with the next
-        # key.
+        # Before the wait for a key, a signal would only be noticed with the next key.
         while pathlib.Path(f"/proc/{process.pid}/stat").read_text().split(") ")[1][0] != "S":
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)

@@ -1,7 +1,5 @@
 """`albert evaluate`, including files that other systems write."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -19,8 +17,6 @@ from tests.helpers.squad import make_squad, write_table
 
 @pytest.fixture
 def call(capsys):
-    """Calls the program and returns its output."""
-
     def call(*arguments):
         flags = [a for a in arguments if str(a).startswith("--")]
         paths = [str(a) for a in arguments if a not in flags]
@@ -44,7 +40,7 @@ def write(path, content):
     return path
 
 
-def test_one_file_is_scored(call, dev, tmp_path, log):
+def test_one_file_is_scored_on_json_or_a_table(call, dev, tmp_path, log):
     path, answers = dev
     first, *others = answers
     predictions = write(tmp_path / "p.json", {i: answers[i] for i in others})
@@ -54,9 +50,7 @@ def test_one_file_is_scored(call, dev, tmp_path, log):
     assert log() == [f"1 questions have no prediction and score 0: {first}"]
     assert call(predictions, f"--data={path}") == "exact_match  91.67\nf1           91.67\n"
 
-
-def test_the_data_may_be_a_table(call, dev, tmp_path):
-    path, answers = dev
+    # The data may be a table.
     write_table(path, tmp_path / "dev.csv")
     predictions = write(tmp_path / "p.json", {**answers, next(iter(answers)): "the wrong one"})
     expected = call(predictions, f"--data={path}")
@@ -90,7 +84,6 @@ def test_two_files_are_compared(call, dev, tmp_path):
 
 
 def test_each_file_abstains_by_its_own_odds(call, tmp_path):
-    """A question abstains if its log-odds exceed the threshold."""
     truth, qas = {"text": "one", "answer_start": 0}, []
     for n in "abcd":
         question = {"id": n, "question": "?", "is_impossible": n > "b"}
@@ -129,7 +122,6 @@ def test_output_that_cannot_be_written_is_an_error(dev, tmp_path):
 
 
 def test_runs_are_summarized(call, trained, squad_dir, tmp_path):
-    """From their folders or their records, for any task."""
     own = json.loads((trained / "eval_results.json").read_text())
     other = write(tmp_path / "other.json", {**own, "f1": own["f1"] + 3})
     summary = json.loads(call(trained, other, "--json"))

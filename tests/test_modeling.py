@@ -1,8 +1,4 @@
-"""The encoder and its parts, compared with golden figures and with NumPy in float64.
-
-convert/test_convert.py compares with `transformers` on equal weights; the form without padding is
-in model/test_token_rows.py.
-"""
+"""The encoder and its parts, compared with golden figures and with NumPy in float64."""
 
 import numpy as np
 import pytest
@@ -66,9 +62,6 @@ def test_the_encoder_equals_numpy_in_float64(changes, options):
     assert not options or ours.kinds["OneHot"] == 2
 
 
-# Options and shapes.
-
-
 def test_by_default_all_tokens_are_attended_in_segment_0():
     config, ids = albert(num_hidden_layers=1), make_inputs()[0]
     ours = run_model(config, [ids])
@@ -77,7 +70,7 @@ def test_by_default_all_tokens_are_attended_in_segment_0():
     assert_close(ours.pooled, expected[2], 1e-4)
 
 
-def test_only_sequences_beyond_the_longest_are_refused():
+def test_sequences_beyond_the_longest_or_that_would_be_mixed_are_refused():
     with tf.Graph().as_default():
         modeling.AlbertModel(albert(**TINY), False, tf.zeros([2, 20], tf.int32))
         with pytest.raises(UserError, match="21.*max_position_embeddings 20"):
@@ -85,19 +78,15 @@ def test_only_sequences_beyond_the_longest_are_refused():
         with pytest.raises(UserError, match="hidden_size 25"):
             modeling.AlbertModel(albert(hidden_size=25), False, tf.zeros([2, 20], tf.int32))
 
-
-@pytest.mark.parametrize("options", [{"remove_padding": True, "positions": [[0, 1]]}, {}])
-def test_packed_sequences_that_would_be_mixed_are_refused(options):
-    """They would attend to each other, or be pooled at other tokens than their first ones."""
-    with tf.Graph().as_default():
+        # They would attend to each other, or be pooled at other tokens than their first ones.
         packing = modeling.Packing(tf.constant([[1, 2]]), tf.constant([[0, 0]]), 2)
-        with pytest.raises(ValueError, match="packing needs positions, and works only with"):
-            modeling.Encoder(albert(**TINY), False, tf.ones([1, 2]), packing=packing, **options)
+        for options in ({"remove_padding": True, "positions": [[0, 1]]}, {}):
+            with pytest.raises(ValueError, match="packing needs positions, and works only with"):
+                modeling.Encoder(albert(**TINY), False, tf.ones([1, 2]), packing=packing, **options)
 
 
 def test_bert_shares_no_layers_and_recomputing_keeps_names():
-    """All are in the requested scope. Operations are below their layers, as lists of bfloat16
-    operations for Google's BERT expect."""
+    """Operations are below their layers, as lists of operations for Google's BERT expect."""
     with tf.Graph().as_default() as graph:
         ids = tf.zeros([2, 5], tf.int32)
         modeling.BertModel(bert(), False, ids, scope="other")
@@ -112,22 +101,6 @@ def test_bert_shares_no_layers_and_recomputing_keeps_names():
         ids = tf.zeros([2, 5], tf.int32)
         modeling.Encoder(bert(), True, ids, scope="other", gradient_checkpointing=True)
         assert [v.op.name for v in tf.trainable_variables()] == names
-
-
-# Dropout.
-
-
-def test_dropout_keeps_the_mean():
-    with tf.Graph().as_default(), tf.Session() as session:
-        ones = tf.ones([200, 200])
-        dropped = modeling.dropout(ones, 0.3)
-        session.run(tf.global_variables_initializer())
-        actual = session.run(dropped)
-        assert all(modeling.dropout(ones, rate) is ones for rate in (0, 0.0, None))
-    kept = actual != 0
-    # 40,000 draws: the standard deviation of the fraction is 0.0023.
-    assert abs(kept.mean() - 0.7) < 0.01
-    np.testing.assert_allclose(actual[kept], 1 / 0.7, rtol=1e-6)
 
 
 def test_dropout_is_only_in_training():
@@ -172,10 +145,7 @@ def test_a_rebuilt_model_has_the_same_dropout_sites():
     assert sites[0] == ["bert/embeddings/output", *(f"{b}/{r}" for b in blocks for r in roles)]
 
 
-# Small functions.
-
-
-def test_activations_equal_numpy():
+def test_activations_and_the_gradient_of_gelu_equal_numpy():
     x = np.linspace(-6, 6, 101)
     expected = {"GELU": numpy_gelu, **NUMPY_ACTIVATIONS}
     with tf.Graph().as_default(), tf.Session() as session:
@@ -188,10 +158,6 @@ def test_activations_equal_numpy():
     assert modeling.get_activation(tf.nn.elu) is tf.nn.elu
     with pytest.raises(ValueError, match="swoosh"):
         modeling.get_activation("swoosh")
-
-
-def test_the_gradient_of_gelu_equals_numpy_in_float64():
-    """It is computed here, and keeps fewer tensors than TensorFlow's."""
     x, dy = np.linspace(-6, 6, 1001), np.cos(np.arange(1001))
     with tf.Graph().as_default(), tf.Session() as session:
         inputs = tf.constant(x, tf.float32)
@@ -213,15 +179,6 @@ def test_einsum_via_matmul_equals_einsum():
         product = modeling.einsum_via_matmul(holder, tf.constant(w, tf.float32), 2)
         actual = session.run(product, {holder: x})
     assert_close(actual, np.einsum("abcd,cde->abe", x, w), 1e-5)
-
-
-def test_a_wrong_rank_is_an_error():
-    message = r"`my_name` .* rank 3 .*expected \[1, 2\]"
-    with tf.Graph().as_default(), pytest.raises(ValueError, match=message):
-        modeling.get_shape_list(tf.zeros([2, 3, 4]), [1, 2], name="my_name")
-
-
-# The building blocks under the reference's names, compared with NumPy and the model.
 
 
 def test_the_building_blocks_compose_to_the_model():
@@ -259,7 +216,7 @@ def test_the_building_blocks_compose_to_the_model():
     assert_close(layers, expected_layers, 1e-4)
 
 
-def test_embedding_tables_have_their_names_and_spread():
+def test_tables_and_weights_have_their_names_and_spread():
     ids = make_inputs()[0]
     with tf.Graph().as_default(), tf.Session() as session:
         words, table = modeling.embedding_lookup(tf.constant(ids), 100, 50, 0.5, "chars")
@@ -276,9 +233,6 @@ def test_embedding_tables_have_their_names_and_spread():
     assert 0.9 < np.abs(values).max() <= 1.0 and abs(values.mean()) < 0.02
     actual = {name: table.std() for name, table in tables.items()}
     assert actual == pytest.approx({"chars": 0.44, "kinds": 0.22, "places": 0.22}, rel=0.08)
-
-
-def test_weights_have_the_configured_spread():
     sizes = {"embedding_size": 60, "max_position_embeddings": 100, "num_hidden_layers": 1}
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)
@@ -331,7 +285,7 @@ def test_without_a_mask_a_transformer_attends_to_all():
     np.testing.assert_array_equal(last, layers[-1])
 
 
-def test_each_dropout_can_be_set():
+def test_each_dropout_can_be_set_and_keeps_the_mean():
     one = {"num_hidden_layers": 1, "num_hidden_groups": 1}
     with tf.Graph().as_default(), tf.Session() as session:
         rare = [
@@ -348,9 +302,19 @@ def test_each_dropout_can_be_set():
             assert 0.2 < (dropped == 0).mean() < 0.3
         for first, second in zip(session.run(others), session.run(others), strict=True):
             assert not np.array_equal(first, second)
+    with tf.Graph().as_default(), tf.Session() as session:
+        ones = tf.ones([200, 200])
+        dropped = modeling.dropout(ones, 0.3)
+        session.run(tf.global_variables_initializer())
+        actual = session.run(dropped)
+        assert all(modeling.dropout(ones, rate) is ones for rate in (0, 0.0, None))
+    kept = actual != 0
+    # 40,000 draws: the standard deviation of the fraction is 0.0023.
+    assert abs(kept.mean() - 0.7) < 0.01
+    np.testing.assert_allclose(actual[kept], 1 / 0.7, rtol=1e-6)
 
 
-def test_reshaping_to_a_matrix_can_be_undone():
+def test_reshaping_to_a_matrix_can_be_undone_and_ranks_are_checked():
     x = np.arange(24, dtype="f4").reshape(2, 3, 4)
     with tf.Graph().as_default(), tf.Session() as session:
         holder = tf.placeholder(tf.float32, [None, 3, 4])
@@ -359,6 +323,8 @@ def test_reshaping_to_a_matrix_can_be_undone():
         assert modeling.reshape_to_matrix(matrix) is matrix
         back = modeling.reshape_from_matrix(matrix, modeling.get_shape_list(holder))
         assert modeling.reshape_from_matrix(matrix, [6, 4]) is matrix
+        with pytest.raises(ValueError, match=r"`my_name` .* rank 3 .*expected \[1, 2\]"):
+            modeling.get_shape_list(holder, [1, 2], name="my_name")
         actual = session.run([matrix, back], {holder: x})
     np.testing.assert_array_equal(actual[0], x.reshape(6, 4))
     np.testing.assert_array_equal(actual[1], x)

@@ -14,17 +14,12 @@ from tests.helpers.golden import FOLDER, assert_training
 @pytest.mark.each_python
 @pytest.mark.parametrize(("model", "optimizer"), [("albert", "lamb"), ("bert", "adamw")])
 def test_squad_training_equals_the_references(model, optimizer):
-    """Losses, rates and final norms are equal; tasks/squad/test_head.py has ALBERT with AdamW. In a
-    BERT, the segments count in the clipping norm, as in Google's code."""
+    """tasks/squad/test_head.py has ALBERT with AdamW. Segments count in the norm, as for Google."""
     assert_training(FOLDER / f"{model}_tiny", optimizer)
-
-
-# Small problems.
 
 
 @pytest.fixture
 def graph(request):
-    """Makes a graph with resource variables, or with reference variables."""
     is_resource = getattr(request, "param", True)
     with tf.Graph().as_default() as graph, tf.variable_scope("", use_resource=is_resource):
         yield graph
@@ -59,10 +54,7 @@ def quadratic_problem(scale=1.0):
 def numpy_steps(
     rates, name, scale=1.0, decay=0.0, not_decayed=NOT_DECAYED, not_adapted=NOT_DECAYED, eps=1e-6
 ):
-    """Returns the variables after every step of an optimizer on the quadratic problem, in float64.
-
-    `not_decayed` and `not_adapted` are the names of variables, not patterns.
-    """
+    """Returns the variables after every step, in float64; the lists have names, not patterns."""
     x = {name: value.copy() for name, value in INITIAL.items()}
     m, v = ({name: np.zeros_like(value) for name, value in INITIAL.items()} for _ in range(2))
     history = []
@@ -89,8 +81,7 @@ def numpy_steps(
 
 
 def run_steps(variables, train_op, count):
-    """Returns the variables after every step of the product, whose own variables are of the same
-    kind."""
+    """Returns the variables after every step; the product's variables are of the same kind."""
     assert len({v.op.type for v in tf.global_variables()}) == 1
     history = []
     with tf.Session() as session:
@@ -115,8 +106,7 @@ def apply_gradients(optimizer, loss):
 
 
 def test_lamb_excludes_layers_from_adaptation(graph):
-    """The trust ratio has a separate list; without it, `exclude_from_weight_decay` serves for
-    both."""
+    """Without that list, `exclude_from_weight_decay` serves for both."""
     variables, loss = quadratic_problem(0.05)
     excluded = {"exclude_from_weight_decay": ["LayerNorm", "^dense/b"]}
     excluded["exclude_from_layer_adaptation"] = ["scale", "kernel"]
@@ -139,8 +129,7 @@ def test_lamb_excludes_layers_from_adaptation(graph):
     indirect=["graph"],
 )
 def test_training_op_equals_numpy(graph, name, scale, options):
-    """Schedule, clipping, decay by name and update together, over warm-up and decay, and the slots.
-    Resource variables are clipped; reference variables have a norm below 1, and options."""
+    """Over warm-up and decay. Resource variables are clipped; reference variables have options."""
     variables, loss = quadratic_problem(scale)
     train_op = training_op(loss, OptimizerOptions(0.02, 8, 3, name, **options))
     rates = [numpy_rate(k, 0.02, 8, 3) for k in range(9)]
@@ -156,8 +145,7 @@ def test_training_op_equals_numpy(graph, name, scale, options):
     ("kind", "theirs_name"), [("radam", "RAdam"), ("adamw_corrected", "AdamW")]
 )
 def test_an_accumulated_optimizer_equals_that_of_pytorch(graph, torch, kind, theirs_name):
-    """Over the first rectified step, the 6th, and far beyond. A step's batches are equal, so that
-    their mean is each of them; runs that only accumulate change nothing."""
+    """Before and after the first rectified step, the 6th. A step's batches are equal."""
     scale, num_steps = 0.05, 60
     theirs = {n: torch.tensor(v, dtype=torch.float64).requires_grad_() for n, v in INITIAL.items()}
     decayed = [
@@ -227,9 +215,6 @@ def test_non_finite_gradients_change_nothing(graph, name):
             assert all((later[key] != value).all() for key, value in before.items())
 
 
-# The schedule.
-
-
 def numpy_rate(step, init_lr, train_steps, warmup, power=1.0, start=0, schedule="linear"):
     """Returns the learning rate of a step, in float64; before the start it is 0, never negative."""
     first = start + (warmup or 0)
@@ -273,16 +258,15 @@ def test_the_schedule_equals_numpy(init_lr, train_steps, warmup, power, start, s
     np.testing.assert_allclose(rates, expected, rtol=1e-6, atol=1e-6 * init_lr)
 
 
-def test_unknown_optimizers_and_variables_are_errors(graph):
+def test_unknown_optimizers_and_variables_are_errors_and_defaults_those_of_adamw(graph):
+    expected = (0.1, 9, 0, "adamw", 1.0, 0, 1, None, "none", 1e-6, 0.01, "linear", False)
+    assert OptimizerOptions(0.1, 9) == expected
     loss = tf.reduce_sum(tf.get_variable("w", initializer=[1.0]))
     for name in ("sgd", "AdamW", ""):
         with pytest.raises(ValueError, match=f"{name}.*adamw.*lamb"):
             optimization.create_optimizer(loss, 0.1, 10, 0, False, optimizer=name)
     with pytest.raises(ValueError, match="not trainable variables: q, v"):
         optimization.create_optimizer(loss, 0.1, 10, 0, False, excluded_tvars=["v", "w", "q:0"])
-
-
-# Several batches a step.
 
 
 def test_three_batches_report_the_mean_loss_and_all_tokens():
@@ -301,8 +285,6 @@ def test_three_batches_report_the_mean_loss_and_all_tokens():
             actual.append((*values, session.run(done)))
     assert actual == [(0, 0, 0), (0, 0, 0), (3, 90, 1), (0, 0, 1), (0, 0, 1), (5, 21, 2)]
 
-
-# The scale of the loss.
 
 SCALED = OptimizerOptions(0.02, 8, 3, scales_loss=True)
 
@@ -342,8 +324,7 @@ class ScaledProblem:
 @pytest.mark.parametrize("slopes", [(np.inf, 1.0), (1.0, np.nan), (2e36, 1.0)])
 @pytest.mark.parametrize("optimizer", ["adamw", "adamw_corrected", "radam"])
 def test_an_overflow_halves_the_scale_and_skips_the_step(graph, optimizer, slopes):
-    """The overflow may be in any batch of a step; 2e36 overflows only when it is scaled. The step
-    counts, and the next one is an ordinary one."""
+    """In any batch of a step; 2e36 overflows only when it is scaled. The step counts."""
     problem = ScaledProblem(optimizer=optimizer, gradient_accumulation_steps=2)
     before = problem.run(1.0, 1.0, 1.0, 1.0)
     after = problem.run(*slopes)

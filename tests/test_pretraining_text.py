@@ -1,7 +1,5 @@
 """`albert pretraining-text`: every kind of input, the report, reruns, and faults."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import json
@@ -14,7 +12,7 @@ from backports import zstd
 
 from albert.core.errors import UserError
 from albert.corpus import documents
-from albert.corpus.conversion import Options, make_corpus
+from albert.corpus.conversion import Converted, Options, make_corpus
 from albert.corpus.sources import find_sources
 from tests.helpers.dumps import dump, page
 from tests.helpers.files import limited
@@ -146,6 +144,8 @@ def test_filters_and_size_of_files(tmp_path):
     report = corpus(tmp_path, words, file_mb=1)
     assert {*report["files"]} == {f"train-0000{k}.txt" for k in range(3)}
     assert report["totals"]["cut_sentences"] > 300 and max(report["files"].values()) <= 1_000_000
+    assert Converted(1, "too_short") == (1, "too_short", b"", 0, {})
+    assert Options() == ("en", "text", False, 0, 0, 2, True, 0.0, 256)
 
 
 def test_a_blank_line_can_end_a_document_and_a_long_one_is_cut(tmp_path, monkeypatch):
@@ -246,11 +246,9 @@ def test_a_full_disk_leaves_nothing(tmp_path):
     ):
         make_corpus(sources, str(tmp_path / "out"), options, workers=1)
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
-
-
-def test_the_next_run_removes_what_a_killed_one_left(tmp_path):
+    # The next run removes what a killed one left.
     (tmp_path / ".out.abcdefgh").mkdir()
     (tmp_path / ".out.abcdefgh/train-00000.txt").write_text("half")
     corpus(tmp_path, ["One is. Two is."])
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "out"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "in.txt", "out"]
     assert text_of(tmp_path) == "One is.\nTwo is.\n"

@@ -1,10 +1,4 @@
-"""The reference's batches and models of SQuAD and of classification, as its scripts call them.
-
-`tests/data/test_batches.py` tests how batches are made; `tests/tasks/squad/` compares the models of
-SQuAD with the reference's figures.
-"""
-
-from __future__ import annotations
+"""The reference's batches and models of SQuAD and of classification, as its scripts call them."""
 
 import contextlib
 
@@ -40,9 +34,6 @@ def read(input_fn, key, count=100, **params):
             while len(result) < count:
                 result.append(session.run(batch))
     return result, [batch[key].tolist() for batch in result]
-
-
-# Batches of SQuAD.
 
 
 @pytest.fixture
@@ -81,7 +72,6 @@ def test_squad_features_are_in_file_order(path):
 
 
 def test_squad_training_is_ordered_by_the_seed(path):
-    """All fields belong to one example. A worker that resumes continues the order."""
     for v2 in (False, True):
         (batch, *_), _ = squad_batches(path, True, 5, drop=True, v2=v2, seed=7)
         assert batch.keys() == {*NUMBERS, *SEQUENCES, *(["p_mask"] if v2 else [])}
@@ -95,9 +85,6 @@ def test_squad_training_is_ordered_by_the_seed(path):
     assert ids == shuffled_numbers(11, 5, 12345, 5).tolist()
 
 
-# Batches of classification.
-
-
 def feature(number, label, length=LENGTH):
     """Returns a feature of 5 tokens and the number; the tenth only fills up a batch."""
     used = 5 + number
@@ -108,8 +95,6 @@ def feature(number, label, length=LENGTH):
 
 @pytest.fixture
 def file_batches(tmp_path):
-    """Reads a file of features with labels."""
-
     def file_batches(labels, training=False, drop=False, task="mrpc", bsz=4, count=100, **more):
         records = []
         for number, label in enumerate(labels):
@@ -139,16 +124,14 @@ def test_labeled_features_are_in_order(file_batches):
             assert got[0][key][number].tolist() == getattr(feature(number, number), key)
     assert got[2]["is_real_example"].tolist() == [1, 0]
     for ours, expected in zip(in_memory(range(10))[0], got, strict=True):
-        assert ours.keys() == expected.keys() - {"is_real_example"}
-        for key, value in ours.items():
-            assert value.dtype == np.int32
-            np.testing.assert_array_equal(value, expected[key])
+        assert {value.dtype for value in ours.values()} == {np.dtype(np.int32)}
+        np.testing.assert_equal({**ours, "is_real_example": expected["is_real_example"]}, expected)
     assert file_batches(range(10), drop=True)[1] == in_memory(range(10), drop=True)[1] == labels[:2]
     (batch, *_), _ = file_batches(range(10), multiple=4)
     assert batch["input_ids"].shape == (4, LENGTH), "several sequences in a feature"
 
 
-def test_labels_of_regression_are_floats(file_batches):
+def test_labels_of_regression_are_floats_and_features_occur_once_an_epoch(file_batches):
     numbers = [0.5, 1.25, 3.0]
     for (batch,), labels in (
         file_batches(numbers, task="sts-b"),
@@ -157,9 +140,6 @@ def test_labels_of_regression_are_floats(file_batches):
     ):
         assert batch["label_ids"].dtype == np.float32 and labels == [numbers]
         assert batch["input_ids"].dtype == np.int32
-
-
-def test_labeled_features_occur_once_an_epoch(file_batches):
     _, labels = file_batches(range(20), training=True, bsz=5, count=1, seed=1)
     assert labels == [shuffled_numbers(20, 5, 1, 0).tolist()]
     epochs = np.reshape(in_memory(range(8), training=True, count=6)[1], [3, 8]).tolist()
@@ -167,11 +147,7 @@ def test_labeled_features_occur_once_an_epoch(file_batches):
     assert len(set(map(tuple, epochs))) == 3
 
 
-# Models.
-
-
 def v1_model_fn(**more):
-    """Calls it with the reference's positional arguments."""
     arguments = (CONFIG, "model", 0.25, 10, 2, False, True, True, None)
     return squad_utils.v1_model_fn_builder(*arguments, **more)
 
@@ -209,8 +185,7 @@ def tensors():
 
 
 def outputs_of(create, *model_fns):
-    """Returns the predictions of models, and those of `create` on the features, with equal
-    weights."""
+    """Returns the outputs of models, and those of `create` with equal weights."""
     with tf.Graph().as_default(), quick_session() as session:
         tf.set_random_seed(3)
         features, actual = tensors(), []
@@ -224,7 +199,6 @@ def outputs_of(create, *model_fns):
 
 
 def test_create_v1_model_gives_the_models_scores():
-    """Padding gets scores as well, or is masked."""
     scores, masked, unmasked = outputs_of(
         lambda _, *inputs: squad_utils.create_v1_model(CONFIG, False, *inputs, True, True, None),
         v1_model_fn(mask_padding_in_loss=True),
@@ -258,7 +232,7 @@ def create_classifier(is_training, labels, num_labels=2, **options):
     return classifier_utils.create_model(CONFIG, is_training, *inputs, *arguments, **options)
 
 
-def test_a_classifier_returns_values_in_the_references_order():
+def test_a_classifier_returns_the_references_values_without_labels_no_loss():
     labels = [0, 2, 1]
     with tf.Graph().as_default(), quick_session() as session:
         tf.set_random_seed(5)
@@ -268,9 +242,6 @@ def test_a_classifier_returns_values_in_the_references_order():
     np.testing.assert_allclose(losses, -np.log(probabilities[range(3), labels]), rtol=1e-5)
     assert (logits < 0).any() and predictions.tolist() == logits.argmax(axis=1).tolist()
     assert loss == pytest.approx(losses.mean(), rel=1e-6)
-
-
-def test_a_classifier_without_labels_has_no_loss():
     dropping = (False, {}, []), (True, {"dropout": 0.0}, []), (True, {}, ["classifier"])
     for is_training, options, sites in dropping:
         with tf.Graph().as_default():

@@ -1,7 +1,5 @@
 """Tests specific to the classification program; the rest is in tests/test_conformance.py."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 import random
@@ -16,17 +14,12 @@ from albert.core.errors import FlagError, UserError
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import LABELS, write_all
 from tests.helpers.running import assert_fails, at_step, run, run_as_workers, succeed
-
-# Words of one piece each.
-WORDS = list("nrlscmegbpta")
+from tests.helpers.tiny_runs import MODEL, WORDS
 
 
 @pytest.fixture(scope="module")
 def command(squad_dir):
-    model = (
-        f"--albert_config_file={squad_dir}/albert.json",
-        f"--spm_model_file={squad_dir}/spm.model",
-    )
+    model = [flag.format(squad=squad_dir) for flag in MODEL]
     steps = "--max_seq_length=32", "--train_batch_size=8", "--learning_rate=2e-3"
     program = [sys.executable, str(ROOT / "run_classifier.py"), *model, *steps]
 
@@ -114,7 +107,9 @@ class TestSeparable:
         truths = [label for _, label in self.examples(3, 60)]
         assert np.mean(np.array(labels) == truths) > 0.95
 
-    def test_labeling_only_needs_the_test_set(self, done, out, folder, job, tmp_path):
+    def test_labeling_only_needs_the_test_set_and_scoring_removes_nothing(
+        self, done, out, folder, job, tmp_path
+    ):
         """The labels are those of the training, even if the data has others now."""
         shutil.copy(folder / "test.tsv", tmp_path)
         (tmp_path / "train.tsv").write_text("text_a\tlabel\nbo\ta\nra\tb\nti\tc\n")
@@ -122,8 +117,6 @@ class TestSeparable:
         flags = f"--data_dir={tmp_path}", f"--output_dir={out}", "--do_eval=false"
         succeed(job(*flags, "--do_train=false"))
         assert table(out / "test_results.tsv") == table(done / "test_results.tsv")
-
-    def test_scoring_only_removes_nothing(self, out, job):
         for path in out.glob("model.ckpt-150.*"):
             shutil.copy(path, out / path.name.replace("150", "100"))
         flags = f"--output_dir={out}", "--do_train=false", "--do_predict=false"
@@ -222,15 +215,13 @@ class TestSeveralTasks:
         assert record["by_seed"]["rte"]["2"] == self.scores(folder / "rte/seed-2")
         assert "MNLI, seed 1: run 3 of 4" in result.stderr
 
-    def test_the_mismatched_sets_are_those_of_the_trained_model(self, whole):
+    def test_mismatched_sets_and_submissions_are_those_of_the_trained_model(self, whole):
         folder = whole[0] / "mnli/seed-2"
         record = json.loads((folder / "mismnli/eval_results.json").read_text())
         assert record["init_checkpoint"] == str(folder / "model.ckpt-best")
         best = json.loads((folder / "eval_results.json").read_text())
         assert record["global_step"] == best["global_step"]
         assert not list(folder.glob("mismnli/model.ckpt*"))
-
-    def test_the_labels_have_the_names_of_a_submission(self, whole):
         folder, _ = whole
         runs = {"RTE": "rte/seed-2", "MNLI-m": "mnli/seed-2", "MNLI-mm": "mnli/seed-2/mismnli"}
         runs["AX"] = "mnli/seed-2/ax"

@@ -1,10 +1,4 @@
-"""The effect of each flag of each program: whether a run is resumed, rescored or restarted.
-
-Here every flag gets another value in turn, and what changes must be what the flag's definition
-says. Otherwise resuming a run could silently change its settings.
-"""
-
-from __future__ import annotations
+"""Every flag of every program gets another value in turn; the effect must be what it declares."""
 
 import json
 import pathlib
@@ -22,7 +16,7 @@ from albert.distributed import collectives
 from albert.optimization import OptimizerOptions
 from albert.optimizers import learning_rate
 from albert.settings import run_settings
-from albert.settings.fields import IGNORED, Affects, Flag
+from albert.settings.fields import IGNORED, Affects
 from albert.tasks.glue import settings as glue_settings
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.pretraining import task as pretraining_task
@@ -167,11 +161,8 @@ def program(request, monkeypatch) -> str:
 
 @pytest.fixture
 def effects(program, files, tmp_path) -> Callable[..., dict]:
-    """Returns what a program under more flags regards as affecting its results.
-
-    Letters: the settings of Weights and of Scores, what Every worker must have in common where
-    nothing is trained, and the content of the Features to train on.
-    """
+    """Returns the settings of Weights and of Scores, what Every worker must have in common where
+    nothing is trained, and the content of the Features, by letter."""
 
     def effects(*arguments: str) -> dict:
         base = f"{BASE} {ARGUMENTS[program]}".split()
@@ -192,13 +183,6 @@ def difference(before: dict, after: dict) -> str:
     return "".join(letter for letter in "WSEF" if before[letter] != after[letter])
 
 
-def claimed(flag: Flag) -> str:
-    """Returns the letters of what a flag says that it affects."""
-    letters = {"W": Affects.WEIGHTS, "S": Affects.SCORES, "E": Affects.SCORES | Affects.JOB}
-    effects = "".join(letter for letter, what in letters.items() if flag.affects & what)
-    return effects + "F" * (Affects.FEATURES in flag.affects)
-
-
 def other_value(program: str, name: str, files: pathlib.Path) -> str:
     default = getattr(settings_class(program)(), name)
     if isinstance(default, bool):
@@ -215,7 +199,10 @@ def test_every_flag_affects_what_it_says(program, effects, files):
     assert before == effects(), "the same flags, the same settings"
     for name in sorted(ours - not_changed):
         flag, value = flags[name], other_value(program, name, files)
-        changed, expected = difference(before, effects(f"--{name}={value}")), claimed(flag)
+        changed = difference(before, effects(f"--{name}={value}"))
+        letters = {"W": Affects.WEIGHTS, "S": Affects.SCORES, "E": Affects.SCORES | Affects.JOB}
+        expected = "".join(letter for letter, what in letters.items() if flag.affects & what)
+        expected += "F" * (Affects.FEATURES in flag.affects)
         if flag.is_path:
             # With another input, features differ; no flag describes that.
             changed = changed.replace("F", "F" * ("F" in expected))
@@ -242,8 +229,7 @@ def test_a_vocabulary_and_its_case_affect_features(program, effects):
 def test_workers_precision_and_the_scored_run_count(effects, monkeypatch, tmp_path):
     """Scores belong to one training, not to another one that was started in the same folder."""
     before = effects()
-    with monkeypatch.context() as patched:
-        patched.setattr(collectives, "_worker", collectives.Worker(rank=0, size=2))
+    with collectives.simulated_workers(2):
         assert difference(before, effects()) == "W"
     with monkeypatch.context() as patched:
         patched.setenv("TF_BF16_CONVERSION", "1")

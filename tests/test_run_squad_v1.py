@@ -1,10 +1,7 @@
 """Tests specific to the SQuAD 1.1 program, and some on behalf of all programs."""
 
-from __future__ import annotations
-
 import json
 import os
-import pathlib
 import re
 import shutil
 import signal
@@ -17,14 +14,11 @@ import tensorflow as tf2
 from albert.core import locks
 from albert.core.errors import FlagError, UserError
 from tests.helpers.checkpoints import weights
+from tests.helpers.golden import read_json as read
 from tests.helpers.running import albert, assert_fails, assert_stopped, at_step, run, succeed
 from tests.helpers.squad import squad_command, write_table
 
 BF16 = "TF_BF16_CONVERSION"
-
-
-def read(path: pathlib.Path) -> dict:
-    return json.loads(path.read_text())
 
 
 def test_overwriting_starts_again_and_keeps_other_files(trained, squad_dir, tmp_path):
@@ -40,8 +34,7 @@ def test_overwriting_starts_again_and_keeps_other_files(trained, squad_dir, tmp_
 
 
 def test_a_file_without_answers_can_be_answered(trained, squad_dir, tmp_path):
-    """With an initial checkpoint, by ONNX Runtime as by TensorFlow; a question about a text without
-    words has no answer."""
+    """From an initial checkpoint, by ONNX Runtime as by TensorFlow; a blank text has no answer."""
     paragraphs = [p for a in read(squad_dir / "dev-v1.1.json")["data"] for p in a["paragraphs"]]
     for question in (question for paragraph in paragraphs for question in paragraph["qas"]):
         del question["answers"]
@@ -89,8 +82,7 @@ def test_a_part_of_a_table_is_the_development_set(squad_dir, tmp_path):
 
 @pytest.mark.slow
 def test_a_stopped_run_without_patience_still_ends(squad_dir, tmp_path):
-    """At this rate no score is better than the first. At step 3 nothing has been scored; at step 15
-    the checkpoint exists without scores, or does not exist yet."""
+    """No score is better than the first; the checkpoint of step 15 may have no scores yet."""
     flags = "--learning_rate=0", "--patience=2", "--num_train_epochs=10", "--remove_padding=false"
     command = squad_command(squad_dir, tmp_path, *flags)
     stopped = run(at_step("SIGINT", 3, command))

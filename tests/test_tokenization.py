@@ -28,8 +28,6 @@ many = hypothesis.settings(max_examples=150)
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a vocabulary, of bytes or of tokens, and returns its path."""
-
     def write(content):
         if not isinstance(content, bytes):
             content = "".join(f"{token}\n" for token in content).encode()
@@ -39,13 +37,8 @@ def write(tmp_path):
     return write
 
 
-@pytest.fixture
-def vocab_file(write):
-    return write(VOCAB)
-
-
-def test_a_vocabulary_gives_wordpiece_tokens_and_ids(vocab_file):
-    tokenizer = FullTokenizer(vocab_file)
+def test_a_vocabulary_gives_tokens_and_ids_and_a_copy_can_have_another_case(write):
+    tokenizer = FullTokenizer(write(VOCAB))
     tokens = tokenizer.tokenize("UNwant\u00e9d,running")
     assert tokens == ["un", "##want", "##ed", ",", "runn", "##ing"]
     ids = tokenizer.convert_tokens_to_ids(tokens)
@@ -56,15 +49,11 @@ def test_a_vocabulary_gives_wordpiece_tokens_and_ids(vocab_file):
     assert tokenizer.vocab == {token: i for i, token in enumerate(VOCAB)}
     assert tokenizer.inv_vocab == dict(enumerate(VOCAB))
     assert {t for t in VOCAB if not tokenizer.begins_word(t)} == {t for t in VOCAB if "##" in t}
-
-
-def test_a_copy_can_have_another_case(vocab_file):
-    """The functions of the reference get the case in addition to the tokenizer."""
-    lower = FullTokenizer(vocab_file)
+    lower = FullTokenizer(write(VOCAB))
     cased = copy.copy(lower)
     assert lower.encode(["Unwanted"]) == [[7, 4, 5]]
     cased.do_lower_case = False
-    for tokenizer in (cased, FullTokenizer(vocab_file, do_lower_case=False)):
+    for tokenizer in (cased, FullTokenizer(write(VOCAB), do_lower_case=False)):
         assert tokenizer.encode(["Unwanted"]) == [[12, 4, 5]]
         assert tokenizer.encode_with_offsets("Unwanted").ids.tolist() == [12, 4, 5]
         assert tokenizer.tokenize("Unwanted UNwanted") == ["Un", "##want", "##ed", "[UNK]"]
@@ -149,8 +138,7 @@ def test_words_follow_the_definition(text, lower):
 
 @pytest.mark.parametrize("lower", [True, False])
 def test_characters_of_all_scripts_follow_the_definition(lower):
-    """Every character between letters; of huge and private blocks only a part, including the ends
-    of the Chinese blocks and their neighbors."""
+    """Between letters; of huge and private blocks only a part, and the ends of Chinese ones."""
     chars = [chr(code) for code in range(sys.maxunicode + 1)]
     ends = {code for first, last in CJK for code in (first - 1, first, last, last + 1)}
     huge = "CJK UNIFIED", "HANGUL SYLLABLE", "TANGUT", "CUNEIFORM", "EGYPTIAN"
@@ -219,24 +207,17 @@ def test_preprocess_text_handles_all_of_unicode():
         assert tokenization.preprocess_text(each) == plain_preprocess_text(each, True, False)
 
 
-@pytest.fixture(scope="module")
-def model_file():
-    return str(GOLDEN.spm_model)
+MODEL = str(GOLDEN.spm_model)
 
 
 @pytest.fixture(scope="module")
-def pieces_tokenizer(model_file):
-    return FullTokenizer(None, True, model_file)
-
-
-@pytest.fixture(scope="module")
-def sp(model_file):
-    return spm.SentencePieceProcessor(model_file=model_file)
+def sp():
+    return spm.SentencePieceProcessor(model_file=MODEL)
 
 
 @pytest.mark.parametrize("make", [FullTokenizer, FullTokenizer.from_scratch])
-def test_a_sentencepiece_model_gives_its_pieces_and_ids(make, model_file, sp, vocab_file):
-    tokenizer = make(vocab_file, True, model_file)
+def test_a_sentencepiece_model_gives_its_pieces_and_ids(make, sp, write):
+    tokenizer = make(write(VOCAB), True, MODEL)
     text = "the norman conquest of england"
     tokens = tokenizer.tokenize(text)
     assert tokens == sp.encode(text, out_type=str)
@@ -275,7 +256,7 @@ def test_sampled_pieces_spell_the_text(sp):
     assert {"".join(pieces).replace("\u2581", " ").strip() for pieces in draws} == {text}
 
 
-def test_unreadable_files_and_other_content_are_errors(model_file, tmp_path):
+def test_unreadable_files_and_other_content_are_errors(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for name, message in (("absent.file", "absent.file"), ("pipe", "pipe is not a regular file")):
         for arguments in ([str(tmp_path / name)], [None, True, str(tmp_path / name)]):
@@ -283,8 +264,7 @@ def test_unreadable_files_and_other_content_are_errors(model_file, tmp_path):
                 FullTokenizer(*arguments)
     with pytest.raises(UserError, match="SentencePiece.*vocabulary"):
         FullTokenizer(None, spm_model_file="")
-    with open(model_file, "rb") as whole:
-        cut = whole.read(50_000)
+    cut = GOLDEN.spm_model.read_bytes()[:50_000]
     for content in (b"", b"a text\n", b"\x00" * 40, b"\n\x05\n\x03abc", cut):
         (tmp_path / "other.model").write_bytes(content)
         with pytest.raises(UserError, match=r"other\.model"):
@@ -293,11 +273,9 @@ def test_unreadable_files_and_other_content_are_errors(model_file, tmp_path):
 
 @pytest.fixture(scope="module", params=["golden", "tiny", "wordpiece"])
 def tokenizers(request, tmp_path_factory):
-    """Returns tokenizers of one kind: one that lower-cases and one that does not."""
     if request.param != "wordpiece":
-        model = str(request.getfixturevalue("squad_dir") / "spm.model")
-        if request.param == "golden":
-            model = request.getfixturevalue("model_file")
+        is_golden = request.param == "golden"
+        model = MODEL if is_golden else f"{request.getfixturevalue('squad_dir')}/spm.model"
         return [FullTokenizer(None, lower, model) for lower in (True, False)]
     path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
     letters = [chr(code) for code in range(97, 123)]
@@ -320,12 +298,12 @@ def test_encode_is_tokenize_for_any_number_of_texts(tokenizers, texts):
         assert [tokenizer.encode_with_offsets(text).ids.tolist() for text in texts] == expected
 
 
-def test_sizes_ids_and_hashes_never_change(pieces_tokenizer, sp, write):
+def test_sizes_ids_and_hashes_never_change(golden_tokenizer, sp, write):
     # Hashes are as in the headers of existing features.
     text = "\n".join([*SPECIAL, "é"]).encode()
     words_tokenizer = FullTokenizer(write([*SPECIAL, "é"]))
     model = sp.serialized_model_proto()
-    for tokenizer, size, content in ((pieces_tokenizer, 1600, model), (words_tokenizer, 6, text)):
+    for tokenizer, size, content in ((golden_tokenizer, 1600, model), (words_tokenizer, 6, text)):
         assert tokenizer.size == size
         names = ("pad_id", "unk_id", "cls_id", "sep_id", "mask_id")
         assert [getattr(tokenizer, name) for name in names] == [0, 1, 2, 3, 4]
@@ -362,9 +340,9 @@ def test_a_missing_special_piece_is_named_on_request(write):
         (None, False, ""),
     ],
 )
-def test_a_wrong_case_is_a_warning(write, model_file, log, words, lower, warning):
+def test_a_wrong_case_is_a_warning(write, log, words, lower, warning):
     path = write([*SPECIAL, "[unused1]", *(words or "").split()])
-    FullTokenizer(path, lower, None if words else model_file).check()
+    FullTokenizer(path, lower, None if words else MODEL).check()
     warnings = log(logging.WARNING)
     assert len(warnings) == bool(warning)
     for line in warnings:
@@ -385,18 +363,18 @@ def test_a_wrong_case_is_a_warning(write, model_file, log, words, lower, warning
         ("中文 こ カナ ー ﾃｽ ไทย 中a", True),
     ],
 )
-def test_words_begin_at_marked_pieces(pieces_tokenizer, pieces, begin):
+def test_words_begin_at_marked_pieces(golden_tokenizer, pieces, begin):
     for piece in pieces.split():
-        assert pieces_tokenizer.begins_word(piece) == begin, piece
+        assert golden_tokenizer.begins_word(piece) == begin, piece
 
 
 @hypothesis.given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1))
 @many
-def test_in_ascii_words_begin_as_in_the_reference(pieces_tokenizer, text):
+def test_in_ascii_words_begin_as_in_the_reference(golden_tokenizer, text):
     """As `_is_start_piece_sp` of the reference decides, so that masks are equal."""
     signs = set('!"#$%&"()*+,-./:;?@[\\]^_`{|}~')
     inside = set("abcdefghijklmnopqrstuvwxyz") | signs
     for piece in (text, f"▁{text}"):
         starts = piece.startswith("▁") or piece.startswith("<") or piece in signs
         expected = starts or not all(char.lower() in inside for char in piece)
-        assert pieces_tokenizer.begins_word(piece) == expected
+        assert golden_tokenizer.begins_word(piece) == expected

@@ -1,9 +1,4 @@
-"""The sample must be read: neither position nor matching words give its answers away.
-
-Also tests the demo's report on a finished run.
-"""
-
-from __future__ import annotations
+"""The sample must be read: nothing gives its answers away. And the report on a finished run."""
 
 import argparse
 import contextlib
@@ -32,7 +27,7 @@ def words(text: str) -> list[str]:
     return re.findall(r"\w+", text.lower())
 
 
-def test_a_guess_without_the_question_scores_low():
+def test_neither_guesses_nor_common_words_give_answers_away():
     scores = []
     for paragraph in paragraphs(generate(1)[1]):
         truths = [[a["text"] for a in q["answers"]] for q in paragraph["qas"]]
@@ -42,9 +37,6 @@ def test_a_guess_without_the_question_scores_low():
         ]
         scores += max(scores_of_guesses, key=sum)
     assert sum(scores) / len(scores) < 0.4
-
-
-def test_texts_and_questions_share_only_common_words():
     common = {"the", "of", "in", "a", "is", "was", "it", "its", "to", "by", "be", "for", "has"}
     for relation in RELATIONS:
         said = set(words(" ".join(relation.clauses))) - common - {"v"}
@@ -71,7 +63,7 @@ def test_answers_are_at_their_offsets_and_ids_and_names_unique():
     assert all(line.endswith(".") for text in texts for line in text.splitlines())
 
 
-def test_the_same_seed_gives_the_same_bytes(tmp_path):
+def test_the_same_seed_gives_the_same_bytes_and_too_many_articles_are_an_error(tmp_path):
     """Even in processes with different hashes of strings; another seed gives other bytes."""
     contents = []
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
@@ -82,10 +74,6 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path):
         contents.append([file.read_bytes() for file in files])
     assert contents[0] == contents[1] != contents[2]
     assert len(json.loads(contents[0][0])["data"]) == 5
-
-
-def test_too_many_articles_for_the_names_are_an_error(tmp_path):
-    """575 syllables and three endings give 1725 family names; 2000 articles need more."""
     command = [sys.executable, "-m", "albert.demo.generate", f"--output_dir={tmp_path}/out"]
     result = run([*command, "--train_articles=2000"], cwd=ROOT)
     assert (result.returncode, result.stdout) == (1, "")

@@ -1,7 +1,5 @@
 """Arguments of loaded models: any iterable once, and one line for everything else."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest
@@ -68,31 +66,23 @@ def test_a_wrong_argument_is_one_line(model, name, arguments, message):
 
 
 @pytest.mark.parametrize("model", ["labels"], indirect=True)
-def test_truncated_texts_are_counted(model, log):
+def test_truncated_texts_are_counted_and_a_forked_process_loads_its_model(model, log):
+    """A session of TensorFlow would hang there."""
     log()
     model.classify_all([("word " * 100, ""), ("word " * 40, "word " * 40), *MANY["labels"][1]])
     assert log(logging.WARNING) == ["Truncated 2 of 4 texts to the model's 64 tokens"]
-
-
-@pytest.mark.parametrize("model", ["labels"], indirect=True)
-def test_a_forked_process_loads_its_model(model):
-    """A session of TensorFlow would hang there."""
 
     def work() -> None:
         with pytest.raises(UserError, match="was loaded before this process was forked; load it"):
             model.classify(TEXTS[0])
 
-    model.classify(TEXTS[0])
     assert exit_code_of_child(work) == 0
 
 
 @pytest.mark.parametrize("path", [None, 7, ["folder"]])
-def test_a_path_is_a_string_or_a_path(path):
+def test_a_path_is_a_string_or_a_path_and_none_is_no_value(path, tmp_path):
     for function in (albert.load, albert.evaluate, lambda path: albert.train("squad", path)):
         with pytest.raises(UserError, match="a path, a name or a result of train is needed, not "):
             function(path)
-
-
-def test_none_is_no_value_of_a_setting(tmp_path):
     with pytest.raises(FlagError, match="learning_rate needs a value, not None; omit it"):
         albert.train("squad", tmp_path, learning_rate=None)

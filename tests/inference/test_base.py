@@ -1,7 +1,5 @@
 """`encode`: one vector per text from every kind of model."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import logging
@@ -24,14 +22,13 @@ from benchmarks.ask import write_random_weights
 TEXTS = ["Anna built it.", "", "x", "The bridge was ready.", "one two", "in Ein Text " * 40]
 
 
-def pooled_output(encode, features, is_training) -> HeadOutput:
-    """Outputs the encoder's pooled output; a head without variables."""
-    return HeadOutput(None, {"pooled": encode(features).get_pooled_output()})
-
-
 @pytest.fixture(scope="module")
 def pretrained(squad_dir, tmp_path_factory):
     """Returns folders of pretrained models with random weights, by family."""
+
+    def pooled_output(encode, features, is_training) -> HeadOutput:
+        return HeadOutput(None, {"pooled": encode(features).get_pooled_output()})
+
     folders = {}
     files = ("albert", "spm.model", "30k-clean.model"), ("bert", "vocab.txt", "vocab.txt")
     for family, file, name in files:
@@ -48,7 +45,6 @@ _OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("glue", "race
 
 @pytest.fixture(scope="module", params=["squad", "albert", *_OTHERS])
 def model(request, trained, pretrained, random_model):
-    """Loads a model of each kind."""
     folders = {
         "squad": lambda: trained,
         "glue": lambda: random_model(make_head(2, 0.0), task="glue", labels=["a", "b"]),
@@ -74,7 +70,7 @@ def test_vectors_are_pooled_states_in_the_order_of_the_texts(model):
         np.testing.assert_allclose(encoded, np.divide(vectors, lengths), atol=1e-5)
 
 
-def test_no_text_gives_no_vector_and_long_ones_are_counted(trained, log):
+def test_no_text_gives_no_vector_long_ones_are_counted_and_zeros_stay_finite(trained, log):
     model = albert.load(trained)
     assert model.encode([]).shape == (0, 32)
     log()
@@ -82,8 +78,6 @@ def test_no_text_gives_no_vector_and_long_ones_are_counted(trained, log):
     assert log(logging.WARNING) == ["Truncated 1 of 6 texts to the model's 64 tokens"]
     assert log(logging.WARNING) == []
 
-
-def test_a_vector_of_zeros_stays_finite():
     np.testing.assert_allclose(normalized(np.float32([[0, 0], [3, 4]])), [[0, 0], [0.6, 0.8]])
 
 

@@ -1,7 +1,5 @@
 """Folders of models, and folders that hold none."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
@@ -14,7 +12,6 @@ from albert.inference.folders import open_folder
 
 @pytest.fixture
 def model(exported, tmp_path):
-    """Returns a moved copy of an exported model."""
     return shutil.copytree(exported, tmp_path / "moved" / "saved_model" / "1")
 
 
@@ -72,7 +69,7 @@ def test_a_model_of_an_earlier_version_is_an_error(model, trained, tmp_path):
     fails(tmp_path / "out", "has no assets.extra/model.json", "which trains nothing")
 
 
-def test_a_missing_file_is_named(model):
+def test_a_missing_file_or_a_description_that_does_not_fit_is_an_error(model):
     for missing, part in (
         ("variables/variables.data-00000-of-00001", "damaged or incomplete"),
         ("assets.extra/config.json", "cannot be read"),
@@ -83,9 +80,6 @@ def test_a_missing_file_is_named(model):
         (model / missing).unlink()
         fails(model, part)
         (model / missing).write_bytes(content)
-
-
-def test_a_description_that_does_not_fit_is_an_error(model):
     change(model, task="squad-2.0", start_n_top=5, end_n_top=5, no_answer_threshold=None)
     fails(model, "does not match the model", "start_logits")
     change(model, task="pretraining")

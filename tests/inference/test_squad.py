@@ -1,7 +1,5 @@
 """Answers of SQuAD 1.1: several texts, long texts, and an answer's position in its text."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -23,9 +21,7 @@ def paragraphs(squad_dir) -> list[dict]:
     return [p for article in content["data"] for p in article["paragraphs"]]
 
 
-def test_several_texts_are_compared_by_their_scores(model, paragraphs):
-    """Each answer has the same score as without the other texts; probabilities are over all of
-    them."""
+def test_several_texts_are_compared_by_their_scores_and_blanks_have_no_answer(model, paragraphs):
     question = paragraphs[0]["qas"][0]["question"]
     texts = [p["context"] for p in paragraphs]
     together = model.answer(question, texts).answers
@@ -39,6 +35,12 @@ def test_several_texts_are_compared_by_their_scores(model, paragraphs):
             assert one.text == expected.text
             assert one.probability == pytest.approx(expected.probability * ratio)
     assert {a.context for a in together} > {0}
+    expected = model.answer(question, [texts[0]])
+    assert model.answer(question, texts[0]) == expected
+    assert model.answer_all([(question, texts[0])]) == [expected]
+    assert model.answer("What?", [" \n"]).answers == []
+    answers = model.answer("What?", [" \n", texts[0]]).answers
+    assert answers and {a.context for a in answers} == {1}
 
 
 def test_a_very_long_text_is_answered_in_parts(model, paragraphs, monkeypatch):
@@ -69,16 +71,6 @@ def test_answering_can_be_interrupted_between_batches(model, paragraphs):
     text = " ".join(p["context"] for p in paragraphs) * 20
     with pytest.raises(KeyError):
         model.answer_all([("What?", [text])], pause)
-
-
-def test_one_text_equals_a_list_of_one_and_blanks_have_no_answer(model, paragraphs):
-    question, text = paragraphs[0]["qas"][0]["question"], paragraphs[0]["context"]
-    expected = model.answer(question, [text])
-    assert model.answer(question, text) == expected
-    assert model.answer_all([(question, text)]) == [expected]
-    assert model.answer("What?", [" \n"]).answers == []
-    answers = model.answer("What?", [" \n", paragraphs[0]["context"]]).answers
-    assert answers and {a.context for a in answers} == {1}
 
 
 @pytest.mark.parametrize("masks", [True, False])
@@ -120,8 +112,7 @@ def test_an_answer_has_its_line_character_and_sentence():
     assert located("二", "一。二三。四").sentence == "二三。"
     assert located("b", 'He said "a." Then b.').sentence == "Then b."
 
-
-def test_a_long_sentence_is_shortened_with_ellipses():
+    # A long sentence is shortened.
     location = located("here", "x " * 1000 + "here" + " y" * 1000)
     assert location.before.startswith("…") and location.after.endswith("…")
     assert (len(location.sentence), location.character) == (200 + 4 + 200 + 2, 2001)

@@ -1,7 +1,5 @@
 """The pages of predictions and of a server in a real browser: in one module, for one browser."""
 
-from __future__ import annotations
-
 import csv
 import json
 import pathlib
@@ -63,7 +61,6 @@ def open_service(chromium):
 
 
 def shown(page: Page) -> list[str]:
-    """Returns the heading of every visible row."""
     return page.texts(".row div:first-child")
 
 
@@ -161,8 +158,7 @@ def test_charts_show_the_selection_and_filter_it(open_view):
     drawn = page.run(line, page.find("[id='word:when']"))
     assert drawn == pytest.approx([100 / 3, high - low], abs=0.2)
 
-    # A bar filters by mouse and keyboard, keeps the focus, and does not change the other bars'
-    # counts.
+    # A bar filters by mouse and keyboard, keeps the focus, and leaves the other bars' counts.
     page.find("[id='word:when']").click()
     assert page.text("#count") == "6 of 12" and page.text("#overall") == "F1 33.3, 6 questions"
     assert sorted(bars(page, "word"))[0] == when and len(bars(page, "word")) == 2
@@ -266,7 +262,7 @@ def labels(names, passage=None):
     return labels_view("Pairs", texts, outputs, names, {"eval_accuracy": 0.75})
 
 
-def test_a_matrix_shows_and_selects_labels(open_view):
+def test_a_matrix_shows_and_selects_labels_and_sets_are_scored_by_f1(open_view):
     page = open_view(labels(["no", "yes"]))
     assert page.texts("#scores .chip") == ["Accuracy 0.7500"]
     assert page.text("#overall") == "Accuracy 75.0%, 8 examples"
@@ -286,9 +282,6 @@ def test_a_matrix_shows_and_selects_labels(open_view):
     assert page.text("#passage") == "a passage" and page.texts("#detail dd") == ["B", "B"]
     page.type("#search", "passage")
     assert page.text("#count") == "8 of 8"
-
-
-def test_sets_of_labels_are_scored_by_f1(open_view):
     texts = [{"id": f"e{n}", "passage": None, "texts": [f"text {n}"]} for n in range(3)]
     outputs = [
         {"label_ids": np.int64(truth), "predictions": np.int32(answer), "probabilities": [0.6, 0.4]}
@@ -344,15 +337,14 @@ def test_numbers_are_listed_and_plotted(open_view):
     page.find("#order").send_keys("largest")
     assert shown(page) == ["text 2", "text 0", "text 1"]
     assert page.texts("#detail dd") == ["4.00", "2.00"]
-    circles = "return document.querySelectorAll('circle').length"
-    assert page.run(circles) == 3
+    assert len(page.texts("circle")) == 3
     # Unknown numbers are named so, and the rest is shown.
     nan = np.float32("nan")
     outputs = [{"label_ids": np.float32(n), "predictions": [nan, 3.0, 2.5][n]} for n in range(3)]
     page = open_view(labels_view("Numbers", texts, outputs, [None], {"pearson": nan}))
     assert page.texts("#scores .chip") == ["Pearson correlation unknown"]
     assert page.texts("#detail dd") == ["unknown", "0.00"]
-    assert page.run(circles) == 2
+    assert len(page.texts("circle")) == 2
     view = view_of()
     view.samples[0] |= {"confidence": None, "nbest": [{"text": "Anna", "probability": None}]}
     page = open_view(view)
@@ -382,8 +374,7 @@ def test_the_page_fits_a_phone_in_both_color_schemes(open_view, chromium, scheme
     page.type("#search", "")
     page.find("summary").click()
 
-    # The page scrolls, and nothing inside it; a sample replaces the list until the reader goes
-    # back.
+    # The page scrolls, and nothing inside it; a sample replaces the list until one goes back.
     assert page.run("return $('list').scrollHeight === $('list').clientHeight")
     page.run("scrollTo(0, 500 * 56)")
     row = "return document.elementFromPoint(100, 400).closest('.row')"
@@ -405,10 +396,7 @@ def test_the_page_fits_a_phone_in_both_color_schemes(open_view, chromium, scheme
 
 
 class TestServer:
-    """The page of a server."""
-
     def ask(self, page: Page, button=None) -> None:
-        """Asks, and waits for the result."""
         (button or page.find("#send")).click()
         page.until(page.find("#send").is_enabled)
 
@@ -429,14 +417,11 @@ class TestServer:
         self.ask(page)
         answers = model.answer(question, [text]).answers
         assert page.texts("#said") == [" ".join(answers[0].text.split())]
-        in_text = "return document.getElementById('passage').textContent"
-        assert page.run(in_text) == text
-        marked = "return document.querySelector('mark').textContent"
-        assert page.run(marked) == answers[0].text
+        assert page.content("#passage") == text and page.content("mark") == answers[0].text
         # Selecting another answer marks that one.
         assert len(page.texts("#others button")) == min(5, len(answers)) > 1
         page.find("#others li:nth-child(2) button").click()
-        assert page.run(marked) == answers[1].text and page.run(in_text) == text
+        assert page.content("mark") == answers[1].text and page.content("#passage") == text
         before = "return document.querySelector('mark').previousSibling.textContent"
         assert page.run(before) == text[: answers[1].start]
         assert page.run("return window.broken") is None
@@ -445,7 +430,7 @@ class TestServer:
         assert page.texts(".row span:last-child") == shares
         assert page.texts("#facts") == [f"confidence {shares[0]} · line 1"]
         # The command shown for a terminal asks the same.
-        command = shlex.split(page.run("return document.getElementById('curl').textContent"))
+        command = shlex.split(page.content("#curl"))
         assert command[:2] == ["curl", page.driver.current_url + "v1/answer"]
         request = json.loads(command[command.index("-d") + 1])
         assert request == {"question": question, "context": text, "n_best": 5}
@@ -460,7 +445,7 @@ class TestServer:
         buttons = page.driver.find_elements("css selector", "#examples button")
         self.ask(page, buttons[1])
         assert page.texts("#asked") == [buttons[1].text] != [buttons[0].text]
-        answer = page.run("return document.querySelector('mark').textContent")
+        answer = page.content("mark")
         assert answer and answer in page.find("#context").get_attribute("value")
         page.find("#clear").click()
         assert page.run("return context.value + question.value") == ""
@@ -527,7 +512,7 @@ class TestServer:
         assert page.texts("#fault") == [unreachable] and page.texts("#clock") == [""]
         assert not page.find("#answer").is_displayed()
 
-    def test_probabilities_of_labels_and_options_are_shown(self, open_service, random_model):
+    def test_labels_options_and_spans_are_shown(self, open_service, random_model):
         folder = model_of(random_model, "labels")
         page = open_service(folder)
         page.type("#text", "A text.")
@@ -555,8 +540,6 @@ class TestServer:
         label, option = page.text("#said").split(": ")
         assert options["ABCD".index(label)] == option
         assert len(page.texts("#others li")) == 4 and page.console() == []
-
-    def test_spans_are_marked_and_listed(self, open_service, random_model):
         folder = model_of(random_model, "spans")
         page, model = open_service(folder), load_once(folder)
         text = f"Anna 🏰 went{MARKUP} to\nRome and Berlin."
@@ -566,7 +549,7 @@ class TestServer:
         elements = "return [...document.querySelectorAll(arguments[0])].map(e => "
         marks = page.run(f"{elements}[e.textContent, e.dataset.label])", "mark")
         assert marks == [[span.text, span.label] for span in spans] != []
-        assert page.run("return document.getElementById('passage').textContent") == text
+        assert page.content("#passage") == text
         rows = page.run(f"{elements}e.textContent)", ".row span:first-child")
         assert rows == [f"{span.label}: {span.text}" for span in spans]
         assert page.texts(".row span:last-child")[0] == f"{100 * spans[0].probability:.1f}%"

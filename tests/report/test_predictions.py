@@ -1,7 +1,5 @@
 """The predictions of a run as a file, and the page made from them."""
 
-from __future__ import annotations
-
 import json
 import re
 

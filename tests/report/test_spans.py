@@ -1,12 +1,10 @@
 """Spans with labels: their scores, and their view on the terminal."""
 
-from __future__ import annotations
-
 import pytest
 
-from albert.data.annotations import spans_of_tags
 from albert.report.spans import Span, prediction_of, span_scores, spans_view
 from albert.report.terminal import COLOURED, PLAIN, lines_of
+from tests.helpers.entities import spans_in
 
 TRUE = (
     *("O O O B-MISC I-MISC I-MISC O", "B-PER I-PER O", "B-LOC B-LOC I-LOC O B-PER"),
@@ -26,11 +24,6 @@ OF_SEQEVAL = {
 }
 
 
-def spans(tags: str) -> list[Span]:
-    words = [(2 * n, 2 * n + 1) for n in range(len(tags.split()))]
-    return [span for _, span in spans_of_tags(" ".join("a" * len(words)), words, tags.split())]
-
-
 def test_scores_are_those_of_seqeval():
     names = "precision", "recall", "f1"
     expected = {
@@ -38,7 +31,7 @@ def test_scores_are_those_of_seqeval():
         for prefix, scores in OF_SEQEVAL.items()
         for name, score in zip(names, scores, strict=True)
     }
-    assert span_scores(map(spans, FOUND), map(spans, TRUE)) == pytest.approx(expected)
+    assert span_scores(map(spans_in, FOUND), map(spans_in, TRUE)) == pytest.approx(expected)
     assert span_scores([[]], [[]]) == dict.fromkeys(names, 0.0)
 
 

@@ -1,7 +1,5 @@
 """Samples on the terminal, with and without colors."""
 
-from __future__ import annotations
-
 import io
 import re
 
@@ -41,17 +39,12 @@ def test_without_colors_brackets_mark_answers():
     ]
 
 
-def test_colors_say_the_same():
-    """Control codes in a text do not act on the terminal."""
+def test_colors_say_the_same_and_neighbors_have_their_own_marks():
     code, plain = r"\x1b\[[\d;]+m", "\n".join(lines_of(SAMPLE, PLAIN))
     coloured = "\n".join(lines_of(SAMPLE, COLOURED))
     used = {*COLOURED.before.values(), *COLOURED.after.values()} - {COLOURED.before["wrong"]}
     assert {*re.findall(code, coloured)} == used
     assert re.sub(code, "", coloured) == re.sub(r"[{}]|\[(?!31m)|\]", "", plain)
-
-
-def test_parts_next_to_each_other_have_their_own_marks():
-    """Parts that overlap, such as several true answers, share theirs."""
     marks = [(0, 2, "answer"), (2, 4, "answer"), (5, 6, "answer"), (5, 9, "truth"), (7, 9, "truth")]
     assert list(wrapped("ab,c d ef", marks, 40, PLAIN)) == ["[ab][,c] [{d] ef}"]
 
@@ -82,7 +75,7 @@ def test_missing_answers_are_named():
         assert f"  predicted  {predicted}" in lines and f"  true       {true}" in lines
 
 
-def test_labels_options_and_numbers_are_shown():
+def test_labels_options_and_numbers_are_shown_and_unknown_ones_named():
     labelled = {"id": "e1", "passage": None, "texts": ["one", "two"]}
     sample = {**labelled, "right": False, "confidence": 0.7, "truth": "no", "answer": "yes"}
     sample["probabilities"] = {"no": 0.3, "yes": 0.7}
@@ -98,10 +91,6 @@ def test_labels_options_and_numbers_are_shown():
     assert said[:2] == ["  predicted  no label", "  true       no, yes"]
     number = {**labelled, "right": None, "confidence": None, "truth": 1.0, "answer": 1.25}
     assert list(lines_of(number, PLAIN))[3:5] == ["  predicted  1.250", "  true       1.000"]
-
-
-def test_unknown_numbers_are_named():
-    """A model with NaN weights still has predictions."""
     outputs = {"label_ids": np.int64(1), "predictions": np.int32(0)}
     nan = np.float32("nan")
     text = [{"id": "e1", "passage": None, "texts": ["one"]}]
