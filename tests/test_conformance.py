@@ -310,7 +310,6 @@ class Answering(Promises):
         return {key: value[..., :longest] for key, value in inputs.items()}
 
     def test_an_export_gives_the_runs_outputs(self, done, folder, command, task):
-        """In batches of any size."""
         inputs = self.features_of(done, int(value_of("max_seq_length", command(done))), task)
         (exported,) = (folder / "export/saved_model").iterdir()
         signature = tf.saved_model.load_v2(str(exported)).signatures["serving_default"]
@@ -601,7 +600,6 @@ class TestSeveralLabels(Labels):
         assert model.folder.description["label_threshold"] == threshold
 
     def test_the_test_set_is_labeled(self, done, folder):
-        """And the scores are those of scikit-learn."""
         _, *rows = table(done / "submit_results.tsv")
         probabilities = np.loadtxt(done / "test_results.tsv", ndmin=2)
         best = read(done / "eval_results.json")
@@ -659,7 +657,6 @@ class TestRace(Labels):
         return model.choose_all(asked)
 
     def test_one_run_of_mlflow_has_settings_metrics_and_scores(self, done, folder):
-        """The killed run and the resumed one are one run."""
         ((tracked, histories),) = tracked_runs(folder / "mlflow")
         assert tracked.info.run_id == read(done / "mlflow.json")["run_id"]
         assert tracked.info.status == "FINISHED" and tracked.info.run_name == done.name
@@ -691,7 +688,6 @@ class TestRace(Labels):
         np.testing.assert_allclose(first, second, atol=1e-5)
 
     def test_the_model_learns(self, command, tmp_path):
-        """One of four words is always right."""
         write_race(tmp_path, WORDS[4:], count=40)
         flags = f"--data_dir={tmp_path}", "--middle_only", "--warmup_step=5"
         rows = {"labels": " A, B, C, D", "train examples": " 80"}
@@ -774,7 +770,6 @@ class TestEntities(Answering):
         assert list(config["id2label"].values()) == [*self.tags]
 
     def test_the_model_learns(self, command, tmp_path):
-        """It learns other tags than those of its file."""
         write_entities(tmp_path, count=60)
         flags = f"--train_file={tmp_path}/train.conll", f"--predict_file={tmp_path}/dev.jsonl"
         flags += "--tagging=BIOES", "--max_seq_length=32"

@@ -160,7 +160,6 @@ def test_main_runs_under_flags_that_a_program_sets(walk, tmp_path):
 
 @pytest.mark.slow
 def test_packed_rows_train_the_same_weights_after_a_kill(walk, tmp_path):
-    """The check says how many rows there are; the curves are those of an uninterrupted run."""
     steps = "--num_train_steps=8", "--save_checkpoints_steps=4", "--do_eval=false"
     flags = *steps, "--pack_sequences", "--deterministic_run"
     short = "--short_seq_prob=1", f"--spm_model_file={walk}/new/spm.model"

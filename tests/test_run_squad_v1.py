@@ -52,7 +52,6 @@ def test_a_file_without_answers_can_be_answered(trained, squad_dir, tmp_path):
 
 @pytest.mark.slow
 def test_a_part_of_a_table_is_the_development_set(squad_dir, tmp_path):
-    """A killed run resumes with the same split, and its questions can be scored again."""
     out, table = tmp_path / "out", tmp_path / "train.csv"
     write_table(squad_dir / "train-v1.1.json", table)
     files = f"--train_file={table}", "--predict_file=", "--on_bad_row=first", "--train_steps=4"
@@ -150,7 +149,6 @@ def test_conflicting_flags_are_an_error(prepare, squad_dir, tmp_path, monkeypatc
 
 
 def test_a_link_to_a_folder_named_like_a_pattern_works(prepare, squad_dir, tmp_path):
-    """A link is the way out where a folder's name is a pattern."""
     (tmp_path / "a[1]").mkdir()
     (tmp_path / "a]{b}").symlink_to(tmp_path / "a[1]")
     prepare(squad_command(squad_dir, tmp_path / "a]{b}", "--do_train=false"))

@@ -64,7 +64,6 @@ def test_answers_are_at_their_offsets_and_ids_and_names_unique():
 
 
 def test_the_same_seed_gives_the_same_bytes_and_too_many_articles_are_an_error(tmp_path):
-    """Even in processes with different hashes of strings; another seed gives other bytes."""
     contents = []
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
         command = [sys.executable, "-m", "albert.demo.generate", f"--output_dir={tmp_path / name}"]
@@ -84,7 +83,6 @@ def test_the_same_seed_gives_the_same_bytes_and_too_many_articles_are_an_error(t
 
 
 def test_version_2_adds_unanswerable_questions():
-    """Half of the questions have no answer; the others and the text are those of version 1."""
     one, two = (generate(1, version=version)[1] for version in ("1.1", "2.0"))
     relations = {
         re.escape(text).replace(r"\{e\}", ".+"): relation

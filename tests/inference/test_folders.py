@@ -28,18 +28,15 @@ def test_an_exported_model_needs_no_other_file(model, squad_dir):
     assert open_folder(str(model)).tokenizer.do_lower_case is False
 
 
-def test_a_run_gives_its_best_checkpoint_or_else_the_newest(trained, tmp_path):
-    assert open_folder(str(trained)).checkpoint == str(trained / "model.ckpt-best")
-    ignored = shutil.ignore_patterns("*best*")
-    folder = shutil.copytree(trained, tmp_path / "out", ignore=ignored)
-    assert open_folder(str(folder)).checkpoint == str(folder / "model.ckpt-12")
-
-
-def test_a_parent_folder_serves_if_it_has_one_model(model):
+def test_a_parent_folder_serves_one_model_and_a_run_the_best_or_newest(model, trained, tmp_path):
     for above in (model.parent, model.parent.parent):
         assert open_folder(str(above)).path == str(model)
     shutil.copytree(model, model.parent / "2")
     fails(model.parent, "has several models; pass one of them", str(model.parent / "2"))
+    assert open_folder(str(trained)).checkpoint == str(trained / "model.ckpt-best")
+    ignored = shutil.ignore_patterns("*best*")
+    folder = shutil.copytree(trained, tmp_path / "out", ignore=ignored)
+    assert open_folder(str(folder)).checkpoint == str(folder / "model.ckpt-12")
 
 
 def change(model, **values) -> None:

@@ -9,12 +9,12 @@ import tensorflow.compat.v1 as tf
 from albert import classifier_utils, tokenization
 from albert.classifier_utils import ColaProcessor, InputExample, Sst2Processor
 from albert.core.errors import UserError
+from albert.data.sequences import SEQUENCE_KEYS
 from albert.tasks.glue.features import FeatureMaker, GlueFeatures
 from tests.helpers.files import write_records
 from tests.helpers.golden import GOLDEN, assert_mrpc_features, fields, fields_of
 
 CLS, SEP = 2, 3
-SEQUENCES = ("input_ids", "input_mask", "segment_ids")
 
 
 class Letters:
@@ -97,7 +97,7 @@ def test_fast_records_equal_the_public_ones(tokenizer, tmp_path, labels, given):
     assert [row["label_ids"] for row in rows] == [[float(label)] for label in given]
     assert [row["input_ids"].count(SEP) for row in rows] == [2, 1, 2, 1]
     assert fields(filling) == {
-        **dict.fromkeys(SEQUENCES, [0] * 32),
+        **dict.fromkeys(SEQUENCE_KEYS, [0] * 32),
         **{"label_ids": [0], "is_real_example": [0]},
     }
     kind = float if labels == [None] else int

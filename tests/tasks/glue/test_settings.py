@@ -6,7 +6,6 @@ from albert.core.errors import FlagError
 from albert.tasks.glue.settings import GlueSettings
 from tests.helpers.files import flags_in, settings_of
 
-# In the order of GLUE's paper.
 NAMES = ["CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE"]
 
 

@@ -12,7 +12,6 @@ from albert.training.model_fn import make_model_fn
 from tests.helpers.golden import FOLDER, assert_training_v1, assert_training_v2
 from tests.helpers.squad_head import CONFIG, SEQUENCES, Graph, build_heads, make_batch
 
-PREDICT = estimators.ModeKeys.PREDICT
 WITH_DROPOUT = AlbertConfig(**{**CONFIG.to_dict(), "hidden_dropout_prob": 0.5})
 OPTIONS = V2Options(start_n_top=3, end_n_top=4, dropout=0.5, initializer_range=0.2)
 
@@ -78,7 +77,7 @@ def test_version_1_predicts_the_best_positions(count):
     """They are the best of all scores, which are exported; among equal scores the first wins."""
     model_fn = make_model_fn(WITH_DROPOUT, make_v1_head(True, num_best=count), ModelOptions())
     keys = (*SEQUENCES, "unique_ids")
-    model = Graph(lambda features: model_fn(features, None, PREDICT, {}), keys)
+    model = Graph(lambda features: model_fn(features, None, estimators.ModeKeys.PREDICT, {}), keys)
     spec = model.built
     (exported,) = (output.outputs for output in spec.export_outputs.values())
     assert spec.loss is None and spec.train_op is None

@@ -157,7 +157,6 @@ class TestParts:
             dev_contexts(CONTEXTS[:1] * 2, fraction)
 
     def test_bad_rows_do_not_change_the_split(self, tmp_path):
-        """Of the two parts, prediction could also use rows whose answer has no place."""
         rows = [{"context": f"x {n}", "question": "?", "answer": "x"} for n in range(40)]
         for row in rows[::3]:
             row["answer"] = "y"

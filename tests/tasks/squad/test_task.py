@@ -43,7 +43,6 @@ def make(squad_dir, tmp_path):
 
 @pytest.mark.parametrize("flags", [(), ("--length_buckets=58,62,64",)])
 def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
-    """Checks every worker's first batch after a resumption, from the flag to the batch."""
     read = []
 
     def train(estimator, monitor, input_fn, *others):
