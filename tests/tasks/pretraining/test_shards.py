@@ -261,8 +261,8 @@ def test_any_number_of_processes_makes_the_same_bytes(share, expected, tmp_path,
 @pytest.mark.parametrize("host", ["this", "another"])
 def test_the_shard_of_a_killed_process_is_taken_over(share, expected, monkeypatch, tmp_path, host):
     """A process on another host cannot be checked; its lock expires."""
-    monkeypatch.setattr(locks, "_STALE_SECONDS", 1.0 if host == "another" else 1e6)
-    monkeypatch.setattr(locks, "_REFRESH_SECONDS", 0.1)
+    monkeypatch.setattr(locks, "STALE_SECONDS", 1.0 if host == "another" else 1e6)
+    monkeypatch.setattr(locks, "REFRESH_SECONDS", 0.1)
     is_half, written = os.pipe()
 
     def stop_halfway():
