@@ -19,9 +19,8 @@ import sys
 
 from albert.core import signals
 from albert.core.arguments import Parser
-from albert.core.errors import FlagError, UserError
+from albert.core.errors import FlagError, UserError, optional
 from albert.core.log import LOG
-from albert.core.optional import optional
 from albert.settings.engines import ENGINES, TENSORFLOW
 from albert.settings.run_settings import ENGINE_HELP
 

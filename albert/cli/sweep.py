@@ -18,8 +18,7 @@ from albert.cli import command_line
 from albert.cli.check import find_task
 from albert.cli.training import Job
 from albert.core import signals
-from albert.core.errors import FlagError, see_help
-from albert.core.optional import require
+from albert.core.errors import FlagError, require, see_help
 from albert.distributed import launcher
 from albert.settings.run_settings import RunSettings
 from albert.sweep.space import Space, SweepSettings, make_space

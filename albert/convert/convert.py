@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import safetensors.numpy
@@ -28,11 +29,13 @@ from albert.checkpoints.transformers_folder import (
     tokenizer_settings,
     write_checkpoint,
 )
-from albert.convert.model_card import model_card
 from albert.convert.source import CONFIGS, Source, Variables, find_source, read_variables
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable, temporary_folder, write_json
 from albert.core.optional import optional
+from albert.core.errors import FlagError, UserError, optional
+from albert.core.files import check_readable, read_json, temporary_folder, write_json
+from albert.core.version import VERSION
 from albert.model.config import read_config
 
 MODEL = "model.onnx"
@@ -43,6 +46,16 @@ _CLASSES = {
     names.TOKENS: "ForTokenClassification",
     names.MASKED_TOKENS: "ForMaskedLM",
     names.NEXT_SENTENCE: "ForNextSentencePrediction",
+}
+# For the model card.
+_NAMES = {"albert": "ALBERT", "bert": "BERT"}
+_TAGS = {names.SQUAD_V1: "question-answering", names.SQUAD_V2: "question-answering"}
+_TAGS |= {names.CLASSIFIER: "text-classification", names.TOKENS: "token-classification"}
+# Entries of the scores file that are not scores.
+_NO_SCORES = ("global_step", "version", "label_threshold")
+_ACTIVATIONS = {
+    "gelu_new": "GELU in its tanh form, as in Google's code (`gelu_new`)",
+    "gelu": "GELU in its exact form, with the error function (`gelu`)",
 }
 
 
@@ -77,7 +90,7 @@ def to_transformers(path: str, target: str, options: ConversionOptions) -> str:
         except safetensors.SafetensorError as e:
             raise UserError(f"{target} cannot be written: {e}") from e
         with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as card:
-            card.write(model_card(source, variables, config))
+            card.write("\n".join(_model_card(source, variables, config)) + "\n")
     return config["architectures"][0]
 
 
@@ -206,3 +219,42 @@ def from_transformers(path: str, target: str) -> str:
 
 def _is_in(folder: str, name: str) -> bool:
     return os.path.isfile(os.path.join(folder, name))
+
+
+def _model_card(source: Source, variables: Variables, config: Mapping) -> Iterator[str]:
+    """Yields the paragraphs of `README.md`: contents, training and scores of the model."""
+    family, heads = _NAMES[source.family], [p for p in variables.parts if p != names.ENCODER]
+    tags = [source.family, *sorted({_TAGS[part] for part in heads if part in _TAGS})]
+    yield from ("---", "library_name: transformers", "tags:", *(f"- {tag}" for tag in tags), "---")
+    yield f"# {family}: {', '.join(heads) or 'the encoder'}"
+    activation = config["hidden_act"]
+    step = "" if variables.step is None else f" of step {variables.step}"
+    yield (
+        f"\nThe weights of a TensorFlow checkpoint{step}, converted by `albert convert` "
+        f"{VERSION}. `{config['architectures'][0]}` of `transformers` loads them. They were "
+        f"trained with {_ACTIVATIONS.get(activation, f'the activation `{activation}`')}."
+    )
+    if names.SQUAD_V2 in heads:
+        yield (
+            "\nThe head of SQuAD 2.0 (`start_logits.*`, `end_logits.*`, `answer_class.*`) has no "
+            "counterpart in `transformers`, which loads only the encoder and warns about the rest. "
+            "`albert convert` and `--init_checkpoint` read it back."
+        )
+    scores = {name: value for name, value in source.scores.items() if name not in _NO_SCORES}
+    numbers = {name: value for name, value in scores.items() if type(value) in (int, float)}
+    if numbers:
+        yield "\n## Scores\n\nOn the development set.\n"
+        yield from _table("score", {name: f"{value:.4g}" for name, value in numbers.items()})
+    if source.settings:
+        version = source.record.get("program_version", "unknown")
+        yield f"\n## Training\n\nTrained by version {version}.\n"
+        none = dict, type(None)
+        plain = {n: v for n, v in source.settings.items() if not isinstance(v, none)}
+        yield from _table("setting", {name: f"`{value}`" for name, value in plain.items()})
+
+
+def _table(title: str, rows: Mapping[str, str]) -> Iterator[str]:
+    yield from (f"| {title} | |", "|---|---|")
+    # A bar would start a new column.
+    escaped = {name: value.replace("|", "\\|") for name, value in rows.items()}
+    yield from (f"| {name} | {value} |" for name, value in escaped.items())

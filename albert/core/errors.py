@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.machinery
+import importlib.util
 import re
 from collections.abc import Iterable, Iterator
 
@@ -66,6 +68,31 @@ def reporting(fault: str) -> Iterator[None]:
         yield
     except OSError as e:
         raise UserError(f"{fault}: {e.strerror}") from e
+
+
+@contextlib.contextmanager
+def optional(*packages: str, why: str = "") -> Iterator[None]:
+    """Converts an `ImportError` in the block, which imports optional packages, to a `UserError`.
+
+    Its message begins with `why`. `packages` are what pip must install, such as "onnx==1.18.0".
+    """
+    try:
+        yield
+    except ImportError as e:
+        names = " ".join(packages)
+        fault = f"{names} cannot be imported ({' '.join(str(e).split())})"
+        if isinstance(e, ModuleNotFoundError):
+            fault = f"the package {e.name} is missing"
+        raise UserError(f"{why}{fault}: run `pip install {names}`") from e
+
+
+def require(module: str, *packages: str, why: str = "") -> importlib.machinery.ModuleSpec:
+    """Returns where a module is, without importing it; raises a `UserError` like `optional`."""
+    with optional(*packages, why=why):
+        spec = importlib.util.find_spec(module)
+        if spec is None:
+            raise ModuleNotFoundError(name=module)
+    return spec
 
 
 def graph_message(error: UserError) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from albert.core.optional import require
+from albert.core.errors import require
 
 _PACKAGE = "tensorflow_estimator"
 _FOLDER = f"{_PACKAGE}.python.estimator"

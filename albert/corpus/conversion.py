@@ -7,11 +7,10 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
-from albert.core.errors import UserError
+from albert.core.errors import UserError, optional
 from albert.core.files import remove_temporary_files, temporary_folder, write_json
 from albert.core.locks import exclusive
 from albert.core.log import LOG, progress_bar
-from albert.core.optional import optional
 from albert.core.record import change_in, differences, read_record
 from albert.corpus import sentences, wikitext
 from albert.corpus.deduplication import HashSet, content_hash

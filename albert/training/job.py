@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import tensorflow.compat.v1 as tf
 
 from albert.core import signals
-from albert.core.errors import FlagError, UserError
-from albert.core.optional import optional
+from albert.core.errors import FlagError, UserError, optional
 from albert.core.text import one_line
 from albert.devices import device, host
 from albert.distributed import collectives, heartbeats, launcher

@@ -19,10 +19,9 @@ from collections.abc import Callable, Iterator
 
 from albert.checkpoints.model_folder import recorded_scores, recorded_settings
 from albert.core import signals
-from albert.core.errors import UserError
+from albert.core.errors import UserError, require
 from albert.core.files import read_json, write_json
 from albert.core.log import LOG
-from albert.core.optional import require
 from albert.core.text import first_line
 from albert.core.version import VERSION
 from albert.settings.run_settings import MLFLOW as TRACKER

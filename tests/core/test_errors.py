@@ -4,8 +4,7 @@ import sys
 
 import pytest
 
-from albert.core.errors import UserError
-from albert.core.optional import optional, require
+from albert.core.errors import UserError, optional, require
 
 
 def test_a_missing_package_and_a_broken_one_are_told_apart(monkeypatch, tmp_path):
