@@ -15,11 +15,11 @@ import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from albert.core import estimators
 from albert.precision.configuration import NodePattern, PrecisionConfig
-from albert.precision.graph_copy import add_new, copy_of, counterpart, names_in
 from albert.precision.graph_defs import Body, bodies
 from albert.precision.rules import ConversionPlan, borders, plan
 
@@ -50,25 +50,21 @@ def rewrite(graph_def: tf.GraphDef, planned: ConversionPlan) -> dict[str, str]:
             for attribute in attributes:
                 body.nodes[name].attr[attribute].type = planned.dtype.as_datatype_enum
         if not body.function:
-            outputs = {name: _tensor_name(tensor) for name, tensor in body.results.items()}
+            outputs = {name: t if ":" in t else f"{t}:0" for name, t in body.results.items()}
     return outputs
 
 
 def _insert_casts(body: Body, converted: Mapping[str, tuple[str, ...]], low: tf.DType) -> None:
     """Inserts casts where types differ after the conversion; nodes share a tensor's cast."""
     casts = {}
-    for node, port, tensor, dtype in list(borders(body, converted, low)):
-        if (tensor, dtype) not in casts:
-            source = tf.float32 if dtype == low else low
-            casts[tensor, dtype] = body.add_cast(tensor, source, dtype)
+    for node, port, cast in list(borders(body, converted, low)):
+        if cast not in casts:
+            source = tf.float32 if cast.dtype == low else low
+            casts[cast] = body.add_cast(cast.tensor, source, cast.dtype)
         if isinstance(port, str):
-            body.results[port] = casts[tensor, dtype]
+            body.results[port] = casts[cast]
         else:
-            body.nodes[node].input[port] = casts[tensor, dtype]
-
-
-def _tensor_name(reference: str) -> str:
-    return reference if ":" in reference else f"{reference}:0"
+            body.nodes[node].input[port] = casts[cast]
 
 
 def convert(model_fn: Callable, config: PrecisionConfig, device: str = "cpu") -> Callable:
@@ -94,9 +90,9 @@ def convert(model_fn: Callable, config: PrecisionConfig, device: str = "cpu") ->
             logged.add(mode)
         graph_def = built.as_graph_def()
         names = rewrite(graph_def, planned.plan)
-        add_new(graph_def, built, names)
+        _add_new(graph_def, built, names)
         _built.setdefault(target, []).append(built)
-        fields, carried = counterpart(_parts(spec), target, names)
+        fields, carried = _counterpart(_parts(spec), target, names)
         return estimators.EstimatorSpec(
             mode, **fields, training_hooks=[estimators.GraphParts(parts) for parts in carried]
         )
@@ -128,14 +124,14 @@ def plan_model(
       features, labels, mode, params: arguments of the `model_fn`, from the current graph.
     """
     current = tf.get_default_graph()
-    built = copy_of(current)
+    built = _copy_of(current)
     with built.as_default():
-        here = functools.partial(counterpart, graph=built)
+        here = functools.partial(_counterpart, graph=built)
         spec = model_fn(here(features), here(labels), mode, params)
     fuses = device == "cpu" and config.dtype == tf.bfloat16 and "BiasAdd" in config.allowlist
     if fuses and mode == estimators.ModeKeys.PREDICT:
         config = config._replace(conditional_exceptions=_GELU)
-    others, outputs = set().union(*names_in(current.as_graph_def())), _outputs(spec, built)
+    others, outputs = set().union(*_names_in(current.as_graph_def())), _outputs(spec, built)
     return PlannedModel(built, spec, plan(built.as_graph_def(), config, device, others, outputs))
 
 
@@ -150,3 +146,86 @@ def _outputs(spec: estimators.EstimatorSpec, graph: tf.Graph) -> list[str]:
     collected = [graph.get_collection(key) for key in graph.get_all_collection_keys()]
     items = tf.nest.flatten([_parts(spec), collected])
     return sorted({item.name for item in items if isinstance(item, tf.Tensor)})
+
+
+def _copy_of(graph: tf.Graph) -> tf.Graph:
+    """Returns a copy, in which new nodes get the names and random seeds that `graph` would give."""
+    copy = tf.Graph()
+    with copy.as_default():
+        if graph.seed is not None:
+            tf.set_random_seed(graph.seed)
+        tf.import_graph_def(graph.as_graph_def(), name="")
+        _add_to_collections(graph, {})
+    return copy
+
+
+def _add_new(graph_def: tf.GraphDef, built: tf.Graph, names: Mapping[str, str]) -> None:
+    """Adds the new nodes and collections of a copy to the current graph; `names` replaces names."""
+    target = tf.get_default_graph()
+    nodes, functions = _names_in(target.as_graph_def())
+    new = tf.GraphDef(versions=graph_def.versions)
+    new.node.extend(node for node in graph_def.node if node.name not in nodes)
+    library = graph_def.library
+    new.library.function.extend(f for f in library.function if f.signature.name not in functions)
+    new.library.gradient.extend(library.gradient)
+    inputs = {
+        reference
+        for node in new.node
+        for reference in node.input
+        if reference.lstrip("^").split(":")[0] in nodes
+    }
+    tf.import_graph_def(new, {ref: _tensor(ref, target) for ref in sorted(inputs)}, name="")
+    _add_to_collections(built, names)
+
+
+def _names_in(graph_def: tf.GraphDef) -> tuple[set[str], set[str]]:
+    """Returns the names of the nodes, and those of the functions."""
+    functions = {function.signature.name for function in graph_def.library.function}
+    return {node.name for node in graph_def.node}, functions
+
+
+def _tensor(reference: str, graph: tf.Graph) -> tf.Tensor:
+    """Returns the tensor of a reference; for a control dependency, a tensor that depends on it."""
+    if not reference.startswith("^"):
+        return graph.get_tensor_by_name(reference if ":" in reference else f"{reference}:0")
+    with tf.control_dependencies([graph.get_operation_by_name(reference[1:])]):
+        return tf.constant(0, name=f"{reference[1:]}/is_done")
+
+
+def _add_to_collections(source: tf.Graph, names: Mapping[str, str]) -> None:
+    """Extends the current graph's collections by the items that those of its copy `source` add."""
+    target = tf.get_default_graph()
+    variables = _variables(target)
+    for key in source.get_all_collection_keys():
+        for item in source.get_collection(key)[len(target.get_collection(key)) :]:
+            if not isinstance(item, tf2.Variable):
+                target.add_to_collection(key, _counterpart(item, target, names))
+                continue
+            if item.name not in variables:
+                variables[item.name] = type(item).from_proto(item.to_proto())
+            target.add_to_collection(key, variables[item.name])
+
+
+def _variables(graph: tf.Graph) -> dict[str, tf.Variable]:
+    """Returns the variables in a graph's collections, by name."""
+    keys = graph.get_all_collection_keys()
+    items = [item for key in keys for item in graph.get_collection(key)]
+    return {item.name: item for item in items if isinstance(item, tf2.Variable)}
+
+
+def _counterpart(structure: Any, graph: tf.Graph, names: Mapping[str, str] | None = None) -> Any:
+    """Returns a structure with the items of the same names in `graph`; `names` replaces names."""
+
+    def find(item: Any) -> Any:
+        if isinstance(item, (tf.Tensor, tf.Operation)):
+            return graph.as_graph_element((names or {}).get(item.name, item.name))
+        return item
+
+    def find_whole(item: Any) -> Any:
+        # Handled first, because a variable is composite: rebuilt from its parts, it would lack its
+        # initial value.
+        if isinstance(item, tf2.Variable):
+            return _variables(graph)[item.name]
+        return tf.nest.map_structure(find, item, expand_composites=True)
+
+    return tf.nest.map_structure(find_whole, structure)

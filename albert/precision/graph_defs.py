@@ -161,14 +161,9 @@ def float32_attributes(node: tf.NodeDef, op_def: Any) -> tuple[str, ...]:
     ):
         return ()
     used = {arg.type_attr for arg in args}
-    return tuple(
-        attr.name for attr in op_def.attr if attr.name in used and _type(node, attr) == FLOAT32
-    )
-
-
-def _type(node: tf.NodeDef, attr: Any) -> int:
-    """Returns the value of a type attribute; 0 for other attributes."""
-    return node.attr.get(attr.name, attr.default_value).type
+    attributes = [attr for attr in op_def.attr if attr.name in used]
+    types = {attr.name: node.attr.get(attr.name, attr.default_value).type for attr in attributes}
+    return tuple(name for name, number in types.items() if number == FLOAT32)
 
 
 def have_type(args: Sequence[Any], node: tf.NodeDef, attributes: Sequence[str]) -> list[bool]:

@@ -162,8 +162,7 @@ def plan(
             for name, rule in rules.items()
         ]
         converted = {name: nodes[name] for name, rule in rules.items() if rule in _CONVERTING}
-        for border in borders(body, converted, config.dtype):
-            casts[Cast(body.function, border.tensor, border.dtype)] = None
+        casts |= dict.fromkeys(cast for _, _, cast in borders(body, converted, config.dtype))
     return ConversionPlan(config.source, config.dtype, decisions, list(casts), outputs)
 
 
@@ -262,27 +261,12 @@ def _spread(always: set[str], conditional: set[str], neighbors: Mapping[str, set
     return reached
 
 
-class TypeBoundary(NamedTuple):
-    """An input whose type differs from the type of its tensor.
-
-    Attributes:
-      node: name of the node that takes the tensor; "" if the tensor is used outside.
-      port: index of the node's input, or the name of the result.
-      tensor: reference to the tensor.
-      dtype: type to which it must be cast.
-    """
-
-    node: str
-    port: int | str
-    tensor: str
-    dtype: tf.DType
-
-
 def borders(
     body: Body, converted: Mapping[str, tuple[str, ...]], dtype: tf.DType
-) -> Iterator[TypeBoundary]:
-    """Yields the inputs and results that need casts.
+) -> Iterator[tuple[str, int | str, Cast]]:
+    """Yields inputs whose types differ from those of their tensors: node, index and needed cast.
 
+    For a result, which is used outside, it yields "", the name of the result, and the cast.
     `converted` has the type attributes to convert to `dtype`, by the name of the node.
     """
     for name in body.nodes:
@@ -291,11 +275,11 @@ def borders(
             is_low = source is not None and _is_output(body, source, converted)
             if takes_low != is_low:
                 cast_to = dtype if takes_low else tf.float32
-                yield TypeBoundary(name, port, body.first_read(tensor), cast_to)
+                yield name, port, Cast(body.function, body.first_read(tensor), cast_to)
     for name, tensor in sorted(body.results.items()):
         source = body.source(tensor)
         if source and _is_output(body, source, converted):
-            yield TypeBoundary("", name, tensor, tf.float32)
+            yield "", name, Cast(body.function, tensor, tf.float32)
 
 
 def _typed_inputs(
