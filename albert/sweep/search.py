@@ -5,25 +5,34 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from albert.checkpoints.model_folder import RECORD
 from albert.core import locks
 from albert.core.errors import FlagError, UserError
-from albert.core.files import command, make_writable_folder, write_json
+from albert.core.files import (
+    command,
+    make_writable_folder,
+    open_atomically,
+    read_bytes,
+    write_json,
+)
 from albert.core.log import LOG
 from albert.core.record import differences, read_record
+from albert.core.text import aligned
 from albert.data import DEV, TRAIN
+from albert.report.scatter import Point, write_scatter
 from albert.settings.fields import Affects, argument
 from albert.settings.run_settings import RunSettings
-from albert.sweep.results import FIGURE, TABLE, best_of, folder_of, lines_of, write_results
-from albert.sweep.space import Choice, Space, SweepSettings
-from albert.sweep.study import COMPLETE, FAILED, PRUNED, Study, Trial
+from albert.sweep.space import Choice, Range, Space, SweepSettings
+from albert.sweep.study import COMPLETE, FAILED, PRUNED, Study, Trial, TrialResult
 from albert.sweep.trial_process import Score, run_trial, scores_in
 from albert.training.job import fetch_missing
 from albert.training.output_folder import training_settings
 from albert.training.task import Task
 
+TABLE, FIGURE = "trials.tsv", "trials.svg"
 _RECORD = "sweep.json"
 _VERSION = 1
 
@@ -165,13 +174,15 @@ class Sweep:
     def report(self) -> None:
         """Prints the trials and the best one; raises a `UserError` if all trials failed."""
         results, name = self._study.results(), self._score_name()
-        best = best_of(results)
-        if best is None:
+        completed = [result for result in results if result.state == COMPLETE]
+        if not completed:
             raise UserError(
                 f"all {len(results)} trials failed; {self._folder}/{folder_of(0)}.log says why"
             )
-        for line in lines_of(results, self._space, name):
-            print(line)
+        # The best trial comes first, of equal ones the earliest.
+        order = sorted(results, key=lambda r: (r.state != COMPLETE, -(r.score or -math.inf)))
+        print("\n".join(aligned(_rows(order, self._space, name))))
+        best = max(completed, key=lambda result: result.score or 0.0)
         print(f"\nbest: {name} {best.score:.6g} in {self._folder}/{folder_of(best.number)}")
         print(f"all trials: {self._folder}/{TABLE} and {FIGURE}", flush=True)
 
@@ -194,3 +205,35 @@ def _last_line(path: str) -> str:
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = file.read().split("\n")
     return next((line for line in reversed(lines) if line.strip()), "")
+
+
+def folder_of(number: int) -> str:
+    """Returns the name of a trial's folder."""
+    return f"trial-{number:03}"
+
+
+def write_results(folder: str, results: Sequence[TrialResult], space: Space, score: str) -> None:
+    """Writes the table and, if a trial has a score, the figure; not if the table stays the same."""
+    path = os.path.join(folder, TABLE)
+    text = "".join("\t".join(row) + "\n" for row in _rows(results, space, score))
+    if os.path.exists(path) and read_bytes(path) == text.encode():
+        return
+    points = [
+        Point(f"{folder_of(r.number)}: {r.score:.4g}", r.score, r.flags, r.state == COMPLETE)
+        for r in results
+        if r.state in (COMPLETE, PRUNED) and r.score is not None and math.isfinite(r.score)
+    ]
+    if points:
+        scales = {n: isinstance(b, Range) and not b.is_whole for n, b in space.items()}
+        write_scatter(os.path.join(folder, FIGURE), points, scales, score)
+    # Last, because a table with this content asserts that the figure is written.
+    with open_atomically(path) as file:
+        file.write(text)
+
+
+def _rows(results: Sequence[TrialResult], space: Space, score: str) -> Iterator[list[str]]:
+    yield ["folder", "state", score, *space]
+    for result in results:
+        value = "" if result.score is None else f"{result.score:.6g}"
+        flags = [f"{result.flags[name]:g}" if name in result.flags else "" for name in space]
+        yield [folder_of(result.number), result.state, value, *flags]
