@@ -1,10 +1,11 @@
-"""The services of a server, by the model's task: the fields of requests and results."""
+"""The services of a server, by the model's task: fields, results, and their description."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from albert.core.version import VERSION
 from albert.inference import Model
 from albert.inference.as_json import answer_as_json, span_as_json
 from albert.inference.base import SpanFinder
@@ -24,6 +25,20 @@ _SPAN: dict[str, Schema] = {"text": _TEXT, "probability": _PROBABILITY, "sentenc
 _SPAN |= dict.fromkeys(("start", "end", "line", "character"), _COUNT)
 # Approximate number of bytes per token.
 _BYTES = 4
+# Reasons for errors, by status.
+FAULTS = {
+    400: "The body is not JSON in UTF-8.",
+    401: "The token is missing or wrong.",
+    408: "The body did not arrive in time.",
+    413: "The body is too large.",
+    415: "The body is not of the type application/json.",
+    421: "The server does not have this host name; allow it with --allowed_hosts.",
+    422: "The JSON lacks a field, or a field is not as described.",
+    500: "The model failed; see the server's log.",
+    503: "Too many requests are waiting, too many connections are in use, or the server is "
+    "shutting down. Retry-After says when to try again.",
+    504: "The answer was not ready in time.",
+}
 
 
 class Service:
@@ -33,7 +48,6 @@ class Service:
     `example` has values of the fields without a default.
     """
 
-    folder = ""
     summary: str
     fields: Mapping[str, Schema]
     example: Mapping[str, Any]
@@ -42,6 +56,7 @@ class Service:
     def __init__(self, model: Model):
         longest = model.folder.value("max_seq_length")
         self._model: Any = model
+        self.folder = model.folder.path
         self._lengths = longest, longest
 
     def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
@@ -164,10 +179,7 @@ _SERVICES = {
 
 def service_of(model: Model) -> Service:
     """Returns the service for a model."""
-    kind = next(kind for kind in _SERVICES if isinstance(model, kind))
-    service = _SERVICES[kind](model)
-    service.folder = model.folder.path
-    return service
+    return next(service(model) for kind, service in _SERVICES.items() if isinstance(model, kind))
 
 
 def _labelled(labels: Sequence[str | None]) -> Schema:
@@ -181,3 +193,46 @@ def _labelled(labels: Sequence[str | None]) -> Schema:
 
 def _object(**properties: Schema) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+def describe(service: Service, task: str, needs_token: bool) -> dict[str, Any]:
+    """Returns the OpenAPI 3.1 description of a service with a model for a task."""
+    error = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
+    faults = {str(code): _response(about, error) for code, about in FAULTS.items()}
+    answer = {
+        "summary": service.summary,
+        "operationId": "answer",
+        "requestBody": {
+            "required": True,
+            "content": _json(fields.object_schema(service.fields), dict(service.example)),
+        },
+        "responses": {"200": _response("The answer.", service.result), **faults},
+    }
+    health = _response("The server is running.", {"type": "object"})
+    metrics = {"description": "Prometheus' text format.", "content": {"text/plain": {}}}
+    description: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {"title": f"Inference with a model for {task}", "version": VERSION},
+        "paths": {
+            "/v1/answer": {"post": answer},
+            "/health": {"get": {"responses": {"200": health}, "security": []}},
+            "/metrics": {"get": {"responses": {"200": metrics}}},
+        },
+    }
+    if needs_token:
+        description["components"] = {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}
+        }
+        description["security"] = [{"token": []}]
+    return description
+
+
+def _json(schema: Any, example: Any = None) -> dict[str, Any]:
+    content = {"schema": schema}
+    if example is not None:
+        content["example"] = example
+    return {"application/json": content}
+
+
+def _response(about: str, schema: Any) -> dict[str, Any]:
+    return {"description": about, "content": _json(schema)}

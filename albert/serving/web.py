@@ -24,9 +24,8 @@ from albert.core.version import VERSION
 from albert.serving import fields
 from albert.serving.batches import Batcher, RequestRefused
 from albert.serving.metrics import CLIENT_GONE, Metrics
-from albert.serving.openapi import describe
 from albert.serving.page import page_of
-from albert.serving.services import Service
+from albert.serving.services import Service, describe
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 _RETRY_SECONDS = 1

@@ -12,9 +12,8 @@ import jsonschema
 import pytest
 
 from albert.serving import fields
-from albert.serving.openapi import FAULTS
 from albert.serving.server import hosts_of, listen
-from albert.serving.services import QuestionService, service_of
+from albert.serving.services import FAULTS, QuestionService, service_of
 from albert.serving.web import Limits
 from tests.helpers.serving import BODY, LONGEST, TEXT, Gated, Served, load_once, model_of, until
 
