@@ -12,7 +12,6 @@ from albert.core.log import LOG
 from albert.download.archive import ArchiveError, install, new_folder
 from albert.download.command import add_option, new_parser, run_command
 from albert.download.fetch import fetch, making
-from albert.download.mrpc import read_pairs, write_glue_layout
 from albert.download.published import PUBLISHED
 
 _ZIPPED = ("CoLA", "SST-2", "QQP", "STS-B", "MNLI", "QNLI", "RTE", "WNLI")
@@ -26,6 +25,9 @@ _PARTS = {
 }
 _MRPC_FILES = ["msr_paraphrase_train.txt", "msr_paraphrase_test.txt"]
 _MRPC_DEV_IDS = "mrpc_dev_ids.tsv"
+# Without GLUE's list, every tenth pair is for development; GLUE's list also has about a tenth.
+_DEV_EVERY = 10
+_COLUMNS = 5
 
 _EXAMPLE = """example:
   %(prog)s --data_dir data/glue --tasks MRPC,CoLA
@@ -87,7 +89,7 @@ def _make_mrpc(folder: Path, mirror: str | None, path_to_mrpc: Path | None) -> N
     if path_to_mrpc is None:
         for name in _MRPC_FILES:
             _fetch(name, folder / name, mirror)
-    train, test = (read_pairs((path_to_mrpc or folder) / name) for name in _MRPC_FILES)
+    train, test = (_read_pairs((path_to_mrpc or folder) / name) for name in _MRPC_FILES)
     ids_file = folder / "dev_ids.tsv"
     candidates = [path_to_mrpc / n for n in (_MRPC_DEV_IDS, ids_file.name) if path_to_mrpc]
     dev_list = next((path for path in candidates if path.is_file()), None)
@@ -105,7 +107,75 @@ def _make_mrpc(folder: Path, mirror: str | None, path_to_mrpc: Path | None) -> N
             "split, put %s into %s, remove the folder %s and run again",
             *(error, _MRPC_DEV_IDS, path_to_mrpc, folder.name),
         )
-    write_glue_layout(train, test, ids_file if ids_file.exists() else None, folder)
+    _write_glue_layout(train, test, ids_file if ids_file.exists() else None, folder)
+
+
+def _read_pairs(path: Path) -> list[list[str]]:
+    """Returns the rows of an MRPC file, beginning with the header, with five columns each.
+
+    Raises a `UserError` if the file is not UTF-8, has no pairs, or has another format.
+    """
+    raw = _read_rows(path)
+    rows = [row if len(row) == _COLUMNS else _put_together(row) for row in raw]
+    for line, row in enumerate(rows, start=1):
+        if len(row) != _COLUMNS:
+            raise UserError(f"{path}, line {line}: has {len(row)} columns instead of {_COLUMNS}")
+    if len(rows) < 2:
+        raise UserError(f"{path} has no pairs")
+    if mended := sum(map(list.__ne__, raw, rows)):
+        LOG.warning(
+            "%s: %d rows had tabs instead of commas in quoted texts; joined the parts",
+            *(path, mended),
+        )
+    return rows
+
+
+def _put_together(columns: list[str]) -> list[str]:
+    """Joins the parts of quoted texts that were split at commas, as in some copies of MRPC."""
+    # Quotation marks inside such a text are doubled, so a whole text has an even number of them.
+    texts: list[str] = []
+    for column in columns:
+        if texts and texts[-1].count('"') % 2 == 1:
+            texts[-1] += f",{column}"
+        else:
+            texts.append(column)
+    return texts
+
+
+def _read_rows(path: Path) -> list[list[str]]:
+    """Returns the columns of each line; quotation marks have no special meaning."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise UserError(f"{path}, line {line}: not UTF-8") from error
+    return [line.split("\t") for line in text.rstrip("\n").split("\n")]
+
+
+def _write_glue_layout(
+    train: list[list[str]], test: list[list[str]], ids_file: Path | None, folder: Path
+) -> None:
+    """Writes train.tsv, dev.tsv and test.tsv from results of `_read_pairs`.
+
+    `ids_file` is GLUE's list of the development set; without it, every tenth pair is in it. Raises
+    a `UserError` if no pair would remain for one of the sets.
+    """
+    header, *pairs = train
+    ids = {tuple(columns[:2]) for columns in _read_rows(ids_file)} if ids_file else None
+    parts: dict[str, list[list[str]]] = {"train.tsv": [], "dev.tsv": []}
+    for number, pair in enumerate(pairs, start=1):
+        is_dev = number % _DEV_EVERY == 0 if ids is None else tuple(pair[1:3]) in ids
+        parts["dev.tsv" if is_dev else "train.tsv"].append(pair)
+    for name, chosen in parts.items():
+        if not chosen:
+            raise UserError(f"no pair of MRPC's training file remains for {name}; check the files")
+        _write(folder / name, [header, *chosen])
+    numbered = [[str(number), *pair[1:]] for number, pair in enumerate(test[1:])]
+    _write(folder / "test.tsv", [["index", *test[0][1:]], *numbered])
+
+
+def _write(path: Path, rows: list[list[str]]) -> None:
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def _task_names(text: str) -> list[str]:
