@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from albert.devices import host
 
-_UNITS = {"MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
-_SIZE = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,9}})?) ?({'|'.join(_UNITS)})")
 # Commands that print a line such as "32768 MiB" for each card: its total memory.
 _CARD_TOOLS = {
     "gpu": ("nvidia-smi", "--query-gpu=memory.total", "--format=csv"),
@@ -25,15 +23,6 @@ class Memory(NamedTuple):
     source: str
 
 
-def parse_size(text: str) -> int:
-    """Returns the bytes of a size like "31.5 GiB" or "2MB"; raises a `ValueError` if none or 0."""
-    match = _SIZE.fullmatch(text.strip())
-    size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
-    if not size:
-        raise ValueError(f"{text!r} is not a size; write it like 32GB ({', '.join(_UNITS)})")
-    return size
-
-
 def host_memory(in_use: int = 0, root: str = "/") -> Memory | None:
     """Returns the memory available to a job: the host's free memory, or a lower cgroup limit.
 
@@ -43,24 +32,13 @@ def host_memory(in_use: int = 0, root: str = "/") -> Memory | None:
       in_use: bytes that this program and its other workers use, and free before the job begins.
       root: the folder that has `proc` and `sys`.
     """
-    amounts = [_free_memory(in_use, root), *_limits(root)]
-    return min(filter(None, amounts), default=None)
-
-
-def _free_memory(in_use: int, root: str) -> Memory | None:
-    kilobytes = re.search(
-        r"^MemAvailable: +(\d+) kB$", host.read(os.path.join(root, "proc/meminfo")), re.MULTILINE
-    )
-    if kilobytes is None:
-        return None
-    return Memory(int(kilobytes[1]) * 1024 + in_use, "available on this host")
-
-
-def _limits(root: str) -> list[Memory]:
-    """Returns the limits of this process's cgroups."""
     limits = host.cgroup_settings("memory", "memory.limit_in_bytes", "memory.max", root)
     # "max" means no limit; cgroup version 1 has a huge number instead.
-    return [Memory(int(limit), f"allowed by {file}") for file, limit in limits if limit.isdecimal()]
+    amounts = [Memory(int(n), f"allowed by {file}") for file, n in limits if n.isdecimal()]
+    text = host.read(os.path.join(root, "proc/meminfo"))
+    if kilobytes := re.search(r"^MemAvailable: +(\d+) kB$", text, re.MULTILINE):
+        amounts.append(Memory(int(kilobytes[1]) * 1024 + in_use, "available on this host"))
+    return min(amounts, default=None)
 
 
 def card_memory(kind: str) -> Memory | None:

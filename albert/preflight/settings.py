@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
 from albert.settings.fields import LARGEST_BATCH, Settings, setting
 
+_UNITS = {"MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
+_SIZE = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,9}})?) ?({'|'.join(_UNITS)})")
 # Default bandwidth of the network between workers on other machines, see --gbit.
 GBIT = 100.0
 
 
-def _size(text: str) -> int:
-    """Parses a size of memory and returns it in bytes; raises a `ValueError` if it is invalid."""
-    # The help does not need this import, which takes time.
-    from albert.preflight.available_memory import parse_size
-
-    return parse_size(text)
+def parse_size(text: str) -> int:
+    """Returns the bytes of a size like "31.5 GiB" or "2MB"; raises a `ValueError` if none or 0."""
+    match = _SIZE.fullmatch(text.strip())
+    size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
+    if not size:
+        raise ValueError(f"{text!r} is not a size; write it like 32GB ({', '.join(_UNITS)})")
+    return size
 
 
 class CheckSettings(Settings):
@@ -28,7 +33,7 @@ class CheckSettings(Settings):
         None,
         "Memory of each card of another machine, such as 32GB, 94GiB or 24000MB, to compare with "
         "the memory of a training step. Default: the memory of this machine's device.",
-        parser=_size,
+        parser=parse_size,
     )
     estimate: bool = setting(
         False,

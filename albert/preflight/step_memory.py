@@ -109,7 +109,9 @@ def _most_at_once(operations: list[tf.Operation]) -> tuple[int, int]:
             owners[tensor.ref()] = taken[number] if is_view else tensor.ref()
             born.setdefault(owners[tensor.ref()], time)
         last_use |= dict.fromkeys(taken, time)
-    forward = _forward_pass(operations[-1].graph)
+    # The operations that were created before the first gradient.
+    created = operations[-1].graph.get_operations()
+    forward = set(itertools.takewhile(lambda operation: _GRADIENTS not in operation.name, created))
     change = np.zeros([2, len(operations) + 1], np.int64)
     for owner, time in born.items():
         tensor = owner.deref()
@@ -120,11 +122,6 @@ def _most_at_once(operations: list[tf.Operation]) -> tuple[int, int]:
     alive = change.cumsum(axis=1)
     activations, gradients = alive[:, alive.sum(axis=0).argmax()].tolist()
     return activations, gradients
-
-
-def _forward_pass(graph: tf.Graph) -> set[tf.Operation]:
-    """Returns the operations that were created before the first gradient."""
-    return set(itertools.takewhile(lambda o: _GRADIENTS not in o.name, graph.get_operations()))
 
 
 def checkpoint_bytes(graph: tf.Graph, sharded: Sequence[StateShard] = ()) -> int:
