@@ -56,18 +56,14 @@ def main(request: CheckRequest) -> None:
     from albert.preflight.job_check import check
 
     (program, settings), options = request.job, request.settings
-    task_class = program.load() if request.names_task or _describes_job(request) else None
+    # Flags of the device and --json only describe the machine and the report.
+    flags = settings.flags()
+    is_job = any(flags[name].theme != DEVICE for name in settings.given) or options.given - {"json"}
+    task_class = program.load() if request.names_task or is_job else None
     results = [check(task_class, one, options, name) for name, one in settings.runs().items()]
     # When one rank exits with 1, the launcher ends all of them. Wait until the report is printed.
     collectives.broadcast_object(None)
     sys.exit(0 if all(results) else 1)
-
-
-def _describes_job(request: CheckRequest) -> bool:
-    """Returns whether flags of a job are given, not only flags of the machine and the report."""
-    job, flags = request.job.settings, request.job.settings.flags()
-    job_flags = [name for name in job.given if flags[name].theme != DEVICE]
-    return bool(job_flags or request.settings.given - {"json"})
 
 
 def find_task(word: str, version: str = "") -> TaskProgram:

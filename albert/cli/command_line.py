@@ -68,7 +68,9 @@ def _parsed(argv: list[str], settings: Classes, arguments: bool) -> list[str]:
     except (flags.CantOpenFlagFileError, OSError, UnicodeDecodeError) as e:
         raise FlagError(f"--flagfile: not a file of flags: {e}") from e
     except flags.UnrecognizedFlagError as e:
-        raise FlagError(_no_flag(e.flagname, settings)) from e
+        known_flags = [f"--{one.name}" for one in _flags_of(settings) if one.flag.theme != IGNORED]
+        advice = see_help(f"--{e.flagname}", known_flags)
+        raise FlagError(f"--{e.flagname} is not a flag{advice}") from e
     except (flags.Error, ValueError) as e:
         raise FlagError(f"{e}; see --help") from e
 
@@ -116,11 +118,6 @@ def with_program(text: str) -> str:
     if program.endswith(".py"):
         return re.sub(r"(?m)^  albert [\w-]+( 2\.0)?", f"  python {program}", text)
     return text
-
-
-def known_flags(settings: Classes) -> list[str]:
-    """Returns the names of the flags, except the ignored ones."""
-    return [one.name for one in _flags_of(settings) if one.flag.theme != IGNORED]
 
 
 def _flags_of(settings: Classes) -> Iterator[_FlagHelp]:
@@ -171,9 +168,3 @@ def _as_text(default: Any) -> str:
     if isinstance(default, bool):
         return str(default).lower()
     return "" if default is None or default == () else str(default)
-
-
-def _no_flag(name: str, settings: Classes) -> str:
-    """Returns the message for an unknown flag, with similar names."""
-    known = [f"--{one}" for one in known_flags(settings)]
-    return f"--{name} is not a flag{see_help(f'--{name}', known)}"

@@ -43,9 +43,13 @@ def _outputs(graph: Graph, states: str, parts: Sequence[str], source: Source) ->
     """Adds the head of a checkpoint; returns the outputs by name."""
     token_shape: list[str | int] = ["batch", "sequence"]
     if names.SQUAD_V1 in parts:
-        logits = _split(graph, graph.dense(states, "qa_outputs"), axis=2, count=2)
-        labels = ("start_logits", "end_logits")
-        return {n: (t, FLOAT, token_shape) for n, t in zip(labels, logits, strict=True)}
+        logits = graph.dense(states, "qa_outputs")
+        parts = graph.add_all("Split", 2, logits, axis=2, num_outputs=2)
+        starts, ends = (graph.add("Squeeze", part, graph.constant([2])) for part in parts)
+        return {
+            "start_logits": (starts, FLOAT, token_shape),
+            "end_logits": (ends, FLOAT, token_shape),
+        }
     if names.TOKENS in parts:
         tags = graph.dense(states, "classifier")
         return {"logits": (tags, FLOAT, [*token_shape, "label"])}
@@ -62,12 +66,6 @@ def _outputs(graph: Graph, states: str, parts: Sequence[str], source: Source) ->
     if pooled:
         outputs["pooler_output"] = (pooled, FLOAT, ["batch", state_shape[-1]])
     return outputs
-
-
-def _split(graph: Graph, x: str, axis: int, count: int) -> list[str]:
-    """Splits into equal parts of size 1, and removes the axis."""
-    parts = graph.add_all("Split", count, x, axis=axis, num_outputs=count)
-    return [graph.add("Squeeze", part, graph.constant([axis])) for part in parts]
 
 
 def _first_token(graph: Graph, states: str) -> str:
@@ -125,18 +123,14 @@ def _squad_v2(graph: Graph, states: str) -> dict[str, Output]:
 def _outside_answers(graph: Graph) -> str:
     """Returns [B, S], 1 where no answer can be, see `albert.tasks.squad.head.outside_answers`."""
     segments = graph.add("Cast", INPUTS[2], to=FLOAT)
-    zero = graph.constant(0, np.float32)
-
-    def shifted(by: int) -> str:
-        # Without the first tokens, and with zeros at the end.
-        axis, end = graph.constant([1]), graph.constant([np.iinfo(np.int64).max])
-        rest = graph.add("Slice", segments, graph.constant([by]), end, axis)
-        return graph.add("Pad", rest, graph.constant([0, 0, 0, by]), zero)
-
+    zero, to_end = graph.constant(0, np.float32), ([1], [np.iinfo(np.int64).max], [1])
+    # Without the first token, and with a zero at the end.
+    shifted = graph.add("Slice", segments, *map(graph.constant, to_end))
+    shifted = graph.add("Pad", shifted, graph.constant([0, 0, 0, 1]), zero)
     # The last token of segment 1 is [SEP]. The first token of a text is after the question.
-    in_text = graph.add("Mul", segments, shifted(1))
+    in_text = graph.add("Mul", segments, shifted)
     first = graph.add("Slice", segments, *(graph.constant([n]) for n in (0, 1, 1)))
-    rest = graph.add("Slice", in_text, *map(graph.constant, ([1], [np.iinfo(np.int64).max], [1])))
+    rest = graph.add("Slice", in_text, *map(graph.constant, to_end))
     outside = graph.add("Sub", graph.constant(1, np.float32), rest)
     return graph.add("Concat", graph.add("Mul", first, zero), outside, axis=1)
 

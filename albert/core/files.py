@@ -25,8 +25,12 @@ def temporary_name(path: str) -> Iterator[str]:
     be written, or would replace a device or a pipe.
     """
     check_regular(path, path)
+    folder, name = os.path.split(os.path.abspath(path))
     with reporting(f"{path} cannot be written"):
-        temporary = _new_file_beside(path)
+        os.makedirs(folder, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+        os.close(handle)
+        _give_usual_mode(temporary)
     try:
         yield temporary
         flush(temporary)
@@ -182,15 +186,6 @@ def make_writable_folder(path: str, what: str) -> None:
         os.makedirs(path, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):
             pass
-
-
-def _new_file_beside(path: str) -> str:
-    folder = os.path.dirname(os.path.abspath(path))
-    os.makedirs(folder, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", dir=folder)
-    os.close(handle)
-    _give_usual_mode(name)
-    return name
 
 
 def flush(path: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import math
 import os
 import signal
@@ -86,7 +87,10 @@ def install(resumes: bool = False) -> None:
     threading.Thread(target=_watch, args=(receiver, sender), daemon=True).start()
     # A forked process leaves the signals to this one. They are blocked until it has done so,
     # because it shares the socket and would wake this process.
-    os.register_at_fork(before=_block, after_in_parent=_unblock, after_in_child=_leave_to_parent)
+    block = functools.partial(signal.pthread_sigmask, signal.SIG_BLOCK, NUMBERS)
+    unblock = functools.partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, NUMBERS)
+    os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=uninstall)
+    os.register_at_fork(after_in_child=unblock)
 
 
 def resume_without(flag: str) -> None:
@@ -218,16 +222,3 @@ def _end(number: int) -> None:
     line = f"{os.path.basename(sys.argv[0])}: {Stopped(number)}\n"
     os.write(2, line.encode(errors="replace"))
     os._exit(exit_code(number))
-
-
-def _block() -> None:
-    signal.pthread_sigmask(signal.SIG_BLOCK, NUMBERS)
-
-
-def _unblock() -> None:
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, NUMBERS)
-
-
-def _leave_to_parent() -> None:
-    uninstall()
-    _unblock()

@@ -33,10 +33,8 @@ _ops: Any = None
 
 def installed_version(package: str = PACKAGE) -> str | None:
     """Returns the installed version of the bridge or another package; None without it."""
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    installed = importlib.metadata.distributions(name=package)
+    return next((distribution.version for distribution in installed), None)
 
 
 def driver_version() -> str | None:

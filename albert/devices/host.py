@@ -85,15 +85,10 @@ def count_cores(workers: int, root: str = "/") -> int:
 
     It is at most an equal share, and fewer if a launcher has bound this worker to some cores.
     """
-    allowed = [os.cpu_count() or 1, *_sets(root), *_quotas(root)]
-    return max(1, int(min(usable_cores(), min(allowed) / workers)))
-
-
-def _sets(root: str) -> list[int]:
-    """Returns the number of cores of each cgroup."""
     names = "cpuset", "cpuset.effective_cpus", "cpuset.cpus.effective"
-    sets = [parse_cores(content) for _, content in cgroup_settings(*names, root)]
-    return [len(cores) for cores in sets if cores]
+    sets = (len(parse_cores(content)) for _, content in cgroup_settings(*names, root))
+    allowed = [os.cpu_count() or 1, *filter(None, sets), *_quotas(root)]
+    return max(1, int(min(usable_cores(), min(allowed) / workers)))
 
 
 def parse_cores(text: str) -> set[int]:

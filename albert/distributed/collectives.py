@@ -162,11 +162,7 @@ def is_chief() -> bool:
 
 def is_habana_horovod() -> bool:
     """Returns whether this environment has Habana's Horovod."""
-    try:
-        importlib.metadata.version("habana-horovod")
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
+    return any(importlib.metadata.distributions(name="habana-horovod"))
 
 
 def all_reduce_mean(tensors: Sequence[tf.Tensor], dtype: tf.DType | None = None) -> list[tf.Tensor]:

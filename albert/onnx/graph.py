@@ -120,17 +120,14 @@ class Graph:
         query, value = (by_head(part, [0, 2, 1, 3]) for part in ("query", "value"))
         query = self.add("Mul", query, self.constant(1 / math.sqrt(hidden // heads), np.float32))
         scores = self.add("MatMul", query, by_head("key", [0, 2, 3, 1]))
-        scores = self.add("Add", scores, self._mask_bias(mask))
+        # The bias of the scores, [B, 1, 1, S], is the same in all layers.
+        mask = self.add_once("Unsqueeze", mask, self.constant([1, 2]))
+        padding = self.add_once("Cast", self.add_once("Sub", self.constant(1), mask), to=FLOAT)
+        bias = self.add_once("Mul", padding, self.constant(_MASKED_SCORE, np.float32))
+        scores = self.add("Add", scores, bias)
         context = self.add("MatMul", self.add("Softmax", scores, axis=-1), value)
         context = self.add("Transpose", context, perm=[0, 2, 1, 3])
         return self.add("Reshape", context, self.constant([0, 0, hidden]))
-
-    def _mask_bias(self, mask: str) -> str:
-        """Adds the bias of the attention scores, [B, 1, 1, S], once for all layers."""
-        mask = self.add_once("Unsqueeze", mask, self.constant([1, 2]))
-        padding = self.add_once("Sub", self.constant(1), mask)
-        bias = self.add_once("Cast", padding, to=FLOAT)
-        return self.add_once("Mul", bias, self.constant(_MASKED_SCORE, np.float32))
 
     def dense_activation(self, x: str, name: str, activation: str | Callable | None) -> str:
         """Adds a dense layer and activation; raises a `UserError` if ONNX lacks the activation."""
