@@ -48,10 +48,8 @@ _RESTORE_ERRORS = (
 def resolve_checkpoint(path: str) -> str:
     """Returns a checkpoint's prefix from the prefix, one of its files, or a folder that holds it.
 
-    If `path` is a folder of `transformers`, returns the folder.
-
-    Raises:
-      UserError: there is no checkpoint, the folder has several, or a file is missing or damaged.
+    Returns a folder of `transformers` as it is. Raises a `UserError` if there is no checkpoint, the
+    folder has several, or a file is missing or damaged.
     """
     if is_transformers_folder(path):
         return open_folder(os.path.normpath(path)).path
@@ -182,9 +180,6 @@ def point_to_newest(folder: str) -> int:
 
     Ignores the file's earlier content, which may be damaged or name a checkpoint elsewhere.
     Returns the checkpoint's step, or 0 without one.
-
-    Raises:
-      UserError: the file cannot be written.
     """
     newest = newest_checkpoint(folder)
     state = os.path.join(folder, "checkpoint")
@@ -222,11 +217,9 @@ def save_checkpoint(
 ) -> str:
     """Saves the session's variables as `folder/name-step` and returns that prefix.
 
-    The checkpoint appears only when it is complete. Older `resume.ckpt-N` are then removed.
-
-    Args:
-      write_more: writes further checkpoints from a session into a folder and returns their
-        prefixes; they become part of this checkpoint.
+    The checkpoint appears only when it is complete. Older `resume.ckpt-N` are then removed. If
+    given, `write_more` writes further checkpoints into a folder, and returns their prefixes; they
+    become part of this one.
     """
     saver = tf.get_collection(tf.GraphKeys.SAVERS)[0]
     saving, target = os.path.join(folder, SAVING), os.path.join(folder, f"{name}-{step}")
@@ -317,10 +310,7 @@ def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
 def check_same_encoder(
     checkpoint: str, shapes: Mapping[str, Sequence[int]], model_shapes: Mapping[str, Sequence[int]]
 ) -> None:
-    """Raises a `UserError` unless the two models are both ALBERT or BERT, with one vocabulary size.
-
-    The shapes of the variables are by name.
-    """
+    """Raises a `UserError` unless both models are ALBERT or both BERT, with one vocabulary size."""
     theirs, ours = _model_of(shapes), _model_of(model_shapes)
     if theirs and ours and theirs != ours:
         raise UserError(

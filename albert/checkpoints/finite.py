@@ -15,9 +15,7 @@ from albert.core.text import first_line, listed
 def check_finite(where: str, reader: Any, names: Iterable[str]) -> None:
     """Raises a `UserError` if variables of a checkpoint are not finite or cannot be read.
 
-    Args:
-      where: path of the checkpoint, for messages.
-      reader: reader of the checkpoint, from `load_checkpoint`.
+    `where` is the checkpoint's path, for messages, and `reader` a result of `load_checkpoint`.
     """
     wrong = []
     for name in sorted(set(names)):

@@ -68,12 +68,9 @@ LOSS_SCALE = "loss_scale"
 
 
 class Initialization(NamedTuple):
-    """The variables that start from a checkpoint, and those that do not, by name.
+    """The names of variables that start from a checkpoint, that it lacks, and that the model lacks.
 
-    Attributes:
-      taken: variables of the model that start from the checkpoint's values.
-      new: variables of the model that the checkpoint lacks.
-      unused: variables of the checkpoint that the model lacks, except those of the optimizer.
+    The optimizer's variables are not among the unused ones.
     """
 
     checkpoint: str
@@ -97,13 +94,9 @@ def initialize_from_checkpoint(
 ) -> Initialization:
     """Initializes variables from a checkpoint's values, without optimizer slots.
 
-    Args:
-      init_checkpoint: a path with or without `.index`, a folder with one checkpoint, or a folder
-        of `transformers`.
-      num_groups: see `get_assignment_map_from_checkpoint`.
-
-    Raises:
-      UserError: no variable matches, a shape differs, or values are not finite.
+    For `init_checkpoint` see `resolve_checkpoint`, for `num_groups` see
+    `get_assignment_map_from_checkpoint`. Raises a `UserError` if no variable matches, a shape
+    differs, or values are not finite.
     """
     start, assignments = compare_with_checkpoint(tvars, init_checkpoint, num_groups)
     reader = load_checkpoint(start.checkpoint)
@@ -120,10 +113,7 @@ def initialize_from_checkpoint(
 def compare_with_checkpoint(
     tvars: Sequence[tf.Variable], init_checkpoint: str, num_groups: int = 0
 ) -> tuple[Initialization, list[dict[str, str]]]:
-    """Returns the variables that `initialize_from_checkpoint` would use, and maps of their names.
-
-    The arguments and errors are the same.
-    """
+    """Returns the result of `initialize_from_checkpoint`, and the maps of names that it uses."""
     checkpoint = resolve_checkpoint(init_checkpoint)
     assignments, initialized = get_assignment_map_from_checkpoint(
         tvars, checkpoint, max(num_groups, 1)

@@ -45,12 +45,7 @@ TOKENIZERS = {"spm_model_file": SPM_MODEL, "vocab_file": VOCABULARY}
 
 
 class Assets(NamedTuple):
-    """A task's description of its model.
-
-    Attributes:
-      description: JSON values by name; "task" is one of them.
-      files: the paths of the other files, by their names in `ASSET_NAMES`.
-    """
+    """A task's description of its model: JSON values by name, and paths by `ASSET_NAMES`."""
 
     description: Mapping[str, Any]
     files: Mapping[str, str]
@@ -121,14 +116,9 @@ def trained_threshold(threshold: float | None, output_dir: str, score: str) -> f
 
 
 def check_model(path: str, model: Mapping[str, Any], flag: str) -> None:
-    """Checks a model against the record next to its weights; logs a line if there is no record.
+    """Raises a `FlagError` if the record next to weights has another model; logs a missing record.
 
-    Args:
-      path: path of the weights, or the folder of their run.
-      model: the model's properties, see `Task.model` and `Task.identity`.
-
-    Raises:
-      FlagError: another model was trained.
+    `path` is that of the weights, or the folder of their run; for `model` see `Task.model`.
     """
     recorded = recorded_model(path)
     if recorded is None:
@@ -151,20 +141,15 @@ def used_model(
 ) -> dict[str, Any]:
     """Returns the properties of a model for `model_differences`.
 
-    Args:
-      config: the configuration's values that the forward pass depends on.
-      tokenizer_files: paths by flag; of `spm_model_file` and `vocab_file` the first one given is
-        used.
+    `config` has the values that the forward pass depends on. Of the tokenizer's files, by flag, the
+    first one given is used.
     """
     flag, file = next((f, file) for f in TOKENIZERS if (file := tokenizer_files.get(f)))
     return {_CONFIG: config, flag: content_of(file), "do_lower_case": do_lower_case}
 
 
 def recorded_model(path: str) -> dict[str, Any] | None:
-    """Returns a model's properties from the record next to its weights; None without a record.
-
-    Raises a `UserError` if there are no weights, or the record is damaged.
-    """
+    """Returns a model's properties from the record next to its weights; None without a record."""
     if is_transformers_folder(path):
         reader = load_checkpoint(resolve_checkpoint(path))
         return {_CONFIG: reader.config, **tokenizer_settings(path)}

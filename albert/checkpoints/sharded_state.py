@@ -26,11 +26,9 @@ _RUN_BYTES = 64 << 20
 
 
 class StateShard(NamedTuple):
-    """This worker's shard of some state.
+    """This worker's shard of some state, with the names and shapes of the variables in all shards.
 
-    Attributes:
-      variable: local variable, of one length on all workers; zeros pad the end of joined shards.
-      contents: names and shapes of the variables in the concatenated shards.
+    It has one length on all workers; zeros pad the end of the joined shards.
     """
 
     variable: tf.Variable
@@ -107,12 +105,7 @@ class ShardedState(tf.train.SessionRunHook):
     """
 
     def __init__(self, folder: str, shares: Callable[[], Sequence[StateShard]]):
-        """Creates the hook, before the graph is built.
-
-        Args:
-          folder: the folder whose file `checkpoint` names the checkpoint; only rank 0's is used.
-          shares: returns the shards of the session's graph after it is built.
-        """
+        """Takes the folder of checkpoints, and a function that returns the shards of the graph."""
         self._folder = folder
         self._shares = shares
 
@@ -125,11 +118,7 @@ class ShardedState(tf.train.SessionRunHook):
             first += len(group)
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        """Restores the shards, if there is a checkpoint.
-
-        Raises:
-          UserError: the checkpoint lacks a variable, or has it in another shape.
-        """
+        """Restores the shards from rank 0's latest checkpoint, if any."""
         if not self._vectors:
             return
         checkpoint = tf.train.latest_checkpoint(self._folder) if collectives.is_chief() else None

@@ -98,9 +98,8 @@ class TransformersFolder:
     def __init__(self, path: str):
         """Reads the configuration, and the names and shapes of the variables.
 
-        Raises:
-          UserError: there are no weights that can be read without running code, or they belong to
-            another family, or are damaged or incomplete.
+        Raises a `UserError` if there are no weights that can be read without running code, or they
+        belong to another family, or are damaged or incomplete.
         """
         self.path = path
         theirs = read_json(os.path.join(path, CONFIG), "the configuration")

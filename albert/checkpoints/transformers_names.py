@@ -161,15 +161,11 @@ def parts_in(
     where: str,
     theirs: bool,
 ) -> list[str]:
-    """Returns the parts of a model that variables belong to, and checks that they are complete.
+    """Returns the parts of a model that variables, given by their shapes, belong to.
 
-    Args:
-      shapes: shapes of the existing variables, by name.
-      where: path of the checkpoint, for messages.
-      theirs: whether names and shapes are those of `transformers`.
-
-    Raises:
-      UserError: variables are missing, have another shape, or belong to no part.
+    `where` is the checkpoint's path, for messages; `theirs`: whether names and shapes are those of
+    `transformers`. Raises a `UserError` if variables are missing, have another shape, or belong to
+    no part.
     """
     by_part = {
         part: {pair.theirs if theirs else pair.ours: pair for pair in members}

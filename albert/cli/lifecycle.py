@@ -111,10 +111,7 @@ def _end_stopped(stopped: signals.Stopped) -> None:
 
 
 def quieten_tensorflow() -> None:
-    """Logs this project's lines with the time, and only warnings and errors of TensorFlow.
-
-    In a job of several workers, every worker except the first logs only warnings and errors.
-    """
+    """Logs this project's lines with the time; only warnings of TensorFlow and of ranks above 0."""
     is_first = launcher.is_first()
     LOG.setLevel(logging.INFO if is_first else logging.WARNING)
     LOG.propagate = False

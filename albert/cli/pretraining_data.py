@@ -142,10 +142,7 @@ def parse(argv: list[str]) -> PretrainingDataSettings:
 
 
 def main(settings: PretrainingDataSettings) -> None:
-    """Checks the settings and writes the records.
-
-    The processes of a launcher, or processes on hosts with a common file system, share the work.
-    """
+    """Checks the settings, and writes the records, together with other processes, if any."""
     import tensorflow.compat.v1 as tf
 
     from albert.devices.host import count_cores

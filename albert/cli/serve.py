@@ -65,10 +65,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 
 def main(args: argparse.Namespace) -> None:
-    """Serves the model until a signal comes; then raises `Stopped` when it has answered all.
-
-    Raises a `UserError` if the model or the port cannot be used.
-    """
+    """Serves the model until a signal comes; raises `Stopped` after the last accepted request."""
     from albert.inference import load_model
 
     with optional("prometheus-client", "starlette", "uvicorn"):

@@ -110,10 +110,7 @@ def samples_of_run(folder: str) -> Iterator[Sample]:
 
 
 def show_answers_of_model(models: list[str], settings: ShowSettings, count: int) -> None:
-    """Runs a model on a range of a file's questions, and prints its answers in their paragraphs.
-
-    Raises a `FlagError` if the flags contradict each other or the range is beyond the file.
-    """
+    """Runs a model on a range of a file's questions, and prints its answers in their paragraphs."""
     if len(models) != 1 or not settings.data:
         raise FlagError("--num_test_samples needs a model and --data")
     if unused := sorted(_PREDICTION_FLAGS & settings.given):

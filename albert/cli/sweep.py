@@ -64,10 +64,7 @@ def parse(argv: list[str]) -> SweepRequest:
 
 
 def main(request: SweepRequest) -> None:
-    """Runs the trials that are missing, and prints all of them.
-
-    Raises a `UserError` for invalid input or if all trials failed, and `Stopped` at a signal.
-    """
+    """Runs the missing trials and prints all; raises a `UserError` if all failed, or `Stopped`."""
     from albert.sweep.search import Sweep
 
     words, job, options, space = request

@@ -27,10 +27,7 @@ class UserError(ValueError):
 
 
 class FlagError(UserError):
-    """An error in the command line; ends a program with exit code 2.
-
-    `command` works instead, and is shown on a line before the message; "" for none.
-    """
+    """A wrong command line, with exit code 2; `command`, if any, works and is shown before it."""
 
     exit_code = 2
 

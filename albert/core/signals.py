@@ -36,10 +36,7 @@ class Stopped(BaseException):
     """A signal ends the program; like `KeyboardInterrupt`, it is not an `Exception`."""
 
     def __init__(self, number: int, where: str = "", by_all_workers: bool = False):
-        """Makes the message, with the program's progress `where`.
-
-        `by_all_workers`: whether all workers of the job end at the same step.
-        """
+        """Takes the progress, and whether all workers of the job end at the same step."""
         name = signal.Signals(number).name
         resumes = f"; the same command{_state.changed} resumes" if _state.resumes else ""
         super().__init__(f"stopped by {name}{where}{resumes}")

@@ -19,9 +19,7 @@ def listed(names: Sequence[str], most: int = 3) -> str:
 
 
 def aligned(rows: Iterable[Sequence[str]], right: bool = False) -> list[str]:
-    """Returns a table's rows, of any lengths, as lines with aligned columns; `right` aligns all
-    columns but the first one to the right.
-    """
+    """Returns rows of any lengths as lines with aligned columns, all but the first one `right`."""
     columns = itertools.zip_longest(*(rows := list(rows)), fillvalue="")
     formats = [
         f"{{:{'>' if right and number else '<'}{max(map(len, column))}}}"

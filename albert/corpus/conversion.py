@@ -50,11 +50,8 @@ def make_corpus(sources: Sequence[Source], output_dir: str, options: Options, wo
     """Makes the files of a corpus, unless they exist; returns the report.
 
     If the process is killed, `output_dir` does not exist yet, and the next call removes what is
-    left and starts again.
-
-    Raises:
-      UserError: the folder has something else, or cannot be written; or no document was kept. If
-        only a part of the input cannot be read, the rest is written; see `check_faults`.
+    left and starts again. If only a part of the input cannot be read, the rest is written; see
+    `check_faults`. Raises a `UserError` if the folder has something else, or no document was kept.
     """
     _check_installed(sources)
     described = [source.described() for source in sources]

@@ -33,16 +33,7 @@ class Document(NamedTuple):
 
 
 class Options(NamedTuple):
-    """The options that affect the text.
-
-    Attributes:
-      language: the language for the sentence splitter.
-      text_field: the field of JSON Lines that holds the text.
-      blank_line_ends_document: whether a `.txt` file has several documents; otherwise it is one.
-      min_chars, max_chars: limits for the characters of a document; 0 for none.
-      dev_fraction: fraction of the documents that is held out.
-      file_mb: greatest size of an output file in MB, unless one document is larger.
-    """
+    """The options that affect the text: see the flags of `albert pretraining-text`."""
 
     language: str = "en"
     text_field: str = "text"
@@ -66,12 +57,10 @@ class Tally:
 def read_documents(
     number: int, source: Source, options: Options, tally: Tally, watch: Callable[[int], object]
 ) -> Iterator[Document]:
-    """Yields the documents of a source.
+    """Yields the documents of a source; calls `watch` with the number of bytes of each read.
 
     A file that is damaged ends there: the documents before the damage are yielded, the fault goes
     to the tally, and the next file follows.
-
-    `watch` is called with the number of bytes of each read.
     """
     for path in source.paths:
         try:

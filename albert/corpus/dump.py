@@ -41,11 +41,7 @@ class DumpReader:
         parser.StartDoctypeDeclHandler = self._refuse
 
     def texts(self, stream: BinaryIO) -> Iterator[str]:
-        """Yields the wikitext of each article, that is, of each page in the main namespace.
-
-        Raises:
-          UserError: the stream is not a dump, or not complete.
-        """
+        """Yields the wikitext of articles; raises a `UserError` for damage or another format."""
         try:
             while chunk := stream.read1(_CHUNK):  # type: ignore[attr-defined]
                 self._parser.Parse(chunk, False)

@@ -18,11 +18,7 @@ _END_OF_PARAGRAPH = re.compile(r"\n\s*\n")
 
 
 def check_language(language: str) -> None:
-    """Logs a warning if sentencex splits a language by the rules of another one.
-
-    Raises:
-      FlagError: it is not a code; sentencex would split the text as English.
-    """
+    """Warns if sentencex has other rules for a language; raises a `FlagError` if it is no code."""
     if not _CODE.fullmatch(language):
         raise FlagError(f"--language {language!r} is not a code in small letters, such as en or de")
     if language not in _WITH_RULES.split():

@@ -65,11 +65,8 @@ def find_sources(patterns: str, output_dir: str) -> list[Source]:
     """Returns the files and folders that match comma-separated names or globs, in order.
 
     Of a folder, hidden files and files with other suffixes are skipped, and of a folder or glob,
-    the index of a dump.
-
-    Raises:
-      FlagError: there is no name, or a folder contains `output_dir`.
-      UserError: a name or glob matches nothing, or a file cannot be used.
+    the index of a dump. Raises a `FlagError` if there is no name, or a folder contains
+    `output_dir`, and a `UserError` if a name or glob matches nothing, or a file cannot be used.
     """
     sources = []
     for pattern in filter(None, patterns.split(",")):
@@ -133,10 +130,8 @@ class _WatchedFile(io.FileIO):
 def opened(path: str, watch: Callable[[int], object]) -> Iterator[BinaryIO]:
     """Opens a file for reading, decompressed; several streams or frames in a row are one.
 
-    `watch` is called with the number of bytes of each read of the file itself.
-
-    Raises:
-      UserError: during the block, the file cannot be read, or is damaged or incomplete.
+    `watch` is called with the number of bytes of each read of the file itself. Raises a `UserError`
+    if, during the block, the file cannot be read, or is damaged or incomplete.
     """
     errors: Sequence[type[Exception]] = (EOFError, zlib.error, OSError)
     try:

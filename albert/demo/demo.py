@@ -62,9 +62,6 @@ def write_inputs(folder: str, seed: int = 1, version: str = "1.1") -> dict[str, 
 
     The files are in the subfolders `data-SEED` and `model-SEED`. The flags are those of the model's
     two files, `train_file` and `predict_file`. `version` is that of SQuAD, "1.1" or "2.0".
-
-    Raises:
-      UserError: a file cannot be written.
     """
     data, model = (os.path.join(folder, f"{name}-{seed}") for name in ("data", "model"))
     print(f"\nWriting the sample: {_shown(data)}", flush=True)

@@ -227,11 +227,7 @@ def text_of(file: dict) -> str:
 def write_sample(
     folder: str, seed: int, train_articles: int = TRAIN_ARTICLES, dev_articles: int = DEV_ARTICLES
 ) -> None:
-    """Writes the sample to a folder as SQuAD 1.1, SQuAD 2.0 and text.
-
-    Raises:
-      UserError: there are not enough names for the articles, or a file cannot be written.
-    """
+    """Writes SQuAD 1.1, SQuAD 2.0 and text; raises a `UserError` if there are too few names."""
     for version in VERSIONS:
         files = generate(seed, train_articles, dev_articles, version)
         for name, content in zip((TRAIN_FILE, DEV_FILE), files, strict=True):

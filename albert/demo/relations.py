@@ -12,13 +12,9 @@ from typing import NamedTuple
 
 
 class Relation(NamedTuple):
-    """A statement that can be made about a thing.
+    """A statement that can be made about a thing: ways to state, to ask for and to mention it.
 
-    Attributes:
-      value_type: key of `VALUES`.
-      clauses: ways to state it, without the subject; `{v}` is the value.
-      questions: ways to ask for it; `{e}` is the thing.
-      topics: ways to mention it without stating it.
+    `{v}` is the value in clauses, which lack the subject, and `{e}` the thing.
     """
 
     value_type: str

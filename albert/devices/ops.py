@@ -25,10 +25,7 @@ _GELU_SCALE, _GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
     """Applies layer normalization over the last axis (https://arxiv.org/abs/1607.06450).
 
-    Args:
-      x: float [..., W].
-      gamma, beta: float [W], scale and shift.
-      epsilon: added to the variance.
+    `x` is [..., W]; scale `gamma` and shift `beta` are [W]; `epsilon` is added to the variance.
     """
     if device.is_hpu():
         return habana.layer_norm(x, gamma, beta, epsilon)
@@ -82,12 +79,8 @@ def dropout(x: tf.Tensor, rate: float, site: str | None = None) -> tf.Tensor:
     In a graph with a seed (`tf.set_random_seed`), the mask depends only on that seed, the global
     step, the micro-batch within the step, and the site. A resumed run thus draws the same masks as
     an uninterrupted one. A local variable counts the micro-batches. On the HPU, the device draws
-    the mask from the seed and the site; there the mask does not depend on the step.
-
-    Args:
-      x: float, of any shape.
-      rate: probability of dropping an element, from 0 to below 1.
-      site: name of the site in the model; if None, see `site_seed`.
+    the mask from the seed and the site; there the mask does not depend on the step. If there is no
+    `site`, see `site_seed`.
     """
     graph_seed, _ = tf.get_seed(None)
     number = None if graph_seed is None else site_seed(graph_seed, site)

@@ -172,11 +172,8 @@ def all_reduce_mean(tensors: Sequence[tf.Tensor], dtype: tf.DType | None = None)
     small ones, its sum does not depend on which tensor is ready first, and its all-reduce has a
     kernel on every device, unlike Horovod's grouped all-reduce. All operations are in the separate
     name scope `mean_over_workers`, which distinguishes them from the model's in a bfloat16
-    configuration.
-
-    Args:
-      tensors: tensors with known shapes, the same on every worker.
-      dtype: type in which they are sent; None for float32.
+    configuration. The shapes are known and the same on every worker; `dtype` is the type in which
+    the tensors are sent, None for float32.
     """
     if size() == 1:
         return list(tensors)
@@ -260,10 +257,7 @@ def _all_reduce_bucket(
 def fusion_buckets(
     tensors: Sequence[tf.Tensor], most_bytes: int | None = None
 ) -> Iterable[list[tf.Tensor]]:
-    """Yields groups of consecutive tensors of limited size; a larger tensor is its own group.
-
-    `most_bytes`: the largest size of a group; None for the size of a vector of gradients.
-    """
+    """Yields groups of consecutive tensors up to a size; a larger tensor is its own group."""
     most, group, used = most_bytes or _VECTOR_BYTES, list[tf.Tensor](), 0
     for tensor in tensors:
         needed = tensor.shape.num_elements() * tensor.dtype.size

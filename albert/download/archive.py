@@ -43,15 +43,12 @@ def install(
 ) -> None:
     """Downloads an archive, unless it already exists, and unpacks it to `target`.
 
-    Args:
-        finish: called with the unpacked folder, before it gets its name, and the archive's SHA-256;
-            raises ArchiveError if the archive has unexpected content.
-        sha256, size: the expected hash and length in bytes; None for no check.
-        max_bytes: see `unpack`.
+    `finish` is called with the unpacked folder, before it gets its name, and the archive's SHA-256;
+    it raises an `ArchiveError` for unexpected content. `sha256` and `size`, in bytes, are those
+    expected, and `max_bytes` is that of `unpack`.
 
-    Raises:
-        UserError: the archive cannot be downloaded, has another hash or length, is refused, or is
-            too large. Then `target` does not exist.
+    Raises a `UserError` if the archive cannot be downloaded, has another hash or length, is too
+    large, or is refused. Then `target` does not exist.
     """
     was_there = archive.is_file()
     if was_there:
@@ -95,11 +92,8 @@ def unpack(archive: Path, folder: Path, max_bytes: float | None = None) -> None:
 
     The archive is not trusted: no file is written outside `folder`, and owners and modes are
     ignored. Top-level files are omitted. `max_bytes` limits the unpacked bytes; the default is the
-    smaller of 20 GB and 100 times the size of the archive, but at least 100 MB.
-
-    Raises:
-        ArchiveError: the archive is damaged or refused.
-        UserError: the archive is too large.
+    smaller of 20 GB and 100 times the size of the archive, but at least 100 MB. Raises an
+    `ArchiveError` if the archive is damaged or refused, and a `UserError` if it is too large.
     """
     if max_bytes is None:
         max_bytes = min(_MOST_BYTES, max(_ALWAYS_BYTES, _MOST_TIMES * archive.stat().st_size))

@@ -48,11 +48,8 @@ def download_model(
 
     If an archive with the name of `target` is next to it, that archive is unpacked without a
     download: a .zip if the URL names one, otherwise a .tar.gz. `sha256` is the expected hash of the
-    archive, in hexadecimal; for `max_bytes` see `unpack`.
-
-    Raises:
-        UserError: the folder is incomplete or from another archive; or the archive cannot be
-            downloaded, has another hash, is damaged or unsafe, or has no model.
+    archive, in hexadecimal; for `max_bytes` see `unpack`. Raises a `UserError` if the folder is
+    incomplete or from another archive, or the archive cannot be used.
     """
 
     def finish(folder: Path, digest: str) -> None:

@@ -65,11 +65,8 @@ def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = No
     An existing file is replaced only after the new one has passed the checks: `sha256` in
     hexadecimal, and `size` in bytes, by default what the server announces, or 20 GB. An interrupted
     download leaves its bytes in `path` + ".part". The next call, in this process or another,
-    resumes from there; `making` keeps other processes away.
-
-    Raises:
-        UserError: the server refuses, the network stays down, or the content is not as expected
-            (then the ".part" file is removed).
+    resumes from there; `making` keeps other processes away. Raises a `UserError` if the server
+    refuses, the network stays down, or the content, which is then removed, is not as expected.
     """
     part = _Part(path, url)
     failures, longest = 0, part.length()

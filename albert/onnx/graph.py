@@ -41,9 +41,7 @@ class Graph:
     domains: Sequence[str] = ()
 
     def __init__(self, weights: Mapping[str, np.ndarray]):
-        """Starts an empty graph; raises a `UserError` if the weights, named as in `transformers`,
-        are too large for the format.
-        """
+        """Takes weights, named as in `transformers`; raises a `UserError` if they are too large."""
         if sum(value.nbytes for value in weights.values()) >= MOST_BYTES:
             raise UserError("the weights have more than the 2 GB that fit in a model of ONNX")
         self.weights = weights
@@ -102,12 +100,9 @@ class Graph:
         return [self.weight(f"{name}.{part}") for part in ("weight", "bias")]
 
     def attention(self, state: str, mask: str, name: str, heads: int) -> str:
-        """Adds self-attention, without the dense layer for its output.
+        """Adds self-attention on states [B, S, H], without the dense layer for its output.
 
-        Args:
-          state: the states [B, S, H].
-          mask: the name of the input with 1 for tokens and 0 for padding, [B, S].
-          name: the prefix of the weights.
+        The mask [B, S] has 1 for tokens and 0 for padding; `name` is the prefix of the weights.
         """
         hidden = len(self.weights[f"{name}.query.bias"])
 

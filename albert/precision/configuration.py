@@ -81,12 +81,8 @@ class PrecisionConfig(NamedTuple):
 def chosen(precision: str | None = None, shipped: str = SHIPPED) -> PrecisionConfig | None:
     """Returns the configuration that --precision and the environment choose; None for float32.
 
-    Args:
-      precision: "float32", "bfloat16" or "float16"; None to let the environment choose.
-      shipped: the path of the model's list, for "bfloat16" without the variable and for "float16".
-
-    Raises:
-      FlagError: the flag and the variable contradict each other.
+    `shipped` is the path of the model's list, for "bfloat16" without the variable and for
+    "float16". Raises a `FlagError` if the flag and the variable contradict each other.
     """
     value = os.environ.get(VARIABLE, "")
     names_list = value.lower() not in _NONE
@@ -121,13 +117,9 @@ def _warn_of_deprecated() -> None:
 def load(value: str | None, shipped: str = SHIPPED) -> PrecisionConfig | None:
     """Loads the configuration for a value of `TF_BF16_CONVERSION`, once.
 
-    Args:
-      value: "0", "false", "" or None for none; "1", "true" or "full" for `shipped`; "basic" for
-        matrix products only; otherwise the path of a JSON file.
-      shipped: the path of the model's list.
-
-    Raises:
-      UserError: the file cannot be read or is not valid.
+    The value is "0", "false", "" or None for none; "1", "true" or "full" for `shipped`, the path of
+    the model's list; "basic" for matrix products only; otherwise the path of a JSON file. Raises a
+    `UserError` if the file cannot be read or is not valid.
     """
     word = (value or "").lower()
     if word in _NONE:

@@ -73,11 +73,7 @@ def convert(model_fn: Callable, config: PrecisionConfig, device: str = "cpu") ->
     The model is built in a copy of the estimator's graph, so that all names and random seeds are
     those of the float32 model. Its new nodes are rewritten and imported into the estimator's graph.
     Of what the `model_fn` returns, a scaffold, export outputs, and hooks other than
-    `estimators.GraphParts` are lost.
-
-    Args:
-      model_fn: an estimator's function with arguments (features, labels, mode, params).
-      device: "cpu" or "gpu", the device that runs the model.
+    `estimators.GraphParts` are lost. `device` is "cpu" or "gpu".
     """
     logged = set()
 
@@ -117,11 +113,9 @@ def plan_model(
     config: PrecisionConfig,
     device: str,
 ) -> PlannedModel:
-    """Builds a model in a copy of the current graph, and plans its conversion.
+    """Builds a model in a copy of the current graph, and plans its conversion; see `convert`.
 
-    Args:
-      model_fn, config, device: see `convert`; the device may also be "hpu".
-      features, labels, mode, params: arguments of the `model_fn`, from the current graph.
+    The features and labels are from the current graph. The device may also be "hpu".
     """
     current = tf.get_default_graph()
     built = _copy_of(current)

@@ -167,10 +167,7 @@ def float32_attributes(node: tf.NodeDef, op_def: Any) -> tuple[str, ...]:
 
 
 def have_type(args: Sequence[Any], node: tf.NodeDef, attributes: Sequence[str]) -> list[bool]:
-    """Returns for each input or output tensor of a node whether one of the attributes is its type.
-
-    `args` are the inputs or the outputs in the description of the op.
-    """
+    """Returns for each tensor of inputs or outputs whether one of the attributes is its type."""
     return [arg.type_attr in attributes for arg in args for _ in range(count_of(arg, node))]
 
 

@@ -29,11 +29,7 @@ def convertible_attributes(
 ) -> tuple[str, ...]:
     """Returns the float32 type attributes of a node that can be `dtype` on a device; often one.
 
-    Args:
-      op_def: description of the node's type.
-      dtype: bfloat16 or float16.
-      device: "cpu" or "gpu", on which the check creates a kernel; for "hpu" only the description
-        is checked.
+    The check creates a kernel on the "cpu" or "gpu"; for "hpu" it only reads the description.
     """
     names = allowed_attributes(node, op_def, dtype)
     if not names or device == "hpu":

@@ -45,12 +45,9 @@ _RULES = (*_CONVERTING, KEPT, NO_KERNEL, A_NEIGHBOR_STAYS, NO_NEIGHBOR, NOT_LIST
 
 
 class Decision(NamedTuple):
-    """The decision on a node that has float32 inputs or outputs.
+    """The decision on a node, of a function or ("") the graph, with float32 inputs or outputs.
 
-    Attributes:
-      function: the function that contains the node, "" for the graph.
-      rule: the reason for the decision, one of the names above.
-      attributes: type attributes of the node that could be of low precision.
+    `rule` is one of the names above, and `attributes` are types that could be of low precision.
     """
 
     function: str
@@ -66,13 +63,7 @@ class Decision(NamedTuple):
 
 
 class Cast(NamedTuple):
-    """A cast between the types, shared by all nodes of its function that need it.
-
-    Attributes:
-      function: the function that contains the cast, "" for the graph.
-      tensor: reference to the tensor that is cast.
-      dtype: type to which it is cast, the low precision or float32.
-    """
+    """A cast of a tensor to a type, shared by all nodes of its function ("" for the graph)."""
 
     function: str
     tensor: str
@@ -80,13 +71,9 @@ class Cast(NamedTuple):
 
 
 class ConversionPlan(NamedTuple):
-    """The decisions and casts of a graph under a configuration.
+    """The decisions and casts of a graph under a configuration, in the order of the nodes.
 
-    Attributes:
-      source: path of the configuration.
-      decisions: decisions in the order of the nodes.
-      casts: casts in the order of the nodes that need them.
-      outputs: names of the graph's tensors that stay float32, with a cast if needed.
+    `source` is the configuration's path. The graph's tensors named in `outputs` stay float32.
     """
 
     source: str
@@ -136,17 +123,12 @@ def plan(
     others: Container[str] = (),
     outputs: Iterable[str] = (),
 ) -> ConversionPlan:
-    """Decides which nodes with float32 inputs or outputs are converted.
+    """Decides which nodes of a graph with float32 inputs or outputs are converted.
 
     Args:
-      graph_def: a graph with its functions, from `tf.Graph.as_graph_def`; not changed.
-      device: the device whose kernels are checked, "cpu" or "gpu"; on the "hpu" an op is assumed
-        to have a kernel if its type allows the low precision.
+      device: see `convertible_attributes`.
       others: names of nodes and functions that are not converted.
       outputs: names of the graph's tensors that are used outside and must be float32 there.
-
-    Raises:
-      ValueError: the graph has legacy variables.
     """
     _check_variables(graph_def)
     outputs = tuple(outputs)

@@ -26,11 +26,8 @@ class Memory(NamedTuple):
 def host_memory(in_use: int = 0, root: str = "/") -> Memory | None:
     """Returns the memory available to a job: the host's free memory, or a lower cgroup limit.
 
-    The result is None if no amount is known, as on systems other than Linux.
-
-    Args:
-      in_use: bytes that this program and its other workers use, and free before the job begins.
-      root: the folder that has `proc` and `sys`.
+    The result is None if no amount is known, as on systems other than Linux. This program and its
+    other workers free the bytes `in_use` before the job begins. `root` has `proc` and `sys`.
     """
     limits = host.cgroup_settings("memory", "memory.limit_in_bytes", "memory.max", root)
     # "max" means no limit; cgroup version 1 has a huge number instead.

@@ -284,12 +284,7 @@ def describe_precision(
 def describe_choice(
     report: Report, config: configuration.PrecisionConfig | None, precision: str | None
 ) -> None:
-    """Adds a row with the run's data type, and whether another one is faster on the CPU.
-
-    Args:
-      config: the operations in low precision; None for float32.
-      precision: the value of --precision; None if the environment chooses.
-    """
+    """Adds a row with the run's data type, and whether another one is faster on the CPU."""
     item = "--precision" if precision else configuration.VARIABLE
     on_cpu = device.kind() == "cpu"
     faster, why = host.find_processor().bfloat16() if on_cpu else (None, "")

@@ -62,11 +62,9 @@ class BatchTime(NamedTuple):
 class Measurement(NamedTuple):
     """Measurements of a job on this machine's workers.
 
-    Attributes:
-      features: seconds that it takes to make the missing features.
-      data: the splits that the job reads, by name; their sizes are those of the whole data.
-      paces: the time of a micro-batch in training and of a batch in prediction, by split; empty if
-        the job is for another machine.
+    It has the seconds to make the missing features, and by the names of the splits the whole data
+    and the time of a micro-batch in training and of a batch in prediction. `paces` is empty if the
+    job is for another machine.
     """
 
     features: float
@@ -153,11 +151,7 @@ def _prediction_pace(task: Task, data: Data) -> BatchTime:
 
 
 class RemoteWorkers(NamedTuple):
-    """Workers to estimate the duration for, on other hosts than those of the measurement.
-
-    Attributes:
-      examples_per_second: the training speed of a single one; None for the speed measured here.
-    """
+    """Workers on other hosts; without a speed of a single one, it is the one measured here."""
 
     workers: int
     examples_per_second: float | None

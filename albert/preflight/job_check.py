@@ -40,9 +40,7 @@ def check(
 ) -> bool:
     """Prints the report of all ranks; returns whether the run would succeed.
 
-    Args:
-      task_class: what the job trains; None checks only the machine.
-      name: the name of the run, "" if the job has only one.
+    Without a task, it checks only the machine. The only run of a job has the name "".
     """
     report, on = Report(), estimated_workers(settings)
     if name:

@@ -24,13 +24,9 @@ _OLDEST_TENSORFLOW, _NEWEST_TENSORFLOW = (2, 15), (2, 21)
 
 
 class Row(NamedTuple):
-    """A line of the report.
+    """A line of the report: a finding, or what is wrong and what to do.
 
-    Attributes:
-      section: the section, such as "model".
-      value: the finding, or what is wrong and what to do.
-      ok: whether the job can run with this finding.
-      warns: whether the user probably wants something else.
+    `ok`: whether the job can run with it; `warns`: whether the user probably wants something else.
     """
 
     section: str

@@ -35,13 +35,10 @@ class Traffic(NamedTuple):
 def step_traffic(
     values: int, workers: int, value_bytes: int = 4, shard: str = "none", batches: int = 1
 ) -> Traffic:
-    """Returns the traffic of each worker in a step.
+    """Returns the traffic of each worker in a step, whose gradients have this number of values.
 
-    Args:
-      values: the number of values in the gradients, and in the weights.
-      value_bytes: the bytes of a gradient's value when it is sent.
-      shard: the value of --shard_optimizer.
-      batches: the number of batches whose gradients are accumulated.
+    They are sent with `value_bytes` each, and accumulated over `batches`; `shard` is the value of
+    --shard_optimizer.
     """
     times = batches if shard == "gradients" else 1
     gathered = value_bytes if shard == "none" else 4
@@ -50,12 +47,9 @@ def step_traffic(
 
 
 class ScaledStep(NamedTuple):
-    """The time of a step of several workers.
+    """The seconds of an all-reduce of gradients and weights, and of the step of several workers.
 
-    Attributes:
-      allreduce: seconds to average the gradients and gather the updated weights.
-      step: seconds of the whole step.
-      efficiency: the speed as a fraction of the total speed of workers that do not communicate.
+    `efficiency` is the speed as a fraction of that of workers that do not communicate.
     """
 
     allreduce: float

@@ -36,9 +36,7 @@ def estimate_memory(train_op: tf.Operation, sharded: Sequence[StateShard] = ()) 
     Activations are the tensors of the forward pass, gradients all later ones, both at the moment of
     their joint peak. The backward pass keeps the summands of a sum until the last one is computed.
     The estimate excludes extra memory of the device's library and savings by graph optimizers.
-
-    Args:
-      sharded: the optimizer's state that is sharded over workers, see `TrainStep`.
+    `sharded` is the optimizer's state that is sharded over workers, see `TrainStep`.
     """
     graph = train_op.graph
     variables = graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)

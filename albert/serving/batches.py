@@ -45,14 +45,11 @@ class Batcher:
         note_batch: Callable[[int], Any] = lambda count: None,
         pause: Callable[[], None] | None = None,
     ):
-        """Starts the thread.
+        """Starts the thread, the only one that calls `answer_all`, which answers a batch.
 
-        Args:
-          answer_all: answers a batch; only the thread calls it.
-          most_waiting: maximum length of the queue.
-          most_together: maximum size of a batch; a larger request is a batch on its own.
-          note_batch: called with the number of requests in each batch.
-          pause: called often while a batch is answered; if given, a batch can be abandoned there.
+        The limits are those of the queue's length and of a batch's size; a larger request is a
+        batch on its own. `note_batch` is called with the number of requests in each batch, and
+        `pause` often while it is answered; a batch can be abandoned there.
         """
         self._answer_all = answer_all
         self._note_batch, self._pause = note_batch, pause
@@ -73,9 +70,7 @@ class Batcher:
 
         The future can be cancelled until the request is answered. A cancelled request leaves the
         queue. A batch whose requests are all cancelled is abandoned at the next pause, if any.
-
-        Raises:
-          RequestRefused: the queue is full or closed.
+        Raises a `RequestRefused` if the queue is full or closed.
         """
         with self._changed:
             if self._closed:

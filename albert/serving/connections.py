@@ -25,10 +25,7 @@ class Connection(H11Protocol):
     """
 
     def __init__(self, most: int, waiting: dict[Connection, None], **kwargs: Any):
-        """Prepares one of at most `most` connections of the server.
-
-        All of them share `waiting`, those that wait for their clients, the longest first.
-        """
+        """Takes the most connections, and those that wait for their clients, the longest first."""
         super().__init__(**kwargs)
         self._most, self._waiting = most, waiting
         self._timer: asyncio.TimerHandle | None = None

@@ -23,10 +23,7 @@ _QUESTIONS = ("How high is Ormen?", "Which material was used for Ormen?", "Who b
 
 
 def page_of(service: Service, task: str) -> tuple[str, dict[str, str]]:
-    """Returns the page for a service with a model for a task, and the page's headers.
-
-    The headers let a browser run only the page's own script and connect only to this server.
-    """
+    """Returns the page for a service with a model for a task, and the page's headers."""
     examples = [dict(service.example)]
     if "context" in service.fields:
         examples = [{"question": question, "context": _STORY} for question in _QUESTIONS]
@@ -42,6 +39,7 @@ def page_of(service: Service, task: str) -> tuple[str, dict[str, str]]:
     page = text.replace('data-model=""', f'data-model="{html.escape(json.dumps(about))}"')
     sources = {kind: _hash(page, kind) for kind in ("script", "style")}
     policy = "".join(f"; {kind}-src '{source}'" for kind, source in sources.items())
+    # They let a browser run only the page's own script, and connect only to this server.
     return page, {
         "Content-Security-Policy": f"default-src 'none'; connect-src 'self'; img-src data:{policy}"
         "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",

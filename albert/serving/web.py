@@ -35,13 +35,10 @@ _log = logging.getLogger(__name__)
 
 
 class Limits(NamedTuple):
-    """The limits on requests.
+    """The limits on requests: the body's size, and the seconds to receive it, and to answer it.
 
-    Attributes:
-      body_bytes: maximum size of a body.
-      seconds: time limit for receiving the body, and for the answer.
-      waiting: maximum number of waiting requests, separately for short and long ones.
-      together: maximum number of windows in a batch; a request with more is a long one.
+    `waiting` limits the queues of short and of long requests, which have more windows than
+    `together`, the limit of a batch.
     """
 
     body_bytes: int = 200_000

@@ -55,10 +55,7 @@ class Sweep:
     ):
         """Checks the task's flags and data; raises a `UserError` that a trial would raise, too.
 
-        Args:
-          words: the command that trains the task, without `albert` and without flags.
-          settings: the user's flags of the task.
-          space: what the trials vary.
+        `words` are the command that trains the task, without `albert` and without flags.
         """
         self._words, self._options, self._space = words, options, space
         self._folder = settings.output_dir
