@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from starlette.responses import JSONResponse
 
-from albert.serving import connections, server
+from albert.serving import server
 from albert.serving.server import HttpServer, listen
 from tests.helpers.files import limited
 from tests.helpers.forking import ROOT
@@ -53,7 +53,7 @@ def connect(app, monkeypatch, request) -> Iterator[Callable[[bytes], socket.sock
     """Connects to a server with limits on connections and idle time, and sends something."""
     most, seconds = getattr(request, "param", (4, 2.0 * LONGEST))
     monkeypatch.setattr(server, "most_connections", lambda: most)
-    monkeypatch.setattr(connections, "IDLE_SECONDS", seconds)
+    monkeypatch.setattr(server, "IDLE_SECONDS", seconds)
     with contextlib.ExitStack() as stack:
         listener = listen("127.0.0.1", 0)
         address = listener.getsockname()
@@ -117,7 +117,7 @@ def test_connections_being_answered_stay_open(connect, app):
 
 def test_the_page_gives_the_idle_limit():
     page = (ROOT / "docs/serving.md").read_text(encoding="utf-8")
-    assert f"more than {connections.IDLE_SECONDS} seconds" in " ".join(page.split())
+    assert f"more than {server.IDLE_SECONDS} seconds" in " ".join(page.split())
 
 
 @pytest.mark.parametrize("connect", [(4, 0.5)], indirect=True)
