@@ -28,8 +28,7 @@ from albert import modeling
 from albert.devices.memory_use import peak_host_memory
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import ModelOptions
-from albert.preflight.available_memory import host_memory
-from albert.preflight.step_memory import cpu_memory, estimate_memory, format_bytes
+from albert.preflight.memory import cpu_memory, estimate_memory, format_bytes, host_memory
 from albert.tasks.squad.head import make_v1_head
 from albert.training.model_fn import make_model_fn
 from benchmarks.parts.harness import ROOT, give, new_parser, run_again

@@ -22,9 +22,16 @@ from albert.optimization import TrainStep
 from albert.precision import configuration
 from albert.precision.conversion import plan_model
 from albert.precision.rules import ConversionPlan
-from albert.preflight.available_memory import Memory, card_memory, host_memory
+from albert.preflight.memory import (
+    Memory,
+    card_memory,
+    checkpoint_bytes,
+    cpu_memory,
+    estimate_memory,
+    format_bytes,
+    host_memory,
+)
 from albert.preflight.report import Report
-from albert.preflight.step_memory import checkpoint_bytes, cpu_memory, estimate_memory, format_bytes
 from albert.settings.run_settings import RunSettings
 from albert.training.job import missing_downloads
 from albert.training.labels import check_labels

@@ -5,6 +5,7 @@ import pytest
 from albert.preflight.available_memory import Memory, card_memory, host_memory, parse_size
 from tests.helpers.files import write_files
 from albert.preflight.available_memory import Memory, card_memory, host_memory
+from albert.preflight.memory import Memory, card_memory, host_memory
 from albert.preflight.settings import parse_size
 
 MEMINFO = {

@@ -12,9 +12,8 @@ from albert.distributed import collectives
 from albert.optimization import OptimizerOptions, build_train_step
 from albert.precision import configuration
 from albert.preflight import checks
-from albert.preflight.available_memory import Memory
+from albert.preflight.memory import Memory, estimate_memory
 from albert.preflight.report import Report
-from albert.preflight.step_memory import estimate_memory
 from albert.settings.run_settings import PRECISIONS
 
 JOB = types.SimpleNamespace(steps=lambda: (10, 0))

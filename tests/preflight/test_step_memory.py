@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.optimization import OptimizerOptions, training_op
-from albert.preflight.step_memory import cpu_memory, estimate_memory
+from albert.preflight.memory import cpu_memory, estimate_memory
 from benchmarks.memory import make_step
 
 
