@@ -23,8 +23,6 @@ from albert.settings.fields import DEVICES, Settings, setting
 if TYPE_CHECKING:
     import numpy as np
 
-    from albert.preflight.device_values import DeviceDifference
-
 
 class CompareDevicesSettings(Settings):
     """The device to compare, and the tolerance."""
@@ -68,17 +66,17 @@ def main(settings: CompareDevicesSettings) -> None:
         device_values = values_of(settings.device, folder, {})
         # A bfloat16 configuration is for the device under test; the CPU's values stay float32.
         expected = values_of("cpu", folder, {configuration.VARIABLE: "0"})
-    report(list(relative_differences(expected, device_values)), settings.tolerance)
+    report(relative_differences(expected, device_values), settings.tolerance)
 
 
-def report(rows: list[DeviceDifference], tolerance: float) -> None:
+def report(differences: dict[str, float], tolerance: float) -> None:
     """Prints the differences; raises a `UserError` if one is NaN or greater than the tolerance."""
     # `not <=` instead of `>`, so that NaN fails: every comparison with it is false.
-    failed = [row for row in rows if not row.relative <= tolerance]
-    for row in rows:
-        print(f"{'FAILS' if row in failed else '':<6}{row.name:<32}{row.relative:.2e}")
+    failed = [name for name, difference in differences.items() if not difference <= tolerance]
+    for name, difference in differences.items():
+        print(f"{'FAILS' if name in failed else '':<6}{name:<32}{difference:.2e}")
     if failed:
-        names = ", ".join(row.name for row in failed)
+        names = ", ".join(failed)
         raise UserError(f"more than --tolerance {tolerance:g} of the greatest value: {names}")
     print("the devices agree")
 

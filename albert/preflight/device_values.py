@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
-
 import numpy as np
 import tensorflow.compat.v1 as tf
 
@@ -33,13 +30,6 @@ _CONFIG = AlbertConfig(
     hidden_dropout_prob=0.0,
     attention_probs_dropout_prob=0.0,
 )
-
-
-class DeviceDifference(NamedTuple):
-    """The largest difference of an array between devices, relative to its largest value."""
-
-    name: str
-    relative: float
 
 
 def compute_values(kind: str) -> dict[str, np.ndarray]:
@@ -120,8 +110,9 @@ def training() -> dict[str, np.ndarray]:
 
 def relative_differences(
     expected: dict[str, np.ndarray], values: dict[str, np.ndarray]
-) -> Iterator[DeviceDifference]:
-    """Yields the greatest difference of each array, relative to the array's greatest value."""
-    for name, array in expected.items():
-        largest = np.max(np.abs(array - values[name])) / np.max(np.abs(array))
-        yield DeviceDifference(name, float(largest))
+) -> dict[str, float]:
+    """Returns the greatest difference of each array, relative to the array's greatest value."""
+    return {
+        name: float(np.max(np.abs(array - values[name])) / np.max(np.abs(array)))
+        for name, array in expected.items()
+    }
