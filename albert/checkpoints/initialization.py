@@ -18,6 +18,15 @@ from albert.checkpoints.finite import check_finite
 from albert.checkpoints.transformers_folder import TransformersFolder
 from albert.core.errors import UserError
 
+# Parts of names, with those of the blocks from which later ones can start.
+_FIRST_BLOCKS = {
+    r"/group_\d+/": "/group_0/",
+    r"/ffn_\d+/": "/ffn_1/",
+    r"/attention_\d+/": "/attention_1/",
+}
+# The variable of the optimizer that scales the loss.
+LOSS_SCALE = "loss_scale"
+
 
 def get_assignment_map_from_checkpoint(
     tvars: Sequence[tf.Variable], init_checkpoint: str, num_of_group: int = 0
@@ -38,7 +47,10 @@ def get_assignment_map_from_checkpoint(
     initialized = {}
     for variable in tvars:
         name = variable.op.name
-        source = _name_in_checkpoint(name, in_checkpoint, shared=num_of_group > 1)
+        candidates = [name]
+        if num_of_group > 1:
+            candidates += [re.sub(pattern, first, name) for pattern, first in _FIRST_BLOCKS.items()]
+        source = next((one for one in candidates if one in in_checkpoint), None)
         if source is None:
             tf.logging.debug("%s: not in %s", name, init_checkpoint)
             continue
@@ -46,25 +58,6 @@ def get_assignment_map_from_checkpoint(
         initialized[name] = 1
         initialized[name + ":0"] = 1
     return (maps if num_of_group > 0 else maps[0]), initialized
-
-
-def _name_in_checkpoint(name: str, in_checkpoint: set, shared: bool) -> str | None:
-    """Returns the name of variable `name` in the checkpoint; None if the checkpoint lacks it."""
-    candidates = [name]
-    if shared:
-        candidates += [
-            re.sub(pattern, replacement, name)
-            for pattern, replacement in (
-                (r"/group_\d+/", "/group_0/"),
-                (r"/ffn_\d+/", "/ffn_1/"),
-                (r"/attention_\d+/", "/attention_1/"),
-            )
-        ]
-    return next((c for c in candidates if c in in_checkpoint), None)
-
-
-# The variable of the optimizer that scales the loss.
-LOSS_SCALE = "loss_scale"
 
 
 class Initialization(NamedTuple):

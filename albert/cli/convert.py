@@ -75,13 +75,7 @@ def main(request: tuple[ConvertSettings, list[str]]) -> None:
             )
         tf.logging.info("%s: a TensorFlow checkpoint", from_transformers(path, target))
         return
-    options = ConversionOptions(
-        settings.albert_config_file,
-        settings.spm_model_file,
-        settings.vocab_file,
-        settings.do_lower_case,
-        settings.multiple_choice,
-    )
+    options = ConversionOptions(*(getattr(settings, name) for name in ConversionOptions._fields))
     if settings.to == "onnx":
         outputs = ", ".join(to_onnx(path, target, options))
         tf.logging.info("%s: a model with the outputs %s", target, outputs)

@@ -65,7 +65,7 @@ class ConversionOptions(NamedTuple):
     `multiple_choice`: whether a single score rates one of several options and is not a number.
     """
 
-    config_file: str | None = None
+    albert_config_file: str | None = None
     spm_model_file: str | None = None
     vocab_file: str | None = None
     do_lower_case: bool | None = None
@@ -111,7 +111,7 @@ def _begin(
     path: str, folder: str, options: ConversionOptions
 ) -> tuple[Source, Variables, dict[str, Any]]:
     """Returns a checkpoint, its weights and `config.json`, which it writes with the tokenizer."""
-    source = find_source(path, options.config_file)
+    source = find_source(path, options.albert_config_file)
     tokenizer = _Tokenizer(source, options)
     values = source.config.forward_values()
     used = used_model(values, tokenizer.files, tokenizer.do_lower_case)

@@ -56,16 +56,12 @@ def find_source(path: str, config_file: str | None) -> Source:
     checkpoint = resolve_checkpoint((is_run and best_or_newest(path)) or path)
     folder = os.path.dirname(os.path.abspath(checkpoint))
     record = read_run_record(folder) or {}
-    scores = _scores_of(checkpoint) if record else {}
+    scores = recorded_scores(folder) if record else {}
+    if os.path.basename(checkpoint) not in (BEST, scores.get("checkpoint")):
+        # They belong to another checkpoint.
+        scores = {}
     config = _config(folder, config_file, record.get("settings", {}))
     return Source(checkpoint, config, record, scores)
-
-
-def _scores_of(checkpoint: str) -> dict[str, object]:
-    """Returns the recorded scores if they belong to this checkpoint."""
-    folder, name = os.path.split(checkpoint)
-    scores = recorded_scores(folder)
-    return scores if name in (BEST, scores.get("checkpoint")) else {}
 
 
 def _config(folder: str, config_file: str | None, settings: Mapping) -> AlbertConfig | BertConfig:

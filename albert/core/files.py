@@ -233,9 +233,7 @@ def read_json(path: str, what: str, make_object: Callable[[list], Any] | None = 
     the file cannot be read, or is not JSON in UTF-8.
     """
     check_readable(path, what)
-    with reporting(f"{what} {path} cannot be read"), open(path, "rb") as file:
-        content = file.read()
-    return parse_json(content, f"{what} {path}", make_object)
+    return parse_json(read_bytes(path), f"{what} {path}", make_object)
 
 
 def parse_json(

@@ -141,8 +141,7 @@ def _report(dev_file: str, out: str, folder: str, seconds: float) -> None:
     tensorboard = os.path.join(os.path.dirname(sys.executable), "tensorboard")
     print(f"  curves:              {_shown(tensorboard)} --logdir {_shown(out)}")
     print(f"  took {seconds:.0f} s")
-    if too_low := _too_low(results):
-        raise UserError(too_low)
+    _check_scores(results)
 
 
 def _name_next_commands(words: list[str], paths: dict[str, str], run: str) -> None:
@@ -179,8 +178,8 @@ def _shown(path: str) -> str:
     return shlex.quote(path.removeprefix(os.path.join(os.getcwd(), "")))
 
 
-def _too_low(results: dict) -> str | None:
-    """Returns a message about the first score that is too low, or None if all are high enough."""
+def _check_scores(results: dict) -> None:
+    """Raises a `UserError` about the first score that is too low."""
     limits = {"f1": LEAST_F1}
     if "NoAns_f1" in results:
         share = results["NoAns_total"] / results["total"]
@@ -188,5 +187,4 @@ def _too_low(results: dict) -> str | None:
         limits |= dict.fromkeys(("HasAns_f1", "NoAns_f1"), LEAST_OF_EACH)
     for name, limit in limits.items():
         if results[name] < limit:
-            return f"{name.replace('f1', 'F1')} is below {limit:g}"
-    return None
+            raise UserError(f"{name.replace('f1', 'F1')} is below {limit:g}")

@@ -74,23 +74,21 @@ class _PassWeights(tf.train.SessionRunHook):
             pair.theirs: value.T if pair.is_transposed else value
             for pair, value in zip(self._variables, values, strict=True)
         }
-        self._session = _session_of(self._config, weights)
+        graph, width = _FusedGraph(weights), self._config.hidden_size
+        states = add_encoder(graph, self._config)
+        model = graph.build({"states": (states, FLOAT, ["batch", "sequence", width])})
+        options = onnxruntime.SessionOptions()
+        # By default, it would use all cores of the machine, even those of other workers and
+        # containers.
+        options.intra_op_num_threads = host.count_cores(collectives.local_size())
+        self._session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
 
     def states(self, *inputs: np.ndarray) -> np.ndarray:
         """Computes the last states, float32 [B, S, H]."""
         named = zip(INPUTS, inputs, strict=True)
         return self._session.run(None, {name: value.astype(np.int64) for name, value in named})[0]
-
-
-def _session_of(config: EncoderConfig, weights: Mapping[str, np.ndarray]) -> Any:
-    graph = _FusedGraph(weights)
-    states = add_encoder(graph, config)
-    model = graph.build({"states": (states, FLOAT, ["batch", "sequence", config.hidden_size])})
-    options = onnxruntime.SessionOptions()
-    # By default, it would use all cores of the machine, even those of other workers and containers.
-    options.intra_op_num_threads = host.count_cores(collectives.local_size())
-    providers = ["CPUExecutionProvider"]
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=providers)
 
 
 class _FusedGraph(Graph):

@@ -137,7 +137,16 @@ def plan(
         if body.function and body.function in others:
             continue
         own_rules = _own_rules(body, config, others)
-        nodes = {n: _attributes(body, n, r, config.dtype, device) for n, r in own_rules.items()}
+        nodes = {}
+        for name, rule in own_rules.items():
+            node = body.nodes[name]
+            op_def = body.op_defs[node.op]
+            # Only for nodes that may be converted, because checking for a kernel creates one, with
+            # its side effects.
+            if rule in _CONVERTING:
+                nodes[name] = convertible_attributes(node, op_def, config.dtype, device)
+            else:
+                nodes[name] = allowed_attributes(node, op_def, config.dtype)
         rules = _decide(body, nodes, own_rules)
         decisions += [
             Decision(body.function, name, body.nodes[name].op, rule, nodes[name])
@@ -187,17 +196,6 @@ def _own_rule(names: Sequence[str], op: str, config: PrecisionConfig) -> str:
 def _matches(exceptions: Iterable[NodePattern], names: Sequence[str], op: str) -> bool:
     """Returns whether an exception applies to a node with one of these names and this type."""
     return any(exception.matches(name, op) for exception in exceptions for name in names)
-
-
-def _attributes(body: Body, name: str, rule: str, dtype: tf.DType, device: str) -> tuple[str, ...]:
-    """Returns the type attributes of a node that could be `dtype`; may be empty."""
-    node = body.nodes[name]
-    op_def = body.op_defs[node.op]
-    # Only for nodes that may be converted, because checking for a kernel creates one, with its side
-    # effects.
-    if rule in _CONVERTING:
-        return convertible_attributes(node, op_def, dtype, device)
-    return allowed_attributes(node, op_def, dtype)
 
 
 def _decide(

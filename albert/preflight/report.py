@@ -70,35 +70,29 @@ class Report:
 def describe_environment(report: Report, settings: RunSettings) -> None:
     """Adds rows about the machine, and checks the flags that all programs have."""
     with report.section("programs"):
-        _describe_programs(report)
+        python = ".".join(map(str, sys.version_info[:3]))
+        report.add("Python", python, _OLDEST_PYTHON <= sys.version_info[:2] <= _NEWEST_PYTHON)
+        numbers = tuple(map(int, tf.__version__.split(".")[:2]))
+        is_known = _OLDEST_TENSORFLOW <= numbers <= _NEWEST_TENSORFLOW
+        report.add("TensorFlow", tf.__version__, is_known)
+        report.add("host", socket.gethostname())
+        report.add("processor", host.find_processor())
+        report.add("cores", usable_cores())
+        beside = os.path.dirname(sys.executable)
+        mpirun = shutil.which("mpirun") or shutil.which("mpirun", path=beside)
+        report.add("mpirun", mpirun or "none; `make horovod` installs it")
     with report.section("cards"):
-        _describe_cards(report)
+        driver = habana.driver_version()
+        report.add("habanalabs driver", driver or "none")
+        for package in (habana.PACKAGE, "habana-horovod"):
+            version = habana.installed_version(package)
+            same = not (version and driver) or driver.startswith(version.rsplit(".", 1)[0])
+            advice = "" if same else "; its version differs from the driver's"
+            report.add(package, (version or "not installed") + advice)
+        report.add("Gaudi cards", habana.count_cards())
+        report.add("HPU", habana.why_unavailable() or "available")
+        report.add("NVIDIA cards", device.count_nvidia_cards())
     with report.section("job"):
         job.begin_job(settings)
         report.add("device", "{} ({})".format(*device.chosen()))
         report.add("workers", collectives.size())
-
-
-def _describe_programs(report: Report) -> None:
-    python = ".".join(map(str, sys.version_info[:3]))
-    report.add("Python", python, _OLDEST_PYTHON <= sys.version_info[:2] <= _NEWEST_PYTHON)
-    tensorflow = tuple(map(int, tf.__version__.split(".")[:2]))
-    report.add("TensorFlow", tf.__version__, _OLDEST_TENSORFLOW <= tensorflow <= _NEWEST_TENSORFLOW)
-    report.add("host", socket.gethostname())
-    report.add("processor", host.find_processor())
-    report.add("cores", usable_cores())
-    mpirun = shutil.which("mpirun") or shutil.which("mpirun", path=os.path.dirname(sys.executable))
-    report.add("mpirun", mpirun or "none; `make horovod` installs it")
-
-
-def _describe_cards(report: Report) -> None:
-    driver = habana.driver_version()
-    report.add("habanalabs driver", driver or "none")
-    for package in (habana.PACKAGE, "habana-horovod"):
-        version = habana.installed_version(package)
-        same = not (version and driver) or driver.startswith(version.rsplit(".", 1)[0])
-        advice = "" if same else "; its version differs from the driver's"
-        report.add(package, (version or "not installed") + advice)
-    report.add("Gaudi cards", habana.count_cards())
-    report.add("HPU", habana.why_unavailable() or "available")
-    report.add("NVIDIA cards", device.count_nvidia_cards())
