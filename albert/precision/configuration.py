@@ -12,7 +12,6 @@ import json
 import os
 import pathlib
 import re
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -155,7 +154,11 @@ def from_dict(content: Any, source: str) -> PrecisionConfig:
             )
     patterns = {key: _patterns(content.get(key, []), key, source) for key in EXCEPTIONS}
     named = set().union(*lists.values(), *({p.op for p in ps} for ps in patterns.values()))
-    _warn_of_unknown(named - {""}, source)
+    known = dir(tf.raw_ops)
+    for op in sorted(named - {""}):
+        if op not in known and not op.startswith(_UNCHECKED):
+            advice = see_help(op, known, _PAGE)
+            tf.logging.warning("%s: TensorFlow has no op type %r%s", source, op, advice)
     allowed, conditional, strict = lists.values()
     in_float32, in_bfloat16 = patterns.values()
     return PrecisionConfig(source, allowed, conditional, strict, in_float32, in_bfloat16)
@@ -185,12 +188,3 @@ def _pattern(entry: Any, where: str) -> NodePattern:
         return NodePattern(re.compile(entry[0]), entry[1])
     except (re.error, OverflowError) as e:
         raise UserError(f"{where}: {entry[0]!r} is not a regular expression: {e}") from e
-
-
-def _warn_of_unknown(ops: Iterable[str], source: str) -> None:
-    known = dir(tf.raw_ops)
-    for op in sorted(ops):
-        if op not in known and not op.startswith(_UNCHECKED):
-            tf.logging.warning(
-                "%s: TensorFlow has no op type %r%s", source, op, see_help(op, known, _PAGE)
-            )

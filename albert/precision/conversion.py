@@ -125,7 +125,11 @@ def plan_model(
     fuses = device == "cpu" and config.dtype == tf.bfloat16 and "BiasAdd" in config.allowlist
     if fuses and mode == estimators.ModeKeys.PREDICT:
         config = config._replace(conditional_exceptions=_GELU)
-    others, outputs = set().union(*_names_in(current.as_graph_def())), _outputs(spec, built)
+    others = set().union(*_names_in(current.as_graph_def()))
+    # The tensors that an estimator or a hook can access.
+    collected = [built.get_collection(key) for key in built.get_all_collection_keys()]
+    items = tf.nest.flatten([_parts(spec), collected])
+    outputs = sorted({item.name for item in items if isinstance(item, tf.Tensor)})
     return PlannedModel(built, spec, plan(built.as_graph_def(), config, device, others, outputs))
 
 
@@ -133,13 +137,6 @@ def _parts(spec: estimators.EstimatorSpec) -> tuple[dict[str, Any], list]:
     """Returns the parts of the graph in a specification: its fields and `GraphParts`."""
     fields = {field: getattr(spec, field) for field in _PARTS}
     return fields, [hook.parts for hook in spec.training_hooks]
-
-
-def _outputs(spec: estimators.EstimatorSpec, graph: tf.Graph) -> list[str]:
-    """Returns the names of the tensors that an estimator or a hook can access."""
-    collected = [graph.get_collection(key) for key in graph.get_all_collection_keys()]
-    items = tf.nest.flatten([_parts(spec), collected])
-    return sorted({item.name for item in items if isinstance(item, tf.Tensor)})
 
 
 def _copy_of(graph: tf.Graph) -> tf.Graph:

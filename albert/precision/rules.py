@@ -28,8 +28,15 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert.precision.configuration import NodePattern, PrecisionConfig
-from albert.precision.graph_defs import Body, bodies, data_inputs, float32_attributes, have_type
-from albert.precision.kernel_support import allowed_attributes, convertible_attributes
+from albert.precision.graph_defs import (
+    Body,
+    allowed_attributes,
+    bodies,
+    convertible_attributes,
+    data_inputs,
+    float32_attributes,
+    have_type,
+)
 
 ALLOWED = "allowlist"
 FORCED = "convertible exception"
@@ -130,17 +137,24 @@ def plan(
       others: names of nodes and functions that are not converted.
       outputs: names of the graph's tensors that are used outside and must be float32 there.
     """
-    _check_variables(graph_def)
+    # The casts of legacy variables may run before an assignment.
+    for node in graph_def.node:
+        if node.op in ("Variable", "VariableV2"):
+            raise ValueError(
+                f"{node.name} is a legacy variable, which cannot be cast safely; call "
+                "tf.enable_resource_variables() before the graph is built"
+            )
     outputs = tuple(outputs)
     decisions, casts = [], dict[Cast, None]()
     for body in bodies(graph_def, outputs):
         if body.function and body.function in others:
             continue
-        own_rules = _own_rules(body, config, others)
-        nodes = {}
-        for name, rule in own_rules.items():
-            node = body.nodes[name]
-            op_def = body.op_defs[node.op]
+        own_rules, nodes = {}, {}
+        for name, node in body.nodes.items():
+            op_def = body.op_defs.get(node.op)
+            if not op_def or name in others or not float32_attributes(node, op_def):
+                continue
+            own_rules[name] = rule = _own_rule(body.names_of(name), node.op, config)
             # Only for nodes that may be converted, because checking for a kernel creates one, with
             # its side effects.
             if rule in _CONVERTING:
@@ -155,27 +169,6 @@ def plan(
         converted = {name: nodes[name] for name, rule in rules.items() if rule in _CONVERTING}
         casts |= dict.fromkeys(cast for _, _, cast in borders(body, converted, config.dtype))
     return ConversionPlan(config.source, config.dtype, decisions, list(casts), outputs)
-
-
-def _check_variables(graph_def: tf.GraphDef) -> None:
-    """Raises a `ValueError` for legacy variables, whose casts may run before an assignment."""
-    for node in graph_def.node:
-        if node.op in ("Variable", "VariableV2"):
-            raise ValueError(
-                f"{node.name} is a legacy variable, which cannot be cast safely; call "
-                "tf.enable_resource_variables() before the graph is built"
-            )
-
-
-def _own_rules(body: Body, config: PrecisionConfig, others: Container[str]) -> dict[str, str]:
-    """Returns the nodes to decide on, with the rule for each without its neighbors."""
-    rules = {}
-    for name, node in body.nodes.items():
-        op_def = body.op_defs.get(node.op)
-        if not op_def or name in others or not float32_attributes(node, op_def):
-            continue
-        rules[name] = _own_rule(body.names_of(name), node.op, config)
-    return rules
 
 
 def _own_rule(names: Sequence[str], op: str, config: PrecisionConfig) -> str:

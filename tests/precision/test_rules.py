@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.precision import configuration, kernel_support
+from albert.precision import configuration, graph_defs
 from albert.precision.rules import (
     A_NEIGHBOR_STAYS,
     ALLOWED,
@@ -125,7 +125,7 @@ class TestCandidates:
         """Making a kernel can have side effects, or end the process."""
         probed = []
         monkeypatch.setattr(
-            kernel_support,
+            graph_defs,
             "_has_kernel",
             lambda node, types: probed.append(tf.NodeDef.FromString(node).op) or True,
         )
