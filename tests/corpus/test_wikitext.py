@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.corpus.dump import LONGEST_PAGE
+from albert.corpus.documents import LONGEST_PAGE
 from albert.corpus.wikitext import plain_text
 
 HIDDEN = {"file", "image", "category", "datei"}
