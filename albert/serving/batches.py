@@ -6,7 +6,7 @@ import collections
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 
 class RequestRefused(Exception):
@@ -23,13 +23,6 @@ class _Entry(NamedTuple):
     future: Future
 
 
-class AnswerAll(Protocol):
-    """A function that answers requests in their order; it often calls `pause`, which may raise."""
-
-    def __call__(self, requests: Sequence[Any], pause: Callable[[], None] | None) -> Sequence[Any]:
-        """Returns one answer per request."""
-
-
 class Batcher:
     """A queue of requests, and the thread that answers them in batches.
 
@@ -39,17 +32,17 @@ class Batcher:
 
     def __init__(
         self,
-        answer_all: AnswerAll,
+        answer_all: Callable[[Sequence[Any], Callable[[], None] | None], Sequence[Any]],
         most_waiting: int,
         most_together: int,
         note_batch: Callable[[int], Any] = lambda count: None,
         pause: Callable[[], None] | None = None,
     ):
-        """Starts the thread, the only one that calls `answer_all`, which answers a batch.
+        """Starts the thread, the only one that calls `answer_all`, which answers a batch in order.
 
         The limits are those of the queue's length and of a batch's size; a larger request is a
         batch on its own. `note_batch` is called with the number of requests in each batch, and
-        `pause` often while it is answered; a batch can be abandoned there.
+        `pause`, which may raise, often while it is answered.
         """
         self._answer_all = answer_all
         self._note_batch, self._pause = note_batch, pause
