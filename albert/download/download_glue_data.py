@@ -111,10 +111,7 @@ def _make_mrpc(folder: Path, mirror: str | None, path_to_mrpc: Path | None) -> N
 
 
 def _read_pairs(path: Path) -> list[list[str]]:
-    """Returns the rows of an MRPC file, beginning with the header, with five columns each.
-
-    Raises a `UserError` if the file is not UTF-8, has no pairs, or has another format.
-    """
+    """Returns the header and the rows of an MRPC file; raises a `UserError` if it is not valid."""
     raw = _read_rows(path)
     rows = [row if len(row) == _COLUMNS else _put_together(row) for row in raw]
     for line, row in enumerate(rows, start=1):
@@ -155,11 +152,7 @@ def _read_rows(path: Path) -> list[list[str]]:
 def _write_glue_layout(
     train: list[list[str]], test: list[list[str]], ids_file: Path | None, folder: Path
 ) -> None:
-    """Writes train.tsv, dev.tsv and test.tsv from results of `_read_pairs`.
-
-    `ids_file` is GLUE's list of the development set; without it, every tenth pair is in it. Raises
-    a `UserError` if no pair would remain for one of the sets.
-    """
+    """Writes train.tsv, dev.tsv, as GLUE's list of its pairs defines it if given, and test.tsv."""
     header, *pairs = train
     ids = {tuple(columns[:2]) for columns in _read_rows(ids_file)} if ids_file else None
     parts: dict[str, list[list[str]]] = {"train.tsv": [], "dev.tsv": []}
