@@ -12,7 +12,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError
-from albert.devices import habana, host, numa
+from albert.devices import habana, host
 from albert.distributed import collectives
 
 _NVIDIA_DEVICE_FILES = "/dev/nvidia[0-9]*"
@@ -144,7 +144,7 @@ def prepare() -> None:
     Raises a `UserError` if a library does not load, or this host has more workers than cards.
     """
     if _device.kind != "cpu":
-        numa.bind(_device.kind)
+        host.bind_to_card(_device.kind)
     if is_hpu():
         workers, cards = collectives.local_size(), habana.count_cards()
         if workers > cards:

@@ -193,7 +193,7 @@ def test_more_workers_than_cards_are_an_error(machine, on_device, as_worker, mon
     machine(None, gpus=0)
     on_device("hpu")
     as_worker(0, 9)
-    monkeypatch.setattr(device.numa, "bind", lambda kind: None)
+    monkeypatch.setattr(device.host, "bind_to_card", lambda kind: None)
     with pytest.raises(UserError, match="9 workers on this host, which has 8 Gaudi cards"):
         device.prepare()
 
@@ -217,7 +217,7 @@ def test_each_worker_uses_one_gpu_with_growing_memory(
     on_device(kind)
     as_worker(8, 16, local_rank, 4)
     monkeypatch.setattr(device, "_own_gpu", None)
-    monkeypatch.setattr(device.numa, "bind", lambda kind: calls.append(kind))
+    monkeypatch.setattr(device.host, "bind_to_card", lambda kind: calls.append(kind))
     device.prepare()
     model_fn = lambda features, labels, mode, params: None  # noqa: E731
     # Only Habana's Horovod, which some of them have, joins gradients with this option.

@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 
-from albert.devices import numa
+from albert.devices.host import bind_to_card
 from tests.helpers.files import write_files
 
 # Two nodes of four physical cores with two threads each. Cards 0 to 2 are at node 1, 3 at node 0.
@@ -38,7 +38,7 @@ class Host:
 
     def cores_of(self, rank, workers=4, kind="gpu"):
         self.as_worker(rank, workers)
-        numa.bind(kind, str(self.root))
+        bind_to_card(kind, str(self.root))
         return self.bound
 
 

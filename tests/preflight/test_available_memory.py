@@ -1,12 +1,11 @@
 """Available memory, read from Linux files and from the tools of the cards."""
 
 import pytest
-
 from albert.preflight.available_memory import Memory, card_memory, host_memory, parse_size
-from tests.helpers.files import write_files
-from albert.preflight.available_memory import Memory, card_memory, host_memory
+
 from albert.preflight.memory import Memory, card_memory, host_memory
 from albert.preflight.settings import parse_size
+from tests.helpers.files import write_files
 
 MEMINFO = {
     "proc/meminfo": "MemTotal:  24000000 kB\nMemFree:  100000 kB\nMemAvailable:  20000000 kB\n"
