@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -36,15 +37,10 @@ def _others(package: str) -> list[str]:
     for name in os.listdir(folder):
         # Importing `importlib.metadata` takes 20 ms.
         match = re.fullmatch(r"(albert\w*)-[^-]+\.dist-info", name, re.IGNORECASE)
-        if match and match[1] != _OWN and _has_files(os.path.join(folder, name, "RECORD")):
-            others.append(match[1].replace("_", "-"))
+        if not match or match[1] == _OWN:
+            continue
+        record = os.path.join(folder, name, "RECORD")
+        with contextlib.suppress(OSError), open(record, encoding="utf-8") as file:
+            if any(line.startswith("albert/") for line in file):
+                others.append(match[1].replace("_", "-"))
     return sorted(others)
-
-
-def _has_files(record: str) -> bool:
-    """Returns whether a distribution's list of files names any in the folder of the package."""
-    try:
-        with open(record, encoding="utf-8") as file:
-            return any(line.startswith("albert/") for line in file)
-    except OSError:
-        return False

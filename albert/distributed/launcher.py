@@ -60,18 +60,14 @@ def command() -> list[str]:
     # A parent may have ended, or belong to a container's host.
     with contextlib.suppress(OSError):
         while process > 1:
-            arguments = _arguments(process)
+            with open(f"/proc/{process}/cmdline", "rb") as file:
+                arguments = [*map(os.fsdecode, file.read().split(b"\0")[:-1])] or [""]
             if os.path.basename(arguments[0]) in _PROGRAMS:
                 return arguments
             with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
                 # After the program's name, which may contain spaces: the state and the parent.
                 process = int(file.read().rpartition(")")[2].split()[1])
     return [*sys.orig_argv]
-
-
-def _arguments(process: int) -> list[str]:
-    with open(f"/proc/{process}/cmdline", "rb") as file:
-        return [os.fsdecode(argument) for argument in file.read().split(b"\0")[:-1]] or [""]
 
 
 def is_first() -> bool:

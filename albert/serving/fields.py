@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from albert.core.text import is_utf8
+
 Schema = Mapping[str, Any]
 
 
@@ -51,12 +53,8 @@ def read(body: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
         if name not in body and "default" not in schema:
             raise InvalidRequest(f"{name!r} is missing")
         values[name] = body.get(name, schema.get("default"))
-        _check(name, values[name], schema)
+        _CHECKS[schema["type"]](name, values[name], schema)
     return values
-
-
-def _check(name: str, value: Any, schema: Schema) -> None:
-    _CHECKS[schema["type"]](name, value, schema)
 
 
 def _check_text(name: str, value: Any, schema: Schema) -> None:
@@ -64,7 +62,7 @@ def _check_text(name: str, value: Any, schema: Schema) -> None:
         raise InvalidRequest(f"{name!r} must be a text")
     if "pattern" in schema and not re.search(schema["pattern"], value):
         raise InvalidRequest(f"{name!r} is empty")
-    if value != value.encode(errors="replace").decode():
+    if not is_utf8(value):
         raise InvalidRequest(f"{name!r} has half of a surrogate pair, which is not valid text")
 
 
@@ -72,7 +70,7 @@ def _check_texts(name: str, value: Any, schema: Schema) -> None:
     if not isinstance(value, list) or len(value) != schema["minItems"]:
         raise InvalidRequest(f"{name!r} must be a list of {schema['minItems']} texts")
     for number, item in enumerate(value):
-        _check(f"{name}[{number}]", item, schema["items"])
+        _check_text(f"{name}[{number}]", item, schema["items"])
 
 
 def _check_number(name: str, value: Any, schema: Schema) -> None:

@@ -139,7 +139,9 @@ class Sweep:
             LOG.info("%s: pruned, because its scores are below the median", name)
         elif code:
             trial.end(FAILED)
-            LOG.warning("%s failed with exit code %d: %s", name, code, _last_line(log_file))
+            with open(log_file, encoding="utf-8", errors="replace") as file:
+                _, _, last_line = file.read().rstrip().rpartition("\n")
+            LOG.warning("%s failed with exit code %d: %s", name, code, last_line)
         elif not scores:
             raise UserError(
                 f"{folder} has no scores: the data to score on has no true answers, or all outputs "
@@ -196,12 +198,6 @@ def trial_settings(settings: RunSettings) -> RunSettings:
         given = settings.given | {"keep_checkpoint_max"}
         settings = settings.replaced(given=given, keep_checkpoint_max=1)
     return settings
-
-
-def _last_line(path: str) -> str:
-    with open(path, encoding="utf-8", errors="replace") as file:
-        lines = file.read().split("\n")
-    return next((line for line in reversed(lines) if line.strip()), "")
 
 
 def folder_of(number: int) -> str:
