@@ -81,10 +81,9 @@ def config_from_theirs(config: Mapping) -> dict:
 def config_to_theirs(family: str, config: Mapping) -> dict:
     """Converts a configuration of this project to the format of `transformers`."""
     activation = (config.get("hidden_act") or "linear").lower()
-    unused = {"down_scale_factor"}
     return {
         "model_type": family,
-        **{name: value for name, value in config.items() if name not in unused},
+        **{name: value for name, value in config.items() if name != "down_scale_factor"},
         "hidden_act": _ACTIVATIONS[activation],
         "layer_norm_eps": _FIXED["layer_norm_eps"],
     }

@@ -211,17 +211,12 @@ def convertible_attributes(
             probe.attr[name].CopyFrom(value)
     for name in names:
         probe.attr[name].type = dtype.as_datatype_enum
-    types = tuple(_input_types(probe, op_def))
-    return names if _has_kernel(probe.SerializeToString(deterministic=True), types) else ()
-
-
-def _input_types(node: tf.NodeDef, op_def: Any) -> list[int]:
-    """Returns the type of each input tensor of a node."""
     types: list[int] = []
     for arg in op_def.input_arg:
-        one = [arg.type or node.attr[arg.type_attr].type] * count_of(arg, node)
-        types += node.attr[arg.type_list_attr].list.type if arg.type_list_attr else one
-    return types
+        same = [arg.type or probe.attr[arg.type_attr].type] * count_of(arg, probe)
+        types += probe.attr[arg.type_list_attr].list.type if arg.type_list_attr else same
+    node_bytes = probe.SerializeToString(deterministic=True)
+    return names if _has_kernel(node_bytes, tuple(types)) else ()
 
 
 @functools.cache
