@@ -213,8 +213,8 @@ class TransformersFolder:
 
     def get_variable_to_dtype_map(self) -> dict[str, tf.DType]:
         """Returns the types of all variables, by their names in this project."""
-        names = self.get_variable_to_shape_map()
-        return {name: tf.int64 if name == STEP else tf.float32 for name in names}
+        shapes = self.get_variable_to_shape_map()
+        return {name: tf.int64 if name == STEP else tf.float32 for name in shapes}
 
     def has_tensor(self, name: str) -> bool:
         """Returns whether there is a variable with that name."""

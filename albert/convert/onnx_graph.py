@@ -44,8 +44,8 @@ def _outputs(graph: Graph, states: str, parts: Sequence[str], source: Source) ->
     token_shape: list[str | int] = ["batch", "sequence"]
     if names.SQUAD_V1 in parts:
         logits = graph.dense(states, "qa_outputs")
-        parts = graph.add_all("Split", 2, logits, axis=2, num_outputs=2)
-        starts, ends = (graph.add("Squeeze", part, graph.constant([2])) for part in parts)
+        halves = graph.add_all("Split", 2, logits, axis=2, num_outputs=2)
+        starts, ends = (graph.add("Squeeze", half, graph.constant([2])) for half in halves)
         return {
             "start_logits": (starts, FLOAT, token_shape),
             "end_logits": (ends, FLOAT, token_shape),

@@ -54,7 +54,7 @@ _RULES = (*_CONVERTING, KEPT, NO_KERNEL, A_NEIGHBOR_STAYS, NO_NEIGHBOR, NOT_LIST
 class Decision(NamedTuple):
     """The decision on a node, of a function or ("") the graph, with float32 inputs or outputs.
 
-    `rule` is one of the names above, and `attributes` are types that could be of low precision.
+    `rule` is one of the names above; `attributes` are the type attributes that could change.
     """
 
     function: str

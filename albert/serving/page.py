@@ -39,7 +39,7 @@ def page_of(service: Service, task: str) -> tuple[str, dict[str, str]]:
     page = text.replace('data-model=""', f'data-model="{html.escape(json.dumps(about))}"')
     sources = {kind: _hash(page, kind) for kind in ("script", "style")}
     policy = "".join(f"; {kind}-src '{source}'" for kind, source in sources.items())
-    # They let a browser run only the page's own script, and connect only to this server.
+    # The headers let a browser run only the page's own script, and connect only to this server.
     return page, {
         "Content-Security-Policy": f"default-src 'none'; connect-src 'self'; img-src data:{policy}"
         "; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
