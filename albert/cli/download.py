@@ -24,11 +24,6 @@ def parse(argv: list[str]) -> list[str]:
 
 def main(words: list[str]) -> None:
     """Downloads what the words name; raises a `UserError` if it cannot be downloaded."""
-    from albert.download import download_dataset, download_glue_data, download_pretrained_model
+    from albert.download import download
 
-    programs = {"model": download_pretrained_model, "glue": download_glue_data}
-    kind, *flags = words
-    if kind in programs:
-        programs[kind].main(flags, f"albert download {kind}")
-    else:
-        download_dataset.main(words, "albert download")
+    download.main(words)

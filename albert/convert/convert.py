@@ -30,11 +30,8 @@ from albert.checkpoints.transformers_folder import (
     write_checkpoint,
 )
 from albert.convert.source import CONFIGS, Source, Variables, find_source, read_variables
-from albert.core.errors import FlagError, UserError
-from albert.core.files import check_readable, temporary_folder, write_json
-from albert.core.optional import optional
 from albert.core.errors import FlagError, UserError, optional
-from albert.core.files import check_readable, read_json, temporary_folder, write_json
+from albert.core.files import check_readable, temporary_folder, write_json
 from albert.core.version import VERSION
 from albert.model.config import read_config
 

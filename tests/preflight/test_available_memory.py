@@ -1,7 +1,6 @@
 """Available memory, read from Linux files and from the tools of the cards."""
 
 import pytest
-from albert.preflight.available_memory import Memory, card_memory, host_memory, parse_size
 
 from albert.preflight.memory import Memory, card_memory, host_memory
 from albert.preflight.settings import parse_size
