@@ -24,20 +24,16 @@ from albert.checkpoints.model_folder import (
 from albert.core import locks, signals
 from albert.core.errors import UserError
 from albert.core.log import shown_log
+from albert.data import DEV
 from albert.inference.base import table
 from albert.inference.loading import AnyPath, Model, load_model, path_of, pretrained_model
 from albert.report import PREDICTIONS
 from albert.report.predictions import read_samples
 from albert.report.spans import Span, prediction_of
 from albert.settings.fields import Affects
-from albert.tasks import TASKS, Entry
+from albert.tasks import by_name
 from albert.training.run import run
 
-# The keys are the names of the commands, with a version other than the default one.
-_TASKS: dict[str, Entry] = {}
-for _entry in TASKS:
-    _is_default = _entry.command not in _TASKS
-    _TASKS[_entry.command if _is_default else f"{_entry.command} {_entry.version}"] = _entry
 # A run changes the output, the log and the environment of the process, so threads take turns.
 _ONE_RUN = threading.RLock()
 
@@ -106,9 +102,10 @@ def train(
       UserError: a setting, the input or the environment has an error.
       KeyboardInterrupt: the training was interrupted, after its current step was saved.
     """
-    if task not in _TASKS:
-        raise UserError(f"unknown task {task!r}; use one of {', '.join(map(repr, _TASKS))}")
-    kind = _TASKS[task].load("settings")
+    tasks = by_name()
+    if task not in tasks:
+        raise UserError(f"unknown task {task!r}; use one of {', '.join(map(repr, tasks))}")
+    kind = tasks[task].load("settings")
     values: dict[str, Any] = {"output_dir": os.path.abspath(path_of(output_dir))}
     if "preprocess_workers" in kind.flags():
         # TensorFlow has threads in this process, so forking it is not safe.
@@ -122,7 +119,7 @@ def train(
         values |= {name: value for name, value in described.items() if name in kind.flags()}
     checked = kind.of(**{**values, **settings})
     with _running(verbose):
-        run(_TASKS[task].load("task"), checked)
+        run(tasks[task].load("task"), checked)
     return _result(task, values["output_dir"])
 
 
@@ -150,15 +147,14 @@ def evaluate(
     recorded = recorded_settings(folder)
     if recorded is None:
         raise UserError(f"{folder} has no run; pass the output_dir of a training")
-    kind = recorded_task(folder)
-    task = next(name for name, entry in _TASKS.items() if entry.kind == kind)
-    flags = _TASKS[task].load("settings").flags()
+    kind, tasks = recorded_task(folder), by_name()
+    task = next(name for name, entry in tasks.items() if entry.kind == kind)
+    flags = tasks[task].load("settings").flags()
     kept = [name for name, flag in flags.items() if Affects.FEATURES in flag.affects]
     values = {name: recorded[name] for name in kept if name in recorded and not flags[name].is_path}
     values |= _trained_files(folder)
-    done = {name: name != "do_train" for name in ("do_train", "do_eval", "do_predict")}
-    done["do_predict"] = "do_eval" not in flags
-    values |= {name: value for name, value in done.items() if name in flags}
+    done_by = tasks[task].load("task").done_by.items()
+    values |= {name: split == DEV for split, name in done_by if name in flags}
     values |= settings
     if output_dir is not None:
         return train(task, output_dir, verbose=verbose, **values)._replace(model=folder)

@@ -333,7 +333,7 @@ class Answering(Promises):
         (tmp_path / "sweep").mkdir()
         program = find_task(f"{self.program}.py")
         given = command(tmp_path / "sweep", "--preprocess_workers=1")[2:]
-        shared = trial_settings(settings_of(program.settings, *given))
+        shared = trial_settings(settings_of(program.settings, *given), task.done_by)
         for number in range(2):
             of_trial = shared.replaced(output_dir=str(tmp_path / f"trial-{number}"))
             trial = task(settings_of(program.settings, *of_trial.arguments()))

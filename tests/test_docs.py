@@ -10,9 +10,9 @@ import re
 import sys
 
 import albert as package
-from albert import api
 from albert.cli.main import COMMANDS
 from albert.core.version import VERSION
+from albert.tasks import by_name
 from albert.tasks.squad.examples import read_examples
 from albert.tasks.squad.questions import Questions, QuestionSource
 from tests.helpers.forking import ROOT
@@ -151,7 +151,7 @@ def test_python_in_the_pages_names_existing_things():
             given = {keyword.arg for keyword in node.keywords}
             known = {*inspect.signature(getattr(package, node.func.attr)).parameters}
             task = node.args[0].value if node.func.attr == "train" else "squad"
-            known |= api._TASKS[task].load("settings").flags().keys()
+            known |= by_name()[task].load("settings").flags().keys()
             # The page on Python shows an error.
             assert given - {"trian_file"} <= known
     assert called == {"load", "train", "evaluate"}

@@ -14,21 +14,20 @@ flags of the command race.
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from typing import NamedTuple
 
 from albert.cli import command_line
-from albert.cli.main import module_of
 from albert.cli.training import Job, TaskProgram
 from albert.core.errors import FlagError, see_help
 from albert.preflight.settings import CheckSettings
 from albert.settings.fields import DEVICE
-from albert.tasks import COMMANDS, TASKS
+from albert.tasks import TASKS, versions_of
 
-WORDS = COMMANDS
-_PROGRAMS = {f"{entry.program}.py": (entry.command, entry.version) for entry in TASKS}
+WORDS = tuple(dict.fromkeys(entry.command for entry in TASKS))
+VERSIONS = {entry.version for entry in TASKS if entry.version}
+_PROGRAMS = {f"{e.program}.py": (e.command, e.version) for e in TASKS if e.program}
 
 
 class CheckRequest(NamedTuple):
@@ -44,7 +43,7 @@ def parse(argv: list[str]) -> CheckRequest:
     program, *rest = argv
     names_task = bool(rest) and not rest[0].startswith("-")
     word = rest.pop(0) if names_task else "squad"
-    version = rest.pop(0) if rest and rest[0] in ("1.1", "2.0") else ""
+    version = rest.pop(0) if rest and rest[0] in VERSIONS else ""
     task = find_task(word, version)
     command_line.parse([program, *rest], __doc__, task.settings, CheckSettings)
     return CheckRequest(task.job(), names_task, CheckSettings.from_flags())
@@ -73,12 +72,10 @@ def find_task(word: str, version: str = "") -> TaskProgram:
     if program and version not in ("", program[1]):
         raise FlagError(f"{name} is not for version {version}; remove {version}")
     name, version = program or (name, version)
-    # Only the module of this task is imported, so that the help is fast.
-    is_task = name in WORDS
-    versions = importlib.import_module(module_of(name)).COMMAND.versions if is_task else {}
-    if not is_task or version not in ("", *versions):
+    versions = versions_of(name)
+    if not versions or version not in ("", *versions):
         known = ", ".join((*WORDS, *_PROGRAMS))
         wrong = f"{word} {version}".rstrip()
         advice = see_help(word, WORDS)
         raise FlagError(f"{wrong} cannot be checked; use one of {known}{advice}")
-    return versions.get(version) or next(iter(versions.values()))
+    return TaskProgram(versions.get(version) or next(iter(versions.values())))

@@ -7,12 +7,11 @@ eval "$(albert completion zsh)"        for ~/.zshrc
 from __future__ import annotations
 
 import contextlib
-import importlib
 import io
 import re
 from collections.abc import Sequence
 
-from albert.cli.main import COMMANDS, module_of, parse_word
+from albert.cli.main import COMMANDS, command_of, parse_word
 from albert.core.errors import FlagError
 from albert.settings.fields import IGNORED
 
@@ -63,20 +62,20 @@ def words_of(name: str, *before: str) -> Sequence[str]:
     """Returns the words that may follow a command, such as the version of SQuAD."""
     if name not in COMMANDS or before:
         return ()
-    return getattr(importlib.import_module(module_of(name)), "WORDS", ())
+    return getattr(command_of(name), "WORDS", ())
 
 
 def flags_of(name: str, *before: str) -> list[str]:
     """Returns the flags of a command, except the ignored ones."""
     if name not in COMMANDS:
         return []
-    module = importlib.import_module(module_of(name))
+    command = command_of(name)
     words = [word for word in before if not word.startswith("-")][:2]
     text = io.StringIO()
     with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit, FlagError):
-        request = module.parse([f"albert {name}", *words, "--helpfull"])
+        request = command.parse([f"albert {name}", *words, "--helpfull"])
         # The flags of `albert download` depend on its first word, so `main` parses them.
-        module.main(request)
+        command.main(request)
     usable = text.getvalue().split(f"{IGNORED}:")[0]
     names = re.findall(r"(?m)^  (?:-\w, )?--(?:\[no\])?([\w-]+)", usable)
     return [f"--{flag}" for flag in sorted({*names, *_COMMON})]

@@ -12,7 +12,6 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from absl import app, flags
@@ -24,8 +23,8 @@ from albert.distributed import launcher
 from albert.distributed.failure import REPEATED_AFTER, fail, say
 
 
-def run(command: ModuleType, request: Any) -> None:
-    """Runs the command of a module (see `albert.cli.main`) with its parsed command line.
+def run(command: Any, request: Any) -> None:
+    """Runs a command, see `albert.cli.main`, with its parsed command line.
 
     An error of the user ends the program with one line, and with exit code 2 (flags) or 1 (the
     rest). Any other exception is a bug and shows a traceback.
@@ -38,7 +37,7 @@ def run(command: ModuleType, request: Any) -> None:
     app.run(lambda argv: _run_main(command, request), flags_parser=lambda argv: argv)
 
 
-def _run_main(command: ModuleType, request: Any) -> None:
+def _run_main(command: Any, request: Any) -> None:
     if getattr(command, "NEEDS_TENSORFLOW", True):
         # Its import writes a temporary file.
         try:

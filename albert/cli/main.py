@@ -3,7 +3,8 @@
 Each command has a module in `albert.cli`: its help, its flags, `parse(argv)`, which parses a
 command line, and `main(request)`, which gets the result of `parse`. Only `main` imports TensorFlow.
 With `NEEDS_TENSORFLOW = False`, it is not imported before `main`. With `RESUMES = True`, the same
-command resumes the work after a signal has stopped it.
+command resumes the work after a signal has stopped it. A `TaskCommand` takes the place of the
+module for the commands of `albert.tasks`.
 """
 
 from __future__ import annotations
@@ -14,16 +15,17 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from albert.core import installation
 from albert.core.errors import FlagError, UserError, see_help
 from albert.core.version import VERSION
-from albert.tasks import COMMANDS as TASK_COMMANDS
+from albert.tasks import TASKS, versions_of
 
-# Commands with their lines in the list of commands; a task's line is in its command's module.
+# Commands with their lines in the list of commands.
 GROUPS = {
     "train a model": {
-        **dict.fromkeys(TASK_COMMANDS, ""),
+        **{entry.command: entry.summary for entry in TASKS},
         "sweep": "search for the best learning rate, epochs, batch size and seed",
     },
     "use a model": {
@@ -52,9 +54,13 @@ HELP = ("-h", "--help", "-help", "--helpfull", "--helpshort", "help")
 COMMANDS = [name for group in GROUPS.values() for name in group]
 
 
-def module_of(name: str) -> str:
-    """Returns the module of a command."""
-    return f"albert.cli.{name.replace('-', '_')}"
+def command_of(name: str) -> Any:
+    """Imports the module of a command, or returns the `TaskCommand` of a task."""
+    if versions_of(name):
+        from albert.cli.training import TaskCommand
+
+        return TaskCommand(name)
+    return importlib.import_module(f"albert.cli.{name.replace('-', '_')}")
 
 
 def parse_word(
@@ -109,15 +115,15 @@ def run_program(name: str, *words: str) -> None:
 
 def imported_program(name: str, *words: str) -> Callable[[list[str] | None], None]:
     """Defines a reference program's flags; returns its main function for `tf.compat.v1.app.run`."""
-    module = importlib.import_module(module_of(name))
-    request = module.define(*words)
+    command = command_of(name)
+    request = command.define(*words)
 
     def main(argv: list[str] | None = None) -> None:
         from albert.core import signals
 
         del argv
-        signals.install(module.RESUMES)
-        module.main(request())
+        signals.install(command.RESUMES)
+        command.main(request())
 
     return main
 
@@ -134,13 +140,13 @@ def _check_installation() -> None:
 
 def run(name: str) -> None:
     """Runs a command with the arguments in `sys.argv`; parses its flags before any slow import."""
-    module = importlib.import_module(module_of(name))
+    command = command_of(name)
     # A character that the terminal cannot show must not end the program.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     with _printing():
         try:
-            request = module.parse(list(sys.argv))
+            request = command.parse(list(sys.argv))
         except FlagError as e:
             from albert.distributed.failure import fail
 
@@ -151,7 +157,7 @@ def run(name: str) -> None:
             raise
     from albert.cli import lifecycle
 
-    lifecycle.run(module, request)
+    lifecycle.run(command, request)
 
 
 def overview() -> str:
@@ -165,9 +171,7 @@ def overview() -> str:
     ]
     for group, commands in GROUPS.items():
         lines += [f"{group}:"]
-        for name, summary in commands.items():
-            summary = summary or importlib.import_module(module_of(name)).COMMAND.summary
-            lines += [f"  {name:<18}{summary}"]
+        lines += [f"  {name:<18}{summary}" for name, summary in commands.items()]
         lines += [""]
     return "\n".join(lines[:-1])
 

@@ -15,7 +15,7 @@ import math
 from typing import NamedTuple
 
 from albert.cli import command_line
-from albert.cli.check import find_task
+from albert.cli.check import VERSIONS, find_task
 from albert.cli.training import Job
 from albert.core import signals
 from albert.core.errors import FlagError, require, see_help
@@ -53,7 +53,7 @@ def parse(argv: list[str]) -> SweepRequest:
     word = rest.pop(0) if names_task else WORDS[0]
     if word not in WORDS:
         raise FlagError(f"{word!r} is not one of {', '.join(WORDS)}{see_help(word, WORDS)}")
-    version = rest.pop(0) if rest and rest[0] in ("1.1", "2.0") else ""
+    version = rest.pop(0) if rest and rest[0] in VERSIONS else ""
     task = find_task(word, version)
     command_line.parse([program, *rest], __doc__, task.settings, SweepSettings)
     if not names_task:

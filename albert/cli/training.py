@@ -1,14 +1,15 @@
-"""The code that the training commands share: the settings, versions and run of a task."""
+"""The command that trains a task: its settings and versions, and its run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from albert.cli.command_line import parse
 from albert.core.errors import FlagError
 from albert.settings.run_settings import RunSettings
-from albert.tasks import TASKS, Entry
+from albert.tasks import Entry, versions_of
 
 # The help of these commands does not need TensorFlow.
 if TYPE_CHECKING:
@@ -16,15 +17,19 @@ if TYPE_CHECKING:
 
 
 class TaskProgram(NamedTuple):
-    """A task, as the command line describes it: its help, and the task in `TASKS`."""
+    """A task, as the command line describes it."""
 
-    text: str
     entry: Entry
 
     @property
     def settings(self) -> type[RunSettings]:
         """Returns the class of the settings."""
         return self.entry.load("settings")
+
+    @property
+    def text(self) -> str:
+        """Returns the help, which is the docstring of the settings."""
+        return inspect.cleandoc(self.settings.__doc__ or "")
 
     def load(self) -> type[Task]:
         """Imports the task, which imports TensorFlow."""
@@ -45,21 +50,18 @@ class Job(NamedTuple):
     settings: RunSettings
 
 
-class TaskCommand(NamedTuple):
-    """A command that trains one of several versions of a task.
+class TaskCommand:
+    """A command that trains one of several versions of a task; the first one is the default.
 
-    `summary` is its line in the list of commands; the first of `versions` is the default.
+    It has what a module of `albert.cli` has for another command.
     """
 
-    summary: str
-    versions: Mapping[str, TaskProgram]
+    RESUMES = True
 
-    @classmethod
-    def of(cls, name: str, summary: str, *texts: str) -> TaskCommand:
-        """Returns a command in `TASKS`; `texts` are the helps of its versions."""
-        entries = [entry for entry in TASKS if entry.command == name]
-        pairs = zip(texts, entries, strict=True)
-        return cls(summary, {entry.version: TaskProgram(text, entry) for text, entry in pairs})
+    def __init__(self, name: str):
+        self._versions = {name: TaskProgram(entry) for name, entry in versions_of(name).items()}
+        # The words that may follow the command.
+        self.WORDS = tuple(filter(None, self._versions))
 
     def define(self, version: str = "") -> Callable[[], Job]:
         """Defines the flags of a version; returns a function that makes a job of parsed flags."""
@@ -69,21 +71,25 @@ class TaskCommand(NamedTuple):
 
     def version(self, name: str = "") -> TaskProgram:
         """Returns the task of a version, by default of the first one."""
-        return self.versions[name] if name else next(iter(self.versions.values()))
+        return self._versions[name] if name else next(iter(self._versions.values()))
 
     def parse(self, argv: list[str]) -> Job:
         """Parses a command line and returns the job that it describes."""
         name, *rest = argv
-        program = self.version(rest.pop(0) if rest and rest[0] in self.versions else "")
-        if rest and not rest[0].startswith("-") and self.versions.keys() != {""}:
-            known = " or ".join(self.versions)
+        program = self.version(rest.pop(0) if rest and rest[0] in self.WORDS else "")
+        if rest and not rest[0].startswith("-") and self.WORDS:
+            known = " or ".join(self.WORDS)
             raise FlagError(f"{rest[0]!r} is not a version; use {known}, before the flags")
         parse([name, *rest], program.text, program.settings)
         return program.job()
 
+    @staticmethod
+    def main(job: Job) -> None:
+        """Runs a task with its settings, or the several runs that they describe."""
+        task = job.program.load()
+        if "" not in job.settings.runs():
+            task.run_several(job.settings)
+            return
+        from albert.training.run import run
 
-def run_task(job: Job) -> None:
-    """Runs a task with its settings."""
-    from albert.training.run import run
-
-    run(job.program.load(), job.settings)
+        run(task, job.settings)

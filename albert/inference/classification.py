@@ -11,6 +11,7 @@ from albert.inference import arguments
 from albert.inference.base import SentenceEncoder, table
 from albert.inference.folders import ModelFolder
 from albert.inference.session import ModelSession
+from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.tasks.classification.multi_label import chosen
 from albert.tasks.glue.head import make_head
@@ -70,9 +71,12 @@ class TextClassifier(SentenceEncoder):
         """Loads the model; raises the errors of `ModelSession`."""
         self.folder, self.labels = folder, folder.value("labels")
         self.is_multi_label = folder.description.get("multi_label", False)
-        threshold = folder.value("label_threshold") if self.is_multi_label else None
-        head = make_head(len(self.labels), 0.0, label_threshold=threshold)
-        self._session = ModelSession(folder, head)
+        self._session = ModelSession(folder, self.head())
+
+    def head(self) -> Head:
+        """Returns the head, which other tasks on one or two texts override."""
+        threshold = self.folder.value("label_threshold") if self.is_multi_label else None
+        return make_head(len(self.labels), 0.0, label_threshold=threshold)
 
     def classify(self, text_a: str, text_b: str = "") -> LabelPrediction | LabelSetPrediction:
         """Labels a text or a pair of texts."""
@@ -98,7 +102,7 @@ class TextClassifier(SentenceEncoder):
         if self.labels != [None]:
             return _likeliest(self.labels, output)
         number = float(output["predictions"])
-        low, high = self.folder.value("limits") or (number, number)
+        low, high = self.folder.description.get("limits") or (number, number)
         return LabelPrediction(None, {}, min(max(number, low), high))
 
 

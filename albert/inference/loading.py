@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from pathlib import Path
 from typing import Protocol
@@ -21,8 +20,6 @@ from albert.tasks import TASKS
 
 AnyPath = str | os.PathLike[str]
 Model = QuestionAnswerer | TextClassifier | OptionChooser | SpanFinder
-# By the names of tasks in records.
-_CLASSES = {entry.kind: entry.model for entry in TASKS if entry.model}
 # An environment variable that may name another folder to keep published models in.
 _CACHE = "ALBERT_CACHE"
 
@@ -57,14 +54,13 @@ def load_model(path: str, engine: str = TENSORFLOW) -> Model:
 
 def _model_of(folder: ModelFolder) -> Model:
     """Returns the model for the task of a folder."""
-    path, task = folder.path, folder.value("task")
-    if task not in _CLASSES:
+    path, task, entries = folder.path, folder.value("task"), {e.kind: e for e in TASKS if e.model}
+    if task not in entries:
         raise UserError(
             f"{path} has a model for {task}, which cannot answer or classify; supported tasks are "
-            f"{', '.join(_CLASSES)}"
+            f"{', '.join(entries)}"
         )
-    module, name = _CLASSES[task].split(".")
-    return getattr(importlib.import_module(f"albert.inference.{module}"), name)(folder)
+    return entries[task].load_model_class()(folder)
 
 
 def load(model: AnyPath | HasModel, engine: str = TENSORFLOW) -> Model | Embedder:

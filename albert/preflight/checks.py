@@ -114,7 +114,7 @@ def describe_missing(report: Report, task_class: type[Task], settings: RunSettin
     """Adds a row for each missing flag and file of the job, without reading the files."""
     with report.section("job"):
         settings.require(*task_class.required)
-    for name in task_class.inputs(settings):
+    for name in task_class.file_flags(settings):
         path = getattr(settings, name)
         with report.section("files"):
             # Reading it shows later whether it should be a folder.

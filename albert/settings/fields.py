@@ -200,7 +200,8 @@ class Settings:
 
     def arguments(self) -> list[str]:
         """Returns the flags that the user set, as arguments of a command line."""
-        return [argument(name, getattr(self, name)) for name in sorted(self.given)]
+        names = sorted(self.given & self.flags().keys())
+        return [argument(name, getattr(self, name)) for name in names]
 
     def require(self, *names: str | tuple[str, ...]) -> None:
         """Raises a `FlagError` that lists settings without a value; of a tuple, one needs it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from albert.checkpoints.model_folder import RECORD
@@ -59,7 +59,7 @@ class Sweep:
         """
         self._words, self._options, self._space = words, options, space
         self._folder = settings.output_dir
-        self._settings = settings = trial_settings(settings)
+        self._settings = settings = trial_settings(settings, task_class.done_by)
         settings.require(*task_class.required)
         fetch_missing(task_class, settings)
         self._task: Task = task_class(settings)
@@ -186,10 +186,13 @@ class Sweep:
         print(f"all trials: {self._folder}/{TABLE} and {FIGURE}", flush=True)
 
 
-def trial_settings(settings: RunSettings) -> RunSettings:
-    """Returns the flags of all trials: those of the user, and those that a sweep sets."""
+def trial_settings(settings: RunSettings, done_by: Mapping[str, str]) -> RunSettings:
+    """Returns the flags of all trials: those of the user, and those that a sweep sets.
+
+    `done_by` is that of the task.
+    """
     flags = settings.flags()
-    for name in ("do_train", "do_eval" if "do_eval" in flags else "do_predict"):
+    for name in (done_by[TRAIN], done_by[DEV]):
         if name in settings.given and not getattr(settings, name):
             raise FlagError(f"--{name}=false does not work in a sweep; remove it")
         settings = settings.replaced(given=settings.given | {name}, **{name: True})

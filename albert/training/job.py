@@ -173,7 +173,7 @@ def fetch_missing(task_class: type[Task], settings: RunSettings) -> None:
             main(words)
         except UserError as e:
             raise UserError(f"cannot download {what}: {one_line(str(e))}") from e
-    for name in task_class.inputs(settings):
+    for name in task_class.file_flags(settings):
         if (path := getattr(settings, name)) and not os.path.exists(path):
             raise UserError(
                 f"--{name} {path} does not exist, and --download has no address for it; put it "

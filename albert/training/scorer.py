@@ -12,6 +12,8 @@ from albert.checkpoints.checkpoint_files import BEST, keep_last, list_checkpoint
 from albert.data import DEV, TRAIN
 from albert.data.records import reading_records
 from albert.distributed import collectives
+from albert.report import PAGE
+from albert.report.terminal import samples_at_end
 from albert.training.evaluation import Evaluation
 from albert.training.output_folder import (
     scoring_settings,
@@ -44,8 +46,9 @@ class Scorer:
             return None
         self._predictor.log_statistics()
         _report(self._settings.output_dir, evaluation.best, self._task.outputs)
-        for line in self._task.samples():
-            print(line, flush=True)
+        if PAGE in self._task.outputs:
+            for line in samples_at_end(self._settings.output_dir):
+                print(line, flush=True)
         # Repeated at the end for long and resumed runs. A prediction does not know how its weights
         # were initialized.
         if self._trains:

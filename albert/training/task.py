@@ -1,4 +1,4 @@
-"""The interface of a task to the run and to `albert check`: data, model and scores."""
+"""A task: its data, its model and its scores, for which a run and `albert check` ask it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,31 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.initialization import Initialization
-from albert.checkpoints.model_folder import Assets
-from albert.core.errors import FlagError
+from albert.checkpoints.initialization import Initialization, compare_with_checkpoint
+from albert.checkpoints.model_folder import CONFIG, TOKENIZERS, Assets, used_model
+from albert.core.errors import ErrorCollector, FlagError, UserError
+from albert.core.files import check_readable, content_of
+from albert.data import DEV, TEST, TRAIN
 from albert.data.batches import Data, batch_spec
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.devices import device
+from albert.distributed import collectives
+from albert.modeling import BertConfig, EncoderConfig, read_config
+from albert.optimization import OptimizerOptions
 from albert.precision import configuration, conversion
+from albert.prediction.model import Head, ModelOptions
 from albert.prediction.session import Output
+from albert.report import PAGE, PREDICTIONS
 from albert.settings.engines import TENSORFLOW
 from albert.settings.run_settings import RunSettings
+from albert.settings.text_settings import TextSettings
+from albert.tokenization import FullTokenizer
 from albert.training.evaluation import CheckpointScores
+from albert.training.model_fn import make_model_fn
+from albert.training.plan import steps_with_warmup
+
+# Both flags name the configuration, and each accepts ALBERT and BERT.
+CONFIG_FLAGS = ("albert_config_file", "bert_config_file")
 
 
 class Split(Protocol):
@@ -46,26 +60,166 @@ AnyTask = TypeVar("AnyTask", bound="Task")
 
 
 class Task(abc.ABC):
-    """A task under the flags: its data, its model, its scores.
+    """A task under the flags.
+
+    A task has the five abstract methods: its input, its features (two), its head and its scores. It
+    may change the defaults after them. The rest is the same for all tasks.
 
     Attributes:
       kind: the name of the task in the records of its runs.
       required: flags that must have a value, or tuples of flags of which one must.
+      done_by: the flag that asks for each split.
+      best_by: the score that decides which checkpoint is best.
       outputs: names of the files that are written with the best checkpoint's scores.
       label_outputs: names of the files with the labels of `TEST`.
-      precision_list: path of the model's list of operations in low precision.
+      described: the settings that inference needs, in addition to those of all tasks.
+      needs_all_states: whether the head reads the last states of all tokens.
+      trims: whether batches may be shortened to their longest row.
+      dropout: dropout rate of the head in training.
     """
 
     kind: ClassVar[str] = ""
-    required: ClassVar[Sequence[str | tuple[str, ...]]] = ()
+    required: ClassVar[Sequence[str | tuple[str, ...]]] = (CONFIG_FLAGS, "output_dir")
+    done_by: ClassVar[Mapping[str, str]]
+    done_by = {TRAIN: "do_train", DEV: "do_eval", TEST: "do_predict"}
+    best_by: str = ""
     outputs: Sequence[str] = ()
     label_outputs: ClassVar[Sequence[str]] = ()
-    precision_list: str = configuration.SHIPPED
+    described: ClassVar[Sequence[str]] = ()
+    needs_all_states: ClassVar[bool] = True
+    trims: bool = True
+    dropout: float = 0.0
     settings: RunSettings
+    _splits: Sequence[str] = ()
 
     def __init__(self, settings: RunSettings):
         """Checks the flags, model and tokenizer; raises a `UserError` if they do not match."""
-        self.settings = settings
+        self.settings, faults = settings, ErrorCollector()
+        with faults.collect():
+            self._splits = self.find_splits()
+        with faults.collect():
+            self.config = load_config(settings)
+        faults.raise_all()
+
+    @classmethod
+    @abc.abstractmethod
+    def input_flags(cls, settings: RunSettings) -> Mapping[str, str]:
+        """Returns the flags that name the files or folders of the splits, by split."""
+
+    @abc.abstractmethod
+    def split(self, name: str) -> Split:
+        """Returns a split of the data, which reads its input and makes its features."""
+
+    @abc.abstractmethod
+    def model_inputs(self) -> Mapping[str, Any]:
+        """Returns the fields of a training record that the model reads, for `tf.io`'s parser."""
+
+    @abc.abstractmethod
+    def head(self) -> Head:
+        """Returns the head."""
+
+    @abc.abstractmethod
+    def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
+        """Returns the scores of the model's outputs for all records of `DEV`; runs on rank 0.
+
+        What it writes with them, if the checkpoint is the best, shows the predictions.
+        """
+
+    # Defaults.
+
+    @classmethod
+    def run_several(cls, settings: RunSettings) -> None:
+        """Does the runs of `RunSettings.runs` if they are several; raises as `training.run.run`."""
+        raise NotImplementedError
+
+    @classmethod
+    def file_flags(cls, settings: RunSettings) -> Sequence[str]:
+        """Returns the flags whose files or folders must exist if they are given."""
+        return CONFIG_FLAGS[:1]
+
+    @classmethod
+    def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
+        """Returns the words of `albert download` for missing data of known name, by description."""
+        return {}
+
+    def find_splits(self) -> list[str]:
+        """Returns the splits that the flags ask for; raises a `FlagError` for a missing file.
+
+        Without the file of a split, a default is turned off with a log line, and a given switch is
+        an error.
+        """
+        settings, splits = self.settings, list[str]()
+        flags = self.input_flags(settings)
+        for split, flag in flags.items():
+            do = self.done_by[split]
+            if not getattr(settings, do):
+                continue
+            if getattr(settings, flag):
+                splits.append(split)
+            elif do in settings.given:
+                raise FlagError(f"--{do} needs --{flag}")
+            else:
+                tf.logging.info("--%s is off, because --%s is not given", do, flag)
+        if not splits and not settings.export_dir:
+            names = ", ".join(f"--{flag}" for flag in dict.fromkeys(flags.values()))
+            raise FlagError(f"nothing to do: pass {names} or --export_dir")
+        return splits
+
+    def input_contents(self, split: str) -> dict[str, Any]:
+        """Returns the contents of a split's files, by flag."""
+        return {self.input_flags(self.settings)[split]: content_of(self.input_path(split))}
+
+    def identity(self) -> dict[str, Any]:
+        """Returns further properties, by name, that a prediction must share with the training."""
+        return {"task": self.kind}
+
+    def describe(self) -> Iterator[tuple[str, object]]:
+        """Yields human-readable names and values about the model."""
+        yield "vocabulary", f"{self.config.vocab_size} pieces"
+
+    def steps(self, num_examples: int) -> tuple[int, int]:
+        """Returns the numbers of training and warm-up steps; a `UserError` for less than one."""
+        return steps_with_warmup(self.settings, num_examples, self.input_path(TRAIN))
+
+    def optimizer_options(self, num_steps: int, num_warmup_steps: int) -> OptimizerOptions:
+        """Returns the optimizer's options under the flags."""
+        settings, wire = self.settings, self.settings.allreduce_dtype
+        workers = collectives.size() if settings.scale_learning_rate else 1
+        return OptimizerOptions(
+            learning_rate=settings.learning_rate * workers,
+            num_train_steps=num_steps,
+            num_warmup_steps=num_warmup_steps,
+            optimizer=settings.optimizer,
+            gradient_accumulation_steps=settings.gradient_accumulation_steps,
+            allreduce_dtype=None if wire == "float32" else tf.as_dtype(wire),
+            shard_optimizer=settings.shard_optimizer,
+            epsilon=settings.adam_epsilon,
+            weight_decay=settings.weight_decay,
+            schedule=settings.lr_schedule,
+            scales_loss=settings.precision == "float16",
+        )
+
+    def num_groups(self) -> int:
+        """Returns the number of layer groups that start from the initial checkpoint's first."""
+        return 0
+
+    def description(self) -> dict[str, Any]:
+        """Returns the values with which the model works, as JSON values by name."""
+        names = "do_lower_case", "max_seq_length", *self.described
+        return {"task": self.kind, **{name: getattr(self.settings, name) for name in names}}
+
+    def score_key(self, data: Data) -> str | None:
+        """Returns the score that decides which checkpoint is best; None if there are no scores."""
+        return self.best_by
+
+    def write_labels(self, data: Data, outputs: Sequence[Output], names: Sequence[str]) -> dict:
+        """Writes the labels of all records of `TEST` on rank 0; returns facts to record with them.
+
+        `names` are paths in the order of `label_outputs`; raises a `UserError` for other examples.
+        """
+        raise NotImplementedError
+
+    # For all tasks.
 
     def with_settings(self: AnyTask, settings: RunSettings) -> AnyTask:
         """Returns the task with other settings, which must not affect its data or its model."""
@@ -73,31 +227,32 @@ class Task(abc.ABC):
         task.settings = settings
         return task
 
-    @classmethod
-    def inputs(cls, settings: RunSettings) -> Sequence[str]:
-        """Returns the flags whose files or folders must exist if they are given."""
-        return ()
-
-    @classmethod
-    def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
-        """Returns the words of `albert download` for missing data of known name, by description."""
-        return {}
-
-    @abc.abstractmethod
     def requested_splits(self) -> Sequence[str]:
-        """Returns the splits that the flags ask for, in the order `TRAIN`, `DEV`, `TEST`.
+        """Returns the splits that the flags ask for, in the order `TRAIN`, `DEV`, `TEST`."""
+        return self._splits
 
-        Raises:
-          FlagError: there is nothing to do, or the file of a requested split is not given.
-        """
+    def input_path(self, split: str) -> str:
+        """Returns the file or folder of a split."""
+        return getattr(self.settings, self.input_flags(self.settings)[split])
 
-    @abc.abstractmethod
-    def split(self, name: str) -> Split:
-        """Returns a split of the data."""
-
-    @abc.abstractmethod
     def contents(self, split: str) -> dict[str, Any]:
         """Returns contents of files, and derived values, that a split's results depend on."""
+        # A resumed run matches an uninterrupted one only if it draws the same dropout masks.
+        masks = {}
+        if split == TRAIN and self.has_dropout():
+            last = (
+                "" if self.needs_all_states else ", in the last layer of the tokens that are needed"
+            )
+            rows = " of real tokens" if self._removes_padding() else ""
+            masks = {"dropout masks": f"by place{last}{rows}"}
+        inputs = self.input_contents(split)
+        return {"albert_config_file": self.config.to_dict(), **masks, **inputs}
+
+    def has_dropout(self) -> bool:
+        """Returns whether training uses dropout."""
+        config = self.config
+        rates = self.dropout, config.hidden_dropout_prob, config.attention_probs_dropout_prob
+        return any(rates)
 
     def in_buckets(self, data: Data) -> Data:
         """Returns data with the lengths of --length_buckets."""
@@ -110,21 +265,12 @@ class Task(abc.ABC):
 
     def model(self) -> dict[str, Any]:
         """Returns the properties that training and later use of a model must share, by flag."""
-        return {}
+        values = self.config.forward_values()
+        if self.num_groups():
+            # Several groups may start from the weights of one.
+            del values["num_hidden_groups"], values["inner_group_num"]
+        return {CONFIG_FLAGS[0]: values}
 
-    def identity(self) -> dict[str, Any]:
-        """Returns further properties, by name, that a prediction must share with the training."""
-        return {"task": self.kind}
-
-    def describe(self) -> Iterator[tuple[str, object]]:
-        """Yields human-readable names and values about the model."""
-        return iter(())
-
-    @abc.abstractmethod
-    def steps(self, num_examples: int) -> tuple[int, int]:
-        """Returns the numbers of training and warm-up steps; a `UserError` for less than one."""
-
-    @abc.abstractmethod
     def model_fn(self, steps: tuple[int, int] | None, engine: str = TENSORFLOW) -> Callable:
         """Returns the `model_fn`.
 
@@ -132,6 +278,17 @@ class Task(abc.ABC):
           steps: the numbers of training and warm-up steps; None for prediction.
           engine: what computes the encoder in prediction, a value of --engine.
         """
+        settings = self.settings
+        options = ModelOptions(
+            self.optimizer_options(*steps) if steps else None,
+            settings.init_checkpoint,
+            self.num_groups(),
+            use_einsum=settings.use_einsum,
+            gradient_checkpointing=settings.gradient_checkpointing,
+            remove_padding=self._removes_padding(),
+            engine=engine,
+        )
+        return make_model_fn(self.config, self.head(), options)
 
     def converted_model_fn(self, steps: tuple[int, int] | None) -> Callable:
         """Returns the `model_fn` that computes in the precision of the flags; see `model_fn`."""
@@ -141,15 +298,19 @@ class Task(abc.ABC):
             model_fn = conversion.convert(model_fn, config, device.kind())
         return model_fn
 
+    @property
+    def precision_list(self) -> str:
+        """Returns the path of the model's list of operations in low precision."""
+        is_bert = isinstance(self.config, BertConfig)
+        return configuration.SHIPPED_FOR_BERT if is_bert else configuration.SHIPPED
+
     def precision_config(self) -> configuration.PrecisionConfig | None:
         """Returns the configuration of --precision and the environment; None for float32."""
         return configuration.chosen(self.settings.precision, self.precision_list)
 
-    @abc.abstractmethod
-    def model_inputs(self) -> Mapping[str, Any]:
-        """Returns the fields of a training record that the model reads, for `tf.io`'s parser."""
-
-    trims: bool = True
+    def _removes_padding(self) -> bool:
+        """Returns whether the layers skip padding; never on the HPU, which needs fixed shapes."""
+        return self.settings.remove_padding and self.trims and not device.is_hpu()
 
     def serving_inputs(self) -> dict[str, tf.TensorSpec]:
         """Returns the inputs of an exported model, by name."""
@@ -158,42 +319,106 @@ class Task(abc.ABC):
 
     def assets(self) -> Assets:
         """Returns the files and values with which the model works without this program's flags."""
-        return Assets({}, {})
+        settings = self.settings
+        files = {CONFIG: settings.albert_config_file}
+        for flag, name in TOKENIZERS.items():
+            if path := getattr(settings, flag):
+                files[name] = path
+                break
+        return Assets(self.description(), files)
 
-    @abc.abstractmethod
     def compare(self, variables: Sequence[tf.Variable]) -> Initialization:
         """Compares variables with --init_checkpoint; raises a `UserError` if they do not match."""
-
-    @abc.abstractmethod
-    def score_key(self, data: Data) -> str | None:
-        """Returns the score that decides which checkpoint is best; None if there are no scores."""
-
-    @abc.abstractmethod
-    def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
-        """Returns the scores of the model's outputs for all records of `DEV`; runs on rank 0."""
-
-    def samples(self) -> Iterator[str]:
-        """Yields lines with samples of the best checkpoint's predictions, for the end of a run."""
-        return iter(())
-
-    def write_labels(self, data: Data, outputs: Sequence[Output], names: Sequence[str]) -> dict:
-        """Writes the labels of all records of `TEST` on rank 0; returns facts to record with them.
-
-        `names` are paths in the order of `label_outputs`; raises a `UserError` for other examples.
-        """
-        raise NotImplementedError
+        checkpoint = self.settings.init_checkpoint
+        return compare_with_checkpoint(variables, checkpoint, self.num_groups())[0]
 
 
-def is_wanted(settings: RunSettings, task: str, file: str) -> bool:
-    """Returns whether a switch such as "do_train" is on and its file is given.
+class TextTask(Task):
+    """A task whose features are made from text."""
 
-    Without the file, a default is turned off with a log line, and a given switch is a `FlagError`.
-    """
-    if not getattr(settings, task):
-        return False
-    if getattr(settings, file):
-        return True
-    if task in settings.given:
-        raise FlagError(f"--{task} needs --{file}")
-    tf.logging.info("--%s is off, because --%s is not given", task, file)
-    return False
+    settings: TextSettings
+    required: ClassVar[Sequence[str | tuple[str, ...]]]
+    required = CONFIG_FLAGS, tuple(TOKENIZERS), "output_dir"
+    outputs: Sequence[str] = (PREDICTIONS, PAGE)
+
+    def __init__(self, settings: RunSettings):
+        faults = ErrorCollector()
+        with faults.collect():
+            super().__init__(settings)
+        with faults.collect():
+            _check_buckets(settings)
+        with faults.collect():
+            self.tokenizer = load_tokenizer(settings, getattr(self, "config", None))
+        faults.raise_all()
+
+    @classmethod
+    def file_flags(cls, settings: RunSettings) -> Sequence[str]:
+        flags = cls.input_flags(settings).items()
+        done = dict.fromkeys(f for split, f in flags if getattr(settings, cls.done_by[split]))
+        return (*super().file_flags(settings), *TOKENIZERS, *done)
+
+    def contents(self, split: str) -> dict[str, Any]:
+        name = next(name for name in TOKENIZERS if getattr(self.settings, name))
+        return {**super().contents(split), name: content_of(getattr(self.settings, name))}
+
+    def model(self) -> dict[str, Any]:
+        settings = self.settings
+        files = {name: getattr(settings, name) for name in TOKENIZERS}
+        return used_model(super().model()[CONFIG_FLAGS[0]], files, settings.do_lower_case)
+
+    def describe(self) -> Iterator[tuple[str, object]]:
+        yield "vocabulary", f"{self.config.vocab_size} pieces, as in the configuration"
+
+
+def load_config(settings: RunSettings) -> EncoderConfig:
+    """Returns the model's configuration; raises a `UserError` if the flags do not fit it."""
+    config = read_config(settings.albert_config_file)
+    if settings.max_seq_length > config.max_position_embeddings:
+        raise FlagError(
+            f"--max_seq_length {settings.max_seq_length} is more than the "
+            f"{config.max_position_embeddings} positions of {settings.albert_config_file}"
+        )
+    if settings.deterministic_run:
+        config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
+    return config
+
+
+def check_room(settings: RunSettings, name: str, special_tokens: int) -> int:
+    """Returns how many tokens another flag and special ones leave; raises a `FlagError` if none."""
+    room = settings.max_seq_length - getattr(settings, name) - special_tokens
+    if room <= 0:
+        raise FlagError(
+            f"--max_seq_length {settings.max_seq_length} must be more than --{name} "
+            f"{getattr(settings, name)} + {special_tokens}"
+        )
+    return room
+
+
+def _check_buckets(settings: RunSettings) -> None:
+    """Raises a `FlagError` if --length_buckets do not end with --max_seq_length."""
+    buckets, length = settings.length_buckets, settings.max_seq_length
+    if buckets and buckets[-1] != length:
+        raise FlagError(
+            f"--length_buckets must end with --max_seq_length {length}, not with {buckets[-1]}"
+        )
+
+
+def load_tokenizer(settings: RunSettings, config: EncoderConfig | None) -> FullTokenizer:
+    """Returns the tokenizer; raises a `UserError` if its files are bad or not the model's."""
+    if settings.vocab_file:
+        check_readable(settings.vocab_file, "--vocab_file")
+    tokenizer = FullTokenizer(settings.vocab_file, settings.do_lower_case, settings.spm_model_file)
+    tokenizer.check()
+    if config:
+        check_vocabulary(settings, tokenizer.size, config)
+    return tokenizer
+
+
+def check_vocabulary(settings: RunSettings, size: int, config: EncoderConfig) -> None:
+    """Raises a `UserError` if the size of a vocabulary differs from the configuration's."""
+    if size != config.vocab_size:
+        raise UserError(
+            f"{settings.spm_model_file or settings.vocab_file} has {size} pieces, but "
+            f"{settings.albert_config_file} has a vocab_size of {config.vocab_size}: both files "
+            "must belong to the same model"
+        )

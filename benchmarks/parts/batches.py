@@ -7,6 +7,7 @@ of rows once this project has removed the padding. The first use of a shape is s
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import sys
 from collections.abc import Mapping
@@ -87,7 +88,10 @@ def feature_options(flags: argparse.Namespace) -> FeatureOptions:
 
 def source(data: str, flags: argparse.Namespace, folder: str):
     """Returns the features of a data set, made as by the programs."""
-    from albert.tasks.glue.features import GlueFeatures
+    from albert.data.cached_file import CachedFile
+    from albert.tasks.classification.features import ExampleFeatures
+    from albert.tasks.classification.records import feature_spec
+    from albert.tasks.glue.features import FeatureMaker
     from albert.tasks.glue.tasks import PROCESSORS
     from albert.tasks.squad.feature_files import SquadFeatures
     from albert.tasks.squad.questions import QuestionSource
@@ -97,7 +101,10 @@ def source(data: str, flags: argparse.Namespace, folder: str):
     path = os.path.join(folder, f"{data}.tf_record")
     if data == "mrpc":
         processor = PROCESSORS["mrpc"](use_spm=True, do_lower_case=True)
-        return GlueFeatures(processor, tokenizer, MRPC_LENGTH, "train", flags.mrpc_file, path)
+        records = FeatureMaker(tokenizer, processor.get_labels(), MRPC_LENGTH).records
+        cached, spec = CachedFile(path, {}), feature_spec([MRPC_LENGTH])
+        examples = functools.partial(processor.read_examples, flags.mrpc_file, "train")
+        return ExampleFeatures("train", cached, spec, examples, records, workers=1)
     options = feature_options(flags)
     if data == "train":
         return SquadFeatures(QuestionSource(flags.train_file), [path], tokenizer, options)

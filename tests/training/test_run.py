@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from albert.checkpoints.model_folder import Assets
 from albert.core import locks, signals
 from albert.core.errors import FlagError
 from albert.data import DEV, TRAIN
@@ -37,12 +38,15 @@ def always(value: object) -> Callable[..., object]:
 
 
 class NoTask(Task):
-    outputs = ("answers.txt",)
+    outputs, config, best_by = ("answers.txt",), None, "f1"
     requested_splits, prepared = always([TRAIN]), always(DATA)
-    contents = always({"train_file": "abc"})
+    contents, model = always({"train_file": "abc"}), always({})
     model_fn = always(lambda features, labels, mode, params: None)
-    model_inputs, compare = always({}), always(None)
-    score_key, score = always("f1"), always(None)
+    input_flags, model_inputs, head, score = map(always, ({}, {}, None, None))
+    assets = always(Assets({}, {}))
+
+    def __init__(self, settings):
+        self.settings = settings
 
     def split(self, name):
         return self

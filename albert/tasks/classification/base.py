@@ -1,7 +1,9 @@
-"""The base class of classification tasks, and files of test predictions."""
+"""The base classes of tasks on labeled examples, and files of test predictions."""
 
 from __future__ import annotations
 
+import abc
+import functools
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,27 +11,30 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from albert.checkpoints.model_folder import TOKENIZERS, Assets
+from albert.checkpoints.model_folder import TOKENIZERS
 from albert.core.errors import FlagError, UserError
 from albert.data import DEV, TEST, TRAIN
 from albert.data.batches import Data
+from albert.data.cached_file import CachedFile
 from albert.data.feature_file import sha256_of_inputs
+from albert.data.sequences import LABELS
 from albert.prediction.session import Output
-from albert.report.predictions import write_samples
+from albert.report.predictions import View, write_samples
+from albert.settings.fields import Affects
 from albert.settings.run_settings import RunSettings
 from albert.tasks.classification.examples import Processor
-from albert.tasks.classification.features import LabelledFeatures
+from albert.tasks.classification.features import ExampleFeatures
 from albert.tasks.classification.metrics import compute_metrics
 from albert.tasks.classification.multi_label import chosen
-from albert.tasks.classification.records import feature_spec, label_shape
+from albert.tasks.classification.records import feature_spec
 from albert.tasks.classification.settings import ClassificationSettings
 from albert.tasks.classification.view import labels_view
-from albert.training.encoder_task import CONFIG_FLAGS, TextTask
 from albert.training.evaluation import CheckpointScores
 from albert.training.plan import steps_of_epochs
-from albert.training.task import is_wanted
+from albert.training.task import CONFIG_FLAGS, TextTask
 
-_DO = {TRAIN: "do_train", DEV: "do_eval", TEST: "do_predict"}
+# The flags of the files of splits, unless a task has its data in a folder.
+_FILES = {TRAIN: "train_file", DEV: "predict_file", TEST: "test_file"}
 
 
 def check_flags(settings: ClassificationSettings) -> None:
@@ -39,7 +44,7 @@ def check_flags(settings: ClassificationSettings) -> None:
       FlagError: there is nothing to do, or there are no training steps.
       UserError: --data_dir is not a folder.
     """
-    if not (settings.export_dir or any(getattr(settings, flag) for flag in _DO.values())):
+    if not (settings.export_dir or splits_of(settings)):
         raise FlagError("nothing to do: pass --do_train, --do_eval, --do_predict or --export_dir")
     if settings.train_steps < 1:
         raise FlagError(f"--train_steps must be positive, not {settings.train_steps}")
@@ -49,36 +54,103 @@ def check_flags(settings: ClassificationSettings) -> None:
 
 def splits_of(settings: ClassificationSettings) -> list[str]:
     """Returns the splits that the flags ask for, see `Task.requested_splits`."""
-    return [split for split, flag in _DO.items() if getattr(settings, flag)]
+    return [split for split, flag in TextTask.done_by.items() if getattr(settings, flag)]
 
 
 class LabelTask(TextTask):
-    """A task whose model predicts labels.
+    """A task of examples with labels or numbers, which its files have one by one.
+
+    A task has the five abstract methods: what its examples are, their features, its head, its
+    scores, and what to show. All else has a default.
 
     Attributes:
-      input_flags: the flags that name the files or folders of the splits.
       labels: labels in the order of their ids; `[None]` for regression.
-      dropout: dropout rate of the head in training.
-      metrics: names of scores; the first selects the best checkpoint.
+      label_shape: see `feature_spec`.
+      sequences: number of sequences of an example, as a shape; empty for a single sequence.
     """
 
-    input_flags: ClassVar[Mapping[str, str]]
-    metrics: Sequence[str] = ("eval_accuracy",)
+    labels: Sequence[str | None]
+    label_shape: Sequence[int] = ()
+    sequences: ClassVar[Sequence[int]] = ()
 
     def __init__(self, settings: RunSettings, labels: Sequence[str | None], dropout: float):
-        flags = self.input_flags
-        self._splits = [split for split, do in _DO.items() if is_wanted(settings, do, flags[split])]
+        """Checks the flags, model and tokenizer; `dropout` is the rate of the head in training."""
         super().__init__(settings)
         self.labels = labels
         self.dropout = 0.0 if settings.deterministic_run else dropout
 
     @classmethod
-    def inputs(cls, settings: RunSettings) -> Sequence[str]:
-        flags = [flag for split, flag in cls.input_flags.items() if getattr(settings, _DO[split])]
-        return (*super().inputs(settings), *dict.fromkeys(flags))
+    def input_flags(cls, settings: RunSettings) -> Mapping[str, str]:
+        return {split: flag for split, flag in _FILES.items() if hasattr(settings, flag)}
 
-    def requested_splits(self) -> Sequence[str]:
-        return self._splits
+    @abc.abstractmethod
+    def read(self, split: str) -> list[Any]:
+        """Returns the examples of a split; raises a `UserError` if its file is not valid."""
+
+    @abc.abstractmethod
+    def records(self, examples: Sequence[Any]) -> list[bytes]:
+        """Returns the features of some examples, as records with the fields of `model_inputs`."""
+
+    @abc.abstractmethod
+    def scores(self, examples: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
+        """Returns the scores of predictions by name; one of them is `best_by`."""
+
+    @abc.abstractmethod
+    def view(
+        self, examples: Sequence[Any], predictions: Sequence[Any], scores: Mapping[str, float]
+    ) -> View:
+        """Returns the content of `predictions.jsonl` and of the page."""
+
+    def predictions(self, data: Data, outputs: Sequence[Output]) -> Sequence[Any]:
+        """Returns the prediction for each example, by default the model's outputs."""
+        return outputs
+
+    def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
+        examples, predictions = data.source, self.predictions(data, outputs)
+        scores = self.scores(examples, predictions)
+
+        def write_outputs() -> None:
+            view = self.view(examples, predictions, scores)
+            write_samples(self.settings.output_dir, view)
+
+        return CheckpointScores(scores, write_outputs)
+
+    def feature_shape(self) -> list[int]:
+        """Returns the shape of an example's sequences; see `feature_spec`."""
+        return [*self.sequences, self.settings.max_seq_length]
+
+    def record_spec(self) -> Mapping[str, Any]:
+        """Returns the fields of a record, for `tf.io`'s parser; see `feature_spec`."""
+        return feature_spec(self.feature_shape(), self.labels == [None], self.label_shape)
+
+    def model_inputs(self) -> Mapping[str, Any]:
+        spec = self.record_spec()
+        return {name: spec[name] for name in spec if name != "is_real_example"}
+
+    def split(self, name: str) -> ExampleFeatures:
+        source = {
+            "input_sha256": sha256_of_inputs(self.files(name)),
+            "tokenizer_sha256": self.tokenizer.sha256,
+            "labels": self.labels,
+            **self.made_from(name),
+        }
+        cached = CachedFile(self.feature_path(name), source, numbers=["num_examples"])
+        read, workers = functools.partial(self.read, name), self.settings.preprocess_workers
+        return ExampleFeatures(name, cached, self.record_spec(), read, self.records, workers)
+
+    def files(self, split: str) -> list[str]:
+        """Returns the files of a split; raises a `UserError` if they are missing."""
+        return [self.input_path(split)]
+
+    def feature_path(self, split: str) -> str:
+        """Returns the path of a split's feature file, which may not exist yet."""
+        return os.path.join(self.settings.feature_path("cached_dir"), f"{split}.tf_record")
+
+    def made_from(self, split: str) -> dict[str, Any]:
+        """Returns further values that the features depend on, by default those of settings."""
+        flags = self.settings.flags().items()
+        names = [n for n, flag in flags if Affects.FEATURES in flag.affects and not flag.is_path]
+        return {name: getattr(self.settings, name) for name in names}
 
     def contents(self, split: str) -> dict[str, Any]:
         return {**super().contents(split), "labels": self.labels}
@@ -88,46 +160,60 @@ class LabelTask(TextTask):
         numbers = "none: the task predicts a number"
         yield "labels", numbers if self.labels == [None] else ", ".join(map(str, self.labels))
 
-    def has_dropout(self) -> bool:
-        return bool(self.dropout) or super().has_dropout()
-
-    def assets(self) -> Assets:
-        description, files = super().assets()
-        return Assets({**description, "labels": list(self.labels)}, files)
-
-    def score_key(self, data: Data) -> str:
-        return self.metrics[0]
+    def description(self) -> dict[str, Any]:
+        return {**super().description(), "labels": list(self.labels)}
 
 
 class ClassificationTask(LabelTask):
     """A classification or regression task.
 
     Attributes:
-      sequences: number of sequences of an example, as a shape; empty for a single sequence.
+      metrics: names of scores; the first selects the best checkpoint.
       input_name: name of a split's input in records of its content.
+      way_out: advice in messages about a file that is not a feature file.
       limits: for regression, the range to which written predictions are clipped.
     """
 
-    input_flags = dict.fromkeys(_DO, "data_dir")
     required = ("data_dir", "task_name", CONFIG_FLAGS, tuple(TOKENIZERS), "output_dir")
     settings: ClassificationSettings
     label_outputs = ("test_results.tsv", "submit_results.tsv")
-    sequences: ClassVar[Sequence[int]] = ()
+    best_by = "eval_accuracy"
+    metrics: Sequence[str] = (best_by,)
     input_name: ClassVar[str] = "{}_file"
+    way_out: ClassVar[str] = "pass another name"
     limits: tuple[float, float] | None = None
     needs_all_states = False
 
     def __init__(self, settings: ClassificationSettings, processor: Processor, dropout: float):
         super().__init__(settings, processor.get_labels(), dropout)
         self.processor = processor
+        self.label_shape = [len(self.labels)] if processor.is_multi_label else []
 
-    def split(self, name: str) -> LabelledFeatures:
-        raise NotImplementedError
+    @classmethod
+    def input_flags(cls, settings: RunSettings) -> Mapping[str, str]:
+        return dict.fromkeys(cls.done_by, "data_dir")
 
-    def contents(self, split: str) -> dict[str, Any]:
-        input_sha256 = sha256_of_inputs(self.processor.files_of(self.settings.data_dir, split))
+    def files(self, split: str) -> list[str]:
+        return self.processor.files_of(self.settings.data_dir, split)
+
+    def read(self, split: str) -> list[Any]:
+        return self.processor.read_files(self.files(split), split)
+
+    def split(self, name: str) -> ExampleFeatures:
+        features = super().split(name)
+        limits = {"input_ids": self.tokenizer.size}
+        if self.labels != [None]:
+            limits[LABELS] = 2 if self.processor.is_multi_label else len(self.labels)
+        features.accept_others(limits, self.way_out)
+        return features
+
+    def made_from(self, split: str) -> dict[str, Any]:
+        names = "max_seq_length", "do_lower_case"
+        return {"part": split, **{name: getattr(self.settings, name) for name in names}}
+
+    def input_contents(self, split: str) -> dict[str, Any]:
+        input_sha256 = sha256_of_inputs(self.files(split))
         return {
-            **super().contents(split),
             "task_name": self.settings.task_name.lower(),
             self.input_name.format(split): f"sha256:{input_sha256[:16]}",
         }
@@ -144,37 +230,40 @@ class ClassificationTask(LabelTask):
             num_warmup_steps = int(num_steps * settings.warmup_proportion)
         return num_steps, num_warmup_steps
 
-    def assets(self) -> Assets:
-        description, files = super().assets()
-        return Assets({**description, "task_name": self.settings.task_name.lower()}, files)
+    def description(self) -> dict[str, Any]:
+        return {**super().description(), "task_name": self.settings.task_name.lower()}
 
-    def feature_shape(self) -> list[int]:
-        """Returns the shape of an example's sequences; see `feature_spec`."""
-        return [*self.sequences, self.settings.max_seq_length]
+    def predictions(self, data: Data, outputs: Sequence[Output]) -> list[Output]:
+        """Returns the outputs of real examples, without those that only fill a batch.
 
-    def model_inputs(self) -> Mapping[str, Any]:
-        is_regression = self.labels == [None]
-        spec = feature_spec(self.feature_shape(), is_regression, label_shape(self.processor))
-        return {name: spec[name] for name in spec if name != "is_real_example"}
+        Raises:
+          UserError: the features belong to other examples.
+        """
+        real = [output for output in outputs if output["is_real_example"]]
+        if len(data.source) != len(real):
+            raise UserError(
+                f"{data.files[0]} has {len(real)} features, but the data set in "
+                f"{self.settings.data_dir} has {len(data.source)} examples; remove the feature file"
+            )
+        return real
 
-    def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
-        outputs = self.real_outputs(data, outputs)
+    def scores(self, examples: Sequence[Any], predictions: Sequence[Output]) -> dict[str, float]:
         names = "label_ids", "logits", "predictions"
-        scores = compute_metrics(self.metrics, *(np.array([o[n] for o in outputs]) for n in names))
+        columns = (np.array([output[name] for output in predictions]) for name in names)
+        return compute_metrics(self.metrics, *columns)
 
-        def write_outputs() -> None:
-            texts = [self.processor.display_parts(example) for example in data.source]
-            view = labels_view(self.settings.task_name, texts, outputs, self.labels, scores)
-            write_samples(self.settings.output_dir, view)
-
-        return CheckpointScores(scores, write_outputs)
+    def view(
+        self, examples: Sequence[Any], predictions: Sequence[Output], scores: Mapping[str, float]
+    ) -> View:
+        texts = [self.processor.display_parts(example) for example in examples]
+        return labels_view(self.settings.task_name, texts, predictions, self.labels, scores)
 
     def write_labels(self, data: Data, outputs: Sequence[Output], names: Sequence[str]) -> dict:
         """Writes a file of probabilities, or numbers in regression, and one for a submission.
 
         The latter, in GLUE's format, has ids and predicted labels; several labels are a JSON list.
         """
-        outputs = self.real_outputs(data, outputs)
+        outputs = self.predictions(data, outputs)
         with open(names[0], "w", encoding="utf-8") as file:
             for output in outputs:
                 file.write("\t".join(map(str, output["probabilities"])) + "\n")
@@ -193,17 +282,3 @@ class ClassificationTask(LabelTask):
             return names[int(prediction)]
         low, high = self.limits or (prediction, prediction)
         return str(min(max(prediction, low), high))
-
-    def real_outputs(self, data: Data, outputs: Sequence[Output]) -> list[Output]:
-        """Returns the outputs of real examples, without those that only fill a batch.
-
-        Raises:
-          UserError: the features belong to other examples.
-        """
-        real = [output for output in outputs if output["is_real_example"]]
-        if len(data.source) != len(real):
-            raise UserError(
-                f"{data.files[0]} has {len(real)} features, but the data set in "
-                f"{self.settings.data_dir} has {len(data.source)} examples; remove the feature file"
-            )
-        return real

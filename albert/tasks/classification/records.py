@@ -8,7 +8,6 @@ import tensorflow.compat.v1 as tf
 
 from albert.data import tf_example
 from albert.data.sequences import LABELS, SEQUENCE_KEYS, TokenSequence, sequence_entries
-from albert.tasks.classification.examples import Processor
 
 
 def feature_spec(
@@ -27,11 +26,6 @@ def feature_spec(
         LABELS: tf.io.FixedLenFeature(label_shape, label_type),
         "is_real_example": tf.io.FixedLenFeature([], tf.int64),
     }
-
-
-def label_shape(processor: Processor) -> list[int]:
-    """Returns the shape of an example's labels; see `feature_spec`."""
-    return [len(processor.get_labels())] if processor.is_multi_label else []
 
 
 def serialize(

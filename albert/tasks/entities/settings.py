@@ -13,7 +13,14 @@ def _file(what: str, affects: Affects) -> str:
 
 
 class EntitiesSettings(KeptCheckpoints, TextSettings):
-    """The settings of named entities."""
+    r"""Trains a model to find named entities in texts, scores it, and finds those of other texts.
+
+      albert entities --train_file=train.conll --predict_file=dev.conll --output_dir=out \
+        --albert_config_file=albert_base_v2/albert_config.json \
+        --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2
+
+    Run the same command again to resume a run that was stopped. A finished run ends at once.
+    """
 
     feature_files = {"cached_dir": ""}
     num_train_epochs: float = redefined(TextSettings, "num_train_epochs", 3.0)

@@ -1,4 +1,4 @@
-"""Features of examples (token ids with segments, and the label), and feature files."""
+"""Features of examples: token ids with segments, and the label."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import NamedTuple
 from albert.core.errors import UserError
 from albert.data.sequences import TokenSequence, cut_sequence
 from albert.tasks.classification import records
-from albert.tasks.classification.features import LabelledFeatures
-from albert.tasks.glue.examples import DataProcessor, InputExample
+from albert.tasks.glue.examples import InputExample
 from albert.tokenization import FullTokenizer
 
 
@@ -83,33 +82,3 @@ def serialize(feature: Feature, max_seq_length: int) -> bytes:
     """Returns the record of a feature; see `albert.tasks.classification.records.serialize`."""
     sequence, label_id, is_real_example = feature
     return records.serialize([sequence], label_id, max_seq_length, is_real_example)
-
-
-class GlueFeatures(LabelledFeatures):
-    """The features of a split."""
-
-    way_out = "pass another --cached_dir"
-
-    def __init__(
-        self,
-        processor: DataProcessor,
-        tokenizer: FullTokenizer,
-        max_seq_length: int,
-        split: str,
-        input_file: str,
-        feature_file: str,
-        workers: int = 1,
-    ):
-        """Describes the features of a split, "train", "dev" or "test"."""
-        maker = FeatureMaker(tokenizer, processor.get_labels(), max_seq_length)
-        super().__init__(
-            split,
-            processor,
-            [input_file],
-            feature_file,
-            tokenizer,
-            [max_seq_length],
-            maker.records,
-            {"task": type(processor).__name__, **processor.made_from()},
-            workers,
-        )

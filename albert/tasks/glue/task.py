@@ -11,7 +11,6 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.model_folder import (
-    Assets,
     read_description,
     recorded_settings,
     trained_threshold,
@@ -29,8 +28,8 @@ from albert.tasks.classification.multi_label import (
     with_predictions,
 )
 from albert.tasks.glue.custom import TableOptions, TsvProcessor
-from albert.tasks.glue.examples import DataProcessor
-from albert.tasks.glue.features import GlueFeatures
+from albert.tasks.glue.examples import DataProcessor, InputExample
+from albert.tasks.glue.features import FeatureMaker
 from albert.tasks.glue.head import make_head
 from albert.tasks.glue.settings import CUSTOM, TASKS, GlueSettings
 from albert.tasks.glue.tasks import PROCESSORS
@@ -48,11 +47,19 @@ class GlueTask(ClassificationTask):
     settings: GlueSettings
     kind = "glue"
     processor: DataProcessor
+    way_out = "pass another --cached_dir"
 
     def __init__(self, settings: GlueSettings):
         processor = load_processor(settings)
         super().__init__(settings, processor, dropout=0.1)
         self.metrics, self.limits = processor.metrics, processor.limits
+        self.best_by = processor.metrics[0]
+
+    @classmethod
+    def run_several(cls, settings: RunSettings) -> None:
+        from albert.tasks.glue.benchmark import run_benchmark
+
+        run_benchmark(cast(GlueSettings, settings))
 
     @classmethod
     def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
@@ -74,17 +81,23 @@ class GlueTask(ClassificationTask):
         others = {} if name in (CUSTOM, *_MNLI_TASKS) else {"task_name": name}
         return {**super().identity(), **others}
 
-    def split(self, name: str) -> GlueFeatures:
-        settings = self.settings
-        return GlueFeatures(
-            self.processor,
-            self.tokenizer,
-            settings.max_seq_length,
-            name,
-            self.processor.path(settings.data_dir, name),
-            _feature_path(settings, name),
-            settings.preprocess_workers,
-        )
+    def feature_path(self, split: str) -> str:
+        settings, name = self.settings, "train" if split == TRAIN else "eval"
+        ready = os.path.join(settings.input_file or "", "train.tf_record")
+        if split == TRAIN and settings.input_file and os.path.exists(ready):
+            return ready
+        if split == TEST:
+            return os.path.join(settings.output_dir, "predict.tf_record")
+        file = f"{settings.task_name.lower()}_{name}.tf_record"
+        return os.path.join(settings.feature_path("cached_dir"), file)
+
+    def made_from(self, split: str) -> dict[str, Any]:
+        own = {"task": type(self.processor).__name__, **self.processor.made_from()}
+        return {**super().made_from(split), **own}
+
+    def records(self, examples: Sequence[InputExample]) -> list[bytes]:
+        maker = FeatureMaker(self.tokenizer, self.labels, self.settings.max_seq_length)
+        return maker.records(examples)
 
     def head(self) -> Head:
         exported: float | None = self.settings.threshold_to_export
@@ -92,11 +105,10 @@ class GlueTask(ClassificationTask):
             exported = self.label_threshold
         return make_head(len(self.labels), self.dropout, exported, self.label_threshold)
 
-    def assets(self) -> Assets:
-        description, files = super().assets()
+    def description(self) -> dict[str, Any]:
         threshold = self.label_threshold
         own = {} if threshold is None else {"multi_label": True, "label_threshold": threshold}
-        return Assets({**description, "limits": self.limits, **own}, files)
+        return {**super().description(), "limits": self.limits, **own}
 
     @property
     def label_threshold(self) -> float | None:
@@ -112,7 +124,7 @@ class GlueTask(ClassificationTask):
     def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
         if not self.processor.is_multi_label:
             return super().score(data, outputs)
-        outputs, threshold = self.real_outputs(data, outputs), self.settings.label_threshold
+        outputs, threshold = self.predictions(data, outputs), self.settings.label_threshold
         if threshold is None:
             names = "label_ids", "probabilities"
             threshold = best_threshold(*(np.array([o[name] for o in outputs]) for name in names))
@@ -127,17 +139,6 @@ class GlueTask(ClassificationTask):
             names = self.label_outputs[1], self.processor.submission
             tf.logging.info("In a submission to GLUE, name %s %s", *names)
         return summary
-
-
-def _feature_path(settings: GlueSettings, split: str) -> str:
-    """Returns the path of a split's feature file, which may not exist yet."""
-    cached, task = settings.feature_path("cached_dir"), settings.task_name.lower()
-    ready = os.path.join(settings.input_file or "", "train.tf_record")
-    if split == TRAIN and settings.input_file and os.path.exists(ready):
-        return ready
-    if split == TEST:
-        return os.path.join(settings.output_dir, "predict.tf_record")
-    return os.path.join(cached, f"{task}_{'train' if split == TRAIN else 'eval'}.tf_record")
 
 
 def make_processor(settings: GlueSettings) -> DataProcessor:

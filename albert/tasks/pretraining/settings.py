@@ -38,7 +38,21 @@ def parse_phases(text: str) -> tuple[str, ...]:
 
 
 class PretrainingSettings(KeptCheckpoints, RunSettings):
-    """The settings of pretraining, with the reference's defaults."""
+    r"""Pretrains ALBERT on records of masked sentence pairs, and scores the checkpoints.
+
+      albert pretrain --albert_config_file=configs/albert_base_v2.json \
+        --input_file='pretrain.tfrecord-*' --eval_file=held_out.tfrecord --do_train --do_eval \
+        --train_batch_size=64 --train_steps=100000 --num_warmup_steps=3000 --output_dir=out
+
+      albert pretrain --flagfile=configs/pretrain_bert_large.flags --output_dir=out \
+        --input_file='{max_seq_length}/train-*' --eval_file='{max_seq_length}/held_out'
+
+    The second command has two phases: sequences of 128 tokens in out/phase_1, then of 512 in
+    out/phase_2.
+
+    Run the same command again to resume a run that was stopped. A finished run ends at once.
+    To fine-tune the result, pass `model.ckpt-best` as --init_checkpoint.
+    """
 
     train_batch_size: int = redefined(RunSettings, "train_batch_size", 4096)
     # It affects scores because --max_eval_steps counts batches.

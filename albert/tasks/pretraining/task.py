@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import tensorflow.compat.v1 as tf
 
@@ -23,6 +23,7 @@ from albert.modeling import BertConfig, EncoderConfig
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import Head
 from albert.prediction.session import Output
+from albert.settings.run_settings import RunSettings
 from albert.tasks.pretraining.head import KEY_SCORE, make_head, scores_of
 from albert.tasks.pretraining.input_pipeline import RecordOptions, check_files, drawing_masks
 from albert.tasks.pretraining.masking import Masker, MaskingOptions
@@ -30,9 +31,9 @@ from albert.tasks.pretraining.packing import PackedExamples, packed_spec, read_s
 from albert.tasks.pretraining.records import feature_spec
 from albert.tasks.pretraining.settings import PretrainingSettings
 from albert.tasks.pretraining.text import matching_files
-from albert.training.encoder_task import CONFIG_FLAGS, EncoderTask, check_vocabulary
 from albert.training.evaluation import CheckpointScores
 from albert.training.run import finish, prepared_runs
+from albert.training.task import Task, check_vocabulary
 
 # Flags for fine-tuning that have no effect here.
 _UNUSED = {
@@ -42,12 +43,11 @@ _UNUSED = {
 }
 
 
-class PretrainingTask(EncoderTask):
+class PretrainingTask(Task):
     """The pretraining task."""
 
     settings: PretrainingSettings
-    kind = "pretraining"
-    required = (CONFIG_FLAGS, "output_dir")
+    kind, best_by = "pretraining", KEY_SCORE
     trims = False
     needs_all_states = False
 
@@ -59,15 +59,35 @@ class PretrainingTask(EncoderTask):
             raise FlagError("--init_from_group0 is for ALBERT only: BERT's layers have no groups")
         self._options = record_options(settings, self.config)
 
-    def requested_splits(self) -> Sequence[str]:
-        do = {TRAIN: self.settings.do_train, DEV: self.settings.do_eval}
-        return [split for split, is_wanted in do.items() if is_wanted]
+    @classmethod
+    def run_several(cls, settings: RunSettings) -> None:
+        """Runs the phases of --phases, or resumes in the phase in which an earlier job was stopped.
+
+        Each starts from the last weights of the previous one. The optimizer and the learning rate
+        start again in each phase, as in NVIDIA's BERT: `run_pretraining_lamb_phase2.sh` passes the
+        last checkpoint of phase 1 as --init_checkpoint.
+
+        Raises:
+          UserError: the flags, the input or the environment is invalid.
+        """
+        for _, run in prepared_runs(cls, settings):
+            if follows := run.settings.follows:
+                # The other ranks get the weights from rank 0.
+                newest = newest_checkpoint(follows) if collectives.is_chief() else (0, "")
+                if newest is None:
+                    raise UserError(f"{follows} has no checkpoint for the next phase to start from")
+                run = run.starting_from(newest[1])
+            finish(run)
+
+    @classmethod
+    def input_flags(cls, settings: RunSettings) -> Mapping[str, str]:
+        has_file = bool(cast(PretrainingSettings, settings).eval_file)
+        return {TRAIN: "input_file", DEV: "eval_file" if has_file else "input_file"}
 
     def files(self, split: str) -> list[str]:
         """Returns the record files of --input_file or, for evaluation, of --eval_file if given."""
-        if split == DEV and self.settings.eval_file:
-            return matching_files(self.settings.eval_file, "eval_file", with_derived=True)
-        return matching_files(self.settings.input_file, "input_file", with_derived=True)
+        flag = self.input_flags(self.settings)[split]
+        return matching_files(self.input_path(split), flag, with_derived=True)
 
     def split(self, name: str) -> RecordSplit:
         settings, files = self.settings, self.files(name)
@@ -94,18 +114,14 @@ class PretrainingTask(EncoderTask):
         sizes = read_sizes(self.files(TRAIN), self._options, workers)
         return PackedExamples(sizes, self._options.seq_length, self.settings.seed)
 
-    def contents(self, split: str) -> dict[str, Any]:
+    def input_contents(self, split: str) -> dict[str, Any]:
         settings, flag = self.settings, "input_file" if split == TRAIN else "eval_file"
-        contents = super().contents(split)
-        contents[flag] = list(map(content_of_records, self.files(split)))
+        contents: dict[str, Any] = {flag: list(map(content_of_records, self.files(split)))}
         if settings.masked_lm_budget:
             contents["vocabulary"] = content_of(
                 settings.spm_model_file or settings.vocab_file or ""
             )
         return contents
-
-    def describe(self) -> Iterator[tuple[str, object]]:
-        yield "vocabulary", f"{self.config.vocab_size} pieces"
 
     def steps(self, num_examples: int) -> tuple[int, int]:
         """Divides the steps by the number of workers, as in the Habana fork.
@@ -136,9 +152,6 @@ class PretrainingTask(EncoderTask):
         if settings.do_train and settings.pack_sequences:
             return packed_spec(self._packed.shape)
         return feature_spec(options.seq_length, options.max_predictions, with_masks=True)
-
-    def score_key(self, data: Data) -> str:
-        return KEY_SCORE
 
     def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
         return CheckpointScores(scores_of(outputs), lambda: None)
@@ -267,23 +280,3 @@ def record_options(settings: PretrainingSettings, config: EncoderConfig) -> Reco
     masking = MaskingOptions(max_predictions, probability, settings.ngram)
     masker = Masker(masking, tokenizer.mask_id, tokenizer.size)
     return options._replace(masker=masker, mask_seed=settings.seed)
-
-
-def run_phases(settings: PretrainingSettings) -> None:
-    """Runs the phases of --phases, or resumes in the phase in which an earlier job was stopped.
-
-    Each starts from the last weights of the previous one. The optimizer and the learning rate start
-    again in each phase, as in NVIDIA's BERT: `run_pretraining_lamb_phase2.sh` passes the last
-    checkpoint of phase 1 as --init_checkpoint.
-
-    Raises:
-      UserError: the flags, the input or the environment is invalid.
-    """
-    for _, run in prepared_runs(PretrainingTask, settings):
-        if follows := run.settings.follows:
-            # The other ranks get the weights from rank 0.
-            newest = newest_checkpoint(follows) if collectives.is_chief() else (0, "")
-            if newest is None:
-                raise UserError(f"{follows} has no checkpoint for the next phase to start from")
-            run = run.starting_from(newest[1])
-        finish(run)

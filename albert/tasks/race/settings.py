@@ -7,7 +7,14 @@ from albert.tasks.classification.settings import ClassificationSettings
 
 
 class RaceSettings(ClassificationSettings):
-    """The settings of RACE, with the reference's defaults."""
+    r"""Fine-tunes ALBERT on RACE, whose questions about a passage have four options each.
+
+      albert race --data_dir=data --albert_config_file=albert_base_v2/albert_config.json \
+        --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
+        --output_dir=out
+
+    Run the same command again to resume a run that was stopped. A finished run ends at once.
+    """
 
     feature_files = {
         "train_file": "train.tf_record",

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
-from albert.checkpoints.model_folder import Assets
 from albert.core.errors import FlagError
 from albert.prediction.model import Head
 from albert.settings.run_settings import RunSettings
 from albert.tasks.classification.base import ClassificationTask, check_flags
-from albert.tasks.classification.features import LabelledFeatures
-from albert.tasks.race.examples import LABELS, RaceProcessor
+from albert.tasks.race.examples import LABELS, InputExample, RaceProcessor
 from albert.tasks.race.features import SPECIAL_TOKENS, make_records
 from albert.tasks.race.head import make_race_head
 from albert.tasks.race.settings import RaceSettings
-from albert.training.encoder_task import check_room
+from albert.training.task import check_room
 
 # The setting that names the feature file of each split.
 _FEATURE_FILES = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
@@ -31,6 +28,7 @@ class RaceTask(ClassificationTask):
     processor: RaceProcessor
     sequences = (len(LABELS),)
     input_name = "data_dir"
+    described = ("max_qa_length",)
 
     def __init__(self, settings: RaceSettings):
         check_flags(settings)
@@ -49,24 +47,16 @@ class RaceTask(ClassificationTask):
             return {}
         return {f"{folder} of --data_dir": ("race", f"--data_dir={parent}")}
 
-    def split(self, name: str) -> LabelledFeatures:
-        settings, processor = self.settings, self.processor
-        lengths = settings.max_seq_length, settings.max_qa_length
-        return LabelledFeatures(
-            name,
-            processor,
-            processor.files_of(settings.data_dir, name),
-            settings.feature_path(_FEATURE_FILES[name]),
-            self.tokenizer,
-            self.feature_shape(),
-            functools.partial(make_records, tokenizer=self.tokenizer, lengths=lengths),
-            {"max_qa_length": settings.max_qa_length, "levels": processor.levels},
-            settings.preprocess_workers,
-        )
+    def feature_path(self, split: str) -> str:
+        return self.settings.feature_path(_FEATURE_FILES[split])
 
-    def assets(self) -> Assets:
-        description, files = super().assets()
-        return Assets({**description, "max_qa_length": self.settings.max_qa_length}, files)
+    def made_from(self, split: str) -> dict[str, Any]:
+        own = {"max_qa_length": self.settings.max_qa_length, "levels": self.processor.levels}
+        return {**super().made_from(split), **own}
+
+    def records(self, examples: Sequence[InputExample]) -> list[bytes]:
+        lengths = self.settings.max_seq_length, self.settings.max_qa_length
+        return make_records(examples, self.tokenizer, lengths)
 
     def head(self) -> Head:
         return make_race_head(self.dropout, len(LABELS))

@@ -125,7 +125,18 @@ class SquadSettings(TextSettings):
 
 
 class SquadV1Settings(SquadSettings):
-    """The settings of SQuAD 1.1."""
+    r"""Fine-tunes ALBERT on SQuAD 1.1, answers a file of questions, and scores the answers.
+
+      albert squad --albert_config_file=albert_base_v2/albert_config.json \
+        --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
+        --train_file=data/squad/train-v1.1.json --predict_file=data/squad/dev-v1.1.json \
+        --output_dir=out
+
+    "albert squad 2.0" does the same on SQuAD 2.0, where a question may have no answer.
+    Run the same command again to resume a run that was stopped. A finished run ends at once.
+    Without --train_file, it scores the checkpoints in --output_dir, or --init_checkpoint if there
+    are none.
+    """
 
     mask_padding_in_loss: bool = setting(
         True,
@@ -137,7 +148,17 @@ class SquadV1Settings(SquadSettings):
 
 
 class SquadV2Settings(SquadSettings):
-    """The settings of SQuAD 2.0."""
+    r"""Fine-tunes ALBERT on SQuAD 2.0, where a question may have no answer, and scores answers.
+
+      albert squad 2.0 --albert_config_file=albert_base_v2/albert_config.json \
+        --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
+        --train_file=data/squad/train-v2.0.json --predict_file=data/squad/dev-v2.0.json \
+        --output_dir=out
+
+    Run the same command again to resume a run that was stopped. A finished run ends at once.
+    Without --train_file, it scores the checkpoints in --output_dir, or --init_checkpoint if there
+    are none.
+    """
 
     start_n_top: int = setting(
         5,

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from albert.checkpoints.model_folder import Assets, trained_threshold
+from albert.checkpoints.model_folder import trained_threshold
 from albert.core.errors import ErrorCollector, FlagError
 from albert.core.files import content_of, write_json, write_members
 from albert.data import DEV, TRAIN
@@ -50,10 +50,8 @@ from albert.tasks.squad.questions import (
 from albert.tasks.squad.scoring import Scorer, ScorerV2
 from albert.tasks.squad.settings import SquadSettings, SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.view import FoundAnswer, sample_of
-from albert.training.encoder_task import TextTask, check_room
 from albert.training.evaluation import CheckpointScores
-from albert.training.plan import steps_with_warmup
-from albert.training.task import is_wanted
+from albert.training.task import TextTask, check_room
 
 
 class SquadTask(TextTask):
@@ -62,14 +60,14 @@ class SquadTask(TextTask):
     Attributes:
       features: class that makes a file's features.
       scorer: class that scores answers.
-      described: settings that inference needs.
       no_answer: the only entry of an n-best list without candidates.
       version: version of SQuAD.
     """
 
+    done_by = {TRAIN: "do_train", DEV: "do_predict"}
     outputs: Sequence[str] = (PREDICTIONS, NBEST, *TextTask.outputs)
-    described: tuple[str, ...] = ("doc_stride", "max_query_length", "n_best_size")
-    described += ("max_answer_length",)
+    described: ClassVar[Sequence[str]]
+    described = ("doc_stride", "max_query_length", "n_best_size", "max_answer_length")
     features: ClassVar[type[SquadFeatures]] = SquadFeatures
     scorer: ClassVar[type[Scorer]] = Scorer
     no_answer: ClassVar[dict[str, Any]] = NO_ANSWER
@@ -78,9 +76,6 @@ class SquadTask(TextTask):
 
     def __init__(self, settings: SquadSettings):
         faults = ErrorCollector()
-        with faults.collect():
-            self._splits = _requested_splits(settings)
-            self.check_files(settings)
         with faults.collect():
             super().__init__(settings)
         with faults.collect():
@@ -93,11 +88,9 @@ class SquadTask(TextTask):
             self.outputs = (*self.outputs, DEV_SPLIT)
 
     @classmethod
-    def inputs(cls, settings: RunSettings) -> Sequence[str]:
-        flags = cast(SquadSettings, settings)
-        done = {TRAIN: flags.do_train, DEV: flags.do_predict}
-        names = dict.fromkeys(_flag_of(flags, split) for split in done if done[split])
-        return (*super().inputs(settings), *names)
+    def input_flags(cls, settings: RunSettings) -> Mapping[str, str]:
+        is_split = cast(SquadSettings, settings).dev_fraction
+        return {TRAIN: "train_file", DEV: "train_file" if is_split else "predict_file"}
 
     @classmethod
     def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
@@ -105,17 +98,16 @@ class SquadTask(TextTask):
         for name in ("train_file", "predict_file"):
             path = getattr(settings, name)
             known = re.fullmatch(r"(train|dev)-v(1\.1|2\.0)\.json", os.path.basename(path or ""))
-            if known and name in cls.inputs(settings) and not os.path.exists(path):
+            if known and name in cls.file_flags(settings) and not os.path.exists(path):
                 file = f"--splits={known[1]}", f"--version={known[2]}"
                 folder = os.path.dirname(path) or "."
                 downloads[f"--{name} {path}"] = "squad", *file, f"--data_dir={folder}"
         return downloads
 
-    def check_files(self, settings: SquadSettings) -> None:
-        """Raises a `UserError` if an input file belongs to another program."""
-
-    def requested_splits(self) -> Sequence[str]:
-        return self._splits
+    def find_splits(self) -> list[str]:
+        if self.settings.dev_fraction and self.settings.predict_file:
+            raise FlagError("--dev_fraction replaces --predict_file: pass only one of them")
+        return super().find_splits()
 
     def split(self, name: str) -> SquadFeatures:
         settings = self.settings
@@ -131,30 +123,19 @@ class SquadTask(TextTask):
         settings, dev_split = self.settings, None
         if settings.dev_fraction:
             dev_split = DevSplit(settings.dev_fraction, settings.dev_seed)
-        path = getattr(settings, _flag_of(settings, split))
+        path = self.input_path(split)
         return QuestionSource(path, settings.on_bad_row, dev_split, is_dev=split == DEV)
-
-    def contents(self, split: str) -> dict[str, Any]:
-        name = _flag_of(self.settings, split)
-        return {**super().contents(split), name: content_of(getattr(self.settings, name))}
-
-    def steps(self, num_examples: int) -> tuple[int, int]:
-        return steps_with_warmup(self.settings, num_examples, self.settings.train_file)
 
     def model_inputs(self) -> Mapping[str, Any]:
         return feature_spec(self.settings.max_seq_length, is_training=True, with_p_mask=False)
 
-    def assets(self) -> Assets:
-        description, files = super().assets()
-        values = {name: getattr(self.settings, name) for name in self.described}
-        return Assets({**description, **values}, files)
-
-    def best_by(self, questions: Iterable[dict]) -> str | None:
-        """Returns the score that selects the best checkpoint; None if answers are unknown."""
-        raise NotImplementedError
-
     def score_key(self, data: Data) -> str | None:
-        return self.best_by(question for _, question in data.source.questions)
+        is_known = any(self.is_known(question) for _, question in data.source.questions)
+        return self.best_by if is_known else None
+
+    def is_known(self, question: Mapping[str, Any]) -> bool:
+        """Returns whether the true answer of a question is known."""
+        return bool(question.get("answers"))
 
     def scored(
         self, data: ScoringData, outputs: Sequence[Output]
@@ -218,25 +199,6 @@ class SquadTask(TextTask):
         write_members(path, zip(scorer.ids, scorer.answers, strict=True))
 
 
-def _flag_of(settings: SquadSettings, split: str) -> str:
-    """Returns the flag that names the file of a split."""
-    return "predict_file" if split == DEV and not settings.dev_fraction else "train_file"
-
-
-def _requested_splits(settings: SquadSettings) -> list[str]:
-    """Returns the splits that the flags ask for; raises a `FlagError` if they contradict."""
-    if settings.dev_fraction and settings.predict_file:
-        raise FlagError("--dev_fraction replaces --predict_file: pass only one of them")
-    splits = [
-        split
-        for split, do in ((TRAIN, "do_train"), (DEV, "do_predict"))
-        if is_wanted(settings, do, _flag_of(settings, split))
-    ]
-    if not splits and not settings.export_dir:
-        raise FlagError("nothing to do: pass --train_file, --predict_file or --export_dir")
-    return splits
-
-
 def _feature_paths(settings: SquadSettings) -> dict[str, list[str]]:
     """Returns the paths of the feature files and, for prediction, of the token positions."""
     ready = os.path.join(settings.input_file or "", "train.tf_record")
@@ -255,7 +217,14 @@ def _feature_paths(settings: SquadSettings) -> dict[str, list[str]]:
 
 
 def _check_lengths(settings: SquadSettings) -> None:
-    """Raises a `FlagError` if lengths contradict each other."""
+    """Raises a `FlagError` if lengths, or flags that change them, contradict each other."""
+    for name in ("trim_batches", "mask_padding_in_loss"):
+        # Only version 1.1 has the second one.
+        if settings.length_buckets and not getattr(settings, name, True):
+            raise FlagError(
+                f"--length_buckets shortens batches, and --{name}=false keeps their full length; "
+                "remove one of them"
+            )
     room = check_room(settings, "max_query_length", SPECIAL_TOKENS)
     if settings.doc_stride > room:
         raise FlagError(
@@ -270,22 +239,21 @@ class SquadV1Task(SquadTask):
     settings: SquadV1Settings
     described = (*SquadTask.described, "mask_padding_in_loss")
     version = "1.1"
-    kind = "squad-1.1"
+    kind, best_by = "squad-1.1", "f1"
 
     def __init__(self, settings: SquadV1Settings):
         super().__init__(settings)
         self.trims = settings.trim_batches and settings.mask_padding_in_loss
 
-    def check_files(self, settings: SquadSettings) -> None:
-        for name in dict.fromkeys(_flag_of(settings, split) for split in self.requested_splits()):
-            check_all_answerable(getattr(settings, name), f"--{name}")
+    def find_splits(self) -> list[str]:
+        splits, flags = super().find_splits(), self.input_flags(self.settings)
+        for name in dict.fromkeys(flags[split] for split in splits):
+            check_all_answerable(getattr(self.settings, name), f"--{name}")
+        return splits
 
     def head(self) -> Head:
         settings = self.settings
         return make_v1_head(settings.mask_padding_in_loss, settings.n_best_size)
-
-    def best_by(self, questions: Iterable[dict]) -> str | None:
-        return "f1" if any(question.get("answers") for question in questions) else None
 
 
 class SquadV2Task(SquadTask):
@@ -295,7 +263,7 @@ class SquadV2Task(SquadTask):
     outputs = (*SquadTask.outputs, ODDS)
     described = (*SquadTask.described, "start_n_top", "end_n_top")
     version = "2.0"
-    kind = "squad-2.0"
+    kind, best_by = "squad-2.0", "best_f1"
     features = SquadV2Features
     scorer = ScorerV2
     no_answer = NO_ANSWER_V2
@@ -308,29 +276,21 @@ class SquadV2Task(SquadTask):
                     f"--{name} {getattr(settings, name)} is more than the --max_seq_length "
                     f"{settings.max_seq_length} tokens of a feature"
                 )
-        self._options = V2Options(
-            settings.start_n_top,
-            settings.end_n_top,
-            0.0 if settings.deterministic_run else settings.dropout_prob,
-            self.config.initializer_range,
-        )
-
-    def has_dropout(self) -> bool:
-        return bool(self._options.dropout) or super().has_dropout()
+        self.dropout = 0.0 if settings.deterministic_run else settings.dropout_prob
+        tops = settings.start_n_top, settings.end_n_top
+        self._options = V2Options(*tops, self.dropout, self.config.initializer_range)
 
     def head(self) -> Head:
         return make_v2_head(self._options)
 
-    def assets(self) -> Assets:
-        description, files = super().assets()
+    def description(self) -> dict[str, Any]:
         flag, folder = self.settings.null_score_diff_threshold, self.settings.output_dir
         threshold = trained_threshold(flag, folder, "best_f1_thresh")
-        return Assets({**description, "no_answer_threshold": threshold}, files)
+        return {**super().description(), "no_answer_threshold": threshold}
 
-    def best_by(self, questions: Iterable[dict]) -> str | None:
+    def is_known(self, question: Mapping[str, Any]) -> bool:
         # Without the key, answers may be unknown; an empty list means that there is no answer.
-        known = any({"answers", "is_impossible"} & question.keys() for question in questions)
-        return "best_f1" if known else None
+        return bool({"answers", "is_impossible"} & question.keys())
 
     def odds(self, outputs: Iterable[Mapping[str, Any]]) -> float:
         return no_answer_odds(outputs)

@@ -52,7 +52,7 @@ def test_a_split_is_requested_if_its_file_is_given(make, log):
     assert make(*FILES, "--do_predict=false").requested_splits() == [TRAIN, DEV]
     with pytest.raises(FlagError, match="--do_predict needs --test_file"):
         make(FILES[0], "--do_predict")
-    with pytest.raises(FlagError, match="nothing to do: pass --train_file, --predict_file or --t"):
+    with pytest.raises(FlagError, match="nothing to do: pass --train_file, --predict_file, --t"):
         make()
 
 

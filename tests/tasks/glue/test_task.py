@@ -14,7 +14,7 @@ from albert.data.sequences import SEQUENCE_KEYS
 from albert.report.predictions import read_samples
 from albert.tasks.glue.examples import InputExample
 from albert.tasks.glue.settings import GlueSettings
-from albert.tasks.glue.task import GlueTask, _feature_path
+from albert.tasks.glue.task import GlueTask
 from tests.helpers.files import settings_of
 
 
@@ -88,15 +88,21 @@ def test_conflicting_flags_are_an_error(make, flags, words):
         make("MRPC", *flags)
 
 
-def test_a_model_predicts_for_its_tasks_and_features_have_their_place(make, tmp_path):
+def test_features_are_where_the_reference_has_them(make, tmp_path):
+    """--cached_dir has those of training and development, --output_dir those of the test set."""
+    task = make("MRPC", "--cached_dir=cached")
+    assert [*map(task.feature_path, (TRAIN, DEV, TEST))] == [
+        "cached/mrpc_train.tf_record",
+        "cached/mrpc_eval.tf_record",
+        f"{tmp_path}/out/predict.tf_record",
+    ]
+
+
+def test_a_model_predicts_for_all_tasks_that_share_it(make):
     """MNLI's model serves three sets of pairs; a user's own texts may go to any model."""
     assert make("MRPC").identity() == {"task": "glue", "task_name": "mrpc"}
     for name in ("MNLI", "MisMNLI", "AX", "tsv"):
         assert make(name, f"--tsv_regression={name == 'tsv'}").identity() == {"task": "glue"}
-    task = make("MRPC", "--cached_dir=cached")
-    paths = [_feature_path(task.settings, part) for part in (TRAIN, DEV, TEST)]
-    cached = ["cached/mrpc_train.tf_record", "cached/mrpc_eval.tf_record"]
-    assert paths == [*cached, f"{tmp_path}/out/predict.tf_record"]
 
 
 # The reference's feature files may have examples that only fill up a batch.

@@ -22,7 +22,8 @@ from albert.tasks.squad.questions import Questions, QuestionSource
 from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadV1Task, SquadV2Task
 from albert.tasks.squad.token_positions import PredictionFeature
-from albert.training import encoder_task, trainer
+from albert.training import task as training_task
+from albert.training import trainer
 from albert.training.output_rows import OutputRows, pack
 from albert.training.prepared import PreparedRun
 from albert.training.trainer import Trainer
@@ -65,7 +66,7 @@ def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
 
 def test_flags_reach_the_model_and_its_optimizer(make, monkeypatch):
     built = []
-    monkeypatch.setattr(encoder_task, "make_model_fn", lambda *parts: built.append(parts))
+    monkeypatch.setattr(training_task, "make_model_fn", lambda *parts: built.append(parts))
     flags = "learning_rate=0.25 adam_epsilon=1e-3 weight_decay=0.5 optimizer=lamb use_einsum"
     flags += " gradient_accumulation_steps=3 allreduce_dtype=float16 shard_optimizer=state"
     flags += " init_checkpoint=model gradient_checkpointing"
@@ -162,9 +163,9 @@ class TestVersion2:
             assert task.has_dropout() == task.trims == drops
         assert not make_v2("--deterministic_run").has_dropout()
         task = make_v2()
-        assert task.best_by([{"id": "a"}, {"id": "b", "answers": []}]) == "best_f1"
-        assert task.best_by([{"id": "a", "is_impossible": True}]) == "best_f1"
-        assert task.best_by([{"id": "a"}]) is None
+        known = {"id": "b", "answers": []}, {"id": "c", "is_impossible": True}
+        assert task.best_by == "best_f1" and all(map(task.is_known, known))
+        assert not task.is_known({"id": "a"})
 
     @pytest.mark.parametrize(
         ("flags", "f1", "abstaining"),

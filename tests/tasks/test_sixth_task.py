@@ -1,0 +1,153 @@
+"""A task that only a test defines gets what the others have, from its entry in the table of tasks.
+
+It is in `tests/programs/rating.py`. Processes know it as if a package had added it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import random
+import signal
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+import albert as package
+from albert.data import DEV, TRAIN
+from albert.inference import load_model
+from albert.report.predictions import read_samples
+from albert.serving.services import service_of
+from albert.tasks import TASKS
+from albert.tasks.classification.base import LabelTask
+from albert.training.task import Task
+from tests.helpers.files import settings_of
+from tests.helpers.forking import ROOT, ForkingProcess
+from tests.helpers.running import albert, at_step
+from tests.helpers.serving import Served
+from tests.programs.rating import ENTRY, Pair, RatingSettings, RatingTask
+
+STEPS = (2, 4, 5)
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    """Makes the task known in this process."""
+    TASKS.append(ENTRY)
+    yield
+    TASKS.remove(ENTRY)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> pathlib.Path:
+    """Writes pairs of texts whose rating is the share of equal words, and a start of Python."""
+    folder, rng = tmp_path_factory.mktemp("rating"), random.Random(1)
+    for name, count in (("train", 24), ("dev", 10)):
+        rows = []
+        for _ in range(count):
+            first, second = (rng.choices("nrlscm", k=4) for _ in range(2))
+            rating = sum(map(str.__eq__, first, second)) / 4
+            row = {"first": " ".join(first), "second": " ".join(second), "rating": rating}
+            rows.append(json.dumps(row))
+        (folder / f"{name}.jsonl").write_text("\n".join(rows))
+    text = f"from albert.tasks import TASKS, Entry\nTASKS.append(Entry(*{tuple(ENTRY)!r}))\n"
+    (folder / "sitecustomize.py").write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def flags(folder, squad_dir) -> list[str]:
+    """Returns the flags of a run, without its folder."""
+    model = f"--albert_config_file={squad_dir}/albert.json"
+    data = f"--train_file={folder}/train.jsonl", f"--predict_file={folder}/dev.jsonl"
+    own = "--max_seq_length=32", "--train_batch_size=8", "--from_scratch", "--scale=5"
+    return [*data, model, f"--spm_model_file={squad_dir}/spm.model", *own]
+
+
+@pytest.fixture(scope="module")
+def run(folder) -> Callable:
+    """Returns a function that runs commands in processes that know the task."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{ROOT}")
+        environment, process = dict(os.environ), ForkingProcess()
+    return lambda command: process.run(command[1:], env=environment)
+
+
+@pytest.fixture(scope="module")
+def done(folder, flags, run) -> pathlib.Path:
+    """Returns the folder of a run that is killed two steps after its first checkpoint."""
+    steps = "--train_steps=5", "--save_checkpoints_steps=2", "--learning_rate=1e-3"
+    out = f"--output_dir={folder}/out", f"--export_dir={folder}/export"
+    job = albert("rate", *flags, *steps, *out)
+    assert run(at_step("kill", 4, job)).returncode == -signal.SIGKILL
+    result = run(job)
+    assert result.returncode == 0, result.stderr
+    assert "Training from step 2 to 5" in result.stderr and "Reusing" in result.stderr
+    return folder / "out"
+
+
+def texts_in(folder: pathlib.Path) -> list[tuple[str, str]]:
+    rows = map(json.loads, (folder / "dev.jsonl").read_text().splitlines())
+    return [(row["first"], row["second"]) for row in rows]
+
+
+def test_the_task_says_five_things_in_few_lines():
+    assert len(Task.__abstractmethods__) <= 5 and len(LabelTask.__abstractmethods__) <= 5
+    methods = {name for name, value in vars(RatingTask).items() if callable(value)}
+    assert methods == {"__init__", *LabelTask.__abstractmethods__}
+    assert len((ROOT / "tests/programs/rating.py").read_text().splitlines()) <= 120
+
+
+def test_every_checkpoint_is_scored_and_the_predictions_are_shown(done, folder):
+    record = json.loads((done / "eval_results.json").read_text())
+    assert [entry["global_step"] for entry in record["history"]] == list(STEPS)
+    samples = list(read_samples(str(done)))
+    assert [tuple(sample["texts"]) for sample in samples] == texts_in(folder)
+    pairs = np.array([(sample["truth"], sample["answer"]) for sample in samples])
+    assert np.corrcoef(pairs.T)[0, 1] == pytest.approx(record["pearson"], abs=1e-3)
+    assert '"title":"Ratings"' in (done / "predictions.html").read_text()
+
+
+def test_its_settings_shape_its_features(flags, folder, tmp_path):
+    task = RatingTask(settings_of(RatingSettings, *flags, f"--output_dir={tmp_path}"))
+    assert task.read(DEV)[0] == Pair("line 1", texts_in(folder)[0], task.read(DEV)[0].rating)
+    assert max(pair.rating for pair in task.read(TRAIN)) > 1
+    assert task.split(TRAIN).cached.made_from.items() >= {"scale": 5, "max_seq_length": 32}.items()
+
+
+@pytest.mark.parametrize("name", ["out", "export"])
+def test_a_model_rates_as_the_run_did(done, folder, name):
+    model = package.load(folder / name)
+    rated = [one.number for one in model.classify_all(texts_in(folder))]
+    answers = [sample["answer"] for sample in read_samples(str(done))]
+    assert rated == pytest.approx(answers, abs=1e-3) and np.std(rated) > 0
+
+
+def test_ask_and_the_server_rate_texts(done, folder, run):
+    (first, second), sample = texts_in(folder)[0], next(read_samples(str(done)))
+    row = json.loads(run(albert("ask", done, first, second, "--json")).stdout)
+    served = Served(service_of(load_model(str(done))))
+    try:
+        answer = served.post({"text": first, "second_text": second}).json()
+    finally:
+        served.stop()
+    assert row["number"] == answer["number"] == pytest.approx(sample["answer"], abs=1e-3)
+
+
+def test_its_command_is_listed_explained_and_checked(flags, run, tmp_path):
+    assert f"  rate              {ENTRY.summary}\n" in run(albert("--help")).stdout
+    assert "\n  albert rate --train_file" in run(albert("rate", "--help")).stdout
+    checked = run(albert("check", "rate", *flags, f"--output_dir={tmp_path}/out"))
+    assert checked.stdout.endswith("the job can run\n"), checked.stdout
+
+
+@pytest.mark.slow
+def test_a_sweep_varies_its_flags(flags, run, tmp_path):
+    ranges = "--trials=2", "--epochs=1,2", "--batch_sizes=4,8", f"--output_dir={tmp_path}"
+    own = [flag for flag in flags if "batch_size" not in flag]
+    result = run(albert("sweep", "rate", *own, *ranges, "--checkpoints=1"))
+    assert result.returncode == 0, result.stderr
+    assert "best: pearson" in result.stdout
+    assert not list(tmp_path.glob("trial-*/*.tf_record")), "features are shared"
