@@ -42,7 +42,6 @@ class Result(NamedTuple):
     """The result of `train` or `evaluate`.
 
     Attributes:
-      task: the name of the task, as `train` takes it.
       output_dir: the folder with the scores and the page of predictions; after a training, it also
         has the checkpoints.
       scores: the scores of the best checkpoint, by name; empty if there was no data to score on.
@@ -94,9 +93,6 @@ def train(
       settings: the flags of the command, by name: `train_file="train.json", learning_rate=5e-5`.
         Two defaults differ from the command: `preprocess_workers` is 1, so that this process makes
         the features, and for "classify" `do_train` and `do_eval` are true.
-
-    Returns:
-      The scores and predictions of the best checkpoint.
 
     Raises:
       UserError: a setting, the input or the environment has an error.

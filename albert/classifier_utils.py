@@ -1,14 +1,12 @@
 """The reference's module of functions for classification; its names are from `reference_api`."""
 
-from albert.reference_api.glue_features import (
+from albert.reference_api.glue import (
     InputFeatures,
     PaddingInputExample,
     convert_examples_to_features,
     convert_single_example,
-    file_based_convert_examples_to_features,
-)
-from albert.reference_api.glue_models import (
     create_model,
+    file_based_convert_examples_to_features,
     file_based_input_fn_builder,
     input_fn_builder,
     model_fn_builder,

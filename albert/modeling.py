@@ -67,11 +67,6 @@ class Encoder:
 
     ALBERT and BERT have the same layers, but their variables have different names. In ALBERT,
     groups of layers share weights, and the embeddings may have a different width than the encoder.
-
-    Example:
-      model = Encoder(config, is_training=True, input_ids=ids, input_mask=mask,
-                      token_type_ids=segments)
-      logits = tf.matmul(model.get_pooled_output(), weights)
     """
 
     def __init__(
@@ -92,7 +87,6 @@ class Encoder:
         """Builds the graph.
 
         Args:
-          config: an `AlbertConfig` or a `BertConfig`.
           is_training: whether dropout is applied.
           input_ids: int32 [B, S].
           input_mask: int32 [B, S], 1 where a token may be attended to, 0 elsewhere (anywhere, not
@@ -222,16 +216,8 @@ class BertModel(Encoder):
         scope=None,
     ):
         """Builds the graph from either configuration; see `Encoder`."""
-        super().__init__(
-            config,
-            is_training,
-            input_ids,
-            input_mask,
-            token_type_ids,
-            use_one_hot_embeddings,
-            use_einsum=False,
-            scope=scope,
-        )
+        inputs = input_ids, input_mask, token_type_ids
+        super().__init__(config, is_training, *inputs, use_one_hot_embeddings, False, scope)
 
 
 def transformer_model(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -19,9 +19,8 @@ from albert.optimizers.gradients import (
     local_zeros,
     zeros_of,
 )
-from albert.optimizers.learning_rate import learning_rate_at
 from albert.optimizers.loss_scale import LossScale, Scaling
-from albert.optimizers.options import GRADIENTS, NONE, OptimizerOptions
+from albert.optimizers.options import GRADIENTS, NONE, OptimizerOptions, learning_rate_at
 from albert.optimizers.sharded import ShardedOptimizer
 
 _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
@@ -61,31 +60,27 @@ def create_optimizer(
     colocate_gradients_with_ops=False,
     excluded_tvars=None,
 ) -> tf.Operation:
-    """Returns the result of `training_op`, with the reference's arguments.
+    """Returns the op of `build_train_step`, with the reference's arguments.
 
     Args:
-      loss: scalar tensor.
       init_lr: the peak learning rate.
       use_tpu: must be false.
       num_train_steps, num_warmup_steps, optimizer, poly_power, start_warmup_step: see
         `OptimizerOptions`.
-      colocate_gradients_with_ops, excluded_tvars: see `training_op`.
+      colocate_gradients_with_ops, excluded_tvars: see `build_train_step`.
     """
     if use_tpu:
         raise ValueError("use_tpu: this project does not run on TPU")
-    return training_op(
+    options = OptimizerOptions(
+        init_lr, num_train_steps, num_warmup_steps, optimizer, poly_power, start_warmup_step
+    )
+    step = build_train_step(
         loss,
-        OptimizerOptions(
-            init_lr, num_train_steps, num_warmup_steps, optimizer, poly_power, start_warmup_step
-        ),
+        options,
         excluded_tvars=excluded_tvars,
         colocate_gradients_with_ops=colocate_gradients_with_ops,
     )
-
-
-def training_op(loss: tf.Tensor, options: OptimizerOptions, **more: Any) -> tf.Operation:
-    """Returns the op of `build_train_step`, which takes the same arguments."""
-    return build_train_step(loss, options, **more).op
+    return step.op
 
 
 def build_train_step(
@@ -104,7 +99,6 @@ def build_train_step(
     and it raises the error only if the scale cannot become smaller.
 
     Args:
-      loss: scalar.
       excluded_tvars: trainable variables, or their names, that must not change.
       colocate_gradients_with_ops: as in `tf.gradients`.
       num_tokens: scalar, number of tokens in the batch.
@@ -265,7 +259,7 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         """Creates the optimizer.
 
         Args:
-          learning_rate: the learning rate, a number or a scalar tensor.
+          learning_rate: a number or a scalar tensor.
           beta_1, beta_2: decay rates of the first and second moment.
           epsilon: value added to the root of the second moment.
           exclude_from_weight_decay: regular expressions; a variable whose name contains a match
@@ -310,7 +304,6 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
     def _assignments(
         self, gradient: tf.Tensor, variable: tf.Variable, step: tf.Tensor | tf.Variable | None
     ) -> list:
-        """Returns the ops that assign new values to a variable and its moments."""
         m, v = self._moments_of(variable)
         next_m, next_v, update = self.next_state(gradient, m, v, step)
         if decay := self.decay_of(variable.op.name):
@@ -355,7 +348,6 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         return t, 1.0 - self.beta_1**t, 1.0 - self.beta_2**t
 
     def _rate(self, variable: tf.Variable, update: tf.Tensor):
-        """Returns the learning rate of one variable."""
         return self.learning_rate
 
     def create_slots(self, variables: Iterable[tf.Variable]) -> None:
@@ -472,7 +464,6 @@ class RAdamOptimizer(AdamWeightDecayOptimizer):
         return tf.cast(factor, m.dtype) * m / divisor
 
 
-# The optimizers of this project by name.
 OPTIMIZERS = {
     "adamw": AdamWeightDecayOptimizer,
     "adamw_corrected": CorrectedAdamOptimizer,

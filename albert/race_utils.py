@@ -1,6 +1,6 @@
 """The reference's module of functions for RACE; its names are from `reference_api`."""
 
-from albert.reference_api.glue_models import file_based_input_fn_builder
+from albert.reference_api.glue import file_based_input_fn_builder
 from albert.reference_api.race import (
     convert_single_example,
     create_model,

@@ -37,10 +37,9 @@ from albert.checkpoints.model_folder import CONFIG, SPM_MODEL, Assets, write_ass
 from albert.core import estimators
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.inference import load_model
-from albert.inference.embedding import Embedder
-from albert.inference.embedding_files import write_json_lines, write_npz
+from albert.inference.base import ModelSession
+from albert.inference.embedding import Embedder, write_json_lines, write_npz
 from albert.inference.folders import ModelFolder, open_folder
-from albert.inference.session import ModelSession
 from albert.inference.squad import QuestionAnswerer
 from albert.modeling import EncoderConfig, read_config
 from albert.prediction.model import Head, ModelOptions

@@ -89,9 +89,8 @@ def describe_packing(flags: argparse.Namespace, records: str) -> None:
     """Prints how densely the examples of the text, and of Wikipedia, are packed."""
     import numpy as np
 
-    from albert.data.packing import pack_lengths
-    from albert.tasks.pretraining.input_pipeline import RecordOptions
-    from albert.tasks.pretraining.packing import read_sizes
+    from albert.data.order import pack_lengths
+    from albert.tasks.pretraining.input_pipeline import RecordOptions, read_sizes
 
     lengths = read_sizes([records], RecordOptions(flags.seq_length, 0, 0), 1).lengths
     lines = _LENGTHS.read_text().splitlines()

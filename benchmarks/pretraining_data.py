@@ -109,7 +109,7 @@ def ours(flags: argparse.Namespace, workers: int, shards: int = 1) -> dict:
     from albert.tasks.pretraining.blocks import DataOptions
     from albert.tasks.pretraining.masking import MaskingOptions
     from albert.tasks.pretraining.pairs import PairOptions
-    from albert.tasks.pretraining.shards import ShardMaker, plan_shards
+    from albert.tasks.pretraining.shards import make_shards, plan_shards
 
     options = DataOptions(
         dupe_factor=flags.dupe_factor,
@@ -119,11 +119,12 @@ def ours(flags: argparse.Namespace, workers: int, shards: int = 1) -> dict:
     )
     prefix = os.path.join(flags.folder, f"records-{launcher.started.size}-{workers}-{shards}")
     outputs = [f"{prefix}-{k}" for k in range(shards)]
-    maker = ShardMaker(load_tokenizer(flags), options, workers)
+    tokenizer = load_tokenizer(flags)
 
     def work() -> int:
         text = os.path.join(flags.folder, "text.txt")
-        return maker.make(plan_shards([text], outputs, flags.dupe_factor, False))["records"]
+        plan = plan_shards([text], outputs, flags.dupe_factor, False)
+        return make_shards(plan, tokenizer, options, workers)["records"]
 
     result = measured(work, flags.mb)
     result["cpu_seconds"] *= launcher.started.size

@@ -178,7 +178,7 @@ def test_the_pages_example_questions_can_be_trained_on(tmp_path):
         file.write_text(content)
         questions = Questions(QuestionSource(str(file)))
         examples, left_out = read_examples(questions, file.name.startswith("train"), True)
-        assert not left_out.counts
+        assert not left_out
         used[file.name] = [example.is_impossible for example in examples]
     assert used == {"train.json": [False] * 4, "dev.json": [False], "train-v2.json": [False, True]}
 

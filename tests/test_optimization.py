@@ -6,7 +6,7 @@ import tensorflow.compat.v1 as tf
 
 from albert import optimization
 from albert.core.errors import NOT_FINITE
-from albert.optimization import OptimizerOptions, build_train_step, training_op
+from albert.optimization import OptimizerOptions, build_train_step
 from albert.optimizers import loss_scale
 from tests.helpers.golden import FOLDER, assert_training
 
@@ -131,7 +131,7 @@ def test_lamb_excludes_layers_from_adaptation(graph):
 def test_training_op_equals_numpy(graph, name, scale, options):
     """Over warm-up and decay. Resource variables are clipped; reference variables have options."""
     variables, loss = quadratic_problem(scale)
-    train_op = training_op(loss, OptimizerOptions(0.02, 8, 3, name, **options))
+    train_op = build_train_step(loss, OptimizerOptions(0.02, 8, 3, name, **options)).op
     rates = [numpy_rate(k, 0.02, 8, 3) for k in range(9)]
     decay, epsilon = options.get("weight_decay", 0.01), options.get("epsilon", 1e-6)
     theirs = numpy_steps(rates, name, scale, decay, eps=epsilon)
@@ -164,7 +164,7 @@ def test_an_accumulated_optimizer_equals_that_of_pytorch(graph, torch, kind, the
         expected += [new, new]
     variables, loss = quadratic_problem(scale)
     options = OptimizerOptions(0.02, 80, 0, kind, gradient_accumulation_steps=2)
-    train_op = training_op(loss, options._replace(epsilon=1e-8, weight_decay=0.1))
+    train_op = build_train_step(loss, options._replace(epsilon=1e-8, weight_decay=0.1)).op
     assert_same_history(run_steps(variables, train_op, 2 * num_steps), expected[:-1])
 
 
@@ -299,7 +299,7 @@ def test_a_loss_scale_changes_no_bit(options):
             variables["table"] = tf.get_variable("table", initializer=[[1.0, 2.0], [3.0, 4.0]])
             loss += tf.reduce_sum(tf.gather(variables["table"], [0, 1, 1]))
             step = SCALED._replace(scales_loss=scales_loss, **options)
-            actual.append(run_steps(variables, training_op(loss, step), 6))
+            actual.append(run_steps(variables, build_train_step(loss, step).op, 6))
     np.testing.assert_equal(*actual)
 
 

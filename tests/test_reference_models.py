@@ -14,7 +14,7 @@ from albert.data.tf_example import serialize
 from albert.devices import ops
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import ModelOptions
-from albert.reference_api import common, glue_models
+from albert.reference_api import common, glue
 from albert.tasks.glue.features import Feature
 from albert.tasks.glue.features import serialize as serialize_pair
 from albert.tasks.squad.head import outside_answers
@@ -160,7 +160,7 @@ def v2_model_fn(**more):
 def test_arguments_reach_the_model(monkeypatch):
     built = []
     monkeypatch.setattr(common, "make_model_fn", lambda *parts: built.append(parts))
-    monkeypatch.setattr(glue_models, "make_head", lambda *parts: parts)
+    monkeypatch.setattr(glue, "make_head", lambda *parts: parts)
     optimizer = OptimizerOptions(0.25, 10, 2, "lamb")
     expected = ModelOptions(optimizer, "model", use_one_hot_embeddings=True, use_einsum=True)
     for build in (v1_model_fn, v2_model_fn):

@@ -14,13 +14,13 @@ from albert.core.errors import FlagError
 from albert.data import DEV, TRAIN
 from albert.distributed import collectives
 from albert.optimization import OptimizerOptions
-from albert.optimizers import learning_rate
+from albert.optimizers.options import DECAYS
 from albert.settings import run_settings
 from albert.settings.fields import IGNORED, Affects
 from albert.tasks.glue import settings as glue_settings
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.pretraining import task as pretraining_task
-from albert.tasks.pretraining.packing import ExampleSizes
+from albert.tasks.pretraining.input_pipeline import ExampleSizes
 from albert.training import prepared
 from albert.training.output_folder import scoring_settings
 from albert.training.prepared import prepare
@@ -156,7 +156,7 @@ def program(request, monkeypatch) -> str:
 
 
 @pytest.fixture
-def effects(program, files, tmp_path) -> Callable[..., dict]:
+def effects(program, files, tmp_path, monkeypatch) -> Callable[..., dict]:
     """Returns the settings of Weights and of Scores, what Every worker must have in common where
     nothing is trained, and the content of the Features, by letter."""
 
@@ -166,7 +166,11 @@ def effects(program, files, tmp_path) -> Callable[..., dict]:
         settings = settings_of(settings_class(program), f"--output_dir={tmp_path}", *given)
         task = task_of(program)(settings)
         prepared.check_weights(task)
-        scored, trained = prepare(task, [DEV]), prepare(task, [TRAIN])
+        runs = []
+        for split in (DEV, TRAIN):
+            monkeypatch.setattr(prepared, "requested_splits", lambda task, split=split: [split])
+            runs.append(prepare(task))
+        scored, trained = runs
         letters = {"E": scored.facts, "W": trained.recorded, "F": trained.data[TRAIN].content}
         letters["S"] = scoring_settings(task, scored.contents[DEV])
         # As recorded.
@@ -267,7 +271,7 @@ def test_a_record_without_a_flag_means_its_default(program, effects, tmp_path, f
 
 def test_choices_of_flags_match_what_tensorflow_code_offers():
     assert list(optimization.OPTIMIZERS) == list(run_settings.OPTIMIZERS)
-    assert list(learning_rate.DECAYS) == list(run_settings.SCHEDULES)
+    assert list(DECAYS) == list(run_settings.SCHEDULES)
     defaults = OptimizerOptions(1e-3, 1)
     assert defaults.schedule == run_settings.SCHEDULES[0]
     assert defaults.epsilon == run_settings.EPSILON

@@ -117,8 +117,7 @@ def parse(argv: list[str]) -> EmbedSettings:
 
 def main(settings: EmbedSettings) -> None:
     """Writes the embeddings of texts; raises a `UserError` if the model or a text is unusable."""
-    from albert.inference.embedding import Embedder
-    from albert.inference.embedding_files import write_json_lines, write_npz
+    from albert.inference.embedding import Embedder, write_json_lines, write_npz
 
     settings.require("input_file", "output_file", "init_checkpoint")
     if settings.use_tpu:

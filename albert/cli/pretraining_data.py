@@ -146,7 +146,7 @@ def main(settings: PretrainingDataSettings) -> None:
     import tensorflow.compat.v1 as tf
 
     from albert.devices.host import count_cores
-    from albert.tasks.pretraining.shards import ShardMaker, plan_shards
+    from albert.tasks.pretraining.shards import make_shards, plan_shards
     from albert.tasks.pretraining.text import matching_files
     from albert.tokenization import FullTokenizer
 
@@ -174,7 +174,7 @@ def main(settings: PretrainingDataSettings) -> None:
                 *(len(plan.shards), worker.size, worker.size),
             )
     started = time.perf_counter()
-    counts = ShardMaker(tokenizer, data_options(settings), workers).make(plan)
+    counts = make_shards(plan, tokenizer, data_options(settings), workers)
     if not launcher.is_first():
         return
     tf.logging.info(

@@ -48,17 +48,14 @@ def main(settings: SentencePieceSettings) -> None:
     import tensorflow.compat.v1 as tf
 
     from albert.data.cached_file import CachedFile
-    from albert.tasks.pretraining.sentencepiece_trainer import (
-        PieceOptions,
-        train_model,
-        write_vocab,
-    )
+    from albert.tasks.pretraining.sentencepiece_trainer import train_model, write_vocab
     from albert.tasks.pretraining.text import matching_files
 
     settings.require("input_file", "model_prefix")
     files = matching_files(settings.input_file, "input_file")
-    options = PieceOptions(*(getattr(settings, name) for name in PieceOptions._fields))
-    source = {"input_sha256": list(map(sha256_of, files)), **options._asdict()}
+    flags = ("vocab_size", "do_lower_case", "character_coverage", "input_sentence_size")
+    options = {name: getattr(settings, name) for name in (*flags, "num_threads")}
+    source = {"input_sha256": list(map(sha256_of, files)), **options}
     model_path, vocab_path = settings.model_prefix + ".model", settings.model_prefix + ".vocab"
     derived = CachedFile(model_path, source, [vocab_path])
     with derived.lock():
@@ -69,7 +66,7 @@ def main(settings: SentencePieceSettings) -> None:
                 f"{model_path} exists and was not written by this program; pass another "
                 "--model_prefix, or remove the file"
             )
-        model = train_model(files, options)
+        model = train_model(files, **options)
         with derived.building() as (names, summary):
             with open(names[0], "wb") as file:
                 file.write(model)

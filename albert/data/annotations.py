@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
 from albert.core.log import LOG
-from albert.data.rows import SourceLine, read_json_lines, read_lines
+from albert.data.tables import SourceLine, read_json_lines, read_lines
 from albert.report.spans import Span
 from albert.tokenizers.wordpiece_text import words_in
 

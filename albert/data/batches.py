@@ -22,7 +22,6 @@ class Data(NamedTuple):
     Attributes:
       spec: features of a record, for `tf.io.parse_example`.
       num_examples: number of training examples, which determines the number of steps.
-      num_records: number of records in all files.
       snapshot: state of the files when found or made; None if no process replaces them.
       trims: whether batches may be shortened to their longest row, which requires a model whose
         results do not depend on padding.
@@ -58,14 +57,7 @@ class Data(NamedTuple):
         training_order: TrainingOrder | None = None,
         order: np.ndarray | None = None,
     ) -> Callable[[], tf.data.Dataset]:
-        """Returns an `input_fn` that yields this worker's batches.
-
-        Args:
-          shuffle_seed: seed of an endless shuffled order; None for one pass in file order.
-          start_batch: number of the first batch, counted over all workers.
-          training_order: order that replaces the seed's.
-          order: int [N], record numbers in the order of the pass; None for file order.
-        """
+        """Returns an `input_fn` that yields this worker's batches; see `parsed_batches`."""
 
         def input_fn() -> tf.data.Dataset:
             batches = parsed_batches(
@@ -99,9 +91,7 @@ class Data(NamedTuple):
 
         Long records come first, so that the first batch needs the most memory; records of equal
         length stay in file order. Returns None, for file order, if batches are not shortened.
-
-        Raises:
-          UserError: a record is damaged.
+        Raises a `UserError` if a record is damaged.
         """
         if not is_cut(self.trims, self.buckets) or self.max_batches is not None:
             return None

@@ -237,9 +237,7 @@ class CachedFile:
         """Yields names to write (for `paths`, in order) and a dictionary for the summary.
 
         The caller must hold the lock, because this removes unfinished files of killed processes.
-
-        Raises:
-          UserError: the disk is full or a folder cannot be written.
+        Raises a `UserError` if the disk is full or a folder cannot be written.
         """
         summary: dict[str, Any] = {}
         for path in (*self.paths, self._header_path):

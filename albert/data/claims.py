@@ -49,7 +49,6 @@ class Claims:
         self._failures: dict[int, UserError] = {}
         # One for each file that this process holds or has found held, see `Claim`.
         self._claims: dict[int, Claim] = {}
-        self._others_hold_files = False
         # When another process held a file, or may have been about to take its first one.
         self._last_held = time.monotonic() if size > 1 else -math.inf
 
@@ -91,31 +90,36 @@ class Claims:
             tf.logging.warning("%s. Continuing with the other files", error)
 
     def wait(self) -> None:
-        """Waits a moment if other processes hold files that are not finished.
+        """Waits a moment if files are not finished, which other processes then hold.
 
         Raises:
           UserError: this process failed to make the files that are left, and no other makes them.
         """
         left = self.unfinished()
-        if left and self._failures.keys() >= set(left):
-            if time.monotonic() - self._last_held > _IDLE_SECONDS:
-                more = f" ({len(left)} files were not made)" if len(left) > 1 else ""
-                # Only the last failure has not been logged.
-                last = [number for number in self._failures if number in left][-1]
-                raise UserError(f"{self._failures[last]}{more}")
-            self._others_hold_files = True
-        if left and self._others_hold_files:
+        is_idle = time.monotonic() - self._last_held > _IDLE_SECONDS
+        if left and self._failures.keys() >= set(left) and is_idle:
+            more = f" ({len(left)} files were not made)" if len(left) > 1 else ""
+            # Only the last failure has not been logged.
+            last = [number for number in self._failures if number in left][-1]
+            raise UserError(f"{self._failures[last]}{more}")
+        if left:
             time.sleep(_POLL_SECONDS)
-        self._others_hold_files = False
 
     def _take(self, number: int) -> bool:
         """Takes a file if no other process holds it; returns whether to make it."""
-        claim = self._claims.setdefault(number, Claim(self.files[number].paths[0]))
+        file = self.files[number]
+        claim = self._claims.setdefault(number, Claim(file.paths[0]))
         try:
             if not claim.take():
-                self._others_hold_files, self._last_held = True, time.monotonic()
+                self._last_held = time.monotonic()
                 return False
-            summary = self._summary(number)
+            is_new = file.header_state() != self._before[number]
+            if is_new:
+                file.check_source()
+            summary = file.reusable(
+                explain=number not in self._failures,
+                check_content=number in self._own and not is_new,
+            )
         except UserError as e:
             self.mark_failed(number, e)
             return False
@@ -126,13 +130,3 @@ class Claims:
             self.release(number)
             return False
         return True
-
-    def _summary(self, number: int) -> dict | None:
-        """Returns the summary of a file that is already finished, else None."""
-        file = self.files[number]
-        is_new = file.header_state() != self._before[number]
-        if is_new:
-            file.check_source()
-        return file.reusable(
-            explain=number not in self._failures, check_content=number in self._own and not is_new
-        )

@@ -67,10 +67,8 @@ class FeatureSource(abc.ABC):
     """Makes the features of one split of a task's data.
 
     Attributes:
-      name: human-readable name of the split.
-      spec: features of a record, for `tf.io.parse_example`.
+      spec, trims: see `Data`.
       workers: number of processes that make features.
-      trims: whether batches may be shortened to their longest row.
       chunk: number of examples converted at a time, large enough to outweigh the cost of sending
         them to a process.
     """
@@ -193,7 +191,6 @@ class FeatureSource(abc.ABC):
         return self.cached.state(self.check_records_of_other_writers)
 
     def _build(self) -> dict:
-        """Writes the records and the companion, and returns the summary."""
         examples, left_out = self.read()
         self.log_dropped_questions()
         started = time.perf_counter()

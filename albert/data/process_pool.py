@@ -40,10 +40,8 @@ def ordered_map(
 
     With more than one worker and task, the calls run in forked processes. Tasks and results are
     sent between processes, so they should be small; objects that the function refers to are not
-    sent. Each task is read only when a worker may soon need it.
-
-    Raises:
-      UserError: a worker process died, for example because memory ran out.
+    sent. Each task is read only when a worker may soon need it. Raises a `UserError` if a worker
+    process died, for example because memory ran out.
     """
     workers = min(workers, operator.length_hint(tasks, workers))
     if workers < 2:
@@ -77,7 +75,6 @@ def ordered_map(
 
 
 def _begin(parent: int) -> None:
-    """Prepares a worker process before its first task."""
     # A terminal sends these to all of its processes; the parent handles them.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

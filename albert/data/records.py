@@ -7,7 +7,7 @@ import contextlib
 import functools
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import google_crc32c
@@ -302,6 +302,42 @@ def parsed_batches(
         parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
     )
     return parsed.prefetch(tf.data.AUTOTUNE)
+
+
+def map_arrays(
+    batches: tf.data.Dataset,
+    function: Callable[[int, dict[str, np.ndarray]], Mapping[str, np.ndarray]],
+    spec: Mapping[str, Any],
+    first: int,
+    stride: int,
+    num_rows: int | None = None,
+) -> tf.data.Dataset:
+    """Returns batches that a function makes of a batch's number and its features as arrays.
+
+    Args:
+      spec: features of a row of the result, as for `tf.io.parse_example`; integers are int32.
+      first, stride: number of the first batch, and distance between the numbers of two.
+      num_rows: rows of the results; None for those that the batches have.
+    """
+    types = [tf.int32 if f.dtype.is_integer else f.dtype for f in spec.values()]
+
+    @no_autograph
+    def apply(index: tf.Tensor, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        def compute(index: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
+            # The number is not part of the graph, which must be the same in a resumed run.
+            number = first + int(index) * stride
+            made = function(number, dict(zip(features, arrays, strict=True)))
+            return [made[key] for key in spec]
+
+        inputs = [index, *features.values()]
+        outputs = tf.numpy_function(compute, inputs, types, stateful=False)
+        rows = num_rows or inputs[1].shape[0]
+        for output, feature in zip(outputs, spec.values(), strict=True):
+            output.set_shape([rows, *feature.shape])
+        return dict(zip(spec, outputs, strict=True))
+
+    mapped = batches.enumerate().map(apply, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+    return mapped.prefetch(tf.data.AUTOTUNE)
 
 
 def sequence_lengths(files: Sequence[str], spec: Mapping[str, Any]) -> np.ndarray:

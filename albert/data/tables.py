@@ -1,6 +1,7 @@
-"""Tables with named columns in CSV, TSV or JSON Lines; the content of a file tells which.
+"""Lines and rows of text files, and tables with named columns in CSV, TSV or JSON Lines.
 
-Rows are read one at a time, so that a table may be larger than the memory.
+All are read one at a time, so that a file may be larger than the memory. Each has its line number
+for messages.
 """
 
 from __future__ import annotations
@@ -11,10 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError, reporting
-from albert.core.files import check_regular
-from albert.data.rows import SourceLine, read_json_lines, read_lines, read_whole_lines
-
-Row = tuple[SourceLine, Mapping[str, Any]]
+from albert.core.files import check_regular, parse_json
 
 # Names of formats by their delimiters; JSON Lines has none.
 _FORMATS = {",": "CSV", ";": "CSV with semicolons", "\t": "TSV", "": "JSON Lines"}
@@ -26,6 +24,72 @@ _LONGEST_CELL = 1 << 23
 _LONGEST_LIST = 200
 # A string, and after a key whether its value is a list; or a bracket.
 _TOKENS = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:\s*(?=\[))?|[{}\[\]]', re.DOTALL)
+
+
+class SourceLine(NamedTuple):
+    """The path and number of a line; numbers start at 1."""
+
+    path: str
+    line: int
+
+    def error(self, reason: str) -> UserError:
+        """Returns an error with this line's path and number."""
+        return UserError(f"{self.path}, line {self.line}: {reason}")
+
+
+def read_whole_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
+    """Yields the lines of a UTF-8 file with their line ends; removes a byte order mark.
+
+    Raises:
+      UserError: the file cannot be read or is not UTF-8.
+    """
+    check_regular(path, path)
+    with reporting(f"{path} cannot be read"), open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            location = SourceLine(path, number)
+            yield location, _decoded(line, location)
+
+
+def _decoded(line: bytes, location: SourceLine) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError as e:
+        raise location.error(f"byte {e.start + 1} of the line is not UTF-8") from e
+
+
+def read_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
+    """Yields the lines of a UTF-8 file without line ends; skips empty lines at the end of the file.
+
+    A byte order mark at the beginning and a carriage return at the end of a line are removed.
+    Raises as `read_whole_lines` does.
+    """
+    pending = []
+    for location, line in read_whole_lines(path):
+        line = line.rstrip("\r\n")
+        pending.append((location, line))
+        if line:
+            yield from pending
+            pending.clear()
+
+
+def read_tsv(path: str) -> Iterator[tuple[SourceLine, list[str]]]:
+    """Yields the columns of every line; quotation marks have no special meaning."""
+    for location, line in read_lines(path):
+        yield location, line.split("\t")
+
+
+def read_json_lines(path: str) -> Iterator[tuple[SourceLine, Mapping[str, Any]]]:
+    """Yields the JSON object of every line; raises a `UserError` if a line is not one."""
+    for location, line in read_lines(path):
+        record = parse_json(line, f"{location.path}, line {location.line}")
+        if not isinstance(record, dict):
+            raise location.error("not a JSON object")
+        yield location, record
+
+
+Row = tuple[SourceLine, Mapping[str, Any]]
 
 
 class Table(NamedTuple):
@@ -43,13 +107,9 @@ class Table(NamedTuple):
     def rows(self, required: Sequence[str] = ()) -> Iterator[Row]:
         """Yields the rows, with values by column and with the line in which each row begins.
 
-        Cells of CSV and TSV are texts, which may be empty. Values of JSON Lines have any type.
-
-        Args:
-          required: names of columns that must exist; every row of JSON Lines needs these keys.
-
-        Raises:
-          UserError: a column is missing, or a row is not valid.
+        Cells of CSV and TSV are texts, which may be empty. Values of JSON Lines have any type. The
+        columns `required` must exist; every row of JSON Lines needs these keys. Raises a
+        `UserError` if a column is missing, or a row is not valid.
         """
         if not self.delimiter:
             for location, record in read_json_lines(self.path):
@@ -72,7 +132,9 @@ def find_table(path: str) -> Table | None:
     Raises:
       UserError: the file cannot be read, or its header or first row is not valid.
     """
-    head = _head(path)
+    check_regular(path, path)
+    with reporting(f"{path} cannot be read"), open(path, "rb") as file:
+        head = file.read(_HEAD).removeprefix(b"\xef\xbb\xbf")
     if head.lstrip()[:1] in (b"{", b"["):
         if _is_document(head):
             return None
@@ -96,13 +158,6 @@ def open_table(path: str) -> Table:
     if table is None:
         raise UserError(f"{path} is neither CSV, TSV nor JSON Lines, but a JSON document")
     return table
-
-
-def _head(path: str) -> bytes:
-    """Returns the first bytes of a file, without a byte order mark."""
-    check_regular(path, path)
-    with reporting(f"{path} cannot be read"), open(path, "rb") as file:
-        return file.read(_HEAD).removeprefix(b"\xef\xbb\xbf")
 
 
 def _is_document(head: bytes) -> bool:

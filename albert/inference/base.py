@@ -1,4 +1,7 @@
-"""The base classes of loaded models: embeddings of whole texts, and spans in texts."""
+"""The base classes of loaded models, the session in which they compute outputs, and its inputs.
+
+A `SentenceEncoder` embeds whole texts, and a `SpanFinder` finds spans in texts.
+"""
 
 from __future__ import annotations
 
@@ -6,35 +9,156 @@ import abc
 import functools
 import html
 import numbers
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
-from albert.data.sequences import sequences_of
-from albert.inference import arguments
+from albert.data.sequences import LENGTH_STEP, SEQUENCE_KEYS, TokenSequence, padded, sequences_of
 from albert.inference.folders import ModelFolder
-from albert.inference.session import ModelSession
-from albert.prediction.model import Encode, HeadOutput
+from albert.prediction.model import Encode, Head, HeadOutput, ModelOptions, make_predict_fn
+from albert.prediction.session import Output, PredictSession, placeholders
 from albert.report.spans import Span
+from albert.settings.engines import TENSORFLOW
+
+
+class ModelSession:
+    """The graph of an encoder with a head, and its weights."""
+
+    def __init__(
+        self,
+        folder: ModelFolder,
+        head: Head,
+        options: int = 0,
+        trims: bool = True,
+        batch_size: int = 8,
+    ):
+        """Builds the graph and reads the weights; raises a `UserError` if they do not match.
+
+        Args:
+          options: sequences per example if the head takes several, otherwise 0.
+          trims: whether batches may be padded only to their longest sequence.
+        """
+        self._path, self._process = folder.path, os.getpid()
+        self._options, self._trims, self._batch_size = options, trims, batch_size
+        self._longest = folder.value("max_seq_length")
+        self._length_step = LENGTH_STEP if folder.engine == TENSORFLOW else 1
+        shape = [None, options, None] if options else [None, None]
+        specs = {name: tf.TensorSpec(shape, tf.int32) for name in SEQUENCE_KEYS}
+        predict_fn = make_predict_fn(folder.config, head, ModelOptions(engine=folder.engine))
+        self._session = PredictSession(predict_fn, placeholders(specs))
+        self._session.load(folder.checkpoint)
+
+    def run(
+        self,
+        examples: Sequence[Sequence[TokenSequence]],
+        pause: Callable[[], None] | None = None,
+        batch_size: int = 0,
+    ) -> Iterator[tuple[int, Output]]:
+        """Yields the outputs for examples with their numbers, short examples first.
+
+        Args:
+          pause: called before each example; it may raise. Without it, examples run in batches.
+          batch_size: examples per batch; 0 for that of the session.
+
+        Raises:
+          UserError: an output is not finite, or this process was forked after the model was loaded.
+        """
+        if os.getpid() != self._process:
+            # The session would wait forever for its threads, which a forked process lacks.
+            raise UserError(
+                f"{self._path} was loaded before this process was forked; load it in this process, "
+                "or start processes with multiprocessing.get_context('spawn')"
+            )
+        size = 1 if pause else batch_size or self._batch_size
+        lengths = [max(len(sequence.ids) for sequence in example) for example in examples]
+        order = sorted(range(len(examples)), key=lengths.__getitem__)
+        for start in range(0, len(order), size):
+            if pause:
+                pause()
+            batch = order[start : start + size]
+            # The last example is the longest.
+            outputs = self._predict([examples[i] for i in batch], self._length(lengths[batch[-1]]))
+            for row, number in enumerate(batch):
+                yield number, {name: values[row] for name, values in outputs.items()}
+
+    def outputs(
+        self, examples: Sequence[Sequence[TokenSequence]], pause: Callable[[], None] | None = None
+    ) -> list[Output]:
+        """Returns the outputs for examples in their order; see `run`."""
+        numbered = sorted(self.run(examples, pause), key=lambda pair: pair[0])
+        return [output for _, output in numbered]
+
+    def _length(self, longest: int) -> int:
+        rounded = -(-longest // self._length_step) * self._length_step
+        return min(rounded, self._longest) if self._trims else self._longest
+
+    def _predict(
+        self, examples: Sequence[Sequence[TokenSequence]], length: int
+    ) -> dict[str, np.ndarray]:
+        rows = [padded(sequence, length) for example in examples for sequence in example]
+        shape = [-1, self._options, length] if self._options else [-1, length]
+        columns = zip(SEQUENCE_KEYS, zip(*rows, strict=True), strict=True)
+        outputs, scores = self._session.run_all(
+            {name: np.array(values, np.int32).reshape(shape) for name, values in columns}
+        )
+        for name, values in scores.items():
+            if values.dtype.kind == "f" and not np.isfinite(values).all():
+                raise UserError(
+                    f"{self._path}: {name} of a text is not finite (NaN or infinite) because the "
+                    "weights are too large; use another model"
+                )
+        return outputs
+
 
 POOLINGS = ("mean", "cls")
 # The smallest divisor of a vector in `normalized`, as in PyTorch.
 _SMALLEST_NORM = 1e-12
 
 
+def _as_list(values: object, needed: str) -> list[Any]:
+    """Returns an iterable's elements; a `UserError` for a text or no iterable asks for `needed`."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise UserError(f"{needed} is needed, not {values!r:.40}")
+    return list(values)
+
+
+def checked_text(value: object, name: str) -> str:
+    """Returns a text; raises a `UserError` for any other value."""
+    if not isinstance(value, str):
+        raise UserError(f"{name} is {value!r:.40}, not a string")
+    return value
+
+
+def checked_texts(values: object) -> list[str]:
+    """Returns the texts of an iterable; raises the errors of `_as_list` and `checked_text`."""
+    elements = _as_list(values, "a list of texts")
+    return [checked_text(value, f"text {number}") for number, value in enumerate(elements)]
+
+
+def checked_tuples(values: object, *names: str) -> list[tuple[Any, ...]]:
+    """Returns an iterable's elements; raises a `UserError` unless each has one value per name."""
+    needed = f"({', '.join(names)})"
+    checked = []
+    for number, value in enumerate(_as_list(values, f"a list of {needed}")):
+        one = () if isinstance(value, str) or not isinstance(value, Iterable) else tuple(value)
+        if len(one) != len(names):
+            raise UserError(f"{needed} is needed, but element {number} is {value!r:.40}")
+        checked.append(one)
+    return checked
+
+
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
     """Returns a table as HTML, with all texts escaped."""
-    cells = ("".join(f"<td>{html.escape(_as_text(value))}</td>" for value in row) for row in rows)
+    texts = ([f"{v:.4g}" if isinstance(v, float) else str(v) for v in row] for row in rows)
+    cells = ("".join(f"<td>{html.escape(text)}</td>" for text in row) for row in texts)
     body = "".join(f"<tr>{row}</tr>" for row in cells)
     head = "".join(f"<th>{html.escape(name)}</th>" for name in heads)
     title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
     return f"<table>{title}<tr>{head}</tr>{body}</table>"
-
-
-def _as_text(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def pooled_states(states: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -92,7 +216,7 @@ class SentenceEncoder:
             raise UserError(f"the pooling {pooling!r} is not one of {', '.join(POOLINGS)}")
         if not isinstance(batch_size, numbers.Integral) or batch_size < 1:
             raise UserError(f"a batch_size of at least 1 is needed, not {batch_size!r:.40}")
-        checked = [(text,) for text in arguments.texts(texts)]
+        checked = [(text,) for text in checked_texts(texts)]
         longest = self.folder.value("max_seq_length")
         sequences = sequences_of(checked, self.folder.tokenizer, longest)
         examples = [[sequence] for sequence in sequences]
@@ -115,7 +239,6 @@ def _head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) 
 class SpanFinder(SentenceEncoder, abc.ABC):
     """A model that finds spans with its labels in texts of any length."""
 
-    folder: ModelFolder
     labels: Sequence[str]
 
     def find(self, text: str) -> list[Span]:

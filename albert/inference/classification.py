@@ -7,10 +7,14 @@ from typing import NamedTuple
 
 from albert.core.errors import UserError
 from albert.data.sequences import TokenSequence, sequences_of
-from albert.inference import arguments
-from albert.inference.base import SentenceEncoder, table
+from albert.inference.base import (
+    ModelSession,
+    SentenceEncoder,
+    checked_texts,
+    checked_tuples,
+    table,
+)
 from albert.inference.folders import ModelFolder
-from albert.inference.session import ModelSession
 from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.tasks.classification.multi_label import chosen
@@ -30,7 +34,7 @@ class LabelPrediction(NamedTuple):
 
     Attributes:
       label: the most probable label; None for regression.
-      probabilities: probability by label; empty for regression.
+      probabilities: by label; empty for regression.
       number: for regression, the prediction within the task's limits.
     """
 
@@ -62,9 +66,7 @@ class LabelSetPrediction(NamedTuple):
 class TextClassifier(SentenceEncoder):
     """A model trained on GLUE or on your own task.
 
-    Attributes:
-      labels: labels in the order of their ids; `[None]` for regression.
-      is_multi_label: whether a text may have several labels.
+    Its `labels` are in the order of their ids; `[None]` for regression.
     """
 
     def __init__(self, folder: ModelFolder):
@@ -87,7 +89,7 @@ class TextClassifier(SentenceEncoder):
         self, pairs: Iterable[tuple[str, str]]
     ) -> list[LabelPrediction | LabelSetPrediction]:
         """Labels pairs of texts; the second may be empty. Raises a `UserError` for other values."""
-        checked = [arguments.texts(pair) for pair in arguments.tuples(pairs, "text_a", "text_b")]
+        checked = [checked_texts(pair) for pair in checked_tuples(pairs, "text_a", "text_b")]
         longest = self.folder.value("max_seq_length")
         sequences = sequences_of(checked, self.folder.tokenizer, longest)
         outputs = self._session.outputs([[sequence] for sequence in sequences])
@@ -124,15 +126,15 @@ class OptionChooser(SentenceEncoder):
         self, examples: Iterable[tuple[str, str, Sequence[str]]]
     ) -> list[LabelPrediction]:
         """Chooses one of the options for each passage and question; see `choose`."""
-        checked = arguments.tuples(examples, "passage", "question", "options")
+        checked = checked_tuples(examples, "passage", "question", "options")
         outputs = self._session.outputs([self._sequences(*one) for one in checked])
         return [_likeliest(self.labels, output) for output in outputs]
 
     def _sequences(
         self, passage: str, question: str, options: Sequence[str]
     ) -> list[TokenSequence]:
-        arguments.texts((passage, question))
-        options = arguments.texts(options)
+        checked_texts((passage, question))
+        options = checked_texts(options)
         if len(options) != len(self.labels):
             raise UserError(
                 f"a list of {len(self.labels)} options is needed, not of {len(options)}"

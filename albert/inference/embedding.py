@@ -1,7 +1,11 @@
-"""Embeddings of texts: the encoder's states of their tokens, or its pooled output."""
+"""Embeddings of texts: the encoder's states of their tokens, or its pooled output.
+
+Their files are JSON lines like those of Google's extract_features.py, or NumPy's npz.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
@@ -10,11 +14,11 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError
+from albert.core.files import open_atomically
+from albert.core.npz import writing_npz
 from albert.data.sequences import sequences_of
-from albert.inference import arguments
-from albert.inference.base import SentenceEncoder, pooled_states
+from albert.inference.base import ModelSession, SentenceEncoder, checked_texts, pooled_states
 from albert.inference.folders import ModelFolder
-from albert.inference.session import ModelSession
 from albert.prediction.model import Encode, Head, HeadOutput
 
 # Approximate limit on the bytes of embeddings that wait until those of shorter texts are computed.
@@ -25,7 +29,7 @@ class Embedding(NamedTuple):
     """The encoder's outputs for a text or a pair of texts.
 
     Attributes:
-      tokens: tokens of the text, including special tokens.
+      tokens: including special tokens.
       layers: states by number of the layer, float32 [tokens, H].
       pooled: the pooled output, float32 [H]; None if it was not requested.
       sentence: the mean or [CLS] of the last layer, float32 [H]; None if it was not requested.
@@ -55,9 +59,8 @@ class Embedder(SentenceEncoder):
             For a number that the model does not have, a `FlagError` is raised.
           pooling: one of `POOLINGS`, for one vector per text from the last layer; "" for none.
         """
-        self.folder, self._tokenizer = folder, folder.tokenizer
+        self.folder, self._layers = folder, list(layers)
         self._longest = folder.value("max_seq_length")
-        self._layers = list(layers)
         width = folder.config.hidden_size * (len(self._layers) or 1) * self._longest
         self._at_once = max(MOST_WAITING // (width * np.float32().nbytes), batch_size)
         head = _make_head(self._layers, pooled, pooling)
@@ -78,7 +81,7 @@ class Embedder(SentenceEncoder):
             yield from self._embed_at_once(some)
 
     def _embed_at_once(self, pairs: Sequence[Sequence[str]]) -> Iterator[Embedding]:
-        tokenizer = self._tokenizer
+        tokenizer = self.folder.tokenizer
         sequences = sequences_of(pairs, tokenizer, self._longest)
         waiting, first = {}, 0
         for number, output in self._session.run([[sequence] for sequence in sequences]):
@@ -96,15 +99,13 @@ class Embedder(SentenceEncoder):
 
 
 def _one_or_two(pair: str | Iterable[str]) -> list[str]:
-    texts = arguments.texts((pair,) if isinstance(pair, str) else pair)
+    texts = checked_texts((pair,) if isinstance(pair, str) else pair)
     if len(texts) not in (1, 2):
         raise UserError(f"a text or a pair of texts is needed, not {pair!r:.40}")
     return texts
 
 
 def _make_head(layers: Sequence[int], pooled: bool, pooling: str) -> Head:
-    """Returns a head that outputs the encoder's states in prediction."""
-
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
         del is_training
         encoder = encode(features)
@@ -127,3 +128,56 @@ def _make_head(layers: Sequence[int], pooled: bool, pooling: str) -> Head:
 
 def _name(layer: int) -> str:
     return f"layer {layer}"
+
+
+def write_json_lines(path: str, embedded: Iterable[Embedding]) -> None:
+    """Writes one line per text, with `linex_index` and `features`.
+
+    Each feature has its `token` and its `layers`. Each layer has its `index` and its `values`,
+    rounded to 6 decimals. A line also has `pooled` and `sentence` if they were requested.
+    """
+    with open_atomically(path) as file:
+        for number, text in enumerate(embedded):
+            columns = [
+                [f'{{"index": {layer}, "values": {row}}}' for row in _rows(states)]
+                for layer, states in text.layers.items()
+            ]
+            features = ", ".join(
+                f'{{"token": {json.dumps(token)}, "layers": [{", ".join(layers)}]}}'
+                for token, *layers in zip(text.tokens, *columns, strict=True)
+            )
+            vectors = "".join(
+                f', "{name}": {next(_rows(vector[np.newaxis]))}'
+                for name, vector in _vectors(text).items()
+            )
+            file.write(f'{{"linex_index": {number}, "features": [{features}]{vectors}}}\n')
+
+
+def _vectors(text: Embedding) -> dict[str, np.ndarray]:
+    vectors = {"pooled": text.pooled, "sentence": text.sentence}
+    return {name: vector for name, vector in vectors.items() if vector is not None}
+
+
+def _rows(values: np.ndarray) -> Iterator[str]:
+    """Yields the rows of an array [N, H] as JSON, in half the time that `json` takes."""
+    form = f"[{', '.join(['%.6f'] * values.shape[1])}]"
+    return (form % tuple(row) for row in values.tolist())
+
+
+def write_npz(path: str, embedded: Iterable[Embedding]) -> None:
+    """Writes arrays in which the tokens of all texts are concatenated.
+
+    The arrays are `tokens`; `layer_-1` and so on, float32 [tokens, H]; `pooled` and `sentence`,
+    float32 [texts, H]; and `lengths`, the number of tokens of each text.
+    """
+    tokens, lengths = [], []
+    with open_atomically(path, "wb") as file, writing_npz(file) as add:
+        for text in embedded:
+            tokens += text.tokens
+            lengths.append(len(text.tokens))
+            for layer, states in text.layers.items():
+                add(f"layer_{layer}", states)
+            for name, vector in _vectors(text).items():
+                add(name, vector[np.newaxis])
+        add("tokens", np.array(tokens))
+        add("lengths", np.array(lengths, np.int64))

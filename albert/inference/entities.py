@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from albert.inference import arguments
-from albert.inference.base import SpanFinder
+from albert.inference.base import ModelSession, SpanFinder, checked_texts
 from albert.inference.folders import ModelFolder
-from albert.inference.session import ModelSession
 from albert.report.spans import Span
 from albert.tasks.entities.features import Tagger
 from albert.tasks.entities.head import make_head
@@ -27,7 +25,7 @@ class EntityFinder(SpanFinder):
     def find_all(
         self, texts: Iterable[str], pause: Callable[[], None] | None = None
     ) -> list[list[Span]]:
-        pairs = [(text, words_in(text)) for text in arguments.texts(texts)]
+        pairs = [(text, words_in(text)) for text in checked_texts(texts)]
         windows = (window for pair in pairs for window in self._tagger.encode(*pair)[1])
         outputs = self._session.outputs([[sequence] for sequence, _ in windows], pause)
         return list(self._tagger.spans(pairs, outputs))

@@ -168,7 +168,6 @@ def _model_in(path: str) -> str | None:
 
 
 def _why_none(path: str) -> str:
-    """Returns the reason why a folder has no model."""
     missing = f"has no {ASSETS}/{DESCRIPTION}, which inference needs"
     again = "a version before 0.2.0 wrote it, or it was not copied completely"
     exported = ("saved_model.pb", "*/saved_model.pb", "saved_model/*/saved_model.pb")

@@ -25,21 +25,18 @@ _CACHE = "ALBERT_CACHE"
 
 
 class HasModel(Protocol):
-    """The result of a training."""
+    """The result of a training, with the folder of its model."""
 
     @property
-    def model(self) -> str:
-        """Returns the folder of the model."""
+    def model(self) -> str: ...
 
 
 def load_model(path: str, engine: str = TENSORFLOW) -> Model:
     """Loads a model that answers, from a folder of this project or of `transformers`.
 
-    `engine` computes the encoder: "tensorflow", or "onnxruntime", which is for the CPU.
-
-    Raises:
-      UserError: there is no model, a file or a package is missing, or the task or the engine is not
-        supported.
+    `engine` computes the encoder: "tensorflow", or "onnxruntime", which is for the CPU. Raises a
+    `UserError` if there is no model, a file or a package is missing, or the task or the engine is
+    not supported.
     """
     if engine not in ENGINES:
         raise UserError(f"the engine {engine!r} is not one of {', '.join(ENGINES)}")

@@ -8,14 +8,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert.data.sequences import TokenSequence, make_sequence
-from albert.inference import arguments
-from albert.inference.base import SentenceEncoder, table
+from albert.inference.base import (
+    ModelSession,
+    SentenceEncoder,
+    checked_text,
+    checked_texts,
+    checked_tuples,
+    table,
+)
 from albert.inference.folders import ModelFolder
-from albert.inference.session import ModelSession
 from albert.report.spans import Span
 from albert.tasks.squad.examples import SquadExample
-from albert.tasks.squad.features import Window, WindowMaker
+from albert.tasks.squad.features import WindowMaker
 from albert.tasks.squad.head import V2Options, make_v1_head, make_v2_head
 from albert.tasks.squad.predictions import (
     answers_of,
@@ -111,10 +115,10 @@ class QuestionAnswerer(SentenceEncoder):
         """
         checked = [
             (
-                arguments.text(question, "the question"),
-                arguments.texts([texts] if isinstance(texts, str) else texts),
+                checked_text(question, "the question"),
+                checked_texts([texts] if isinstance(texts, str) else texts),
             )
-            for question, texts in arguments.tuples(questions, "question", "text or texts")
+            for question, texts in checked_tuples(questions, "question", "text or texts")
         ]
         candidates: list[list[np.ndarray]] = [[] for _ in checked]
         odds: list[list[float]] = [[] for _ in checked]
@@ -131,18 +135,14 @@ class QuestionAnswerer(SentenceEncoder):
                 odds[part.question].append(odd)
         return list(map(self._answered, (texts for _, texts in checked), candidates, odds))
 
-    def _sequence(self, window: Window) -> TokenSequence:
-        tokenizer = self.folder.tokenizer
-        ids = window.paragraph.ids[window.begin : window.end].tolist()
-        return make_sequence(window.question, ids, tokenizer.cls_id, tokenizer.sep_id)
-
     def _best(
         self, examples: Sequence[SquadExample], pause: Callable[[], None] | None
     ) -> Iterator[tuple[np.ndarray, float]]:
         """Yields the best candidates of each example, and its log-odds of having no answer."""
         windows = list(self._windows.windows(examples))
         features = prediction_features(columns_of(windows))
-        outputs = self._session.outputs([[self._sequence(window)] for window in windows], pause)
+        sequences = [[window.sequence(self.folder.tokenizer)] for window in windows]
+        outputs = self._session.outputs(sequences, pause)
         groups = by_question(len(examples), features, outputs)
         for example, pairs in zip(examples, groups, strict=True):
             text, size = example.paragraph_text, self._n_best_size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -48,8 +49,8 @@ class EncoderConfig:
     initializer_range: float
 
     if TYPE_CHECKING:
-        # These are not attributes of the class, because `from_dict` would refuse their names as
-        # keys. An ALBERT sets them as values; a BERT derives them from others.
+        # These are not attributes of this class, because `from_dict` would refuse their names as
+        # keys. An ALBERT has them as values; a BERT derives them from others.
         def __init__(self, vocab_size): ...
         @property
         def embedding_size(self) -> int: ...
@@ -62,7 +63,7 @@ class EncoderConfig:
     def from_dict(cls: type[_Config], json_object: dict) -> _Config:
         """Makes a configuration of these values; raises a `UserError` for the name of a method."""
         for key in json_object:
-            if hasattr(cls, key):
+            if hasattr(EncoderConfig, key) or isinstance(getattr(cls, key, None), property):
                 raise UserError(f"{key!r} cannot be the name of a value; remove it")
         config = cls(vocab_size=None)
         config.__dict__.update(json_object)
@@ -122,103 +123,65 @@ class EncoderConfig:
         return json.dumps(self.to_dict(), indent=2, sort_keys=True) + "\n"
 
 
+@dataclasses.dataclass(eq=False)
 class AlbertConfig(EncoderConfig):
-    """The configuration of an `AlbertModel`; the defaults are those of ALBERT-xxlarge v1."""
+    """The configuration of an `AlbertModel`; the defaults are those of ALBERT-xxlarge v1.
+
+    Attributes:
+      embedding_size: width E of the embedding tables.
+      hidden_size: width H of the encoder; a multiple of `num_attention_heads`.
+      num_hidden_layers: number of times that a transformer layer is applied.
+      num_hidden_groups: number of sets of weights that the layers share.
+      intermediate_size: width I of the feed-forward layer.
+      inner_group_num: attention and feed-forward blocks in a layer.
+      down_scale_factor: kept for compatibility; not used, here or in the reference.
+      hidden_act: name of the activation; see `get_activation`.
+      hidden_dropout_prob: dropout rate of embeddings and dense outputs.
+      max_position_embeddings: length of the longest sequence.
+      type_vocab_size: number of segment ids.
+      initializer_range: standard deviation of the weights' truncated normal initializer.
+    """
 
     _MODEL = "ALBERT"
 
-    embedding_size: int
-    num_hidden_groups: int
-    inner_group_num: int
-
-    def __init__(
-        self,
-        vocab_size,
-        embedding_size=128,
-        hidden_size=4096,
-        num_hidden_layers=12,
-        num_hidden_groups=1,
-        num_attention_heads=64,
-        intermediate_size=16384,
-        inner_group_num=1,
-        down_scale_factor=1,
-        hidden_act="gelu",
-        hidden_dropout_prob=0,
-        attention_probs_dropout_prob=0,
-        max_position_embeddings=512,
-        type_vocab_size=2,
-        initializer_range=0.02,
-    ):
-        """Builds a configuration.
-
-        Args:
-          vocab_size: number of word pieces.
-          embedding_size: width E of the embedding tables.
-          hidden_size: width H of the encoder; a multiple of `num_attention_heads`.
-          num_hidden_layers: number of times that a transformer layer is applied.
-          num_hidden_groups: number of sets of weights that the layers share.
-          num_attention_heads: attention heads N of a layer.
-          intermediate_size: width I of the feed-forward layer.
-          inner_group_num: attention and feed-forward blocks in a layer.
-          down_scale_factor: kept for compatibility; not used, here or in the reference.
-          hidden_act: name of the activation; see `get_activation`.
-          hidden_dropout_prob: dropout rate of embeddings and dense outputs.
-          attention_probs_dropout_prob: dropout rate of attention probabilities.
-          max_position_embeddings: length of the longest sequence.
-          type_vocab_size: number of segment ids.
-          initializer_range: standard deviation of the weights' truncated normal initializer.
-        """
-        self.vocab_size = vocab_size
-        self.embedding_size = embedding_size
-        self.hidden_size = hidden_size
-        self.num_hidden_layers = num_hidden_layers
-        self.num_hidden_groups = num_hidden_groups
-        self.num_attention_heads = num_attention_heads
-        self.inner_group_num = inner_group_num
-        self.down_scale_factor = down_scale_factor
-        self.hidden_act = hidden_act
-        self.intermediate_size = intermediate_size
-        self.hidden_dropout_prob = hidden_dropout_prob
-        self.attention_probs_dropout_prob = attention_probs_dropout_prob
-        self.max_position_embeddings = max_position_embeddings
-        self.type_vocab_size = type_vocab_size
-        self.initializer_range = initializer_range
+    vocab_size: int
+    embedding_size: int = 128
+    hidden_size: int = 4096
+    num_hidden_layers: int = 12
+    num_hidden_groups: int = 1
+    num_attention_heads: int = 64
+    intermediate_size: int = 16384
+    inner_group_num: int = 1
+    down_scale_factor: int = 1
+    hidden_act: str | Callable | None = "gelu"
+    hidden_dropout_prob: float = 0
+    attention_probs_dropout_prob: float = 0
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
 
 
+@dataclasses.dataclass(eq=False)
 class BertConfig(EncoderConfig):
     """The configuration of a `BertModel`; the defaults are those of Google's code.
 
-    Every layer has its own weights, and the embeddings are as wide as the encoder.
+    Every layer has its own weights, and the embeddings are as wide as the encoder. The attributes
+    are those of `AlbertConfig`.
     """
 
     _MODEL = "BERT"
 
-    def __init__(
-        self,
-        vocab_size,
-        hidden_size=768,
-        num_hidden_layers=12,
-        num_attention_heads=12,
-        intermediate_size=3072,
-        hidden_act="gelu",
-        hidden_dropout_prob=0.1,
-        attention_probs_dropout_prob=0.1,
-        max_position_embeddings=512,
-        type_vocab_size=16,
-        initializer_range=0.02,
-    ):
-        """Builds a configuration; see `AlbertConfig` for the arguments."""
-        self.vocab_size = vocab_size
-        self.hidden_size = hidden_size
-        self.num_hidden_layers = num_hidden_layers
-        self.num_attention_heads = num_attention_heads
-        self.hidden_act = hidden_act
-        self.intermediate_size = intermediate_size
-        self.hidden_dropout_prob = hidden_dropout_prob
-        self.attention_probs_dropout_prob = attention_probs_dropout_prob
-        self.max_position_embeddings = max_position_embeddings
-        self.type_vocab_size = type_vocab_size
-        self.initializer_range = initializer_range
+    vocab_size: int
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str | Callable | None = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 16
+    initializer_range: float = 0.02
 
     @property
     def embedding_size(self) -> int:

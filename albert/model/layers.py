@@ -35,7 +35,6 @@ def embedding_lookup(
       input_ids: int32 [B, S].
       vocab_size, embedding_size: rows of the table, and its width E.
       initializer_range: standard deviation of its initializer.
-      word_embedding_name: name of the variable.
       use_one_hot_embeddings: look up ids by a product with a one-hot matrix.
     """
     assert_rank(input_ids, 2)
@@ -63,10 +62,7 @@ def embedding_postprocessor(
     Args:
       input_tensor: float32 [B, S, E], like the result.
       use_token_type: add an embedding of `token_type_ids`, int32 [B, S].
-      token_type_vocab_size: number of segment ids.
-      max_position_embeddings: length of the longest sequence.
-      token_type_embedding_name, position_embedding_name: names of the variables.
-      initializer_range: standard deviation of their initializer.
+      initializer_range: standard deviation of the tables' initializer.
       use_one_hot_embeddings: look up segments by a product with a one-hot matrix.
       position_ids: int32 [B, S], the position of each token; None for its place in the row.
 
@@ -136,7 +132,6 @@ def attention_layer(
       attention_mask: int32 [B, T], 1 where a token may be attended to; None to attend to all.
       num_attention_heads: N.
       query_act, key_act, value_act: activations of the three dense layers; None for no activation.
-      attention_probs_dropout_prob: dropout rate of the probabilities.
       initializer_range: standard deviation of the kernels' initializer.
       batch_size, from_seq_length, to_seq_length: B, F and T, required if the tensors are matrices.
       use_einsum: compute dense layers with `tf.einsum` instead of `tf.matmul`.

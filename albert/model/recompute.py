@@ -21,7 +21,6 @@ class Recomputation:
     """
 
     def __init__(self):
-        """Starts before the first layer."""
         # By name of the variable: its value in the layers' computation, and the tensor that the
         # last layer with this variable passed on.
         self._values: dict[str, tf.Tensor] = {}

@@ -13,7 +13,6 @@ from __future__ import annotations
 import abc
 import functools
 import itertools
-from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -92,13 +91,6 @@ class PaddedRows(TokenRows):
         return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, projections[0].shape[-1]])
 
 
-class _Group(NamedTuple):
-    """Sequences that attention processes together, at one padded length; see `attention_bias`."""
-
-    shape: list[tf.Tensor | int]
-    bias: tf.Tensor
-
-
 class UnpaddedRows(TokenRows):
     """A layout with one row per real token, in the order of the sequences, followed by idle rows.
 
@@ -144,8 +136,9 @@ class UnpaddedRows(TokenRows):
             rows = self._or_idle(is_token, rows)[:, tf.newaxis]
             taken.append(tf.reshape(rows * self._num_heads + heads[:, tf.newaxis], [-1]))
             slots.append(tf.fill([end - begin], length))
+            # The shape of heads, and the bias of scores, at the length of the group.
             shape = [end - begin, self._num_heads, length]
-            self._groups.append(_Group(shape, attention_bias(tf.cast(is_token, tf.int32))))
+            self._groups.append((shape, attention_bias(tf.cast(is_token, tf.int32))))
         self._sizes = tf.stack([tf.size(rows) for rows in taken])
         # For each slot in all groups' concatenated [B * N * L], its row among [M * N].
         self._to_groups = tf.concat(taken, axis=0)
@@ -184,9 +177,9 @@ class UnpaddedRows(TokenRows):
         moved = (_move(tf.reshape(x, [-1, size]), to_groups, to_rows) for x in projections)
         parts = zip(*(tf.split(x, self._sizes, num=_GROUPS) for x in moved), strict=True)
         contexts = []
-        for number, (group, heads) in enumerate(zip(self._groups, parts, strict=True)):
-            query, key, value = (tf.reshape(x, [*group.shape, size]) for x in heads)
-            context = attend(query, key, value, group.bias, dropout_prob, f"{site}/group_{number}")
+        for number, ((shape, bias), heads) in enumerate(zip(self._groups, parts, strict=True)):
+            query, key, value = (tf.reshape(x, [*shape, size]) for x in heads)
+            context = attend(query, key, value, bias, dropout_prob, f"{site}/group_{number}")
             contexts.append(tf.reshape(context, [-1, size]))
         context = _move(tf.concat(contexts, axis=0), to_rows, to_groups)
         return tf.reshape(context, [-1, width])

@@ -51,12 +51,9 @@ class LossScale:
     def update_or_skip(self, norm: tf.Tensor, update: Callable[[], tf.Operation]) -> tf.Tensor:
         """Runs an update of weights and optimizer state if gradients are finite; adapts the scale.
 
-        Args:
-          norm: float32 scalar, the global norm of the gradients, the same on all workers.
-
-        Returns:
-          A tensor that exists after all changes. If the gradients overflow at the smallest scale,
-          the operation fails as a step in float32 does.
+        `norm`, float32, is the gradients' global norm, the same on all workers. The result exists
+        after all changes. If the gradients overflow at the smallest scale, the operation fails as a
+        step in float32 does.
         """
 
         def use() -> tf.Tensor:

@@ -53,7 +53,10 @@ class _Bucket(NamedTuple):
                 pieces.append(_Shard(first + index, variable.op.name, start, end - start))
             offset += size
         name = f"sharded_optimizer/{number}"
-        moments = [_moment(name, slot, share, variables) for slot in ("adam_m", "adam_v")]
+        moments = []
+        for slot in ("adam_m", "adam_v"):
+            contents = [(f"{v.op.name}/{slot}", v.shape.as_list()) for v in variables]
+            moments.append(StateShard(local_zeros(f"{name}/{slot}", [share]), contents))
         return cls(variables, pieces, share, moments, name)
 
     def weights(self) -> list[tf.Tensor]:
@@ -68,11 +71,6 @@ class _Bucket(NamedTuple):
         """Splits a shard into its pieces, without the padding."""
         sizes = [piece.size for piece in self.pieces]
         return tf.split(share, [*sizes, self.share - sum(sizes)])[:-1]
-
-
-def _moment(name: str, slot: str, share: int, variables: Sequence[tf.Variable]) -> StateShard:
-    contents = [(f"{v.op.name}/{slot}", v.shape.as_list()) for v in variables]
-    return StateShard(local_zeros(f"{name}/{slot}", [share]), contents)
 
 
 class ShardedOptimizer:
@@ -124,9 +122,7 @@ class ShardedOptimizer:
         """Returns the op that updates this worker's shards and gathers the variables.
 
         Args:
-          optimizer: an `AdamWeightDecayOptimizer`.
           shares: this worker's shards of the gradients, from `scatter`.
-          factor: factor of the gradients.
           step: counted from 0.
         """
         updates, weights = [], []
@@ -136,9 +132,9 @@ class ShardedOptimizer:
             with tf.control_dependencies(assignments[-1:]):
                 m, v = (moment.variable for moment in bucket.moments)
                 next_m, next_v, update = optimizer.next_state(share * factor, m, v, step)
-                own = bucket.weights()
-                updates.append(_with_decay(optimizer, bucket, own, bucket.cut(update)))
-                weights.append(own)
+                weights.append(bucket.weights())
+                pairs = zip(bucket.pieces, weights[-1], bucket.cut(update), strict=True)
+                updates.append([_with_decay(optimizer, *pair) for pair in pairs])
             with tf.control_dependencies(updates[-1]):
                 assignments.append(tf.group(m.assign(next_m), v.assign(next_v)))
         rates = self._rates(optimizer, weights, updates)
@@ -173,15 +169,9 @@ class ShardedOptimizer:
         return lambda name: ratios.get(name, 1.0) * optimizer.learning_rate
 
 
-def _with_decay(
-    optimizer, bucket: _Bucket, weights: Sequence[tf.Tensor], updates: Sequence[tf.Tensor]
-) -> list[tf.Tensor]:
-    """Returns the updates of a bucket's pieces, including weight decay."""
-    decays = [optimizer.decay_of(piece.name) for piece in bucket.pieces]
-    return [
-        update + decay * weight if decay else update
-        for decay, weight, update in zip(decays, weights, updates, strict=True)
-    ]
+def _with_decay(optimizer, piece: _Shard, weight: tf.Tensor, update: tf.Tensor) -> tf.Tensor:
+    decay = optimizer.decay_of(piece.name)
+    return update + decay * weight if decay else update
 
 
 def _gather(bucket: _Bucket, pieces: Sequence[tf.Tensor]) -> list[tf.Operation]:

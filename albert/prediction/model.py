@@ -88,8 +88,7 @@ def build_output(
 ) -> HeadOutput:
     """Builds a model's output in the current graph, in which it creates its variables.
 
-    Args:
-      hooks: receives the hooks that a session for prediction needs; None in training.
+    `hooks` receives the hooks that a session for prediction needs; it is None in training.
     """
     is_training = hooks is None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -85,12 +84,9 @@ class PredictSession:
                 # A host without the file receives its variables from rank 0.
                 self._session.run(self._initial)
 
-    def run(self, **options: Any) -> Output:
-        """Returns the predictions for the next batch of a pipeline.
-
-        `options` are those of `tf.Session.run`. Raises `tf.errors.OutOfRangeError` at the end.
-        """
-        return self._session.run(self._predictions, **options)
+    def run(self) -> Output:
+        """Returns the predictions for a pipeline's next batch, or raises `OutOfRangeError`."""
+        return self._session.run(self._predictions)
 
     def run_all(self, values: Mapping[str, np.ndarray]) -> tuple[Output, Output]:
         """Returns the predictions for the values of placeholders, and the outputs of an export.

@@ -34,7 +34,6 @@ from albert.preflight.memory import (
 from albert.preflight.report import Report
 from albert.settings.run_settings import RunSettings
 from albert.training.job import missing_downloads
-from albert.training.labels import check_labels
 from albert.training.output_folder import (
     check_output_dir,
     check_weights,
@@ -48,6 +47,7 @@ from albert.training.plan import (
     original_batch_settings,
     rescale_to_current_workers,
 )
+from albert.training.prediction import check_labels
 from albert.training.prepared import requested_splits
 from albert.training.task import Task
 

@@ -25,7 +25,7 @@ from albert.training.hooks import format_seconds
 from albert.training.prediction import make_predictor
 from albert.training.prepared import PreparedRun, requested_splits, take_folder
 from albert.training.task import Task
-from albert.training.trainer import Trainer
+from albert.training.trainer import train_run
 
 # A measurement of batches of one kind ends after this many batches or this many seconds.
 _MOST_BATCHES = 3
@@ -131,7 +131,7 @@ def _without_training_log() -> Iterator[None]:
 
 def _training_pace(task: Task, data: Data) -> BatchTime:
     watch = _StopWatch()
-    Trainer(PreparedRun(task, {TRAIN: data}), more_hooks=[watch]).train()
+    train_run(PreparedRun(task, {TRAIN: data}), more_hooks=[watch])
     return BatchTime.of(watch.seconds)
 
 

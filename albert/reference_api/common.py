@@ -1,4 +1,4 @@
-"""Shared parts of the reference's task modules: unused arguments, and batches."""
+"""Shared parts of the reference's task modules: unused arguments, encoder, and batches."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+from albert import modeling, tokenization
 from albert.data.records import parsed_batches
-from albert.modeling import EncoderConfig
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import Head, ModelOptions
 from albert.training.model_fn import make_model_fn
@@ -39,11 +39,9 @@ def input_fn_of(
     """Returns an `input_fn` for record files; see `albert.data.records.parsed_batches`.
 
     Args:
-      input_file: one or several TFRecord files.
       spec: specification for `tf.io.parse_example`.
       is_training: whether to shuffle and repeat endlessly; otherwise one pass in the file's order.
       drop_remainder: whether to drop a last batch that is not full; ignored in training.
-      **order: more arguments of `parsed_batches`.
     """
     files = [input_file] if isinstance(input_file, str) else list(input_file)
 
@@ -62,7 +60,7 @@ def input_fn_of(
 
 
 def model_fn_of(
-    config: EncoderConfig,
+    config: modeling.EncoderConfig,
     head: Head,
     init_checkpoint: str | None,
     optimizer: OptimizerOptions,
@@ -73,7 +71,13 @@ def model_fn_of(
 ) -> Callable:
     """Returns the `model_fn` of an `Estimator`: encoder, head and, for training, optimizer.
 
-    A TPU or a hub module raises a `ValueError`.
+    Builders of the reference also have `learning_rate`, `num_train_steps` and `num_warmup_steps` of
+    `optimization.OptimizerOptions`, and may have `optimizer_options`, more fields of it.
+
+    Args:
+      init_checkpoint: checkpoint with initial values of the variables, or None.
+      use_tpu, hub_module: must be false and None; anything else raises a `ValueError`.
+      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
     """
     refuse(use_tpu=use_tpu, hub_module=hub_module)
     options = ModelOptions(
@@ -83,3 +87,40 @@ def model_fn_of(
         use_einsum=use_einsum,
     )
     return make_model_fn(config, head, options)
+
+
+def create_albert(
+    albert_config,
+    is_training,
+    input_ids,
+    input_mask,
+    segment_ids,
+    use_one_hot_embeddings,
+    use_einsum,
+    hub_module,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the pooled output [B, H] and the sequence output [B, S, H] of an encoder.
+
+    Args:
+      is_training: whether to apply dropout.
+      input_ids, input_mask, segment_ids: int32 [B, S].
+      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
+      hub_module: must be None; anything else raises a `ValueError`.
+    """
+    refuse(hub_module=hub_module)
+    inputs = input_ids, input_mask, segment_ids
+    model = modeling.Encoder(
+        albert_config, is_training, *inputs, use_one_hot_embeddings, use_einsum
+    )
+    return model.get_pooled_output(), model.get_sequence_output()
+
+
+def create_vocab(
+    vocab_file, do_lower_case, spm_model_file, hub_module
+) -> tokenization.FullTokenizer:
+    """Returns the tokenizer for a vocabulary or a SentencePiece model.
+
+    `hub_module` must be None; anything else raises a `ValueError`.
+    """
+    refuse(hub_module=hub_module)
+    return tokenization.FullTokenizer.from_scratch(vocab_file, do_lower_case, spm_model_file)

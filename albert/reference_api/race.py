@@ -8,9 +8,8 @@ import tensorflow.compat.v1 as tf
 
 from albert.data.sequences import SEQUENCE_KEYS, padded
 from albert.optimization import OptimizerOptions
-from albert.reference_api.common import model_fn_of
-from albert.reference_api.encoders import create_albert
-from albert.reference_api.glue_features import InputFeatures
+from albert.reference_api.common import create_albert, model_fn_of
+from albert.reference_api.glue import InputFeatures
 from albert.tasks.race.features import make_records, make_sequences
 from albert.tasks.race.head import choose, make_race_head, one_a_row
 
@@ -83,14 +82,7 @@ def model_fn_builder(
     dropout_prob,
     hub_module,
 ) -> Callable:
-    """Returns the `model_fn` of an `Estimator` for RACE.
-
-    Args:
-      init_checkpoint: checkpoint with initial values of the variables, or None.
-      learning_rate, num_train_steps, num_warmup_steps: see `optimization.OptimizerOptions`.
-      use_tpu: must be false.
-      (the others): see `create_model`.
-    """
+    """Returns the `model_fn` for RACE; see `create_model` and `common.model_fn_of`."""
     head = make_race_head(dropout_prob, num_labels)
     training = OptimizerOptions(learning_rate, num_train_steps, num_warmup_steps)
     options = use_tpu, hub_module, use_one_hot_embeddings, True

@@ -33,7 +33,6 @@ class InputFeatures:
       token_is_max_context: for the position of each of the window's tokens, whether no other window
         gives the token more context on its shorter side.
       tokens: pieces, without padding.
-      input_ids, input_mask, segment_ids: inputs of the model.
       paragraph_len: number of tokens, without padding.
       p_mask: 1 where no answer can be (question, [SEP] and padding), 0 elsewhere.
       start_position, end_position: the answer's first and last position; 0 if the window does not
@@ -100,7 +99,6 @@ def _input_features(
     ids, mask, segments, p_mask = model_inputs(window, tokenizer, max_seq_length)
     start, end = window.positions if is_training else (None, None)
     first = window.doc_offset
-    input_ids = ids.tolist()
     return InputFeatures(
         unique_id=unique_id,
         example_index=None if is_training else window.example_index,
@@ -108,12 +106,12 @@ def _input_features(
         tok_start_to_orig_index=window.paragraph.starts[window.begin : window.end].tolist(),
         tok_end_to_orig_index=window.paragraph.ends[window.begin : window.end].tolist(),
         token_is_max_context=dict(enumerate(window.max_context.tolist(), start=first)),
-        tokens=tokenizer.convert_ids_to_tokens(input_ids[: window.length]),
-        input_ids=input_ids,
-        input_mask=mask.tolist(),
-        segment_ids=segments.tolist(),
+        tokens=tokenizer.convert_ids_to_tokens(ids[: window.length]),
+        input_ids=ids,
+        input_mask=mask,
+        segment_ids=segments,
         paragraph_len=window.length,
-        p_mask=p_mask.tolist(),
+        p_mask=p_mask,
         start_position=start,
         end_position=end,
         is_impossible=window.answer is None if is_training else None,

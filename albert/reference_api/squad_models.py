@@ -9,8 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import Encode, Head, HeadOutput
-from albert.reference_api.common import input_fn_of, model_fn_of, refuse
-from albert.reference_api.encoders import create_albert
+from albert.reference_api.common import create_albert, input_fn_of, model_fn_of, refuse
 from albert.tasks.squad.features import feature_spec
 from albert.tasks.squad.head import (
     V2Options,
@@ -35,7 +34,6 @@ def input_fn_builder(
 
     Args:
       is_training: whether to shuffle, repeat and read answers.
-      use_tpu: must be false.
       bsz: features per batch.
       is_v2: whether to read `p_mask` too.
 
@@ -59,7 +57,7 @@ def create_v1_model(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Builds ALBERT and its SQuAD head; returns start and end scores, float32 [B, S] each.
 
-    For the arguments, see `albert.reference_api.encoders.create_albert`.
+    For the arguments, see `albert.reference_api.common.create_albert`.
     """
     inputs = input_ids, input_mask, segment_ids
     _, states = create_albert(
@@ -85,13 +83,9 @@ def v1_model_fn_builder(
     """Returns the `model_fn` of an `Estimator` for SQuAD 1.1.
 
     Args:
-      init_checkpoint: checkpoint with initial values of the variables, or None.
-      learning_rate, num_train_steps, num_warmup_steps: see `optimization.OptimizerOptions`.
-      use_tpu: must be false.
       mask_padding_in_loss: whether padding has probability 0; see
         `albert.tasks.squad.head.make_v1_head`.
-      optimizer_options: more fields of `optimization.OptimizerOptions`.
-      (the others): see `albert.reference_api.encoders.create_albert`.
+      (the others): see `common.model_fn_of`.
     """
     optimizer = OptimizerOptions(
         learning_rate, num_train_steps, num_warmup_steps, **(optimizer_options or {})
@@ -132,7 +126,7 @@ def create_v2_model(
       features: `p_mask` [B, S] and, in training, `start_positions` [B].
       max_seq_length: not used.
       start_n_top, end_n_top, dropout_prob: see `albert.tasks.squad.head.V2Options`.
-      (the others): see `albert.reference_api.encoders.create_albert`.
+      (the others): see `albert.reference_api.common.create_albert`.
     """
     del max_seq_length
     inputs = input_ids, input_mask, segment_ids
@@ -165,7 +159,7 @@ def v2_model_fn_builder(
     Args:
       max_seq_length: not used.
       start_n_top, end_n_top, dropout_prob: see `albert.tasks.squad.head.V2Options`.
-      (the others): see `v1_model_fn_builder`.
+      (the others): see `common.model_fn_of`.
     """
     del max_seq_length
     optimizer = OptimizerOptions(

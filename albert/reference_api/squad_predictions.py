@@ -114,9 +114,7 @@ def accumulate_predictions_v2(
       result_dict: see `accumulate_predictions_v1`.
       cls_dict: example index -> list of the models' minimum log-odds of no answer.
       all_results: the model's output for each feature.
-      n_best_size: not used.
-      max_answer_length: maximum number of tokens.
-      start_n_top, end_n_top: not used; the results determine them.
+      n_best_size, start_n_top, end_n_top: not used; the results determine them.
     """
     del n_best_size, start_n_top, end_n_top
     outputs = {result.unique_id: result._asdict() for result in all_results}
@@ -251,7 +249,6 @@ def _nbest_predictions(
 
 
 def _mean_spans(spans_scores: dict[tuple[int, int], list[tuple[float, float]]]) -> TokenSpans:
-    """Returns a feature's spans with the mean scores of all models."""
     bounds = np.array(list(spans_scores), np.int64).reshape(-1, 2)
     means = [
         [sum(column) / len(scores) for column in zip(*scores, strict=True)]

@@ -115,7 +115,6 @@ def find_all_best_thresh(
 
 
 def _questions_of(dataset: list[dict]) -> Iterator[dict]:
-    """Yields every question of every article."""
     for article in dataset:
         for paragraph in article["paragraphs"]:
             yield from paragraph["qas"]

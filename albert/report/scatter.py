@@ -73,7 +73,6 @@ def _text(x: float, y: float, anchor: str, text: str) -> str:
 
 
 def _scale(values: Sequence[float], first: float, last: float) -> Callable[[float], float]:
-    """Returns a function that maps the range of some values to a range of pixels."""
     low, high = min(values), max(values)
     size = high - low or 1.0
     middle = 0.5 if high == low else 0.0
@@ -81,7 +80,6 @@ def _scale(values: Sequence[float], first: float, last: float) -> Callable[[floa
 
 
 def _ticks(values: Sequence[float]) -> list[float]:
-    """Returns the numbers to show at an axis."""
     different = sorted(set(values))
     if len(different) <= _MOST_VALUES and all(value == int(value) for value in different):
         return different

@@ -62,9 +62,7 @@ class Tokens:
         """Returns the numbers of the tokens in which words begin, and these words.
 
         Words that begin in the same token become one, and words that no token covers are skipped.
-
-        Args:
-          words: start and end of each word in the text; ends are exclusive.
+        Each word has its start and its end in the text; ends are exclusive.
         """
         starts, ends = np.array(words, np.int32).reshape(-1, 2).T
         pieces = self.ends.searchsorted(starts)

@@ -36,9 +36,7 @@ def load_vocab(vocab_file: str) -> collections.OrderedDict:
     The id is the line's number. Text after white space in a line is ignored. Published vocabularies
     have lines of only U+2028 or similar. Lines that differ only in white space keep it, so each is
     a token. The file may also be a `tokenizer.json` of `transformers` with a WordPiece model.
-
-    Raises:
-      UserError: the file cannot be read, is not UTF-8, or has two equal lines.
+    Raises a `UserError` if the file cannot be read, is not UTF-8, or has two equal lines.
     """
     text = _read_text(vocab_file)
     if text.startswith("{") and text.rstrip().endswith("}"):

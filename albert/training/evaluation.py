@@ -7,8 +7,8 @@ checkpoints are not scored again, so a stopped run resumes with the next checkpo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -23,6 +23,7 @@ from albert.checkpoints.model_folder import SCORES
 from albert.core.errors import UserError
 from albert.core.files import open_atomically, sha256_of, write_json
 from albert.core.record import change_in, differences, read_record
+from albert.settings.run_settings import RunSettings
 from albert.training import metrics
 from albert.training.curves import Curves
 
@@ -39,29 +40,21 @@ class CheckpointScores(NamedTuple):
 class Evaluation:
     """The scores of a folder's checkpoints."""
 
-    def __init__(
-        self,
-        output_dir: str,
-        key: str,
-        settings: dict,
-        outputs: Sequence[str],
-        init_checkpoint: str | None,
-        defaults: Mapping[str, Any] | None = None,
-    ):
+    def __init__(self, run: RunSettings, key: str, outputs: Sequence[str], settings: dict):
         """Reads the scores of earlier evaluations with the same settings.
+
+        If the folder of the run has no checkpoint, --init_checkpoint is scored.
 
         Args:
           key: the score that decides which checkpoint is best.
-          settings: JSON object with everything that scores depend on, except the checkpoint.
           outputs: files in the folder that receive the best checkpoint's predictions.
-          init_checkpoint: scored if the folder has no checkpoint; recorded.
-          defaults: defaults of flags, for records of earlier versions, which lack newer flags.
+          settings: JSON object with everything that scores depend on, except the checkpoint.
         """
-        self._folder = output_dir
-        self._key = key
-        self._settings = settings
-        self._defaults = defaults or {}
-        self._init_checkpoint = init_checkpoint
+        self._folder = output_dir = run.output_dir
+        self._key, self._settings = key, settings
+        # Records of earlier versions lack newer flags.
+        self._defaults = run.defaults()
+        self._init_checkpoint = run.init_checkpoint or None
         self._record_path = os.path.join(output_dir, SCORES)
         self._best_path = os.path.join(output_dir, BEST)
         # If the initial checkpoint is scored, it is not copied.
@@ -90,7 +83,11 @@ class Evaluation:
         todo = [c for c in checkpoints if os.path.basename(c) not in scored]
         if not todo:
             tf.logging.info("All %d checkpoints already have scores", len(self._history))
-        metrics.keep(self._folder, lambda line: self._is_current(line, scored))
+        # Without the lines of checkpoints that are scored again.
+        metrics.keep(
+            self._folder,
+            lambda line: line["kind"] != metrics.SCORES or line.get("checkpoint") in scored,
+        )
         if self._change:
             tf.logging.warning("%s: predicting with the best checkpoint again", self._change)
             best = (
@@ -215,8 +212,3 @@ class Evaluation:
         curves.close()
         about = {"checkpoint": entry["checkpoint"], "best_by": self._key}
         metrics.append(self._folder, metrics.SCORES, entry["global_step"], {**about, **values})
-
-    @staticmethod
-    def _is_current(line: metrics.Line, scored: Container[str]) -> bool:
-        """Returns whether a line of metrics is not the score of a checkpoint to score again."""
-        return line["kind"] != metrics.SCORES or line.get("checkpoint") in scored

@@ -20,8 +20,10 @@ from albert.core.errors import UserError
 from albert.devices import memory_use
 from albert.distributed import collectives
 from albert.optimization import TrainStep
+from albert.settings.run_settings import RunSettings
 from albert.training import metrics
 from albert.training.curves import Curves
+from albert.training.plan import checkpoints_to_keep, global_batch_size
 
 # The figures of a step that curves and metrics contain; the last two only with a loss scale.
 STEP_METRICS = ("loss", "learning_rate", "loss_scale", "skipped")
@@ -54,10 +56,10 @@ class StepMonitor:
 class SaveCheckpoints(tf.train.SessionRunHook):
     """Saves checkpoints, and ends the training after the step in which a signal arrives.
 
-    Writes `model.ckpt-N`, a result, every `every_steps` steps and after the last step. Writes
-    `resume.ckpt-N`, from which a run resumes, when `every_minutes` have passed since the last
-    checkpoint of either kind, or when a signal ends the training. Every worker needs this hook, so
-    that all learn in the same step that rank 0's clock or any worker's signal asks for a
+    Writes `model.ckpt-N`, a result, every --save_checkpoints_steps and after the last step. Writes
+    `resume.ckpt-N`, from which a run resumes, when --save_checkpoints_minutes have passed since the
+    last checkpoint of either kind, or when a signal ends the training. Every worker needs this
+    hook, so that all learn in the same step that rank 0's clock or any worker's signal asks for a
     checkpoint. Rank 0 writes it.
     """
 
@@ -65,29 +67,22 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         self,
         folder: str,
         last_step: int,
-        every_steps: int,
-        every_minutes: float = 0,
-        micro_batches: int = 1,
-        keep: int = 0,
+        settings: RunSettings,
         after_result: Callable[[], bool] | None = None,
         state: ShardedState | None = None,
     ):
-        """Saves into `folder` at every step that is a multiple of `every_steps`.
+        """Saves into `folder` as the flags ask for.
 
         Args:
-          every_minutes: longest time without a checkpoint, up to a step's end; 0 for no limit.
-          micro_batches: runs of the session per step.
-          keep: how many `model.ckpt-N` to keep, the last ones; 0 for all.
           after_result: called on all workers after a `model.ckpt-N` is written; returns whether to
             end the training, and must return the same on all workers.
           state: sharded state to save together with the session's variables.
         """
-        self._folder = folder
-        self._last_step = last_step
-        self._every = every_steps
-        self._seconds = every_minutes * 60 or math.inf
-        self._micro_batches = micro_batches
-        self._keep = keep
+        self._folder, self._last_step = folder, last_step
+        self._every = settings.save_checkpoints_steps
+        self._seconds = settings.save_checkpoints_minutes * 60 or math.inf
+        self._micro_batches = settings.gradient_accumulation_steps
+        self._keep = checkpoints_to_keep(settings)
         self._after_result = after_result
         self._state = state
 
@@ -202,31 +197,14 @@ class TrainingLog(tf.train.SessionRunHook):
     _LONGEST_SILENCE = 30.0
 
     def __init__(
-        self,
-        monitor: StepMonitor,
-        folder: str | None,
-        total_steps: int,
-        batch_size: int,
-        every_steps: int,
-        summary_steps: int = 1,
-        micro_batches: int = 1,
+        self, monitor: StepMonitor, folder: str | None, total_steps: int, settings: RunSettings
     ):
-        """Prepares the log of a training.
-
-        Args:
-          folder: folder of the curves and metrics; None to write none.
-          batch_size: examples per step, over all workers.
-          every_steps: steps between log lines.
-          summary_steps: steps between two points of the curves.
-          micro_batches: runs of the session per step; the last run gives the step's figures.
-        """
-        self._monitor = monitor
-        self._folder = folder
-        self._total = total_steps
-        self._batch_size = batch_size
-        self._every = every_steps
-        self._summary_every = summary_steps
-        self._micro_batches = micro_batches
+        """Prepares the log; curves and metrics go to `folder`, or nowhere if it is None."""
+        self._monitor, self._folder, self._total = monitor, folder, total_steps
+        self._batch_size = global_batch_size(settings)
+        self._every, self._summary_every = settings.log_steps, settings.save_summary_steps
+        # The last run of a step gives its figures.
+        self._micro_batches = settings.gradient_accumulation_steps
         # Needed if the training fails before its first step.
         self._first_step, self._done = 0, _NOTHING
 
@@ -324,6 +302,9 @@ class TrainingLog(tf.train.SessionRunHook):
         }
         if (waiting := self._waiting(recent)) is not None:
             rates["waiting_for_input"] = waiting
+        scaling = ""
+        if "loss_scale" in figures:
+            scaling = f"loss scale {figures['loss_scale']:g}  skipped={figures['skipped']}  "
         tf.logging.info(
             "step %d/%d (%.1f%%)  loss %.4f  learning rate %.3g  %.2f examples/s (mean %.2f)  "
             "%.0f tokens/s  %s%s%s  %s left",
@@ -336,7 +317,7 @@ class TrainingLog(tf.train.SessionRunHook):
             mean.per_second(self._batch_size),
             rates["tokens_per_second"],
             "" if waiting is None else f"waiting for input {waiting:.1%}  ",
-            _scaling_summary(figures),
+            scaling,
             memory_use.summary(),
             format_seconds(left),
         )
@@ -356,13 +337,6 @@ class TrainingLog(tf.train.SessionRunHook):
     def _add_to_curves(self, step: int, **values: float) -> None:
         if self._curves:
             self._curves.add(step, **values)
-
-
-def _scaling_summary(figures: Mapping[str, float]) -> str:
-    """Returns the part of a log line about the loss scale; "" without one."""
-    if "loss_scale" not in figures:
-        return ""
-    return f"loss scale {figures['loss_scale']:g}  skipped={figures['skipped']}  "
 
 
 def log_statistics(title: str, rows: Mapping[str, object]) -> None:

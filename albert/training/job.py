@@ -145,10 +145,8 @@ def connect(facts: dict, stall_seconds: float) -> None:
 def missing_downloads(task_class: type[Task], settings: RunSettings) -> dict[str, Sequence[str]]:
     """Returns the words of `albert download` for a missing model and data, by flag and path.
 
-    Returns nothing without --download or --download_only.
-
-    Raises:
-      UserError: --init_checkpoint does not exist and is not in the folder of a published model.
+    Returns nothing without --download or --download_only. Raises a `UserError` if --init_checkpoint
+    does not exist and is not in the folder of a published model.
     """
     if not (settings.download or settings.download_only):
         return {}
@@ -158,10 +156,8 @@ def missing_downloads(task_class: type[Task], settings: RunSettings) -> dict[str
 def fetch_missing(task_class: type[Task], settings: RunSettings) -> None:
     """Downloads the missing model of --init_checkpoint and the missing data if --download is given.
 
-    One worker of each host downloads, and the others wait.
-
-    Raises:
-      UserError: a download failed, or a missing file has no known address.
+    One worker of each host downloads, and the others wait. Raises a `UserError` if a download
+    failed, or a missing file has no known address.
     """
     if not (settings.download or settings.download_only):
         return

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -20,33 +18,31 @@ from albert.core.text import first_line
 from albert.data.records import reading_records
 from albert.devices import device, habana
 from albert.distributed import collectives
+from albert.settings.run_settings import RunSettings
 from albert.training.hooks import SaveCheckpoints, StepMonitor, TrainingLog
 
 # The operating system's errors, as TensorFlow's messages quote them.
 _CANNOT_WRITE = ("No space left on device", "Disk quota exceeded", "File too large")
 
 
-def make_estimator(
-    model_fn: Callable, output_dir: str, seed: int, scoped_allocator: bool
-) -> estimators.Estimator:
-    """Returns an estimator for the checkpoints in `output_dir`; `train` writes and removes them.
+def make_estimator(model_fn: Callable, settings: RunSettings) -> estimators.Estimator:
+    """Returns an estimator for the checkpoints in --output_dir; `train` writes and removes them.
 
-    Args:
-      seed: seed of weights and dropout; each worker draws different dropout masks.
-      scoped_allocator: let TensorFlow fuse the memory of gradients that are averaged together.
+    With --seed, each worker draws different dropout masks.
     """
+    output_dir = settings.output_dir
     # A separate folder keeps the other ranks from restoring or writing rank 0's files.
     chief = collectives.is_chief()
     model_dir = output_dir if chief else os.path.join(output_dir, f"rank-{collectives.rank()}")
     config = estimators.RunConfig(
         model_dir=model_dir,
-        tf_random_seed=seed + collectives.rank(),
+        tf_random_seed=settings.seed + collectives.rank(),
         save_summary_steps=None,
         save_checkpoints_steps=None,
         save_checkpoints_secs=None,
         keep_checkpoint_max=0,
         log_step_count_steps=None,
-        session_config=_session_config(scoped_allocator),
+        session_config=_session_config(settings.enable_scoped_allocator),
     )
     # The reference's model functions take `params`, and an estimator without any logs a warning.
     estimator = habana.estimator_class() if device.is_hpu() else estimators.Estimator
@@ -70,44 +66,23 @@ def _session_config(scoped_allocator: bool) -> tf.ConfigProto:
     return config
 
 
-class TrainingPlan(NamedTuple):
-    """The length of a training in steps, and how many steps apart it saves and logs.
-
-    Attributes:
-      global_batch_size: examples per step, over all workers and micro-batches.
-      micro_batches: batches of a worker whose gradients are summed before an update.
-      save_summary_steps: steps between two points of the curves.
-      keep_checkpoints: how many checkpoints to keep, the last ones; 0 for all.
-      save_checkpoints_minutes: longest time without a checkpoint; 0 for no limit.
-    """
-
-    num_steps: int
-    global_batch_size: int
-    micro_batches: int
-    save_checkpoints_steps: int
-    save_summary_steps: int
-    log_steps: int
-    keep_checkpoints: int = 0
-    save_checkpoints_minutes: float = 0.0
-
-
 def train(
     estimator: estimators.Estimator,
     monitor: StepMonitor,
     input_fn: Callable,
-    plan: TrainingPlan,
+    settings: RunSettings,
+    num_steps: int,
     after_checkpoint: Callable[[], bool] | None = None,
     more_hooks: Sequence[tf.train.SessionRunHook] = (),
 ) -> None:
-    """Trains from the newest checkpoint, or the beginning, up to the plan's last step.
+    """Trains from the newest checkpoint, or the beginning, up to step `num_steps`.
 
     Only rank 0 writes files; the other workers start from its variables.
 
     Args:
-      monitor: the monitor that watches the estimator's `model_fn`.
+      monitor: watches the estimator's `model_fn`.
       input_fn: this worker's training data, starting at the current step.
-      after_checkpoint: called on all workers after a checkpoint is written; returns whether to
-        stop, and must return the same on all workers.
+      after_checkpoint: see `after_result` of `SaveCheckpoints`.
       more_hooks: session hooks that run after those that log and save.
 
     Raises:
@@ -115,38 +90,22 @@ def train(
       signals.Stopped: a signal ended the training; a checkpoint of the last step is saved.
     """
     folder = estimator.model_dir
-    log = TrainingLog(
-        monitor,
-        folder if collectives.is_chief() else None,
-        plan.num_steps,
-        plan.global_batch_size,
-        plan.log_steps,
-        summary_steps=plan.save_summary_steps,
-        micro_batches=plan.micro_batches,
-    )
+    log = TrainingLog(monitor, folder if collectives.is_chief() else None, num_steps, settings)
 
-    def not_counting_its_time(after_checkpoint: Callable[[], bool]) -> bool:
+    def after_result() -> bool:
         started = time.perf_counter()
-        wants_stop = after_checkpoint()
+        wants_stop = bool(after_checkpoint and after_checkpoint())
         log.exclude(time.perf_counter() - started)
         return wants_stop
 
     state = ShardedState(folder, lambda: monitor.step.sharded)
-    save = SaveCheckpoints(
-        folder,
-        plan.num_steps,
-        plan.save_checkpoints_steps,
-        plan.save_checkpoints_minutes,
-        plan.micro_batches,
-        plan.keep_checkpoints,
-        functools.partial(not_counting_its_time, after_checkpoint) if after_checkpoint else None,
-        state,
-    )
+    after = after_result if after_checkpoint else None
+    save = SaveCheckpoints(folder, num_steps, settings, after, state)
     try:
         hooks = [*collectives.starting_hooks(), state, log, save, *more_hooks]
         with reading_records():
-            estimator.train(_timed(input_fn, monitor), hooks=hooks, max_steps=plan.num_steps)
-        _stop_together(f" at step {log.step} of {plan.num_steps}, which is saved")
+            estimator.train(_timed(input_fn, monitor), hooks=hooks, max_steps=num_steps)
+        _stop_together(f" at step {log.step} of {num_steps}, which is saved")
     except tf.errors.OpError as e:
         reason = user_message(e, folder, log.step)
         if reason is None:
@@ -207,17 +166,12 @@ def user_message(error: tf.errors.OpError, folder: str, step: int) -> str | None
         return "the device is out of memory; try a lower --train_batch_size"
     if isinstance(error, tf.errors.DataLossError):
         newest = newest_checkpoint(folder)
-        return (
-            f"{newest[1] if newest else '--init_checkpoint'} is damaged ({_cause_in(message)}); "
-            + ("remove it to resume from the previous one" if newest else "download it again")
+        match = re.search(r".*checksum.*", message, re.IGNORECASE)
+        cause = match.group() if match else first_line(message)
+        return f"{newest[1] if newest else '--init_checkpoint'} is damaged ({cause}); " + (
+            "remove it to resume from the previous one" if newest else "download it again"
         )
     return None
-
-
-def _cause_in(message: str) -> str:
-    """Returns the line of TensorFlow's message that describes the damage to a file."""
-    match = re.search(r".*checksum.*", message, re.IGNORECASE)
-    return match.group() if match else first_line(message)
 
 
 def _not_finite_message(folder: str, step: int) -> str:

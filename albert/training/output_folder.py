@@ -110,7 +110,7 @@ def check_output_dir(settings: RunSettings, current: dict) -> None:
         return
     if settings.follows and not initial:
         current = {**current, "init_checkpoint": _start_of_follower(settings)}
-    check_run(output_dir, current, settings.defaults())
+    check_run(settings, current)
 
 
 def _start_of_follower(settings: RunSettings) -> str | None:

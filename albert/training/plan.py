@@ -13,8 +13,6 @@ from albert.core.errors import FlagError, UserError
 from albert.distributed import collectives
 from albert.settings.fields import TOO_LARGE
 from albert.settings.run_settings import RunSettings
-from albert.training.loop import TrainingPlan
-from albert.training.run_record import WORKERS
 
 
 def global_batch_size(settings: RunSettings) -> int:
@@ -27,27 +25,11 @@ def checkpoints_to_keep(settings: RunSettings) -> int:
     return 0 if settings.do_eval else settings.keep_checkpoint_max
 
 
-def training_plan(settings: RunSettings, num_steps: int) -> TrainingPlan:
-    """Returns the plan of a training of `num_steps` steps."""
-    return TrainingPlan(
-        num_steps,
-        global_batch_size(settings),
-        settings.gradient_accumulation_steps,
-        settings.save_checkpoints_steps,
-        settings.save_summary_steps,
-        settings.log_steps,
-        checkpoints_to_keep(settings),
-        settings.save_checkpoints_minutes,
-    )
-
-
 def steps_of_epochs(settings: RunSettings, num_examples: int, train_file: str) -> int:
     """Returns the number of steps in --num_train_epochs.
 
-    As in the reference, an epoch counts examples, not features.
-
-    Raises:
-      UserError: there is less than one step, or the number is too large.
+    As in the reference, an epoch counts examples, not features. Raises a `UserError` if there is
+    less than one step, or the number is too large.
     """
     size, epochs = global_batch_size(settings), settings.num_train_epochs
     steps = int(num_examples / size * epochs)
@@ -69,6 +51,7 @@ def steps_with_warmup(settings: RunSettings, num_examples: int, train_file: str)
     return num_steps, int(num_steps * settings.warmup_proportion)
 
 
+WORKERS = "number of workers"
 _BATCH, _BATCHES = "train_batch_size", "gradient_accumulation_steps"
 _CUT = (WORKERS, _BATCHES, _BATCH)
 

@@ -1,30 +1,71 @@
-"""Prediction with one or more checkpoints, distributed over the workers."""
+"""Prediction with one or more checkpoints, distributed over the workers; labels of the test set."""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core import estimators
+from albert.core.errors import UserError
+from albert.core.files import content_of
 from albert.core.log import progress_bar
 from albert.data.batches import Data
+from albert.data.cached_file import CachedFile
 from albert.data.records import reading_records
 from albert.devices import memory_use
 from albert.distributed import collectives
 from albert.prediction.session import Output, PredictSession
 from albert.training.hooks import format_seconds, log_statistics
 from albert.training.loop import make_estimator
-from albert.training.output_rows import OutputRows, pack
+from albert.training.output_folder import checkpoint_to_use, scoring_settings
 from albert.training.task import Task
 
 # Examples that each worker predicts between two exchanges; this bounds the memory.
 _ROUND = 4096
+
+
+def pack(batch: Output) -> np.ndarray:
+    """Returns the outputs of a batch as bytes, row by row, with the names, types and shapes."""
+    fields = [(name, values.dtype, values.shape[1:]) for name, values in batch.items()]
+    rows = np.empty(len(next(iter(batch.values()))), fields)
+    for name, values in batch.items():
+        rows[name] = values
+    file = io.BytesIO()
+    np.save(file, rows, allow_pickle=False)
+    return np.frombuffer(file.getbuffer(), np.uint8)
+
+
+class OutputRows(Sequence[Output]):
+    """The outputs for every example, as compact arrays; batches may have different shapes."""
+
+    def __init__(self, batch_size: int, positions: np.ndarray | int):
+        """Begins without batches; `positions` are those at which the examples arrive.
+
+        It is the number of examples if they arrive in order.
+        """
+        self._batch_size = batch_size
+        self._positions = range(positions) if isinstance(positions, int) else positions
+        self._batches = list[np.ndarray]()
+
+    def add(self, packed: np.ndarray) -> None:
+        """Adds the next batch, from `pack`."""
+        self._batches.append(np.load(io.BytesIO(packed.data), allow_pickle=False))
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def __getitem__(self, index: Any) -> Any:
+        batch, number = divmod(int(self._positions[index]), self._batch_size)
+        row = self._batches[batch][number]
+        return {name: row[name] for name in row.dtype.names}
 
 
 def make_predictor(task: Task, data: Data, by_length: bool = True) -> Predictor:
@@ -34,8 +75,7 @@ def make_predictor(task: Task, data: Data, by_length: bool = True) -> Predictor:
     """
     settings, order = task.settings, data.order() if by_length else None
     size = settings.predict_batch_size
-    model_fn, scoped = task.converted_model_fn(None), settings.enable_scoped_allocator
-    estimator = make_estimator(model_fn, settings.output_dir, settings.seed, scoped)
+    estimator = make_estimator(task.converted_model_fn(None), settings)
     return Predictor(estimator, data.input_fn(size, order=order), size, data.num_records, order)
 
 
@@ -60,8 +100,7 @@ class Predictor:
         Args:
           input_fn: this worker's batches. The last one may be padded; outputs after the last
             example are ignored.
-          batch_size: examples per batch of a worker.
-          num_examples: examples over all workers.
+          batch_size: examples per batch of a worker; `num_examples` are those of all workers.
           order: index of each example in the order in which `input_fn` yields them; outputs are
             returned in the order of the indices. None if they arrive in that order.
         """
@@ -154,7 +193,6 @@ class Predictor:
         )
 
     def _own_batches(self, checkpoint: str) -> Iterator[np.ndarray]:
-        """Yields this worker's batches of outputs as `pack` returns them."""
         with progress_bar(self._num_own, "prediction", "examples") as bar, reading_records():
             for batch in self.batches(checkpoint):
                 yield pack(batch)
@@ -177,3 +215,42 @@ class Predictor:
         for _ in own:
             # There are no more; this ends the reading.
             pass
+
+
+def write_labels(task: Task, data: Data, contents: Mapping[str, Any]) -> None:
+    """Labels the test set with the best checkpoint, unless the labels already exist.
+
+    Raises a `UserError` without a checkpoint, or for features of another test set.
+    """
+    predictor = make_predictor(task, data)
+    if not collectives.is_chief():
+        predictor.follow()
+        return
+    checkpoint = checkpoint_to_use(task.settings)
+    made_from = {"checkpoint": content_of(checkpoint + ".index")}
+    labels = _label_files(task, made_from | scoring_settings(task, contents))
+    with labels.lock():
+        if labels.reusable() is None:
+            outputs = predictor.outputs(checkpoint)
+            with labels.building() as (names, summary):
+                summary |= task.write_labels(data, outputs, names)
+    predictor.finish()
+    predictor.log_statistics()
+    tf.logging.info("Predictions of %s in %s", checkpoint, " and ".join(labels.paths))
+
+
+def check_labels(task: Task) -> None:
+    """Raises a `UserError` if a file of test predictions was not written by this program."""
+    labels = _label_files(task, {})
+    if labels.is_foreign():
+        raise UserError(
+            f"{labels.paths[0]} exists and was not written by this program; give another "
+            "--output_dir or remove it"
+        )
+
+
+def _label_files(task: Task, made_from: dict) -> CachedFile:
+    """Returns the cached files of test predictions, for the sources in `made_from`."""
+    folder = task.settings.output_dir
+    first, *others = (os.path.join(folder, name) for name in task.label_outputs)
+    return CachedFile(first, made_from, others)

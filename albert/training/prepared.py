@@ -22,7 +22,6 @@ from albert.data.batches import Data
 from albert.distributed import collectives
 from albert.settings.run_settings import RunSettings
 from albert.training import job
-from albert.training.labels import check_labels
 from albert.training.loop import make_deterministic
 from albert.training.output_folder import (
     check_output_dir,
@@ -33,6 +32,7 @@ from albert.training.output_folder import (
     warn_if_init_checkpoint_forgotten,
 )
 from albert.training.plan import original_batch_settings
+from albert.training.prediction import check_labels
 from albert.training.run_record import clear_litter_of_runs
 from albert.training.task import Task
 
@@ -42,7 +42,6 @@ class PreparedRun:
     """A run of a task in --output_dir.
 
     Attributes:
-      data: the prepared splits that the flags ask for.
       contents: what each split depends on, see `Task.contents`, as it was when it was prepared.
       recorded: the settings that `run.json` records; empty if nothing is trained.
       facts: properties of flags and data, by name, which must be equal on all workers.
@@ -62,10 +61,8 @@ class PreparedRun:
     def starting_from(self, checkpoint: str) -> PreparedRun:
         """Returns the run with another initial checkpoint: the last one of the run it follows.
 
-        The other ranks need no file, because a training starts from rank 0's variables.
-
-        Raises:
-          FlagError: the folder holds a run that started from another checkpoint.
+        The other ranks need no file, because a training starts from rank 0's variables. Raises a
+        `FlagError` if the folder holds a run that started from another checkpoint.
         """
         if not collectives.is_chief():
             return self
@@ -91,10 +88,8 @@ def scores_while_training(settings: RunSettings) -> bool:
 def take_folder(task: Task) -> None:
     """Checks the initial checkpoint, locks the folder and removes leftovers of killed runs.
 
-    Only rank 0 locks the folder, so that one run at a time works in it.
-
-    Raises:
-      UserError: the checkpoint or the folder cannot be used, or another run uses the folder.
+    Only rank 0 locks the folder, so that one run at a time works in it. Raises a `UserError` if the
+    checkpoint or the folder cannot be used, or another run uses the folder.
     """
     settings, output_dir = task.settings, task.settings.output_dir
     job.configure_habana(task)
@@ -113,11 +108,8 @@ def take_folder(task: Task) -> None:
         make_deterministic()
 
 
-def prepare(task: Task, splits: Sequence[str] | None = None) -> PreparedRun:
+def prepare(task: Task) -> PreparedRun:
     """Prepares the splits that the flags ask for, so that their features can be read.
-
-    Args:
-      splits: the splits to prepare; None for the requested ones.
 
     Raises:
       FlagError: the folder holds another run.
@@ -125,7 +117,7 @@ def prepare(task: Task, splits: Sequence[str] | None = None) -> PreparedRun:
     """
     data, contents, recorded = {}, {}, dict[str, Any]()
     facts: dict[str, Any] = {"bf16 configuration": precision_digest(task)}
-    for split in requested_splits(task) if splits is None else splits:
+    for split in requested_splits(task):
         contents[split] = task.contents(split)
         settings = split_settings(task, split, contents[split])
         if split == TRAIN:

@@ -14,12 +14,11 @@ from albert.settings.run_settings import RunSettings
 from albert.training import job
 from albert.training.export import export_best
 from albert.training.job import fetch_missing
-from albert.training.labels import write_labels
+from albert.training.prediction import write_labels
 from albert.training.prepared import PreparedRun, prepare, requested_splits, take_folder
-from albert.training.scorer import Scorer
 from albert.training.task import Task
 from albert.training.tracking import tracking
-from albert.training.trainer import Trainer
+from albert.training.trainer import Scorer, train_run
 
 
 def run(task_class: type[Task], settings: RunSettings) -> None:
@@ -105,7 +104,7 @@ def finish(run: PreparedRun) -> dict | None:
     scorer = Scorer(run) if DEV in data else None
     with tracking(run.settings, run.task.kind, is_chief) as start_tracking:
         if TRAIN in data:
-            Trainer(run, scorer).train(start_tracking)
+            train_run(run, scorer, on_begin=start_tracking)
         else:
             start_tracking()
         if scorer:

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -28,7 +28,10 @@ from albert.core.version import VERSION
 from albert.distributed import launcher
 from albert.precision.configuration import VARIABLE as BF16_VARIABLE
 from albert.report import PREDICTIONS
+from albert.settings.run_settings import RunSettings
 from albert.training.metrics import METRICS
+from albert.training.plan import WORKERS
+from albert.training.task import Task
 
 # Names the run of MLflow to which `--track=mlflow` sends metrics.
 MLFLOW = "mlflow.json"
@@ -107,46 +110,37 @@ def _files(folder: str) -> Iterator[str]:
 
 # Version 1 did not list the files that the run writes.
 _VERSION = 2
-WORKERS = "number of workers"
 # Values that the records of earlier versions lack.
 _EARLIER_VALUES = {"dropout masks": "by operation"}
 
 
-def begin_run(
-    output_dir: str,
-    settings: dict,
-    defaults: Mapping[str, object],
-    outputs: Sequence[str] = (),
-    overwrite: bool = False,
-    task: str = "",
-) -> None:
-    """Records a training run.
+def begin_run(task: Task, recorded: dict) -> None:
+    """Records a training run; with --overwrite_output_dir, first removes the files of another one.
 
-    Args:
-      settings: JSON values by flag name, or by description if they are not flags.
-      defaults: defaults of flags, for records of earlier versions, which lack newer flags.
-      outputs: names of the files that the task writes into the folder.
-      overwrite: remove the files of an earlier run; otherwise that run must have the same settings.
+    `recorded` are JSON values by flag name, or by description if they are not flags.
 
     Raises:
-      FlagError: the folder holds another run.
+      FlagError: the folder holds a run with other values.
       UserError: the record is damaged.
     """
-    if overwrite:
+    settings, outputs = task.settings, task.files_of_results()
+    output_dir = settings.output_dir
+    if settings.overwrite_output_dir:
         # The records of earlier versions lack the last three.
         names = {*_written(output_dir, outputs), METRICS, MLFLOW, PREDICTIONS}
         if removed := _remove(output_dir, _pattern(names)):
             tf.logging.info("--overwrite_output_dir: removed %d files in %s", removed, output_dir)
-    check_run(output_dir, settings, defaults)
+    check_run(settings, recorded)
     path = os.path.join(output_dir, RECORD)
     if not os.path.exists(path):
-        record = {"version": _VERSION, "program_version": VERSION, "task": task}
-        record |= {"settings": settings}
+        record = {"version": _VERSION, "program_version": VERSION, "task": task.kind}
+        record |= {"settings": recorded}
         write_json(path, record | {"outputs": sorted({*OF_EVERY_RUN, *outputs})})
 
 
-def check_run(output_dir: str, settings: dict, defaults: Mapping[str, object]) -> None:
-    """Checks settings against a run in the folder, if any; raises the errors of `begin_run`."""
+def check_run(settings: RunSettings, current: dict) -> None:
+    """Checks values against a run in the folder, if any; raises the errors of `begin_run`."""
+    output_dir = settings.output_dir
     recorded = recorded_settings(output_dir)
     if recorded is None:
         numbered = r"(model|resume)\.ckpt-\d+\.index"
@@ -156,32 +150,28 @@ def check_run(output_dir: str, settings: dict, defaults: Mapping[str, object]) -
                 f"settings are unknown; {WAYS_OUT}"
             )
         return
-    different = differences(recorded, settings, {**defaults, **_EARLIER_VALUES})
+    # Records of earlier versions lack newer flags.
+    different = differences(recorded, current, {**settings.defaults(), **_EARLIER_VALUES})
     if different:
-        named = (d._replace(name=f"--{d.name}") if _is_flag(d.name) else d for d in different)
+        # Flags, or members of a flag's file; the names of other values have spaces.
+        named = (
+            d._replace(name=f"--{d.name}") if d.name.split(".")[0].isidentifier() else d
+            for d in different
+        )
         message = (
             f"--output_dir {output_dir} holds a run with other flags: {', '.join(map(str, named))}"
         )
         for one in different:
             if one.name == WORKERS:
-                _refuse_workers(message, output_dir, one.was, one.now)
+                # Usually the first run had one card and this has all, as in the README of Habana's
+                # fork.
+                raise FlagError(
+                    f"{message}; the command above gives the run with {one.now} another folder; or "
+                    f"start {one.was} to resume the first run, or pass --elastic_resume to resume "
+                    f"it with {one.now}, or --overwrite_output_dir to remove it and start over",
+                    command=_command_for(output_dir, f"-{one.now}"),
+                )
         raise FlagError(f"{message}; {WAYS_OUT}")
-
-
-def _is_flag(name: str) -> bool:
-    """Returns whether a recorded value is that of a flag, or of a member of its file."""
-    return name.split(".")[0].isidentifier()
-
-
-def _refuse_workers(message: str, output_dir: str, was: object, now: object) -> None:
-    """Raises a `FlagError` that explains how to resume with another number of workers."""
-    # Usually the first run had one card and this has all, as in the README of Habana's fork.
-    raise FlagError(
-        f"{message}; the command above gives the run with {now} another folder; or start {was} to "
-        f"resume the first run, or pass --elastic_resume to resume it with {now}, or "
-        "--overwrite_output_dir to remove it and start over",
-        command=_command_for(output_dir, f"-{now}"),
-    )
 
 
 def _command_for(output_dir: str, suffix: str) -> str:

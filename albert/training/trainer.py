@@ -1,92 +1,181 @@
-"""The training of a run."""
+"""The training of a run, and the scores of its checkpoints on the development set."""
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.checkpoint_files import point_to_newest
-from albert.data import TRAIN
+from albert.checkpoints.checkpoint_files import BEST, keep_last, list_checkpoints, point_to_newest
+from albert.data import DEV, TRAIN
 from albert.data.records import reading_records
 from albert.distributed import collectives
+from albert.report import PAGE
+from albert.report.terminal import samples_at_end
 from albert.training import metrics
+from albert.training.evaluation import Evaluation
 from albert.training.hooks import StepMonitor
 from albert.training.loop import make_estimator, train
-from albert.training.output_folder import write_assets_of
-from albert.training.plan import rescale_to_current_workers, training_plan
+from albert.training.output_folder import (
+    scoring_settings,
+    warn_if_init_checkpoint_forgotten,
+    write_assets_of,
+)
+from albert.training.plan import global_batch_size, rescale_to_current_workers
+from albert.training.prediction import Predictor, make_predictor
 from albert.training.prepared import PreparedRun, scores_while_training
 from albert.training.run_record import begin_run
-from albert.training.scorer import Scorer
+from albert.training.task import Task
 
 
-class Trainer:
-    """Trains the model of a run up to its last step, starting where an earlier run stopped."""
+class Scorer:
+    """Scores the checkpoints of a run, during a training and after it, and keeps the best."""
 
-    def __init__(
-        self,
-        run: PreparedRun,
-        scorer: Scorer | None = None,
-        more_hooks: Sequence[tf.train.SessionRunHook] = (),
-    ):
-        """Determines the steps; all workers must call this, once they are connected.
+    def __init__(self, run: PreparedRun):
+        self._task, self._settings = run.task, run.settings
+        self._data, self._contents = run.data[DEV], run.contents[DEV]
+        self._trains = TRAIN in run.data
 
-        Args:
-          scorer: scores each checkpoint as it is written, if a flag asks for it.
-          more_hooks: see `loop.train`.
+    @functools.cached_property
+    def _predictor(self) -> Predictor:
+        return make_predictor(self._task, self._data)
+
+    def score(self) -> dict | None:
+        """Scores checkpoints without scores; logs the best, and returns its entry on rank 0.
+
+        After a training, keeps the best checkpoint and the last --keep_checkpoint_max.
         """
-        begun = collectives.broadcast_object(dict(run.recorded))
-        settings = rescale_to_current_workers(run.settings, begun)
-        self._task, self._settings = run.task.with_settings(settings), settings
-        self._data, self._recorded = run.data[TRAIN], begun
-        self._scorer = scorer if scores_while_training(settings) else None
-        self._more_hooks = more_hooks
-        self._steps = self._task.steps(self._data.num_examples)
-        self._plan = training_plan(settings, self._steps[0])
+        evaluation = self._score_new()
+        if evaluation is None:
+            return None
+        self._predictor.log_statistics()
+        _report(self._settings.output_dir, evaluation.best, self._task.outputs)
+        if PAGE in self._task.outputs:
+            for line in samples_at_end(self._settings.output_dir):
+                print(line, flush=True)
+        # Repeated at the end for long and resumed runs. A prediction does not know how its weights
+        # were initialized.
+        if self._trains:
+            warn_if_init_checkpoint_forgotten(self._settings)
+        return evaluation.best
 
-    def train(self, on_begin: Callable[[], None] = lambda: None) -> None:
-        """Trains; calls `on_begin` when the folder has the record of the run."""
-        plan, scorer = self._plan, self._scorer
-        done = collectives.broadcast_object(self._begin() if collectives.is_chief() else None)
-        on_begin()
-        if done >= plan.num_steps:
-            tf.logging.info("Training is already complete: step %d of %d", done, plan.num_steps)
-            return
-        # Score the checkpoints that a stopped run left without scores; the scores may end the
-        # training.
-        if scorer and scorer.has_checkpoints() and scorer.ends_training():
-            return
-        tf.logging.info(
-            "Training from step %d to %d, %d of them warmup, global batch size %d",
-            done,
-            *self._steps,
-            plan.global_batch_size,
+    def ends_training(self) -> bool:
+        """Scores checkpoints without scores; returns on all workers whether --patience is over."""
+        patience = self._settings.patience
+        evaluation = self._score_new()
+        is_over = bool(evaluation and patience and evaluation.since_best() >= patience)
+        is_over = collectives.broadcast_object(is_over)
+        if is_over:
+            tf.logging.info("No better score in %d checkpoints: stopping the training", patience)
+        return is_over
+
+    def has_checkpoints(self) -> bool:
+        """Returns on all workers whether the folder has a result to score."""
+        folder = self._settings.output_dir
+        return collectives.broadcast_object(
+            collectives.is_chief()
+            and (
+                bool(list_checkpoints(folder))
+                or os.path.exists(os.path.join(folder, f"{BEST}.index"))
+            )
         )
-        monitor, settings = StepMonitor(), self._settings
-        model_fn = monitor.watching(self._task.converted_model_fn(self._steps))
-        estimator = make_estimator(
-            model_fn, settings.output_dir, settings.seed, settings.enable_scoped_allocator
-        )
-        ends_training = scorer.ends_training if scorer else None
-        with reading_records(self._data.files):
-            train(estimator, monitor, self._input_fn(done), plan, ends_training, self._more_hooks)
 
-    def _begin(self) -> int:
-        """Records the run and returns the number of completed steps."""
-        settings, task = self._settings, self._task
-        folder, overwrites = settings.output_dir, settings.overwrite_output_dir
-        outputs = task.files_of_results()
-        begin_run(folder, self._recorded, settings.defaults(), outputs, overwrites, task.kind)
-        write_assets_of(task)
-        done = point_to_newest(folder)
-        metrics.keep_until(folder, done)
-        return done
+    def _score_new(self) -> Evaluation | None:
+        """Scores every checkpoint without scores; returns the evaluation on rank 0, else None."""
+        data, predictor, folder = self._data, self._predictor, self._settings.output_dir
+        with reading_records(data.files):
+            if not collectives.is_chief():
+                predictor.follow()
+                return None
+            evaluation = self._evaluation()
+            evaluation.score_all(
+                lambda checkpoint: self._task.score(data, predictor.outputs(checkpoint))
+            )
+            predictor.finish()
+        if list_checkpoints(folder):
+            # Written again, because the assets may contain scores.
+            write_assets_of(self._task)
+        if self._trains:
+            keep_last(folder, self._settings.keep_checkpoint_max)
+        return evaluation
 
-    def _input_fn(self, done: int) -> Callable[[], tf.data.Dataset]:
-        """Returns this worker's batches after a number of completed steps."""
-        settings, data, plan = self._settings, self._data, self._plan
-        order = data.training_order(plan.global_batch_size, settings.seed)
+    def _evaluation(self) -> Evaluation:
+        key = self._task.score_key(self._data)
+        if key is None:
+            tf.logging.warning("There are no answers to compare with: computing no scores")
+        settings = scoring_settings(self._task, self._contents)
+        return Evaluation(self._settings, key or "global_step", self._task.outputs, settings)
+
+
+def _report(output_dir: str, best: dict, outputs: Sequence[str]) -> None:
+    tf.logging.info("Results in %s", output_dir)
+    scores = {name: f"{value:.4g}" for name, value in best.items() if isinstance(value, float)}
+    rows = {
+        **scores,
+        "checkpoint": f"{BEST} (step {best['global_step']})",
+        "files": ", ".join([*outputs, "eval_results.json", "eval_results.txt"]),
+    }
+    for name, value in rows.items():
+        tf.logging.info("  %-12s %s", name, value)
+
+
+def train_run(
+    run: PreparedRun,
+    scorer: Scorer | None = None,
+    more_hooks: Sequence[tf.train.SessionRunHook] = (),
+    on_begin: Callable[[], None] = lambda: None,
+) -> None:
+    """Trains the model of a run up to its last step, starting where an earlier run stopped.
+
+    All workers must call this, once they are connected.
+
+    Args:
+      scorer: scores each checkpoint as it is written, if a flag asks for it.
+      more_hooks: see `loop.train`.
+      on_begin: called when the folder has the record of the run.
+    """
+    recorded = collectives.broadcast_object(dict(run.recorded))
+    settings = rescale_to_current_workers(run.settings, recorded)
+    task, data = run.task.with_settings(settings), run.data[TRAIN]
+    scorer = scorer if scores_while_training(settings) else None
+    num_steps, num_warmup_steps = steps = task.steps(data.num_examples)
+    begun = _begin(task, recorded) if collectives.is_chief() else None
+    done = collectives.broadcast_object(begun)
+    on_begin()
+    if done >= num_steps:
+        tf.logging.info("Training is already complete: step %d of %d", done, num_steps)
+        return
+    # Score the checkpoints that a stopped run left without scores; the scores may end the training.
+    if scorer and scorer.has_checkpoints() and scorer.ends_training():
+        return
+    size = global_batch_size(settings)
+    tf.logging.info(
+        "Training from step %d to %d, %d of them warmup, global batch size %d",
+        done,
+        num_steps,
+        num_warmup_steps,
+        size,
+    )
+    monitor = StepMonitor()
+    model_fn = monitor.watching(task.converted_model_fn(steps))
+    estimator = make_estimator(model_fn, settings)
+    ends_training = scorer.ends_training if scorer else None
+    with reading_records(data.files):
+        order = data.training_order(size, settings.seed)
         if order:
-            order.log(plan.num_steps)
-        start_batch = done * plan.micro_batches * collectives.size()
-        return data.input_fn(settings.train_batch_size, settings.seed, start_batch, order)
+            order.log(num_steps)
+        start_batch = done * settings.gradient_accumulation_steps * collectives.size()
+        input_fn = data.input_fn(settings.train_batch_size, settings.seed, start_batch, order)
+        train(estimator, monitor, input_fn, settings, num_steps, ends_training, more_hooks)
+
+
+def _begin(task: Task, recorded: dict[str, Any]) -> int:
+    """Records the run and returns the number of completed steps."""
+    begin_run(task, recorded)
+    write_assets_of(task)
+    done = point_to_newest(task.settings.output_dir)
+    metrics.keep_until(task.settings.output_dir, done)
+    return done

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from albert.core.errors import UserError
 from albert.data.annotations import AnnotatedText, read_annotated, spans_of_tags, write_annotated
-from albert.data.rows import SourceLine
+from albert.data.tables import SourceLine
 from albert.report.spans import Span
 from tests.helpers.entities import as_columns, as_spans, sentences, spans_in
 

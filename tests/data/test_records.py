@@ -12,8 +12,9 @@ from albert.core.errors import UserError
 from albert.data.records import RecordFile, parsed_batches, reading_records, sequence_lengths
 from albert.data.tf_example import serialize
 from albert.optimization import TrainStep
+from albert.settings.run_settings import RunSettings
 from albert.training.hooks import StepMonitor
-from albert.training.loop import TrainingPlan, make_estimator, train
+from albert.training.loop import make_estimator, train
 from albert.training.prediction import Predictor
 from tests.helpers.files import write_records
 
@@ -116,7 +117,8 @@ def test_damage_during_a_run_is_a_one_line_error(tmp_path, capfd):
     spec = {"x": tf.io.FixedLenFeature([], tf.int64)}
     monitor = StepMonitor()
     folder, model_fn = str(tmp_path / "out"), monitor.watching(linear_model_fn)
-    estimator = make_estimator(model_fn, folder, 1, False)
+    settings = RunSettings(output_dir=folder, save_checkpoints_steps=1000)
+    estimator = make_estimator(model_fn, settings)
 
     def input_fn(damage):
         batches = parsed_batches([path], spec, 1, shuffle_seed=None)
@@ -124,11 +126,10 @@ def test_damage_during_a_run_is_a_one_line_error(tmp_path, capfd):
             flip(path, os.path.getsize(path) - 5)
         return batches
 
-    plan = TrainingPlan(1, 1, 1, 1000, 1000, 1000)
-    train(estimator, monitor, lambda: input_fn(False), plan)
+    train(estimator, monitor, lambda: input_fn(False), settings, 1)
     message = f"^{path}: record 99 does not match its checksum; make the file again$"
     with pytest.raises(UserError, match=message):
-        train(estimator, monitor, lambda: input_fn(True), plan._replace(num_steps=101))
+        train(estimator, monitor, lambda: input_fn(True), settings, 101)
     flip(path, os.path.getsize(path) - 5)
     predictor = Predictor(estimator, lambda: input_fn(True), 1, 100)
     with pytest.raises(UserError, match=message):

@@ -5,8 +5,7 @@ import os
 import pytest
 
 from albert.core.errors import UserError
-from albert.data.rows import read_json_lines, read_tsv
-from albert.data.tables import find_table
+from albert.data.tables import find_table, read_json_lines, read_tsv
 
 SEPARATORS = "a\x0bb\x0cc\x1cd\x85e\u2028f\u2029g\rh"
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.data.windows import positions_in_windows
+from albert.data.sequences import positions_in_windows
 
 
 @given(st.integers(0, 60), st.integers(1, 20), st.data())

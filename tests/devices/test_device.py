@@ -11,9 +11,9 @@ import tensorflow as tf
 from albert.core.errors import FlagError, UserError
 from albert.devices import device, habana
 from albert.devices.device import Device
-from albert.distributed import collectives
 from albert.preflight import report
 from albert.preflight.report import Report
+from albert.settings.run_settings import RunSettings
 from albert.training.loop import make_estimator
 
 
@@ -220,11 +220,7 @@ def test_each_worker_uses_one_gpu_with_growing_memory(
     monkeypatch.setattr(device.host, "bind_to_card", lambda kind: calls.append(kind))
     device.prepare()
     model_fn = lambda features, labels, mode, params: None  # noqa: E731
-    # Only Habana's Horovod, which some of them have, joins gradients with this option.
-    monkeypatch.setattr(collectives, "is_habana_horovod", lambda: local_rank == 0)
-    options = make_estimator(model_fn, "out", 1, scoped_allocator=True).config.session_config
-    joined = options.graph_options.rewrite_options.scoped_allocator_opts.enable_op
-    assert list(joined) == ["HorovodAllreduce"] * (local_rank == 0)
+    options = make_estimator(model_fn, RunSettings(output_dir="out")).config.session_config
     assert options.allow_soft_placement
     if own is None:
         assert calls == [([], "GPU")]

@@ -84,7 +84,7 @@ def test_each_micro_batch_has_its_own_masks():
             with tf.variable_scope("layer"):
                 dropped = ops.dropout(tf.ones(SHAPE), 0.5, "a")
             options = optimization.OptimizerOptions(0.1, 10, gradient_accumulation_steps=runs)
-            train_op = optimization.training_op(tf.reduce_sum(weights * dropped), options)
+            train_op = optimization.build_train_step(tf.reduce_sum(weights * dropped), options).op
             session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
             tf.train.get_global_step().load(step, session)
             return [session.run([dropped, train_op])[0] for _ in range(count)]

@@ -19,6 +19,7 @@ from albert.devices import device, habana, ops
 from albert.devices.device import Device
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import ModelOptions
+from albert.settings.run_settings import RunSettings
 from albert.tasks.glue.head import make_head
 from albert.tasks.squad.features import ANSWER_KEYS
 from albert.tasks.squad.head import make_v1_head
@@ -206,12 +207,12 @@ def test_the_estimator_is_habanas_and_an_export_is_plain(on_device, tmp_path):
     from habana_frameworks.tensorflow import HabanaEstimator
 
     on_device("hpu")
-    model_fn, folder = make_model_fn("squad"), str(tmp_path)
-    assert isinstance(make_estimator(model_fn, folder, 1, scoped_allocator=False), HabanaEstimator)
+    model_fn, settings = make_model_fn("squad"), RunSettings(output_dir=str(tmp_path))
+    assert isinstance(make_estimator(model_fn, settings), HabanaEstimator)
     with device.as_cpu(), tf.Graph().as_default() as graph:
         mode = estimators.ModeKeys.PREDICT
         model_fn(features=features_of("squad"), labels=None, mode=mode, params={})
-        estimator = make_estimator(model_fn, folder, 1, scoped_allocator=False)
+        estimator = make_estimator(model_fn, settings)
     assert not [kind for kind in counts(graph) if kind.startswith("Habana")]
     assert type(estimator) is estimators.Estimator
     assert device.is_hpu()

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from albert.inference import load_model, session
+from albert.inference import base, load_model
 from albert.inference.as_json import location_of
 from albert.tasks.squad.head import make_v1_head
 from tests.helpers.serving import load_once
@@ -79,8 +79,8 @@ def test_texts_are_padded_to_multiples_of_16(random_model, monkeypatch, masks):
     lengths = {"doc_stride": 16, "max_query_length": 20, "n_best_size": 3, "max_answer_length": 5}
     lengths |= {"mask_padding_in_loss": masks, "max_seq_length": 50}
     model = load_model(random_model(make_v1_head(masks), task="squad-1.1", **lengths))
-    fed, pad = set(), session.padded
-    monkeypatch.setattr(session, "padded", lambda ids, n: fed.add(n) or pad(ids, n))
+    fed, pad = set(), base.padded
+    monkeypatch.setattr(base, "padded", lambda ids, n: fed.add(n) or pad(ids, n))
     model.answer("what?", ["a b"])
     model.answer("what?", ["a b c d e f g h " * 20])
     assert fed == ({16, 50} if masks else {50})

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.model.recompute import Recomputation
 from albert.modeling import AlbertConfig, AlbertModel
-from albert.optimization import OptimizerOptions, training_op
+from albert.optimization import OptimizerOptions, build_train_step
 from albert.precision import configuration
 from albert.precision.rules import plan
 from tests.helpers.encoders import load_random_values
@@ -89,7 +89,7 @@ def weights_before_and_after(recomputes: bool) -> list[dict[str, np.ndarray]]:
         loss = build_loss(recomputes)
         # With its default an update is nearly the sign of a gradient, even of a rounding error.
         options = OptimizerOptions(0.3, 100, gradient_accumulation_steps=2, epsilon=1.0)
-        step = training_op(loss, options)
+        step = build_train_step(loss, options).op
         weights = {v.op.name: v for v in tf.trainable_variables()}
         set_up(session)
         before = session.run(weights)

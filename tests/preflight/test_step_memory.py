@@ -5,7 +5,7 @@ import argparse
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.optimization import OptimizerOptions, training_op
+from albert.optimization import OptimizerOptions, build_train_step
 from albert.preflight.memory import cpu_memory, estimate_memory
 from benchmarks.memory import make_step
 
@@ -18,7 +18,7 @@ def small_step(accumulation: int) -> dict[str, int]:
         second = tf.get_variable("second", [7, 3])
         loss = tf.reduce_sum(tf.matmul(tf.tanh(tf.matmul(x, first)), second))
         options = OptimizerOptions(1e-3, 10, gradient_accumulation_steps=accumulation)
-        return estimate_memory(training_op(loss, options))
+        return estimate_memory(build_train_step(loss, options).op)
 
 
 def test_the_parts_of_a_small_step_are_as_by_hand():

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.data.rows import read_json_lines
 from albert.data.sequences import sequences_of
+from albert.data.tables import read_json_lines
 from albert.inference.classification import TextClassifier
 from albert.prediction.model import Head
 from albert.prediction.session import Output

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -52,8 +53,9 @@ class Job:
         return self.scored, best
 
     def evaluation(self):
-        args = self.key, self.settings, [str(self.output)], self.init_checkpoint, self.defaults
-        return Evaluation(str(self.folder), *args)
+        flags = {"output_dir": str(self.folder), "init_checkpoint": self.init_checkpoint}
+        run = types.SimpleNamespace(**flags, defaults=lambda: self.defaults)
+        return Evaluation(run, self.key, [str(self.output)], self.settings)
 
     def score(self, checkpoint):
         self.scored.append(os.path.basename(checkpoint))

@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from albert.core.errors import UserError
 from albert.devices import memory_use
 from albert.optimization import TrainStep
+from albert.settings.run_settings import RunSettings
 from albert.training import hooks
 from albert.training.curves import Curves
 from tests.helpers.checkpoints import points
@@ -49,17 +50,25 @@ def clock(stop_clock):
 def logged(tmp_path, clock, log):
     """Trains steps of some durations with a log; returns its lines."""
 
-    def logged(durations, *arguments, folder=str(tmp_path), waits=(), **options):
+    def logged(durations, total, batch, every, summary=1, micro=1, folder=str(tmp_path), waits=()):
+        flags = {"train_batch_size": batch // micro, "gradient_accumulation_steps": micro}
+        settings = RunSettings(**flags, log_steps=every, save_summary_steps=summary)
         monitor = hooks.StepMonitor()
-        hook = hooks.TrainingLog(monitor, folder, *arguments, **options)
+        hook = hooks.TrainingLog(monitor, folder, total, settings)
         train(tmp_path, hook, clock, durations, monitor, waits)
         return log()
 
     return logged
 
 
+def saving(folder, last, every, minutes=0.0, micro=1):
+    flags = {"save_checkpoints_steps": every, "save_checkpoints_minutes": minutes}
+    settings = RunSettings(**flags, gradient_accumulation_steps=micro)
+    return hooks.SaveCheckpoints(str(folder), last, settings)
+
+
 def run_steps(folder, count, every, last):
-    hook = hooks.SaveCheckpoints(str(folder), last, every)
+    hook = saving(folder, last, every)
     train(folder, hook, types.SimpleNamespace(now=0), [0] * count)
 
 
@@ -88,7 +97,7 @@ class TestSaveCheckpoints:
             clock.now += next(seconds)
 
         monkeypatch.setattr(hooks.signals, "deferred", noted_in_a_step)
-        train(tmp_path, hooks.SaveCheckpoints(str(tmp_path), 9, 9), clock, [0] * 3)
+        train(tmp_path, saving(tmp_path, 9, 9), clock, [0] * 3)
         assert noted == [60, 15 + 2 * 3, 15 + 2 * 7, 15 + 2 * 7]
 
     def test_multiples_and_the_end_are_saved_but_not_the_start(self, tmp_path, log):
@@ -118,7 +127,7 @@ class TestSaveCheckpoints:
         folder.mkdir()
         (folder / "run.json").touch()
         with pytest.raises(UserError, match=f"{folder} was removed, emptied or replaced .*step 2"):
-            train(folder, hooks.SaveCheckpoints(str(folder), 9, 2), clock, durations())
+            train(folder, saving(folder, 9, 2), clock, durations())
 
     @pytest.mark.parametrize(
         ("seconds", "last", "micro_batches", "expected"),
@@ -134,7 +143,7 @@ class TestSaveCheckpoints:
         self, tmp_path, clock, monkeypatch, log, seconds, last, micro_batches, expected
     ):
         monkeypatch.setattr(hooks.signals, "deferred", lambda: 15 if clock.now >= seconds else None)
-        hook = hooks.SaveCheckpoints(str(tmp_path), last, 3, micro_batches=micro_batches)
+        hook = saving(tmp_path, last, 3, micro=micro_batches)
         train(tmp_path, hook, clock, [1] * 20)
         assert names_in(log()) == expected
         newest = tf.train.latest_checkpoint(str(tmp_path))
@@ -143,7 +152,7 @@ class TestSaveCheckpoints:
         assert tf.train.load_variable(newest, "global_step") == runs
 
     def test_checkpoints_are_also_saved_by_the_minute(self, tmp_path, clock, log):
-        hook = hooks.SaveCheckpoints(str(tmp_path), 100, 5, every_minutes=1)
+        hook = saving(tmp_path, 100, 5, minutes=1.0)
         train(tmp_path, hook, clock, [20] * 12)
         expected = ["resume.ckpt-3", "model.ckpt-5", "resume.ckpt-8", "model.ckpt-10"]
         assert names_in(log()) == expected
@@ -186,7 +195,7 @@ def statistics(lines):
 class TestTrainingLog:
     def test_lines_have_loss_rate_and_remaining_time(self, logged):
         """The first step takes 2 s, the others 0.5 s, and those from the sixth on 1 s."""
-        lines = logged([2] + [0.5] * 4 + [1] * 5, 10, batch_size=8, every_steps=4)
+        lines = logged([2] + [0.5] * 4 + [1] * 5, 10, batch=8, every=4)
         assert parsed(lines) == [
             ("1", "10", "10.0", "1.0000", "0", "4.00", "4.00", "50", "18.0 s"),
             # Three steps in 1.5 s, of 101 to 103 tokens.
@@ -204,7 +213,7 @@ class TestTrainingLog:
 
     def test_a_resumed_run_logs_its_own_steps(self, tmp_path, logged):
         run_steps(tmp_path, 6, 100, 6)
-        lines = logged([3] + [9] * 6, 100, batch_size=2, every_steps=5)
+        lines = logged([3] + [9] * 6, 100, batch=2, every=5)
         assert parsed(lines) == [
             ("7", "100", "7.0", "0.1429", "0.006", "0.67", "0.67", "35", "4 min 39 s"),
             ("10", "100", "10.0", "0.1000", "0.009", "0.22", "0.22", "12", "13 min 30 s"),
@@ -217,14 +226,14 @@ class TestTrainingLog:
         assert rows["examples/s, without the first step"] == "0.00"
         assert logged([], 1, 8, 1, folder=None) == []
         durations = [2] + [10] * 4 + [1, 29] + [31, 1, 29] + [1, 1]
-        lines = parsed(logged(durations, 12, batch_size=8, every_steps=6))
+        lines = parsed(logged(durations, 12, batch=8, every=6))
         # The first; 30 s after it; every sixth; 60 s and again 30 s later; the last.
         assert [int(line[0]) for line in lines] == [1, 4, 6, 8, 10, 12]
 
     @pytest.mark.parametrize("micro", [1, 2])
     def test_curves_have_each_steps_figures(self, tmp_path, logged, micro):
         durations = [d / micro for d in (2, 0.5, 0.5, 1, 1, 1) for _ in range(micro)]
-        assert "step 6/6 (100.0%)" in "".join(logged(durations, 6, 8, 3, 2, micro_batches=micro))
+        assert "step 6/6 (100.0%)" in "".join(logged(durations, 6, 8, 3, 2, micro=micro))
         curves = points(tmp_path)
         assert curves["examples_per_second"] == {1: 4, 3: 16, 6: 8}
         assert curves["loss"] == pytest.approx({n: 1 / (n * micro) for n in (2, 4, 6)})
@@ -258,7 +267,7 @@ class TestTrainingLog:
     def test_waiting_for_input_is_reported(self, tmp_path, logged):
         """Two runs a step, which take 4 s and then 2 s; the first waits for 1.5 s in total."""
         waits = [1, 0.5, 0, 0.25, 0.01, 0.04]
-        lines = logged([3, 1] + [1] * 4, 3, 8, 1, micro_batches=2, waits=waits)
+        lines = logged([3, 1] + [1] * 4, 3, 8, 1, micro=2, waits=waits)
         curve = points(tmp_path)["waiting_for_input"]
         assert curve == pytest.approx({1: 0.375, 2: 0.125, 3: 0.025})
         shares = re.findall(r"  \d+ tokens/s  waiting for input (\S+)  peak ", "\n".join(lines))

@@ -1,5 +1,6 @@
 """Reasons for which a training waits or ends; whole runs test the rest."""
 
+import functools
 import pathlib
 import re
 import resource
@@ -15,13 +16,19 @@ from albert.devices import ops
 from albert.distributed import collectives
 from albert.optimization import OptimizerOptions, TrainStep
 from albert.prediction.model import HeadOutput, ModelOptions
+from albert.settings.run_settings import RunSettings
 from albert.training import hooks, loop
 from albert.training.hooks import StepMonitor
-from albert.training.loop import TrainingPlan, make_estimator, train, user_message
+from albert.training.loop import make_estimator, train, user_message
 from albert.training.model_fn import make_model_fn
 from tests.helpers.checkpoints import points, weights, write_checkpoint
 from tests.helpers.files import limited
 from tests.helpers.roles import be_worker
+
+
+def settings_of(folder: pathlib.Path, save_checkpoints_steps: int) -> RunSettings:
+    flags = {"output_dir": str(folder), "save_checkpoints_steps": save_checkpoints_steps}
+    return RunSettings(**flags, log_steps=1, save_checkpoints_minutes=0.0, train_batch_size=1)
 
 
 def error_of(make_operation) -> tf.errors.OpError:
@@ -76,7 +83,7 @@ def test_every_worker_draws_its_own_dropout(monkeypatch, tmp_path):
 
     def mask_of(rank: int, seed: int) -> bytes:
         be_worker(monkeypatch, rank, 3)
-        estimator = make_estimator(model_fn, str(tmp_path), seed, scoped_allocator=False)
+        estimator = make_estimator(model_fn, RunSettings(output_dir=str(tmp_path), seed=seed))
         (row,) = estimator.predict(lambda: tf.data.Dataset.from_tensors(tf.ones([1, 64])))
         return row["mask"].tobytes()
 
@@ -90,7 +97,8 @@ def test_every_worker_draws_its_own_dropout(monkeypatch, tmp_path):
 def test_only_habanas_horovod_allocates_by_scope(monkeypatch, tmp_path, log, is_habana):
     monkeypatch.setattr(collectives, "is_habana_horovod", lambda: is_habana)
     for requested in (True, False):
-        estimator = make_estimator(model_of(None), str(tmp_path), 1, requested)
+        settings = RunSettings(output_dir=str(tmp_path), enable_scoped_allocator=requested)
+        estimator = make_estimator(model_of(None), settings)
         rewrites = estimator.config.session_config.graph_options.rewrite_options
         is_on = rewrites.scoped_allocator_optimization == type(rewrites).ON
         assert is_on == (requested and is_habana)
@@ -120,14 +128,17 @@ def test_a_checkpoint_beyond_the_limit_of_files_is_an_error(tmp_path):
         tf.get_variable("large", [10_000])
         return model_of(lambda x: x)(features, labels, mode, params)
 
-    estimator = make_estimator(monitor.watching(model_fn), str(tmp_path), 1, False)
-    plan = TrainingPlan(3, 1, 1, 2, 1, 1)
-    assert (plan.keep_checkpoints, plan.save_checkpoints_minutes) == (0, 0.0)
+    settings = settings_of(tmp_path, 2)
+    estimator = make_estimator(monitor.watching(model_fn), settings)
+
+    def input_fn() -> tf.data.Dataset:
+        return tf.data.Dataset.from_tensors({"x": 1.0}).repeat()
+
     with (
         limited(resource.RLIMIT_FSIZE, 20_000),
         pytest.raises(UserError, match=r"cannot write a checkpoint .*\(File too large\)"),
     ):
-        train(estimator, monitor, lambda: tf.data.Dataset.from_tensors({"x": 1.0}).repeat(), plan)
+        train(estimator, monitor, input_fn, settings, 3)
 
 
 def test_waiting_for_a_batch_and_scoring_are_timed_apart_from_steps(tmp_path, log, stop_clock):
@@ -150,9 +161,10 @@ def test_waiting_for_a_batch_and_scoring_are_timed_apart_from_steps(tmp_path, lo
 
     monitor = StepMonitor()
     model_fn = monitor.watching(model_of(taking(5)))
-    estimator = make_estimator(model_fn, str(tmp_path), 1, False)
+    settings = settings_of(tmp_path, 2)
+    estimator = make_estimator(model_fn, settings)
     score = taking(10_000)
-    train(estimator, monitor, input_fn, TrainingPlan(steps, 1, 1, 2, 1, 1), lambda: bool(score(0)))
+    train(estimator, monitor, input_fn, settings, steps, lambda: bool(score(0)))
     assert clock.now == 20_000 + steps * 8
     assert ["time", "32.0", "s"] in map(str.split, log())
     shares = points(tmp_path)["waiting_for_input"]
@@ -171,11 +183,13 @@ def test_skipped_steps_are_logged_saved_and_resumed(tmp_path, log):
         return spec
 
     def train_to(folder: pathlib.Path, last: int, first: int = 0) -> list[str]:
-        plan, monitor = TrainingPlan(last, 1, 1, 3, 1, 1), StepMonitor()
-        estimator = make_estimator(monitor.watching(model_fn), str(folder), 1, False)
+        monitor = StepMonitor()
+        settings = settings_of(folder, 3)
+        estimator = make_estimator(monitor.watching(model_fn), settings)
         slopes = [1.0, 3e36, 1.0, 2.0, np.nan, 1.0][first:]
         features = {"x": np.array(slopes, "f4")}
-        train(estimator, monitor, lambda: tf.data.Dataset.from_tensor_slices(features), plan)
+        data = functools.partial(tf.data.Dataset.from_tensor_slices, features)
+        train(estimator, monitor, data, settings, last)
         return log()
 
     whole = train_to(tmp_path / "whole", 6)

@@ -12,8 +12,7 @@ from albert.devices import ops
 from albert.distributed import collectives
 from albert.model import layers
 from albert.training import prediction
-from albert.training.output_rows import pack
-from albert.training.prediction import Predictor
+from albert.training.prediction import Predictor, pack
 from tests.helpers.checkpoints import write_checkpoint
 from tests.helpers.needs import OF_MACHINE
 from tests.helpers.roles import be_worker
@@ -119,7 +118,7 @@ def test_gelu_is_computed_in_the_product_before_it(tmp_path):
     session, kinds = predictor._session, tf.RunMetadata()
     session.load(None)
     options = tf.RunOptions(output_partition_graphs=True)
-    session.run(options=options, run_metadata=kinds)
+    session._session.run(session._predictions, options=options, run_metadata=kinds)
     nodes = [node for graph in kinds.partition_graphs for node in graph.node]
     predictor.close()
     fused = [node for node in nodes if b"GeluApproximate" in node.attr["fused_ops"].list.s]

@@ -17,12 +17,11 @@ from albert.data import DEV, TRAIN
 from albert.data.batches import Data
 from albert.settings.run_settings import KeptCheckpoints, RunSettings
 from albert.training import job, trainer
-from albert.training.plan import training_plan
+from albert.training.plan import checkpoints_to_keep
 from albert.training.prediction import make_predictor
 from albert.training.prepared import PreparedRun, prepare, take_folder
-from albert.training.scorer import Scorer
 from albert.training.task import Task
-from albert.training.trainer import Trainer
+from albert.training.trainer import Scorer, train_run
 from tests.helpers.files import settings_of
 from tests.helpers.roles import be_on
 
@@ -69,7 +68,7 @@ def test_a_run_resumes_after_the_batches_it_has_seen(begin, monkeypatch):
     monkeypatch.setattr(trainer, "point_to_newest", lambda folder: 5)
     monkeypatch.setattr(trainer, "train", lambda *args: None)
     monkeypatch.setattr(Data, "input_fn", lambda self, *args: starts.append(args[2:]))
-    Trainer(begin("--gradient_accumulation_steps=3")).train()
+    train_run(begin("--gradient_accumulation_steps=3"))
     assert starts == [(15, None)]
 
 
@@ -98,7 +97,8 @@ def test_a_split_only_scored_is_read_once_and_not_recorded(begin, monkeypatch):
     """It may be large, and is scored in the middle of a training."""
     read = []
     monkeypatch.setattr(NoTask, "contents", lambda self, split: read.append(split) or {})
-    run = prepare(begin().task, [DEV])
+    monkeypatch.setattr(NoTask, "requested_splits", lambda self: [DEV])
+    run = prepare(begin().task)
     assert not tf.get_default_graph().get_operations(), "the workers are not connected yet"
     assert "learning_rate" not in run.facts and run.facts["predict_batch_size"] == 8
     for _ in range(2):
@@ -118,7 +118,7 @@ def test_prediction_is_by_length_unless_it_is_timed(begin, monkeypatch, by_lengt
 def test_old_checkpoints_are_removed_when_not_needed(begin):
     settings = begin("--keep_checkpoint_max=3").task.settings
     for do_eval, kept in ((True, 0), (False, 3)):
-        assert training_plan(settings.replaced(do_eval=do_eval), 100).keep_checkpoints == kept
+        assert checkpoints_to_keep(settings.replaced(do_eval=do_eval)) == kept
 
 
 @pytest.mark.parametrize(

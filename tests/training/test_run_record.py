@@ -2,6 +2,7 @@
 
 import json
 import os
+import types
 
 import pytest
 
@@ -9,6 +10,7 @@ from albert.core.errors import FlagError, UserError
 from albert.core.files import open_atomically
 from albert.core.version import VERSION
 from albert.distributed import launcher
+from albert.settings.run_settings import RunSettings
 from albert.training import run_record
 from albert.training.run_record import begin_run, clear_litter_of_runs
 
@@ -37,9 +39,14 @@ OTHERS = str.split("""
 """)
 
 
+def task_in(folder, overwrite=False):
+    settings = RunSettings(output_dir=str(folder), overwrite_output_dir=overwrite)
+    files = {"files_of_results": lambda: TASK_OUTPUTS}
+    return types.SimpleNamespace(settings=settings, kind="squad-1.1", **files)
+
+
 def begin(folder, overwrite=False, **changes):
-    settings = {**SETTINGS, **changes}
-    begin_run(str(folder), settings, {}, TASK_OUTPUTS, overwrite, "squad-1.1")
+    begin_run(task_in(folder, overwrite), {**SETTINGS, **changes})
 
 
 def listing(folder):
@@ -70,7 +77,7 @@ class TestBegin:
         assert record == {**expected, "settings": SETTINGS}
         assert listing(tmp_path).keys() == {"run.json"}
         # The order of settings does not matter.
-        begin_run(str(tmp_path), dict(reversed(SETTINGS.items())), {})
+        begin_run(task_in(tmp_path), dict(reversed(SETTINGS.items())))
 
     def test_existing_files_stay(self, full):
         before = listing(full)

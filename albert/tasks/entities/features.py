@@ -10,8 +10,13 @@ import tensorflow.compat.v1 as tf
 
 from albert.data import tf_example
 from albert.data.annotations import AnnotatedText, spans_of_tags
-from albert.data.sequences import SEQUENCE_KEYS, TokenSequence, make_sequence, padded
-from albert.data.windows import positions_in_windows
+from albert.data.sequences import (
+    SEQUENCE_KEYS,
+    TokenSequence,
+    make_sequence,
+    padded,
+    positions_in_windows,
+)
 from albert.prediction.session import Output
 from albert.report.spans import Span
 from albert.tokenization import FullTokenizer

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from albert.core.errors import UserError
 from albert.core.files import parse_json
 from albert.data import TEST, TRAIN
-from albert.data.rows import SourceLine
-from albert.data.tables import Row, columns, open_table
+from albert.data.tables import Row, SourceLine, columns, open_table
 from albert.tasks.glue.examples import DataProcessor, InputExample, number_of
 
 # JSON can contain a lone surrogate, which UTF-8 cannot encode.

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
 from albert.data import TEST
-from albert.data.rows import SourceLine, read_tsv
+from albert.data.tables import SourceLine, read_tsv
 from albert.tasks.classification.examples import Processor
 
 

@@ -1,26 +1,37 @@
-"""Record files: selecting them, checking them, and drawing masks for their records."""
+"""Record files: checking them, drawing masks, and packing several examples into a row."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from google.protobuf.message import DecodeError
 
 from albert.core.errors import UserError
 from albert.data.cached_file import is_intact
-from albert.data.records import no_autograph, record_error
+from albert.data.order import PackedOrder
+from albert.data.process_pool import ordered_map
+from albert.data.records import RecordFile, map_arrays, record_error
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.distributed import collectives
+from albert.tasks.pretraining.head import (
+    EXAMPLE_WEIGHTS,
+    FIRST_POSITIONS,
+    POSITION_IDS,
+    SEQUENCE_IDS,
+)
 from albert.tasks.pretraining.masking import Masker
 from albert.tasks.pretraining.pairs import Layout
-from albert.tasks.pretraining.records import feature_spec
 
 # Before a run, the first 100 records of a file are checked, and every 100th of the others.
 _LOOKED_AT = 100
+_PREDICTION_KEYS = ("masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
+_LABELS = "next_sentence_labels"
 
 
 class RecordOptions(NamedTuple):
@@ -35,6 +46,27 @@ class RecordOptions(NamedTuple):
     vocab_size: int
     masker: Masker | None = None
     mask_seed: int = 0
+
+
+def feature_spec(seq_length: int, max_predictions: int, with_masks: bool) -> dict:
+    """Returns the specification with which `tf.io.parse_example` reads a record.
+
+    With `with_masks`, it has the masks; otherwise, the starts of words, from which training draws
+    masks.
+    """
+    keys = SEQUENCE_KEYS if with_masks else (*SEQUENCE_KEYS, "token_boundary")
+    lengths = dict.fromkeys(keys, seq_length) | {_LABELS: 1}
+    if with_masks:
+        lengths |= dict.fromkeys(_PREDICTION_KEYS, max_predictions)
+    return _spec_of(lengths)
+
+
+def _spec_of(lengths: Mapping[str, int]) -> dict[str, Any]:
+    floats = ("masked_lm_weights", EXAMPLE_WEIGHTS)
+    return {
+        key: tf.io.FixedLenFeature([length], tf.float32 if key in floats else tf.int64)
+        for key, length in lengths.items()
+    }
 
 
 def check_files(paths: Sequence[str], options: RecordOptions) -> None:
@@ -111,46 +143,152 @@ def drawing_masks(options: RecordOptions) -> Callable[[tf.data.Dataset, int, int
 
     The masks depend only on `mask_seed` and a batch's number.
     """
-
-    def draw(batches: tf.data.Dataset, first: int, stride: int) -> tf.data.Dataset:
-        @no_autograph
-        def mask(index: tf.Tensor, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-            names = (*SEQUENCE_KEYS, "token_boundary")
-            outputs = tf.numpy_function(
-                # The number is not part of the graph, which must be the same in a resumed run.
-                lambda index, *arrays: _drawn_masks(options, first + int(index) * stride, *arrays),
-                [index, *(features[name] for name in names)],
-                [tf.int32, tf.int32, tf.int32, tf.float32],
-                stateful=False,
-            )
-            keys = ("input_ids", "masked_lm_positions", "masked_lm_ids", "masked_lm_weights")
-            for key, output in zip(keys, outputs, strict=True):
-                length = options.seq_length if key == "input_ids" else options.max_predictions
-                output.set_shape([features["input_ids"].shape[0], length])
-                features[key] = output
-            return features
-
-        masked = batches.enumerate().map(
-            mask, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
-        )
-        return masked.prefetch(tf.data.AUTOTUNE)
-
-    return draw
+    spec = feature_spec(options.seq_length, options.max_predictions, with_masks=True)
+    draw = functools.partial(_drawn_masks, options)
+    return lambda batches, first, stride: map_arrays(batches, draw, spec, first, stride)
 
 
 def _drawn_masks(
-    options: RecordOptions,
-    batch: int,
-    ids: np.ndarray,
-    input_mask: np.ndarray,
-    segment_ids: np.ndarray,
-    token_boundary: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the masked ids, positions, labels and weights of a batch."""
-    in_second = segment_ids.sum(axis=1)
-    layout = Layout(input_mask.sum(axis=1) - in_second - 2, in_second - 1, options.seq_length)
+    options: RecordOptions, batch: int, features: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    in_second = features["segment_ids"].sum(axis=1)
+    in_first = features["input_mask"].sum(axis=1) - in_second
+    layout = Layout(in_first - 2, in_second - 1, options.seq_length)
     rng = np.random.Generator(np.random.PCG64([options.mask_seed, batch]))
     assert options.masker is not None, "masks are drawn only for files without masks"
-    masked = options.masker.mask(ids, layout, token_boundary.astype(bool), rng)
+    begins_word = features["token_boundary"].astype(bool)
+    masked = options.masker.mask(features["input_ids"], layout, begins_word, rng)
     weights = np.arange(options.max_predictions) < masked.counts[:, None]
-    return masked.ids, masked.positions, masked.labels, weights.astype(np.float32)
+    return {
+        **features,
+        "input_ids": masked.ids,
+        "masked_lm_positions": masked.positions,
+        "masked_lm_ids": masked.labels,
+        "masked_lm_weights": weights.astype(np.float32),
+    }
+
+
+class ExampleSizes(NamedTuple):
+    """The numbers of tokens without padding, and of masked tokens, of N examples, int [N]."""
+
+    lengths: np.ndarray
+    predictions: np.ndarray
+
+
+def read_sizes(files: Sequence[str], options: RecordOptions, workers: int) -> ExampleSizes:
+    """Reads the sizes of all examples, in worker processes that share the files.
+
+    Raises:
+      UserError: a record is damaged or empty.
+    """
+    parts = ordered_map(functools.partial(_sizes_of_file, options=options), files, workers)
+    return ExampleSizes(*np.concatenate(list(parts), axis=1))
+
+
+def _sizes_of_file(path: str, options: RecordOptions) -> np.ndarray:
+    """Returns the lengths and the predictions of a file's examples, [2, N]."""
+    records = RecordFile([path])
+    sizes = np.zeros([2, len(records)], np.int32)
+    for number, record in enumerate(records):
+        try:
+            features = tf.train.Example.FromString(record).features.feature
+        except DecodeError as e:
+            raise UserError(f"{path}: record {number} is not a tf.train.Example") from e
+        mask = features["input_mask"].int64_list.value[::-1]
+        if len(mask) != options.seq_length:
+            raise UserError(
+                f"{path}: record {number} has {len(mask)} values of input_mask, not the "
+                f"{options.seq_length} of --max_seq_length; make the file again"
+            )
+        if 1 not in mask:
+            raise UserError(f"{path}: record {number} has no token; make the file again")
+        sizes[0, number] = len(mask) - mask.index(1)
+        sizes[1, number] = np.count_nonzero(features["masked_lm_weights"].float_list.value)
+    if options.masker:
+        sizes[1] = options.masker.num_to_predict(sizes[0])
+    return sizes
+
+
+class RowShape(NamedTuple):
+    """The size of a row: its tokens, and the greatest numbers of its masked tokens and examples."""
+
+    seq_length: int
+    max_predictions: int
+    num_sequences: int
+
+
+class PackedExamples(PackedOrder):
+    """The order of a training in rows of several examples."""
+
+    def __init__(self, sizes: ExampleSizes, seq_length: int, seed: int):
+        super().__init__(sizes.lengths, seq_length, seed)
+        # Whichever examples of these lengths the rows of an epoch get, their masked tokens fit.
+        most = np.zeros(seq_length + 1, np.int64)
+        np.maximum.at(most, sizes.lengths, sizes.predictions)
+        max_predictions = int(most[self.kinds].sum(axis=1).max(initial=0))
+        self.shape = RowShape(seq_length, max_predictions, self.num_sequences)
+
+    def arrange(self, batches, batch_size, first, stride):
+        def pack(batch: int, features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            return pack_examples(features, self.rows(batch_size, batch), self.shape)
+
+        return map_arrays(batches, pack, packed_spec(self.shape), first, stride, batch_size)
+
+
+def packed_spec(shape: RowShape) -> dict[str, Any]:
+    """Returns the features of a row of several examples, in the form of `feature_spec`."""
+    return _spec_of(
+        {
+            **dict.fromkeys((*SEQUENCE_KEYS, SEQUENCE_IDS, POSITION_IDS), shape.seq_length),
+            **dict.fromkeys(_PREDICTION_KEYS, shape.max_predictions),
+            **dict.fromkeys((_LABELS, FIRST_POSITIONS, EXAMPLE_WEIGHTS), shape.num_sequences),
+        }
+    )
+
+
+def pack_examples(
+    features: Mapping[str, np.ndarray], rows: np.ndarray, shape: RowShape
+) -> dict[str, np.ndarray]:
+    """Arranges examples one after another in rows of `packed_spec`, with 0 in unused slots.
+
+    Args:
+      features: the features of N examples, see `feature_spec`.
+      rows: int [N], the row of each example, ascending from 0. Every row has an example.
+    """
+    spec, num_rows = packed_spec(shape), int(rows[-1]) + 1
+    packed = {
+        key: np.zeros([num_rows, *f.shape], np.int32 if f.dtype.is_integer else np.float32)
+        for key, f in spec.items()
+    }
+    first_of_row = np.searchsorted(rows, rows)
+
+    def begins(sizes: np.ndarray) -> np.ndarray:
+        """Returns how much the earlier examples of each example's row take up."""
+        before = np.cumsum(sizes) - sizes
+        return before - before[first_of_row]
+
+    mask = features["input_mask"]
+    steps = np.arange(1, mask.shape[1] + 1)
+    lengths = (mask * steps).max(axis=1)
+    start, slot = begins(lengths), begins(np.ones_like(rows))
+    example, column = tokens = np.nonzero(steps <= lengths[:, None])
+    at = rows[example], start[example] + column
+    for key in SEQUENCE_KEYS:
+        packed[key][at] = features[key][tokens]
+    # A token that must not be attended to is in no sequence.
+    packed[SEQUENCE_IDS][at] = (slot[example] + 1) * mask[tokens]
+    packed[POSITION_IDS][at] = column
+
+    weights = features["masked_lm_weights"]
+    counts = np.count_nonzero(weights, axis=1)
+    example, _ = masked = np.nonzero(weights)
+    number = np.arange(len(example)) - (np.cumsum(counts) - counts)[example]
+    at = rows[example], begins(counts)[example] + number
+    for key in _PREDICTION_KEYS:
+        packed[key][at] = features[key][masked]
+    packed["masked_lm_positions"][at] += start[example]
+
+    packed[_LABELS][rows, slot] = features[_LABELS][:, 0]
+    packed[FIRST_POSITIONS][rows, slot] = start
+    packed[EXAMPLE_WEIGHTS][rows, slot] = 1.0
+    return packed

@@ -84,7 +84,8 @@ class Masker:
         masked_ids[positions] = self._replacements(ids[positions], rng)
         if self._options.do_permutation:
             permuted = self._draw(words, layout, budget, taken, rng)
-            masked_ids[permuted] = _shuffled_in_rows(permuted[0], ids[permuted], rng)
+            shuffled = np.lexsort((rng.random(len(permuted[0])), permuted[0]))
+            masked_ids[permuted] = ids[permuted][shuffled]
             rows, columns = np.concatenate([positions, permuted], axis=1)
             in_order = np.lexsort((columns, rows))
             rows, columns = rows[in_order], columns[in_order]
@@ -189,8 +190,3 @@ def choose_ngrams(
         chosen[rows[which], first[which] + step] = True
         taken[rows[which], first[which] + step] = True
     return chosen
-
-
-def _shuffled_in_rows(rows: np.ndarray, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Shuffles values within each row; `rows` has the row of each value, in order."""
-    return values[np.lexsort((rng.random(len(rows)), rows))]

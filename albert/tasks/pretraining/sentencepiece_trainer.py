@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import sentencepiece as spm
 
@@ -21,35 +20,26 @@ _USER_DEFINED_SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]
 _READ_BYTES = 1 << 20
 
 
-class PieceOptions(NamedTuple):
-    """The flags that a model depends on.
-
-    Attributes:
-      character_coverage: fraction of the text's characters that must have a piece.
-      input_sentence_size: maximum number of sentences to train on. If there are more, the trainer
-        draws a random sample, which is the same every time.
-      num_threads: another number of threads changes the order of sums.
-    """
-
-    vocab_size: int
-    do_lower_case: bool = True
-    character_coverage: float = 0.99995
-    input_sentence_size: int = 10_000_000
-    num_threads: int = 16
-
-
-def train_model(files: Sequence[str], options: PieceOptions) -> bytes:
+def train_model(
+    files: Sequence[str],
+    vocab_size: int,
+    do_lower_case: bool = True,
+    character_coverage: float = 0.99995,
+    input_sentence_size: int = 10_000_000,
+    num_threads: int = 16,
+) -> bytes:
     """Trains a unigram model on the text in files and returns it in serialized form.
 
-    Raises:
-      UserError: the text is invalid, or does not suit the number of pieces.
+    If there are more than `input_sentence_size` sentences, the trainer draws a random sample, which
+    is the same every time. Another number of threads changes the order of sums. Raises a
+    `UserError` if the text is invalid, or does not suit the number of pieces.
     """
     model, failed = io.BytesIO(), list[UserError]()
     try:
         spm.SentencePieceTrainer.train(
-            sentence_iterator=_sentences(files, options.do_lower_case, failed),
+            sentence_iterator=_sentences(files, do_lower_case, failed),
             model_writer=model,
-            vocab_size=options.vocab_size,
+            vocab_size=vocab_size,
             model_type="unigram",
             pad_id=0,
             unk_id=1,
@@ -57,16 +47,16 @@ def train_model(files: Sequence[str], options: PieceOptions) -> bytes:
             eos_id=-1,
             control_symbols=_CONTROL_SYMBOLS,
             user_defined_symbols=_USER_DEFINED_SYMBOLS,
-            character_coverage=options.character_coverage,
-            input_sentence_size=options.input_sentence_size,
+            character_coverage=character_coverage,
+            input_sentence_size=input_sentence_size,
             shuffle_input_sentence=True,
             # The trainer would skip longer sentences; this limit is longer than any line.
             max_sentence_length=4 * LONGEST_REST,
-            num_threads=options.num_threads,
+            num_threads=num_threads,
             minloglevel=1,
         )
     except RuntimeError as e:
-        raise (failed[0] if failed else _in_terms_of_flags(str(e), files, options)) from e
+        raise (failed[0] if failed else _in_terms_of_flags(str(e), files, vocab_size)) from e
     return model.getvalue()
 
 
@@ -83,18 +73,18 @@ def _sentences(files: Sequence[str], do_lower_case: bool, failed: list[UserError
         raise
 
 
-def _in_terms_of_flags(message: str, files: Sequence[str], options: PieceOptions) -> UserError:
+def _in_terms_of_flags(message: str, files: Sequence[str], vocab_size: int) -> UserError:
     """Converts the trainer's message to an error that names the flags."""
     if "sentences_.empty()" in message:
         return UserError(f"{', '.join(files)}: no text to train on")
     if limit := re.search(r"value <= (\d+)", message):
         return FlagError(
-            f"--vocab_size {options.vocab_size} is more than the {limit.group(1)} pieces that this "
+            f"--vocab_size {vocab_size} is more than the {limit.group(1)} pieces that this "
             "text allows; lower it"
         )
     if "smaller than required_chars" in message:
         return FlagError(
-            f"--vocab_size {options.vocab_size} is less than the number of characters in the text; "
+            f"--vocab_size {vocab_size} is less than the number of characters in the text; "
             "raise it or lower --character_coverage"
         )
     return UserError(f"the SentencePiece trainer failed: {first_line(message)}")

@@ -13,13 +13,12 @@ import hashlib
 import itertools
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 import tqdm
 
-from albert import tokenization
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
 from albert.core.log import progress_bar
@@ -27,8 +26,9 @@ from albert.core.text import listed
 from albert.data.cached_file import CachedFile, LockLostError
 from albert.data.claims import Claims
 from albert.data.process_pool import ordered_map
-from albert.tasks.pretraining.blocks import BlockMaker, BlockRecords, DataOptions
+from albert.tasks.pretraining.blocks import BlockMaker, DataOptions
 from albert.tasks.pretraining.text import Block, PieceEncoder, plan_blocks
+from albert.tokenization import FullTokenizer
 
 # Records take a little more room than their text, `dupe_factor` times. This many bytes divided by
 # that factor limit what a worker sends. The minimum keeps several documents in a block.
@@ -64,13 +64,8 @@ def plan_shards(
     """Distributes text files over shards.
 
     If the text has fewer blocks of the usual size than there are shards, the blocks are smaller.
-
-    Args:
-      dupe_factor: number of passes through the text.
-      one_of_each_file: whether each file makes one shard; otherwise the text is split evenly.
-
-    Raises:
-      UserError: a file cannot be used, or the text is too short for that number of shards.
+    With `one_of_each_file`, each file makes one shard; otherwise the text is split evenly. Raises a
+    `UserError` if a file cannot be used, or the text is too short for that number of shards.
     """
     block_bytes = min(max(_BLOCK_BYTES // dupe_factor, _LEAST_BLOCK_BYTES), _MOST_BLOCK_BYTES)
     if one_of_each_file:
@@ -95,106 +90,92 @@ def plan_shards(
     return ShardPlan(list(files), blocks, shards)
 
 
-class ShardMaker:
-    """A maker of shards with one tokenizer, one set of options and several worker processes."""
+def make_shards(
+    plan: ShardPlan, tokenizer: FullTokenizer, options: DataOptions, workers: int = 1
+) -> collections.Counter:
+    """Makes the missing shards, and returns the totals over all shards, by name.
 
-    def __init__(
-        self, tokenizer: tokenization.FullTokenizer, options: DataOptions, workers: int = 1
-    ):
-        self._encoder, self._options, self._workers = PieceEncoder(tokenizer), options, workers
+    Other processes may make shards of the same plan at the same time. Each shard is made by one of
+    them, and all of them return when all shards are made.
 
-    def make(self, plan: ShardPlan) -> collections.Counter:
-        """Makes the missing shards, and returns the totals over all shards, by name.
-
-        Other processes may make shards of the same plan at the same time. Each shard is made by one
-        of them, and all of them return when all shards are made.
-
-        Raises:
-          UserError: a shard's text is invalid, it would be empty, or a file that this program did
-            not write has its name; the other shards are still made. Or a shard was removed.
-        """
-        hashes = list(ordered_map(sha256_of, plan.files, self._workers))
-        files = [
-            CachedFile(shard.path, self._made_from(hashes, plan, shard), numbers=_COUNTS)
-            for shard in plan.shards
-        ]
-        maker = BlockMaker(plan.blocks, self._encoder, self._options)
-        kilobytes = sum(map(_size, plan.blocks)) // 1000
-        with Claims(files) as claims, progress_bar(kilobytes, "records", "kB") as bar:
-            while claims.unfinished():
-                self._make_free(plan, maker, claims, bar)
-                claims.wait()
-        removed = [shard.path for shard in plan.shards if not os.path.exists(shard.path)]
-        if removed:
-            raise UserError(f"{listed(removed)} was removed meanwhile; run the command again")
-        return sum(map(collections.Counter, claims.summaries.values()), collections.Counter[str]())
-
-    def _made_from(self, hashes: list[str], plan: ShardPlan, shard: Shard) -> dict:
-        """Returns all values that a shard depends on."""
-        options, tokenizer = self._options, self._encoder.tokenizer
-        return {
-            **({} if tokenizer.is_wordpiece else {"rules of version": _WORDS_VERSION}),
-            "input_sha256": hashlib.sha256(" ".join(hashes).encode()).hexdigest(),
-            "tokenizer_sha256": tokenizer.sha256,
-            "do_lower_case": tokenizer.do_lower_case,
-            "dupe_factor": options.dupe_factor,
-            "random_seed": options.random_seed,
-            **options.pairs._asdict(),
-            **options.masking._asdict(),
-            "blocks": [shard.blocks.start, shard.blocks.stop, len(plan.blocks)],
-        }
-
-    def _make_free(
-        self, plan: ShardPlan, maker: BlockMaker, claims: Claims, bar: tqdm.tqdm
-    ) -> None:
-        """Makes the shards that no other process holds, one after another."""
-        for number in claims.taken():
-            shard, started = plan.shards[number], time.perf_counter()
-            results = ordered_map(maker.records, shard.blocks, self._workers)
-            sizes = (_size(plan.blocks[block]) for block in shard.blocks)
-            try:
-                with contextlib.closing(results):
-                    made = zip(sizes, results, strict=True)
-                    counts = _make(shard, claims.files[number], made, bar)
-            except LockLostError as e:
-                tf.logging.warning("%s", e)
-                claims.release(number)
-            except UserError as e:
-                claims.mark_failed(number, e)
-            else:
-                claims.finish(number, counts)
-                seconds = time.perf_counter() - started
-                text = f"{counts['records']} records of {counts['bytes'] / 1e6:.1f} MB of text"
-                tf.logging.info("%s: %s in %.1f s", shard.path, text, seconds)
-
-
-def _size(block: Block) -> int:
-    """Returns the size of a block in bytes."""
-    return sum(span.end - span.start for span in block)
+    Raises:
+      UserError: a shard's text is invalid, it would be empty, or a file that this program did not
+        write has its name; the other shards are still made. Or a shard was removed.
+    """
+    maker = BlockMaker(plan.blocks, PieceEncoder(tokenizer), options)
+    hashes = list(ordered_map(sha256_of, plan.files, workers))
+    made_from = {
+        **({} if tokenizer.is_wordpiece else {"rules of version": _WORDS_VERSION}),
+        "input_sha256": hashlib.sha256(" ".join(hashes).encode()).hexdigest(),
+        "tokenizer_sha256": tokenizer.sha256,
+        "do_lower_case": tokenizer.do_lower_case,
+        "dupe_factor": options.dupe_factor,
+        "random_seed": options.random_seed,
+        **options.pairs._asdict(),
+        **options.masking._asdict(),
+    }
+    files = []
+    for shard in plan.shards:
+        blocks = [shard.blocks.start, shard.blocks.stop, len(plan.blocks)]
+        files.append(CachedFile(shard.path, {**made_from, "blocks": blocks}, numbers=_COUNTS))
+    kilobytes = sum(map(_size, plan.blocks)) // 1000
+    with Claims(files) as claims, progress_bar(kilobytes, "records", "kB") as bar:
+        while claims.unfinished():
+            # Those that no other process holds.
+            for number in claims.taken():
+                results = ordered_map(maker.records, plan.shards[number].blocks, workers)
+                _make(plan, number, claims, results, bar)
+            claims.wait()
+    removed = [shard.path for shard in plan.shards if not os.path.exists(shard.path)]
+    if removed:
+        raise UserError(f"{listed(removed)} was removed meanwhile; run the command again")
+    return sum(map(collections.Counter, claims.summaries.values()), collections.Counter[str]())
 
 
 def _make(
-    shard: Shard, file: CachedFile, made: Iterator[tuple[int, BlockRecords]], bar: tqdm.tqdm
-) -> dict:
-    """Makes a shard from the sizes and the records of its blocks, and returns its counts."""
-    with file.building() as (names, counts):
-        counts.update(_write(names[0], made, bar))
-        if not counts["records"]:
-            raise UserError(
-                f"{shard.path}: its text has no pair of sentences; put one sentence on each line"
-            )
-    return counts
+    plan: ShardPlan,
+    number: int,
+    claims: Claims,
+    results: Generator[tuple[list[bytes], collections.Counter], None, None],
+    bar: tqdm.tqdm,
+) -> None:
+    shard, started = plan.shards[number], time.perf_counter()
+    sizes = [_size(plan.blocks[block]) for block in shard.blocks]
+    try:
+        with contextlib.closing(results), claims.files[number].building() as (names, counts):
+            counts.update(_write(names[0], zip(sizes, results, strict=True), bar))
+            if not counts["records"]:
+                raise UserError(
+                    f"{shard.path}: its text has no pair of sentences; put one sentence on each "
+                    "line"
+                )
+    except LockLostError as e:
+        tf.logging.warning("%s", e)
+        claims.release(number)
+    except UserError as e:
+        claims.mark_failed(number, e)
+    else:
+        claims.finish(number, counts)
+        seconds = time.perf_counter() - started
+        text = f"{counts['records']} records of {counts['bytes'] / 1e6:.1f} MB of text"
+        tf.logging.info("%s: %s in %.1f s", shard.path, text, seconds)
+
+
+def _size(block: Block) -> int:
+    return sum(span.end - span.start for span in block)
 
 
 def _write(
-    path: str, results: Iterator[tuple[int, BlockRecords]], bar: tqdm.tqdm
+    path: str,
+    results: Iterator[tuple[int, tuple[list[bytes], collections.Counter]]],
+    bar: tqdm.tqdm,
 ) -> collections.Counter:
     """Writes records of blocks, given with the blocks' sizes in bytes; returns the total counts."""
     total = collections.Counter(records=0)
     with tf.io.TFRecordWriter(path) as writer:
-        for size, made in results:
-            for record in made.records:
+        for size, (records, counts) in results:
+            for record in records:
                 writer.write(record)
-            total.update(made.counts, bytes=size)
+            total.update(counts, bytes=size)
             bar.update(size // 1000)
     return total

@@ -25,10 +25,16 @@ from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.settings.run_settings import RunSettings
 from albert.tasks.pretraining.head import KEY_SCORE, make_head, scores_of
-from albert.tasks.pretraining.input_pipeline import RecordOptions, check_files, drawing_masks
+from albert.tasks.pretraining.input_pipeline import (
+    PackedExamples,
+    RecordOptions,
+    check_files,
+    drawing_masks,
+    feature_spec,
+    packed_spec,
+    read_sizes,
+)
 from albert.tasks.pretraining.masking import Masker, MaskingOptions
-from albert.tasks.pretraining.packing import PackedExamples, packed_spec, read_sizes
-from albert.tasks.pretraining.records import feature_spec
 from albert.tasks.pretraining.settings import PretrainingSettings
 from albert.tasks.pretraining.text import matching_files
 from albert.training.evaluation import CheckpointScores

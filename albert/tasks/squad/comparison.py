@@ -12,7 +12,7 @@ import numpy as np
 
 from albert.core.errors import FlagError, UserError
 from albert.core.files import read_json
-from albert.tasks.squad.examples import DroppedQuestions
+from albert.tasks.squad.examples import no_question_error
 from albert.tasks.squad.question_tables import BadRows
 from albert.tasks.squad.questions import Paragraph, Questions, QuestionSource
 from albert.tasks.squad.scoring import Scorer, ScorerV2
@@ -22,12 +22,7 @@ _LEVEL = 0.95
 
 
 class QuestionFile(Questions):
-    """The questions of a SQuAD file, for scoring predictions.
-
-    Attributes:
-      ids: the ids of the questions.
-      is_version_2: whether they are scored as in SQuAD 2.0.
-    """
+    """The questions of a SQuAD file; `is_version_2` if they are scored as in SQuAD 2.0."""
 
     def __init__(self, path: str):
         """Reads the file; raises a `UserError` if it is not SQuAD or has no questions."""
@@ -39,7 +34,7 @@ class QuestionFile(Questions):
                 self.ids.append(question["id"])
                 self.is_version_2 |= "is_impossible" in question
         if not self.ids:
-            raise DroppedQuestions().no_question_error(path)
+            raise no_question_error(path, {})
 
     def part(self, start: int, count: int) -> QuestionFile:
         """Returns at most `count` questions from number `start`, or raises a `FlagError`."""
@@ -120,7 +115,6 @@ class Predictions(NamedTuple):
     """The answers of a system.
 
     Attributes:
-      answers: answers by question id.
       odds: by question id, a number that grows with the probability of no answer; None if unknown.
       threshold: limit of `odds` above which SQuAD 2.0's scoring assumes no answer.
     """
@@ -156,7 +150,6 @@ class Difference(NamedTuple):
     """The difference between the scores of a second and a first system, in percentage points.
 
     Attributes:
-      mean: mean over the questions.
       low, high: ends of the confidence interval of the mean.
       better, worse: ids of the questions on which the second system scores higher, or lower.
     """
@@ -182,9 +175,7 @@ def compare(first: Mapping[str, float], second: Mapping[str, float], seed: int) 
     )
 
 
-def bootstrap_interval(
-    differences: np.ndarray, seed: int, resamples: int = _RESAMPLES
-) -> tuple[float, float]:
+def bootstrap_interval(differences: np.ndarray, seed: int) -> tuple[float, float]:
     """Returns the percentile bootstrap interval of a mean.
 
     This is a paired bootstrap, because it resamples questions with both their scores: Efron and
@@ -196,7 +187,7 @@ def bootstrap_interval(
     values, counts = np.unique(differences, return_counts=True)
     # A resample of N questions only matters as the number of times that each value is in it.
     draws = np.random.default_rng(seed).multinomial(
-        len(differences), counts / len(differences), size=resamples
+        len(differences), counts / len(differences), size=_RESAMPLES
     )
     means = draws @ values / len(differences)
     low, high = np.quantile(means, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from typing import Any
 
@@ -12,12 +11,11 @@ from albert.core.text import listed
 from albert.tasks.squad.questions import Questions, QuestionSource
 
 
-@dataclasses.dataclass(eq=False, repr=False)
+@dataclasses.dataclass(eq=False)
 class SquadExample:
     """A question on a paragraph; in training, also its answer.
 
     Attributes:
-      qas_id: id of the question.
       question_text, paragraph_text: texts as in the file.
       orig_answer_text: the answer; "" for no answer; None outside training.
       start_position: offset of the answer's first character; -1 for no answer; None outside
@@ -34,41 +32,22 @@ class SquadExample:
     end_position: Any = None
     is_impossible: bool = False
 
-    def __repr__(self) -> str:
-        return (
-            f"SquadExample(qas_id={self.qas_id!r}, question_text={self.question_text!r}, "
-            f"paragraph_text={self.paragraph_text[:60]!r}, "
-            f"orig_answer_text={self.orig_answer_text!r}, start_position={self.start_position!r}, "
-            f"is_impossible={self.is_impossible!r})"
-        )
+
+# The ids of the questions that training skips, by reason.
+DroppedQuestions = dict[str, list[str]]
 
 
-class DroppedQuestions:
-    """The questions that training skips: their counts by reason, and their first ids."""
+def no_question_error(input_file: str, dropped: DroppedQuestions) -> UserError:
+    """Returns the error for a file without other questions."""
+    reasons = ", ".join(f"{len(ids)} {reason}" for reason, ids in dropped.items())
+    return UserError(f"{input_file}: no usable questions ({reasons or 'it has none'})")
 
-    def __init__(self):
-        self._ids = collections.defaultdict(list)
 
-    def add(self, reason: str, qas_id: str) -> None:
-        """Adds a skipped question."""
-        self._ids[reason].append(qas_id)
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """Returns the number of skipped questions by reason."""
-        return {reason: len(ids) for reason, ids in self._ids.items()}
-
-    def no_question_error(self, input_file: str) -> UserError:
-        """Returns the error for a file without other questions."""
-        reasons = ", ".join(f"{n} {reason}" for reason, n in self.counts.items())
-        return UserError(f"{input_file}: no usable questions ({reasons or 'it has none'})")
-
-    def log(self, input_file: str) -> None:
-        """Logs a warning for each reason."""
-        for reason, ids in self._ids.items():
-            LOG.warning(
-                "%s: skipped %d questions: %s: %s", input_file, len(ids), reason, listed(ids)
-            )
+def log_dropped(input_file: str, dropped: DroppedQuestions) -> None:
+    """Logs a warning for each reason."""
+    message = "%s: skipped %d questions: %s: %s"
+    for reason, ids in dropped.items():
+        LOG.warning(message, input_file, len(ids), reason, listed(ids))
 
 
 def read_squad_examples(input_file: str, is_training: bool) -> list[SquadExample]:
@@ -76,15 +55,12 @@ def read_squad_examples(input_file: str, is_training: bool) -> list[SquadExample
 
     For training, questions that cannot be learned from are skipped with a warning: those with an
     empty paragraph, question or answer, without an answer, or with an answer that is not at its
-    `answer_start`.
-
-    Raises:
-      UserError: the file cannot be read, is not SQuAD, has several answers to a question (if
-        `is_training`), or has no usable question.
+    `answer_start`. Raises a `UserError` if the file cannot be read, is not SQuAD, has several
+    answers to a question (if `is_training`), or has no usable question.
     """
     questions = Questions(QuestionSource(input_file))
-    examples, left_out = read_examples(questions, is_training)
-    left_out.log(input_file)
+    examples, dropped = read_examples(questions, is_training)
+    log_dropped(input_file, dropped)
     return examples
 
 
@@ -97,7 +73,7 @@ def read_examples(
     question without answers counts as impossible if it is not marked, and a question that is marked
     but has answers is skipped.
     """
-    examples, left_out = list[SquadExample](), DroppedQuestions()
+    examples, dropped = list[SquadExample](), DroppedQuestions()
     for paragraph in questions.checked(is_training):
         for question in paragraph.questions:
             example = SquadExample(question["id"], question["question"], paragraph.context)
@@ -111,12 +87,12 @@ def read_examples(
                 if unanswerable and has_answers and example.is_impossible:
                     reason = "it is impossible, and has an answer"
             if reason:
-                left_out.add(reason, example.qas_id)
+                dropped.setdefault(reason, []).append(example.qas_id)
             else:
                 examples.append(example)
     if not examples:
-        raise left_out.no_question_error(questions.path)
-    return examples, left_out
+        raise no_question_error(questions.path, dropped)
+    return examples, dropped
 
 
 def _set_answer(example: SquadExample, question: dict, input_file: str) -> None:

@@ -16,7 +16,12 @@ from albert.data.cached_file import CachedFile
 from albert.data.feature_file import Chunk, Chunks, FeatureFile, FeatureSource, sha256_of_input
 from albert.data.process_pool import Countable
 from albert.data.records import RecordFile, count_records_of_other_writers
-from albert.tasks.squad.examples import DroppedQuestions, read_examples
+from albert.tasks.squad.examples import (
+    DroppedQuestions,
+    log_dropped,
+    no_question_error,
+    read_examples,
+)
 from albert.tasks.squad.features import (
     FIRST_UNIQUE_ID,
     SquadExample,
@@ -62,9 +67,8 @@ class SquadFeatures(FeatureSource):
 
     Prediction also has a file of token positions (--predict_feature_left_file).
 
-    Attributes:
-      unanswerable: whether questions without answers count as unanswerable; training skips them
-        otherwise.
+    If `unanswerable`, questions without answers count as unanswerable; otherwise training skips
+    them.
     """
 
     chunk = 256
@@ -96,17 +100,13 @@ class SquadFeatures(FeatureSource):
             "input_sha256": sha256_of_input(source.path, "SQuAD file "),
             "tokenizer_sha256": tokenizer.sha256,
             "is_training": self._is_training,
-            **(self._rules() if self._is_training else {}),
+            **({"rules of version": _TRAINING_VERSION} if self._is_training else {}),
+            **({"unanswerable": True} if self._is_training and self.unanswerable else {}),
             **source.made_from(),
             **options._asdict(),
             "do_lower_case": tokenizer.do_lower_case,
         }
         self.cached = CachedFile(paths[0], made_from, paths[1:], ("num_examples", "num_features"))
-
-    def _rules(self) -> dict[str, Any]:
-        """Returns the version of the rules that make training features from the input."""
-        unanswerable = {"unanswerable": True} if self.unanswerable else {}
-        return {"rules of version": _TRAINING_VERSION, **unanswerable}
 
     @functools.cached_property
     def _examples(self) -> tuple[Countable[Any], DroppedQuestions]:
@@ -114,17 +114,16 @@ class SquadFeatures(FeatureSource):
         questions = Questions(self._source)
         if self._is_training:
             return read_examples(questions, True, self.unanswerable)
-        left_out = DroppedQuestions()
         if not len(questions):
-            raise left_out.no_question_error(self.input_file)
-        return questions, left_out
+            raise no_question_error(self.input_file, {})
+        return questions, {}
 
     def read(self) -> tuple[Countable[Any], dict[str, int]]:
-        examples, left_out = self._examples
-        return examples, left_out.counts
+        examples, dropped = self._examples
+        return examples, {reason: len(ids) for reason, ids in dropped.items()}
 
     def log_dropped_questions(self) -> None:
-        self._examples[1].log(self.input_file)
+        log_dropped(self.input_file, self._examples[1])
 
     def _windows_of(self, examples: Sequence[Any], start: int) -> list[Window]:
         if not self._is_training:
@@ -202,7 +201,7 @@ class SquadFeatures(FeatureSource):
         ids = model_inputs(window, self._tokenizer, self._options.max_seq_length)[0]
         return (
             feature["unique_ids"].int64_list.value[:] == [FIRST_UNIQUE_ID + number]
-            and feature["input_ids"].int64_list.value[:] == ids.tolist()
+            and feature["input_ids"].int64_list.value[:] == ids
         )
 
 

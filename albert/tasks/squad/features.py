@@ -15,8 +15,14 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.data import tf_example
-from albert.data.sequences import SEQUENCE_KEYS
-from albert.data.windows import max_context_windows, window_starts
+from albert.data.sequences import (
+    SEQUENCE_KEYS,
+    TokenSequence,
+    make_sequence,
+    max_context_windows,
+    padded,
+    window_starts,
+)
 from albert.tasks.squad.examples import SquadExample
 from albert.tokenization import FullTokenizer, Tokens
 
@@ -33,10 +39,7 @@ class Window(NamedTuple):
     """A feature before padding: a question with the tokens of a paragraph from `begin` to `end`.
 
     Attributes:
-      example_index: number of the example.
       number: number of the window in the paragraph.
-      question: token ids of the question.
-      paragraph: tokens of the paragraph.
       begin, end: range of the window's tokens in the paragraph; `end` is exclusive.
       starts: first tokens of all windows of the paragraph.
       room: number of tokens in every window except the last.
@@ -68,6 +71,11 @@ class Window(NamedTuple):
     def length(self) -> int:
         """Returns the feature's length without padding."""
         return len(self.question) + self.end - self.begin + SPECIAL_TOKENS
+
+    def sequence(self, tokenizer: FullTokenizer) -> TokenSequence:
+        """Returns the feature's token ids and segments."""
+        ids = self.paragraph.ids[self.begin : self.end].tolist()
+        return make_sequence(self.question, ids, tokenizer.cls_id, tokenizer.sep_id)
 
     @property
     def positions(self) -> tuple[int, int]:
@@ -141,20 +149,12 @@ def _whole_words(text: str, first: int, last: int) -> tuple[int, int]:
 
 def model_inputs(
     window: Window, tokenizer: FullTokenizer, max_seq_length: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Returns `input_ids`, `input_mask`, `segment_ids`, `p_mask`: int32 [max_seq_length] each."""
-    ids, mask, segments = (np.zeros(max_seq_length, np.int32) for _ in range(3))
-    p_mask = np.ones(max_seq_length, np.int32)
-    first, end = window.doc_offset, window.length - 1
-    ids[0] = tokenizer.cls_id
-    ids[1 : first - 1] = window.question
-    ids[first - 1] = ids[end] = tokenizer.sep_id
-    ids[first:end] = window.paragraph.ids[window.begin : window.end]
-    mask[: end + 1] = 1
-    segments[first : end + 1] = 1
-    p_mask[0] = 0
-    p_mask[first:end] = 0
-    return ids, mask, segments, p_mask
+) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Returns `input_ids`, `input_mask`, `segment_ids`, `p_mask`: `max_seq_length` items each."""
+    first, last = window.doc_offset, window.length - 1
+    p_mask = [1] * max_seq_length
+    p_mask[0], p_mask[first:last] = 0, [0] * (last - first)
+    return *padded(window.sequence(tokenizer), max_seq_length), p_mask
 
 
 ANSWER_KEYS = ("start_positions", "end_positions", "is_impossible")
@@ -216,7 +216,6 @@ class WindowRecordMaker:
 
 @functools.cache
 def _number_entry(key: str, value: int) -> bytes:
-    """Returns the entry of a small number."""
     return tf_example.entry(key, tf_example.varint(value))
 
 

@@ -15,8 +15,7 @@ from typing import Any
 from albert.core.errors import UserError
 from albert.core.log import LOG
 from albert.core.text import listed
-from albert.data.rows import SourceLine
-from albert.data.tables import Row, Table, columns
+from albert.data.tables import Row, SourceLine, Table, columns
 from albert.tasks.squad import ERROR, FIRST
 
 COLUMNS = ("context", "question", "answer", "answers", "answer_start", "id", "title")
@@ -29,14 +28,11 @@ _SEVERAL = "the answer occurs several times in the context"
 class BadRows:
     """The rows of a table that cannot be used: their number by reason, and the first ones.
 
-    Attributes:
-      action: "error"; "skip", which skips them; or "first", which also skips them, but uses the
-        first occurrence of an answer that occurs several times.
-      counts: number of bad rows by reason.
+    `action` is "error", "skip" or "first"; "first" also skips them, but uses the first occurrence
+    of an answer that occurs several times.
     """
 
     def __init__(self, path: str, action: str):
-        """Starts without bad rows in a file."""
         self.action = action
         self.counts: collections.Counter[str] = collections.Counter()
         self._path = path
@@ -72,7 +68,6 @@ def read_questions(
     Questions have no "answers" if the table has none. Rows that cannot be used are added to `bad`.
 
     Args:
-      table: the table. It may be larger than the memory.
       is_training: whether every answer needs its offset in the context. If `answer_start` does not
         give it, the answer must occur exactly once.
       bad: see `BadRows`; the caller finishes it.

@@ -90,7 +90,6 @@ class QuestionSource(NamedTuple):
     """The file of some questions.
 
     Attributes:
-      path: the file.
       on_bad_row: for a table, see `BadRows`.
       split: its split; None if all questions are used.
       is_dev: whether to use the development part.
@@ -110,12 +109,7 @@ class QuestionSource(NamedTuple):
 
 
 class Questions:
-    """The questions of a source.
-
-    Attributes:
-      path: the file.
-      table: its table; None for SQuAD's JSON.
-    """
+    """The questions of a source; `table` is None for SQuAD's JSON."""
 
     def __init__(self, source: QuestionSource):
         """Opens the file; raises a `UserError` if it is unreadable or has another kind of table."""
@@ -243,7 +237,6 @@ def _malformed(path: str, problem: str) -> UserError:
 def _check_paragraph(
     paragraph: Any, input_file: str, location: str, is_training: bool, ids: set[str]
 ) -> None:
-    """Checks the form of a paragraph and its questions, and adds their ids."""
     _get(paragraph, "context", str, input_file, location)
     for q, question in enumerate(_get(paragraph, "qas", list, input_file, location)):
         here = f"{location}.qas[{q}]"

@@ -61,8 +61,7 @@ class Scorer:
     """The scores of answers by the rules of SQuAD 1.1.
 
     Attributes:
-      ids: the ids of the scored questions.
-      answers: their answers; None without a prediction.
+      ids, answers: those of the scored questions; an answer is None without a prediction.
       odds: the log-odds (or another number) that they have no answer; None if unknown.
       exact, f1: exact match and F1 of each answer.
       missing: the ids of the questions without a prediction.
@@ -150,10 +149,8 @@ class ScorerV2(Scorer):
     def abstain(self, threshold: float | None = None) -> None:
         """Changes the answers to questions with higher odds to no answer; the odds must be known.
 
-        The totals then have the best scores over all thresholds, too.
-
-        Args:
-          threshold: None for that with the best F1, which is 0 if no true answer is known.
+        Without a threshold, it is that with the best F1, or 0 if no true answer is known. The
+        totals then have the best scores over all thresholds, too.
         """
         for name, raw in (("exact", self.exact), ("f1", self.f1)):
             changes = [
@@ -210,7 +207,6 @@ def best_threshold(
     Args:
       changes: odds of no answer, and the change of the sum of scores if the question answers.
       score: the sum of scores if all questions abstain.
-      count: the number of questions.
     """
     best, threshold = score, 0.0
     for odds, change in sorted(changes, key=operator.itemgetter(0)):

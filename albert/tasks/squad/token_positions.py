@@ -89,7 +89,6 @@ class TokenPositions:
     """The features in a file of token positions, which is read for every pass."""
 
     def __init__(self, file: str | IO[bytes]):
-        """Opens the file."""
         self._archive = zipfile.ZipFile(file)
 
     def __iter__(self) -> Iterator[PredictionFeature]:

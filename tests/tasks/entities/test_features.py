@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from albert.data.annotations import AnnotatedText
-from albert.data.rows import SourceLine
+from albert.data.tables import SourceLine
 from albert.report.spans import Span
 from albert.tasks.entities.features import Tagger
 from albert.tokenization import FullTokenizer

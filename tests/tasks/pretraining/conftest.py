@@ -9,8 +9,8 @@ from albert.tasks.pretraining.blocks import DataOptions
 from albert.tasks.pretraining.input_pipeline import RecordOptions
 from albert.tasks.pretraining.masking import Masker, MaskingOptions
 from albert.tasks.pretraining.pairs import PairOptions
-from albert.tasks.pretraining.sentencepiece_trainer import PieceOptions, train_model
-from albert.tasks.pretraining.shards import ShardMaker, plan_shards
+from albert.tasks.pretraining.sentencepiece_trainer import train_model
+from albert.tasks.pretraining.shards import make_shards, plan_shards
 from albert.tasks.pretraining.text import PieceEncoder
 from tests.helpers.pretraining import write_topics
 
@@ -22,7 +22,7 @@ def corpus(tmp_path_factory) -> pathlib.Path:
     write_topics(folder / "train.txt", 1, 700)
     write_topics(folder / "dev.txt", 2, 60)
     # As many pieces as the text allows.
-    model = train_model([str(folder / "train.txt")], PieceOptions(71, num_threads=1))
+    model = train_model([str(folder / "train.txt")], 71, num_threads=1)
     (folder / "spm.model").write_bytes(model)
     return folder
 
@@ -44,7 +44,7 @@ def files(corpus, tokenizer, tmp_path_factory) -> dict[str, str]:
     for name, short, probability in (("masked", 0.1, 0.15), ("plain", 0.1, 0), ("short", 1, 0.15)):
         options = DataOptions(2, 1, PairOptions(32, short, False), MaskingOptions(4, probability))
         plan = plan_shards([str(corpus / "dev.txt")], [str(folder / name)], 2, False)
-        ShardMaker(tokenizer, options).make(plan)
+        make_shards(plan, tokenizer, options)
         paths[name] = str(folder / name)
     return paths
 

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from albert import modeling
 from albert.core.errors import UserError
 from albert.tasks.pretraining.head import make_head
-from albert.tasks.pretraining.packing import (
+from albert.tasks.pretraining.input_pipeline import (
     PackedExamples,
     RowShape,
     pack_examples,

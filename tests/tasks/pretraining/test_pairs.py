@@ -7,6 +7,8 @@ import tensorflow.compat.v1 as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
+from albert.data.tf_example import varint_table
+from albert.tasks.pretraining.blocks import pair_records
 from albert.tasks.pretraining.masking import MaskedRows
 from albert.tasks.pretraining.pairs import (
     Layout,
@@ -16,7 +18,6 @@ from albert.tasks.pretraining.pairs import (
     SequenceBatch,
     make_sequences,
 )
-from albert.tasks.pretraining.records import PairRecordMaker
 from albert.tasks.pretraining.text import Documents
 
 
@@ -180,7 +181,7 @@ def test_records_have_the_reference_keys_and_types():
     labels = rng.integers(0, 30000, (3, 8)).astype(np.int32) * used
     batch = SequenceBatch(ids, layout, np.array([0, 1, 1], np.int32))
     masked, begins_word = MaskedRows(ids, positions, labels, counts), rng.random((3, 200)) < 0.5
-    records = list(PairRecordMaker(200, 8, 30000).records(batch, masked, begins_word))
+    records = list(pair_records(batch, masked, begins_word, varint_table(30000)))
     for row, record in enumerate(records):
         feature = tf.train.Example.FromString(record).features.feature
         integers = {

@@ -26,7 +26,7 @@ from albert.tasks.pretraining import shards
 from albert.tasks.pretraining.blocks import DataOptions
 from albert.tasks.pretraining.masking import MaskingOptions
 from albert.tasks.pretraining.pairs import PairOptions
-from albert.tasks.pretraining.shards import ShardMaker, plan_shards
+from albert.tasks.pretraining.shards import make_shards, plan_shards
 from albert.tokenization import FullTokenizer
 from benchmarks.parts import plain_pretraining_data as plain
 from tests.helpers.files import limited
@@ -44,7 +44,7 @@ def make(files, outputs, tokenizer, workers=1, one_of_each_file=False, **changes
     parts = {"pairs": PairOptions(64, 0.1, False), "masking": MaskingOptions(5, 0.15)}
     options = DataOptions(**{"dupe_factor": DUPE_FACTOR, "random_seed": 1, **parts, **changes})
     plan = plan_shards(list(map(str, files)), list(map(str, outputs)), 4, one_of_each_file)
-    return ShardMaker(tokenizer, options, workers).make(plan)["records"]
+    return make_shards(plan, tokenizer, options, workers)["records"]
 
 
 def examples(path) -> list[dict]:

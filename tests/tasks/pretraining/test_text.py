@@ -12,7 +12,7 @@ from albert import tokenization
 from albert.core.errors import FlagError, UserError
 from albert.data.cached_file import CachedFile
 from albert.tasks.pretraining import text
-from albert.tasks.pretraining.sentencepiece_trainer import PieceOptions, train_model
+from albert.tasks.pretraining.sentencepiece_trainer import train_model
 from albert.tasks.pretraining.text import (
     PieceEncoder,
     Span,
@@ -128,16 +128,15 @@ SPECIAL = ["<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]", "(", ")", '"', "-", "."
 def test_special_pieces_have_the_ids_of_published_models(write):
     lines = [f"The {w} House (no. {k}) – “{w}”" for k, w in enumerate(["old", "café"] * 60)]
     path = write("\n".join(lines) + "\n\n")
-    content = train_model([path], PieceOptions(45, num_threads=2))
+    content = train_model([path], 45, num_threads=2)
     model = spm.SentencePieceProcessor(model_proto=content)
     pieces = [model.id_to_piece(i) for i in range(model.get_piece_size())]
     assert pieces[: len(SPECIAL)] == SPECIAL and len(pieces) == 45
-    assert PieceOptions(45) == (45, True, 0.99995, 10_000_000, 16)
     # Control symbols are no text; the model does not know accents and capitals.
     assert [model.is_control(i) for i in range(5)] == [True, False, True, True, True]
     assert 4 not in model.encode("[MASK]")
     assert not set("éTH") & set("".join(pieces[5:]))
-    assert train_model([path], PieceOptions(45, num_threads=2)) == content
+    assert train_model([path], 45, num_threads=2) == content
 
 
 @pytest.mark.parametrize(
@@ -152,7 +151,7 @@ def test_special_pieces_have_the_ids_of_published_models(write):
 )
 def test_a_tokenizer_that_cannot_be_trained_is_an_error(write, content, size, error, words):
     with pytest.raises(error, match=words):
-        train_model([write(content, "text.txt")], PieceOptions(size))
+        train_model([write(content, "text.txt")], size)
 
 
 LINES = ["Axono ayono, in 1995, and 5,", "Ümlaut “quotes” — and ½, €5, 漢字 12,"]

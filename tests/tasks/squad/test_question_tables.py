@@ -61,7 +61,7 @@ def examples_of(
 ) -> list[SquadExample]:
     questions = Questions(QuestionSource(path, action))
     examples, left_out = read_examples(questions, is_training, **options)
-    assert not left_out.counts or options
+    assert not left_out or options
     return examples
 
 

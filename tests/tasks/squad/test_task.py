@@ -24,9 +24,9 @@ from albert.tasks.squad.task import SquadV1Task, SquadV2Task
 from albert.tasks.squad.token_positions import PredictionFeature
 from albert.training import task as training_task
 from albert.training import trainer
-from albert.training.output_rows import OutputRows, pack
+from albert.training.prediction import OutputRows, pack
 from albert.training.prepared import PreparedRun
-from albert.training.trainer import Trainer
+from albert.training.trainer import train_run
 from tests.helpers.files import settings_of
 from tests.helpers.sessions import quick_session
 from tests.helpers.squad import make_squad, squad_command
@@ -57,7 +57,7 @@ def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
         others = f"--output_dir={tmp_path / str(seed)}", "--gradient_accumulation_steps=2"
         task = make(f"--seed={seed}", "--train_steps=9", *others, *flags)
         data = task.in_buckets(task.split(TRAIN).prepared())
-        Trainer(PreparedRun(task, {TRAIN: data})).train()
+        train_run(PreparedRun(task, {TRAIN: data}))
         expected = shuffled_numbers(data.num_records, 8, seed, 6)
         if flags:
             expected = data._replace(buckets=[58, 62, 64]).training_order(16, seed).numbers(8, 6)

@@ -1,20 +1,101 @@
-"""The reference's functions for classification's batches and models."""
+"""The reference's functions for classification: features, batches and models.
+
+Features are in the reference's form: lists, one example at a time.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.data.sequences import SEQUENCE_KEYS
+from albert.data.sequences import SEQUENCE_KEYS, TokenSequence, padded
 from albert.optimization import OptimizerOptions
-from albert.reference_api.common import input_fn_of, model_fn_of, refuse
-from albert.reference_api.encoders import create_albert
-from albert.reference_api.glue_features import InputFeatures
+from albert.reference_api.common import create_albert, input_fn_of, model_fn_of, refuse
 from albert.tasks.classification.records import feature_spec
+from albert.tasks.glue.features import Feature, make_feature, serialize
 from albert.tasks.glue.head import classify, make_head
+
+
+class PaddingInputExample:
+    """An example that fills a last batch if batches must be full; scores ignore it."""
+
+
+@dataclasses.dataclass(eq=False)
+class InputFeatures:
+    """The model's input for an example.
+
+    Attributes:
+      input_ids, input_mask, segment_ids: lists of `max_seq_length` integers.
+      label_id: number of the label; for regression, the label itself.
+      guid, example_id: not used, as in the reference.
+      is_real_example: false for an example that only fills a batch.
+    """
+
+    input_ids: list
+    input_mask: list
+    segment_ids: list
+    label_id: Any
+    guid: Any = None
+    example_id: Any = None
+    is_real_example: bool = True
+
+
+def convert_single_example(
+    ex_index, example, label_list, max_seq_length, tokenizer, task_name
+) -> InputFeatures:
+    """Converts an `InputExample`, and truncates the longer text at its end if necessary.
+
+    Args:
+      ex_index, task_name: not used; kept for compatibility.
+      example: an `InputExample` or a `PaddingInputExample`.
+      label_list: labels from `get_labels` of the task's processor.
+
+    Raises:
+      UserError: the label is not in `label_list`.
+    """
+    feature = _feature(example, label_list, max_seq_length, tokenizer)
+    return InputFeatures(
+        *padded(feature.sequence, max_seq_length),
+        label_id=feature.label_id,
+        is_real_example=feature.is_real_example,
+    )
+
+
+def _feature(example, label_list, max_seq_length, tokenizer) -> Feature:
+    if isinstance(example, PaddingInputExample):
+        label_id = 0.0 if list(label_list) == [None] else 0
+        return Feature(TokenSequence([], 0), label_id, is_real_example=False)
+    # A processor has already normalized the texts.
+    ids_a, ids_b = (
+        tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text)) if text else []
+        for text in (example.text_a, example.text_b)
+    )
+    special_ids = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
+    return make_feature(example, ids_a, ids_b, special_ids, label_list, max_seq_length)
+
+
+def convert_examples_to_features(
+    examples, label_list, max_seq_length, tokenizer, task_name
+) -> list[InputFeatures]:
+    """Returns the features of examples; see `convert_single_example`."""
+    return [
+        convert_single_example(number, example, label_list, max_seq_length, tokenizer, task_name)
+        for number, example in enumerate(examples)
+    ]
+
+
+def file_based_convert_examples_to_features(
+    examples, label_list, max_seq_length, tokenizer, output_file, task_name
+) -> None:
+    """Writes the features of examples to a TFRecord file; see `convert_single_example`."""
+    with tf.io.TFRecordWriter(output_file) as writer:
+        for example in examples:
+            feature = _feature(example, label_list, max_seq_length, tokenizer)
+            writer.write(serialize(feature, max_seq_length))
 
 
 def input_fn_builder(
@@ -64,7 +145,6 @@ def file_based_input_fn_builder(
 
     Args:
       task_name: "sts-b" means that labels are numbers.
-      use_tpu: must be false.
       bsz: features per batch.
       multiple: number of concatenated sequences in a feature.
       is_regression: whether labels are numbers; None to decide by `task_name`.
@@ -101,7 +181,7 @@ def create_model(
       num_labels: number of labels C; 1 for regression.
       task_name: not used; `num_labels` determines whether this is a regression.
       dropout: dropout rate of the head's input in training.
-      (the others): see `albert.reference_api.encoders.create_albert`.
+      (the others): see `albert.reference_api.common.create_albert`.
 
     Returns:
       The mean loss; the losses [B]; the probabilities, logits and predicted labels, see
@@ -136,14 +216,10 @@ def model_fn_builder(
     """Returns the `model_fn` of an `Estimator` for classification or regression.
 
     Args:
-      init_checkpoint: checkpoint with initial values of the variables, or None.
-      learning_rate, num_train_steps, num_warmup_steps, optimizer: see
-        `optimization.OptimizerOptions`.
-      use_tpu: must be false.
+      optimizer: see `optimization.OptimizerOptions`.
       threshold: see `albert.tasks.classification.head.make_head`, which also defines the
         predictions.
-      optimizer_options: more fields of `optimization.OptimizerOptions`.
-      (the others): see `create_model`.
+      (the others): see `create_model` and `common.model_fn_of`.
     """
     training = OptimizerOptions(
         learning_rate, num_train_steps, num_warmup_steps, optimizer, **(optimizer_options or {})
