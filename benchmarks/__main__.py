@@ -1,7 +1,5 @@
 """Lists the benchmarks: `make bench NAME=train` runs one, and FLAGS=--help explains its flags."""
 
-from __future__ import annotations
-
 import ast
 import pathlib
 

@@ -1,98 +1,72 @@
 """Times pretraining data, from generated text to closed record files, next to the plain way.
 
-  make bench NAME=pretraining_data FLAGS="--mb 100"
-
-The plain way (`plain_pretraining_data.py`) gets the first part of the same text. Every way runs in
-a separate process; start-up does not count. The peak memory is that of the process and of its
-largest worker, which shares most of its memory with the process. Two processes that share the work
-are started by mpirun; their processor time is twice that of the first.
+The text has --mb MB. The plain way (`plain_pretraining_data.py`) gets the first --plain_mb of it.
+Every way runs in a separate process; start-up does not count. The peak memory is that of the
+process and of its largest worker, which shares most of its memory with the process. Two processes
+that share the work are started by mpirun; their processor time is twice that of the first.
 """
 
-from __future__ import annotations
-
-import argparse
 import itertools
 import os
 import random
 import tempfile
-import time
 
 from albert.core import files
+from albert.distributed import launcher
+from albert.tasks.pretraining.blocks import DataOptions
+from albert.tasks.pretraining.masking import MaskingOptions
+from albert.tasks.pretraining.pairs import PairOptions
+from albert.tasks.pretraining.shards import ShardMaker, plan_shards
+from albert.tokenization import FullTokenizer
+from benchmarks.parts import plain_pretraining_data as plain_way
+from benchmarks.parts.flags import Flags, parse
 from benchmarks.parts.harness import (
     GIGABYTES,
-    give,
+    Table,
+    Way,
+    in_turns,
     measured,
     mpirun,
-    new_parser,
     output_of,
     print_estimate,
-    run_again,
-)
-from benchmarks.parts.plain_pretraining_data import (
-    MASKED_LM_PROB,
-    MAX_PREDICTIONS,
-    MAX_SEQ_LENGTH,
-    NGRAM,
-    SHORT_SEQ_PROB,
-    convert,
+    seconds_of,
 )
 
-SHARDS = 8
 CORES = len(os.sched_getaffinity(0))
+_LETTERS = "etaoinshrdlucmfwypvbgkjqxz"
 
 
 def main() -> None:
     """Generates text, runs every way in a separate process and prints the table."""
-    flags = parse_flags()
-    if flags.way:
-        give(WAYS[flags.way](flags))
-        return
+    flags = parse(__doc__, WAYS, mb=20.0, plain_mb=1.0, dupe_factor=10, vocab_size=8000)
     with tempfile.TemporaryDirectory(dir=flags.folder) as folder:
-        for name, mb in (("text", flags.mb), ("sample", flags.plain_mb)):
-            write_text(os.path.join(folder, f"{name}.txt"), mb)
-        prefix = os.path.join(folder, "spm")
-        sample = os.path.join(folder, "sample.txt")
-        names = {"input_file": sample, "model_prefix": prefix, "vocab_size": flags.vocab_size}
-        options = [f"--{name}={value}" for name, value in names.items()]
-        output_of(files.command("sentencepiece", *options))
-        place = f"--folder={folder}"
-        results = {
-            way: run_again(
-                "pretraining_data", f"--way={way}", place, launcher=LAUNCHERS.get(way, ())
-            )
-            for way in WAYS
-        }
-        started = time.perf_counter()
-        files.sha256_of(os.path.join(folder, "text.txt"))
-        hashing = (time.perf_counter() - started) / flags.mb
-    print_table(results)
-    of_host = results[f"{CORES} workers"]
-    seconds = GIGABYTES * 1000 * of_host["seconds"] / of_host["mb"]
-    copies = f"--dupe_factor={flags.dupe_factor}"
-    print_estimate(f"records with {copies}", seconds, GIGABYTES * 1000 * hashing)
-
-
-def parse_flags() -> argparse.Namespace:
-    parser = new_parser(__doc__)
-    parser.add_argument("--mb", type=float, default=20, help="size of the text in MB")
-    parser.add_argument(
-        "--plain_mb", type=float, default=1, help="size of its part for the plain way"
-    )
-    parser.add_argument("--dupe_factor", type=int, default=10)
-    parser.add_argument("--vocab_size", type=int, default=8000)
-    parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
-    parser.add_argument("--folder", help="folder for the files, which are removed")
-    return parser.parse_args()
+        write_text(f"{folder}/text.txt", flags.mb)
+        write_text(f"{folder}/sample.txt", flags.plain_mb)
+        names = f"--input_file={folder}/sample.txt", f"--model_prefix={folder}/spm"
+        output_of(files.command("sentencepiece", *names, f"--vocab_size={flags.vocab_size}"))
+        turns = in_turns(WAYS, 1, f"--folder={folder}")
+        hashing = seconds_of(lambda: files.sha256_of(f"{folder}/text.txt")) / flags.mb
+    results = {way: one for way, (one,) in turns.items()}
+    # MB of text a second of a core.
+    rates = {way: one["mb"] / one["cpu_seconds"] for way, one in results.items()}
+    plain_rate = rates["plain, one process"]
+    titles = "MB", "records", "MB/min", "MB/min a core", "times plain", "memory", "a worker"
+    table = Table(*titles)
+    for way, one in results.items():
+        speeds = 60 * one["mb"] / one["seconds"], 60 * rates[way], rates[way] / plain_rate
+        shown = (f"{value:.1f}" for value in speeds)
+        memory = (f"{mb:.0f} MB" for mb in one["memory"])
+        table.row(way, f"{one['mb']:.1f}", one["records"], *shown, *memory)
+    seconds = GIGABYTES * 1000 * one["seconds"] / one["mb"]
+    work = f"records with --dupe_factor={flags.dupe_factor}"
+    print_estimate(work, seconds, GIGABYTES * 1000 * hashing)
 
 
 def write_text(path: str, mb: float) -> None:
     """Writes documents of made-up words, with the frequencies of real words (Zipf's law)."""
-    rng = random.Random(1)
-    letters = "etaoinshrdlucmfwypvbgkjqxz"
-    weights = range(len(letters), 0, -1)
-    words = ["".join(rng.choices(letters, weights, k=rng.randint(2, 9))) for _ in range(20000)]
+    rng, left, weights = random.Random(1), mb * 1e6, range(len(_LETTERS), 0, -1)
+    words = ["".join(rng.choices(_LETTERS, weights, k=rng.randint(2, 9))) for _ in range(20000)]
     cumulative = list(itertools.accumulate(1 / (rank + 1) for rank in range(len(words))))
-    left = mb * 1e6
     with open(path, "w", encoding="utf-8") as file:
         while left > 0:
             lines = []
@@ -103,82 +77,44 @@ def write_text(path: str, mb: float) -> None:
             left -= file.write("".join(lines) + "\n")
 
 
-def ours(flags: argparse.Namespace, workers: int, shards: int = 1) -> dict:
-    """Times this project, with `workers` worker processes for each process of the launcher."""
-    from albert.distributed import launcher
-    from albert.tasks.pretraining.blocks import DataOptions
-    from albert.tasks.pretraining.masking import MaskingOptions
-    from albert.tasks.pretraining.pairs import PairOptions
-    from albert.tasks.pretraining.shards import make_shards, plan_shards
-
+def ours(flags: Flags) -> dict:
+    """Times this project, for each process of the launcher."""
+    lengths = plain_way.MAX_SEQ_LENGTH, plain_way.SHORT_SEQ_PROB
+    masks = plain_way.MAX_PREDICTIONS, plain_way.MASKED_LM_PROB, plain_way.NGRAM
     options = DataOptions(
         dupe_factor=flags.dupe_factor,
         random_seed=12345,
-        pairs=PairOptions(MAX_SEQ_LENGTH, SHORT_SEQ_PROB, random_next_sentence=False),
-        masking=MaskingOptions(MAX_PREDICTIONS, MASKED_LM_PROB, NGRAM),
+        pairs=PairOptions(*lengths, random_next_sentence=False),
+        masking=MaskingOptions(*masks),
     )
-    prefix = os.path.join(flags.folder, f"records-{launcher.started.size}-{workers}-{shards}")
-    outputs = [f"{prefix}-{k}" for k in range(shards)]
-    tokenizer = load_tokenizer(flags)
-
-    def work() -> int:
-        text = os.path.join(flags.folder, "text.txt")
-        plan = plan_shards([text], outputs, flags.dupe_factor, False)
-        return make_shards(plan, tokenizer, options, workers)["records"]
-
-    result = measured(work, flags.mb)
+    outputs = [f"{flags.folder}/{flags.way}-{shard}" for shard in range(8)]
+    workers = CORES if flags.way.endswith("workers") else 1
+    maker = ShardMaker(tokenizer_of(flags), options, workers)
+    plan = plan_shards([f"{flags.folder}/text.txt"], outputs, flags.dupe_factor, False)
+    result = measured(lambda: maker.make(plan)["records"], flags.mb)
     result["cpu_seconds"] *= launcher.started.size
-    # The other process may still look at them.
-    if launcher.started.size == 1:
-        for output in outputs:
-            os.remove(output)
     return result
 
 
-def plain(flags: argparse.Namespace) -> dict:
+def plain(flags: Flags) -> dict:
     """Times the plain way on a part of the text."""
-    tokenizer = load_tokenizer(flags)
-    sample, output = (os.path.join(flags.folder, name) for name in ("sample.txt", "records"))
-    return measured(lambda: convert(sample, output, tokenizer, flags.dupe_factor), flags.plain_mb)
+    names = f"{flags.folder}/sample.txt", f"{flags.folder}/plain"
+    given = *names, tokenizer_of(flags), flags.dupe_factor
+    return measured(lambda: plain_way.convert(*given), flags.plain_mb)
 
 
-def load_tokenizer(flags: argparse.Namespace):
+def tokenizer_of(flags: Flags) -> FullTokenizer:
     """Loads the tokenizer that was trained on a part of the text."""
-    import tensorflow.compat.v1 as tf
-
-    from albert.tokenization import FullTokenizer
-
-    tf.logging.set_verbosity(tf.logging.ERROR)
-    return FullTokenizer(None, True, os.path.join(flags.folder, "spm.model"))
+    return FullTokenizer(None, True, f"{flags.folder}/spm.model")
 
 
-# The ways to measure.
 WAYS = {
-    "plain, one process": plain,
-    "one process": lambda flags: ours(flags, 1),
-    "one process, shards": lambda flags: ours(flags, 1, SHARDS),
-    "two processes, shards": lambda flags: ours(flags, 1, SHARDS),
-    f"{CORES} workers": lambda flags: ours(flags, CORES),
+    "plain, one process": Way(plain),
+    "one process": Way(ours),
+    "two processes": Way(ours, launcher=mpirun(2)),
+    # The last one is that of the estimate.
+    f"{CORES} workers": Way(ours),
 }
-LAUNCHERS = {"two processes, shards": mpirun(2)}
-
-
-def print_table(results: dict[str, dict]) -> None:
-    """Prints rates in MB of text a minute, by wall-clock and processor time, and memory."""
-    plain_rate = results["plain, one process"]["mb"] / results["plain, one process"]["cpu_seconds"]
-    print(
-        f"{'':<24}{'MB':>8}{'records':>10}{'MB/min':>9}{'MB/min a core':>15}{'times plain':>13}"
-        f"{'memory':>10}{'a worker':>10}"
-    )
-    for way, result in results.items():
-        rate = result["mb"] / result["cpu_seconds"]
-        own, workers = (f"{mb:.0f} MB" for mb in result["memory"])
-        print(
-            f"{way:<24}{result['mb']:>8.1f}{result['records']:>10}"
-            f"{60 * result['mb'] / result['seconds']:>9.1f}{60 * rate:>15.1f}"
-            f"{rate / plain_rate:>13.1f}{own:>10}{workers:>10}"
-        )
-
 
 if __name__ == "__main__":
     main()

@@ -1,17 +1,11 @@
-"""Times text for pretraining from a made-up dump, next to the plain way.
-
-  make bench NAME=pretraining_text FLAGS="--mb 50 --rounds 3"
+"""Times text for pretraining from a made-up dump of --mb MB, next to the plain way.
 
 The plain way is that of most tutorials: bz2, iterparse and mwparserfromhell's strip_code, in one
 process; it splits no sentences and drops no duplicates. The ways take turns, each in a separate
 process; start-up does not count.
 """
 
-from __future__ import annotations
-
-import argparse
 import bz2
-import os
 import pathlib
 import random
 import shutil
@@ -20,52 +14,44 @@ import tempfile
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
+from benchmarks.parts.flags import Flags, parse
 from benchmarks.parts.harness import (
     GIGABYTES,
-    give,
+    Table,
+    Way,
+    in_turns,
     measured,
-    new_parser,
     print_estimate,
-    run_again,
+    ratios_of,
 )
 
-_HEAD = '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/"><siteinfo></siteinfo>\n'
+_XMLNS = "http://www.mediawiki.org/xml/export-0.11/"
 
 
 def main() -> None:
     """Makes a dump, runs every way in a separate process, several times, and prints the table."""
-    flags = parse_flags()
-    if flags.way:
-        give(WAYS[flags.way](flags))
-        return
+    flags = parse(__doc__, WAYS, mb=20.0, rounds=3)
     with tempfile.TemporaryDirectory(dir=flags.folder) as folder:
-        flags.mb = write_dump(os.path.join(folder, "dump.xml.bz2"), flags.mb)
-        rounds = [
-            {
-                way: run_again(
-                    "pretraining_text", f"--way={way}", f"--folder={folder}", f"--mb={flags.mb}"
-                )
-                for way in WAYS
-            }
-            for _ in range(flags.rounds)
-        ]
-    print_table(rounds)
-
-
-def parse_flags() -> argparse.Namespace:
-    parser = new_parser(__doc__)
-    parser.add_argument("--mb", type=float, default=20, help="size of the XML in MB")
-    parser.add_argument("--rounds", type=int, default=3, help="number of turns")
-    parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
-    parser.add_argument("--folder", help="folder for the files, which are removed")
-    return parser.parse_args()
+        mb = write_dump(f"{folder}/dump.xml.bz2", flags.mb)
+        results = in_turns(WAYS, flags.rounds, f"--folder={folder}", f"--mb={mb}")
+    table = Table("MB", "articles", "MB/s", "times plain", "memory", "worker")
+    seconds = {way: [one["seconds"] for one in rounds] for way, rounds in results.items()}
+    for way, rounds in results.items():
+        ratio = statistics.median(ratios_of(seconds["plain, one process"], seconds[way]))
+        rate = f"{mb / statistics.median(seconds[way]):.2f}"
+        peaks = (max(ones) for ones in zip(*(one["memory"] for one in rounds), strict=True))
+        row = f"{mb:.1f}", rounds[0]["records"], rate, f"{ratio:.2f}"
+        table.row(way, *row, *(f"{peak:.0f} MB" for peak in peaks))
+    # Of two workers. Hosts share the files of a dump.
+    whole = GIGABYTES * 1000 / rounds[0]["text_mb"]
+    print_estimate("from a dump", whole * statistics.median(seconds[way]))
 
 
 def write_dump(path: str, mb: float) -> float:
     """Writes a dump of articles with the markup of Wikipedia's; returns its size in MB."""
     rng, size, number = random.Random(1), 0, 0
     with bz2.open(path, "wt", encoding="utf-8") as file:
-        size += file.write(_HEAD)
+        size += file.write(f'<mediawiki xmlns="{_XMLNS}"><siteinfo></siteinfo>\n')
         while size < mb * 1e6:
             number += 1
             namespace, redirect = rng.choices([(0, ""), (0, "<redirect/>"), (1, "")], [6, 2, 2])[0]
@@ -84,10 +70,8 @@ def article(rng: random.Random, number: int) -> str:
     parts = [f"{{{{Infobox thing\n{rows}\n}}}}", f"'''Article {number}''' {sentence(rng)}"]
     for _ in range(rng.randint(2, 12)):
         parts.append(f"== {words(rng, 2)} ==")
-        parts += [
-            " ".join(sentence(rng) for _ in range(rng.randint(3, 8)))
-            for _ in range(rng.randint(1, 4))
-        ]
+        for _ in range(rng.randint(1, 4)):
+            parts.append(" ".join(sentence(rng) for _ in range(rng.randint(3, 8))))
     cells = "\n|-\n".join(f"| {words(rng, 2)} || {rng.randint(1, 999)}" for _ in range(15))
     items = "\n".join(f"* [[{words(rng, 2)}]]" for _ in range(10))
     ends = [f'{{| class="wikitable"\n{cells}\n|}}', "== See also ==", items, "[[Category:Thing]]"]
@@ -105,13 +89,13 @@ def words(rng: random.Random, count: int) -> str:
     return " ".join("".join(rng.choices("etaoinshrdlu", k=rng.randint(2, 9))) for _ in range(count))
 
 
-def ours(flags: argparse.Namespace, workers: int) -> dict:
-    """Times this project, with `workers` worker processes."""
+def ours(flags: Flags) -> dict:
+    """Times this project."""
     from albert.corpus.conversion import Options, make_corpus
     from albert.corpus.sources import find_sources
 
-    output = os.path.join(flags.folder, "text")
-    sources = find_sources(os.path.join(flags.folder, "dump.xml.bz2"), output)
+    output, workers = f"{flags.folder}/text", 1 if flags.way == "one process" else 2
+    sources = find_sources(f"{flags.folder}/dump.xml.bz2", output)
 
     def work() -> int:
         return make_corpus(sources, output, Options(), workers)["totals"]["kept"]
@@ -122,15 +106,15 @@ def ours(flags: argparse.Namespace, workers: int) -> dict:
     return result
 
 
-def plain(flags: argparse.Namespace) -> dict:
+def plain(flags: Flags) -> dict:
     """Times the plain way."""
     import mwparserfromhell
 
     def work() -> int:
-        kept, name = 0, "{http://www.mediawiki.org/xml/export-0.11/}"
+        kept, name = 0, f"{{{_XMLNS}}}"
         with (
-            bz2.open(os.path.join(flags.folder, "dump.xml.bz2")) as file,
-            open(os.path.join(flags.folder, "plain.txt"), "w", encoding="utf-8") as out,
+            bz2.open(f"{flags.folder}/dump.xml.bz2") as file,
+            open(f"{flags.folder}/plain.txt", "w", encoding="utf-8") as out,
         ):
             for _, element in ElementTree.iterparse(file):
                 if element.tag == f"{name}page":
@@ -144,36 +128,7 @@ def plain(flags: argparse.Namespace) -> dict:
     return measured(work, flags.mb)
 
 
-# The ways to measure.
-WAYS = {
-    "plain, one process": plain,
-    "one process": lambda flags: ours(flags, 1),
-    "2 workers": lambda flags: ours(flags, 2),
-}
-
-
-def print_table(rounds: list[dict[str, dict]]) -> None:
-    """Prints MB of XML a second, and the ratio to the plain way of the same turn; medians."""
-    print(
-        f"{'':<20}{'MB':>8}{'articles':>10}{'MB/s':>8}{'times plain':>13}"
-        f"{'memory':>10}{'worker':>10}"
-    )
-    for way in WAYS:
-        found = [one[way] for one in rounds]
-        seconds = statistics.median(one["seconds"] for one in found)
-        ratio = statistics.median(
-            one["plain, one process"]["seconds"] / one[way]["seconds"] for one in rounds
-        )
-        own, worker = (
-            f"{max(mb):.0f} MB" for mb in zip(*(one["memory"] for one in found), strict=True)
-        )
-        print(
-            f"{way:<20}{found[0]['mb']:>8.1f}{found[0]['records']:>10}"
-            f"{found[0]['mb'] / seconds:>8.2f}{ratio:>13.2f}{own:>10}{worker:>10}"
-        )
-    # The ways end with the one of all cores. Hosts share the parts of a dump.
-    print_estimate("from a dump", GIGABYTES * 1000 * seconds / found[0]["text_mb"])
-
+WAYS = {"plain, one process": Way(plain), "one process": Way(ours), "2 workers": Way(ours)}
 
 if __name__ == "__main__":
     main()

@@ -4,36 +4,32 @@ A shape is new to a program if its batches so far had other lengths, and if they
 of rows once this project has removed the padding. The first use of a shape is slower.
 """
 
-from __future__ import annotations
-
-import argparse
-import functools
 import os
 import sys
 from collections.abc import Mapping
 
 import numpy as np
+import tensorflow.compat.v1 as tf
 
-from albert.tasks.squad.feature_files import FeatureOptions
+from albert.tasks.squad.feature_files import FeatureOptions, SquadFeatures
+from albert.tasks.squad.questions import QuestionSource
+from albert.tokenization import FullTokenizer
+from benchmarks.parts.flags import Flags
 
-MRPC_LENGTH = 128
 # Without padding, this project rounds the rows of a batch up to a multiple of this.
 _ROWS = 64
 
 
-def write_batches(path: str, data: str, is_sorted: bool, flags: argparse.Namespace) -> None:
+def write_batches(path: str, is_training: bool, flags: Flags) -> None:
     """Writes features, and as `order` the numbers of those in each batch: [turns, batches, size].
 
-    Args:
-      path: file to write, of NumPy.
-      data: "train", "dev" (of SQuAD 1.1) or "mrpc".
-      is_sorted: whether batches have features of similar length, spread over all lengths.
-      flags: those of a benchmark, see `turns.add_flags`, with a batch size.
+    Features are those of the training file, or those to predict. For prediction, batches have
+    features of similar length, spread over all lengths.
     """
     count = flags.turns * flags.batches
-    records = features(data, flags, os.path.dirname(path))
+    records = features(is_training, flags, os.path.dirname(path))
     lengths = records["input_mask"].sum(axis=1)
-    chosen, new = choose(lengths, flags.batch_size, count, is_sorted)
+    chosen, new = choose(lengths, flags.batch_size, count, not is_training)
     if new < count:
         print(f"only {new} of {count} batches have new shapes: the lengths differ too little")
     # Every turn has short and long ones.
@@ -44,17 +40,13 @@ def write_batches(path: str, data: str, is_sorted: bool, flags: argparse.Namespa
 def choose(lengths: np.ndarray, size: int, count: int, is_sorted: bool) -> tuple[np.ndarray, int]:
     """Returns the features of batches, int [count, size], and how many of them have new shapes.
 
-    Args:
-      lengths: of the features.
-      size: features in a batch.
-      count: number of batches.
-      is_sorted: whether to sort the features by length, and to spread the batches over the result.
-        Otherwise the first batches with different shapes are returned.
+    `is_sorted` sorts the features by length, and spreads the batches over the result. Otherwise,
+    the first batches with different shapes are returned.
     """
-    places = np.argsort(lengths, kind="stable") if is_sorted else np.arange(len(lengths))
-    batches = places[: len(places) // size * size].reshape(-1, size)
+    numbers = np.argsort(lengths, kind="stable") if is_sorted else np.arange(len(lengths))
+    batches = numbers[: len(numbers) // size * size].reshape(-1, size)
     if not len(batches):
-        sys.exit(f"benchmark: error: there are only {len(places)} features; lower --batch_size")
+        sys.exit(f"benchmark: error: there are only {len(numbers)} features; lower --batch_size")
     new, others, longest, rows = [], [], set(), set()
     for batch in batches:
         shape = lengths[batch].max(), lengths[batch].sum() // _ROWS
@@ -68,45 +60,20 @@ def choose(lengths: np.ndarray, size: int, count: int, is_sorted: bool) -> tuple
     return np.stack([new[n] for n in (spread if is_sorted else range(count))]), count
 
 
-def features(data: str, flags: argparse.Namespace, folder: str) -> Mapping[str, np.ndarray]:
-    """Returns all features of a data set, padded to its longest; shuffled for training."""
-    import tensorflow.compat.v1 as tf
-
-    tf.logging.set_verbosity(tf.logging.ERROR)
+def features(is_training: bool, flags: Flags, folder: str) -> Mapping[str, np.ndarray]:
+    """Returns all features of a file, padded to its longest; shuffled for training."""
+    tokenizer = FullTokenizer(None, True, flags.spm_model_file)
+    questions = QuestionSource(flags.train_file if is_training else flags.predict_file)
+    paths = [os.path.join(folder, name) for name in ("features", "left.npz")[: 2 - is_training]]
+    source = SquadFeatures(questions, paths, tokenizer, feature_options(flags))
     with tf.Graph().as_default(), tf.Session() as session:
-        part = source(data, flags, folder).prepared()._replace(trims=False)
-        made = part.input_fn(part.num_records, shuffle_seed=None if data == "dev" else 1)()
+        split = source.prepared()._replace(trims=False)
+        made = split.input_fn(split.num_records, shuffle_seed=1 if is_training else None)()
         return session.run(tf.data.make_one_shot_iterator(made).get_next())
 
 
-def feature_options(flags: argparse.Namespace) -> FeatureOptions:
+def feature_options(flags: Flags) -> FeatureOptions:
     """Returns the options of SQuAD's features: those of the reference for 384 tokens, in
     proportion for others."""
     length = flags.max_seq_length
     return FeatureOptions(length, doc_stride=length // 3, max_query_length=length // 6)
-
-
-def source(data: str, flags: argparse.Namespace, folder: str):
-    """Returns the features of a data set, made as by the programs."""
-    from albert.data.cached_file import CachedFile
-    from albert.tasks.classification.features import ExampleFeatures
-    from albert.tasks.classification.records import feature_spec
-    from albert.tasks.glue.features import FeatureMaker
-    from albert.tasks.glue.tasks import PROCESSORS
-    from albert.tasks.squad.feature_files import SquadFeatures
-    from albert.tasks.squad.questions import QuestionSource
-    from albert.tokenization import FullTokenizer
-
-    tokenizer = FullTokenizer(None, True, flags.spm_model_file)
-    path = os.path.join(folder, f"{data}.tf_record")
-    if data == "mrpc":
-        processor = PROCESSORS["mrpc"](use_spm=True, do_lower_case=True)
-        records = FeatureMaker(tokenizer, processor.get_labels(), MRPC_LENGTH).records
-        cached, spec = CachedFile(path, {}), feature_spec([MRPC_LENGTH])
-        examples = functools.partial(processor.read_examples, flags.mrpc_file, "train")
-        return ExampleFeatures("train", cached, spec, examples, records, workers=1)
-    options = feature_options(flags)
-    if data == "train":
-        return SquadFeatures(QuestionSource(flags.train_file), [path], tokenizer, options)
-    left = os.path.join(folder, f"{data}_left.npz")
-    return SquadFeatures(QuestionSource(flags.predict_file), [path, left], tokenizer, options)

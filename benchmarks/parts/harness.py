@@ -1,20 +1,19 @@
-"""Runs benchmarks: each way is measured in separate processes, by the same module.
+"""Runs benchmarks: their ways take turns, each in a new process of the same module.
 
-The module starts itself again with a flag for the way, and that process prints its measurements as
-JSON.
+The module starts itself again with --way, and that process prints its measurements as JSON.
 """
-
-from __future__ import annotations
 
 import argparse
 import json
 import os
+import re
 import resource
+import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _MARK = "measured: "
@@ -22,39 +21,42 @@ _MARK = "measured: "
 GIGABYTES = 16
 
 
-def new_parser(text: str) -> argparse.ArgumentParser:
-    """Returns a parser whose help begins with the first line of a docstring."""
-    return argparse.ArgumentParser(description=text.split("\n")[0])
+class Way(NamedTuple):
+    """A way to measure: a function of the flags, variables and the launcher of its process."""
+
+    measure: Callable[[argparse.Namespace], Any]
+    environment: Mapping[str, str] = {}
+    launcher: Sequence[str] = ()
 
 
-def give(found: Any) -> None:
+def in_turns(ways: Mapping[str, Way], rounds: int, *flags: str) -> dict[str, list]:
+    """Measures each way once per round, in new processes; returns the measurements by way."""
+    measured: dict[str, list] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            measured[name].append(run_again(f"--way={name}", *flags, way=way))
+    return measured
+
+
+def run_again(*flags: str, way: Way) -> Any:
+    """Runs this benchmark again with its flags and more, which win; returns the measurements."""
+    module = sys.modules["__main__"].__spec__.name
+    command = [*way.launcher, sys.executable, "-m", module, *sys.argv[1:], *flags]
+    return json.loads(output_of(command, way.environment).split(_MARK, 1)[1].splitlines()[0])
+
+
+def give(measurements: Any) -> None:
     """Prints the measurements of a process, for the process that started it."""
-    print(_MARK + json.dumps(found), flush=True)
+    print(_MARK + json.dumps(measurements), flush=True)
 
 
-def run_again(
-    module: str,
-    *flags: str,
-    launcher: Sequence[str] = (),
-    environment: Mapping[str, str] | None = None,
-) -> Any:
-    """Runs a benchmark again with this one's flags and more, and returns its measurements.
-
-    Args:
-      module: the benchmark, in `benchmarks`.
-      flags: more flags; later ones win.
-      launcher: the command that starts the process, such as `mpirun` with its options.
-      environment: variables in addition to those of this process.
-    """
-    command = [*launcher, sys.executable, "-m", f"benchmarks.{module}", *sys.argv[1:], *flags]
-    return json.loads(output_of(command, environment).split(_MARK, 1)[1].splitlines()[0])
-
-
-def output_of(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
+def output_of(
+    command: Sequence[str], environment: Mapping[str, str] | None = None, **options: Any
+) -> str:
     """Returns the standard output of a command, which must succeed."""
-    env = {"TF_CPP_MIN_LOG_LEVEL": "2", **os.environ, **(environment or {})}
-    done = subprocess.run(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, check=True, text=True)
-    return done.stdout
+    options |= {"stdout": subprocess.PIPE, "check": True, "text": True}
+    env = {**os.environ, **(environment or {})}
+    return subprocess.run(command, cwd=ROOT, env=env, **options).stdout
 
 
 def mpirun(workers: int, *placing: str) -> list[str]:
@@ -64,36 +66,89 @@ def mpirun(workers: int, *placing: str) -> list[str]:
     return [path, "--allow-run-as-root", *where, "-np", str(workers)]
 
 
+class Timed(NamedTuple):
+    """The seconds of a command, and its peak memory in bytes."""
+
+    seconds: float
+    memory: int
+
+
+def timed(command: Sequence[str], log: str, environment: Mapping[str, str] | None = None) -> Timed:
+    """Runs a command in a small process of this module, with its output in a log: Linux counts in
+    the peak memory that of the process that starts the command."""
+    words = [sys.executable, "-m", "benchmarks.parts.harness", log, *command]
+    *values, status = json.loads(output_of(words, environment))
+    if status:
+        with open(log, encoding="utf-8") as file:
+            raise RuntimeError(f"{command} failed: {file.read()[-2000:]}")
+    return Timed(*values)
+
+
+def _time(log: str, *command: str) -> None:
+    """Runs a command; prints its seconds, its peak memory in bytes, and its status."""
+    start = time.perf_counter()
+    with open(log, "wb") as file:
+        to_log = [(os.POSIX_SPAWN_DUP2, file.fileno(), number) for number in (1, 2)]
+        process = os.posix_spawn(command[0], command, os.environ, file_actions=to_log)
+        _, status, usage = os.wait4(process, 0)
+    print(json.dumps([time.perf_counter() - start, usage.ru_maxrss * 1024, status]))
+
+
+class Table:
+    """A table that is printed row by row, with the width of names and the least of others."""
+
+    def __init__(self, *titles: str, name_width: int = 26, width: int = 10):
+        self._widths = [name_width, *(max(width, len(title) + 2) for title in titles)]
+        self.row("", *titles)
+
+    def row(self, name: str, *cells: object) -> None:
+        """Prints a row, whose last cells may be missing."""
+        first, *others = self._widths
+        shown = (f"{cell:>{width}}" for cell, width in zip(cells, others, strict=False))
+        print((f"{name:<{first}}" + "".join(shown)).rstrip(), flush=True)
+
+
+def spread(values: Sequence[float]) -> str:
+    """Returns the median of values, with the smallest and largest."""
+    return f"{statistics.median(values):.2f} ({min(values):.2f}-{max(values):.2f})"
+
+
+def ratios_of(firsts: Sequence[float], seconds: Sequence[float]) -> list[float]:
+    """Returns the ratios of the values of each turn."""
+    return [a / b for a, b in zip(firsts, seconds, strict=True)]
+
+
+def seconds_of(call: Callable[[], object]) -> float:
+    """Returns the time that a call takes."""
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+def peak_memory() -> int:
+    """Returns the largest number of bytes that this process has had in memory; unlike `getrusage`,
+    without the process that started it."""
+    with open("/proc/self/status", encoding="utf-8") as file:
+        peak = re.search(r"^VmHWM:\s+(\d+) kB$", file.read(), re.MULTILINE)
+    return int(peak[1]) * 1024 if peak else 0
+
+
 def measured(work: Callable[[], int], mb: float) -> dict:
     """Times `work()`, which returns the number of records, for `mb` MB of text."""
-    wall, cpu = time.perf_counter(), cpu_seconds()
-    records = work()
-    memory = [
-        resource.getrusage(who).ru_maxrss / 1e3
-        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    ]
-    return {
-        "mb": mb,
-        "records": records,
-        "seconds": time.perf_counter() - wall,
-        "cpu_seconds": cpu_seconds() - cpu,
-        "memory": memory,
-    }
-
-
-def cpu_seconds() -> float:
-    """Returns the processor time of this process and of its finished workers."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    before, result = os.times(), {"mb": mb}
+    result["seconds"] = seconds_of(lambda: result.update(records=work()))
+    # Processor time of this process and of its finished workers: all except the elapsed time.
+    result["cpu_seconds"] = sum(os.times()[:4]) - sum(before[:4])
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return {**result, "memory": [usage.ru_maxrss / 1e3 for usage in usages]}
 
 
 def print_estimate(work: str, seconds: float, common: float = 0.0) -> None:
-    """Prints how long work on `GIGABYTES` of text takes on 1, 8 and 64 hosts like this one.
-
-    Args:
-      work: what is done.
-      seconds: time on one host of what the hosts share.
-      common: time of what each of them does.
-    """
+    """Prints how long work on `GIGABYTES` of text takes on 1, 8 and 64 hosts like this one, by the
+    time on one host of what the hosts share, and that of what each does."""
     times = (f"{hosts}: {(common + seconds / hosts) / 3600:.2f} h" for hosts in (1, 8, 64))
     print(f"{GIGABYTES} GB of text, {work}, on hosts like this one: {', '.join(times)}")
+
+
+if __name__ == "__main__":
+    _time(*sys.argv[1:])

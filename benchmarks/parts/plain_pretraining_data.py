@@ -4,32 +4,19 @@ Like the reference's `create_pretraining_data.py`, it makes one pass over the te
 duplicate; `make bench NAME=pretraining_data` compares with it.
 """
 
-from __future__ import annotations
-
 import random
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from albert.tokenization import FullTokenizer, preprocess_text
 
 MAX_SEQ_LENGTH, MAX_PREDICTIONS, MASKED_LM_PROB, SHORT_SEQ_PROB, NGRAM = 512, 20, 0.15, 0.1, 3
-INSIDE_WORDS = set('abcdefghijklmnopqrstuvwxyz!"#$%&()*+,-./:;?@[\\]^_`{|}~')
-SIGNS = set('!"#$%&()*+,-./:;?@[\\]^_`{|}~')
+_SIGNS = set('!"#$%&()*+,-./:;?@[\\]^_`{|}~')
+_INSIDE_WORDS = set("abcdefghijklmnopqrstuvwxyz") | _SIGNS
 
+# The tokens of each sentence.
 Document = list[list[str]]
-
-
-class Instance(NamedTuple):
-    """A training sequence before it is padded."""
-
-    tokens: list[str]
-    segment_ids: list[int]
-    token_boundary: list[int]
-    positions: list[int]
-    labels: list[str]
-    is_swapped: bool
 
 
 def convert(input_file: str, output_file: str, tokenizer: FullTokenizer, dupe_factor: int) -> int:
@@ -41,7 +28,8 @@ def convert(input_file: str, output_file: str, tokenizer: FullTokenizer, dupe_fa
     instances = []
     for _ in range(dupe_factor):
         for number in range(len(documents)):
-            instances += instances_of(documents, number, vocabulary, rng)
+            for first, second, swapped in pairs_of(documents, number, rng):
+                instances.append(instance_of(first, second, swapped, vocabulary, rng))
     rng.shuffle(instances)
     with tf.io.TFRecordWriter(output_file) as writer:
         for instance in instances:
@@ -50,7 +38,6 @@ def convert(input_file: str, output_file: str, tokenizer: FullTokenizer, dupe_fa
 
 
 def read_documents(path: str, tokenizer: FullTokenizer) -> list[Document]:
-    """Returns the tokens of the sentences of all documents."""
     documents = [[]]
     with open(path, encoding="utf-8") as file:
         for line in file:
@@ -62,32 +49,28 @@ def read_documents(path: str, tokenizer: FullTokenizer) -> list[Document]:
     return [document for document in documents if document]
 
 
-def instances_of(
-    documents: Sequence[Document], number: int, vocabulary: Sequence[str], rng: random.Random
-) -> list[Instance]:
-    """Returns the sequences of one document."""
-    document = documents[number]
-    target = MAX_SEQ_LENGTH - 3
+def pairs_of(
+    documents: Sequence[Document], number: int, rng: random.Random
+) -> Iterator[tuple[list[str], list[str], bool]]:
+    """Yields the segments of one document's sequences, and whether they are swapped."""
+    document, target = documents[number], MAX_SEQ_LENGTH - 3
     if rng.random() < SHORT_SEQ_PROB:
         target = rng.randint(2, target)
-    instances, chunk, length = [], [], 0
-    for place, sentence in enumerate(document):
+    chunk, length = [], 0
+    for position, sentence in enumerate(document):
         chunk.append(sentence)
         length += len(sentence)
-        if place < len(document) - 1 and length < target:
+        if position < len(document) - 1 and length < target:
             continue
         middle = rng.randint(1, len(chunk) - 1) if len(chunk) > 1 else 1
-        first = [token for part in chunk[:middle] for token in part]
-        second = [token for part in chunk[middle:] for token in part]
-        swapped = len(chunk) == 1
-        if swapped:
-            second = random_tokens(documents, number, target - len(first), rng)
+        first, second = sum(chunk[:middle], []), sum(chunk[middle:], [])
+        if len(chunk) == 1:
+            yield first, random_tokens(documents, number, target - len(first), rng), True
         elif rng.random() < 0.5:
-            swapped = True
-            first, second = second, first
-        instances.append(instance_of(first, second, swapped, vocabulary, rng))
+            yield second, first, True
+        else:
+            yield first, second, False
         chunk, length = [], 0
-    return instances
 
 
 def random_tokens(
@@ -108,81 +91,77 @@ def random_tokens(
 
 def instance_of(
     first: list[str], second: list[str], swapped: bool, vocabulary: Sequence[str], rng
-) -> Instance:
-    """Returns one sequence of two segments."""
+) -> dict[str, list]:
+    """Returns one sequence of two segments before it is padded, by the keys of a record."""
     while len(first) + len(second) > MAX_SEQ_LENGTH - 3:
         longer = first if len(first) > len(second) else second
-        if rng.random() < 0.5:
-            del longer[0]
-        else:
-            longer.pop()
+        del longer[0 if rng.random() < 0.5 else -1]
     tokens = ["[CLS]", *first, "[SEP]", *second, "[SEP]"]
-    segment_ids = [0] * (len(first) + 2) + [1] * (len(second) + 1)
-    masked, positions, labels, boundary = mask(tokens, vocabulary, rng)
-    return Instance(masked, segment_ids, boundary, positions, labels, swapped)
+    masked, positions, boundary = mask(tokens, vocabulary, rng)
+    return {
+        "input_ids": masked,
+        "input_mask": [1] * len(tokens),
+        "segment_ids": [0] * (len(first) + 2) + [1] * (len(second) + 1),
+        "token_boundary": boundary,
+        "masked_lm_positions": positions,
+        "masked_lm_ids": [tokens[position] for position in positions],
+        "masked_lm_weights": [1.0] * len(positions),
+        "next_sentence_labels": [int(swapped)],
+    }
 
 
 def begins_word(piece: str) -> bool:
-    """Returns whether a piece is the first of a word."""
-    return piece[0] in "▁<" or piece in SIGNS or any(c not in INSIDE_WORDS for c in piece.lower())
+    return piece[0] in "▁<" or piece in _SIGNS or any(c not in _INSIDE_WORDS for c in piece.lower())
 
 
 def mask(tokens: Sequence[str], vocabulary: Sequence[str], rng: random.Random) -> tuple:
-    """Masks runs of words; returns tokens, masked positions, original tokens, and word starts."""
+    """Masks runs of words; returns tokens, masked positions, and word starts."""
     words, boundary = [], [0] * len(tokens)
-    for place, token in enumerate(tokens):
+    for position, token in enumerate(tokens):
         if token in ("[CLS]", "[SEP]"):
-            boundary[place] = 1
+            boundary[position] = 1
             continue
-        boundary[place] = int(begins_word(token))
-        if words and not boundary[place]:
-            words[-1].append(place)
+        boundary[position] = int(begins_word(token))
+        if words and not boundary[position]:
+            words[-1].append(position)
         else:
-            words.append([place])
-    wanted = min(MAX_PREDICTIONS, max(1, round(len(tokens) * MASKED_LM_PROB)))
+            words.append([position])
+    most = min(MAX_PREDICTIONS, max(1, round(len(tokens) * MASKED_LM_PROB)))
     sizes = list(range(1, NGRAM + 1))
     odds = [1 / size for size in sizes]
     runs = [[words[start : start + size] for size in sizes] for start in range(len(words))]
     rng.shuffle(runs)
     masked, covered = list(tokens), set()
     for run in runs:
-        if len(covered) >= wanted:
+        if len(covered) >= most:
             break
         size = rng.choices(sizes, odds)[0]
-        places = sum(run[size - 1], [])
-        while size > 1 and len(covered) + len(places) > wanted:
+        positions = sum(run[size - 1], [])
+        while size > 1 and len(covered) + len(positions) > most:
             size -= 1
-            places = sum(run[size - 1], [])
-        if len(covered) + len(places) > wanted or any(place in covered for place in places):
+            positions = sum(run[size - 1], [])
+        if len(covered) + len(positions) > most or covered.intersection(positions):
             continue
-        for place in places:
-            covered.add(place)
+        for position in positions:
+            covered.add(position)
             if rng.random() < 0.8:
-                masked[place] = "[MASK]"
+                masked[position] = "[MASK]"
             elif rng.random() < 0.5:
-                masked[place] = rng.choice(vocabulary)
-    positions = sorted(covered)
-    return masked, positions, [tokens[place] for place in positions], boundary
+                masked[position] = rng.choice(vocabulary)
+    return masked, sorted(covered), boundary
 
 
-def serialized(instance: Instance, tokenizer: FullTokenizer) -> bytes:
+def serialized(instance: dict[str, list], tokenizer: FullTokenizer) -> bytes:
     """Returns a padded record."""
-    length = len(instance.tokens)
-    padding = [0] * (MAX_SEQ_LENGTH - length)
-    unused = MAX_PREDICTIONS - len(instance.positions)
-    integers = {
-        "input_ids": tokenizer.convert_tokens_to_ids(instance.tokens) + padding,
-        "input_mask": [1] * length + padding,
-        "segment_ids": instance.segment_ids + padding,
-        "token_boundary": instance.token_boundary + padding,
-        "masked_lm_positions": instance.positions + [0] * unused,
-        "masked_lm_ids": tokenizer.convert_tokens_to_ids(instance.labels) + [0] * unused,
-        "next_sentence_labels": [int(instance.is_swapped)],
-    }
-    features = {
-        key: tf.train.Feature(int64_list=tf.train.Int64List(value=values))
-        for key, values in integers.items()
-    }
-    weights = [1.0] * len(instance.positions) + [0.0] * unused
-    features["masked_lm_weights"] = tf.train.Feature(float_list=tf.train.FloatList(value=weights))
+    features = {}
+    for key, values in instance.items():
+        if key in ("input_ids", "masked_lm_ids"):
+            values = tokenizer.convert_tokens_to_ids(values)
+        if key != "next_sentence_labels":
+            length = MAX_PREDICTIONS if key.startswith("masked") else MAX_SEQ_LENGTH
+            values = values + [0] * (length - len(values))
+        if key == "masked_lm_weights":
+            features[key] = tf.train.Feature(float_list=tf.train.FloatList(value=values))
+        else:
+            features[key] = tf.train.Feature(int64_list=tf.train.Int64List(value=values))
     return tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString()

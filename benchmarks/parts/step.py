@@ -1,17 +1,24 @@
-"""A training step of SQuAD on a random batch, for the benchmarks."""
+"""Steps of SQuAD in a session, for the benchmarks."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert import modeling
 from albert.core import estimators
+from albert.devices import device
+from albert.precision import configuration, conversion
+from albert.prediction.model import ModelOptions
+from albert.tasks.squad.head import make_v1_head
+from albert.training.model_fn import make_model_fn
+
+TRAIN, PREDICT = estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT
+Batch = Mapping[str, np.ndarray]
 
 
-def make_batch(config: modeling.AlbertConfig, size: int, length: int) -> dict[str, np.ndarray]:
+def make_batch(config: modeling.EncoderConfig, size: int, length: int) -> Batch:
     """Makes random features without padding."""
     rng = np.random.default_rng(1)
     segments = np.zeros((size, length), np.int32)
@@ -26,10 +33,44 @@ def make_batch(config: modeling.AlbertConfig, size: int, length: int) -> dict[st
     }
 
 
-def training_step(
-    model_fn: Callable, batch: dict[str, np.ndarray]
-) -> tuple[tf.Operation, dict[tf.Tensor, np.ndarray]]:
-    """Builds a training step in the current graph; returns it, and what to feed."""
-    features = {name: tf.placeholder(tf.int32, v.shape, name) for name, v in batch.items()}
-    step = model_fn(features, None, estimators.ModeKeys.TRAIN, {}).train_op
-    return step, {features[name]: value for name, value in batch.items()}
+def make_step(
+    config: modeling.EncoderConfig,
+    batch: Batch,
+    options: ModelOptions,
+    mode: str = TRAIN,
+    any_shape: bool = False,
+) -> tuple[Any, dict[str, tf.Tensor]]:
+    """Builds a step in the current graph; returns its operations, and its placeholders.
+
+    They have the shapes of the batch, or any. TF_BF16_CONVERSION converts it as in the programs.
+    """
+    model_fn = make_model_fn(config, make_v1_head(mask_padding_in_loss=True), options)
+    if in_bf16 := configuration.chosen():
+        model_fn = conversion.convert(model_fn, in_bf16, device.kind())
+    shapes = {name: [None] * v.ndim if any_shape else v.shape for name, v in batch.items()}
+    features = {name: tf.placeholder(batch[name].dtype, shapes[name], name) for name in batch}
+    return model_fn(features, None, mode, {}), features
+
+
+def session_of(
+    config: modeling.EncoderConfig,
+    batch: Batch,
+    options: ModelOptions,
+    mode: str = TRAIN,
+    settings: tf.ConfigProto | None = None,
+    any_shape: bool = False,
+) -> tuple[tf.Session, Callable]:
+    """Returns a session with random weights, and a function that makes a step with a batch, by
+    default this one: it returns the loss of a training step, or all predictions."""
+    session = tf.Session(graph=tf.Graph(), config=settings or device.session_config())
+    with session.graph.as_default():
+        tf.set_random_seed(1)
+        spec, inputs = make_step(config, batch, options, mode, any_shape)
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+    fetched = [spec.loss, spec.train_op] if mode == TRAIN else list(spec.predictions.values())
+
+    def step(values: Batch = batch) -> float | list[np.ndarray]:
+        results = session.run(fetched, {inputs[name]: values[name] for name in inputs})
+        return float(results[0]) if mode == TRAIN else results
+
+    return session, step

@@ -1,82 +1,99 @@
-"""This project as a program of `benchmarks.parts.program`."""
+"""This project as a program of `benchmarks.parts.program`, and its random weights."""
 
-from __future__ import annotations
-
-import argparse
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from albert.core import estimators
+from albert.convert.convert import ConversionOptions, to_onnx, to_transformers
 from albert.devices import device, memory_use
+from albert.modeling import EncoderConfig, read_config
 from albert.optimization import OptimizerOptions
-from albert.precision import configuration, conversion
+from albert.precision import configuration
 from albert.prediction.model import ModelOptions
 from albert.prediction.session import optimized_twice
-from albert.training.model_fn import make_model_fn
-from benchmarks.parts.program import BEST, DECAY, EPSILON, RATE, Batch, Functions, host_memory
-from benchmarks.parts.weights import config_of, head_of
+from albert.tasks.squad.head import make_v1_head
+from benchmarks.parts import program, step
+from benchmarks.parts.flags import Flags
+from benchmarks.parts.harness import peak_memory, seconds_of
+from benchmarks.parts.models import write_random_weights, write_tokenizer
 
 
-def functions(flags: argparse.Namespace) -> Functions:
+def write_models(folder: str, config_file: str, onnx: Sequence[str]) -> None:
+    """Writes random weights, for this project, `transformers` and, if named, ONNX Runtime."""
+    os.makedirs(folder)
+    config = without_dropout(config_file)
+    write_random_weights(folder, config, make_v1_head(mask_padding_in_loss=True))
+    # It is not read, but a model without a tokenizer cannot be converted.
+    tokenizer = write_tokenizer(os.path.join(folder, "spm.model"), config.vocab_size)
+    options = ConversionOptions(config_file=config_file, spm_model_file=tokenizer)
+    checkpoint = os.path.join(folder, program.BEST)
+    to_transformers(checkpoint, os.path.join(folder, program.TRANSFORMERS), options)
+    if onnx:
+        from benchmarks.parts.onnx_runtime import write_variants
+
+        to_onnx(checkpoint, os.path.join(folder, program.ONNX), options)
+        write_variants(folder, onnx)
+
+
+def without_dropout(config_file: str) -> EncoderConfig:
+    """Reads a configuration, with no dropout."""
+    config = read_config(config_file)
+    config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
+    return config
+
+
+def load(settings: Flags) -> program.Functions:
     """Returns the functions of this project."""
-    choose_device(flags)
-    is_training = flags.work == "training"
-    optimizer = OptimizerOptions(
-        RATE, 10**9, optimizer="radam", epsilon=EPSILON, weight_decay=DECAY
-    )
+    choose_device(settings)
+    is_training = settings.work == "training"
+    numbers = {"epsilon": program.EPSILON, "weight_decay": program.DECAY}
+    optimizer = OptimizerOptions(program.RATE, 10**9, optimizer="radam", **numbers)
     options = ModelOptions(optimizer, remove_padding=True)
-    model_fn = make_model_fn(config_of(flags), head_of(flags), options)
-    if flags.dtype == "bfloat16":
-        os.environ.setdefault("TF_BF16_CONVERSION", "1")
-        model_fn = conversion.convert(model_fn, configuration.chosen(), device.kind())
     config = device.session_config()
     config = config if is_training else optimized_twice(config)
-    session = tf.Session(graph=tf.Graph(), config=config)
+    records = program.read_features(settings)
+    records = {name: values[:1].copy() for name, values in records.items() if name != "order"}
+    mode = step.TRAIN if is_training else step.PREDICT
+    model = without_dropout(settings.config)
+    session, run = step.session_of(model, records, options, mode, config, any_shape=True)
     with session.graph.as_default():
-        records = np.load(flags.batches)
-        inputs = {
-            name: tf.placeholder(records[name].dtype, [None] * records[name].ndim, name)
-            for name in records.files
-            if name != "order"
-        }
-        modes = estimators.ModeKeys
-        spec = model_fn(inputs, None, modes.TRAIN if is_training else modes.PREDICT, {})
-        fetched = [spec.loss, spec.train_op] if is_training else list(spec.predictions.values())
-        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-        checkpoint = os.path.join(flags.model, BEST)
+        checkpoint = os.path.join(settings.model, program.BEST)
         tf.train.Saver(tf.trainable_variables()).restore(session, checkpoint)
 
-    def step(batch: Batch) -> float:
-        values = session.run(fetched, {inputs[name]: values for name, values in batch.items()})
-        return float(values[0]) if is_training else 0.0
-
-    def peak_memory() -> int:
+    def memory() -> int:
         of_device = memory_use.device_memory()
-        return of_device.peak if of_device else host_memory()
+        return of_device.peak if of_device else peak_memory()
 
-    return step, peak_memory
+    return run, memory
 
 
-def matrix_product(flags: argparse.Namespace) -> Callable[[], object]:
-    """Returns a function that multiplies two large matrices."""
-    choose_device(flags)
+def product_turn(settings: Flags) -> Callable[[int], dict[str, float]]:
+    """Returns a function that measures a turn of a large matrix product: the operations per second,
+    the best of three."""
+    choose_device(settings)
     session = tf.Session(graph=tf.Graph(), config=device.session_config())
     with session.graph.as_default():
-        shape, ones = [flags.matrix_size] * 2, tf.ones_initializer()
-        dtype = tf.as_dtype(flags.dtype.replace("tf32", "float32"))
+        shape, ones = [settings.matrix_size] * 2, tf.ones_initializer()
+        dtype = tf.as_dtype(settings.dtype.replace("tf32", "float32"))
         a, b = (tf.get_variable(name, shape, dtype, ones, use_resource=True) for name in "ab")
         product = tf.matmul(a, b).op
         session.run(tf.global_variables_initializer())
-    return lambda: session.run(product)
+
+    def turn(_: int) -> dict[str, float]:
+        seconds = min(seconds_of(lambda: session.run(product)) for _ in range(3))
+        return {"rate": 2.0 * settings.matrix_size**3 / seconds}
+
+    return turn
 
 
-def choose_device(flags: argparse.Namespace) -> None:
+def choose_device(settings: Flags) -> None:
     """Makes this process ready for a device, and for a type of products."""
-    tf.logging.set_verbosity(tf.logging.ERROR)
-    device.choose(flags.device)
+    device.choose(settings.device)
     device.prepare()
-    tf2.config.experimental.enable_tensor_float_32_execution(flags.dtype == "tf32")
+    tf2.config.experimental.enable_tensor_float_32_execution(settings.dtype == "tf32")
+    if settings.dtype == "bfloat16":
+        os.environ.setdefault(configuration.VARIABLE, "1")
+    else:
+        os.environ.pop(configuration.VARIABLE, None)

@@ -58,6 +58,4 @@ def test_answers_are_compared_with_the_fastest_setting_of_the_peer():
     rounds += [{way: 3.0, "spins": 4.0, "waits": 3.0}]
     found = peer_answers.summary(rounds, ["spins", "waits"])
     # Not the ratio of the medians.
-    assert found[way] == (3.0, 1.0, True) and found["waits"].times == 1.0
-    assert not peer_answers.summary(rounds[:1], ["waits"])[way].holds
-    assert peer_answers.summary(rounds[:1], ["waits"])["spins"].holds
+    assert found[way] == (3.0, 1.0) and found["waits"].times == 1.0

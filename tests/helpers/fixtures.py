@@ -182,7 +182,7 @@ def random_model(squad_dir, tmp_path_factory) -> Callable[..., str]:
     """Writes models with random weights for a head, with the description of its program."""
     from albert.checkpoints.model_folder import Assets, write_assets
     from albert.modeling import read_config
-    from benchmarks.ask import write_random_weights
+    from benchmarks.parts.models import write_random_weights
 
     def write(head, **description) -> str:
         folder = tmp_path_factory.mktemp("random")

@@ -16,7 +16,7 @@ from albert.prediction.model import HeadOutput
 from albert.tasks.glue.head import make_head
 from albert.tasks.race.head import make_race_head
 from albert.tokenization import FullTokenizer
-from benchmarks.ask import write_random_weights
+from benchmarks.parts.models import write_random_weights
 
 # Of different lengths, in no order; the last one has more tokens than the models take.
 TEXTS = ["Anna built it.", "", "x", "The bridge was ready.", "one two", "in Ein Text " * 40]

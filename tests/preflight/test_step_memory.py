@@ -1,7 +1,5 @@
 """The memory of a training step: by hand for a small graph, and as measured for models."""
 
-import argparse
-
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -52,9 +50,8 @@ MEASURED = [
 
 @pytest.mark.parametrize(("size", "accumulation", "checkpointing", "program", "peak"), MEASURED)
 def test_the_estimate_is_as_measured(size, accumulation, checkpointing, program, peak):
-    flags = argparse.Namespace(config=f"configs/albert_{size}_v2.json", seq_length=384)
-    vars(flags).update(layers=None, optimizer="adamw", accumulation=accumulation)
+    path = f"configs/albert_{size}_v2.json"
     with tf.Graph().as_default():
-        step, _ = make_step(flags, checkpointing, batch_size=4)
+        step, _ = make_step(path, 4, 384, checkpointing, accumulation)
         needed = cpu_memory(estimate_memory(step)) / 1e9
     assert program + needed == pytest.approx(peak, rel=0.15)
