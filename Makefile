@@ -162,7 +162,6 @@ NEEDED-features = $(VENV)/installed-bench
 NEEDED-train = $(VENV)/installed-bench
 NEEDED-predict = $(VENV)/installed-bench
 NEEDED-ask = $(VENV)/installed-dev
-NEEDED-gpu = $(VENV)/installed-bench $(VENV)/installed-horovod
 NEEDED-scaling = $(VENV)/installed-horovod
 NEEDED-zero = $(VENV)/installed-horovod
 

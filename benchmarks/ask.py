@@ -19,8 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 
 from albert.inference import load_model
-from albert.inference.embedding import Embedder
-from albert.inference.embedding_files import write_json_lines, write_npz
+from albert.inference.embedding import Embedder, write_json_lines, write_npz
 from albert.inference.folders import open_folder
 from albert.inference.squad import QuestionAnswerer
 from benchmarks.parts import peer_answers
@@ -78,7 +77,7 @@ def embeddings(folder: str, text: str, write: Callable) -> tuple[float, float]:
     embedder, count = Embedder(open_folder(folder), [-1, -2], pooled=False), 64
     path = os.path.join(folder, "embeddings")
     with calls_of(embedder._session._session, "run_all") as passes:
-        seconds = seconds_of(lambda: write(path, embedder.embed([(text,)] * count)))
+        seconds = seconds_of(lambda: write(path, embedder.stream([(text,)] * count)))
     return seconds / count, seconds / sum(passes)
 
 

@@ -17,8 +17,7 @@ from albert import modeling
 from albert.devices.memory_use import peak_host_memory
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import ModelOptions
-from albert.preflight.available_memory import host_memory
-from albert.preflight.step_memory import cpu_memory, estimate_memory, format_bytes
+from albert.preflight.memory import cpu_memory, estimate_memory, format_bytes, host_memory
 from benchmarks.parts import step
 from benchmarks.parts.flags import Flags, parse
 from benchmarks.parts.harness import Table, Way, in_turns, seconds_of

@@ -16,7 +16,7 @@ from albert.distributed import launcher
 from albert.tasks.pretraining.blocks import DataOptions
 from albert.tasks.pretraining.masking import MaskingOptions
 from albert.tasks.pretraining.pairs import PairOptions
-from albert.tasks.pretraining.shards import ShardMaker, plan_shards
+from albert.tasks.pretraining.shards import make_shards, plan_shards
 from albert.tokenization import FullTokenizer
 from benchmarks.parts import plain_pretraining_data as plain_way
 from benchmarks.parts.flags import Flags, parse
@@ -89,9 +89,9 @@ def ours(flags: Flags) -> dict:
     )
     outputs = [f"{flags.folder}/{flags.way}-{shard}" for shard in range(8)]
     workers = CORES if flags.way.endswith("workers") else 1
-    maker = ShardMaker(tokenizer_of(flags), options, workers)
+    tokenizer = tokenizer_of(flags)
     plan = plan_shards([f"{flags.folder}/text.txt"], outputs, flags.dupe_factor, False)
-    result = measured(lambda: maker.make(plan)["records"], flags.mb)
+    result = measured(lambda: make_shards(plan, tokenizer, options, workers)["records"], flags.mb)
     result["cpu_seconds"] *= launcher.started.size
     return result
 

@@ -55,7 +55,7 @@ NOT_RUN = {
         _INSTALLS: "make install, make horovod",
         _NEEDS_CARD: (
             "list_physical_devices, albert compare-devices, albert check, deploy/mpirun.sh, "
-            "make bench"
+            "OPTIONS=, make bench"
         ),
         _IS_A_FORM: "FLAGS-OF-THE-JOB",
     },
