@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from albert import modeling
 from albert.devices.memory_use import peak_host_memory
-from albert.distributed import collectives
+from albert.distributed import collectives, exchange
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import ModelOptions
 from albert.preflight.scaling import Link, scale, step_traffic
@@ -74,7 +74,7 @@ def work(flags: Flags) -> None:
     for _ in range(flags.rounds):
         for way, (step, _) in ways.items():
             # All begin together.
-            collectives.broadcast_object(None)
+            exchange.broadcast_object(None)
             seconds[way].append(seconds_of(step))
     if collectives.is_chief():
         state = sum(state for _, state in ways.values())

@@ -12,7 +12,7 @@ import runpy
 import sys
 import types
 
-_LAST = ("training/hooks.py", "after_run")
+_LAST = ("training/checkpoint_hook.py", "after_run")
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import load_checkpoint, restoring
 from albert.core.errors import UserError
-from albert.distributed import collectives
+from albert.distributed import collectives, exchange
 
 # Bytes to gather at once, because workers wait for each other each time. A single vector may be
 # larger.
@@ -124,7 +124,7 @@ class ShardedState(tf.train.SessionRunHook):
         checkpoint = tf.train.latest_checkpoint(self._folder) if collectives.is_chief() else None
         with restoring(checkpoint or self._folder):
             reader = _reader(checkpoint, self._vectors) if checkpoint else None
-            if collectives.broadcast_object(checkpoint is not None):
+            if exchange.broadcast_object(checkpoint is not None):
                 for vector in self._vectors:
                     vector.read(session, reader)
 

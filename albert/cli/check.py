@@ -51,7 +51,7 @@ def parse(argv: list[str]) -> CheckRequest:
 
 def main(request: CheckRequest) -> None:
     """Prints each run's report of all ranks; exits with code 1 if one would fail, otherwise 0."""
-    from albert.distributed import collectives
+    from albert.distributed import exchange
     from albert.preflight.job_check import check
 
     (program, settings), options = request.job, request.settings
@@ -61,7 +61,7 @@ def main(request: CheckRequest) -> None:
     task_class = program.load() if request.names_task or is_job else None
     results = [check(task_class, one, options, name) for name, one in settings.runs().items()]
     # When one rank exits with 1, the launcher ends all of them. Wait until the report is printed.
-    collectives.broadcast_object(None)
+    exchange.broadcast_object(None)
     sys.exit(0 if all(results) else 1)
 
 

@@ -8,17 +8,12 @@ not wait for each other before `connect`.
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib.metadata
 import importlib.util
-import json
 import os
-import socket
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core import signals
@@ -232,7 +227,8 @@ def flatten_and_concat(tensors: Sequence[tf.Tensor], length: int | None = None) 
 def all_gather(shard: tf.Tensor, name: str) -> tf.Tensor:
     """Returns the concatenated shards of a vector from all workers."""
     vector = _horovod.allgather(shard, name=name)
-    vector.set_shape([shard.shape[0] * size()])
+    if shard.shape[0] is not None:
+        vector.set_shape([shard.shape[0] * size()])
     return vector
 
 
@@ -283,66 +279,3 @@ class _BroadcastVariables(tf.train.SessionRunHook):
 def starting_hooks() -> list[tf.train.SessionRunHook]:
     """Returns hooks that broadcast rank 0's variables when a session begins."""
     return [_BroadcastVariables()] if size() > 1 else []
-
-
-def broadcast_object(value: Any) -> Any:
-    """Returns rank 0's `value`, any JSON value, on every worker; ignores the other workers'."""
-    if size() == 1:
-        return value
-    content = np.frombuffer(json.dumps(value).encode(), np.uint8)
-    length = np.array([len(content)], np.int64)
-    length = _run(lambda t: _horovod.broadcast(t, 0, name="shared_length"), length)
-    if not is_chief():
-        content = np.zeros(length, np.uint8)
-    content = _run(lambda t: _horovod.broadcast(t, 0, name="shared_value"), content)
-    return json.loads(content.tobytes())
-
-
-def gather_arrays(arrays: Sequence[np.ndarray], dtype: np.dtype) -> list[list[np.ndarray]]:
-    """Returns the arrays of every worker, by rank; workers may have different lengths and counts.
-
-    The arrays are one-dimensional, may be empty, and have the same type on every worker.
-    """
-    if size() == 1:
-        return [list(arrays)]
-    counts, lengths, values = (
-        _run(functools.partial(_horovod.allgather, name=name), array)
-        for name, array in (
-            ("gathered_count", np.array([len(arrays)], np.int64)),
-            ("gathered_lengths", np.array([len(a) for a in arrays], np.int64)),
-            ("gathered_values", np.concatenate([np.zeros(0, dtype), *arrays])),
-        )
-    )
-    all_arrays = iter(np.split(values, np.cumsum(lengths)[:-1]))
-    return [[next(all_arrays) for _ in range(count)] for count in counts]
-
-
-def all_gather_objects(value: Any) -> list[Any]:
-    """Returns the `value` of every worker, any JSON value, by rank."""
-    if size() == 1:
-        return [value]
-    content = np.frombuffer(json.dumps(value).encode(), np.uint8)
-    gathered = gather_arrays([content], np.dtype(np.uint8))
-    return [json.loads(arrays[0].tobytes()) for arrays in gathered]
-
-
-def check_equal_on_all_workers(facts: Mapping[str, Any]) -> None:
-    """Raises a `UserError` that names a fact, a JSON value, and the first rank where it differs."""
-    (first_host, first), *others = all_gather_objects([socket.gethostname(), facts])
-    for rank, (host, other) in enumerate(others, start=1):
-        for name in sorted(first.keys() | other.keys()):
-            if other.get(name) != first.get(name):
-                raise UserError(
-                    f"rank {rank} on {host} differs from rank 0 on {first_host} in {name} "
-                    f"({other.get(name)!s:.80}, not {first.get(name)!s:.80}); all hosts need "
-                    "the same files and flags"
-                )
-
-
-def _run(collective: Callable[[tf.Tensor], tf.Tensor], array: np.ndarray) -> np.ndarray:
-    """Returns the result of a collective operation on an array, computed on the CPU."""
-    with tf.Graph().as_default(), tf.device("/cpu:0"):
-        placeholder = tf.placeholder(array.dtype, [None])
-        result = collective(placeholder)
-        with tf.Session(config=tf.ConfigProto(device_count={"GPU": 0})) as session:
-            return session.run(result, {placeholder: array})

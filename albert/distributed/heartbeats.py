@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 
 import tensorflow.compat.v1 as tf
 
-from albert.distributed import collectives
+from albert.distributed import collectives, exchange
 
 # Seconds.
 _TO_CONNECT = 10.0
@@ -43,7 +43,7 @@ def _accepted() -> dict[socket.socket, str]:
     with socket.create_server(("", 0)) as server:
         server.settimeout(_TO_CONNECT)
         port = server.getsockname()[1]
-        collectives.broadcast_object([[*_own_addresses()], port, secret, _name()])
+        exchange.broadcast_object([[*_own_addresses()], port, secret, _name()])
         try:
             while len(peers) < collectives.size() - 1:
                 connection, _ = server.accept()
@@ -61,7 +61,7 @@ def _accepted() -> dict[socket.socket, str]:
 
 def _connected() -> dict[socket.socket, str]:
     """Returns another rank's connection to rank 0."""
-    addresses, port, secret, name = collectives.broadcast_object(None)
+    addresses, port, secret, name = exchange.broadcast_object(None)
     for address in addresses:
         try:
             connection = socket.create_connection((address, port), _TO_CONNECT / len(addresses))

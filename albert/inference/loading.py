@@ -1,4 +1,9 @@
-"""Loading of a model by its folder or its published name."""
+"""Loading of a model by its folder or its published name.
+
+`load` opens the folder (`folders.py`) and makes the object that `TASKS` names for its task. That
+makes a `ModelSession` (`base.py`), whose `PredictSession` (`albert/prediction/session.py`) builds
+the graph and reads the weights.
+"""
 
 from __future__ import annotations
 

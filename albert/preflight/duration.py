@@ -15,13 +15,13 @@ from albert.core.errors import UserError
 from albert.data import DEV, TEST, TRAIN
 from albert.data.batches import Data
 from albert.data.records import reading_records
-from albert.distributed import collectives
+from albert.distributed import collectives, exchange
 from albert.preflight.checks import Checked
 from albert.preflight.report import Report
 from albert.preflight.scaling import Link, scale, step_traffic
 from albert.settings.fields import TOO_LARGE
 from albert.settings.run_settings import RunSettings
-from albert.training.hooks import format_seconds
+from albert.training.log_hook import format_seconds
 from albert.training.prediction import make_predictor
 from albert.training.prepared import PreparedRun, requested_splits, take_folder
 from albert.training.task import Task
@@ -86,7 +86,7 @@ class _StopWatch(tf.train.SessionRunHook):
 
     def after_run(self, run_context, run_values) -> None:
         self.seconds.append(time.perf_counter() - self._began)
-        if collectives.broadcast_object(_is_enough(self.seconds)):
+        if exchange.broadcast_object(_is_enough(self.seconds)):
             run_context.request_stop()
 
 

@@ -6,7 +6,7 @@ import json
 
 from albert.core.errors import FlagError
 from albert.devices import device
-from albert.distributed import collectives
+from albert.distributed import collectives, exchange
 from albert.precision.rules import ConversionPlan
 from albert.preflight.checks import (
     Checked,
@@ -56,11 +56,11 @@ def check(
     connect(report, checked)
     plan = describe_graph(report, checked, settings) if checked and report.ok else None
     # Either all ranks take part in the measurement, or none.
-    if settings.estimate and all(collectives.all_gather_objects(report.ok)) and checked:
+    if settings.estimate and all(exchange.all_gather_objects(report.ok)) and checked:
         measured = measure(checked, only_features=bool(settings.device_memory))
         if collectives.is_chief():
             describe_duration(report, checked, measured, on)
-    by_rank = [[Row(*row) for row in rows] for rows in collectives.all_gather_objects(report.rows)]
+    by_rank = [[Row(*row) for row in rows] for rows in exchange.all_gather_objects(report.rows)]
     verdicts = (
         _JOB_VERDICTS if is_downloaded else _FILE_VERDICTS if task_class else _MACHINE_VERDICTS
     )
@@ -106,14 +106,14 @@ def connect(report: Report, checked: Checked | None) -> None:
             configure_habana(checked.task)
         device.prepare()
     collectives.connect(on_cpu=device.kind() == "cpu")
-    if all(collectives.all_gather_objects(report.ok)) and checked:
+    if all(exchange.all_gather_objects(report.ok)) and checked:
         task = checked.task
         with report.section("job"):
             for split in task.requested_splits():
                 contents = checked.contents(split)
-                collectives.check_equal_on_all_workers(split_settings(task, split, contents))
+                exchange.check_equal_on_all_workers(split_settings(task, split, contents))
             if checked.steps:
-                checked.resume_from(collectives.broadcast_object(checked.begun))
+                checked.resume_from(exchange.broadcast_object(checked.begun))
     with report.section("programs"):
         report.add("Horovod", collectives.description())
 

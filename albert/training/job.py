@@ -11,7 +11,7 @@ from albert.core import signals
 from albert.core.errors import FlagError, UserError, optional
 from albert.core.text import one_line
 from albert.devices import device, host
-from albert.distributed import collectives, heartbeats, launcher
+from albert.distributed import collectives, exchange, heartbeats, launcher
 from albert.distributed.failure import fail
 from albert.precision import configuration
 from albert.settings.engines import TENSORFLOW
@@ -130,7 +130,7 @@ def connect(facts: dict, stall_seconds: float) -> None:
     """
     device.prepare()
     collectives.connect(on_cpu=device.kind() == "cpu")
-    collectives.check_equal_on_all_workers(facts)
+    exchange.check_equal_on_all_workers(facts)
     if collectives.size() > 1 and stall_seconds:
         heartbeats.watch_workers(
             stall_seconds,

@@ -17,9 +17,10 @@ from albert.core.errors import NOT_FINITE, UserError
 from albert.core.text import first_line
 from albert.data.records import reading_records
 from albert.devices import device, habana
-from albert.distributed import collectives
+from albert.distributed import collectives, exchange
 from albert.settings.run_settings import RunSettings
-from albert.training.hooks import SaveCheckpoints, StepMonitor, TrainingLog
+from albert.training.checkpoint_hook import SaveCheckpoints
+from albert.training.log_hook import StepMonitor, TrainingLog
 
 # The operating system's errors, as TensorFlow's messages quote them.
 _CANNOT_WRITE = ("No space left on device", "Disk quota exceeded", "File too large")
@@ -144,7 +145,7 @@ def _now() -> tf.Tensor:
 
 def _stop_together(where: str) -> None:
     """Raises `signals.Stopped` on all workers at this point if any of them received a signal."""
-    noted = [number for number in collectives.all_gather_objects(signals.deferred()) if number]
+    noted = [number for number in exchange.all_gather_objects(signals.deferred()) if number]
     if noted:
         signals.acknowledge()
         raise signals.Stopped(noted[0], where, by_all_workers=True)

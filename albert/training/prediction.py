@@ -21,9 +21,9 @@ from albert.data.batches import Data
 from albert.data.cached_file import CachedFile
 from albert.data.records import reading_records
 from albert.devices import memory_use
-from albert.distributed import collectives
+from albert.distributed import collectives, exchange
 from albert.prediction.session import Output, PredictSession
-from albert.training.hooks import format_seconds, log_statistics
+from albert.training.log_hook import format_seconds, log_statistics
 from albert.training.loop import make_estimator
 from albert.training.output_folder import checkpoint_to_use, scoring_settings
 from albert.training.task import Task
@@ -121,7 +121,7 @@ class Predictor:
         Raises:
           UserError: the checkpoint does not match the model.
         """
-        collectives.broadcast_object(checkpoint)
+        exchange.broadcast_object(checkpoint)
         started = time.perf_counter()
         positions = self._num_examples if self._positions is None else self._positions
         rows = OutputRows(self._batch_size, positions)
@@ -140,14 +140,14 @@ class Predictor:
 
     def follow(self) -> None:
         """Predicts this worker's batches for every checkpoint that rank 0 names, until `finish`."""
-        while (checkpoint := collectives.broadcast_object(None)) is not None:
+        while (checkpoint := exchange.broadcast_object(None)) is not None:
             for _ in self._all_batches(checkpoint):
                 pass
         self.close()
 
     def finish(self) -> None:
         """Tells the other workers that there are no more checkpoints, and closes the model."""
-        collectives.broadcast_object(None)
+        exchange.broadcast_object(None)
         self.close()
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ class Predictor:
             0, self._num_examples, batches_per_round * self._batch_size * collectives.size()
         ):
             batches = list(itertools.islice(own, batches_per_round))
-            by_rank = collectives.gather_arrays(batches, np.dtype(np.uint8))
+            by_rank = exchange.gather_arrays(batches, np.dtype(np.uint8))
             for turn in itertools.zip_longest(*by_rank):
                 yield from (batch for batch in turn if batch is not None)
         for _ in own:

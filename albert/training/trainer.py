@@ -12,12 +12,12 @@ import tensorflow.compat.v1 as tf
 from albert.checkpoints.checkpoint_files import BEST, keep_last, list_checkpoints, point_to_newest
 from albert.data import DEV, TRAIN
 from albert.data.records import reading_records
-from albert.distributed import collectives
+from albert.distributed import collectives, exchange
 from albert.report import PAGE
 from albert.report.terminal import samples_at_end
 from albert.training import metrics
 from albert.training.evaluation import Evaluation
-from albert.training.hooks import StepMonitor
+from albert.training.log_hook import StepMonitor
 from albert.training.loop import make_estimator, train
 from albert.training.output_folder import (
     scoring_settings,
@@ -67,7 +67,7 @@ class Scorer:
         patience = self._settings.patience
         evaluation = self._score_new()
         is_over = bool(evaluation and patience and evaluation.since_best() >= patience)
-        is_over = collectives.broadcast_object(is_over)
+        is_over = exchange.broadcast_object(is_over)
         if is_over:
             tf.logging.info("No better score in %d checkpoints: stopping the training", patience)
         return is_over
@@ -75,7 +75,7 @@ class Scorer:
     def has_checkpoints(self) -> bool:
         """Returns on all workers whether the folder has a result to score."""
         folder = self._settings.output_dir
-        return collectives.broadcast_object(
+        return exchange.broadcast_object(
             collectives.is_chief()
             and (
                 bool(list_checkpoints(folder))
@@ -137,13 +137,13 @@ def train_run(
       more_hooks: see `loop.train`.
       on_begin: called when the folder has the record of the run.
     """
-    recorded = collectives.broadcast_object(dict(run.recorded))
+    recorded = exchange.broadcast_object(dict(run.recorded))
     settings = rescale_to_current_workers(run.settings, recorded)
     task, data = run.task.with_settings(settings), run.data[TRAIN]
     scorer = scorer if scores_while_training(settings) else None
     num_steps, num_warmup_steps = steps = task.steps(data.num_examples)
     begun = _begin(task, recorded) if collectives.is_chief() else None
-    done = collectives.broadcast_object(begun)
+    done = exchange.broadcast_object(begun)
     on_begin()
     if done >= num_steps:
         tf.logging.info("Training is already complete: step %d of %d", done, num_steps)

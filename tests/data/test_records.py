@@ -13,7 +13,7 @@ from albert.data.records import RecordFile, parsed_batches, reading_records, seq
 from albert.data.tf_example import serialize
 from albert.optimization import TrainStep
 from albert.settings.run_settings import RunSettings
-from albert.training.hooks import StepMonitor
+from albert.training.log_hook import StepMonitor
 from albert.training.loop import make_estimator, train
 from albert.training.prediction import Predictor
 from tests.helpers.files import write_records

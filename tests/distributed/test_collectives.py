@@ -11,7 +11,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError
-from albert.distributed import collectives, launcher
+from albert.distributed import collectives, exchange, launcher
 from albert.distributed.collectives import Worker
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run_as_workers
@@ -70,10 +70,10 @@ class TestEnvironment:
 )
 def test_the_first_difference_between_workers_is_named(monkeypatch, facts, difference):
     hosts = [[f"host{rank}", values] for rank, values in enumerate(facts)]
-    monkeypatch.setattr(collectives, "all_gather_objects", lambda own: hosts)
+    monkeypatch.setattr(exchange, "all_gather_objects", lambda own: hosts)
     named = difference and pytest.raises(UserError, match=re.escape(difference))
     with named or contextlib.nullcontext():
-        collectives.check_equal_on_all_workers(facts[0])
+        exchange.check_equal_on_all_workers(facts[0])
 
 
 def test_with_one_worker_collectives_return_their_input(launched):
@@ -82,9 +82,9 @@ def test_with_one_worker_collectives_return_their_input(launched):
     assert collectives.is_chief() and collectives.is_first()
     assert collectives.label() == ""
     assert collectives.starting_hooks() == []
-    assert collectives.broadcast_object({"a": 1}) == {"a": 1}
+    assert exchange.broadcast_object({"a": 1}) == {"a": 1}
     arrays = [np.arange(3)]
-    assert collectives.gather_arrays(arrays, np.dtype(int)) == [arrays]
+    assert exchange.gather_arrays(arrays, np.dtype(int)) == [arrays]
     with tf.Graph().as_default():
         tensors = [tf.zeros([2]), tf.zeros([3])]
         assert collectives.all_reduce_mean(tensors, tf.float16) == tensors

@@ -7,7 +7,7 @@ import pytest
 from albert.core.errors import FlagError
 from albert.data import DEV, TEST, TRAIN
 from albert.data.batches import Data
-from albert.distributed import collectives
+from albert.distributed import collectives, exchange
 from albert.preflight import duration
 from albert.preflight.duration import BatchTime, Measurement, RemoteWorkers, describe_duration
 from albert.preflight.report import Report
@@ -96,7 +96,7 @@ def test_predictions_are_timed_in_the_order_of_the_file(monkeypatch):
 
 def test_workers_stop_measuring_together(monkeypatch):
     """Rank 0 decides, however long a step takes here."""
-    monkeypatch.setattr(collectives, "broadcast_object", lambda value: False)
+    monkeypatch.setattr(exchange, "broadcast_object", lambda value: False)
     watch, stopped = duration._StopWatch(), []
     context = types.SimpleNamespace(request_stop=lambda: stopped.append(True))
     for _ in range(5):

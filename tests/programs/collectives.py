@@ -14,7 +14,7 @@ from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
 
 import tensorflow.compat.v1 as tf  # isort: skip
 
-from albert.distributed import collectives
+from albert.distributed import collectives, exchange
 
 SHAPES = ([3, 2], [], [5], [4, 1, 2])
 
@@ -52,10 +52,10 @@ def main(folder: pathlib.Path) -> None:
     flat = {f"{n}_{i}": v for n, values in results.items() for i, v in enumerate(values)}
     np.savez(folder / f"{rank}.npz", **flat)
     shared = [
-        collectives.broadcast_object(value if rank == 0 else f"of rank {rank}")
+        exchange.broadcast_object(value if rank == 0 else f"of rank {rank}")
         for value in (None, 7, "Straße ☃", {"a": [1.5, None]}, "x" * 100000)
     ]
-    gathered = collectives.gather_arrays(arrays_of(rank), np.dtype(np.float32))
+    gathered = exchange.gather_arrays(arrays_of(rank), np.dtype(np.float32))
     gathered = [[array.tolist() for array in arrays] for arrays in gathered]
     found = {"shared": shared, "gathered": gathered, "spared": spared}
     (folder / f"{rank}.json").write_text(json.dumps(found))

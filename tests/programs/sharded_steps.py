@@ -29,7 +29,7 @@ from albert.checkpoints import sharded_state
 from albert.checkpoints.sharded_state import ShardedState, whole_bytes
 from albert.cli.lifecycle import quieten_tensorflow
 from albert.core import estimators
-from albert.distributed import collectives
+from albert.distributed import collectives, exchange
 from albert.optimization import OptimizerOptions, TrainStep, build_train_step
 from albert.optimizers.sharded import ShardedOptimizer
 from albert.prediction.model import ModelOptions
@@ -146,7 +146,7 @@ def main(golden: pathlib.Path, folder: pathlib.Path) -> None:
     jobs = {"small": small_job(), "albert": golden_job(golden)}
     for way in WAYS:
         weights, own = train(way, jobs[way.model])
-        found[str(way)] = own._replace(sent=np.mean(collectives.all_gather_objects(own.sent)))
+        found[str(way)] = own._replace(sent=np.mean(exchange.all_gather_objects(own.sent)))
         if collectives.is_chief():
             np.savez(folder / f"{way}.npz", **weights)
     if collectives.is_chief():
@@ -200,7 +200,7 @@ def train(way: Way, job: Job) -> tuple[dict, Found]:
         sent = (bytes_written() - before) / (steps - WARMED)
         losses, *norms = np.array(seen[way.batches - 1 :: way.batches], float).T.tolist()
         own = Found(losses, sent, sum(norms, []), parts_of_backward(graph))
-        return session.run(weights), own._replace(scales=collectives.all_gather_objects(scales))
+        return session.run(weights), own._replace(scales=exchange.all_gather_objects(scales))
 
 
 def parts_of_backward(graph: tf.Graph) -> list[float]:

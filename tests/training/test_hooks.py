@@ -8,11 +8,13 @@ import types
 import pytest
 import tensorflow.compat.v1 as tf
 
+from albert.core import signals
 from albert.core.errors import UserError
 from albert.devices import memory_use
+from albert.distributed import collectives
 from albert.optimization import TrainStep
 from albert.settings.run_settings import RunSettings
-from albert.training import hooks
+from albert.training import checkpoint_hook, log_hook
 from albert.training.curves import Curves
 from tests.helpers.checkpoints import points
 from tests.helpers.files import limited
@@ -22,7 +24,7 @@ from tests.helpers.roles import be_on
 def train(folder, hook, clock, durations, monitor=None, waits=()):
     """Runs steps during which the clock advances for `durations`. Step k has the loss 1 / (k + 1),
     the learning rate k / 1000, and 100 + k tokens, which arrive after `waits[k]` seconds."""
-    monitor = monitor or hooks.StepMonitor()
+    monitor = monitor or log_hook.StepMonitor()
     with tf.Graph().as_default():
         step = tf.train.get_or_create_global_step()
         done = step.read_value()
@@ -43,7 +45,7 @@ def train(folder, hook, clock, durations, monitor=None, waits=()):
 
 @pytest.fixture
 def clock(stop_clock):
-    return stop_clock(hooks)
+    return stop_clock(checkpoint_hook, log_hook)
 
 
 @pytest.fixture
@@ -53,8 +55,8 @@ def logged(tmp_path, clock, log):
     def logged(durations, total, batch, every, summary=1, micro=1, folder=str(tmp_path), waits=()):
         flags = {"train_batch_size": batch // micro, "gradient_accumulation_steps": micro}
         settings = RunSettings(**flags, log_steps=every, save_summary_steps=summary)
-        monitor = hooks.StepMonitor()
-        hook = hooks.TrainingLog(monitor, folder, total, settings)
+        monitor = log_hook.StepMonitor()
+        hook = log_hook.TrainingLog(monitor, folder, total, settings)
         train(tmp_path, hook, clock, durations, monitor, waits)
         return log()
 
@@ -64,7 +66,7 @@ def logged(tmp_path, clock, log):
 def saving(folder, last, every, minutes=0.0, micro=1):
     flags = {"save_checkpoints_steps": every, "save_checkpoints_minutes": minutes}
     settings = RunSettings(**flags, gradient_accumulation_steps=micro)
-    return hooks.SaveCheckpoints(str(folder), last, settings)
+    return checkpoint_hook.SaveCheckpoints(str(folder), last, settings)
 
 
 def run_steps(folder, count, every, last):
@@ -88,15 +90,15 @@ class TestSaveCheckpoints:
     def test_several_workers_get_twice_the_longest_step_to_stop(self, tmp_path, clock, monkeypatch):
         """A step with a lost worker would never end."""
         noted = []
-        monkeypatch.setattr(hooks.signals, "defer", noted.append)
-        monkeypatch.setattr(hooks.collectives, "size", lambda: 2)
-        monkeypatch.setattr(hooks.collectives, "all_reduce_sum", lambda requests: requests)
+        monkeypatch.setattr(signals, "defer", noted.append)
+        monkeypatch.setattr(collectives, "size", lambda: 2)
+        monkeypatch.setattr(collectives, "all_reduce_sum", lambda requests: requests)
         seconds = iter([3, 7, 2])
 
         def noted_in_a_step() -> None:
             clock.now += next(seconds)
 
-        monkeypatch.setattr(hooks.signals, "deferred", noted_in_a_step)
+        monkeypatch.setattr(signals, "deferred", noted_in_a_step)
         train(tmp_path, saving(tmp_path, 9, 9), clock, [0] * 3)
         assert noted == [60, 15 + 2 * 3, 15 + 2 * 7, 15 + 2 * 7]
 
@@ -142,7 +144,7 @@ class TestSaveCheckpoints:
     def test_a_signal_ends_the_step_and_saves_it(
         self, tmp_path, clock, monkeypatch, log, seconds, last, micro_batches, expected
     ):
-        monkeypatch.setattr(hooks.signals, "deferred", lambda: 15 if clock.now >= seconds else None)
+        monkeypatch.setattr(signals, "deferred", lambda: 15 if clock.now >= seconds else None)
         hook = saving(tmp_path, last, 3, micro=micro_batches)
         train(tmp_path, hook, clock, [1] * 20)
         assert names_in(log()) == expected
@@ -282,7 +284,7 @@ def test_seconds_are_formatted_for_reading():
         *((60, "1 min 00 s"), (192, "3 min 12 s"), (3599.4, "59 min 59 s")),
         *((3599.6, "1 h 00 min"), (7500, "2 h 05 min"), (90000, "25 h 00 min")),
     ):
-        assert hooks.format_seconds(seconds) == text
+        assert log_hook.format_seconds(seconds) == text
 
 
 def test_a_full_disk_is_an_error_when_it_occurs(tmp_path):

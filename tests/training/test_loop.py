@@ -17,8 +17,8 @@ from albert.distributed import collectives
 from albert.optimization import OptimizerOptions, TrainStep
 from albert.prediction.model import HeadOutput, ModelOptions
 from albert.settings.run_settings import RunSettings
-from albert.training import hooks, loop
-from albert.training.hooks import StepMonitor
+from albert.training import log_hook, loop
+from albert.training.log_hook import StepMonitor
 from albert.training.loop import make_estimator, train, user_message
 from albert.training.model_fn import make_model_fn
 from tests.helpers.checkpoints import points, weights, write_checkpoint
@@ -142,7 +142,7 @@ def test_a_checkpoint_beyond_the_limit_of_files_is_an_error(tmp_path):
 
 
 def test_waiting_for_a_batch_and_scoring_are_timed_apart_from_steps(tmp_path, log, stop_clock):
-    steps, clock = 4, stop_clock(loop, hooks)
+    steps, clock = 4, stop_clock(loop, log_hook)
 
     def taking(seconds: float) -> Callable[[float], float]:
         def work(number: float) -> float:

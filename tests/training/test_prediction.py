@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from albert.core import estimators
 from albert.core.errors import UserError
 from albert.devices import ops
-from albert.distributed import collectives
+from albert.distributed import exchange
 from albert.model import layers
 from albert.training import prediction
 from albert.training.prediction import Predictor, pack
@@ -89,8 +89,8 @@ def test_rows_are_in_the_order_of_the_examples(
 
     monkeypatch.setattr(prediction, "_ROUND", 2 * batch_size)
     be_worker(monkeypatch, 0, workers)
-    monkeypatch.setattr(collectives, "broadcast_object", lambda value: value)
-    monkeypatch.setattr(collectives, "gather_arrays", gather)
+    monkeypatch.setattr(exchange, "broadcast_object", lambda value: value)
+    monkeypatch.setattr(exchange, "gather_arrays", gather)
     predictor = Predictor(None, None, batch_size, count, order if is_mixed else None)
     monkeypatch.setattr(predictor, "batches", lambda checkpoint: iter(made[::workers]))
     outputs = predictor.outputs("model.ckpt-5")

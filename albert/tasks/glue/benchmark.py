@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
 from albert.core.files import copy_atomically, write_json
-from albert.distributed import collectives
+from albert.distributed import collectives, exchange
 from albert.tasks.classification.base import splits_of
 from albert.tasks.glue.settings import GlueSettings
 from albert.tasks.glue.table import Table
@@ -89,7 +89,7 @@ def _finish(name: str, settings: GlueSettings, run: PreparedRun) -> dict[str, di
         task = GlueTask(one.replaced(init_checkpoint=initial))
         take_folder(task)
         run = prepare(task)
-        collectives.check_equal_on_all_workers(run.facts)
+        exchange.check_equal_on_all_workers(run.facts)
         best[one.task_name] = finish(run)
     return {
         task.lower(): {name: value for name, value in scores.items() if isinstance(value, float)}
