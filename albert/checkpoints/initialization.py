@@ -24,6 +24,15 @@ _FIRST_BLOCKS = {
     r"/ffn_\d+/": "/ffn_1/",
     r"/attention_\d+/": "/attention_1/",
 }
+# The beginning of the names of the encoder's layers, and that of all names in a module of TF-Hub.
+_LAYERS, _MODULE = "bert/encoder/", "module/"
+# What else a checkpoint is, by a part of its names.
+_OTHERS = {
+    "/layer_shared/": "its names are those of albert_zh; use Google's models for Chinese instead, "
+    "such as albert_base_zh",
+    "/.ATTRIBUTES/VARIABLE_VALUE": "it is a checkpoint of Keras; save the model in the format of "
+    "transformers instead",
+}
 # The variable of the optimizer that scales the loss.
 LOSS_SCALE = "loss_scale"
 
@@ -47,7 +56,7 @@ def get_assignment_map_from_checkpoint(
     initialized = {}
     for variable in tvars:
         name = variable.op.name
-        candidates = [name]
+        candidates = [name, _MODULE + name]
         if num_of_group > 1:
             candidates += [re.sub(pattern, first, name) for pattern, first in _FIRST_BLOCKS.items()]
         source = next((one for one in candidates if one in in_checkpoint), None)
@@ -72,7 +81,7 @@ class Initialization(NamedTuple):
     unused: list[str]
 
     def log(self) -> None:
-        """Logs the number of initialized variables, and the names of the others."""
+        """Logs the names of variables; warns if layers of the encoder are new or unused."""
         tf.logging.info(
             "Starting from %s: %d variables taken; new: %s; unused: %s",
             self.checkpoint,
@@ -80,6 +89,13 @@ class Initialization(NamedTuple):
             ", ".join(self.new) or "none",
             ", ".join(self.unused) or "none",
         )
+        for names, what in (
+            (self.new, "starts from random values, because the checkpoint lacks"),
+            (self.unused, "is smaller than the checkpoint's, and does not use"),
+        ):
+            if layers := [name for name in names if name.removeprefix(_MODULE).startswith(_LAYERS)]:
+                message = "The encoder %s %d variables of its layers, such as %s"
+                tf.logging.warning(message, what, len(layers), layers[0])
 
 
 def initialize_from_checkpoint(
@@ -121,6 +137,14 @@ def compare_with_checkpoint(
             f"{checkpoint}: none of its {len(shapes)} variables matches the model, which needs "
             f"{tvars[0].op.name}, for example; the checkpoint has {min(shapes, default='none')}, "
             "for example"
+        )
+    layers = [name for name in needed if name.startswith(_LAYERS)]
+    if layers and not any(name in initialized for name in layers):
+        kind = (text for part, text in _OTHERS.items() if any(part in name for name in shapes))
+        raise UserError(
+            f"{checkpoint}: none of its {len(shapes)} variables is part of a layer of the encoder, "
+            f"which needs {layers[0]}, for example; "
+            + next(kind, f"the checkpoint has {max(shapes)}, for example")
         )
     dtypes = reader.get_variable_to_dtype_map()
     differ = [

@@ -1,5 +1,6 @@
 """Variables that start from a checkpoint, and checkpoints that fit no model."""
 
+import logging
 import re
 
 import numpy as np
@@ -96,9 +97,29 @@ def test_initialize_takes_values_and_reports_them(tmp_path, log):
     assert log()[-1].endswith("ckpt-7: 2 variables taken; new: head; unused: cls/a, cls/z")
 
 
+def test_a_module_of_tf_hub_is_read_and_partial_layers_get_a_warning(tmp_path, log):
+    names = [f"bert/encoder/layer_{number}/w" for number in range(3)]
+    values = filled({f"module/{names[0]}": [2], f"module/{names[2]}": [2]})
+    prefix = write_checkpoint(tmp_path / "variables", values)
+    with tf.Graph().as_default(), tf.Session() as session:
+        variables = make_variables({name: [2] for name in names[:2]})
+        start = modeling.initialize_from_checkpoint(variables, prefix)
+        session.run(tf.global_variables_initializer())
+        taken, _ = session.run(variables)
+    np.testing.assert_array_equal(taken, values[f"module/{names[0]}"])
+    start.log()
+    assert log(logging.WARNING) == [
+        "The encoder starts from random values, because the checkpoint lacks 1 variables of its "
+        f"layers, such as {names[1]}",
+        "The encoder is smaller than the checkpoint's, and does not use 1 variables of its "
+        f"layers, such as module/{names[2]}",
+    ]
+
+
 WORDS = "bert/embeddings/word_embeddings"
 # Both have a variable of the same shape.
 ALBERT = {WORDS: [3, 2], f"{BLOCK.format(0)}/ffn_1/w": [2]}
+KERAS = ".ATTRIBUTES/VARIABLE_VALUE"
 BERT = {WORDS: [3, 2], "bert/encoder/layer_0/output/dense/kernel": [2]}
 
 
@@ -107,12 +128,25 @@ BERT = {WORDS: [3, 2], "bert/encoder/layer_0/output/dense/kernel": [2]}
     [
         ({"resnet/conv": [3], "bert/x": [1]}, MODEL, ["bert/w", "bert/x"]),
         ({"bert/w": [3, 2], "head": [2]}, MODEL, ["bert/w", "[3, 2]", "[2, 3]"]),
+        ({WORDS: [3, 2], "bert/block/w": [2]}, ALBERT, ["none of its 2", "has bert/embeddings"]),
+        ({WORDS: [3, 2], "bert/encoder/layer_shared/w": [2]}, ALBERT, ["albert_base_zh"]),
+        ({WORDS: [3, 2], f"w/{KERAS}": [2]}, ALBERT, ["it is a checkpoint of Keras"]),
         (BERT, ALBERT, ["ckpt is a checkpoint of BERT, but --albert_config_file is for ALBERT"]),
         (ALBERT, BERT, ["ckpt is a checkpoint of ALBERT, but --albert_config_file is for BERT"]),
         (BERT | {WORDS: [4, 2]}, BERT, ["vocabulary of 4", "_size of 3"]),
         (None, MODEL, ["no such checkpoint"]),
     ],
-    ids=["stranger", "other shapes", "BERT", "ALBERT", "another vocabulary", "missing"],
+    ids=[
+        "stranger",
+        "other shapes",
+        "no layer",
+        "zh",
+        "Keras",
+        "BERT",
+        "ALBERT",
+        "another vocabulary",
+        "missing",
+    ],
 )
 def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path, stored, expected, parts):
     prefix = str(tmp_path / "ckpt")
