@@ -184,7 +184,7 @@ def _model(settings: EmbedSettings) -> ModelFolder:
         for name in (*TOKENIZERS, "do_lower_case"):
             if name in settings.given:
                 raise FlagError(
-                    f"--{name} needs --albert_config_file; an export or a run has its own tokenizer"
+                    f"--{name} needs --albert_config_file; other models have their own tokenizer"
                 )
         folder = open_folder(settings.init_checkpoint)
     if settings.pooling == "model":

@@ -193,7 +193,7 @@ def from_transformers(path: str, target: str) -> str:
     It also has configuration and tokenizer. Raises a `UserError` if a folder cannot be used.
     """
     source = open_folder(path)
-    config = read_config(os.path.join(path, CONFIG))
+    config, settings = read_config(os.path.join(path, CONFIG)), tokenizer_settings(path)
     with temporary_folder(target) as folder:
         write_checkpoint(os.path.join(folder, "model.ckpt"), source)
         with open(os.path.join(folder, CONFIGS[type(config)]), "w", encoding="utf-8") as file:
@@ -208,7 +208,7 @@ def from_transformers(path: str, target: str) -> str:
             "%s has neither %s nor %s; copy the tokenizer's file from where the model was trained",
             *(path, _SENTENCEPIECE, _WORDPIECE),
         )
-    if settings := tokenizer_settings(path):
+    if settings:
         lower = str(settings["do_lower_case"]).lower()
         tf.logging.info("The tokenizer of this model needs --do_lower_case=%s", lower)
     return os.path.join(target, "model.ckpt")

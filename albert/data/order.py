@@ -261,7 +261,7 @@ class PackedOrder(TrainingOrder):
     def summary(self) -> str:
         """Returns a human-readable text on how densely the rows are packed."""
         count, before = len(self._lengths), float(self._lengths.mean()) / self._row_length
-        per_row = count / self.num_rows
+        per_row = count / max(self.num_rows, 1)
         return (
             f"{count} examples in {self.num_rows} rows, {per_row:.2f} per row and at most "
             f"{self.num_sequences}; {before * per_row:.1%} of the positions are tokens, "

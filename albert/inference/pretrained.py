@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from albert.checkpoints import transformers_names as names
 from albert.checkpoints.checkpoint_files import load_checkpoint, resolve_checkpoint
 from albert.checkpoints.model_folder import ASSETS, OWN_PARAMS
-from albert.checkpoints.transformers_folder import is_transformers_folder, tokenizer_settings
+from albert.checkpoints.transformers_folder import (
+    TOKENIZER,
+    is_transformers_folder,
+    tokenizer_settings,
+)
 from albert.core.errors import UserError
 from albert.core.files import read_json
 
@@ -69,12 +73,24 @@ def description_of(files: Mapping[str, str]) -> dict[str, Any]:
         return about
     config = _object(files["albert_config_file"], "the configuration")
     parts = load_checkpoint(resolve_checkpoint(folder)).parts
-    ours = config.get("task_specific_params")
-    if isinstance(ours, dict) and isinstance(own := ours.get(OWN_PARAMS), dict):
-        # `albert convert` has written what the training knew.
-        return {**about, **own}
     longest = config.get("max_position_embeddings", 512)
-    about["max_seq_length"] = min(longest, _WINDOW)
+    head = _description_of_head(config, parts, longest)
+    if not head:
+        return {**about, "max_seq_length": longest, **_sentence_settings(folder, about)}
+    ours = config.get("task_specific_params")
+    own = ours.get(OWN_PARAMS) if isinstance(ours, dict) else None
+    # `albert convert` has written what the training knew. With another head or other labels, the
+    # model was trained further in transformers.
+    if isinstance(own, dict) and all(own.get(n) == head.get(n) for n in ("task", "labels")):
+        head |= own
+    return {**about, **head}
+
+
+def _description_of_head(
+    config: Mapping[str, Any], parts: Sequence[str], longest: int
+) -> dict[str, Any]:
+    """Describes a model with a head that answers; an empty dict without one."""
+    about: dict[str, Any] = {"max_seq_length": min(longest, _WINDOW)}
     if names.SQUAD_V1 in parts:
         return {**about, "task": "squad-1.1", **_OF_QUESTIONS}
     if names.SQUAD_V2 in parts:
@@ -91,7 +107,7 @@ def description_of(files: Mapping[str, str]) -> dict[str, Any]:
         labels = [None] if is_number else _labels(config)
         several = {"multi_label": True, "label_threshold": 0.5} if "multi" in str(kind) else {}
         return {**about, "task": "glue", "labels": labels, "limits": None, **several}
-    return {**about, "max_seq_length": longest, **_sentence_settings(folder)}
+    return {}
 
 
 def _labels(config: Mapping[str, Any]) -> list[str]:
@@ -103,11 +119,14 @@ def _labels(config: Mapping[str, Any]) -> list[str]:
         raise UserError("id2label of config.json does not name every id from 0 on") from e
 
 
-def _sentence_settings(folder: str) -> dict[str, Any]:
+def _sentence_settings(folder: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
     """Returns pooling, normalization and length, as sentence-transformers has saved them."""
     about: dict[str, Any] = {}
     path = os.path.join(folder, _LENGTH)
-    if os.path.exists(path) and (length := _object(path, "the length").get("max_seq_length")):
+    saved = _object(path, "the length") if os.path.exists(path) else {}
+    if saved.get("do_lower_case") and not tokenizer.get("do_lower_case", True):
+        raise UserError(f"{path} has do_lower_case true, but {TOKENIZER} in this folder has false")
+    if length := saved.get("max_seq_length"):
         about["max_seq_length"] = length
     path = os.path.join(folder, _MODULES)
     if not os.path.exists(path):
@@ -116,7 +135,7 @@ def _sentence_settings(folder: str) -> dict[str, Any]:
     try:
         if not isinstance(modules, list):
             raise TypeError
-        kinds = {module["type"].rpartition(".")[2]: module["path"] for module in modules}
+        kinds = {module["type"].rpartition(".")[2]: str(module["path"]) for module in modules}
     except (KeyError, TypeError, AttributeError) as e:
         raise UserError(f"{path} is not a list of modules, each with type and path") from e
     modes: set[str] = set()
@@ -124,7 +143,11 @@ def _sentence_settings(folder: str) -> dict[str, Any]:
         path = os.path.join(folder, kinds["Pooling"], "config.json")
         pooling = _object(path, "the pooling")
         modes = {name for name in pooling if "pooling_mode" in name and pooling[name] is True}
-        about["pooling"] = next((_POOLINGS[mode] for mode in modes if mode in _POOLINGS), "")
+        if len(modes) != 1:
+            raise UserError(
+                f"{path} has {len(modes)} pooling modes that are true; one is supported"
+            )
+        about["pooling"] = _POOLINGS.get(next(iter(modes)), "")
     if others := (kinds.keys() - {"Transformer", "Pooling", "Normalize"}) | (modes - {*_POOLINGS}):
         raise UserError(
             f"{path}: {', '.join(sorted(others))} of sentence-transformers is not supported; "

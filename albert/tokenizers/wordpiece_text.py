@@ -64,7 +64,7 @@ def _vocab_in_json(text: str, vocab_file: str) -> collections.OrderedDict:
     model = model if isinstance(model, dict) else {}
     kind = model.get("type")
     ids = model.get("vocab") if kind == "WordPiece" else None
-    if not isinstance(ids, dict):
+    if not isinstance(ids, dict) or not all(isinstance(i, int) for i in ids.values()):
         raise UserError(
             f"{vocab_file} has a tokenizer of the type {kind}, not WordPiece; pass vocab.txt, or a "
             "SentencePiece model with --spm_model_file"

@@ -19,6 +19,7 @@ from albert.checkpoints.model_folder import (
     RECORD,
     check_model,
     read_description,
+    read_run_record,
     recorded_settings,
     write_assets,
 )
@@ -93,6 +94,10 @@ def check_weights(task: Task) -> None:
     if not trains and best_or_newest(settings.output_dir):
         check_model(settings.output_dir, model, "--output_dir")
     elif settings.init_checkpoint:
+        continues = trains and not settings.overwrite_output_dir
+        if continues and read_run_record(settings.output_dir):
+            # It was checked when it began, and `check_output_dir` compares it with that run.
+            return
         check_model(settings.init_checkpoint, model, "--init_checkpoint")
 
 

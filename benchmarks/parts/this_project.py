@@ -27,7 +27,7 @@ def write_models(folder: str, config_file: str, onnx: Sequence[str]) -> None:
     write_random_weights(folder, config, make_v1_head(mask_padding_in_loss=True))
     # It is not read, but a model without a tokenizer cannot be converted.
     tokenizer = write_tokenizer(os.path.join(folder, "spm.model"), config.vocab_size)
-    options = ConversionOptions(config_file=config_file, spm_model_file=tokenizer)
+    options = ConversionOptions(albert_config_file=config_file, spm_model_file=tokenizer)
     checkpoint = os.path.join(folder, program.BEST)
     to_transformers(checkpoint, os.path.join(folder, program.TRANSFORMERS), options)
     if onnx:

@@ -108,9 +108,24 @@ def test_sentence_transformers_decides_pooling_normalization_and_length(write, t
     assert len(states) == 6
     np.testing.assert_allclose(vector, states[0] / np.linalg.norm(states[0]), atol=1e-6)
 
-    (tmp_path / "Pooling/config.json").write_text('{"pooling_mode_max_tokens": true}')
-    with pytest.raises(UserError, match="pooling_mode_max_tokens of sentence-transformers is not"):
-        albert.load(path)
+    for other, problem in (
+        ({"pooling_mode_cls_token": False, "pooling_mode_max_tokens": True}, "max_tokens of sent"),
+        ({"pooling_mode_mean_tokens": True}, "has 2 pooling modes"),
+    ):
+        (tmp_path / "Pooling/config.json").write_text(json.dumps({**pooling, **other}))
+        with pytest.raises(UserError, match=problem):
+            albert.load(path)
+
+
+def test_a_converted_model_that_was_trained_further_has_its_new_labels(write):
+    own = {"task": "glue", "labels": ["a", "b", "c"], "max_seq_length": 7}
+    params = {"task_specific_params": {"albert-tf": own}}
+    lengths = [
+        albert.load(write(names.CLASSIFIER, id2label=dict(enumerate(labels)), **params))
+        for labels in ("abc", "xyz")
+    ]
+    assert [model.folder.description["labels"] for model in lengths] == [[*"abc"], [*"xyz"]]
+    assert [model.folder.description["max_seq_length"] for model in lengths] == [7, 40]
 
 
 def test_ids_of_labels_must_be_complete(write):

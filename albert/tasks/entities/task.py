@@ -28,6 +28,8 @@ class EntitiesTask(LabelTask):
     settings: EntitiesSettings
     kind, best_by = "entities", "f1"
     label_outputs = ("test_predictions.jsonl",)
+    # A text may have several windows.
+    header_numbers = ("num_examples", "num_features")
 
     def __init__(self, settings: EntitiesSettings):
         super().__init__(settings, (), dropout=0.1)
@@ -51,7 +53,8 @@ class EntitiesTask(LabelTask):
 
     def made_from(self, split: str) -> dict[str, Any]:
         # The labels are the tags.
-        return {**super().made_from(split), "tagging": None}
+        source = super().made_from(split)
+        return {name: value for name, value in source.items() if name != "tagging"}
 
     def records(self, examples: Sequence[AnnotatedText]) -> list[bytes]:
         return self._tagger.records(examples)
