@@ -59,7 +59,7 @@ class TestWhole:
     def done(self, folder, command) -> pathlib.Path:
         second = folder / "out/trial-001"
         with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE) as killed:
-            until(lambda: killed.poll() is not None or metrics.read(second))
+            until(lambda: killed.poll() is not None or metrics.read(second), seconds=240)
             killed.kill()
         assert killed.returncode == -signal.SIGKILL, killed.stderr.read()
         (folder / "killed").write_text(json.dumps(metrics.read(second)))

@@ -92,9 +92,9 @@ class Served:
         return connection
 
 
-def until(holds: Callable[[], object]) -> None:
+def until(holds: Callable[[], object], seconds: float = LONGEST) -> None:
     """Waits until a condition holds that another thread changes."""
-    end = time.monotonic() + LONGEST
+    end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.01)
