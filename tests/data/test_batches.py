@@ -12,7 +12,6 @@ from albert.data.cached_file import Snapshot
 from albert.data.order import shuffled_numbers
 from albert.data.tf_example import serialize
 from tests.helpers.files import write_records
-from tests.helpers.roles import be_on, be_worker
 
 LENGTH = 64
 SEQUENCES = ("input_ids", "input_mask", "segment_ids")
@@ -68,8 +67,8 @@ def predicted(paths, bsz, **options):
 
 
 @pytest.fixture
-def hpu(monkeypatch):
-    be_on(monkeypatch, "hpu")
+def hpu(on_device):
+    on_device("hpu")
 
 
 def ids(got):
@@ -107,11 +106,11 @@ class TestTrainingOrder:
         assert (np.abs(epochs - np.arange(100)).mean(axis=1) > 20).all()
 
     @pytest.mark.parametrize("workers", [1, 3])
-    def test_workers_and_resumed_runs_get_the_same_batches(self, write, monkeypatch, workers):
+    def test_workers_and_resumed_runs_get_the_same_batches(self, write, as_worker, workers):
         path = write(map(make_record, range(11)))
         whole, to_predict = trained_on(path, 30, 4, trims=True), predicted(path, 2)
         for rank in range(workers):
-            be_worker(monkeypatch, rank, workers)
+            as_worker(rank, workers)
             rest = trained_on(path, 18 // workers, 4, start=12, trims=True)
             np.testing.assert_equal(rest, whole[12 + rank :: workers])
             np.testing.assert_equal(predicted(path, 2), to_predict[rank::workers])

@@ -9,7 +9,6 @@ from albert.core.errors import UserError
 from albert.data.cached_file import CachedFile
 from albert.data.feature_file import Chunk, FeatureSource, sha256_of_input
 from albert.data.tf_example import serialize
-from tests.helpers.roles import be_worker
 
 SPEC = {"x": tf.io.FixedLenFeature([], tf.int64)}
 
@@ -68,14 +67,14 @@ def test_records_and_companion_are_in_order(tmp_path, log, workers):
     assert f"{tmp_path / 'records'}: 9 features from 7 examples" in lines
 
 
-def test_only_rank_0_gets_what_scores_need(tmp_path, monkeypatch):
+def test_only_rank_0_gets_what_scores_need(tmp_path, as_worker):
     data = Letters("abC", tmp_path).prepared()
     assert data.files == [str(tmp_path / "records")]
     assert (data.spec, data.trims, data.source) == (SPEC, True, "of 3")
     assert (data.num_examples, data.num_records) == (3, 4)
-    with monkeypatch.context() as patch:
-        be_worker(patch, 1, 2)
-        again = Letters("abC", tmp_path).prepared()
+    as_worker(1, 2)
+    again = Letters("abC", tmp_path).prepared()
+    as_worker(0, 2)
     assert again.source is None and again.content == data.content
     other = Letters("abD", tmp_path).prepared()
     assert other.num_records == 4 and data.snapshot != other.snapshot

@@ -17,7 +17,6 @@ from albert.tasks.squad.head import make_v1_head
 from albert.training.job import check_engine
 from tests.helpers import models
 from tests.helpers.files import settings_of
-from tests.helpers.roles import be_on
 
 
 @pytest.mark.parametrize("act", ["gelu", "gelu_erf"])
@@ -80,17 +79,17 @@ def both(folder: str) -> list:
     return models
 
 
-def test_an_engine_that_does_not_fit_is_an_error(monkeypatch, random_model):
+def test_an_engine_that_does_not_fit_is_an_error(monkeypatch, on_device, random_model):
     def check(*flags: str) -> None:
         check_engine(settings_of(RunSettings, f"--engine={ONNXRUNTIME}", *flags))
 
     check()
     with pytest.raises(FlagError, match="on the CPU in float32: pass --precision=float32, or"):
         check("--precision=bfloat16")
-    with monkeypatch.context() as patch:
-        be_on(patch, "gpu")
-        with pytest.raises(FlagError, match="on the CPU in float32: pass --device=cpu, or --eng"):
-            check()
+    on_device("gpu")
+    with pytest.raises(FlagError, match="on the CPU in float32: pass --device=cpu, or --eng"):
+        check()
+    on_device("cpu")
     with pytest.raises(UserError, match="the engine 'onnx' is not one of tensorflow, onnxruntime"):
         load_model("any", "onnx")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)

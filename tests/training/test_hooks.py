@@ -18,7 +18,6 @@ from albert.training import checkpoint_hook, log_hook
 from albert.training.curves import Curves
 from tests.helpers.checkpoints import points
 from tests.helpers.files import limited
-from tests.helpers.roles import be_on
 
 
 def train(folder, hook, clock, durations, monitor=None, waits=()):
@@ -243,7 +242,7 @@ class TestTrainingLog:
         assert curves["learning_rate"] == pytest.approx(rates)
 
     @pytest.mark.parametrize("kind", ["gpu", "hpu"])
-    def test_memory_of_a_card_is_reported(self, tmp_path, logged, monkeypatch, kind):
+    def test_memory_of_a_card_is_reported(self, tmp_path, logged, monkeypatch, on_device, kind):
         """The stand-in counts up to 5 GB in the third step, and then has 3 GB."""
         actual = iter([(1, 1), (1, 1), (5, 5), (5, 5), (3, 5), (3, 5), (3, 5)])
 
@@ -254,7 +253,7 @@ class TestTrainingLog:
 
         experimental = types.SimpleNamespace(get_memory_info=get_memory_info)
         monkeypatch.setattr(memory_use.tf2.config, "experimental", experimental)
-        be_on(monkeypatch, kind)
+        on_device(kind)
         lines = logged([1] * 5, 5, 8, 3)
         memory = r"  device memory ([\d.]+ GB), peak device memory ([\d.]+ GB), peak host memory"
         actual = [re.search(memory, line).groups() for line in lines if line.startswith("step ")]

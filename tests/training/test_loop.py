@@ -23,7 +23,6 @@ from albert.training.loop import make_estimator, train, user_message
 from albert.training.model_fn import make_model_fn
 from tests.helpers.checkpoints import points, weights, write_checkpoint
 from tests.helpers.files import limited
-from tests.helpers.roles import be_worker
 
 
 def settings_of(folder: pathlib.Path, save_checkpoints_steps: int) -> RunSettings:
@@ -74,7 +73,7 @@ def test_a_changed_byte_in_a_checkpoint_is_named(tmp_path, is_newest):
     assert re.fullmatch(rf"{named} is damaged \(.*Checksum does not match.*\); .*", reason)
 
 
-def test_every_worker_draws_its_own_dropout(monkeypatch, tmp_path):
+def test_every_worker_draws_its_own_dropout(as_worker, tmp_path):
     """With equal masks on all workers, a batch would have fewer masks."""
 
     def model_fn(features, labels, mode, params):
@@ -82,7 +81,7 @@ def test_every_worker_draws_its_own_dropout(monkeypatch, tmp_path):
         return estimators.EstimatorSpec(mode, predictions={"mask": ops.dropout(features, 0.5)})
 
     def mask_of(rank: int, seed: int) -> bytes:
-        be_worker(monkeypatch, rank, 3)
+        as_worker(rank, 3)
         estimator = make_estimator(model_fn, RunSettings(output_dir=str(tmp_path), seed=seed))
         (row,) = estimator.predict(lambda: tf.data.Dataset.from_tensors(tf.ones([1, 64])))
         return row["mask"].tobytes()

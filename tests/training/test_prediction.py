@@ -15,7 +15,6 @@ from albert.training import prediction
 from albert.training.prediction import Predictor, pack
 from tests.helpers.checkpoints import write_checkpoint
 from tests.helpers.needs import OF_MACHINE
-from tests.helpers.roles import be_worker
 
 
 def model_fn(features, labels, mode, params):
@@ -71,7 +70,7 @@ def rows_of(numbers: list[int], length: int) -> dict[str, np.ndarray]:
 )
 @pytest.mark.parametrize("is_mixed", [True, False])
 def test_rows_are_in_the_order_of_the_examples(
-    monkeypatch, tmp_path, workers, batch_size, count, is_mixed
+    monkeypatch, as_worker, tmp_path, workers, batch_size, count, is_mixed
 ):
     """The last batch is filled up; a worker may have no batch at all, or more than one round."""
     order = np.random.default_rng(1).permutation(count) if is_mixed else np.arange(count)
@@ -88,7 +87,7 @@ def test_rows_are_in_the_order_of_the_examples(
         return sent
 
     monkeypatch.setattr(prediction, "_ROUND", 2 * batch_size)
-    be_worker(monkeypatch, 0, workers)
+    as_worker(0, workers)
     monkeypatch.setattr(exchange, "broadcast_object", lambda value: value)
     monkeypatch.setattr(exchange, "gather_arrays", gather)
     predictor = Predictor(None, None, batch_size, count, order if is_mixed else None)

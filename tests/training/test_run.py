@@ -23,7 +23,6 @@ from albert.training.prepared import PreparedRun, prepare, take_folder
 from albert.training.task import Task
 from albert.training.trainer import Scorer, train_run
 from tests.helpers.files import settings_of
-from tests.helpers.roles import be_on
 
 DATA = Data(["records"], {}, num_examples=8, num_records=8)
 
@@ -130,8 +129,8 @@ def test_old_checkpoints_are_removed_when_not_needed(begin):
         ("hpu", "float16", "state", "reduce-scatter of habana-horovod has no float16"),
     ],
 )
-def test_types_that_horovod_cannot_send_are_refused(monkeypatch, kind, wire, shard, fault):
-    be_on(monkeypatch, kind)
+def test_types_that_horovod_cannot_send_are_refused(on_device, kind, wire, shard, fault):
+    on_device(kind)
     settings = types.SimpleNamespace(allreduce_dtype=wire, shard_optimizer=shard, use_horovod=True)
     with pytest.raises(FlagError, match=fault) if fault else contextlib.nullcontext():
         job._check_workers(settings)

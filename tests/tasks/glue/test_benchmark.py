@@ -9,15 +9,14 @@ from albert.tasks.glue.benchmark import run_benchmark
 from albert.tasks.glue.settings import GlueSettings
 from tests.helpers.files import settings_of
 from tests.helpers.glue import write_all
-from tests.helpers.roles import be_on
 from tests.helpers.tiny_runs import MODEL
 
 
 @pytest.fixture
-def job(squad_dir, tmp_path, monkeypatch):
+def job(squad_dir, tmp_path, monkeypatch, on_device):
     """Returns the settings of a job on all tasks, and writes their data."""
     # Undoes what a run changes in its process.
-    be_on(monkeypatch, "cpu")
+    on_device("cpu")
     write_all(tmp_path, ["n", "r"])
     flags = "--task_name=all", f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/out"
     model = [flag.format(squad=squad_dir) for flag in MODEL]
