@@ -311,13 +311,15 @@ def map_arrays(
     first: int,
     stride: int,
     num_rows: int | None = None,
+    kept: Sequence[str] = (),
 ) -> tf.data.Dataset:
     """Returns batches that a function makes of a batch's number and its features as arrays.
 
     Args:
-      spec: features of a row of the result, as for `tf.io.parse_example`; integers are int32.
+      spec: what the function makes for a row, as for `tf.io.parse_example`; integers are int32.
       first, stride: number of the first batch, and distance between the numbers of two.
       num_rows: rows of the results; None for those that the batches have.
+      kept: features of the batches that stay in the result, which need not pass through NumPy.
     """
     types = [tf.int32 if f.dtype.is_integer else f.dtype for f in spec.values()]
 
@@ -334,7 +336,7 @@ def map_arrays(
         rows = num_rows or inputs[1].shape[0]
         for output, feature in zip(outputs, spec.values(), strict=True):
             output.set_shape([rows, *feature.shape])
-        return dict(zip(spec, outputs, strict=True))
+        return {name: features[name] for name in kept} | dict(zip(spec, outputs, strict=True))
 
     mapped = batches.enumerate().map(apply, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     return mapped.prefetch(tf.data.AUTOTUNE)

@@ -143,9 +143,11 @@ def drawing_masks(options: RecordOptions) -> Callable[[tf.data.Dataset, int, int
 
     The masks depend only on `mask_seed` and a batch's number.
     """
-    spec = feature_spec(options.seq_length, options.max_predictions, with_masks=True)
+    drawn = feature_spec(options.seq_length, options.max_predictions, with_masks=True)
+    kept = ("input_mask", "segment_ids", "next_sentence_labels")
+    spec = {name: drawn[name] for name in drawn if name not in kept}
     draw = functools.partial(_drawn_masks, options)
-    return lambda batches, first, stride: map_arrays(batches, draw, spec, first, stride)
+    return lambda batches, first, stride: map_arrays(batches, draw, spec, first, stride, kept=kept)
 
 
 def _drawn_masks(
@@ -160,7 +162,6 @@ def _drawn_masks(
     masked = options.masker.mask(features["input_ids"], layout, begins_word, rng)
     weights = np.arange(options.max_predictions) < masked.counts[:, None]
     return {
-        **features,
         "input_ids": masked.ids,
         "masked_lm_positions": masked.positions,
         "masked_lm_ids": masked.labels,
