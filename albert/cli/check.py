@@ -26,7 +26,7 @@ from albert.settings.fields import DEVICE
 from albert.tasks import TASKS, versions_of
 
 WORDS = tuple(dict.fromkeys(entry.command for entry in TASKS))
-VERSIONS = {entry.version for entry in TASKS if entry.version}
+_VERSIONS = {entry.version for entry in TASKS if entry.version}
 _PROGRAMS = {f"{e.program}.py": (e.command, e.version) for e in TASKS if e.program}
 
 
@@ -41,12 +41,16 @@ class CheckRequest(NamedTuple):
 def parse(argv: list[str]) -> CheckRequest:
     """Parses a command line; raises a `FlagError` if the task is unknown or a flag is invalid."""
     program, *rest = argv
-    names_task = bool(rest) and not rest[0].startswith("-")
-    word = rest.pop(0) if names_task else "squad"
-    version = rest.pop(0) if rest and rest[0] in VERSIONS else ""
-    task = find_task(word, version)
+    word, version = pop_task(rest)
+    task = find_task("squad" if word is None else word, version)
     command_line.parse([program, *rest], __doc__, task.settings, CheckSettings)
-    return CheckRequest(task.job(), names_task, CheckSettings.from_flags())
+    return CheckRequest(task.job(), word is not None, CheckSettings.from_flags())
+
+
+def pop_task(words: list[str]) -> tuple[str | None, str]:
+    """Removes and returns the task at the beginning of words, None without one, and its version."""
+    word = words.pop(0) if words and not words[0].startswith("-") else None
+    return word, words.pop(0) if words and words[0] in _VERSIONS else ""
 
 
 def main(request: CheckRequest) -> None:

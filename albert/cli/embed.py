@@ -169,15 +169,13 @@ def _model(settings: EmbedSettings) -> ModelFolder:
     from albert.checkpoints.checkpoint_files import resolve_checkpoint
     from albert.checkpoints.model_folder import TOKENIZERS, check_model, used_model
     from albert.inference.folders import assemble_folder, open_folder
-    from albert.tokenization import FullTokenizer
 
     if settings.albert_config_file:
         settings.require(tuple(TOKENIZERS))
-        path, names = settings.init_checkpoint, (settings.vocab_file, settings.spm_model_file)
-        tokenizer = FullTokenizer(names[0], settings.do_lower_case, names[1])
-        config_file, checkpoint = settings.albert_config_file, resolve_checkpoint(path)
-        folder = assemble_folder(path, {}, checkpoint, config_file, tokenizer)
-        files = {"spm_model_file": settings.spm_model_file, "vocab_file": settings.vocab_file}
+        path, about = settings.init_checkpoint, {"do_lower_case": settings.do_lower_case}
+        flags = "albert_config_file", *TOKENIZERS
+        files = {name: file for name in flags if (file := getattr(settings, name))}
+        folder = assemble_folder(path, about, resolve_checkpoint(path), files)
         model = used_model(folder.config.forward_values(), files, settings.do_lower_case)
         check_model(path, model, "--init_checkpoint")
     else:

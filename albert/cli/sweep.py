@@ -15,7 +15,7 @@ import math
 from typing import NamedTuple
 
 from albert.cli import command_line
-from albert.cli.check import VERSIONS, find_task
+from albert.cli.check import find_task, pop_task
 from albert.cli.training import Job
 from albert.core import signals
 from albert.core.errors import FlagError, require, see_help
@@ -49,14 +49,13 @@ class SweepRequest(NamedTuple):
 def parse(argv: list[str]) -> SweepRequest:
     """Parses a command line; raises a `FlagError` for a missing task, or a wrong flag or range."""
     program, *rest = argv
-    names_task = bool(rest) and not rest[0].startswith("-")
-    word = rest.pop(0) if names_task else WORDS[0]
+    named, version = pop_task(rest)
+    word = WORDS[0] if named is None else named
     if word not in WORDS:
         raise FlagError(f"{word!r} is not one of {', '.join(WORDS)}{see_help(word, WORDS)}")
-    version = rest.pop(0) if rest and rest[0] in VERSIONS else ""
     task = find_task(word, version)
     command_line.parse([program, *rest], __doc__, task.settings, SweepSettings)
-    if not names_task:
+    if named is None:
         raise FlagError(f"the task is missing; name it before the flags: {', '.join(WORDS)}")
     job, settings = task.job(), SweepSettings.from_flags()
     words = [word, version] if version else [word]

@@ -80,9 +80,8 @@ def open_folder(path: str) -> ModelFolder:
         raise UserError(
             f"{path} has no tokenizer: {ASSETS} has neither {SPM_MODEL} nor {VOCABULARY}"
         )
-    vocabulary, sentencepiece = files.get("vocab_file"), files.get("spm_model_file")
-    tokenizer = FullTokenizer(vocabulary, about.get("do_lower_case", True), sentencepiece)
-    folder = assemble_folder(path, about, _weights(path), _asset(path, CONFIG), tokenizer)
+    files["albert_config_file"] = _asset(path, CONFIG)
+    folder = assemble_folder(path, about, _weights(path), files)
     _check_against_record(folder, files)
     return folder
 
@@ -90,14 +89,11 @@ def open_folder(path: str) -> ModelFolder:
 def _open_pretrained(path: str, files: Mapping[str, str]) -> ModelFolder:
     """Opens a model that others made; `files` are those of `model_files`."""
     about = description_of(files)
-    vocabulary, sentencepiece = files.get("vocab_file"), files.get("spm_model_file")
-    if not (vocabulary or sentencepiece):
+    if not files.keys() & {"spm_model_file", "vocab_file"}:
         raise UserError(
             f"{path} has no tokenizer: no vocab.txt, tokenizer.json or SentencePiece model"
         )
-    tokenizer = FullTokenizer(vocabulary, about.get("do_lower_case", True), sentencepiece)
-    checkpoint = resolve_checkpoint(files["init_checkpoint"])
-    folder = assemble_folder(path, about, checkpoint, files["albert_config_file"], tokenizer)
+    folder = assemble_folder(path, about, resolve_checkpoint(files["init_checkpoint"]), files)
     longest = about.get("max_seq_length", folder.config.max_position_embeddings)
     return folder._replace(description={**about, "max_seq_length": longest})
 
@@ -116,18 +112,17 @@ def _check_against_record(folder: ModelFolder, files: dict[str, str]) -> None:
 
 
 def assemble_folder(
-    path: str,
-    description: dict[str, Any],
-    checkpoint: str,
-    config_file: str,
-    tokenizer: FullTokenizer,
+    path: str, description: dict[str, Any], checkpoint: str, files: Mapping[str, str]
 ) -> ModelFolder:
     """Assembles a model from files in any folders, to which messages refer as `path`.
 
-    Raises a `UserError` if one of them is invalid, or they belong to different models.
+    `files` has the configuration and the tokenizer by flag. Raises a `UserError` if one of them is
+    invalid, or they belong to different models.
     """
+    lower = description.get("do_lower_case", True)
+    tokenizer = FullTokenizer(files.get("vocab_file"), lower, files.get("spm_model_file"))
     tokenizer.check()
-    config = read_config(config_file)
+    config = read_config(files["albert_config_file"])
     if tokenizer.size != config.vocab_size:
         raise UserError(
             f"{path}: the tokenizer has {tokenizer.size} pieces, but the configuration has a "

@@ -61,9 +61,9 @@ def check(
         if collectives.is_chief():
             describe_duration(report, checked, measured, on)
     by_rank = [[Row(*row) for row in rows] for rows in exchange.all_gather_objects(report.rows)]
-    verdicts = (
-        _JOB_VERDICTS if is_downloaded else _FILE_VERDICTS if task_class else _MACHINE_VERDICTS
-    )
+    verdicts = _MACHINE_VERDICTS
+    if task_class:
+        verdicts = _JOB_VERDICTS if is_downloaded else _FILE_VERDICTS
     shown = plan if settings.bf16 else None
     # The objects of several runs are one line each.
     return print_reports(by_rank, shown, verdicts, settings.json, indent=None if name else 2)
