@@ -14,9 +14,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from albert.checkpoints.checkpoint_files import best_or_newest
+from albert.checkpoints.found_model import with_model
 from albert.checkpoints.model_folder import (
-    files_of_model,
     recorded_scores,
     recorded_settings,
     recorded_task,
@@ -26,7 +25,7 @@ from albert.core.errors import UserError
 from albert.core.log import shown_log
 from albert.data import DEV
 from albert.inference.base import table
-from albert.inference.loading import AnyPath, Model, load_model, path_of, pretrained_model
+from albert.inference.loading import AnyPath, Model, load_model, path_of
 from albert.report import PREDICTIONS
 from albert.report.predictions import read_samples
 from albert.report.spans import Span, prediction_of
@@ -110,10 +109,8 @@ def train(
         # With the reference's defaults, the call would do nothing.
         values |= {"do_train": True, "do_eval": True}
     if model is not None:
-        path = path_of(model)
-        described = _trained_files(path) or pretrained_model(path)
-        values |= {name: value for name, value in described.items() if name in kind.flags()}
-    checked = kind.of(**{**values, **settings})
+        values["model"] = path_of(model)
+    checked = with_model(kind.of(**{**values, **settings}))
     with _running(verbose):
         run(tasks[task].load("task"), checked)
     return _result(task, values["output_dir"])
@@ -148,7 +145,7 @@ def evaluate(
     flags = tasks[task].load("settings").flags()
     kept = [name for name, flag in flags.items() if Affects.FEATURES in flag.affects]
     values = {name: recorded[name] for name in kept if name in recorded and not flags[name].is_path}
-    values |= _trained_files(folder)
+    values["model"] = folder
     done_by = tasks[task].load("task").done_by.items()
     values |= {name: split == DEV for split, name in done_by if name in flags}
     values |= settings
@@ -181,9 +178,3 @@ def _result(task: str, output_dir: str) -> Result:
     if os.path.exists(os.path.join(output_dir, PREDICTIONS)):
         predictions = {s["id"]: prediction_of(s) for s in read_samples(output_dir)}
     return Result(task, output_dir, scores, predictions, output_dir)
-
-
-def _trained_files(folder: str) -> dict[str, str]:
-    """Returns the files of a run's model, by setting; an empty dict if the folder has no run."""
-    checkpoint, files = best_or_newest(folder), files_of_model(folder)
-    return {**files, "init_checkpoint": checkpoint} if checkpoint and files else {}

@@ -6,12 +6,14 @@ import functools
 import hashlib
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
 from albert.core.files import check_readable, read_bytes
+from albert.tokenizers.normalization import Normalization
 from albert.tokenizers.offsets import Aligner, Tokens, WordAligner
 from albert.tokenizers.sentencepiece_text import (  # noqa: F401  The reference has these names here.
     SPIECE_UNDERLINE,
@@ -20,6 +22,7 @@ from albert.tokenizers.sentencepiece_text import (  # noqa: F401  The reference 
     ends_in_digit_comma,
     preprocess_text,
 )
+from albert.tokenizers.tokenizer_json import parse_tokenizer, sentencepiece_model_of
 from albert.tokenizers.wordpiece_text import (  # noqa: F401  The reference has these names here too.
     BasicTokenizer,
     WordpieceTokenizer,
@@ -28,6 +31,7 @@ from albert.tokenizers.wordpiece_text import (  # noqa: F401  The reference has 
     _is_whitespace,
     convert_to_unicode,
     load_vocab,
+    strip_marks,
 )
 
 # A piece that is a single sign begins a word. So does a piece with characters other than these
@@ -40,8 +44,10 @@ _WITHOUT_SPACES = (
     *("THAI ", "LAO ", "KHMER ", "MYANMAR ", "TIBETAN ", "TAI ", "NEW TAI ", "JAVANESE "),
     "BALINESE ",
 )
-# If a smaller part of the pieces has capitals, the vocabulary counts as uncased.
-_PART_OF_CASED = 0.01
+# If a smaller part of the pieces can never be produced, the tokenizer fits the vocabulary.
+_IMPOSSIBLE = 0.01
+# Of an uncased vocabulary in a script with capitals, more pieces have letters in lower case.
+_WITH_CASE = 0.5
 
 
 def printable_text(text: str | bytes) -> str:
@@ -75,16 +81,19 @@ class FullTokenizer:
     Attributes:
       vocab, inv_vocab: maps from token to id and from id to token.
       do_lower_case: whether `normalize` and `encode` lower-case text.
+      normalization: how they change text, including `do_lower_case`.
       sp_model: the `SentencePieceProcessor`, or None for WordPiece.
     """
 
-    def __init__(self, vocab_file, do_lower_case=True, spm_model_file=None):
+    def __init__(self, vocab_file, do_lower_case=True, spm_model_file=None, **normalization):
         """Loads the SentencePiece model, or the WordPiece vocabulary if there is no model.
+
+        `normalization` has further fields of `Normalization`.
 
         Raises:
           UserError: the file is missing or invalid, or neither file is given.
         """
-        self.do_lower_case = do_lower_case
+        self.normalization = Normalization.of({"do_lower_case": do_lower_case, **normalization})
         self.sp_model = None
         self._file = spm_model_file or vocab_file
         if spm_model_file:
@@ -102,6 +111,23 @@ class FullTokenizer:
     def from_scratch(cls, vocab_file, do_lower_case, spm_model_file):
         """Makes a tokenizer in the same way as the constructor."""
         return cls(vocab_file, do_lower_case, spm_model_file)
+
+    @classmethod
+    def of(cls, files: Mapping[str, Any], normalization: Mapping[str, Any]) -> FullTokenizer:
+        """Makes a tokenizer from its files by flag, and from fields of `Normalization`."""
+        values = Normalization.of(normalization)._asdict()
+        return cls(files.get("vocab_file"), spm_model_file=files.get("spm_model_file"), **values)
+
+    @property
+    def do_lower_case(self) -> bool:
+        """Returns whether text is lower-cased; may be set, as on a copy of a tokenizer."""
+        return self.normalization.do_lower_case
+
+    @do_lower_case.setter
+    def do_lower_case(self, value: bool) -> None:
+        self.normalization = self.normalization._replace(do_lower_case=value)
+        for name in ("_aligner", "_word_aligner"):
+            self.__dict__.pop(name, None)
 
     @property
     def is_wordpiece(self) -> bool:
@@ -156,32 +182,54 @@ class FullTokenizer:
     @property
     def basic_tokenizer(self) -> BasicTokenizer:
         """Returns the tokenizer that splits text into words for WordPiece."""
-        return BasicTokenizer(do_lower_case=self.do_lower_case)
+        lower, strips, _, chinese = self.normalization
+        return BasicTokenizer(lower, strips, chinese)
 
     def check(self) -> None:
-        """Checks that special tokens exist; warns if `do_lower_case` does not fit the vocabulary.
+        """Checks that special tokens exist; warns if the normalization does not fit the pieces.
 
         Raises:
-          UserError: [CLS], [SEP] or the unknown token is missing.
+          UserError: [CLS], [SEP] or the unknown token is missing, or a flag is for the other kind
+            of tokenizer.
         """
         _ = self.cls_id, self.sep_id, self.unk_id
-        if self.is_wordpiece and (mismatch := self._case_mismatch()):
+        others = ("keep_accents",) if self.is_wordpiece else ("strip_accents",)
+        for name in (name for name in others if name in self.normalization.recorded()):
+            raise UserError(
+                f"--{name}={str(getattr(self.normalization, name)).lower()} does not work with "
+                f"{self._file}: --strip_accents is for WordPiece, --keep_accents for SentencePiece"
+            )
+        if mismatch := self._mismatch():
             tf.logging.warning("%s %s", self._file, mismatch)
 
-    def _case_mismatch(self) -> str | None:
-        """Returns a message if `do_lower_case` does not fit the vocabulary, otherwise None."""
-        words = [piece for piece in self.vocab if not piece.startswith("[")]
-        capitals = [piece for piece in words if piece != piece.lower()]
-        is_cased = len(capitals) > _PART_OF_CASED * len(words)
-        if is_cased and self.do_lower_case:
+    def _mismatch(self) -> str | None:
+        """Returns a message if the normalization does not fit the pieces, otherwise None."""
+        words = [piece.removeprefix("##").lstrip("▁") for piece in self.vocab if piece[:1] != "["]
+        lower, strips, keeps, _ = self.normalization
+        capitals = [word for word in words if word != word.lower()]
+        is_cased = len(capitals) > _IMPOSSIBLE * len(words)
+        if is_cased and lower:
             return (
                 f"is cased: {len(capitals)} of its {len(words)} pieces have capitals, such as "
                 f"{capitals[0]}, and never match text that --do_lower_case lower-cases; pass "
                 "--do_lower_case=false"
             )
-        if not (is_cased or self.do_lower_case) and any(map(str.islower, words)):
+        changed = []
+        if self.is_wordpiece and self.normalization.strips_accents:
+            changed, remedy = [w for w in words if strip_marks(w) != w], "--strip_accents=false"
+        elif not self.is_wordpiece and not keeps:
+            changed = [w for w in words if not w.isascii() and preprocess_text(w, False) != w]
+            remedy = "--keep_accents=true"
+        if len(changed) > _IMPOSSIBLE * len(words):
             return (
-                "is uncased: with --do_lower_case=false, words with capitals become [UNK]; pass "
+                f"keeps accents: {len(changed)} of its {len(words)} pieces, such as {changed[0]}, "
+                f"never match text whose letters are decomposed and lose their marks; pass {remedy}"
+            )
+        with_case = [word for word in words if word.islower()]
+        if not (is_cased or lower) and len(with_case) > _WITH_CASE * len(words):
+            unknown = "become [UNK]" if self.is_wordpiece else "are split into unknown pieces"
+            return (
+                f"is uncased: with --do_lower_case=false, words with capitals {unknown}; pass "
                 "--do_lower_case=true"
             )
         return None
@@ -196,7 +244,8 @@ class FullTokenizer:
     def normalize(self, text: str) -> str:
         """Prepares a text for `tokenize`; for WordPiece, this only strips white space."""
         if self.sp_model:
-            return preprocess_text(text, lower=self.do_lower_case)
+            lower, _, keep_accents, _ = self.normalization
+            return preprocess_text(text, lower=lower, keep_accents=keep_accents)
         return text.strip()
 
     def encode(self, texts: Iterable[str], normalized: bool = False) -> list[list[int]]:
@@ -211,7 +260,7 @@ class FullTokenizer:
         """
         texts = list(texts if normalized else map(self.normalize, texts))
         if self.sp_model is None:
-            return [self._word_aligner.ids(text, self.do_lower_case) for text in texts]
+            return [self._word_aligner.ids(text) for text in texts]
         quick = self.sp_model.encode(texts, num_threads=1)
         return [
             ids if self._need_care.isdisjoint(ids) else encode_ids(self.sp_model, text)
@@ -229,15 +278,15 @@ class FullTokenizer:
         Raises:
           UserError: the SentencePiece model has byte fallback, or the vocabulary has no [UNK].
         """
-        return self._aligner.tokenize(text, self.do_lower_case)
+        return self._aligner.tokenize(text)
 
     @functools.cached_property
     def _aligner(self) -> Aligner | WordAligner:
-        return Aligner(self.sp_model) if self.sp_model else self._word_aligner
+        return Aligner(self.sp_model, self.normalization) if self.sp_model else self._word_aligner
 
     @functools.cached_property
     def _word_aligner(self) -> WordAligner:
-        return WordAligner(self.wordpiece_tokenizer, self.unk_id)
+        return WordAligner(self.basic_tokenizer, self.wordpiece_tokenizer, self.unk_id)
 
     def tokenize(self, text: str) -> list[str]:
         """Returns the pieces of a text; for SentencePiece, apply `preprocess_text` first."""
@@ -263,6 +312,8 @@ class FullTokenizer:
 def _load_sentencepiece(path: str) -> spm.SentencePieceProcessor:
     check_readable(path, "SentencePiece model")
     content = read_bytes(path)
+    if tokenizer := parse_tokenizer(content, path):
+        content = sentencepiece_model_of(tokenizer, path)
     model = spm.SentencePieceProcessor()
     try:
         model.LoadFromSerializedProto(content)

@@ -135,8 +135,11 @@ def test_a_pretrained_model_is_found_by_folder_and_name(trained, squad_dir, tmp_
         (lambda: albert.train("sqaud", "out"), "unknown task 'sqaud'; use one of 'squad'"),
         (lambda: albert.train("squad", "out", trian_file="x"), "did you mean train_file"),
         (lambda: albert.train("squad", "out", train_steps="many"), "train_steps"),
-        (lambda: albert.train("squad", "out", model="albert_huge"), "huge is neither a folder"),
-        (lambda: albert.load("nowhere"), "nowhere is neither a folder"),
+        (
+            lambda: albert.train("squad", "out", model="albert_huge"),
+            "huge does not exist, and is not",
+        ),
+        (lambda: albert.load("nowhere"), "nowhere does not exist, and is not"),
         (lambda: albert.evaluate("nowhere"), "nowhere has no run"),
     ],
 )

@@ -179,11 +179,13 @@ def test_a_word_beyond_the_longest_is_the_unknown_token():
     assert tokenizer.tokenize("a" * 201) == ["[UNK]"]
 
 
-def plain_preprocess_text(text, remove_space, lower):
+def plain_preprocess_text(text, remove_space, lower, keep_accents=False):
     """Applies the definition: the NFKD form of the whole text, without combining marks."""
     if remove_space:
         text = " ".join(text.split())
-    text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
+    if not keep_accents:
+        text = unicodedata.normalize("NFKD", text)
+        text = "".join(c for c in text if not unicodedata.combining(c))
     return text.lower() if lower else text
 
 
@@ -191,13 +193,13 @@ ANY = st.characters(exclude_categories=["Cs"]) | st.characters(categories=["Cs",
 
 
 @many
-@hypothesis.given(st.text(ANY), st.booleans(), st.booleans())
-def test_preprocess_text_follows_its_definition(text, remove_space, lower):
+@hypothesis.given(st.text(ANY), st.tuples(*3 * [st.booleans()]))
+def test_preprocess_text_follows_its_definition(text, options):
     """Lone surrogates are excluded, so that the result can be encoded."""
-    result = tokenization.preprocess_text(text, remove_space, lower)
+    result = tokenization.preprocess_text(text, *options)
     result.encode("utf-8")
     replaced = "".join("\ufffd" if 0xD800 <= ord(c) <= 0xDFFF else c for c in text)
-    assert result == plain_preprocess_text(replaced, remove_space, lower)
+    assert result == plain_preprocess_text(replaced, *options)
 
 
 def test_preprocess_text_handles_all_of_unicode():
@@ -325,29 +327,43 @@ def test_a_missing_special_piece_is_named_on_request(write):
         beside_a_model.check()
 
 
+UNCHANGED, LOWER, CASED = {"do_lower_case": False}, "--do_lower_case=true", "--do_lower_case=false"
+STRIPS = "--strip_accents=false"
+
+
 @pytest.mark.parametrize(
-    ("words", "lower", "warning"),
+    ("words", "options", "warning", "remedy"),
     [
-        ("the ##ed", True, ""),
-        ("the The ##ed", True, "is cased: 1 of its 3 pieces have capitals, such as The"),
-        ("the The ##ed", False, ""),
-        ("the ##ed", False, "is uncased: with --do_lower_case=false, words with capitals"),
+        ("the ##ed", {}, "", ""),
+        ("the The ##ed", {}, "is cased: 1 of its 3 pieces have capitals, such as The", CASED),
+        ("the The ##ed", UNCHANGED, "", ""),
+        ("the ##ed", UNCHANGED, "is uncased: with --do_lower_case=false, words with", LOWER),
         # One by chance, as in a vocabulary made with older tables of letters.
-        (" ".join([*(f"w{i}" for i in range(200)), "Ა"]), True, ""),
-        ("中 文 。", False, ""),
-        ("中 文 。", True, ""),
-        # A SentencePiece model may be either.
-        (None, False, ""),
+        (" ".join([*(f"w{i}" for i in range(200)), "Ა"]), {}, "", ""),
+        ("中 文 。", UNCHANGED, "", ""),
+        ("中 文 。", {}, "", ""),
+        ("서울 ##은 a", UNCHANGED, "", ""),
+        ("서울 ##은 a", {}, "keeps accents: 2 of its 3 pieces, such as 서울", STRIPS),
+        ("brücke für schön", {}, "keeps accents: 3 of its 3 pieces, such as brücke", STRIPS),
+        ("brücke für schön", {"strip_accents": False}, "", ""),
+        (None, {}, "", ""),
+        (None, UNCHANGED, "is uncased: with --do_lower_case=false, words with", LOWER),
     ],
 )
-def test_a_wrong_case_is_a_warning(write, log, words, lower, warning):
+def test_pieces_that_no_text_gives_are_a_warning(write, log, words, options, warning, remedy):
     path = write([*SPECIAL, "[unused1]", *(words or "").split()])
-    FullTokenizer(path, lower, None if words else MODEL).check()
+    FullTokenizer(path, spm_model_file=None if words else MODEL, **options).check()
     warnings = log(logging.WARNING)
     assert len(warnings) == bool(warning)
     for line in warnings:
-        assert f"{path} {warning}" in line
-        assert f"pass --do_lower_case={str(not lower).lower()}" in line
+        assert f"{path if words else MODEL} {warning}" in line and f"pass {remedy}" in line
+
+
+def test_a_flag_for_the_other_kind_of_tokenizer_is_an_error(write):
+    for path, flag in ((None, "strip_accents"), (write([*SPECIAL, "a"]), "keep_accents")):
+        tokenizer = FullTokenizer(path, False, None if path else MODEL, **{flag: True})
+        with pytest.raises(UserError, match=f"--{flag}=true does not work with"):
+            tokenizer.check()
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of, open_atomically, read_bytes, read_json
 from albert.core.record import read_record
 from albert.core.version import VERSION
+from albert.tokenizers.normalization import Normalization
 
 RECORD = "run.json"
 SCORES = "eval_results.json"
@@ -139,7 +140,9 @@ def check_model(path: str, model: Mapping[str, Any], flag: str) -> None:
 
 
 def used_model(
-    config: Mapping[str, Any], tokenizer_files: Mapping[str, str | None], do_lower_case: bool
+    config: Mapping[str, Any],
+    tokenizer_files: Mapping[str, str | None],
+    normalization: Normalization,
 ) -> dict[str, Any]:
     """Returns the properties of a model for `model_differences`.
 
@@ -147,7 +150,7 @@ def used_model(
     first one given is used.
     """
     flag, file = next((f, file) for f in TOKENIZERS if (file := tokenizer_files.get(f)))
-    return {_CONFIG: config, flag: content_of(file), "do_lower_case": do_lower_case}
+    return {_CONFIG: config, flag: content_of(file), **normalization._asdict()}
 
 
 def recorded_model(path: str) -> dict[str, Any] | None:
@@ -165,6 +168,8 @@ def recorded_model(path: str) -> dict[str, Any] | None:
 
 def model_differences(recorded: Mapping[str, Any], model: Mapping[str, Any]) -> list[str]:
     """Returns differences between a model and its record in properties that both have, as text."""
+    if "do_lower_case" in recorded:
+        recorded = {**recorded, **Normalization.of(recorded)._asdict()}
     differences = [
         f"{'' if name == 'task' else '--'}{name} {recorded[name]}, not {model[name]}"
         for name in (model.keys() & recorded.keys()) - {_CONFIG, *TOKENIZERS}

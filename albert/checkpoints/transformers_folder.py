@@ -12,8 +12,8 @@ import glob
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import safetensors
@@ -23,13 +23,27 @@ from albert.checkpoints import transformers_names as names
 from albert.checkpoints.configurations import check_sizes, config_from_theirs, is_theirs
 from albert.checkpoints.finite import check_finite
 from albert.core.errors import UserError
-from albert.core.files import read_json, sha256_of
+from albert.core.files import read_bytes, read_json, sha256_of
 from albert.core.text import listed
+from albert.tokenizers.normalization import Normalization
+from albert.tokenizers.tokenizer_json import normalization_of, parse_tokenizer
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-TOKENIZER = "tokenizer_config.json"
+TOKENIZER, SPECIAL_TOKENS = "tokenizer_config.json", "special_tokens_map.json"
+TOKENIZER_JSON = "tokenizer.json"
 # The key of the training step in the metadata of `WEIGHTS`.
 STEP = tf.GraphKeys.GLOBAL_STEP
+# Special tokens and settings of tokenizers; the first value is the usual one.
+_SUPPORTED: dict[str, Sequence[object]] = {
+    "cls_token": ("[CLS]",),
+    "sep_token": ("[SEP]",),
+    "mask_token": ("[MASK]",),
+    "unk_token": ("[UNK]", "<unk>"),
+    "pad_token": ("[PAD]", "<pad>"),
+    "do_basic_tokenize": (True,),
+    "remove_space": (True,),
+    "never_split": (None, []),
+}
 # The types of weights that float32 represents exactly.
 _DTYPES = ("F32", "F16", "BF16")
 _PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
@@ -58,26 +72,33 @@ def is_transformers_folder(path: str) -> bool:
     )
 
 
-def tokenizer_settings(path: str) -> dict[str, bool]:
-    """Returns `do_lower_case` as a folder's tokenizer has it; empty if the folder does not say.
+def tokenizer_settings(path: str) -> dict[str, Any]:
+    """Returns the fields of `Normalization` that a folder's tokenizer has; empty if it has none.
 
     Raises a `UserError` for settings with which this project would make other tokens.
     """
-    file = os.path.join(path, TOKENIZER)
-    saved = read_json(file, "the tokenizer's configuration") if os.path.exists(file) else {}
-    if not isinstance(saved, dict) or not isinstance(saved.get("do_lower_case", True), bool):
-        raise UserError(f"{file} is not a tokenizer's configuration of transformers")
-    lower = saved.get("do_lower_case", True)
-    # Here WordPiece removes accents if it lower-cases, and SentencePiece always.
-    supported = {"strip_accents": (None, lower), "keep_accents": (None, False)}
-    supported["tokenize_chinese_chars"] = None, True
-    for name, values in supported.items():
-        if saved.get(name) not in values:
+    file = os.path.join(path, TOKENIZER_JSON)
+    tokenizer = parse_tokenizer(read_bytes(file), file) if os.path.exists(file) else None
+    own, saved = normalization_of(tokenizer) if tokenizer else {}, dict[str, Any]()
+    for name in (SPECIAL_TOKENS, TOKENIZER):
+        file = os.path.join(path, name)
+        one = read_json(file, "the tokenizer's configuration") if os.path.exists(file) else {}
+        if not isinstance(one, dict):
+            raise UserError(f"{file} is not a tokenizer's configuration of transformers")
+        saved |= one
+    for name, values in _SUPPORTED.items():
+        value = saved.get(name, values[0])
+        value = value.get("content") if isinstance(value, dict) else value
+        if value not in values:
             raise UserError(
-                f"{file} has {name} {saved[name]}, which is not supported with do_lower_case "
-                f"{lower}: this project would make other tokens than those of the model's training"
+                f"{path}: its tokenizer has the {name} {value!r}, not {values[0]!r}, with which "
+                "this project would make other tokens than those of the model's training"
             )
-    return {"do_lower_case": lower} if "do_lower_case" in saved else {}
+    own |= {name: saved[name] for name in Normalization._fields if saved.get(name) is not None}
+    for name, value in own.items():
+        if not isinstance(value, bool) and (name, value) != ("strip_accents", None):
+            raise UserError(f"{path}: its tokenizer has {name} {value!r}, not true or false")
+    return own
 
 
 @functools.cache

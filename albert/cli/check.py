@@ -58,7 +58,7 @@ def main(request: CheckRequest) -> None:
     from albert.distributed import exchange
     from albert.preflight.job_check import check
 
-    (program, settings), options = request.job, request.settings
+    (program, settings), options = request.job.with_model(), request.settings
     # Flags of the device and --json only describe the machine and the report.
     flags = settings.flags()
     is_job = any(flags[name].theme != DEVICE for name in settings.given) or options.given - {"json"}

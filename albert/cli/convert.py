@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from albert.cli import command_line
 from albert.core.errors import FlagError
-from albert.settings.fields import Settings, setting
+from albert.settings.fields import OWN, redefined, setting
+from albert.settings.text_settings import NormalizationSettings
+from albert.tokenizers.normalization import Normalization
 
 
-class ConvertSettings(Settings):
+class ConvertSettings(NormalizationSettings):
     """The format, and information that the files lack; a folder of transformers needs none."""
 
     to: str = setting(
@@ -35,9 +37,7 @@ class ConvertSettings(Settings):
     vocab_file: str | None = setting(
         None, "WordPiece vocabulary, which is copied as vocab.txt. Default: the run's tokenizer."
     )
-    do_lower_case: bool | None = setting(
-        None, "Whether the tokenizer lowercases text. Default: as in the run, otherwise true."
-    )
+    do_lower_case: bool = redefined(NormalizationSettings, "do_lower_case", True, theme=OWN)
     multiple_choice: bool = setting(
         False,
         "Treat a head with one output as multiple choice, as in RACE, instead of regression. Not "
@@ -75,7 +75,9 @@ def main(request: tuple[ConvertSettings, list[str]]) -> None:
             )
         tf.logging.info("%s: a TensorFlow checkpoint", from_transformers(path, target))
         return
-    options = ConversionOptions(*(getattr(settings, name) for name in ConversionOptions._fields))
+    given = {n: getattr(settings, n) for n in Normalization._fields if n in settings.given}
+    files = settings.albert_config_file, settings.spm_model_file, settings.vocab_file
+    options = ConversionOptions(*files, given, settings.multiple_choice)
     if settings.to == "onnx":
         outputs = ", ".join(to_onnx(path, target, options))
         tf.logging.info("%s: a model with the outputs %s", target, outputs)

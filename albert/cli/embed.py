@@ -1,12 +1,12 @@
 r"""Writes embeddings of texts: the encoder's output for each token, or its pooled output.
 
   albert embed --input_file=texts.txt --output_file=embeddings.jsonl \
-    --init_checkpoint=MODEL --layers=-1,-2,-3,-4
+    --model=MODEL --layers=-1,-2,-3,-4
 
-Each line of the input has one text, or two texts separated by " ||| ". MODEL is an export or the
---output_dir of a run. It can also be a checkpoint: then add --albert_config_file and
---spm_model_file, or --bert_config_file and --vocab_file. The flags and the JSON are those of
-Google's extract_features.py.
+Each line of the input has one text, or two texts separated by " ||| ". MODEL is a folder of
+transformers, the --output_dir of a run, an export, or the name of a published model. For a bare
+checkpoint, pass --init_checkpoint, --albert_config_file and --spm_model_file, or --bert_config_file
+and --vocab_file. The flags and the JSON are those of Google's extract_features.py.
 """
 
 from __future__ import annotations
@@ -20,8 +20,18 @@ from albert.cli import command_line
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable
 from albert.core.log import LOG, progress
-from albert.settings.fields import DATA, FEATURES, LARGEST_BATCH, LONGEST_SEQUENCE, MODEL, setting
+from albert.settings.fields import (
+    DATA,
+    FEATURES,
+    LARGEST_BATCH,
+    LONGEST_SEQUENCE,
+    MODEL,
+    model_setting,
+    setting,
+)
 from albert.settings.run_settings import IgnoredSettings
+from albert.settings.text_settings import NormalizationSettings
+from albert.tokenizers.normalization import Normalization
 
 # The help does not need TensorFlow.
 if TYPE_CHECKING:
@@ -31,7 +41,7 @@ if TYPE_CHECKING:
 _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")
 
 
-class EmbedSettings(IgnoredSettings):
+class EmbedSettings(NormalizationSettings, IgnoredSettings):
     """The texts, the model and the output of `albert embed`."""
 
     input_file: str = setting(
@@ -68,9 +78,11 @@ class EmbedSettings(IgnoredSettings):
     normalize: bool = setting(
         False, "Divide the vectors of --pooling by their Euclidean norms.", DATA
     )
+    model: str = model_setting()
     init_checkpoint: str = setting(
         "",
-        "Model: an export, the --output_dir of a run, or a checkpoint. Required.",
+        "Instead of --model: a checkpoint. It needs the next flags, unless it is in the folder of "
+        "a run or of transformers.",
         MODEL,
         path=True,
     )
@@ -92,9 +104,6 @@ class EmbedSettings(IgnoredSettings):
         "WordPiece vocabulary. Needed only if --init_checkpoint is a checkpoint.",
         MODEL,
         path=True,
-    )
-    do_lower_case: bool = setting(
-        True, "Lowercase the text. Allowed only if --init_checkpoint is a checkpoint.", MODEL
     )
     max_seq_length: int = setting(
         128,
@@ -119,7 +128,7 @@ def main(settings: EmbedSettings) -> None:
     """Writes the embeddings of texts; raises a `UserError` if the model or a text is unusable."""
     from albert.inference.embedding import Embedder, write_json_lines, write_npz
 
-    settings.require("input_file", "output_file", "init_checkpoint")
+    settings.require("input_file", "output_file", ("model", "init_checkpoint"))
     if settings.use_tpu:
         raise FlagError("--use_tpu=true: TPUs are not supported; remove the flag")
     layers = _numbers(settings.layers)
@@ -170,21 +179,24 @@ def _model(settings: EmbedSettings) -> ModelFolder:
     from albert.checkpoints.model_folder import TOKENIZERS, check_model, used_model
     from albert.inference.folders import assemble_folder, open_folder
 
+    if settings.model:
+        for name in settings.given & {"init_checkpoint", "albert_config_file"}:
+            raise FlagError(f"--{name} contradicts --model={settings.model}; remove one")
     if settings.albert_config_file:
         settings.require(tuple(TOKENIZERS))
-        path, about = settings.init_checkpoint, {"do_lower_case": settings.do_lower_case}
+        path, about = settings.init_checkpoint, Normalization.of(vars(settings)).recorded()
         flags = "albert_config_file", *TOKENIZERS
         files = {name: file for name in flags if (file := getattr(settings, name))}
         folder = assemble_folder(path, about, resolve_checkpoint(path), files)
-        model = used_model(folder.config.forward_values(), files, settings.do_lower_case)
+        model = used_model(folder.config.forward_values(), files, folder.tokenizer.normalization)
         check_model(path, model, "--init_checkpoint")
     else:
-        for name in (*TOKENIZERS, "do_lower_case"):
+        for name in (*TOKENIZERS, *Normalization._fields):
             if name in settings.given:
                 raise FlagError(
                     f"--{name} needs --albert_config_file; other models have their own tokenizer"
                 )
-        folder = open_folder(settings.init_checkpoint)
+        folder = open_folder(settings.model or settings.init_checkpoint)
     if settings.pooling == "model":
         if "pooling" not in folder.description:
             raise FlagError(

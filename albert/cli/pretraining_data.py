@@ -22,7 +22,8 @@ from albert.core.cores import default_processes
 from albert.core.errors import FlagError
 from albert.core.files import check_readable
 from albert.distributed import launcher
-from albert.settings.fields import IGNORED, LONGEST_SEQUENCE, Settings, setting
+from albert.settings.fields import IGNORED, LONGEST_SEQUENCE, OWN, redefined, setting
+from albert.settings.text_settings import NormalizationSettings
 
 # The help does not need TensorFlow.
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ BERT_DEFAULTS = {
 _LEAST_LENGTH = 5
 
 
-class PretrainingDataSettings(Settings):
+class PretrainingDataSettings(NormalizationSettings):
     """The reference's flags, and flags that distribute the work."""
 
     input_file: str = setting(
@@ -66,7 +67,7 @@ class PretrainingDataSettings(Settings):
     vocab_file: str | None = setting(
         None, "WordPiece vocabulary. Required unless you pass --spm_model_file."
     )
-    do_lower_case: bool = setting(True, "Lowercase the text; set to false only for cased models.")
+    do_lower_case: bool = redefined(NormalizationSettings, "do_lower_case", True, theme=OWN)
     random_seed: int = setting(
         12345, "Seed for masks, sequence lengths and sentence pairs.", lower=0
     )
@@ -157,7 +158,7 @@ def main(settings: PretrainingDataSettings) -> None:
     files = matching_files(settings.input_file, "input_file")
     if settings.vocab_file:
         check_readable(settings.vocab_file, "--vocab_file")
-    tokenizer = FullTokenizer(settings.vocab_file, settings.do_lower_case, settings.spm_model_file)
+    tokenizer = FullTokenizer.of(vars(settings), vars(settings))
     tokenizer.check()
     one_of_each_file = settings.parallel or not settings.output_file
     plan = plan_shards(files, output_files(files, settings), settings.dupe_factor, one_of_each_file)

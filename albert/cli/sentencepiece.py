@@ -25,6 +25,9 @@ class SentencePieceSettings(Settings):
     )
     vocab_size: int = setting(30000, "Number of pieces in the vocabulary.", lower=1)
     do_lower_case: bool = setting(True, "Lowercase the text, as for all published ALBERT models.")
+    keep_accents: bool = setting(
+        False, "Keep accents; a training with the model then needs --keep_accents, too."
+    )
     character_coverage: float = setting(
         0.99995, "Fraction of the text's characters that pieces must cover.", lower=0.98, upper=1.0
     )
@@ -53,9 +56,18 @@ def main(settings: SentencePieceSettings) -> None:
 
     settings.require("input_file", "model_prefix")
     files = matching_files(settings.input_file, "input_file")
-    flags = ("vocab_size", "do_lower_case", "character_coverage", "input_sentence_size")
+    flags = (
+        "vocab_size",
+        "do_lower_case",
+        "keep_accents",
+        "character_coverage",
+        "input_sentence_size",
+    )
     options = {name: getattr(settings, name) for name in (*flags, "num_threads")}
     source = {"input_sha256": list(map(sha256_of, files)), **options}
+    if not settings.keep_accents:
+        # Records before the flag existed do not have it.
+        del source["keep_accents"]
     model_path, vocab_path = settings.model_prefix + ".model", settings.model_prefix + ".vocab"
     derived = CachedFile(model_path, source, [vocab_path])
     with derived.lock():

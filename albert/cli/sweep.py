@@ -68,6 +68,7 @@ def main(request: SweepRequest) -> None:
 
     words, job, options, space = request
     _check(job.settings)
+    job = job.with_model()
     require("optuna", "optuna")
     sweep = Sweep(job.program.load(), words, job.settings, options, space)
     sweep.take_folder()

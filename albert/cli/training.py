@@ -49,6 +49,12 @@ class Job(NamedTuple):
     program: TaskProgram
     settings: RunSettings
 
+    def with_model(self) -> Job:
+        """Returns the job with the files of --model; imports TensorFlow."""
+        from albert.checkpoints.found_model import with_model
+
+        return self._replace(settings=with_model(self.settings))
+
 
 class TaskCommand:
     """A command that trains one of several versions of a task; the first one is the default.
@@ -86,7 +92,7 @@ class TaskCommand:
     @staticmethod
     def main(job: Job) -> None:
         """Runs a task with its settings, or the several runs that they describe."""
-        task = job.program.load()
+        task, job = job.program.load(), job.with_model()
         if "" not in job.settings.runs():
             task.run_several(job.settings)
             return

@@ -34,6 +34,8 @@ from albert.core.errors import FlagError, UserError, optional
 from albert.core.files import check_readable, temporary_folder, write_json
 from albert.core.version import VERSION
 from albert.model.config import read_config
+from albert.settings.fields import argument
+from albert.tokenizers.normalization import Normalization
 
 MODEL = "model.onnx"
 _SENTENCEPIECE, _WORDPIECE = "spiece.model", "vocab.txt"
@@ -59,13 +61,15 @@ _ACTIVATIONS = {
 class ConversionOptions(NamedTuple):
     """Choices that the files of a checkpoint do not record; None to take what it has.
 
-    `multiple_choice`: whether a single score rates one of several options and is not a number.
+    Attributes:
+      normalization: fields of `Normalization`.
+      multiple_choice: whether a single score rates one of several options and is not a number.
     """
 
     albert_config_file: str | None = None
     spm_model_file: str | None = None
     vocab_file: str | None = None
-    do_lower_case: bool | None = None
+    normalization: Mapping[str, Any] = {}
     multiple_choice: bool = False
 
 
@@ -111,7 +115,7 @@ def _begin(
     source = find_source(path, options.albert_config_file)
     tokenizer = _Tokenizer(source, options)
     values = source.config.forward_values()
-    used = used_model(values, tokenizer.files, tokenizer.do_lower_case)
+    used = used_model(values, tokenizer.files, tokenizer.normalization)
     check_model(source.checkpoint, used, "the checkpoint")
     variables = read_variables(source)
     config = _config(source, variables, options)
@@ -140,14 +144,13 @@ class _Tokenizer:
             )
         self._file = file
         check_readable(file, "the tokenizer's file")
-        about = read_description(folder) or source.settings
-        lower = options.do_lower_case
-        self.do_lower_case = about.get("do_lower_case", True) if lower is None else lower
+        about = read_description(folder) or source.settings or tokenizer_settings(folder)
+        self.normalization = Normalization.of({**about, **options.normalization})
         self.files = {"spm_model_file": sentencepiece, "vocab_file": wordpiece}
         self._name = _SENTENCEPIECE if sentencepiece else _WORDPIECE
         self._config = {
             "tokenizer_class": "AlbertTokenizer" if sentencepiece else "BertTokenizer",
-            "do_lower_case": self.do_lower_case,
+            **self.normalization.recorded(),
             "model_max_length": source.config.max_position_embeddings,
         }
 
@@ -208,9 +211,9 @@ def from_transformers(path: str, target: str) -> str:
             "%s has neither %s nor %s; copy the tokenizer's file from where the model was trained",
             *(path, _SENTENCEPIECE, _WORDPIECE),
         )
-    if settings:
-        lower = str(settings["do_lower_case"]).lower()
-        tf.logging.info("The tokenizer of this model needs --do_lower_case=%s", lower)
+    flags = [argument(name, value) for name, value in settings.items()]
+    if flags:
+        tf.logging.info("The tokenizer of this model needs %s", " ".join(flags))
     return os.path.join(target, "model.ckpt")
 
 

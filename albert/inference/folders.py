@@ -7,7 +7,14 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from albert.checkpoints.checkpoint_files import BEST, best_or_newest, resolve_checkpoint
+from albert.checkpoints.checkpoint_files import resolve_checkpoint
+from albert.checkpoints.found_model import (
+    WHAT_TO_PASS,
+    local_folder,
+    pretrained_files,
+    trained_model_in,
+    weights_of,
+)
 from albert.checkpoints.model_folder import (
     ASSETS,
     CONFIG,
@@ -22,16 +29,10 @@ from albert.checkpoints.model_folder import (
     used_model,
 )
 from albert.core.errors import UserError
-from albert.inference.pretrained import description_of, model_files
+from albert.inference.pretrained import description_of
 from albert.modeling import BertConfig, EncoderConfig, read_config
 from albert.settings.engines import TENSORFLOW
 from albert.tokenization import FullTokenizer
-
-# The weights of a SavedModel: a checkpoint with the names of the model's variables.
-_EXPORTED = os.path.join("variables", "variables")
-_WHAT_TO_PASS = (
-    "pass a folder that --export_dir or --output_dir has written, or one of transformers"
-)
 
 
 class ModelFolder(NamedTuple):
@@ -67,10 +68,11 @@ class ModelFolder(NamedTuple):
 
 
 def open_folder(path: str) -> ModelFolder:
-    """Opens a model in a folder, or the only one below it; raises a `UserError` otherwise."""
-    trained = _model_in(path)
+    """Opens a model by its folder, a folder above it or its name; raises a `UserError` if none."""
+    path = local_folder(path)
+    trained = trained_model_in(path)
     if trained is None:
-        files = model_files(path)
+        files = pretrained_files(path)
         if not files:
             raise UserError(f"{path} {_why_none(path)}")
         return _open_pretrained(path, files)
@@ -81,13 +83,13 @@ def open_folder(path: str) -> ModelFolder:
             f"{path} has no tokenizer: {ASSETS} has neither {SPM_MODEL} nor {VOCABULARY}"
         )
     files["albert_config_file"] = _asset(path, CONFIG)
-    folder = assemble_folder(path, about, _weights(path), files)
+    folder = assemble_folder(path, about, weights_of(path), files)
     _check_against_record(folder, files)
     return folder
 
 
 def _open_pretrained(path: str, files: Mapping[str, str]) -> ModelFolder:
-    """Opens a model that others made; `files` are those of `model_files`."""
+    """Opens a model that others made; `files` are those of `pretrained_files`."""
     about = description_of(files)
     if not files.keys() & {"spm_model_file", "vocab_file"}:
         raise UserError(
@@ -100,10 +102,9 @@ def _open_pretrained(path: str, files: Mapping[str, str]) -> ModelFolder:
 
 def _check_against_record(folder: ModelFolder, files: dict[str, str]) -> None:
     """Raises a `UserError` if the run's record says that its weights belong to another model."""
-    about = folder.description
-    model = used_model(folder.config.forward_values(), files, about.get("do_lower_case", True))
-    recorded = recorded_model(folder.checkpoint) or {}
-    if differences := model_differences(recorded, {**model, "task": about["task"]}):
+    model = used_model(folder.config.forward_values(), files, folder.tokenizer.normalization)
+    recorded, task = recorded_model(folder.checkpoint) or {}, folder.description["task"]
+    if differences := model_differences(recorded, {**model, "task": task}):
         raise UserError(
             f"{os.path.join(folder.path, ASSETS)} contradicts {RECORD}: the model was trained with "
             f"{', '.join(differences)}; repeat the command that trained it, which trains nothing "
@@ -119,8 +120,7 @@ def assemble_folder(
     `files` has the configuration and the tokenizer by flag. Raises a `UserError` if one of them is
     invalid, or they belong to different models.
     """
-    lower = description.get("do_lower_case", True)
-    tokenizer = FullTokenizer(files.get("vocab_file"), lower, files.get("spm_model_file"))
+    tokenizer = FullTokenizer.of(files, description)
     tokenizer.check()
     config = read_config(files["albert_config_file"])
     if tokenizer.size != config.vocab_size:
@@ -137,29 +137,8 @@ def assemble_folder(
     return ModelFolder(path, description, checkpoint, config, tokenizer)
 
 
-def is_model_folder(path: str) -> bool:
-    """Returns whether a folder has a model with the files that inference needs."""
-    return os.path.exists(_asset(path, DESCRIPTION))
-
-
 def _asset(path: str, name: str) -> str:
     return os.path.join(path, ASSETS, name)
-
-
-def _model_in(path: str) -> str | None:
-    """Returns the folder of the only trained model in or below a folder; None if none exists."""
-    if not os.path.isdir(path):
-        what = "is a file, not a folder" if os.path.exists(path) else "does not exist"
-        raise UserError(f"{path} {what}; {_WHAT_TO_PASS}")
-    if is_model_folder(path):
-        return path
-    below = [os.path.join(glob.escape(path), *depth, "*") for depth in ((), ("saved_model",))]
-    models = [p for pattern in below for p in sorted(glob.glob(pattern)) if is_model_folder(p)]
-    if len(models) == 1:
-        return models[0]
-    if models:
-        raise UserError(f"{path} has several models; pass one of them: {', '.join(models)}")
-    return None
 
 
 def _why_none(path: str) -> str:
@@ -173,13 +152,4 @@ def _why_none(path: str) -> str:
             f"{missing}: {again}; repeat the command that trained the model, which trains nothing "
             "and writes the file"
         )
-    return f"has no model; {_WHAT_TO_PASS}"
-
-
-def _weights(path: str) -> str:
-    """Returns the checkpoint of a model: the exported one, the best one, or the newest."""
-    exported = os.path.join(path, _EXPORTED)
-    checkpoint = exported if os.path.exists(f"{exported}.index") else best_or_newest(path)
-    if not checkpoint:
-        raise UserError(f"{path} has no weights: neither {_EXPORTED}.index nor {BEST}.index")
-    return resolve_checkpoint(checkpoint)
+    return f"has no model; {WHAT_TO_PASS}"

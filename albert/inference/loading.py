@@ -8,25 +8,20 @@ the graph and reads the weights.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Protocol
 
-from albert.checkpoints.transformers_folder import tokenizer_settings
 from albert.core.errors import UserError
 from albert.core.log import shown_log
 from albert.inference.base import SpanFinder
 from albert.inference.classification import OptionChooser, TextClassifier
 from albert.inference.embedding import Embedder
 from albert.inference.folders import ModelFolder, open_folder
-from albert.inference.pretrained import model_files
 from albert.inference.squad import QuestionAnswerer
 from albert.settings.engines import ENGINES, TENSORFLOW
 from albert.tasks import TASKS
 
 AnyPath = str | os.PathLike[str]
 Model = QuestionAnswerer | TextClassifier | OptionChooser | SpanFinder
-# An environment variable that may name another folder to keep published models in.
-_CACHE = "ALBERT_CACHE"
 
 
 class HasModel(Protocol):
@@ -85,7 +80,7 @@ def load(model: AnyPath | HasModel, engine: str = TENSORFLOW) -> Model | Embedde
     path = path_of(model)
     # In a notebook, TensorFlow would also print the log.
     with shown_log(verbose=False):
-        folder = open_folder(_folder_of(path))
+        folder = open_folder(path)
         if "task" in folder.description:
             return _model_of(folder._replace(engine=engine))
         if engine != TENSORFLOW:
@@ -99,31 +94,3 @@ def path_of(model: AnyPath | HasModel) -> str:
     if not isinstance(model, str | os.PathLike):
         raise UserError(f"a path, a name or a result of train is needed, not {model!r:.40}")
     return os.fspath(model)
-
-
-def _folder_of(model: str) -> str:
-    """Returns the folder of a model; downloads a published model by its name."""
-    if os.path.isdir(model):
-        return model
-    # Most models are on disk, and need not import what downloads them.
-    from albert.download.download_pretrained_model import archive_address, download_model
-    from albert.download.published import MODELS
-
-    if model not in MODELS:
-        raise UserError(f"{model} is neither a folder nor the name of a published model")
-    cache = Path(os.environ.get(_CACHE) or "~/.cache/albert-tf").expanduser()
-    cache.mkdir(parents=True, exist_ok=True)
-    download_model(archive_address(None, model), cache / model)
-    return str(cache / model)
-
-
-def pretrained_model(model: str) -> dict[str, str | bool]:
-    """Returns a pretrained model's files and case by setting; `model` is its folder or name."""
-    path = _folder_of(model)
-    files = model_files(path)
-    if not files:
-        raise UserError(
-            f"{path} has no pretrained model: a configuration such as albert_config.json or "
-            "config.json, weights, and vocab.txt or a SentencePiece model"
-        )
-    return {**files, **tokenizer_settings(files["init_checkpoint"])}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from albert.checkpoints import transformers_names as names
 from albert.checkpoints.checkpoint_files import load_checkpoint, resolve_checkpoint
-from albert.checkpoints.model_folder import ASSETS, OWN_PARAMS
+from albert.checkpoints.model_folder import OWN_PARAMS
 from albert.checkpoints.transformers_folder import (
     TOKENIZER,
     is_transformers_folder,
@@ -18,17 +17,6 @@ from albert.checkpoints.transformers_folder import (
 from albert.core.errors import UserError
 from albert.core.files import read_json
 
-# The files in the folder of a pretrained model, by the setting that takes each.
-_PUBLISHED = {
-    "albert_config_file": ("albert_config.json", "bert_config.json"),
-    "spm_model_file": ("*.model",),
-    "vocab_file": ("vocab.txt",),
-}
-_OF_TRANSFORMERS = {
-    **_PUBLISHED,
-    "albert_config_file": ("config.json",),
-    "vocab_file": ("vocab.txt", "tokenizer.json"),
-}
 # Lengths and numbers of answers that `transformers` does not record. With the reference's defaults,
 # windows of a question and a text have at most 384 tokens.
 _OF_QUESTIONS = {
@@ -43,23 +31,6 @@ _OPTIONS = ("A", "B", "C", "D")
 # The files of sentence-transformers, and the poolings in them.
 _MODULES, _LENGTH = "modules.json", "sentence_bert_config.json"
 _POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
-
-
-def model_files(folder: str) -> dict[str, str]:
-    """Returns the files of a pretrained model, by setting; an empty dict if it has none."""
-    files: dict[str, str] = {}
-    if os.path.exists(os.path.join(folder, ASSETS)):
-        return files
-    is_theirs = is_transformers_folder(folder)
-    for name, patterns in (_OF_TRANSFORMERS if is_theirs else _PUBLISHED).items():
-        for pattern in patterns:
-            # The archives of published models have a folder.
-            find = Path(folder).glob if is_theirs else Path(folder).rglob
-            if paths := sorted(find(pattern)):
-                files.setdefault(name, str(paths[0]))
-    if "albert_config_file" not in files:
-        return {}
-    return {**files, "init_checkpoint": os.path.dirname(files["albert_config_file"])}
 
 
 def description_of(files: Mapping[str, str]) -> dict[str, Any]:

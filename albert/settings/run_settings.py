@@ -18,6 +18,7 @@ from albert.settings.fields import (
     TRAINING,
     Affects,
     Settings,
+    model_setting,
     setting,
 )
 
@@ -75,10 +76,11 @@ class PathSettings(Settings):
         basic=True,
         path=True,
     )
+    model: str = model_setting()
     albert_config_file: str = setting(
         "",
         "JSON file with the sizes of an ALBERT or BERT model; configs/ has those of the published "
-        "models. Required.",
+        "models. Required unless you pass --model.",
         MODEL,
         Affects.WEIGHTS | Affects.SCORES,
         basic=True,

@@ -1,4 +1,4 @@
-"""The settings that all tasks whose features are made from text have in common."""
+"""The settings of the tokenizer, and those of all tasks whose features are made from text."""
 
 from __future__ import annotations
 
@@ -9,18 +9,52 @@ from albert.settings.fields import (
     MODEL,
     TRAINING,
     Affects,
+    Settings,
     parse_lengths,
     setting,
 )
 from albert.settings.run_settings import RunSettings
 
 
-class TextSettings(RunSettings):
+class NormalizationSettings(Settings):
+    """The changes of text before the tokenizer; see `Normalization`."""
+
+    do_lower_case: bool = setting(
+        True,
+        "Lowercase the text and, for WordPiece, remove accents; true for all published models "
+        "except the cased ones. A folder of transformers has its own value.",
+        MODEL,
+        Affects.FEATURES,
+        basic=True,
+    )
+    strip_accents: bool | None = setting(
+        None,
+        "Remove accents before WordPiece. Default: the value of --do_lower_case.",
+        MODEL,
+        Affects.FEATURES,
+    )
+    keep_accents: bool = setting(
+        False,
+        "Keep accents, and other characters that have a Unicode decomposition, before "
+        "SentencePiece. The published models need false.",
+        MODEL,
+        Affects.FEATURES,
+    )
+    tokenize_chinese_chars: bool = setting(
+        True,
+        "Make every Chinese character a word before WordPiece.",
+        MODEL,
+        Affects.FEATURES,
+    )
+
+
+class TextSettings(NormalizationSettings, RunSettings):
     """The tokenizer, the features and their batches."""
 
     spm_model_file: str | None = setting(
         None,
-        "SentencePiece model of the pretrained ALBERT. Required unless you pass --vocab_file.",
+        "SentencePiece model of the pretrained ALBERT. Required unless you pass --vocab_file or "
+        "--model.",
         MODEL,
         Affects.FEATURES,
         basic=True,
@@ -29,19 +63,11 @@ class TextSettings(RunSettings):
     vocab_file: str | None = setting(
         None,
         "WordPiece vocabulary of the pretrained model; ignored with --spm_model_file. Required "
-        "unless you pass --spm_model_file.",
+        "unless you pass --spm_model_file or --model.",
         MODEL,
         Affects.FEATURES,
         basic=True,
         path=True,
-    )
-    do_lower_case: bool = setting(
-        True,
-        "Lowercase the text and remove accents; true for all published models except the cased "
-        "ones.",
-        MODEL,
-        Affects.FEATURES,
-        basic=True,
     )
     max_seq_length: int = setting(
         384,

@@ -12,13 +12,18 @@ import dataclasses
 import functools
 import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import sentencepiece as spm
 
 from albert.core.errors import UserError
-from albert.tokenizers.sentencepiece_text import ends_in_digit_comma, strip_character
+from albert.tokenizers.normalization import Normalization
+from albert.tokenizers.sentencepiece_text import (
+    ends_in_digit_comma,
+    keep_character,
+    strip_character,
+)
 from albert.tokenizers.wordpiece_text import BasicTokenizer, WordpieceTokenizer
 
 # Printable ASCII characters except the space.
@@ -78,8 +83,12 @@ class Tokens:
 class Aligner:
     """A tokenizer for one SentencePiece model that also returns the tokens' positions."""
 
-    def __init__(self, sp_model: spm.SentencePieceProcessor):
+    def __init__(self, sp_model: spm.SentencePieceProcessor, normalization: Normalization):
         self._model = sp_model
+        self._lower = normalization.do_lower_case
+        self._characters = _STRIPPED
+        if normalization.keep_accents:
+            self._characters = _LOWERED if self._lower else _KEPT
         # Pieces and their lengths, by id.
         self._pieces = sp_model.id_to_piece(list(range(sp_model.get_piece_size())))
         self._lengths = np.fromiter(map(len, self._pieces), np.int64)
@@ -93,13 +102,13 @@ class Aligner:
         self._keeps_plain_text = sp_model.normalize(pairs) == f"▁{pairs}"
         self._parts_of_comma_piece = functools.cache(self._cut_comma_piece)
 
-    def tokenize(self, text: str, lower: bool) -> Tokens:
-        """Returns tokens as `encode_pieces(preprocess_text(text, lower=lower))`, with positions.
+    def tokenize(self, text: str) -> Tokens:
+        """Returns tokens as `encode_pieces(preprocess_text(text, ...))`, with positions.
 
         Raises:
           UserError: the concatenated pieces differ from the model's normalized text.
         """
-        prepared, origin = _prepare(text, lower)
+        prepared, origin = _prepare(text, self._lower, self._characters)
         encoded = self._model.encode(prepared)
         ids = np.array(encoded, np.int32)
         if self._special[ids].any():
@@ -170,24 +179,26 @@ class Aligner:
 class WordAligner:
     """A tokenizer for one WordPiece vocabulary that also returns the tokens' positions."""
 
-    def __init__(self, wordpiece: WordpieceTokenizer, unk_id: int):
+    def __init__(self, basic: BasicTokenizer, wordpiece: WordpieceTokenizer, unk_id: int):
         """Makes an aligner that gives words without known pieces the id `unk_id`."""
+        self._basic = basic
+        self._widths = _Widths(basic)
         self._pieces = _PiecesOfWords(wordpiece, unk_id)
 
-    def ids(self, text: str, lower: bool) -> list[int]:
+    def ids(self, text: str) -> list[int]:
         """Returns the ids of a text's tokens."""
-        return [i for word in BasicTokenizer(lower).tokenize(text) for i in self._pieces[word][0]]
+        return [i for word in self._basic.tokenize(text) for i in self._pieces[word][0]]
 
-    def tokenize(self, text: str, lower: bool) -> Tokens:
+    def tokenize(self, text: str) -> Tokens:
         """Returns the tokens of a text, with their positions."""
-        words = BasicTokenizer(lower).tokenize(text)
+        words = self._basic.tokenize(text)
         pieces = list(map(self._pieces.__getitem__, words))
         ids, lengths = (
             np.fromiter(itertools.chain.from_iterable(piece[k] for piece in pieces), np.int32)
             for k in range(2)
         )
         # Position in the text of each character of words and white space, and of the text's end.
-        widths = _WIDTHS[lower].of(text)
+        widths = self._widths.of(text)
         begins = np.arange(len(text)).repeat(np.abs(widths))
         in_words = np.flatnonzero(widths[begins] > 0)
         begins = np.append(begins, len(text))
@@ -224,8 +235,8 @@ class _Widths:
 
     _UNSEEN = -128
 
-    def __init__(self, lower: bool):
-        self._basic = BasicTokenizer(lower)
+    def __init__(self, basic: BasicTokenizer):
+        self._basic = basic
         self._seen = np.full(sys.maxunicode + 1, self._UNSEEN, np.int8)
 
     def of(self, text: str) -> np.ndarray:
@@ -238,9 +249,6 @@ class _Widths:
                 self._seen[ord(char)] = width or -self._basic.is_space(char)
             widths = self._seen[codes]
         return widths
-
-
-_WIDTHS = {lower: _Widths(lower) for lower in (True, False)}
 
 
 def _begins_of_kept_text(origin: np.ndarray) -> np.ndarray:
@@ -261,21 +269,22 @@ def _spans(
     return starts.astype(np.int32), np.maximum.accumulate(ends).astype(np.int32)
 
 
-def _prepare(text: str, lower: bool) -> tuple[str, np.ndarray]:
+def _prepare(text: str, lower: bool, characters: _Characters) -> tuple[str, np.ndarray]:
     """Returns `preprocess_text(text)`, and positions in `text` of its characters and its end."""
     if _is_plain(text):
         return (text.lower() if lower else text), np.arange(len(text) + 1)
     words = " ".join(text.split())
-    changed = [char for char in set(words) if _STRIPPED[char] != char]
-    if len(words) == len(text) and all(len(_STRIPPED[char]) == 1 for char in changed):
+    changed = [char for char in set(words) if characters[char] != char]
+    if len(words) == len(text) and all(len(characters[char]) == 1 for char in changed):
         # Every character becomes one character, and no further rule changes it.
         prepared, origin = words, np.arange(len(text) + 1)
         for char in changed:
-            prepared = prepared.replace(char, _STRIPPED[char])
+            prepared = prepared.replace(char, characters[char])
     else:
-        prepared, origin = _prepare_slowly(text)
-    # Lower-casing the stripped text changes no length: the only letter that would grow, U+0130, has
-    # lost its dot. The whole text is lower-cased at once because a final sigma depends on context.
+        prepared, origin = _prepare_slowly(text, characters)
+    # Lower-casing now changes no length: the only letter that would grow, U+0130, has lost its dot
+    # or is in `_LOWERED`. The whole text is lower-cased at once because a final sigma depends on
+    # context.
     return (prepared.lower() if lower else prepared), origin
 
 
@@ -284,7 +293,7 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and text.isprintable() and "  " not in text and text == text.strip(" ")
 
 
-def _prepare_slowly(text: str) -> tuple[str, np.ndarray]:
+def _prepare_slowly(text: str, characters: _Characters) -> tuple[str, np.ndarray]:
     """Does the same for any text, without lower-casing."""
     space = np.fromiter(map(str.isspace, text), bool, len(text))
     # A run of white space becomes one space at its start; white space at both ends is removed.
@@ -293,17 +302,23 @@ def _prepare_slowly(text: str) -> tuple[str, np.ndarray]:
     words = np.flatnonzero(~space)
     first, end = (words[0], words[-1] + 1) if len(words) else (0, 0)
     keep[:first] = keep[end:] = False
-    parts = list(map(_STRIPPED.__getitem__, itertools.compress(text, keep)))
+    parts = list(map(characters.__getitem__, itertools.compress(text, keep)))
     lengths = np.fromiter(map(len, parts), np.int64, len(parts))
     return "".join(parts), np.append(np.repeat(np.flatnonzero(keep), lengths), end)
 
 
-class _Stripped(dict):
-    """A cache that maps white space to a space and other characters to `strip_character(char)`."""
+class _Characters(dict):
+    """A cache that maps white space to a space and other characters to `change(char)`."""
+
+    def __init__(self, change: Callable[[str], str]):
+        super().__init__()
+        self._change = change
 
     def __missing__(self, char: str) -> str:
-        self[char] = stripped = " " if char.isspace() else strip_character(char)
-        return stripped
+        self[char] = changed = " " if char.isspace() else self._change(char)
+        return changed
 
 
-_STRIPPED = _Stripped()
+_STRIPPED = _Characters(strip_character)
+_KEPT = _Characters(keep_character)
+_LOWERED = _Characters(lambda c: c.lower() if len(c.lower()) > 1 else keep_character(c))

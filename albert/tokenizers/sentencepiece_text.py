@@ -12,15 +12,17 @@ _UNDERLINE = "▁"
 _REPLACEMENT = "\ufffd"
 
 
-def preprocess_text(inputs: str, remove_space: bool = True, lower: bool = False) -> str:
+def preprocess_text(
+    inputs: str, remove_space: bool = True, lower: bool = False, keep_accents: bool = False
+) -> str:
     """Returns a text in the form on which the SentencePiece models were trained.
 
     Replaces runs of white space with one space (`remove_space`), replaces characters with their
-    NFKD form without combining marks, and lower-cases letters (`lower`).
+    NFKD form without combining marks (unless `keep_accents`), and lower-cases letters (`lower`).
     """
     text = " ".join(inputs.split()) if remove_space else inputs
     if not text.isascii():
-        text = "".join(map(strip_character, text))
+        text = "".join(map(keep_character if keep_accents else strip_character, text))
     return text.lower() if lower else text
 
 
@@ -29,9 +31,13 @@ def strip_character(char: str) -> str:
 
     Without marks, the NFKD form of a text is the concatenation of its characters' NFKD forms.
     """
-    if 0xD800 <= ord(char) <= 0xDFFF:
-        return _REPLACEMENT
-    return "".join(c for c in unicodedata.normalize("NFKD", char) if not unicodedata.combining(c))
+    kept = keep_character(char)
+    return "".join(c for c in unicodedata.normalize("NFKD", kept) if not unicodedata.combining(c))
+
+
+def keep_character(char: str) -> str:
+    """Returns a character, or a replacement for one that SentencePiece cannot read."""
+    return _REPLACEMENT if 0xD800 <= ord(char) <= 0xDFFF else char
 
 
 def encode_pieces(

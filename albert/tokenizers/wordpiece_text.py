@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from albert.core.errors import UserError
-from albert.core.files import check_readable, parse_json, read_bytes
+from albert.core.files import check_readable, read_bytes
+from albert.tokenizers.tokenizer_json import parse_tokenizer, vocabulary_of
 
 # Code points of the CJK Unified Ideographs blocks. Hangul and kana are not split: they form words
 # with spaces, or runs.
@@ -38,11 +39,12 @@ def load_vocab(vocab_file: str) -> collections.OrderedDict:
     a token. The file may also be a `tokenizer.json` of `transformers` with a WordPiece model.
     Raises a `UserError` if the file cannot be read, is not UTF-8, or has two equal lines.
     """
-    text = _read_text(vocab_file)
-    if text.startswith("{") and text.rstrip().endswith("}"):
-        return _vocab_in_json(text, vocab_file)
+    check_readable(vocab_file, "vocabulary")
+    content = read_bytes(vocab_file)
+    if tokenizer := parse_tokenizer(content, vocab_file):
+        return vocabulary_of(tokenizer, vocab_file)
     vocab: collections.OrderedDict[str, int] = collections.OrderedDict()
-    for line in io.StringIO(text, newline="\n"):
+    for line in io.StringIO(_decoded(content, vocab_file), newline="\n"):
         whole = line.rstrip(" \t\r\n") or " "
         token = (whole.split() or [whole])[0]
         if token in vocab:
@@ -57,27 +59,7 @@ def load_vocab(vocab_file: str) -> collections.OrderedDict:
     return vocab
 
 
-def _vocab_in_json(text: str, vocab_file: str) -> collections.OrderedDict:
-    """Returns the vocabulary of a tokenizer.json; raises a `UserError` if it is not WordPiece."""
-    content = parse_json(text, vocab_file)
-    model = content.get("model") if isinstance(content, dict) else None
-    model = model if isinstance(model, dict) else {}
-    kind = model.get("type")
-    ids = model.get("vocab") if kind == "WordPiece" else None
-    if not isinstance(ids, dict) or not all(isinstance(i, int) for i in ids.values()):
-        raise UserError(
-            f"{vocab_file} has a tokenizer of the type {kind}, not WordPiece; pass vocab.txt, or a "
-            "SentencePiece model with --spm_model_file"
-        )
-    pieces = sorted(ids.items(), key=lambda pair: pair[1])
-    if [number for _, number in pieces] != list(range(len(pieces))):
-        raise UserError(f"{vocab_file}: the ids of the pieces are not 0, 1, 2 and so on")
-    return collections.OrderedDict(pieces)
-
-
-def _read_text(vocab_file: str) -> str:
-    check_readable(vocab_file, "vocabulary")
-    content = read_bytes(vocab_file)
+def _decoded(content: bytes, vocab_file: str) -> str:
     if content.startswith(codecs.BOM_UTF8):
         # The mark would be part of the first piece.
         raise UserError(
@@ -93,24 +75,36 @@ def _read_text(vocab_file: str) -> str:
 
 
 class BasicTokenizer:
-    """A tokenizer that removes control characters and separates punctuation and CJK characters."""
+    """A tokenizer that removes control characters and separates punctuation and CJK characters.
 
-    def __init__(self, do_lower_case=True):
+    The arguments are those of `Normalization`.
+    """
+
+    def __init__(self, do_lower_case=True, strip_accents=None, tokenize_chinese_chars=True):
         self.do_lower_case = do_lower_case
+        self._strips = do_lower_case if strip_accents is None else strip_accents
+        self._clean = _CLEAN if tokenize_chinese_chars else _CLEAN_WITH_CJK_IN_WORDS
 
     def tokenize(self, text: str | bytes) -> list[str]:
-        """Returns the words of a text, in lower case and without accents if `do_lower_case`."""
-        text = convert_to_unicode(text).translate(_CLEAN)
+        """Returns the words of a text, by default in lower case and without accents."""
+        text = convert_to_unicode(text).translate(self._clean)
         if self.do_lower_case:
             text = text.lower()
-            if not text.isascii():
-                text = unicodedata.normalize("NFD", text).translate(_WITHOUT_MARKS)
+        if self._strips:
+            text = strip_marks(text)
         return text.translate(_PUNCTUATION_APART).split()
 
     @staticmethod
     def is_space(char: str) -> bool:
         """Returns whether a character separates words; control characters are only removed."""
         return char.translate(_CLEAN).isspace()
+
+
+def strip_marks(text: str) -> str:
+    """Returns a text in its NFD form without nonspacing marks: "é" becomes "e"."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFD", text).translate(_WITHOUT_MARKS)
 
 
 def words_in(text: str) -> list[tuple[int, int]]:
@@ -171,12 +165,10 @@ class _Table(dict):
 
 
 def _clean(char: str) -> str:
-    """Removes control characters, makes white space a space, and puts spaces around CJK."""
+    """Removes control characters, and makes white space a space."""
     if char in "\x00\ufffd" or _is_control(char):
         return ""
-    if _is_whitespace(char):
-        return " "
-    return f" {char} " if _is_cjk(ord(char)) else char
+    return " " if _is_whitespace(char) else char
 
 
 def _is_cjk(code: int) -> bool:
@@ -199,7 +191,8 @@ def _is_punctuation(char: str) -> bool:
     return ascii_sign or unicodedata.category(char).startswith("P")
 
 
-_CLEAN = _Table(_clean)
+_CLEAN_WITH_CJK_IN_WORDS = _Table(_clean)
+_CLEAN = _Table(lambda char: f" {char} " if _is_cjk(ord(char)) else _clean(char))
 _WITHOUT_MARKS = _Table(lambda char: "" if unicodedata.category(char) == "Mn" else char)
 _PUNCTUATION_APART = _Table(lambda char: f" {char} " if _is_punctuation(char) else char)
 # White space as a space, characters that are words on their own as a period, others as a letter.

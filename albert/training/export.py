@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from albert.checkpoints.model_folder import Assets, read_description, write_assets
 from albert.devices import device
 from albert.prediction.session import PredictSession, placeholders
+from albert.tokenizers.normalization import Normalization
 from albert.training.output_folder import checkpoint_to_use
 from albert.training.task import Task
 
@@ -49,6 +50,6 @@ def _assets_of(task: Task, checkpoint: str) -> Assets:
     if recorded is None:
         return own
     # The flags of these values were checked against `run.json`.
-    names = {"task", "do_lower_case", "label_threshold"} & own.description.keys()
+    names = {"task", *Normalization._fields, "label_threshold"} & own.description.keys()
     checked = {name: own.description[name] for name in names}
     return own._replace(description={**own.description, **recorded, **checked})

@@ -28,6 +28,7 @@ from albert.settings.engines import TENSORFLOW
 from albert.settings.run_settings import RunSettings
 from albert.settings.text_settings import TextSettings
 from albert.tokenization import FullTokenizer
+from albert.tokenizers.normalization import Normalization
 from albert.training.evaluation import CheckpointScores
 from albert.training.model_fn import make_model_fn
 from albert.training.plan import steps_with_warmup
@@ -205,8 +206,9 @@ class Task(abc.ABC):
 
     def description(self) -> dict[str, Any]:
         """Returns the values with which the model works, as JSON values by name."""
-        names = "do_lower_case", "max_seq_length", *self.described
-        return {"task": self.kind, **{name: getattr(self.settings, name) for name in names}}
+        names = "max_seq_length", *self.described
+        values = {name: getattr(self.settings, name) for name in names}
+        return {"task": self.kind, **Normalization.of(vars(self.settings)).recorded(), **values}
 
     def score_key(self, data: Data) -> str | None:
         """Returns the score that decides which checkpoint is best; None if there are no scores."""
@@ -364,7 +366,7 @@ class TextTask(Task):
     def model(self) -> dict[str, Any]:
         settings = self.settings
         files = {name: getattr(settings, name) for name in TOKENIZERS}
-        return used_model(super().model()[CONFIG_FLAGS[0]], files, settings.do_lower_case)
+        return used_model(super().model()[CONFIG_FLAGS[0]], files, self.tokenizer.normalization)
 
     def describe(self) -> Iterator[tuple[str, object]]:
         yield "vocabulary", f"{self.config.vocab_size} pieces, as in the configuration"
@@ -407,7 +409,7 @@ def load_tokenizer(settings: RunSettings, config: EncoderConfig | None) -> FullT
     """Returns the tokenizer; raises a `UserError` if its files are bad or not the model's."""
     if settings.vocab_file:
         check_readable(settings.vocab_file, "--vocab_file")
-    tokenizer = FullTokenizer(settings.vocab_file, settings.do_lower_case, settings.spm_model_file)
+    tokenizer = FullTokenizer.of(vars(settings), vars(settings))
     tokenizer.check()
     if config:
         check_vocabulary(settings, tokenizer.size, config)

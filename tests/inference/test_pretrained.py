@@ -9,8 +9,9 @@ from safetensors.numpy import save_file
 
 import albert
 from albert.checkpoints import transformers_names as names
+from albert.checkpoints.found_model import pretrained_files
 from albert.core.errors import UserError
-from albert.inference.pretrained import description_of, model_files
+from albert.inference.pretrained import description_of
 
 SIZES = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
 SIZES |= {"intermediate_size": 6, "max_position_embeddings": 40, "type_vocab_size": 2}
@@ -74,9 +75,9 @@ def test_the_case_of_the_tokenizer_comes_from_the_folder(write, tmp_path):
     tokenizer = albert.load(write()).folder.tokenizer
     assert not tokenizer.do_lower_case
     assert tokenizer.tokenize("Anna") != tokenizer.tokenize("anna")
-    for name in ("strip_accents", "tokenize_chinese_chars"):
-        (tmp_path / "tokenizer_config.json").write_text(json.dumps({name: False}))
-        with pytest.raises(UserError, match=f"{name} False, .* would make other tokens"):
+    for name, value in (("cls_token", "<s>"), ("do_basic_tokenize", False)):
+        (tmp_path / "special_tokens_map.json").write_text(json.dumps({name: value}))
+        with pytest.raises(UserError, match=f"{name} {value!r}, .* would make other tokens"):
             albert.load(str(tmp_path))
 
 
@@ -87,7 +88,10 @@ def test_a_tokenizer_json_alone_is_enough(write, tmp_path):
     file.write_text(json.dumps({"model": model}))
     vocabulary.unlink()
     assert albert.load(folder).folder.tokenizer.vocab == expected
-    for change, problem in (({"type": "BPE"}, "BPE, not WordPiece"), ({"vocab": {"a": 1}}, "ids")):
+    for change, problem in (
+        ({"type": "BPE"}, "BPE; ALBERT and BERT have"),
+        ({"vocab": {"a": 1}}, "ids of"),
+    ):
         file.write_text(json.dumps({"model": {**model, **change}}))
         with pytest.raises(UserError, match=problem):
             albert.load(folder)
@@ -131,7 +135,7 @@ def test_a_converted_model_that_was_trained_further_has_its_new_labels(write):
 def test_ids_of_labels_must_be_complete(write):
     path = write(names.CLASSIFIER, id2label={"0": "a", "2": "b"})
     with pytest.raises(UserError, match=r"id2label .* does not name every id"):
-        description_of(model_files(path))
+        description_of(pretrained_files(path))
 
 
 def test_answers_equal_those_of_transformers(squad_dir, tmp_path, torch):

@@ -1,5 +1,6 @@
 """The characters of each token, tested by properties over all kinds of text."""
 
+import functools
 import time
 
 import hypothesis
@@ -9,12 +10,17 @@ import sentencepiece as spm
 from hypothesis import strategies as st
 
 from albert import tokenization
+from albert.tokenizers.normalization import Normalization
 from albert.tokenizers.offsets import Aligner, WordAligner
 from albert.tokenizers.wordpiece_text import BasicTokenizer, WordpieceTokenizer, words_in
 from tests.helpers.golden import GOLDEN
 from tests.helpers.texts import TEXTS
 
 ASCII = st.text(st.characters(max_codepoint=127), max_size=40)
+# For SentencePiece, and for WordPiece.
+WAYS = st.builds(Normalization, st.booleans(), keep_accents=st.booleans())
+WAY = Normalization()
+OPTIONS = st.tuples(st.booleans(), st.none() | st.booleans(), st.booleans())
 SETTINGS = hypothesis.settings(max_examples=150, suppress_health_check=list(hypothesis.HealthCheck))
 
 
@@ -32,22 +38,25 @@ def model(request):
 
 @pytest.fixture(scope="module")
 def align(model):
-    aligner = Aligner(model)
-    return lambda text, lower=True: aligner.tokenize(text, lower)
+    aligners = functools.cache(functools.partial(Aligner, model))
+    return lambda text, way=WAY: aligners(way).tokenize(text)
 
 
-def normalized(model, text, lower=True):
+def prepared(text, way=WAY):
+    return tokenization.preprocess_text(text, True, way.do_lower_case, way.keep_accents)
+
+
+def normalized(model, text, way=WAY):
     """Returns what the model sees of a text, without white space and with one form of sigma."""
-    prepared = tokenization.preprocess_text(text, lower=lower)
-    return spelled(model.normalize(prepared))
+    return spelled(model.normalize(prepared(text, way)))
 
 
 def spelled(pieces):
     return "".join(pieces).replace("▁", "").replace("ς", "σ")
 
 
-def pieces_of(model, text, lower=True):
-    return tokenization.encode_pieces(model, tokenization.preprocess_text(text, lower=lower))
+def pieces_of(model, text, way=WAY):
+    return tokenization.encode_pieces(model, prepared(text, way))
 
 
 def groups(tokens):
@@ -60,15 +69,15 @@ def groups(tokens):
             first = i + 1
 
 
-@hypothesis.given(text=TEXTS | ASCII, lower=st.booleans())
-@hypothesis.example("19, and 9,", True)
-@hypothesis.example("", True)
-@hypothesis.example("\n\t \u0301\u200b\ufeff\u3000", True)
+@hypothesis.given(text=TEXTS | ASCII, way=WAYS)
+@hypothesis.example("19, and 9,", Normalization())
+@hypothesis.example("", Normalization())
+@hypothesis.example("\n\t \u0301\u200b\ufeff\u3000", Normalization())
+@hypothesis.example("\u0130 \u0130a", Normalization(keep_accents=True))
 @SETTINGS
-def test_tokens_spell_the_text_at_their_offsets(model, align, text, lower):
-    tokens, pieces = align(text, lower), pieces_of(model, text, lower)
-    prepared = tokenization.preprocess_text(text, lower=lower)
-    assert tokens.ids.tolist() == tokenization.encode_ids(model, prepared)
+def test_tokens_spell_the_text_at_their_offsets(model, align, text, way):
+    tokens, pieces = align(text, way), pieces_of(model, text, way)
+    assert tokens.ids.tolist() == tokenization.encode_ids(model, prepared(text, way))
     assert tokens.ids.dtype == tokens.ends.dtype == np.int32
     starts, ends = tokens.starts.tolist(), tokens.ends.tolist()
     for start, end in zip(starts, ends, strict=True):
@@ -77,8 +86,8 @@ def test_tokens_spell_the_text_at_their_offsets(model, align, text, lower):
     parts = []
     for first, last, start, end in groups(tokens):
         parts.append(text[start : end + 1])
-        assert normalized(model, parts[-1], lower) == spelled(pieces[first : last + 1])
-    assert normalized(model, "".join(parts), lower) == normalized(model, text, lower)
+        assert normalized(model, parts[-1], way) == spelled(pieces[first : last + 1])
+    assert normalized(model, "".join(parts), way) == normalized(model, text, way)
     assert "".join(parts) in text
 
 
@@ -123,7 +132,7 @@ def test_a_model_without_a_piece_for_white_space_works(tmp_path):
     spm.SentencePieceTrainer.train(sentence_iterator=lines, model_prefix=prefix, **options)
     model = load(f"{prefix}.model")
     assert "▁" not in model.id_to_piece(list(range(model.get_piece_size())))
-    tokens = Aligner(model).tokenize("xy ab", True)
+    tokens = Aligner(model, Normalization()).tokenize("xy ab")
     assert tokens.ids.tolist() == [model.unk_id(), model.piece_to_id("▁ab")]
     assert tokens.span_of(0, 1) == (0, 0)
 
@@ -169,7 +178,7 @@ class TestCommaRule:
     def test_pieces_are_as_by_hand(self, with_commas, text, expected):
         raw = with_commas.encode(tokenization.preprocess_text(text), out_type=str)
         assert {"▁1,", "▁9,"} & set(raw), "the rule is not at work"
-        tokens = Aligner(with_commas).tokenize(text, True)
+        tokens = Aligner(with_commas, Normalization()).tokenize(text)
         spans = zip(pieces_of(with_commas, text), tokens.starts, tokens.ends, strict=True)
         assert "|".join(f"{p}={text[start : end + 1]}" for p, start, end in spans) == expected
 
@@ -177,7 +186,7 @@ class TestCommaRule:
     def test_an_unknown_number_with_comma_is_split(self, squad_dir, text):
         model = load(squad_dir / "spm.model")
         assert "19," in model.encode(tokenization.preprocess_text(text), out_type=str)
-        tokens = Aligner(model).tokenize(text, True)
+        tokens = Aligner(model, Normalization()).tokenize(text)
         spans = list(zip(pieces_of(model, text), tokens.starts, tokens.ends, strict=True))
         parts = {
             piece: text[start : end + 1] for piece, start, end in spans if piece in ("19", ",")
@@ -199,12 +208,11 @@ class TestWordPiece:
 
     @pytest.fixture(scope="class")
     def aligner(self, vocab):
-        return WordAligner(WordpieceTokenizer(vocab), vocab["[UNK]"])
+        return WordAligner(BasicTokenizer(), WordpieceTokenizer(vocab), vocab["[UNK]"])
 
     @staticmethod
-    def sources(text, lower):
+    def sources(text, basic):
         """Returns the source of each character of a word; a vanished one adds to the previous."""
-        basic = BasicTokenizer(lower)
         lengths = [len("".join(basic.tokenize(text[:i]))) for i in range(len(text) + 1)]
         sources = []
         for i in range(len(text)):
@@ -214,32 +222,34 @@ class TestWordPiece:
             sources += [(i, end)] * (lengths[i + 1] - lengths[i])
         return sources
 
-    @hypothesis.given(text=TEXTS, lower=st.booleans())
-    @hypothesis.example(" \n\u0301\u200b", True)
-    @hypothesis.example("The\u0301  of\u200b, caf\u00e9\x00 1995 각중文 \u2028that", True)
+    @hypothesis.given(text=TEXTS, options=OPTIONS)
+    @hypothesis.example(" \n\u0301\u200b", (True, None, True))
+    @hypothesis.example("The\u0301  of\u200b, caf\u00e9\x00 1995 각중文 \u2028", (True, None, True))
+    @hypothesis.example("\u0130 \u0130a", (True, False, False))
     @SETTINGS
-    def test_tokens_and_offsets_follow_the_definition(self, aligner, vocab, text, lower):
-        tokens, wordpiece = aligner.tokenize(text, lower), WordpieceTokenizer(vocab)
-        expected, sources = [], self.sources(text, lower)
-        for word in BasicTokenizer(lower).tokenize(text):
+    def test_tokens_and_offsets_follow_the_definition(self, vocab, text, options):
+        basic, wordpiece = BasicTokenizer(*options), WordpieceTokenizer(vocab)
+        aligner = WordAligner(basic, wordpiece, vocab["[UNK]"])
+        tokens, expected, sources = aligner.tokenize(text), [], self.sources(text, basic)
+        for word in basic.tokenize(text):
             for piece in wordpiece.tokenize(word):
                 length = len(word) if piece == "[UNK]" else len(piece.removeprefix("##"))
                 own, sources = sources[:length], sources[length:]
                 expected.append((vocab[piece], own[0][0], own[-1][1]))
         assert not sources
         assert expected == list(zip(tokens.ids, tokens.starts, tokens.ends, strict=True))
-        assert tokens.ids.tolist() == aligner.ids(text, lower)
+        assert tokens.ids.tolist() == aligner.ids(text)
         assert tokens.first_word == 0
 
     def test_more_words_than_the_cache_holds_give_the_same(self, aligner, vocab, monkeypatch):
         monkeypatch.setattr("albert.tokenizers.offsets._REMEMBERED_WORDS", 3)
         text = "the of that the a of b " + "z" * 201 + " ?"
         expected = [vocab[piece] for piece in WordpieceTokenizer(vocab).tokenize(text)]
-        assert aligner.ids(text, True) == expected
+        assert aligner.ids(text) == expected
 
     def test_wordpiece_takes_linear_time(self, aligner):
         units = ["word ", "a", "é", "中", "각", "a\u200b", "\x00", "Σ.", "?"]
-        assert_time_is_linear(lambda text: aligner.tokenize(text, True), units)
+        assert_time_is_linear(lambda text: aligner.tokenize(text), units)
 
 
 def words_by_search(tokens, words):
@@ -261,10 +271,10 @@ class TestFirstPieces:
         "中文 is Chinese",
     )
 
-    @hypothesis.given(text=TEXTS | ASCII, lower=st.booleans())
+    @hypothesis.given(text=TEXTS | ASCII, way=WAYS)
     @SETTINGS
-    def test_they_are_the_first_with_a_character_of_a_word(self, model, align, text, lower):
-        tokens = align(text, lower)
+    def test_they_are_the_first_with_a_character_of_a_word(self, model, align, text, way):
+        tokens = align(text, way)
         pieces, words = tokens.first_pieces(words_in(text))
         assert (pieces.tolist(), words) == words_by_search(tokens, words_in(text))
 

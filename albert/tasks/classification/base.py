@@ -189,6 +189,7 @@ class ClassificationTask(LabelTask):
     def __init__(self, settings: ClassificationSettings, processor: Processor, dropout: float):
         super().__init__(settings, processor.get_labels(), dropout)
         self.processor = processor
+        processor.keep_accents = settings.keep_accents
         self.label_shape = [len(self.labels)] if processor.is_multi_label else []
 
     @classmethod
@@ -210,8 +211,8 @@ class ClassificationTask(LabelTask):
         return features
 
     def made_from(self, split: str) -> dict[str, Any]:
-        names = "max_seq_length", "do_lower_case"
-        return {"part": split, **{name: getattr(self.settings, name) for name in names}}
+        length = {"max_seq_length": self.settings.max_seq_length}
+        return {"part": split, **length, **self.tokenizer.normalization.recorded()}
 
     def input_contents(self, split: str) -> dict[str, Any]:
         input_sha256 = sha256_of_inputs(self.files(split))

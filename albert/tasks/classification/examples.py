@@ -11,9 +11,15 @@ from albert.data import DEV, TEST, TRAIN
 
 
 class Processor(abc.ABC):
-    """A reader of a data set's files; with `is_multi_label`, examples have any number of labels."""
+    """A reader of a data set's files.
+
+    Attributes:
+      is_multi_label: whether examples have any number of labels.
+      keep_accents: see `preprocess_text`.
+    """
 
     is_multi_label = False
+    keep_accents = False
 
     def __init__(self, use_spm, do_lower_case):
         """Sets whether to normalize texts for SentencePiece, and whether that lower-cases them."""
@@ -57,6 +63,7 @@ class Processor(abc.ABC):
     def process_text(self, text: str | bytes) -> str:
         """Returns a text in the form that the tokenizer expects."""
         text = tokenization.convert_to_unicode(text)
-        return (
-            tokenization.preprocess_text(text, lower=self.do_lower_case) if self.use_spm else text
-        )
+        if not self.use_spm:
+            return text
+        lower, keep = self.do_lower_case, self.keep_accents
+        return tokenization.preprocess_text(text, lower=lower, keep_accents=keep)

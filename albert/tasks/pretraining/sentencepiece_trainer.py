@@ -24,6 +24,7 @@ def train_model(
     files: Sequence[str],
     vocab_size: int,
     do_lower_case: bool = True,
+    keep_accents: bool = False,
     character_coverage: float = 0.99995,
     input_sentence_size: int = 10_000_000,
     num_threads: int = 16,
@@ -37,7 +38,7 @@ def train_model(
     model, failed = io.BytesIO(), list[UserError]()
     try:
         spm.SentencePieceTrainer.train(
-            sentence_iterator=_sentences(files, do_lower_case, failed),
+            sentence_iterator=_sentences(files, do_lower_case, keep_accents, failed),
             model_writer=model,
             vocab_size=vocab_size,
             model_type="unigram",
@@ -60,13 +61,15 @@ def train_model(
     return model.getvalue()
 
 
-def _sentences(files: Sequence[str], do_lower_case: bool, failed: list[UserError]) -> Iterator[str]:
+def _sentences(
+    files: Sequence[str], lower: bool, keep_accents: bool, failed: list[UserError]
+) -> Iterator[str]:
     """Yields lines that are not blank; also puts an error, which the trainer hides, in `failed`."""
     try:
         for block in plan_blocks(files, _READ_BYTES):
             for span in block:
                 for line in read_lines(span):
-                    if text := preprocess_text(line, lower=do_lower_case):
+                    if text := preprocess_text(line, True, lower, keep_accents):
                         yield text
     except UserError as e:
         failed.append(e)

@@ -108,7 +108,7 @@ def make_shards(
         **({} if tokenizer.is_wordpiece else {"rules of version": _WORDS_VERSION}),
         "input_sha256": hashlib.sha256(" ".join(hashes).encode()).hexdigest(),
         "tokenizer_sha256": tokenizer.sha256,
-        "do_lower_case": tokenizer.do_lower_case,
+        **tokenizer.normalization.recorded(),
         "dupe_factor": options.dupe_factor,
         "random_seed": options.random_seed,
         **options.pairs._asdict(),

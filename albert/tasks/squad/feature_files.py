@@ -104,7 +104,7 @@ class SquadFeatures(FeatureSource):
             **({"unanswerable": True} if self._is_training and self.unanswerable else {}),
             **source.made_from(),
             **options._asdict(),
-            "do_lower_case": tokenizer.do_lower_case,
+            **tokenizer.normalization.recorded(),
         }
         self.cached = CachedFile(paths[0], made_from, paths[1:], ("num_examples", "num_features"))
 

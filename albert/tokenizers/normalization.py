@@ -1,0 +1,48 @@
+"""The settings by which a tokenizer changes text before it looks for pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Normalization(NamedTuple):
+    """How a tokenizer changes text, with the names of the flags and of `tokenizer_config.json`.
+
+    Attributes:
+      do_lower_case: whether to lower-case text.
+      strip_accents: whether WordPiece removes combining marks; None to do so if it lower-cases.
+      keep_accents: whether SentencePiece keeps characters as they are; otherwise it replaces them
+        with their NFKD form without combining marks.
+      tokenize_chinese_chars: whether WordPiece makes every Chinese character a word.
+    """
+
+    do_lower_case: bool = True
+    strip_accents: bool | None = None
+    keep_accents: bool = False
+    tokenize_chinese_chars: bool = True
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Normalization:
+        """Takes the fields that `values` has; the others have their defaults."""
+        given = cls(**{name: values[name] for name in cls._fields if name in values})
+        if given.strip_accents == given.do_lower_case:
+            return given._replace(strip_accents=None)
+        return given
+
+    @property
+    def strips_accents(self) -> bool:
+        """Returns whether WordPiece removes combining marks."""
+        return self.do_lower_case if self.strip_accents is None else self.strip_accents
+
+    def recorded(self) -> dict[str, Any]:
+        """Returns the values for a record; a default is omitted, as in records before it existed.
+
+        `do_lower_case` is always there.
+        """
+        defaults = Normalization()._asdict()
+        return {
+            name: value
+            for name, value in self._asdict().items()
+            if name == "do_lower_case" or value != defaults[name]
+        }
