@@ -12,6 +12,7 @@ from albert.data import DEV, TEST, TRAIN
 from albert.distributed import collectives
 from albert.settings.run_settings import RunSettings
 from albert.training import job
+from albert.training.collapse import warn_if_not_learned
 from albert.training.export import export_best
 from albert.training.job import fetch_missing
 from albert.training.prediction import write_labels
@@ -113,4 +114,6 @@ def finish(run: PreparedRun) -> dict | None:
             write_labels(run.task, data[TEST], run.contents[TEST])
         if run.settings.export_dir and is_chief:
             export_best(run.task)
+        if TRAIN in data and is_chief:
+            warn_if_not_learned(run)
     return best
