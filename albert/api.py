@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from albert.checkpoints.found_model import with_model
+from albert.checkpoints.model_flags import with_model
 from albert.checkpoints.model_folder import (
     recorded_scores,
     recorded_settings,

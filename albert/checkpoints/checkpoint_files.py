@@ -48,8 +48,9 @@ _RESTORE_ERRORS = (
 def resolve_checkpoint(path: str) -> str:
     """Returns a checkpoint's prefix from the prefix, one of its files, or a folder that holds it.
 
-    Returns a folder of `transformers` as it is. Raises a `UserError` if there is no checkpoint, the
-    folder has several, or a file is missing or damaged.
+    Returns a folder of `transformers` as it is, and the best or newest checkpoint of a run. Raises
+    a `UserError` if there is no checkpoint, another folder has several, or a file is missing or
+    damaged.
     """
     if is_transformers_folder(path):
         return open_folder(os.path.normpath(path)).path
@@ -94,6 +95,9 @@ def _only_checkpoint(folder: str) -> str:
     prefixes = sorted(
         p[: -len(".index")] for p in glob.glob(os.path.join(glob.escape(folder), "*.index"))
     )
+    if len(prefixes) > 1 and (chosen := best_or_newest(folder)):
+        # The folder of a run.
+        return chosen
     if len(prefixes) != 1:
         names = ", ".join(os.path.basename(p) for p in prefixes[:4]) or "none"
         raise UserError(f"{folder}: expected one checkpoint in this folder, found: {names}")

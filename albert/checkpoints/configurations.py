@@ -66,7 +66,10 @@ def config_from_theirs(config: Mapping) -> dict:
     """Converts a configuration of `transformers`; raises a `UserError` if it is not supported."""
     family = config["model_type"]
     if family not in FAMILIES:
-        raise UserError(f"unsupported model_type {family!r}; supported: {', '.join(FAMILIES)}")
+        raise UserError(
+            f"unsupported model_type {family!r}; supported: {', '.join(FAMILIES)}, the networks of "
+            "Google's papers; other networks have other layers or tokenizers"
+        )
     for name, value in _FIXED.items():
         if config.get(name, value) != value:
             raise UserError(f"unsupported {name} {config[name]!r}; supported: {value!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -52,16 +52,20 @@ def get_assignment_map_from_checkpoint(
       that many maps, because one name of the checkpoint then serves several variables.
     """
     in_checkpoint = set(load_checkpoint(init_checkpoint).get_variable_to_shape_map())
+    return _assignments([variable.op.name for variable in tvars], in_checkpoint, num_of_group)
+
+
+def _assignments(needed: Iterable[str], in_checkpoint: set[str], num_of_group: int) -> tuple:
+    """Returns the result of `get_assignment_map_from_checkpoint` for names."""
     maps: list[dict[str, str]] = [collections.OrderedDict() for _ in range(max(num_of_group, 1))]
     initialized = {}
-    for variable in tvars:
-        name = variable.op.name
+    for name in needed:
         candidates = [name, _MODULE + name]
         if num_of_group > 1:
             candidates += [re.sub(pattern, first, name) for pattern, first in _FIRST_BLOCKS.items()]
         source = next((one for one in candidates if one in in_checkpoint), None)
         if source is None:
-            tf.logging.debug("%s: not in %s", name, init_checkpoint)
+            tf.logging.debug("%s: not in the checkpoint", name)
             continue
         next(m for m in maps if source not in m)[source] = name
         initialized[name] = 1
@@ -73,15 +77,19 @@ class Initialization(NamedTuple):
     """The names of variables that start from a checkpoint, that it lacks, and that the model lacks.
 
     The optimizer's variables are not among the unused ones.
+
+    Attributes:
+      other_head: which shapes of the head differ from those in the checkpoint; "" if none.
     """
 
     checkpoint: str
     taken: list[str]
     new: list[str]
     unused: list[str]
+    other_head: str = ""
 
     def log(self) -> None:
-        """Logs the names of variables; warns if layers of the encoder are new or unused."""
+        """Logs the names of variables, and the `warnings`."""
         tf.logging.info(
             "Starting from %s: %d variables taken; new: %s; unused: %s",
             self.checkpoint,
@@ -89,25 +97,39 @@ class Initialization(NamedTuple):
             ", ".join(self.new) or "none",
             ", ".join(self.unused) or "none",
         )
+        for warning in self.warnings():
+            tf.logging.warning("%s", warning)
+
+    def warnings(self) -> Iterator[str]:
+        """Yields warnings: layers of the encoder are new or unused, or the head has new shapes."""
         for names, what in (
             (self.new, "starts from random values, because the checkpoint lacks"),
             (self.unused, "is smaller than the checkpoint's, and does not use"),
         ):
             if layers := [name for name in names if name.removeprefix(_MODULE).startswith(_LAYERS)]:
-                message = "The encoder %s %d variables of its layers, such as %s"
-                tf.logging.warning(message, what, len(layers), layers[0])
+                count = f"{len(layers)} variables of its layers, such as {layers[0]}"
+                yield f"The encoder {what} {count}"
+        if self.other_head:
+            yield (
+                "The head starts from random values, because the checkpoint has other shapes: "
+                f"{self.other_head}; if that is intended, pass --new_head"
+            )
 
 
 def initialize_from_checkpoint(
-    tvars: Sequence[tf.Variable], init_checkpoint: str, num_groups: int = 0
+    tvars: Sequence[tf.Variable],
+    init_checkpoint: str,
+    num_groups: int = 0,
+    new_head: bool | None = None,
 ) -> Initialization:
     """Initializes variables from a checkpoint's values, without optimizer slots.
 
     For `init_checkpoint` see `resolve_checkpoint`, for `num_groups` see
-    `get_assignment_map_from_checkpoint`. Raises a `UserError` if no variable matches, a shape
-    differs, or values are not finite.
+    `get_assignment_map_from_checkpoint`, for `new_head` see `compare_with_checkpoint`, also for the
+    errors.
     """
-    start, assignments = compare_with_checkpoint(tvars, init_checkpoint, num_groups)
+    needed = {variable.op.name: variable.shape.as_list() for variable in tvars}
+    start, assignments = compare_with_checkpoint(needed, init_checkpoint, num_groups, new_head)
     reader = load_checkpoint(start.checkpoint)
     by_name = {variable.op.name: variable for variable in tvars}
     for assignment in assignments:
@@ -120,22 +142,32 @@ def initialize_from_checkpoint(
 
 
 def compare_with_checkpoint(
-    tvars: Sequence[tf.Variable], init_checkpoint: str, num_groups: int = 0
+    needed: Mapping[str, Sequence[int]],
+    init_checkpoint: str,
+    num_groups: int = 0,
+    new_head: bool | None = None,
 ) -> tuple[Initialization, list[dict[str, str]]]:
-    """Returns the result of `initialize_from_checkpoint`, and the maps of names that it uses."""
+    """Returns the result of `initialize_from_checkpoint`, and the maps of names that it uses.
+
+    Args:
+      needed: the shapes of the model's variables, by name.
+      new_head: whether the variables outside the encoder start from their initial values. None for
+        those whose shapes differ, with a warning; False if such shapes are an error.
+
+    Raises:
+      UserError: no variable, or none of the encoder's layers, matches; a shape differs; or values
+        are not finite.
+    """
     checkpoint = resolve_checkpoint(init_checkpoint)
-    assignments, initialized = get_assignment_map_from_checkpoint(
-        tvars, checkpoint, max(num_groups, 1)
-    )
-    pairs = [pair for assignment in assignments for pair in assignment.items()]
     reader = load_checkpoint(checkpoint)
-    shapes = reader.get_variable_to_shape_map()
-    needed = {v.op.name: v.shape.as_list() for v in tvars}
+    shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
+    names = [name for name in needed if not new_head or _is_of_encoder(name)]
+    assignments, initialized = _assignments(names, {*shapes}, max(num_groups, 1))
     check_same_encoder(checkpoint, shapes, needed)
-    if not pairs:
+    if not initialized:
         raise UserError(
             f"{checkpoint}: none of its {len(shapes)} variables matches the model, which needs "
-            f"{tvars[0].op.name}, for example; the checkpoint has {min(shapes, default='none')}, "
+            f"{next(iter(needed))}, for example; the checkpoint has {min(shapes, default='none')}, "
             "for example"
         )
     layers = [name for name in needed if name.startswith(_LAYERS)]
@@ -146,26 +178,43 @@ def compare_with_checkpoint(
             f"which needs {layers[0]}, for example; "
             + next(kind, f"the checkpoint has {max(shapes)}, for example")
         )
-    dtypes = reader.get_variable_to_dtype_map()
-    differ = [
-        f"{name} {dtypes[source].name} {shapes[source]} (the model has float32 {needed[name]})"
+    pairs = [pair for assignment in assignments for pair in assignment.items()]
+    differ = {
+        name: f"{name} {dtypes[source].name} {shapes[source]} (the model has float32 "
+        f"{list(needed[name])})"
         for source, name in pairs
-        if list(shapes[source]) != needed[name] or dtypes[source] != tf.float32
-    ]
-    if differ:
+        if list(shapes[source]) != list(needed[name]) or dtypes[source] != tf.float32
+    }
+    heads = {
+        name
+        for source, name in pairs
+        if new_head is None
+        and not _is_of_encoder(name)
+        and list(shapes[source]) != list(needed[name])
+    }
+    if wrong := [text for name, text in differ.items() if name not in heads]:
+        is_head = not any(_is_of_encoder(name) for name in differ)
         raise UserError(
-            f"{checkpoint}: {len(differ)} variables have other shapes or types than the model: "
-            + ", ".join(differ[:3])
+            f"{checkpoint}: {len(wrong)} variables have other shapes or types than the model: "
+            + ", ".join(wrong[:3])
+            + "; with --new_head, a training starts them from random values" * is_head
         )
-    check_finite(checkpoint, reader, [source for source, _ in pairs])
+    assignments = [{s: n for s, n in one.items() if n not in heads} for one in assignments]
+    taken = {name: source for one in assignments for source, name in one.items()}
+    check_finite(checkpoint, reader, list(taken.values()))
     known = {source for source, _ in pairs} | optimizer_variables(shapes)
     start = Initialization(
         checkpoint,
-        taken=[name for _, name in pairs],
-        new=[name for name in needed if name not in initialized],
+        taken=list(taken),
+        new=[name for name in needed if name not in taken],
         unused=sorted(shapes.keys() - known),
+        other_head=", ".join(differ[name] for name in sorted(heads)),
     )
     return start, assignments
+
+
+def _is_of_encoder(name: str) -> bool:
+    return name.startswith("bert/")
 
 
 def optimizer_variables(names: Iterable[str]) -> set[str]:

@@ -8,7 +8,8 @@
   albert ask MODEL --context_file passage.txt --question "It is _ ." \\
     --option red --option blue --option green --option grey     a RACE model
 
-MODEL is an export or the --output_dir of a run. Texts may have any length.
+MODEL is the --output_dir of a run, an export, or a folder of transformers with a head, also by its
+name on the Hugging Face hub. Texts may have any length.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Job(NamedTuple):
 
     def with_model(self) -> Job:
         """Returns the job with the files of --model; imports TensorFlow."""
-        from albert.checkpoints.found_model import with_model
+        from albert.checkpoints.model_flags import with_model
 
         return self._replace(settings=with_model(self.settings))
 

@@ -12,14 +12,19 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints import transformers_names as names
 from albert.checkpoints.configurations import config_to_theirs
+from albert.checkpoints.model_files import pretrained_files
 from albert.checkpoints.model_folder import (
     ASSETS,
     OWN_PARAMS,
+    TOKENIZERS,
+    Assets,
     check_model,
     files_of_model,
     read_description,
     used_model,
+    write_assets,
 )
+from albert.checkpoints.pretrained import description_of
 from albert.checkpoints.transformers_folder import (
     CONFIG,
     STEP,
@@ -31,11 +36,12 @@ from albert.checkpoints.transformers_folder import (
 )
 from albert.convert.source import CONFIGS, Source, Variables, find_source, read_variables
 from albert.core.errors import FlagError, UserError, optional
-from albert.core.files import check_readable, temporary_folder, write_json
+from albert.core.files import check_readable, read_bytes, temporary_folder, write_json
 from albert.core.version import VERSION
 from albert.model.config import read_config
 from albert.settings.fields import argument
 from albert.tokenizers.normalization import Normalization
+from albert.tokenizers.tokenizer_json import native_content
 
 MODEL = "model.onnx"
 _SENTENCEPIECE, _WORDPIECE = "spiece.model", "vocab.txt"
@@ -118,8 +124,9 @@ def _begin(
     used = used_model(values, tokenizer.files, tokenizer.normalization)
     check_model(source.checkpoint, used, "the checkpoint")
     variables = read_variables(source)
-    config = _config(source, variables, options)
-    if about := read_description(os.path.dirname(source.checkpoint)):
+    about = read_description(os.path.dirname(source.checkpoint)) or {}
+    config = _config(source, variables, options, {**source.settings, **about})
+    if about:
         config["task_specific_params"] = {OWN_PARAMS: about}
     write_json(os.path.join(folder, CONFIG), config)
     tokenizer.write(folder)
@@ -156,12 +163,14 @@ class _Tokenizer:
 
     def write(self, folder: str) -> None:
         """Writes the tokenizer's files to a folder."""
-        shutil.copyfile(self._file, os.path.join(folder, self._name))
+        _copy_tokenizer(self._file, os.path.join(folder, self._name))
         write_json(os.path.join(folder, TOKENIZER), self._config)
 
 
-def _config(source: Source, variables: Variables, options: ConversionOptions) -> dict:
-    """Returns the content of `config.json`."""
+def _config(
+    source: Source, variables: Variables, options: ConversionOptions, known: Mapping[str, Any]
+) -> dict:
+    """Returns the content of `config.json`; `known` has what is known of the training."""
     config = config_to_theirs(source.family, source.config.to_dict())
     parts, ending = variables.parts, "Model"
     if {names.MASKED_TOKENS, names.NEXT_SENTENCE} <= set(parts):
@@ -169,13 +178,13 @@ def _config(source: Source, variables: Variables, options: ConversionOptions) ->
     else:
         ending = next((_CLASSES[part] for part in _CLASSES if part in parts), ending)
     if {names.CLASSIFIER, names.TOKENS} & {*parts}:
-        labels = source.settings.get("labels")
+        labels = known.get("labels")
         count = len(variables.values["classifier.bias"])
         if count == 1 and (options.multiple_choice or (labels and len(labels) > 1)):
             ending = "ForMultipleChoice"
         else:
             config |= _labels(count, labels)
-            if source.settings.get("multi_label"):
+            if known.get("multi_label"):
                 config["problem_type"] = "multi_label_classification"
     return {**config, "architectures": [source.family.capitalize() + ending], "dtype": "float32"}
 
@@ -201,12 +210,18 @@ def from_transformers(path: str, target: str) -> str:
         write_checkpoint(os.path.join(folder, "model.ckpt"), source)
         with open(os.path.join(folder, CONFIGS[type(config)]), "w", encoding="utf-8") as file:
             file.write(config.to_json_string())
-        vocabularies = [name for name in (_SENTENCEPIECE, _WORDPIECE) if _is_in(path, name)]
-        for name in vocabularies:
-            shutil.copyfile(os.path.join(path, name), os.path.join(folder, name))
+        files = pretrained_files(path)
+        names = {"spm_model_file": _SENTENCEPIECE, "vocab_file": _WORDPIECE}
+        tokenizers = [flag for flag in names if flag in files]
+        for flag in tokenizers:
+            _copy_tokenizer(files[flag], os.path.join(folder, names[flag]))
         if _is_in(path, TOKENIZER):
             shutil.copyfile(os.path.join(path, TOKENIZER), os.path.join(folder, TOKENIZER))
-    if not vocabularies:
+        if tokenizers and "task" in (about := description_of(files)):
+            assets = {CONFIG: files["albert_config_file"]}
+            assets |= {TOKENIZERS[flag]: os.path.join(folder, names[flag]) for flag in tokenizers}
+            write_assets(folder, Assets(about, assets))
+    if not tokenizers:
         tf.logging.warning(
             "%s has neither %s nor %s; copy the tokenizer's file from where the model was trained",
             *(path, _SENTENCEPIECE, _WORDPIECE),
@@ -215,6 +230,11 @@ def from_transformers(path: str, target: str) -> str:
     if flags:
         tf.logging.info("The tokenizer of this model needs %s", " ".join(flags))
     return os.path.join(target, "model.ckpt")
+
+
+def _copy_tokenizer(source: str, target: str) -> None:
+    with open(target, "wb") as file:
+        file.write(native_content(read_bytes(source), source))
 
 
 def _is_in(folder: str, name: str) -> bool:

@@ -357,6 +357,25 @@ def sequence_lengths(files: Sequence[str], spec: Mapping[str, Any]) -> np.ndarra
     return lengths
 
 
+def share_of_token(files: Sequence[str], token: int, most: int = 1000) -> float:
+    """Returns a token's share of the tokens of at most `most` records, spread over the files.
+
+    Raises:
+      UserError: a record is damaged.
+    """
+    records = RecordFile(files)
+    numbers = np.unique(np.linspace(0, len(records) - 1, min(most, len(records)), dtype=int))
+    hits = total = 0
+    for record in records.read(numbers):
+        features = tf.train.Example.FromString(record).features.feature
+        ids, mask = (
+            np.array(features[name].int64_list.value) for name in ("input_ids", "input_mask")
+        )
+        hits += int(np.count_nonzero((ids == token) & (mask > 0)))
+        total += int(np.count_nonzero(mask))
+    return hits / max(total, 1)
+
+
 def _trim(features: dict[str, tf.Tensor], lengths: Sequence[int]) -> dict[str, tf.Tensor]:
     """Removes the padding that all rows of a batch share at their end, see `parsed_batches`."""
     mask = features["input_mask"]

@@ -8,9 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from albert.checkpoints.checkpoint_files import resolve_checkpoint
-from albert.checkpoints.found_model import (
-    WHAT_TO_PASS,
-    local_folder,
+from albert.checkpoints.model_files import (
     pretrained_files,
     trained_model_in,
     weights_of,
@@ -28,8 +26,9 @@ from albert.checkpoints.model_folder import (
     recorded_model,
     used_model,
 )
+from albert.checkpoints.pretrained import description_of
 from albert.core.errors import UserError
-from albert.inference.pretrained import description_of
+from albert.download.named_model import WHAT_TO_PASS, local_folder
 from albert.modeling import BertConfig, EncoderConfig, read_config
 from albert.settings.engines import TENSORFLOW
 from albert.tokenization import FullTokenizer

@@ -45,6 +45,7 @@ class ModelOptions(NamedTuple):
       optimizer: the optimizer's options; None without training.
       num_groups: number of layer groups that start from the checkpoint's first group; 0 if each
         group starts from its own.
+      new_head: see `compare_with_checkpoint`.
       gradient_checkpointing: only in training.
       engine: one of `ENGINES`, which computes the encoder in prediction.
       remove_padding: only for batches that are shortened when they are read. If all batches have
@@ -54,6 +55,7 @@ class ModelOptions(NamedTuple):
     optimizer: OptimizerOptions | None = None
     init_checkpoint: str | None = None
     num_groups: int = 0
+    new_head: bool | None = None
     use_one_hot_embeddings: bool = False
     use_einsum: bool = False
     gradient_checkpointing: bool = False

@@ -153,11 +153,13 @@ def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> Non
         advice = "; pass --init_checkpoint, or --from_scratch if you want that" if warns else ""
         report.add("checkpoint", f"none: training starts from random weights{advice}", warns=warns)
         return
-    start = checked.task.compare(variables)
+    start = checked.task.compare({v.op.name: v.shape.as_list() for v in variables})
     report.add("checkpoint", start.checkpoint)
     report.add("variables taken", len(start.taken))
     report.add("variables that are new", ", ".join(start.new) or "none")
     report.add("variables not used", ", ".join(start.unused) or "none")
+    for warning in start.warnings():
+        report.add("start", warning, warns=True)
 
 
 def describe_data(report: Report, checked: Checked) -> None:

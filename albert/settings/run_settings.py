@@ -96,6 +96,13 @@ class PathSettings(Settings):
         basic=True,
         path=True,
     )
+    new_head: bool | None = setting(
+        None,
+        "Start the head from random values. Default: only the variables whose shapes differ from "
+        "the checkpoint's, as with other labels, and with a warning; false makes that an error.",
+        MODEL,
+        Affects.WEIGHTS,
+    )
 
 
 class BatchSettings(Settings):

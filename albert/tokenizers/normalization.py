@@ -1,4 +1,4 @@
-"""The settings by which a tokenizer changes text before it looks for pieces."""
+"""Changes that a tokenizer makes to text before it looks for pieces."""
 
 from __future__ import annotations
 

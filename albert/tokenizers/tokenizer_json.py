@@ -84,6 +84,16 @@ def sentencepiece_model_of(content: Mapping[str, Any], path: str) -> bytes:
     return b"".join(pieces) + _field(2, _field(3, _UNIGRAM)) + _field(3, normalizer)
 
 
+def native_content(content: bytes, path: str) -> bytes:
+    """Returns a vocabulary or model in its usual format; raises a `UserError` if it is invalid."""
+    tokenizer = parse_tokenizer(content, path)
+    if tokenizer is None:
+        return content
+    if is_unigram(tokenizer):
+        return sentencepiece_model_of(tokenizer, path)
+    return "".join(f"{piece}\n" for piece in vocabulary_of(tokenizer, path)).encode()
+
+
 def normalization_of(content: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the fields of `Normalization` that the tokenizer has; empty without a normalizer."""
     if is_unigram(content):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -12,9 +13,11 @@ from albert.checkpoints.checkpoint_files import (
     best_or_newest,
     content_of_checkpoint,
     list_checkpoints,
+    load_checkpoint,
     newest_checkpoint,
     resolve_checkpoint,
 )
+from albert.checkpoints.initialization import optimizer_variables
 from albert.checkpoints.model_folder import (
     RECORD,
     check_model,
@@ -186,3 +189,21 @@ def warn_if_init_checkpoint_forgotten(settings: RunSettings) -> None:
             "--init_checkpoint is not given: this run starts from random weights instead of "
             "pretrained ones; if that is intended, pass --from_scratch"
         )
+
+
+def warn_of_start(task: Task) -> None:
+    """Logs at the end of a training what was wrong with its initial weights, on rank 0.
+
+    The beginning of the log of a long or resumed run is far away.
+    """
+    settings = task.settings
+    warn_if_init_checkpoint_forgotten(settings)
+    trained = best_or_newest(settings.output_dir)
+    if not (settings.init_checkpoint and trained):
+        return
+    shapes = load_checkpoint(trained).get_variable_to_shape_map()
+    names = shapes.keys() - optimizer_variables(shapes) - {tf.GraphKeys.GLOBAL_STEP}
+    # The initial checkpoint may have been removed since.
+    with contextlib.suppress(UserError):
+        for warning in task.compare({name: shapes[name] for name in names}).warnings():
+            tf.logging.warning("%s", warning)

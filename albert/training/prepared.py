@@ -124,7 +124,7 @@ def prepare(task: Task) -> PreparedRun:
             recorded = _recorded(task, settings)
         elif split == TEST and collectives.is_chief():
             check_labels(task)
-        data[split] = task.in_buckets(task.split(split).prepared())
+        data[split] = task.prepared(split)
         facts |= {**settings, f"{split} features": data[split].content}
     return PreparedRun(task, data, contents, recorded, facts)
 

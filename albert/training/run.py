@@ -15,6 +15,7 @@ from albert.training import job
 from albert.training.collapse import warn_if_not_learned
 from albert.training.export import export_best
 from albert.training.job import fetch_missing
+from albert.training.output_folder import warn_of_start
 from albert.training.prediction import write_labels
 from albert.training.prepared import PreparedRun, prepare, requested_splits, take_folder
 from albert.training.task import Task
@@ -115,5 +116,6 @@ def finish(run: PreparedRun) -> dict | None:
         if run.settings.export_dir and is_chief:
             export_best(run.task)
         if TRAIN in data and is_chief:
+            warn_of_start(run.task)
             warn_if_not_learned(run)
     return best

@@ -134,7 +134,7 @@ def begin_run(task: Task, recorded: dict) -> None:
     path = os.path.join(output_dir, RECORD)
     if not os.path.exists(path):
         record = {"version": _VERSION, "program_version": VERSION, "task": task.kind}
-        record |= {"settings": recorded}
+        record |= {"settings": recorded, **({"model": settings.model} if settings.model else {})}
         write_json(path, record | {"outputs": sorted({*OF_EVERY_RUN, *outputs})})
 
 

@@ -15,6 +15,7 @@ from albert.core.errors import ErrorCollector, FlagError, UserError
 from albert.core.files import check_readable, content_of
 from albert.data import DEV, TEST, TRAIN
 from albert.data.batches import Data, batch_spec
+from albert.data.records import share_of_token
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.devices import device
 from albert.distributed import collectives
@@ -35,6 +36,8 @@ from albert.training.plan import steps_with_warmup
 
 # Both flags name the configuration, and each accepts ALBERT and BERT.
 CONFIG_FLAGS = ("albert_config_file", "bert_config_file")
+# With a larger share of unknown tokens there is a warning.
+_MANY_UNKNOWN = 0.02
 
 
 class Split(Protocol):
@@ -256,6 +259,10 @@ class Task(abc.ABC):
         rates = self.dropout, config.hidden_dropout_prob, config.attention_probs_dropout_prob
         return any(rates)
 
+    def prepared(self, split: str) -> Data:
+        """Returns a split's data with its features made; raises a `UserError` for invalid input."""
+        return self.in_buckets(self.split(split).prepared())
+
     def in_buckets(self, data: Data) -> Data:
         """Returns data with the lengths of --length_buckets."""
         return data._replace(buckets=self.settings.length_buckets or ())
@@ -285,6 +292,7 @@ class Task(abc.ABC):
             self.optimizer_options(*steps) if steps else None,
             settings.init_checkpoint,
             self.num_groups(),
+            new_head=settings.new_head,
             use_einsum=settings.use_einsum,
             gradient_checkpointing=settings.gradient_checkpointing,
             remove_padding=self._removes_padding(),
@@ -329,10 +337,11 @@ class Task(abc.ABC):
                 break
         return Assets(self.description(), files)
 
-    def compare(self, variables: Sequence[tf.Variable]) -> Initialization:
+    def compare(self, shapes: Mapping[str, Sequence[int]]) -> Initialization:
         """Compares variables with --init_checkpoint; raises a `UserError` if they do not match."""
         checkpoint = self.settings.init_checkpoint
-        return compare_with_checkpoint(variables, checkpoint, self.num_groups())[0]
+        new_head = self.settings.new_head if TRAIN in self.requested_splits() else False
+        return compare_with_checkpoint(shapes, checkpoint, self.num_groups(), new_head)[0]
 
 
 class TextTask(Task):
@@ -367,6 +376,25 @@ class TextTask(Task):
         settings = self.settings
         files = {name: getattr(settings, name) for name in TOKENIZERS}
         return used_model(super().model()[CONFIG_FLAGS[0]], files, self.tokenizer.normalization)
+
+    def prepared(self, split: str) -> Data:
+        data = super().prepared(split)
+        if collectives.is_chief():
+            self._log_unknown_tokens(split, data)
+        return data
+
+    def _log_unknown_tokens(self, split: str, data: Data) -> None:
+        """Logs the share of unknown tokens in a split, as a warning if it is large."""
+        share = share_of_token(data.files, self.tokenizer.unk_id)
+        if share <= _MANY_UNKNOWN:
+            tf.logging.info("%s: %.1f%% of the tokens are unknown", split, 100 * share)
+            return
+        tf.logging.warning(
+            "%s: %.1f%% of the tokens are unknown, so the tokenizer does not fit the text; are the "
+            "model and --do_lower_case, --strip_accents or --keep_accents right?",
+            split,
+            100 * share,
+        )
 
     def describe(self) -> Iterator[tuple[str, object]]:
         yield "vocabulary", f"{self.config.vocab_size} pieces, as in the configuration"

@@ -21,7 +21,6 @@ from albert.training.log_hook import StepMonitor
 from albert.training.loop import make_estimator, train
 from albert.training.output_folder import (
     scoring_settings,
-    warn_if_init_checkpoint_forgotten,
     write_assets_of,
 )
 from albert.training.plan import global_batch_size, rescale_to_current_workers
@@ -56,10 +55,6 @@ class Scorer:
         if PAGE in self._task.outputs:
             for line in samples_at_end(self._settings.output_dir):
                 print(line, flush=True)
-        # Repeated at the end for long and resumed runs. A prediction does not know how its weights
-        # were initialized.
-        if self._trains:
-            warn_if_init_checkpoint_forgotten(self._settings)
         return evaluation.best
 
     def ends_training(self) -> bool:

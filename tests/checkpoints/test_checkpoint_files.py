@@ -66,11 +66,17 @@ class TestResolve:
 
     def test_a_missing_or_ambiguous_checkpoint_is_an_error(self, folder):
         copy_as(checkpoint_files.BEST, folder)
+        best = str(folder / checkpoint_files.BEST)
+        assert checkpoint_files.resolve_checkpoint(str(folder)) == best
+        other = folder.parent / "other"
+        other.mkdir()
+        for name in ("first.index", "second.index"):
+            (other / name).write_text("")
         for path, message in (
             *((f"{folder}/{n}", f"{n}: no such checkpoint") for n in ("no/such", "model")),
             (f"{folder}/model.ckpt-8.index", "8.index: no such checkpoint"),
             (str(folder.parent), f"{folder.parent.name}.*none"),
-            (str(folder), r"model\.ckpt-7, model\.ckpt-best"),
+            (str(other), r"expected one checkpoint in this folder, found: first, second"),
         ):
             with pytest.raises(UserError, match=message):
                 checkpoint_files.resolve_checkpoint(path)

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from safetensors.numpy import load_file, save_file
 
 from albert.checkpoints.checkpoint_files import as_files, check_fits
-from albert.checkpoints.initialization import compare_with_checkpoint
+from albert.checkpoints.initialization import initialize_from_checkpoint
 from albert.convert.convert import ConversionOptions, from_transformers, to_transformers
 from albert.convert.source import find_source, read_variables
 from albert.core.errors import UserError
@@ -42,7 +42,7 @@ def test_a_model_refuses_weights_that_are_not_finite(tmp_path):
         variables = [tf.get_variable(WORDS, [50, 12]), tf.get_variable(BIAS, [24])]
         # Variables that the model does not take do no harm.
         others = [tf.get_variable("bert/pooler/dense/kernel", [24, 24])]
-        for check in (check_fits, lambda first, second: compare_with_checkpoint(second, first)):
+        for check in (check_fits, lambda first, second: initialize_from_checkpoint(second, first)):
             check(prefix, others)
             with fails(spoilt):
                 check(prefix, variables)

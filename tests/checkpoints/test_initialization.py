@@ -8,6 +8,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert import modeling
+from albert.checkpoints.initialization import compare_with_checkpoint
 from albert.core.errors import UserError
 from tests.helpers.checkpoints import write_checkpoint
 
@@ -92,7 +93,7 @@ def test_initialize_takes_values_and_reports_them(tmp_path, log):
     ones = np.ones([2, 3], "f4")
     np.testing.assert_equal(actual, [stored["bert/w"], stored["bert/b"], ones[0, :2], ones, ones])
     taken, unused = ["bert/w", "bert/b"], ["cls/a", "cls/z"]
-    assert summary == (str(tmp_path / "model.ckpt-7"), taken, ["head"], unused)
+    assert summary == (str(tmp_path / "model.ckpt-7"), taken, ["head"], unused, "")
     summary.log()
     assert log()[-1].endswith("ckpt-7: 2 variables taken; new: head; unused: cls/a, cls/z")
 
@@ -114,6 +115,28 @@ def test_a_module_of_tf_hub_is_read_and_partial_layers_get_a_warning(tmp_path, l
         "The encoder is smaller than the checkpoint's, and does not use 1 variables of its "
         f"layers, such as module/{names[2]}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("new_head", "taken", "warns"), [(None, ["bert/w"], True), (True, ["bert/w"], False)]
+)
+def test_a_head_of_another_shape_is_new(tmp_path, log, new_head, taken, warns):
+    prefix = write_checkpoint(tmp_path / "ckpt", filled({"bert/w": [2], "head": [3]}))
+    needed = {"bert/w": [2], "head": [4]}
+    with tf.Graph().as_default():
+        variables = make_variables(needed)
+        start = modeling.initialize_from_checkpoint(variables, prefix, 0, new_head)
+        assert (start.taken, start.new) == (taken, ["head"])
+        start.log()
+        expected = "because the checkpoint has other shapes: head float32 [3] (the model has float"
+        lines = log(logging.WARNING)
+        assert [expected in line and "pass --new_head" in line for line in lines] == [True] * warns
+        with pytest.raises(UserError, match=r"1 variables .*; with --new_head, a training starts"):
+            modeling.initialize_from_checkpoint(variables, prefix, 0, False)
+    # A head of the same shape is taken unless a new one is asked for.
+    for choice, names in ((None, ["bert/w", "head"]), (False, ["bert/w", "head"]), (True, taken)):
+        start, _ = compare_with_checkpoint({"bert/w": [2], "head": [3]}, prefix, 0, choice)
+        assert start.taken == names
 
 
 WORDS = "bert/embeddings/word_embeddings"

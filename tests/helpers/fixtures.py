@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import pathlib
+import shutil
 import subprocess
 import tarfile
 import types
@@ -194,5 +195,35 @@ def random_model(squad_dir, tmp_path_factory) -> Callable[..., str]:
         (folder / "assets.extra").mkdir()
         write_assets(str(folder), Assets(values, files))
         return str(folder)
+
+    return write
+
+
+# Of a tiny BERT.
+SIZES = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+SIZES |= {"intermediate_size": 6, "max_position_embeddings": 40, "type_vocab_size": 2}
+
+
+@pytest.fixture
+def transformers_folder(squad_dir, tmp_path) -> Callable[..., str]:
+    """Writes a folder of a BERT as `transformers` does; the values are those of config.json."""
+    import numpy as np
+    from safetensors.numpy import save_file
+
+    from albert.checkpoints import transformers_names as names
+
+    def write(part: str = "", **values) -> str:
+        vocabulary = shutil.copy(squad_dir / "vocab.txt", tmp_path / "vocab.txt")
+        size = len(vocabulary.read_text().splitlines())
+        config = {"model_type": "bert", "vocab_size": size, **SIZES, **values}
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        pairs, rng = names.pairs_of("bert", config), np.random.default_rng(0)
+        tensors = {}
+        for pair in [*pairs[names.ENCODER], *pairs[names.POOLER], *pairs.get(part, ())]:
+            shape = [len(values.get("id2label", "ab")) if n is None else n for n in pair.shape]
+            shape = shape[::-1] if pair.is_transposed else shape
+            tensors[pair.theirs] = rng.normal(size=shape).astype("f4")
+        save_file(tensors, tmp_path / "model.safetensors")
+        return str(tmp_path)
 
     return write

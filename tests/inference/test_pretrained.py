@@ -1,41 +1,21 @@
 """Models that others made: what their folders say, without anything of this project in them."""
 
 import json
-import shutil
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
 import albert
 from albert.checkpoints import transformers_names as names
-from albert.checkpoints.found_model import pretrained_files
+from albert.checkpoints.model_files import pretrained_files
+from albert.checkpoints.pretrained import description_of
 from albert.core.errors import UserError
-from albert.inference.pretrained import description_of
-
-SIZES = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
-SIZES |= {"intermediate_size": 6, "max_position_embeddings": 40, "type_vocab_size": 2}
+from tests.helpers.fixtures import SIZES
 
 
 @pytest.fixture
-def write(squad_dir, tmp_path):
-    """Writes a folder of a BERT as `transformers` does; the values are those of config.json."""
-
-    def write(part: str = "", **values) -> str:
-        vocabulary = shutil.copy(squad_dir / "vocab.txt", tmp_path / "vocab.txt")
-        size = len(vocabulary.read_text().splitlines())
-        config = {"model_type": "bert", "vocab_size": size, **SIZES, **values}
-        (tmp_path / "config.json").write_text(json.dumps(config))
-        pairs, rng = names.pairs_of("bert", config), np.random.default_rng(0)
-        tensors = {}
-        for pair in [*pairs[names.ENCODER], *pairs[names.POOLER], *pairs.get(part, ())]:
-            shape = [len(values.get("id2label", "ab")) if n is None else n for n in pair.shape]
-            shape = shape[::-1] if pair.is_transposed else shape
-            tensors[pair.theirs] = rng.normal(size=shape).astype("f4")
-        save_file(tensors, tmp_path / "model.safetensors")
-        return str(tmp_path)
-
-    return write
+def write(transformers_folder):
+    return transformers_folder
 
 
 LABELS = {"id2label": {"1": "no", "0": "yes", "2": "maybe"}}
@@ -132,10 +112,16 @@ def test_a_converted_model_that_was_trained_further_has_its_new_labels(write):
     assert [model.folder.description["max_seq_length"] for model in lengths] == [7, 40]
 
 
-def test_ids_of_labels_must_be_complete(write):
-    path = write(names.CLASSIFIER, id2label={"0": "a", "2": "b"})
-    with pytest.raises(UserError, match=r"id2label .* does not name every id"):
-        description_of(pretrained_files(path))
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"id2label": {"0": "a", "2": "b"}}, r"id2label .* does not name every id"),
+        ({"architectures": ["BertForFoo"]}, r"\['BertForFoo'\], which do not say what"),
+    ],
+)
+def test_labels_and_the_kind_of_the_classifier_must_be_known(write, values, message):
+    with pytest.raises(UserError, match=message):
+        description_of(pretrained_files(write(names.CLASSIFIER, **values)))
 
 
 def test_answers_equal_those_of_transformers(squad_dir, tmp_path, torch):

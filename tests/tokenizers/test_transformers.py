@@ -43,7 +43,7 @@ def lines():
         words = []
         for _ in range(rng.randint(1, 6)):
             alphabet = alphabets[number % 12 if rng.random() < 0.9 else 0]
-            # A mark alone is a word only to some tokenizers.
+            # Only some tokenizers treat a single mark as a word.
             letters = [c for c in alphabet if c not in SIGMAS]
             first = rng.choice([c for c in letters if unicodedata.category(c)[0] == "L"])
             word = first + "".join(rng.choices(letters, k=rng.randint(0, 8)))

@@ -1,4 +1,4 @@
-"""Finds the files of a model by its folder or its name, and gives them to a program's settings."""
+"""The files of a model in its folder."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from albert.checkpoints.transformers_folder import (
     is_transformers_folder,
     tokenizer_settings,
 )
-from albert.core.errors import FlagError, UserError
-from albert.core.files import content_of, read_bytes
-from albert.settings.fields import AnySettings, argument
+from albert.core.errors import UserError
+from albert.core.files import read_bytes
 from albert.tokenizers.normalization import Normalization
 from albert.tokenizers.tokenizer_json import is_unigram, parse_tokenizer
 
@@ -36,68 +35,8 @@ _PUBLISHED = {
 _OF_TRANSFORMERS = {**_PUBLISHED, _CONFIG: ("config.json",)}
 # The weights of a SavedModel: a checkpoint with the names of the model's variables.
 _EXPORTED = os.path.join("variables", "variables")
-WHAT_TO_PASS = "pass a folder that --export_dir or --output_dir has written, or one of transformers"
-# An environment variable that may name another folder to keep published models in.
-_CACHE = "ALBERT_CACHE"
-
-
-def local_folder(model: str) -> str:
-    """Returns the folder of a model; downloads a published model by its name."""
-    if os.path.isdir(model):
-        return model
-    if os.path.exists(model):
-        raise UserError(f"{model} is a file, not a folder; {WHAT_TO_PASS}")
-    # Most models are on disk, and need not import what downloads them.
-    from albert.download.download_pretrained_model import archive_address, download_model
-    from albert.download.published import MODELS
-
-    if model not in MODELS:
-        raise UserError(
-            f"{model} does not exist, and is not the name of a published model; {WHAT_TO_PASS}"
-        )
-    cache = Path(os.environ.get(_CACHE) or "~/.cache/albert-tf").expanduser()
-    cache.mkdir(parents=True, exist_ok=True)
-    download_model(archive_address(None, model), cache / model)
-    return str(cache / model)
-
-
-def with_model(settings: AnySettings) -> AnySettings:
-    """Returns settings in which --model has set the model's files and its tokenizer's flags.
-
-    Without --model, a folder of `transformers` in --init_checkpoint sets the tokenizer's flags.
-    Raises a `FlagError` if a given flag contradicts the model, and a `UserError` without a model.
-    """
-    values = vars(settings)
-    source, start = "model", values.get("init_checkpoint")
-    if values["model"]:
-        found = flags_of_model(local_folder(values["model"]))
-    elif start and is_transformers_folder(start):
-        source, found = "init_checkpoint", tokenizer_settings(start)
-    else:
-        return settings
-    found = {name: value for name, value in found.items() if name in values}
-    of_model, given = argument(source, values[source]), settings.given - {source}
-    if found.keys() & TOKENIZERS.keys():
-        # A tokenizer of the other kind contradicts the model, too.
-        found = {**dict.fromkeys(TOKENIZERS.keys() & given), **found}
-    for name in sorted(found.keys() & given):
-        if not _is_same(name, values[name], found[name]):
-            its = "has another" if name not in Normalization._fields else f"has {found[name]}"
-            raise FlagError(
-                f"{argument(name, values[name])} contradicts {of_model}, which {its}; remove one"
-            )
-    return settings.replaced(given=settings.given | found.keys(), **found)
-
-
-def _is_same(name: str, given: Any, found: Any) -> bool:
-    """Returns whether a flag's value is that of the model; files are compared by content."""
-    if name in Normalization._fields or None in (given, found):
-        return given == found
-    if name == "init_checkpoint":
-        return os.path.realpath(resolve_checkpoint(given)) == os.path.realpath(
-            resolve_checkpoint(found)
-        )
-    return content_of(given) == content_of(found)
+# The name of a checkpoint that `albert convert` has written.
+_CONVERTED = "model.ckpt"
 
 
 def flags_of_model(folder: str) -> dict[str, Any]:
@@ -159,9 +98,9 @@ def trained_model_in(path: str) -> str | None:
 
 
 def weights_of(path: str) -> str:
-    """Returns the checkpoint of a trained model: the exported, the best, or the newest one."""
-    exported = os.path.join(path, _EXPORTED)
-    checkpoint = exported if os.path.exists(f"{exported}.index") else best_or_newest(path)
+    """Returns the checkpoint of a trained model: the exported, converted, best or newest one."""
+    own = (os.path.join(path, name) for name in (_EXPORTED, _CONVERTED))
+    checkpoint = next((p for p in own if os.path.exists(f"{p}.index")), best_or_newest(path))
     if not checkpoint:
         raise UserError(f"{path} has no weights: neither {_EXPORTED}.index nor {BEST}.index")
     return resolve_checkpoint(checkpoint)

@@ -70,6 +70,12 @@ def _description_of_head(
     if names.TOKENS in parts:
         return {**about, "task": "entities", "labels": _labels(config)}
     if names.CLASSIFIER in parts:
+        kinds = config.get("architectures") or ["ForSequenceClassification"]
+        if not str(kinds[0]).endswith(("ForSequenceClassification", "ForMultipleChoice")):
+            raise UserError(
+                f"config.json has the architectures {kinds}, which do not say what the classifier "
+                "is for: ForSequenceClassification, ForTokenClassification or ForMultipleChoice"
+            )
         if "MultipleChoice" in str(config.get("architectures")):
             lengths = {"max_qa_length": longest // 4}
             return {**about, "task": "race", "labels": list(_OPTIONS), **lengths}

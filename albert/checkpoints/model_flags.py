@@ -1,0 +1,58 @@
+"""--model: a model's files, checkpoint and tokenizer as flags of a program."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from albert.checkpoints.checkpoint_files import resolve_checkpoint
+from albert.checkpoints.model_files import flags_of_model
+from albert.checkpoints.model_folder import TOKENIZERS
+from albert.checkpoints.transformers_folder import is_transformers_folder, tokenizer_settings
+from albert.core.errors import FlagError
+from albert.core.files import content_of
+from albert.download.named_model import local_folder, pinned_name
+from albert.settings.fields import AnySettings, argument
+from albert.tokenizers.normalization import Normalization
+
+
+def with_model(settings: AnySettings) -> AnySettings:
+    """Returns settings in which --model has set the model's files and its tokenizer's flags.
+
+    Without --model, a folder of `transformers` in --init_checkpoint sets the tokenizer's flags.
+    Raises a `FlagError` if a given flag contradicts the model, and a `UserError` without a model.
+    """
+    values = vars(settings)
+    source, start = "model", values.get("init_checkpoint")
+    if values["model"]:
+        folder = local_folder(values["model"])
+        settings = settings.replaced(model=pinned_name(values["model"], folder))
+        own = flags_of_model(folder)
+    elif start and is_transformers_folder(start):
+        source, own = "init_checkpoint", tokenizer_settings(start)
+    else:
+        return settings
+    own = {name: value for name, value in own.items() if name in values}
+    whole, given = argument(source, values[source]), settings.given - {source}
+    if own.keys() & TOKENIZERS.keys():
+        # A tokenizer of the other kind contradicts the model, too.
+        own = {**dict.fromkeys(TOKENIZERS.keys() & given), **own}
+    for name in sorted(own.keys() & given):
+        if not _is_same(name, values[name], own[name]):
+            its = f"no --{name}" if own[name] is None else argument(name, own[name])
+            raise FlagError(
+                f"{argument(name, values[name])} contradicts {whole}, which has {its}; remove "
+                "one of the two flags"
+            )
+    return settings.replaced(given=settings.given | own.keys(), **own)
+
+
+def _is_same(name: str, given: Any, own: Any) -> bool:
+    """Returns whether a flag's value is that of the model; files are compared by content."""
+    if name in Normalization._fields or None in (given, own):
+        return given == own
+    if name == "init_checkpoint":
+        return os.path.realpath(resolve_checkpoint(given)) == os.path.realpath(
+            resolve_checkpoint(own)
+        )
+    return content_of(given) == content_of(own)
