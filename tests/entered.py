@@ -10,6 +10,7 @@ import os
 import pathlib
 import runpy
 import sys
+import traceback
 import types
 
 _LAST = ("training/checkpoint_hook.py", "after_run")
@@ -25,9 +26,11 @@ def main() -> None:
         if event != "call" or not code.co_filename.startswith(root):
             return
         name = code.co_filename.removeprefix(root)
-        is_new = name not in entered and not name.startswith((".venv", "tests/"))
-        if is_new and not _is_importing(frame, root):
-            entered[name] = code.co_name
+        if name not in entered and not name.startswith((".venv", "tests/")):
+            stack = (one.f_code for one, _ in traceback.walk_stack(frame))
+            modules = {one.co_filename for one in stack if one.co_name == "<module>"}
+            if not any(file.startswith(f"{root}albert/") for file in modules):
+                entered[name] = code.co_name
         if name.endswith(_LAST[0]) and code.co_name == _LAST[1]:
             sys.setprofile(None)
             for number, (file, function) in enumerate(entered.items(), start=1):
@@ -38,16 +41,6 @@ def main() -> None:
     sys.path.insert(0, root)
     sys.setprofile(note)
     runpy.run_path(sys.argv[0], run_name="__main__")
-
-
-def _is_importing(frame: types.FrameType | None, root: str) -> bool:
-    """Returns whether a module of the project, other than the program, is being executed."""
-    while frame:
-        code, frame = frame.f_code, frame.f_back
-        is_ours = code.co_filename.startswith(root) and "/tests/" not in code.co_filename
-        if is_ours and code.co_name == "<module>" and code.co_filename != f"{root}{sys.argv[0]}":
-            return True
-    return False
 
 
 if __name__ == "__main__":

@@ -8,14 +8,12 @@ from albert.cli.compare_devices import report
 from albert.core.errors import UserError
 from tests.helpers.running import albert, run
 
-COMMAND = albert("compare-devices")
-
 
 @pytest.mark.slow
 def test_differences_above_the_tolerance_are_reported():
     """bfloat16 in the matrix products changes training and no single operation."""
     environment = {**os.environ, "TF_BF16_CONVERSION": "basic"}
-    result = run([*COMMAND, "--device=cpu", "--tolerance=1e-6"], env=environment)
+    result = run([*albert("compare-devices"), "--device=cpu", "--tolerance=1e-6"], env=environment)
     assert result.returncode == 1
     first, *lines = result.stdout.splitlines()
     assert first == "comparing the CPU with: cpu (--device=cpu)"

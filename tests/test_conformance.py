@@ -24,7 +24,7 @@ import tensorflow.compat.v1 as tf
 from albert import api
 from albert.cli.check import find_task
 from albert.convert.convert import ConversionOptions, to_transformers
-from albert.core.errors import FlagError, UserError
+from albert.core.errors import UserError
 from albert.data import DEV, TRAIN
 from albert.inference import load_model
 from albert.report.predictions import read_samples
@@ -39,6 +39,7 @@ from tests.helpers.entities import write_entities
 from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import LABELS, ROWS
+from tests.helpers.golden import read_json as read
 from tests.helpers.mlflow import FILE_STORE, tracked_runs
 from tests.helpers.race import write_race
 from tests.helpers.running import (
@@ -51,10 +52,6 @@ from tests.helpers.running import (
     task_of,
 )
 from tests.helpers.tiny_runs import FLAGS, LABELLING, MODEL, WORDS, write_input
-
-
-def read(path: pathlib.Path) -> dict:
-    return json.loads(path.read_text())
 
 
 def table(path: pathlib.Path) -> list[list[str]]:
@@ -159,8 +156,7 @@ class Promises:
         and resumed."""
         job = command(folder / "out", *self.more)
         first, *_, last = self.steps
-        tracker = {name: value.format(folder=folder) for name, value in self.tracker.items()}
-        environment = {**os.environ, **tracker}
+        environment = os.environ | {n: v.format(folder=folder) for n, v in self.tracker.items()}
         killed = run(at_step("kill", first + 2, job), env=environment)
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         log = succeed(job, env=environment)
@@ -246,22 +242,6 @@ class Promises:
         assert all("--init_checkpoint is not given: this run starts" in w for w in warnings)
         assert {f: f.stat().st_mtime_ns for f in done.rglob("*")} == before
 
-    def test_weights_of_another_model_are_refused(self, done, command, prepare, tmp_path):
-        """ALBERT's weights fit any number of layers; neither prediction nor training accepts
-        another one."""
-        content = read(done / "assets.extra/config.json") | {"num_hidden_layers": 3}
-        (tmp_path / "config.json").write_text(json.dumps(content))
-        config = f"--albert_config_file={tmp_path / 'config.json'}"
-        initial = f"--init_checkpoint={done / 'model.ckpt-best'}"
-        for job, flag in (
-            (command(done, config, "--do_train=false"), "--output_dir"),
-            (command(tmp_path / "out", config, initial), "--init_checkpoint"),
-        ):
-            message = rf"{flag} \S+ was trained with num_hidden_layers 2, not the 3 of --albert"
-            with pytest.raises(FlagError, match=message):
-                prepare(job)
-        assert not (tmp_path / "out").exists()
-
     @pytest.mark.slow
     def test_a_run_of_an_earlier_version_resumes(self, earlier):
         """It was killed after its first checkpoint, or had ended."""
@@ -288,29 +268,25 @@ class Answering(Promises):
     """The tests of a task whose model is also exported and asked, and of which there are sweeps.
 
     A task has `check_exported`, which checks the exported model's outputs for all features, and
-    `check_asked`, which asks a model about the texts that the run has answered, and compares.
-
-    Attributes:
-      predicted: the features that the run has answered.
+    `check_asked`, which asks a model about the texts that the run has answered, and compares. The
+    run has answered its last features.
     """
 
-    predicted: str
+    features = ("train.tf_record", "dev.tf_record", "test.tf_record")
     more = ("--from_scratch", "--export_dir={folder}/export")
 
-    def features_of(self, done: pathlib.Path, length: int, task: type) -> dict[str, np.ndarray]:
-        """Returns the model's inputs from a file, truncated to the longest."""
-        records = tf.data.TFRecordDataset(str(done / self.predicted)).as_numpy_iterator()
+    def test_an_export_gives_the_runs_outputs(self, done, folder, command, task):
+        """For the features of a file, truncated to the longest."""
+        records = tf.data.TFRecordDataset(str(done / self.features[-1])).as_numpy_iterator()
         features = [tf.train.Example.FromString(record).features.feature for record in records]
+        length = int(value_of("max_seq_length", command(done)))
         shape = [-1, *getattr(task, "sequences", ()), length]
         inputs = {
             key: np.int32([f[key].int64_list.value for f in features]).reshape(shape)
             for key in ("input_ids", "input_mask", "segment_ids")
         }
         longest = inputs["input_mask"].sum(axis=-1).max()
-        return {key: value[..., :longest] for key, value in inputs.items()}
-
-    def test_an_export_gives_the_runs_outputs(self, done, folder, command, task):
-        inputs = self.features_of(done, int(value_of("max_seq_length", command(done))), task)
+        inputs = {key: value[..., :longest] for key, value in inputs.items()}
         (exported,) = (folder / "export/saved_model").iterdir()
         signature = tf.saved_model.load_v2(str(exported)).signatures["serving_default"]
         assert signature.structured_input_signature[1].keys() == inputs.keys()
@@ -351,7 +327,6 @@ class Answering(Promises):
 class Answers(Answering):
     """The tests of SQuAD."""
 
-    predicted = "eval.tf_record"
     features = ("train.tf_record", "eval.tf_record")
 
     def questions(self, command: list[str]) -> dict[str, tuple[dict, str]]:
@@ -435,7 +410,6 @@ class Glue(Labels):
     """
 
     program = "run_classifier"
-    predicted = "predict.tf_record"
     name: str
     columns: tuple[str, str]
 
@@ -556,7 +530,7 @@ class TestStsB(Glue):
 class TestSeveralLabels(Labels):
     """Your own task, with several labels per text; tables are CSV with other names of columns."""
 
-    program, predicted, labels = "run_classifier", "predict.tf_record", ["a,b", "c", "d"]
+    program, labels = "run_classifier", ["a,b", "c", "d"]
     features = ("tsv_train.tf_record", "tsv_eval.tf_record", "predict.tf_record")
     best_by, is_compared, field, parsed = "micro_f1", False, "labels", staticmethod(json.loads)
     flags = (
@@ -639,8 +613,7 @@ class TestSeveralLabels(Labels):
 class TestRace(Labels):
     """Has no dropout, and is tracked."""
 
-    program, predicted, labels = "run_race", "test.tf_record", "ABCD"
-    features = ("train.tf_record", "dev.tf_record", "test.tf_record")
+    program, labels = "run_race", "ABCD"
     more = (*Labels.more, "--track=mlflow", "--log_steps=1")
     tracker, is_compared = {"MLFLOW_TRACKING_URI": "{folder}/mlflow", **FILE_STORE}, False
 
@@ -710,9 +683,6 @@ class TestEntities(Answering):
     """Uses a BERT with a WordPiece vocabulary; the texts and their entities are made up."""
 
     program, best_by, kept = "run_ner", "f1", (4, 5)
-    predicted = "test.tf_record"
-    features = ("train.tf_record", "dev.tf_record", "test.tf_record")
-
     tags = ("O", "B-PER", "I-PER", "B-PLACE", "I-PLACE")
 
     def found(self, done: pathlib.Path) -> dict[str, list[Span]]:

@@ -39,22 +39,13 @@ def test_records_are_written_once_and_reused(command, tmp_path):
     assert sorted(p.name for p in path.parent.iterdir()) == ["data", "data.json"]
 
 
-@pytest.mark.slow
-def test_without_output_file_each_text_gets_one(command, tmp_path):
-    (tmp_path / "b.txt").write_text(TEXT.replace("house", "tower"))
-    made = [tmp_path / name for name in ("a.txt.tfrecord", "b.txt.tfrecord")]
-    succeed(command(f"--input_file={tmp_path}/*"))
-    before = [path.stat().st_mtime_ns for path in made]
-    log = succeed(command(f"--input_file={tmp_path}/*"))
-    assert all(f"Reusing {path}\n" in log and path.stat().st_size > 10_000 for path in made)
-    assert [path.stat().st_mtime_ns for path in made] == before
-    assert not list(tmp_path.glob("*.tfrecord.tfrecord*"))
-
-
-def test_documents_of_one_sentence_warn(command, tmp_path):
+def test_each_text_gets_a_file_and_documents_of_one_sentence_warn(command, tmp_path):
     (tmp_path / "a.txt").write_text(TEXT.replace("\n", "\n\n"))
-    log = succeed(command())
-    assert "1200 documents (1200 with only one sentence)" in log
+    (tmp_path / "b.txt").write_text("One house is old.\n\nTwo doors are new.\n\n" * 30)
+    log = succeed(command(f"--input_file={tmp_path}/*"))
+    assert "1260 documents (1260 with only one sentence)" in log
+    first, second = ((tmp_path / f"{name}.txt.tfrecord").stat().st_size for name in "ab")
+    assert first > 9 * second > 9000
     (warning,) = [line for line in log.splitlines() if "WARNING" in line]
     assert "No record has its sentences in order" in warning
 

@@ -9,7 +9,6 @@ from albert.cli import data
 from albert.cli.data import DataSettings
 from albert.core.errors import UserError
 from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
-from tests.helpers.files import settings_of
 from tests.helpers.running import albert, assert_fails, run
 
 TABLE = """\
@@ -49,14 +48,8 @@ def table(tmp_path):
 
 
 @pytest.fixture
-def call(capsys):
-    def call(*arguments):
-        flags = [a for a in map(str, arguments) if a.startswith("--")]
-        words = [a for a in map(str, arguments) if a not in flags]
-        data.main((settings_of(DataSettings, *flags), words))
-        return capsys.readouterr().out
-
-    return call
+def call(call_of):
+    return call_of(data.main, DataSettings)
 
 
 def test_check_reports_counts_and_shows_examples(call, table):

@@ -20,7 +20,6 @@ from tests.helpers.running import albert, run, succeed
 from tests.readme import pages
 from tests.readme.pages import BLOCKS, NOT_RUN, PAGES, README, commands_of
 
-SCRIPTS = sorted((ROOT / "deploy").rglob("*.sbatch"))
 # Placeholders, FLAGS-OF-THE-JOB, "...", [--an-option], and the end of a command.
 PROGRAM = re.compile(r"[\w/.-]+\.(py|sh|sbatch)")
 PLACEHOLDER = re.compile(r"\.\.\.|[A-Z]+(-[A-Z]+)+|\[.*\]|\$@|&")
@@ -60,7 +59,7 @@ def parts(words: list[str]) -> tuple[str, list[str]] | None:
 
 SHOWN = [
     (path.name, words)
-    for path in (*PAGES, *SCRIPTS)
+    for path in (*PAGES, *sorted((ROOT / "deploy").rglob("*.sbatch")))
     for words in commands_of(shell_of(path))
     if words[0] == "make" or parts(words)
 ]

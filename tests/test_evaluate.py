@@ -9,21 +9,14 @@ import pytest
 from albert.cli import evaluate
 from albert.cli.evaluate import EvaluateSettings
 from albert.core.errors import FlagError, UserError
-from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 from tests.helpers.squad import make_squad, write_table
 
 
 @pytest.fixture
-def call(capsys):
-    def call(*arguments):
-        flags = [a for a in arguments if str(a).startswith("--")]
-        paths = [str(a) for a in arguments if a not in flags]
-        evaluate.main((settings_of(EvaluateSettings, *flags), paths))
-        return capsys.readouterr().out
-
-    return call
+def call(call_of):
+    return call_of(evaluate.main, EvaluateSettings)
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ import json
 import os
 import resource
 import sys
+from collections.abc import Iterable
+from xml.sax.saxutils import escape
 
 import pytest
 from backports import zstd
@@ -14,9 +16,28 @@ from albert.core.errors import UserError
 from albert.corpus import documents
 from albert.corpus.conversion import Converted, Options, make_corpus
 from albert.corpus.sources import find_sources
-from tests.helpers.dumps import dump, page
 from tests.helpers.files import limited
 from tests.helpers.running import albert, assert_fails, run, succeed
+
+HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">
+<siteinfo><sitename>Wiki</sitename><namespaces><namespace key="0" />
+<namespace key="6">Datei</namespace><namespace key="14">Kategorie</namespace></namespaces>
+</siteinfo>
+"""
+
+
+def page(text: str, namespace: int = 0, redirect: bool = False, title: str = "A page") -> str:
+    to = '<redirect title="Another" />' if redirect else ""
+    return (
+        f"<page><title>{escape(title)}</title><ns>{namespace}</ns><id>1</id>{to}<revision><id>2</id>"
+        f"<contributor><username>Somebody</username></contributor><model>wikitext</model>"
+        f'<text bytes="{len(text)}" xml:space="preserve">{escape(text)}</text></revision></page>\n'
+    )
+
+
+def dump(pages: Iterable[str]) -> bytes:
+    return (HEAD + "".join(pages) + "</mediawiki>\n").encode()
+
 
 BOB = (
     "{{Box|a={{b}}}}'''Bob''' is a [[man]].<ref>x</ref> He lives.\n{|\n| a\n|}\n* item\n\n"

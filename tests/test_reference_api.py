@@ -10,10 +10,10 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert import classifier_utils, fine_tuning_utils, lamb_optimizer, optimization, tokenization
-from tests.helpers.classification import CONFIG
 from tests.helpers.forking import ROOT
 from tests.helpers.golden import GOLDEN
 from tests.helpers.running import succeed
+from tests.helpers.squad_head import CONFIG
 
 # Arguments and defaults; this project may have more, keyword-only.
 SIGNATURES = (GOLDEN.folder / "signatures.txt").read_text()

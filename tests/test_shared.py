@@ -55,8 +55,8 @@ def test_answers(compare, tmp_path):
         (golden.assert_pretraining_losses, "albert", ()),
         (golden.assert_training_v1, "albert", ()),
         (golden.assert_training_v2, "albert", ()),
-        (golden.assert_training, "albert", ("lamb",)),
-        (golden.assert_training, "bert", ("adamw",)),
+        (golden.assert_training_v1, "albert", ("lamb",)),
+        (golden.assert_training_v1, "bert", ("adamw",)),
     ],
 )
 def test_models(compare, family, options):

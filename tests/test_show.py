@@ -11,21 +11,13 @@ from albert.cli.show import ShowSettings
 from albert.core.errors import FlagError, UserError
 from albert.inference import load_model
 from albert.report.predictions import read_samples
-from tests.helpers.files import settings_of
 from tests.helpers.squad import make_unanswerable
 
 
 @pytest.fixture
-def call(capsys, monkeypatch):
+def call(call_of, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-
-    def call(*arguments):
-        flags = [a for a in arguments if str(a).startswith("--")]
-        paths = [str(a) for a in arguments if a not in flags]
-        show.main((settings_of(ShowSettings, *flags), paths))
-        return capsys.readouterr().out
-
-    return call
+    return call_of(show.main, ShowSettings)
 
 
 def test_samples_are_selected_by_number_and_outcome(call, trained):

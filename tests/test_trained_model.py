@@ -52,6 +52,16 @@ def test_other_dropout_lengths_and_n_best_fit_the_same_model(check, config):
             "--init_checkpoint={trained}/model.ckpt-best",
             "--init_checkpoint .* was trained with hidden_act gelu, not the relu of --albert_conf",
         ),
+        # ALBERT's weights fit any number of layers; prediction and training refuse another one.
+        (
+            "--albert_config_file={tmp}/deep.json",
+            "--output_dir .* was trained with num_hidden_layers 2, not the 3 of --albert_config_",
+        ),
+        (
+            "--albert_config_file={tmp}/deep.json --do_train=true --output_dir={tmp}/new "
+            "--init_checkpoint={trained}/model.ckpt-best",
+            "--init_checkpoint .* was trained with num_hidden_layers 2, not the 3 of --albert",
+        ),
         ("--bert_config_file={squad}/bert.json", "was trained with an ALBERT, not a BERT"),
         (
             "--spm_model_file={tmp}/other.model",
@@ -65,6 +75,8 @@ def test_other_dropout_lengths_and_n_best_fit_the_same_model(check, config):
     ],
 )
 def test_another_model_is_refused(check, config, squad_dir, trained, tmp_path, flags, message):
+    config(num_hidden_layers=3)
+    (tmp_path / "config.json").rename(tmp_path / "deep.json")
     config(hidden_act="relu")
     train_tokenizer(squad_dir / "text.txt", tmp_path / "other", 200, "bpe")
     flags = flags.format(squad=squad_dir, trained=trained, tmp=tmp_path)

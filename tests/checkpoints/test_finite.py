@@ -19,7 +19,6 @@ from tests.helpers.models import arrays_of, make_checkpoint
 
 WORDS = "bert/embeddings/word_embeddings"
 BIAS = "bert/pooler/dense/bias"
-MESSAGE = f"3 of 600 in {WORDS}, 1 of 24 in {BIAS}; take another"
 
 
 def spoil(arrays: dict[str, np.ndarray], words: str, bias: str) -> None:
@@ -27,7 +26,7 @@ def spoil(arrays: dict[str, np.ndarray], words: str, bias: str) -> None:
     arrays[bias][0] = np.nan
 
 
-def fails(folder, expected: str = MESSAGE):
+def fails(folder, expected: str = f"3 of 600 in {WORDS}, 1 of 24 in {BIAS}; take another"):
     return pytest.raises(UserError, match=f"^{folder}[^ ]* has .* not finite .*: {expected}")
 
 

@@ -9,22 +9,12 @@ import sys
 
 import pytest
 
-from albert.cli import lifecycle, main
+from albert.cli import lifecycle
 from albert.cli.main import COMMANDS
 from albert.core.version import VERSION
 from tests.helpers.forking import ROOT
 from tests.helpers.running import albert, assert_fails, run, under_mpirun
 from tests.helpers.squad import make_squad
-
-
-@pytest.mark.parametrize("start", [main.main, lambda: main.run_program("squad", "1.1")])
-def test_an_unusable_installation_ends_a_program_before_its_help(start, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["albert", "--help"])
-    monkeypatch.setattr(sys, "platform", "win32")
-    with pytest.raises(SystemExit, match="^1$"):
-        start()
-    out, err = capsys.readouterr()
-    assert out == "" and err.startswith("albert: error: Windows is not supported: ")
 
 
 def test_help_explains_every_flag():

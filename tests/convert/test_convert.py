@@ -1,21 +1,19 @@
-"""Weights to `transformers` and back: equal outputs there, and equal names and bits here."""
+"""Weights to `transformers` and back, the tokenizer and the model card, and a full disk."""
 
 import json
+import resource
+import shutil
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
 from albert.convert.convert import ConversionOptions, from_transformers, to_transformers
+from albert.core.errors import FlagError, UserError
+from albert.core.files import content_of
 from albert.tokenization import FullTokenizer
 from tests.helpers import models
-
-
-@pytest.fixture(scope="module", autouse=True)
-def transformers(torch):
-    import transformers
-
-    return transformers
+from tests.helpers.files import limited
 
 
 def compare(actual: dict, expected: dict) -> None:
@@ -27,7 +25,7 @@ def compare(actual: dict, expected: dict) -> None:
 
 @pytest.mark.parametrize("head, act", models.HEADS.items())
 @pytest.mark.parametrize("family", models.CONFIGS)
-def test_weights_return_from_transformers_unchanged(family, head, act, tmp_path):
+def test_weights_return_from_transformers_unchanged(family, head, act, tmp_path, torch):
     """From the folder written here, and from the one that `transformers` saves after reading it."""
     original, there, saved = (tmp_path / name for name in ("from", "there", "saved"))
     expected = models.make_checkpoint(original, family, head, hidden_act=act)
@@ -63,7 +61,7 @@ def assert_comes_back(folder):
     models.same_arrays(actual, expected)
 
 
-def test_the_head_of_squad_v2_is_kept(tmp_path):
+def test_the_head_of_squad_v2_is_kept(tmp_path, torch):
     models.make_checkpoint(tmp_path / "from", "albert", "v2")
     there = tmp_path / "there"
     assert to_transformers(str(tmp_path / "from"), str(there), ConversionOptions()) == "AlbertModel"
@@ -76,7 +74,7 @@ def test_the_head_of_squad_v2_is_kept(tmp_path):
     assert_comes_back(tmp_path)
 
 
-def test_embeddings_as_wide_as_the_encoder_convert(tmp_path):
+def test_embeddings_as_wide_as_the_encoder_convert(tmp_path, torch):
     """`transformers` has a layer between them, which then is the identity."""
     changes = {"embedding_size": 24, "inner_group_num": 2, "num_hidden_layers": 4}
     expected = models.make_checkpoint(tmp_path / "from", "albert", "", **changes)
@@ -86,10 +84,99 @@ def test_embeddings_as_wide_as_the_encoder_convert(tmp_path):
     assert_comes_back(tmp_path)
 
 
-def test_the_tokenizer_gives_the_same_pieces_in_transformers(trained, tmp_path, transformers):
+def test_the_tokenizer_gives_the_same_pieces_in_transformers(trained, tmp_path, torch):
+    import transformers
+
     there = tmp_path / "there"
     to_transformers(str(trained), str(there), ConversionOptions())
     theirs = transformers.AlbertTokenizer.from_pretrained(there)
     text = "Where does the River Ambrus, of 1,200 km, rise?"
     (pieces,) = FullTokenizer(None, True, str(there / "spiece.model")).encode([text])
     assert theirs(text, add_special_tokens=False)["input_ids"] == pieces and len(pieces) > 9
+
+
+@pytest.fixture
+def run(tmp_path):
+    folder = tmp_path / "run"
+    models.make_checkpoint(folder, "albert", "")
+    (folder / "assets.extra/spm.model").write_bytes(b"pieces")
+    (folder / "assets.extra/model.json").write_text('{"task": "race", "do_lower_case": false}')
+    content = content_of(str(folder / "assets.extra/spm.model"))
+    (folder / "run.json").write_text(json.dumps({"settings": {"spm_model_file": content}}))
+    return folder
+
+
+def convert(run, **options) -> tuple[dict, dict]:
+    there = run.parent / "there"
+    to_transformers(str(run), str(there), ConversionOptions(**options))
+    config = json.loads((there / "tokenizer_config.json").read_text())
+    files = {name: there / name for name in ("spiece.model", "vocab.txt")}
+    return {name: path.read_bytes() for name, path in files.items() if path.exists()}, config
+
+
+def test_the_runs_vocabulary_becomes_the_tokenizer(run):
+    for path in ("run.json", "assets.extra/spm.model"):
+        (run / path).unlink()
+    files, config = convert(
+        run,
+        normalization={"do_lower_case": True},
+        albert_config_file=str(run / "albert_config.json"),
+    )
+    assert files == {"vocab.txt": b"[UNK]\n"}
+    assert (config["tokenizer_class"], config["do_lower_case"]) == ("BertTokenizer", True)
+
+
+def test_only_the_runs_tokenizer_is_accepted(run, tmp_path):
+    files, config = convert(run)
+    assert files == {"spiece.model": b"pieces"}
+    assert (config["tokenizer_class"], config["do_lower_case"]) == ("AlbertTokenizer", False)
+    shutil.rmtree(run.parent / "there")
+    other = tmp_path / "other.model"
+    other.write_bytes(b"others")
+    with pytest.raises(UserError, match="was trained with another --spm_model_file"):
+        convert(run, spm_model_file=str(other))
+    other.write_bytes(b"pieces")
+    assert convert(run, spm_model_file=str(other))[0] == {"spiece.model": b"pieces"}
+
+
+def test_without_a_tokenizer_nothing_is_written(run):
+    for path in (run / "assets.extra").iterdir():
+        path.unlink()
+    message = "--spm_model_file or --vocab_file is required: .*run/model"
+    with pytest.raises(FlagError, match=message):
+        convert(run)
+    assert list(run.parent.iterdir()) == [run]
+    # Faults of the target are reported first.
+    (run.parent / "there").write_text("mine")
+    with pytest.raises(UserError, match="there already exists"):
+        convert(run)
+
+
+@pytest.mark.parametrize(("name", "is_shown"), [("", True), ("/model.ckpt-5", False)])
+def test_the_card_shows_only_its_checkpoints_scores(run, tmp_path, name, is_shown):
+    """For a folder, that is the best checkpoint."""
+    files = list(run.glob("model.ckpt.*"))
+    for checkpoint in ("model.ckpt-5", "model.ckpt-10", "model.ckpt-best"):
+        for file in files:
+            shutil.copy(file, run / file.name.replace("model.ckpt", checkpoint))
+    best = {"checkpoint": "model.ckpt-10", "global_step": 10, "f1": 81.25}
+    scores = {**best, "history": [{**best, "checkpoint": "model.ckpt-5", "f1": 12.5}, best]}
+    (run / "eval_results.json").write_text(json.dumps(scores))
+    to_transformers(f"{run}{name}", str(tmp_path / "there"), ConversionOptions())
+    card = (tmp_path / "there/README.md").read_text()
+    assert ("| f1 | 81.25 |" in card) == ("## Scores" in card) == is_shown
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_full_disk_leaves_nothing(run, back):
+    there, target = run.parent / "there", run.parent / "target"
+    if back:
+        convert(run)
+    before = set(run.parent.iterdir())
+    message = "^[^\n]*target cannot be written: [^\n]*File too large"
+    with pytest.raises(UserError, match=message), limited(resource.RLIMIT_FSIZE, 1000):
+        if back:
+            from_transformers(str(there), str(target))
+        else:
+            to_transformers(str(run), str(target), ConversionOptions())
+    assert set(run.parent.iterdir()) == before

@@ -3,10 +3,13 @@
 import errno
 import functools
 import hashlib
+import io
 import json
+import math
 import os
 import shutil
 import stat
+import sys
 from unittest import mock
 
 import pytest
@@ -161,7 +164,6 @@ def test_sha256_matches_hashlib_at_any_size(tmp_path):
 
 
 def test_only_regular_files_are_readable(folder):
-    files.check_readable(str(folder / "file"), "--some_flag")
     os.mkfifo(folder / "pipe")
     for name, message in (
         ("none", "cannot be read: No such file or directory"),
@@ -170,8 +172,9 @@ def test_only_regular_files_are_readable(folder):
         (os.devnull, "is not a regular file"),
     ):
         path = os.path.join(folder, name)
-        with pytest.raises(UserError, match=f"^--some_flag {path} {message}$"):
-            files.check_readable(path, "--some_flag")
+        for check in (files.check_readable, files.read_json):
+            with pytest.raises(UserError, match=f"^--some_flag {path} {message}$"):
+                check(path, "--some_flag")
         for read in (files.content_of, files.read_bytes) if "regular" in message else ():
             with pytest.raises(UserError, match=f"^{path} {message}$"):
                 read(path)
@@ -205,3 +208,44 @@ def test_a_folder_appears_when_it_is_whole(folder):
         with pytest.raises(UserError, match=fault), files.temporary_folder(str(folder / name)):
             pass
     assert sorted(path.name for path in folder.iterdir()) == ["file", "new"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "is not JSON: Expecting value: line 1 column 1"),
+        ("[1,\n2 3]", "is not JSON: Expecting ',' delimiter: line 2 column 3"),
+        (b'["\xff"]', "is not UTF-8: byte 2"),
+        ("9" * 9999, "is not JSON: Exceeds the limit"),
+        *((mark * 100_000, "cannot be parsed: its JSON is nested too") for mark in ("[", '{"a":')),
+    ],
+)
+def test_a_fault_of_json_is_one_line_that_names_the_file(tmp_path, content, message):
+    path = tmp_path / "file.json"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(UserError) as caught:
+        files.read_json(str(path), "the file")
+    assert str(caught.value).startswith(f"the file {path} {message}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_byte_order_mark_is_skipped(folder):
+    for encoding in ("utf-8", "utf-8-sig"):
+        (folder / "file").write_text('{"ä": [1], "ä": 2}', encoding)
+        path = str(folder / "file")
+        assert files.read_json(path, "file", list) == [("ä", [1]), ("ä", 2)]
+    with pytest.raises(UserError, match="^no objects$"):
+        files.read_json(path, "file", mock.Mock(side_effect=UserError("no objects")))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_printed_json_replaces_values_that_json_lacks(monkeypatch, encoding):
+    output = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output, encoding))
+    files.print_json(
+        {"é\udceb": [math.nan, -math.inf, 0.5, 3, True, None, ("half \ud83d", "\ud83d\ude00")]}
+    )
+    text = output.getvalue().decode(encoding)
+    assert ("é" in text) == (encoding == "utf-8")
+    replaced = {"é\ufffd": [None, None, 0.5, 3, True, None, ["half \ufffd", "\U0001f600"]]}
+    assert json.loads(text) == replaced

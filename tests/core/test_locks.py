@@ -10,7 +10,7 @@ import pytest
 
 from albert.core import locks
 from albert.core.errors import UserError
-from tests.helpers.running import exit_code_of_child
+from tests.helpers.running import exit_code, exit_code_of_child
 
 
 class Holder:
@@ -38,7 +38,7 @@ class Holder:
         self.exit_code()
 
     def exit_code(self) -> int:
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return exit_code(self.pid)
 
 
 @pytest.fixture

@@ -17,10 +17,9 @@ from tests.helpers.running import run
 
 SCRIPT = ROOT / "deploy" / "preset.sh"
 BASE = "albert_base_v2"
-PRESETS = {path.stem for path in (ROOT / "configs").glob("*.flags")}
 # Pretraining has no pretrained model, and its records are in a folder for each length.
 PRETRAININGS = {"pretrain_albert_base": "512", "pretrain_bert_large": "{max_seq_length}"}
-FINE_TUNINGS = sorted(name for name in PRESETS if not name.startswith("pretrain_"))
+FINE_TUNINGS = sorted(p.stem for p in ROOT.glob("configs/*.flags") if "pretrain_" not in p.stem)
 # What a name begins with, the program, and the data it gets.
 PROGRAMS = {
     "squad_v1.1": ("run_squad_v1", ["train_file", "predict_file"]),

@@ -47,9 +47,8 @@ def make(out, *members, mode="w:gz"):
 
 def refused(archive, out, match):
     before = sorted(out.parent.iterdir())
-    with pytest.raises(ArchiveError, match=match) as caught:
+    with pytest.raises(ArchiveError, match=rf"^.*{match}.*\Z"):
         unpack(archive, out / "model")
-    assert "\n" not in str(caught.value)
     assert os.listdir(out) == [] and sorted(out.parent.iterdir()) == before
 
 
@@ -80,7 +79,6 @@ SPARSE = member("t/holes", data=b"0\n".ljust(512, b"\0"))
 SPARSE[0].pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}
 SPARSE[0].pax_headers |= {"GNU.sparse.name": "t/holes", "GNU.sparse.realsize": str(2**20)}
 OUTSIDE = "evil' would be extracted to .* outside"
-SPECIAL = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, b"?")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +91,7 @@ SPECIAL = (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, 
         ([GOOD, folder("../evil")], OUTSIDE),
         *(
             ([GOOD, member(f"{folder}special", kind, link="t/good")], "is neither a regular file")
-            for kind in SPECIAL
+            for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, b"?")
             for folder in ("t/", "")
         ),
         ([GOOD, SPARSE], "'t/holes' is neither a regular file"),

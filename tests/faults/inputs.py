@@ -31,7 +31,6 @@ SECONDS = 60.0
 MISSING, LOOP = "no file", "a link to itself"
 # The new content of a file: bytes, a folder (None), MISSING, LOOP, or the name of a good file.
 Content = str | bytes | None | pathlib.PurePath
-Make = Callable[[pathlib.Path, pathlib.Path], object]
 Start = Callable[[list[str], pathlib.Path], subprocess.CompletedProcess]
 
 
@@ -53,7 +52,7 @@ class Attempt(NamedTuple):
     command: tuple[str, ...]
     refusal: str | None
     result: str | None = None
-    make: Make = lambda good, folder: None
+    make: Callable[[pathlib.Path, pathlib.Path], object] = lambda good, folder: None
     start: Start = lambda command, folder: run(command, cwd=folder)
 
 
@@ -96,7 +95,6 @@ _MEANWHILE: tuple[tuple[str, Content], ...] = (
     *(("train-v1.1.json", pathlib.PurePath("dev-v1.1.json")), ("spm.model", MISSING)),
     *(("spm.model", bytes(999)), ("albert.json", MISSING)),
 )
-_NAMES = ("ü 日本 \U0001f389", "with space", "a,b", "a%20b", "{0}", "$HOME", "a=b", "-x")
 # Programs that import TensorFlow first fail in its import when they may write no file.
 _WITHOUT_ANY_FILE = {
     **{"squad": _TRAIN, "squad2": training("run_squad_v2")},
@@ -143,7 +141,7 @@ def attempts() -> Iterator[Attempt]:
         put(folder / "out/model.ckpt-5.index", b"no checkpoint", good)
 
     yield Attempt("a-checkpoint-of-others", _TRAIN, "out", make=others)
-    for name in _NAMES:
+    for name in ("ü 日本 \U0001f389", "with space", "a,b", "a%20b", "{0}", "$HOME", "a=b", "-x"):
         command = (*_TRAIN, "--do_predict=false", f"--output_dir={{t}}/{name}")
         yield Attempt(f"output_dir-{name}", command, None, f"{name}/model.ckpt-2.index")
 

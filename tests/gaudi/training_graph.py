@@ -32,7 +32,6 @@ from tests.helpers.running import run_text
 STATIC = ("squad", "mrpc", "bert_squad")
 # As with --length_buckets.
 IN_BUCKETS = "squad_in_buckets"
-TASKS = (*STATIC, IN_BUCKETS)
 BATCH, LENGTH, LAYERS = 8, 384, 3
 HPU = "/device:HPU:0"
 TRAIN = estimators.ModeKeys.TRAIN
@@ -78,7 +77,7 @@ def bridge():
             habana.load_operations()
 
 
-@pytest.fixture(scope="module", params=TASKS)
+@pytest.fixture(scope="module", params=(*STATIC, IN_BUCKETS))
 def training(request):
     """Returns the task, its training graph on the HPU and the one on the CPU."""
     task = request.param

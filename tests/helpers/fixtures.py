@@ -22,6 +22,7 @@ from tests.helpers.running import succeed, task_of
 from tests.helpers.squad import make_squad_files, squad_command
 
 if TYPE_CHECKING:
+    from albert.settings.fields import AnySettings
     from albert.tokenization import FullTokenizer
     from albert.training.task import Task
 
@@ -96,6 +97,23 @@ def write(tmp_path) -> Callable[..., str]:
         return str(tmp_path / name)
 
     return write
+
+
+@pytest.fixture
+def call_of(capsys) -> Callable[..., Callable[..., str]]:
+    """Makes functions that run a command of flags and words in this process; they return its
+    output."""
+
+    def call_of(main: Callable, kind: type[AnySettings]) -> Callable[..., str]:
+        def call(*arguments: object) -> str:
+            texts = sorted(map(str, arguments), key=lambda text: text.startswith("--"))
+            count = sum(not text.startswith("--") for text in texts)
+            main((settings_of(kind, *texts[count:]), texts[:count]))
+            return capsys.readouterr().out
+
+        return call
+
+    return call_of
 
 
 @pytest.fixture

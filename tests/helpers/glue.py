@@ -3,7 +3,7 @@
 import itertools
 import pathlib
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 _PARSES = "sentence1_binary_parse,sentence2_binary_parse,sentence1_parse,sentence2_parse"
 _MNLI = f"index,promptID,pairID,genre,{_PARSES},sentence1,sentence2"
@@ -51,17 +51,14 @@ def write_all(folder: pathlib.Path, words: Sequence[str]) -> None:
         columns = header.split(",")
         path = folder / f"{name}.tsv"
         path.parent.mkdir(exist_ok=True)
-        rows = list(_rows(name.split("/")[0], columns, random.Random(number), words))
+        rng, labels = random.Random(number), itertools.cycle(LABELS[name.split("/")[0]])
+        rows = [
+            [_cell(column.lower(), row, label, rng, words) for column in columns]
+            for row, label in zip(range(ROWS), labels, strict=False)
+        ]
         if not columns[0].isupper():
             rows.insert(0, columns)
         path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
-
-
-def _rows(
-    task: str, columns: list[str], rng: random.Random, words: Sequence[str]
-) -> Iterator[list[str]]:
-    for number, label in zip(range(ROWS), itertools.cycle(LABELS[task]), strict=False):
-        yield [_cell(column.lower(), number, label, rng, words) for column in columns]
 
 
 def _cell(name: str, number: int, label: str, rng: random.Random, words: Sequence[str]) -> str:

@@ -56,19 +56,26 @@ def run_text(folder: pathlib.Path, text: str, *arguments: str) -> subprocess.Com
     return run([sys.executable, str(folder / "program.py"), *arguments], env=environment)
 
 
-def exit_code_of_child(work: Callable[[], None]) -> int:
-    """Forks a child that does some work; returns its exit code: 3 if the work raises an error.
+def fork(work: Callable[[], object]) -> int:
+    """Forks a child that does some work and ends with its number, 0, or 103 after an error.
 
     Other children of this process, which tests may have at any time, are not waited for.
     """
     child = os.fork()
     if not child:
         try:
-            work()
-            os._exit(0)
+            os._exit(int(work() or 0) % 100)
         finally:
-            os._exit(3)
+            os._exit(103)
+    return child
+
+
+def exit_code(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def exit_code_of_child(work: Callable[[], object]) -> int:
+    return exit_code(fork(work))
 
 
 MPIRUN = pathlib.Path(sys.executable).parent / "mpirun"

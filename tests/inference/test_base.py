@@ -1,4 +1,4 @@
-"""`encode`: one vector per text from every kind of model."""
+"""What every kind of model does: vectors of texts by `encode`, and arguments."""
 
 import importlib
 import json
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import albert
+from albert.core.errors import FlagError, UserError
 from albert.inference.base import normalized
 from albert.inference.embedding import Embedder
 from albert.modeling import read_config
@@ -17,6 +18,8 @@ from albert.tasks.glue.head import make_head
 from albert.tasks.race.head import make_race_head
 from albert.tokenization import FullTokenizer
 from benchmarks.parts.models import write_random_weights
+from tests.helpers.running import exit_code_of_child
+from tests.helpers.serving import load_once, model_of
 
 # Of different lengths, in no order; the last one has more tokens than the models take.
 TEXTS = ["Anna built it.", "", "x", "The bridge was ready.", "one two", "in Ein Text " * 40]
@@ -113,3 +116,78 @@ def test_vectors_equal_those_of_transformers(pretrained, squad_dir, tmp_path, fa
     model = albert.load(folder)
     np.testing.assert_allclose(model.encode(TEXTS), mean, atol=1e-5)
     np.testing.assert_allclose(model.encode(TEXTS, "cls"), states[:, 0], atol=1e-5)
+
+
+# Of each kind of model: the method for many, and what it takes.
+MANY = [
+    ("labels", "classify_all", [(text, "") for text in TEXTS[3:5]]),
+    ("options", "choose_all", [(TEXTS[3], "What is old?", list("abcd"))] * 2),
+    ("spans", "find_all", TEXTS[3:5]),
+    ("answers", "answer_all", [("What is old?", TEXTS[3:5]), ("What?", TEXTS[3])]),
+]
+
+
+@pytest.fixture
+def loaded(request, random_model):
+    if request.param == "answers":
+        return load_once(str(request.getfixturevalue("trained")))
+    return load_once(model_of(random_model, request.param))
+
+
+@pytest.mark.parametrize(("loaded", "name", "values"), MANY, indirect=["loaded"])
+def test_any_iterable_gives_what_a_list_gives(loaded, name, values):
+    many = getattr(loaded, name)
+    expected = many(values)
+    assert len(expected) == 2
+    assert many(value for value in values) == many(dict(enumerate(values)).values()) == expected
+    assert many([]) == many(iter(())) == []
+
+
+BAD = [
+    ("labels", "classify", (None,), "text 0 is None, not a string"),
+    ("labels", "classify", ("a", None), "text 1 is None, not a string"),
+    ("labels", "classify_all", (["A text."],), "text_b. is needed, but element 0 is 'A"),
+    ("labels", "classify_all", ([("a", "b", "c")],), "is needed, but element 0 is .'a', 'b', 'c'"),
+    ("labels", "classify_all", (5,), r"a list of \(text_a, text_b\) is needed, not 5"),
+    ("options", "choose", ("a", "b", "abcd"), "a list of texts is needed, not 'abcd'"),
+    ("options", "choose", ("a", None, list("abcd")), "text 1 is None, not a string"),
+    ("options", "choose", ("a", "b", list("abc")), "a list of 4 options is needed, not of 3"),
+    ("spans", "find", (5,), "text 0 is 5, not a string"),
+    ("spans", "find_all", ("Tamar",), "a list of texts is needed, not 'Tamar'"),
+    ("answers", "answer", (None, "text"), "the question is None, not a string"),
+    ("answers", "answer", ("What?", None), "a list of texts is needed, not None"),
+    ("answers", "answer", ("What?", ["a", 7]), "text 1 is 7, not a string"),
+    ("answers", "encode", ([("a", "b")],), r"text 0 is \('a', 'b'\), not a string"),
+    ("answers", "encode", (["a"], "max"), "the pooling 'max' is not one of mean, cls"),
+    ("answers", "encode", (["a"], "mean", False, 0), "a batch_size of at least 1 is needed, not 0"),
+    ("answers", "encode", (["a"], "mean", False, 1.5), "a batch_size of at least 1 is needed, "),
+]
+
+
+@pytest.mark.parametrize(("loaded", "name", "arguments", "message"), BAD, indirect=["loaded"])
+def test_a_wrong_argument_is_one_line(loaded, name, arguments, message):
+    with pytest.raises(UserError, match=rf"^.*{message}.*\Z"):
+        getattr(loaded, name)(*arguments)
+
+
+@pytest.mark.parametrize("loaded", ["labels"], indirect=True)
+def test_truncated_texts_are_counted_and_a_forked_process_loads_its_model(loaded, log):
+    """A session of TensorFlow would hang there."""
+    log()
+    loaded.classify_all([("word " * 100, ""), ("word " * 40, "word " * 40), *MANY[0][2]])
+    assert log(logging.WARNING) == ["Truncated 2 of 4 texts to the model's 64 tokens"]
+
+    def work() -> None:
+        with pytest.raises(UserError, match="was loaded before this process was forked; load it"):
+            loaded.classify(TEXTS[3])
+
+    assert exit_code_of_child(work) == 0
+
+
+@pytest.mark.parametrize("path", [None, 7, ["folder"]])
+def test_a_path_is_a_string_or_a_path_and_none_is_no_value(path, tmp_path):
+    for function in (albert.load, albert.evaluate, lambda path: albert.train("squad", path)):
+        with pytest.raises(UserError, match="a path, a name or a result of train is needed, not "):
+            function(path)
+    with pytest.raises(FlagError, match="learning_rate needs a value, not None; omit it"):
+        albert.train("squad", tmp_path, learning_rate=None)

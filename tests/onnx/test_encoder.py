@@ -79,7 +79,7 @@ def both(folder: str) -> list:
     return models
 
 
-def test_an_engine_that_does_not_fit_is_an_error(monkeypatch, on_device, random_model):
+def test_an_engine_that_does_not_fit_is_an_error(monkeypatch, on_device):
     def check(*flags: str) -> None:
         check_engine(settings_of(RunSettings, f"--engine={ONNXRUNTIME}", *flags))
 

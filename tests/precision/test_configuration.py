@@ -1,6 +1,5 @@
 """The list of operations in bfloat16: values of the environment variable, and invalid files."""
 
-import json
 import logging
 
 import pytest
@@ -13,12 +12,6 @@ SHIPPED = [ROOT / "bf16_config" / name for name in ("albert.json", "bert.json")]
 LISTS = ("allowlist", "conditional_list", "strict_conditional_list")
 CONVERTIBLE, KEPT = "convertible_exceptions", "non_convertible_exceptions"
 MATRIX_PRODUCTS = {"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "MatMul"}
-
-
-def write(folder, content):
-    path = folder / "lists.json"
-    path.write_text(content if isinstance(content, str) else json.dumps(content))
-    return str(path)
 
 
 def assert_named_nodes_are_excepted(config):
@@ -93,10 +86,10 @@ class TestValue:
         assert not config.conditional_list and not config.strict_conditional_list
         assert_named_nodes_are_excepted(config)
 
-    def test_a_path_is_read_as_written(self, tmp_path, log):
+    def test_a_path_is_read_as_written(self, write, log):
         lists = {"allowlist": ["MatMul"], "conditional_list": ["Identity", "Reshape"]}
         lists |= {"strict_conditional_list": ["AddN"]}
-        path = write(tmp_path, {**lists, KEPT: [["a/.*", ""]]})
+        path = write({**lists, KEPT: [["a/.*", ""]]})
         config = configuration.load(path)
         assert config.source == path
         assert {name: getattr(config, name) for name in lists} == {
@@ -139,8 +132,8 @@ class TestFaults:
             ({CONVERTIBLE: [["b{9,99999999999}", ""]]}, r"entry 1: 'b\{9.* is not a regular expr"),
         ],
     )
-    def test_an_invalid_file_is_one_line_naming_file_and_place(self, tmp_path, content, message):
-        path = write(tmp_path, content)
+    def test_an_invalid_file_is_one_line_naming_file_and_place(self, write, content, message):
+        path = write(content)
         with pytest.raises(UserError, match=message) as error:
             configuration.load(path)
         assert path in str(error.value) and "\n" not in str(error.value)
@@ -149,11 +142,11 @@ class TestFaults:
         with pytest.raises(UserError, match="TF_BF16_CONVERSION: none.json cannot be read"):
             configuration.load("none.json")
 
-    def test_unknown_op_types_warn_with_a_suggestion(self, tmp_path, log):
+    def test_unknown_op_types_warn_with_a_suggestion(self, write, log):
         """Op types of the bridge and of Horovod count as known where neither is loaded."""
         known = ["HabanaGelu", "HorovodAllreduce", "_ScopedAllocator", "HpuCollectiveReduce"]
         lists = {"allowlist": [*known, "Matmul"], CONVERTIBLE: [["x", "AddV3"], ["y", ""]]}
-        configuration.load(write(tmp_path, lists))
+        configuration.load(write(lists))
         warnings = [warning.split(": ", 1)[1] for warning in log(logging.WARNING)]
         assert warnings[0].startswith("TensorFlow has no op type 'AddV3'; did you mean AddV2")
         assert warnings[1].startswith("TensorFlow has no op type 'Matmul'; did you mean MatMul")

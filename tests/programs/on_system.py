@@ -25,7 +25,6 @@ import mypy
 from tests.helpers import forking
 
 STUBS = pathlib.Path(mypy.__file__).parent / "typeshed/stdlib"
-MODULES = ("os", "signal", "socket", "_socket", "select", "resource", "time", "fcntl")
 POSIX = ("fcntl", "grp", "pwd", "readline", "resource", "termios")
 THIRD = ("absl.app", "filelock", "google_crc32c", "h11", "requests", "safetensors.numpy")
 THIRD += ("sentencepiece", "starlette.applications", "tensorflow.compat.v1", "tqdm", "uvicorn")
@@ -48,7 +47,7 @@ def names_of(nodes: list[ast.stmt], system: str) -> Iterator[str]:
 
 def become(system: str) -> None:
     """Removes the names that a system lacks, its missing modules, and Linux's files."""
-    for name in MODULES:
+    for name in ("os", "signal", "socket", "_socket", "select", "resource", "time", "fcntl"):
         module = importlib.import_module(name)
         path = STUBS / name / "__init__.pyi"
         tree = ast.parse((path if path.exists() else STUBS / f"{name}.pyi").read_text())

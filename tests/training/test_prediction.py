@@ -70,7 +70,7 @@ def rows_of(numbers: list[int], length: int) -> dict[str, np.ndarray]:
 )
 @pytest.mark.parametrize("is_mixed", [True, False])
 def test_rows_are_in_the_order_of_the_examples(
-    monkeypatch, as_worker, tmp_path, workers, batch_size, count, is_mixed
+    monkeypatch, as_worker, workers, batch_size, count, is_mixed
 ):
     """The last batch is filled up; a worker may have no batch at all, or more than one round."""
     order = np.random.default_rng(1).permutation(count) if is_mixed else np.arange(count)

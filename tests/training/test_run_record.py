@@ -13,6 +13,7 @@ from albert.distributed import launcher
 from albert.settings.run_settings import RunSettings
 from albert.training import run_record
 from albert.training.run_record import begin_run, clear_litter_of_runs
+from tests.helpers.files import write_files
 
 SETTINGS = {
     "learning_rate": 5e-05,
@@ -55,9 +56,7 @@ def listing(folder):
 
 def write(folder, names):
     """Makes files that hold their names."""
-    for name in names:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(name)
+    write_files(folder, {name: name for name in names})
 
 
 @pytest.fixture

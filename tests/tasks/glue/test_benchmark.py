@@ -13,7 +13,7 @@ from tests.helpers.tiny_runs import MODEL
 
 
 @pytest.fixture
-def job(squad_dir, tmp_path, monkeypatch, on_device):
+def job(squad_dir, tmp_path, on_device):
     """Returns the settings of a job on all tasks, and writes their data."""
     # Undoes what a run changes in its process.
     on_device("cpu")

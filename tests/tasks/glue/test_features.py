@@ -1,7 +1,4 @@
-"""Examples to features: the reference's, special tokens, truncation, labels, records, and files.
-
-Whole, damaged and foreign cached files in general are in `tests/data/test_cached_file.py`.
-"""
+"""Examples to features and their files; cached files: tests/data/test_cached_file.py."""
 
 import itertools
 import logging
@@ -12,15 +9,16 @@ import tensorflow.compat.v1 as tf
 from albert import classifier_utils, tokenization
 from albert.classifier_utils import ColaProcessor, InputExample
 from albert.core.errors import UserError
+from albert.data.sequences import SEQUENCE_KEYS
 from albert.tasks.glue.features import FeatureMaker
 from albert.tasks.glue.settings import GlueSettings
 from albert.tasks.glue.task import GlueTask
 from albert.tasks.glue.tasks import PROCESSORS
 from tests.helpers.files import settings_of, write_records
 from tests.helpers.golden import GOLDEN, assert_mrpc_features, fields, fields_of
+from tests.helpers.tiny_runs import MODEL
 
 CLS, SEP = 2, 3
-SEQUENCES = ("input_ids", "input_mask", "segment_ids")
 
 
 class Letters:
@@ -47,7 +45,7 @@ def test_features_equal_the_references(tmp_path):
 
 
 class TestLayout:
-    def test_special_tokens_enclose_one_text_or_two(self):
+    def test_special_tokens_enclose_texts_and_labels_are_known(self):
         assert letters(convert("", "ab")) == "<>ab>..........."
         assert letters(convert("a" * 13 + "bcd")) == "<aaaaaaaaaaaaab>"
         for nothing in (None, ""):
@@ -55,6 +53,9 @@ class TestLayout:
             assert letters(feature) == "<abc>..........."
             assert feature.segment_ids == [0] * 16
             assert feature.input_mask == [1] * 5 + [0] * 11
+        assert isinstance(convert("a", label=0, labels=[None]).label_id, float)
+        with pytest.raises(UserError, match="example id: the label is 'x', not one of 0, 1"):
+            convert("a", label="x")
 
     @pytest.mark.parametrize("room", [2, 3, 7, 10])
     def test_truncation_removes_one_token_at_a_time(self, room):
@@ -67,13 +68,7 @@ class TestLayout:
                 expected = f"<{'a' * kept[0]}>{'b' * kept[1]}>"
                 assert letters(convert("a" * a, "b" * b, length=room + 3)).strip(".") == expected
 
-    def test_labels_are_numbers_or_known(self):
-        assert isinstance(convert("a", label=0, labels=[None]).label_id, float)
-        with pytest.raises(UserError, match="example id: the label is 'x', not one of 0, 1"):
-            convert("a", label="x")
-
     def test_wordpiece_features_by_hand(self, tmp_path):
-        """There is no SentencePiece model; the public function and the fast one agree."""
         (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nhel\n##lo\nyou\n")
         tokenizer = tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))
         example = InputExample("id", "Hello", "you there", "1")
@@ -106,7 +101,7 @@ def test_fast_records_equal_the_public_ones(tokenizer, tmp_path, labels, given):
     assert [row["label_ids"] for row in rows] == [[float(label)] for label in given]
     assert [row["input_ids"].count(SEP) for row in rows] == [2, 1, 2, 1]
     assert fields(filling) == {
-        **dict.fromkeys(SEQUENCES, [0] * 32),
+        **dict.fromkeys(SEQUENCE_KEYS, [0] * 32),
         **{"label_ids": [0], "is_real_example": [0]},
     }
     kind = float if labels == [None] else int
@@ -117,51 +112,38 @@ def test_fast_records_equal_the_public_ones(tokenizer, tmp_path, labels, given):
 def features(squad_dir, tmp_path, monkeypatch):
     """Returns the features of a training set of CoLA, written first if it has `rows`."""
     (tmp_path / "CoLA").mkdir()
-    model = f"--albert_config_file={squad_dir}/albert.json", f"--output_dir={tmp_path}/out"
+    model = [flag.format(squad=squad_dir) for flag in MODEL]
 
-    def features(
-        *flags, rows=None, split="train", processor=ColaProcessor, own="spm_model_file=spm.model"
-    ):
+    def features(*flags, rows=None, split="train", processor=ColaProcessor):
         if rows:
             lines = (f"x\t{number % 2}\t\ta bo {number}\n" for number in range(rows))
-            text = "".join(lines)
-            for name in ("train", "dev"):
+            for name, text in dict.fromkeys(("train", "dev"), "".join(lines)).items():
                 (tmp_path / f"CoLA/{name}.tsv").write_text(text)
         monkeypatch.setitem(PROCESSORS, "cola", processor)
-        own = "--" + own.replace("=", f"={squad_dir}/")
-        data = "--task_name=CoLA", f"--data_dir={tmp_path}", "--do_train", "--max_seq_length=16"
-        task = GlueTask(settings_of(GlueSettings, *model, *data, own, *flags))
+        folders = f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/out"
+        data = "--task_name=CoLA", *folders, "--do_train", "--max_seq_length=16"
+        task = GlueTask(settings_of(GlueSettings, *model, *data, *flags))
         monkeypatch.setattr(task, "feature_path", lambda split: str(tmp_path / "features"))
         return task.split(split)
 
     return features
 
 
-def records(path):
-    return list(tf.io.tf_record_iterator(str(path)))
-
-
-class OtherProcessor(ColaProcessor):
-    pass
-
-
-OTHER_LABELS = type("ColaProcessor", (ColaProcessor,), {"get_labels": lambda self: ["1", "0"]})
-
-
-def test_another_source_is_a_reason_to_rebuild(features):
+def test_another_source_is_a_reason_to_rebuild(features, squad_dir):
     features(rows=7).made()
     assert features().state() == "reused"
+    other = type("OtherProcessor", (ColaProcessor,), {})
+    labels = type("ColaProcessor", (ColaProcessor,), {"get_labels": lambda self: ["1", "0"]})
     for change, reason in (
-        ("--max_seq_length=24", "max_seq_length (was 16, is 24)"),
-        ("--do_lower_case=false", "do_lower_case (was True, is False)"),
+        (["--max_seq_length=24"], "max_seq_length (was 16, is 24)"),
+        (["--do_lower_case=false"], "do_lower_case (was True, is False)"),
         ({"split": "dev"}, "part (was train, is dev)"),
-        ({"processor": OtherProcessor}, "task (was ColaProcessor, is OtherProcessor)"),
-        ({"processor": OTHER_LABELS}, "labels (was ['0', '1'], is ['1', '0'])"),
-        ({"own": "vocab_file=vocab.txt"}, "tokenizer_sha256"),
+        ({"processor": other}, "task (was ColaProcessor, is OtherProcessor)"),
+        ({"processor": labels}, "labels (was ['0', '1'], is ['1', '0'])"),
+        (["--spm_model_file=", f"--vocab_file={squad_dir}/vocab.txt"], "tokenizer_sha256"),
         ({"rows": 8}, "input_sha256"),
     ):
-        changed = features(change) if isinstance(change, str) else features(**change)
-        state = changed.state()
+        state = (features(*change) if isinstance(change, list) else features(**change)).state()
         assert state.startswith("will be made again: it was made with other values of ")
         assert reason in state
 
@@ -170,7 +152,7 @@ def test_a_file_without_our_header_is_used_or_refused(features, tmp_path, log):
     path = tmp_path / "features"
     features(rows=7).made()
     (tmp_path / "features.json").unlink()
-    content, (*others, record) = path.read_bytes(), records(path)
+    content, (*others, record) = path.read_bytes(), tf.io.tf_record_iterator(str(path))
     log()
     assert features().made().num_examples == 7
     (warning,) = log(logging.WARNING)

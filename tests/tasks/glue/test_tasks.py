@@ -36,10 +36,6 @@ def processor_of(task, use_spm=True, do_lower_case=True):
     return PROCESSORS[task](use_spm, do_lower_case)
 
 
-def column(path, number):
-    return [line.split("\t")[number] for line in path.read_text().splitlines()]
-
-
 class TestFiles:
     @pytest.mark.parametrize("task", TASKS)
     def test_every_split_is_read(self, glue_dir, task):
@@ -84,7 +80,8 @@ class TestFiles:
         processor = processor_of(task, use_spm=False, do_lower_case=False)
         examples = getattr(processor, f"get_{part}_examples")(str(glue_dir))
         for name, number in zip(("text_a", "text_b"), columns, strict=False):
-            expected = column(glue_dir / f"{file}.tsv", number)[header:]
+            lines = (glue_dir / f"{file}.tsv").read_text().splitlines()[header:]
+            expected = [line.split("\t")[number] for line in lines]
             assert [getattr(example, name) for example in examples] == expected
 
     def test_texts_are_normalized_for_sentencepiece(self, tmp_path):

@@ -11,7 +11,6 @@ import signal
 import socket
 import string
 import time
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -31,6 +30,7 @@ from albert.tokenization import FullTokenizer
 from benchmarks.parts import plain_pretraining_data as plain
 from tests.helpers.files import limited
 from tests.helpers.pretraining import write_topics
+from tests.helpers.running import exit_code, fork
 
 DUPE_FACTOR = 4
 
@@ -235,26 +235,11 @@ def at_first_record(monkeypatch, shard: str, action) -> None:
     monkeypatch.setattr(tf.io, "TFRecordWriter", Writer)
 
 
-def started(work: Callable[[], int]) -> int:
-    """Forks a child; its exit code is the number of records that it counts, modulo 200."""
-    child = os.fork()
-    if not child:
-        try:
-            os._exit(work() % 200)
-        finally:
-            os._exit(201)
-    return child
-
-
-def exit_code(child: int) -> int:
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 @pytest.mark.parametrize("workers", [1, 2])
 def test_any_number_of_processes_makes_the_same_bytes(share, expected, tmp_path, workers):
-    children = [started(lambda rank=rank: share("shared", rank, 3, workers)) for rank in (1, 2)]
+    children = [fork(lambda rank=rank: share("shared", rank, 3, workers)) for rank in (1, 2)]
     records = share("shared", 0, 3, workers)
-    assert [exit_code(child) for child in children] == [records % 200] * 2
+    assert [exit_code(child) for child in children] == [records % 100] * 2
     assert records == share("alone") and contents(tmp_path / "shared") == expected
 
 
@@ -276,7 +261,7 @@ def test_the_shard_of_a_killed_process_is_taken_over(share, expected, monkeypatc
         os.kill(child, signal.SIGKILL)
         exit_code(child)
 
-    child = started(stop_halfway)
+    child = fork(stop_halfway)
     os.close(written)
     assert os.read(is_half, 1) == b"x"
     # This process meanwhile makes another shard.
@@ -318,9 +303,9 @@ def test_a_process_without_disk_space_leaves_its_shards_to_others(share, expecte
         with pytest.raises(UserError, match=r"shard-3 cannot be written: .*\(4 files were not"):
             share("shared")
         assert not contents(tmp_path / "shared")
-        child = started(lambda: share("shared", 1, 2))
+        child = fork(lambda: share("shared", 1, 2))
     records = share("shared", 0, 2)
-    assert exit_code(child) == records % 200
+    assert exit_code(child) == records % 100
     assert contents(tmp_path / "shared") == expected
 
 

@@ -9,8 +9,8 @@ from albert.data.sequences import SEQUENCE_KEYS
 from albert.devices import ops
 from albert.modeling import AlbertModel
 from albert.race_utils import create_model, model_fn_builder
-from tests.helpers.classification import CONFIG
 from tests.helpers.sessions import quick_session
+from tests.helpers.squad_head import CONFIG
 
 LENGTH, SIZE = 10, 3
 LABELS = np.array([3, 0, 2], np.int32)

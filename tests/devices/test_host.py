@@ -1,0 +1,197 @@
+"""The host: cores of workers, their threads, NUMA nodes, and the processor's features."""
+
+import os
+from unittest import mock
+
+import pytest
+
+from albert.devices import host
+from tests.helpers.files import write_files
+
+# Two nodes of four physical cores with two threads each. Cards 0 to 2 are at node 1, 3 at node 0.
+NODES = {0: "0-3,8-11", 1: "4-7,12-15"}
+CARDS = {"3b:00.0": 1, "5e:00.0": 1, "86:00.0": 1, "af:00.0": 0}
+TOOLS = {
+    "gpu": ("nvidia-smi", "{number}, GPU-{number}a, 00000000:{address}"),
+    "hpu": ("hl-smi", "{number}, 0000:{address}"),
+}
+
+
+class Machine:
+    def __init__(self, root, monkeypatch, as_worker):
+        self.root, self.as_worker, self.bound = root, as_worker, set(range(16))
+        for node, cores in NODES.items():
+            self.write(f"sys/devices/system/node/node{node}/cpulist", cores)
+        for address, node in CARDS.items():
+            self.write(f"sys/bus/pci/devices/0000:{address}/numa_node", str(node))
+        for tool, line in TOOLS.values():
+            lines = (line.format(number=n, address=a.upper()) for n, a in enumerate(CARDS))
+            self.write(f"bin/{tool}", "#!/bin/sh\ncat <<END\n{}\nEND\n".format("\n".join(lines)))
+        monkeypatch.setenv("PATH", f"{root}/bin", prepend=os.pathsep)
+        monkeypatch.setattr(os, "cpu_count", lambda: 16)
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid: self.bound)
+        bind = lambda pid, cores: setattr(self, "bound", set(cores))  # noqa: E731
+        monkeypatch.setattr(os, "sched_setaffinity", bind)
+
+    def write(self, name, text):
+        write_files(self.root, {name: text + "\n"})
+
+    def cores_of(self, rank, workers=4, kind="gpu"):
+        self.as_worker(rank, workers)
+        host.bind_to_card(kind, str(self.root))
+        return self.bound
+
+
+@pytest.fixture
+def machine(tmp_path, monkeypatch, as_worker) -> Machine:
+    for variable in ("CUDA_VISIBLE_DEVICES", "HABANA_VISIBLE_MODULES"):
+        monkeypatch.delenv(variable, raising=False)
+    return Machine(tmp_path, monkeypatch, as_worker)
+
+
+@pytest.mark.parametrize("kind", ["gpu", "hpu"])
+@pytest.mark.parametrize(
+    ("rank", "cores"),
+    [(0, {4, 7, 14}), (1, {5, 12, 15}), (2, {6, 13}), (3, {0, 1, 2, 3, 8, 9, 10, 11})],
+)
+def test_workers_share_the_cores_of_their_cards_node(machine, kind, rank, cores):
+    assert machine.cores_of(rank, kind=kind) == cores
+
+
+@pytest.mark.parametrize(
+    ("kind", "variable", "value"),
+    [
+        ("gpu", "CUDA_VISIBLE_DEVICES", "3,0"),
+        ("gpu", "CUDA_VISIBLE_DEVICES", "GPU-3a,GPU-0a"),
+        ("hpu", "HABANA_VISIBLE_MODULES", "3,0"),
+    ],
+)
+def test_a_variable_chooses_the_cards(machine, monkeypatch, kind, variable, value):
+    monkeypatch.setenv(variable, value)
+    assert machine.cores_of(0, 2, kind) == {0, 1, 2, 3, 8, 9, 10, 11}
+
+
+def test_a_binding_to_the_right_node_stays(machine):
+    machine.bound = {4, 12}
+    assert machine.cores_of(0) == {4, 12}
+    machine.bound = {0, 8}
+    assert machine.cores_of(0) == {4, 7, 14}
+
+
+def test_unknown_nodes_and_single_workers_change_nothing(machine):
+    everything = set(range(16))
+    assert machine.cores_of(0, workers=1) == everything
+    # The kernel does not know the node of a card in a virtual machine.
+    machine.write("sys/bus/pci/devices/0000:5e:00.0/numa_node", "-1")
+    assert machine.cores_of(0) == everything
+    machine.write("bin/nvidia-smi", "#!/bin/sh\nexit 9")
+    assert machine.cores_of(0) == everything
+
+
+def test_cores_that_are_not_allowed_are_named(machine, monkeypatch, log):
+    machine.bound = {0, 8}
+    refuse = mock.Mock(side_effect=OSError(22, "Invalid argument"))
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    assert machine.cores_of(1) == {0, 8}
+    assert log() == [
+        "This worker cannot use the cores of NUMA node 1, that of card 1; have the launcher bind "
+        "it to some of them: 4,5,6,7,12,13,14,15"
+    ]
+
+
+GROUP = "sys/fs/cgroup/jobs/mine"
+V2 = {"proc/self/cgroup": "0::/jobs/mine\n"}
+V1 = {
+    "proc/self/cgroup": "5:cpu,cpuacct:/mine\n4:cpuset:/mine\n",
+    "sys/fs/cgroup/cpu/mine/cpu.cfs_period_us": "100000\n",
+    "sys/fs/cgroup/cpuset/mine/cpuset.effective_cpus": "0-31",
+}
+
+
+@pytest.mark.parametrize(
+    ("cores", "bound", "files", "workers", "count"),
+    [
+        (64, 64, V2, 1, 64),
+        (64, 64, V2, 8, 8),
+        # The launcher has bound each worker to separate cores, or all workers of a socket to its
+        # cores.
+        (64, 8, V2, 8, 8),
+        (64, 32, V2, 8, 8),
+        (64, 1, V2, 8, 1),
+        (2, 2, V2, 3, 1),
+        (64, 64, {**V2, f"{GROUP}/cpu.max": "400000 100000"}, 1, 4),
+        (64, 64, {**V2, "sys/fs/cgroup/jobs/cpu.max": "350000 100000"}, 2, 1),
+        (64, 64, {**V2, f"{GROUP}/cpu.max": "max 100000"}, 2, 32),
+        # A container with dedicated cores.
+        (64, 8, {**V2, f"{GROUP}/cpuset.cpus.effective": "0-3,8-11\n"}, 2, 4),
+        (64, 3, {**V2, f"{GROUP}/cpuset.cpus.effective": "1,3,5\n"}, 1, 3),
+        (64, 64, {**V2, f"{GROUP}/cpuset.cpus.effective": "\n"}, 1, 64),
+        # Version 1, with a quota and without.
+        (64, 64, {**V1, "sys/fs/cgroup/cpu/mine/cpu.cfs_quota_us": "600000"}, 2, 3),
+        (64, 64, {**V1, "sys/fs/cgroup/cpu/mine/cpu.cfs_quota_us": "-1"}, 2, 16),
+    ],
+)
+def test_cores_respect_binding_and_quotas(
+    tmp_path, monkeypatch, cores, bound, files, workers, count
+):
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(bound)))
+    assert host.count_cores(workers, write_files(tmp_path, files)) == count
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "end"),
+    [
+        # What the user has set stays.
+        ({}, ["4", "4", "4"], ""),
+        ({"TF_NUM_INTRAOP_THREADS": "7"}, ["7", "4", "4"], ", but TF_NUM_INTRAOP_THREADS=7"),
+    ],
+)
+def test_a_worker_has_as_many_threads_as_cores(monkeypatch, as_worker, log, given, expected, end):
+    as_worker(1, 2)
+    monkeypatch.setattr(host, "count_cores", lambda workers: 8 // workers)
+    for name in host.VARIABLES:
+        # Also undoes what the function sets.
+        monkeypatch.setenv(name, given.get(name, ""))
+        if name not in given:
+            monkeypatch.delenv(name)
+    host.limit_threads()
+    assert [os.environ[name] for name in host.VARIABLES] == expected
+    assert log() == [f"Threads: 4, an equal share of the host's cores for each of 2 workers{end}"]
+
+
+PROCESSOR = "processor\t: 0\nvendor_id\t: Maker\nmodel name\t: EPYC\nstepping\t: 4\nflags\t\t: "
+PROCESSOR += "fpu sse {} sha_ni\nbugs\t\t: amx_bf16\n\n"
+SKYLAKE = "avx avx2 avx512f avx512dq avx512vl"
+SLOW, FAST = "the processor has neither AVX512_BF16 nor AMX", "the processor has AVX512_BF16"
+
+
+@pytest.mark.parametrize(
+    ("flags", "said", "bfloat16"),
+    [
+        ("avx", "no AVX2", (False, SLOW)),
+        ("avx avx2", "AVX2", (False, SLOW)),
+        # The names of some integer instructions begin with the same letters.
+        (f"{SKYLAKE} avx512_vnni amx_int8", "AVX2, AVX-512", (False, SLOW)),
+        (f"{SKYLAKE} avx512_bf16", "AVX2, AVX-512, AVX512_BF16", (True, FAST)),
+        (
+            f"amx_bf16 {SKYLAKE} avx512_bf16 amx_tile",
+            "AVX2, AVX-512, AVX512_BF16, AMX",
+            (True, f"{FAST} and AMX"),
+        ),
+    ],
+)
+def test_instructions_tell_whether_bfloat16_is_fast(tmp_path, flags, said, bfloat16):
+    files = {"proc/cpuinfo": PROCESSOR.format(flags) * 2}
+    cpu = host.find_processor(write_files(tmp_path, files))
+    assert str(cpu) == f"EPYC ({said})"
+    assert cpu.bfloat16() == bfloat16
+
+
+@pytest.mark.parametrize(
+    "files", [{}, {"proc/cpuinfo": "processor\t: 0\nFeatures\t: fp bf16\nCPU part\t: 0xd40\n"}]
+)
+def test_an_unknown_processor_is_reported_as_unknown(tmp_path, files):
+    cpu = host.find_processor(write_files(tmp_path, files))
+    assert str(cpu) == "unknown (unknown instruction sets)"
+    assert cpu.bfloat16() == (None, "")
