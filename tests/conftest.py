@@ -12,7 +12,7 @@ from tests.helpers import needs
 from tests.helpers.forking import ROOT
 
 pytest.register_assert_rewrite("tests.helpers.golden", "tests.helpers.squad_head")
-pytest_plugins = ["tests.helpers.fixtures"]
+pytest_plugins = ["tests.helpers.download", "tests.helpers.fixtures"]
 
 # The same examples every time where a failure must come from the change being tested; other runs
 # find more.

@@ -17,11 +17,9 @@ from tests.helpers.checkpoints import weights
 from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import write_all
-from tests.helpers.pretraining import write_topics
 from tests.helpers.running import albert, assert_fails, run, run_as_workers, succeed
 from tests.helpers.squad import squad_command
-
-MODEL = {"albert_config_file": "albert.json", "spm_model_file": "spm.model"}
+from tests.helpers.tiny_runs import MODEL, write_topics
 
 
 def check(*command):
@@ -79,22 +77,12 @@ def test_a_job_that_can_run_is_described(trained, squad_dir, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in trained.iterdir()} == before
 
 
-def test_checking_writes_nothing(squad_dir, tmp_path):
-    result = run(command(squad_dir, tmp_path / "out"))
-    assert result.returncode == 0, result.stderr
-    assert "will be made" in result.stdout
-    assert result.stdout.endswith("the job can run\n")
-    (line,) = (line for line in result.stdout.splitlines() if line.startswith("WARNS"))
-    assert "training starts from random weights; pass --init_checkpoint" in line
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.slow
 def test_every_run_of_a_job_is_checked(squad_dir, tmp_path):
     write_all(tmp_path, ["n", "r"])
     job = check("classify", "--task_name=mrpc,sts-b", f"--data_dir={tmp_path}", "--do_train")
     job += [f"--output_dir={tmp_path}/out", "--train_batch_size=4", "--max_seq_length=32"]
-    job += [f"--{n}={squad_dir}/{f}" for n, f in MODEL.items()]
+    job += [flag.format(squad=squad_dir) for flag in MODEL]
     result = run(job)
     assert result.returncode == 0 and result.stdout.count("the job can run\n") == 2
     (tmp_path / "STS-B/train.tsv").unlink()
@@ -235,11 +223,10 @@ def test_a_classification_is_checked_and_timed(squad_dir, tmp_path):
     for part in ("train", "dev", "test"):
         text = "label\ttext_a\nx\tbo ra\ny\tti\nx\tmo\n"
         (tmp_path / f"{part}.tsv").write_text(text)
-    paths = {name: squad_dir / file for name, file in MODEL.items()}
-    paths |= {"data_dir": tmp_path, "output_dir": tmp_path / "out"}
-    flags = "--task_name=tsv --max_seq_length=32 --do_train --do_eval --do_predict --train_step=7"
+    flags = f"--data_dir={tmp_path} --output_dir={tmp_path}/out {' '.join(MODEL)} "
+    flags += "--task_name=tsv --max_seq_length=32 --do_train --do_eval --do_predict --train_step=7"
     flags += " --warmup_step=2 --train_batch_size=2 --remove_padding=false"
-    job = [ROOT / "run_classifier.py", *flags.split(), *(f"--{n}={p}" for n, p in paths.items())]
+    job = [ROOT / "run_classifier.py", *flags.format(squad=squad_dir).split()]
     (tmp_path / "temporary").mkdir()
     environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
     before = sorted(tmp_path.rglob("*"))
@@ -255,10 +242,15 @@ def test_a_classification_is_checked_and_timed(squad_dir, tmp_path):
 
 
 def test_a_job_for_another_machine_is_estimated(squad_dir, tmp_path):
-    """Nothing is trained here, where a batch would not even fit."""
+    """Nothing is trained or written here, where a batch would not even fit."""
     flags = ["--train_batch_size=1000000", "--train_steps=6", "--device_memory=1000GB", "--json"]
     flags += ["--estimate", "--examples_per_second=1e6", "--workers=4"]
-    (rows,) = rows_of(run(command(squad_dir, tmp_path, *flags)))
+    result = run(command(squad_dir, tmp_path / "out", *flags))
+    assert result.returncode == 0 and not list(tmp_path.iterdir())
+    (rows,) = rows_of(result)
+    assert rows["training features"] == rows["prediction features"] == "will be made"
+    (warning,) = (row["value"] for row in json.loads(result.stdout)["ranks"][0] if row["warns"])
+    assert warning.startswith("none: training starts from random weights; pass --init_checkpoint")
     assert rows["4 workers: training"].startswith("6.0 s: 6 steps of 4000000 examples, ")
     of_all = rows["4 workers: whole job"]
     assert ", estimated from 1000000.00 examples/s of a single worker, as given" in of_all

@@ -34,13 +34,12 @@ from albert.tasks.entities.features import Tagger
 from albert.tasks.race.examples import RaceProcessor
 from albert.tokenization import FullTokenizer
 from albert.tokenizers.wordpiece_text import words_in
-from tests.helpers.checkpoints import losses, weights
+from tests.helpers.checkpoints import FILE_STORE, losses, tracked_runs, weights
 from tests.helpers.entities import write_entities
 from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import LABELS, ROWS
 from tests.helpers.golden import read_json as read
-from tests.helpers.mlflow import FILE_STORE, tracked_runs
 from tests.helpers.race import write_race
 from tests.helpers.running import (
     albert,

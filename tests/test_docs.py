@@ -57,19 +57,14 @@ def parts(words: list[str]) -> tuple[str, list[str]] | None:
     return None
 
 
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+(TARGETS,) = re.findall(r"^\.PHONY:(.*)", MAKEFILE, re.MULTILINE)
 SHOWN = [
     (path.name, words)
     for path in (*PAGES, *sorted((ROOT / "deploy").rglob("*.sbatch")))
     for words in commands_of(shell_of(path))
     if words[0] == "make" or parts(words)
 ]
-
-
-@functools.cache
-def targets() -> set[str]:
-    text = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
-    (line,) = re.findall(r"^\.PHONY:(.*)", text, re.MULTILINE)
-    return set(line.split())
 
 
 @functools.cache
@@ -86,7 +81,7 @@ def to_parse(words: list[str]) -> list[str] | None:
     """Returns the program and flags of a command, if it can parse them and stop."""
     if words[0] == "make":
         named = {word for word in words[1:] if re.fullmatch(r"[a-z][\w-]*", word)}
-        assert named <= targets(), f"the Makefile has no {named - targets()}"
+        assert named <= {*TARGETS.split()}, f"the Makefile lacks one of {named}"
         return None
     program, flags = parts(words)
     for name in filter(PROGRAM.fullmatch, (program, *words)):

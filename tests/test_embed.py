@@ -17,10 +17,10 @@ from tests.helpers.checkpoints import weights
 from tests.helpers.encoders import numpy_encode
 from tests.helpers.files import settings_of
 from tests.helpers.running import albert, run
+from tests.helpers.tiny_runs import MODEL
 
 LINES = ["One word and another one.", "A first text ||| a second", "", "x", "in Ein Text " * 40]
 LAYERS = (-1, 0, -2)
-MODEL_FILES = {"albert_config_file": "albert.json", "spm_model_file": "spm.model"}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def files(trained, exported, squad_dir, tmp_path_factory):
     (folder / "latin-1.txt").write_bytes(b"a\nb\xe9\n")
     layers = f"--layers={','.join(map(str, LAYERS))}"
     common = [layers, "--pooled", "--max_seq_length=64", "--batch_size=2"]
-    parts = [f"--{name}={squad_dir}/{file}" for name, file in MODEL_FILES.items()]
+    parts = [flag.format(squad=squad_dir) for flag in MODEL]
     parts += [f"--init_checkpoint={trained / 'model.ckpt-best'}", "--output_format=npz"]
     parts += ["--pooling=mean", "--normalize"]
     whole = [f"--init_checkpoint={exported}", "--pooling=cls"]
@@ -108,7 +108,7 @@ def test_a_cased_model_keeps_capitals(trained, squad_dir, tmp_path):
         shutil.copy(file, tmp_path)
     files = [f"--input_file={tmp_path}/lines", f"--output_file={tmp_path}/out", "--layers=-1"]
     files += [f"--init_checkpoint={tmp_path}/model.ckpt-best", "--do_lower_case=false"]
-    files += [f"--{name}={squad_dir}/{file}" for name, file in MODEL_FILES.items()]
+    files += [flag.format(squad=squad_dir) for flag in MODEL]
     embed.main(settings_of(EmbedSettings, *files))
     (row,) = (tmp_path / "out").read_text().splitlines()
     tokens = [feature["token"] for feature in json.loads(row)["features"]]

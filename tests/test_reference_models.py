@@ -1,7 +1,5 @@
 """The reference's batches and models of SQuAD and of classification, as its scripts call them."""
 
-import contextlib
-
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -19,21 +17,15 @@ from albert.tasks.glue.features import Feature
 from albert.tasks.glue.features import serialize as serialize_pair
 from albert.tasks.squad.head import outside_answers
 from tests.helpers.files import write_records
-from tests.helpers.sessions import quick_session
+from tests.helpers.sessions import batches_of, quick_session
 from tests.helpers.squad_head import CONFIG, NUMBERS, SEQUENCES, make_batch
 
 LENGTH = 64
 
 
 def read(input_fn, key, count=100, **params):
-    result = []
-    with tf.Graph().as_default(), tf.Session() as session:
-        tf.set_random_seed(1)
-        batch = tf.data.make_one_shot_iterator(input_fn(params)).get_next()
-        with contextlib.suppress(tf.errors.OutOfRangeError):
-            while len(result) < count:
-                result.append(session.run(batch))
-    return result, [batch[key].tolist() for batch in result]
+    batches = batches_of(lambda: input_fn(params), count, seed=1)
+    return batches, [batch[key].tolist() for batch in batches]
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError
 from tests.helpers.checkpoints import points, weights
-from tests.helpers.pretraining import write_topics
 from tests.helpers.running import (
     albert,
     assert_fails,
@@ -27,6 +26,7 @@ from tests.helpers.running import (
     succeed,
 )
 from tests.helpers.squad import write_vocabulary
+from tests.helpers.tiny_runs import write_topics
 
 LENGTHS = "--max_seq_length=48", "--max_predictions_per_seq=6"
 

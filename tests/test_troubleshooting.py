@@ -6,31 +6,22 @@ import re
 from tests.helpers.forking import ROOT
 from tests.rooms import sources
 
-PAGE = ROOT / "docs/troubleshooting.md"
 # The value in a message, which the page writes as "...".
 VALUE = "\0"
 
 
-def cited() -> list[str]:
-    return re.findall(r"^\| `(.*?)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-
-
-def constants(trees: list[ast.Module]) -> dict[str, str]:
-    """Returns the texts that modules name, such as `RECORD = "run.json"`."""
-    return {
+def messages() -> list[str]:
+    """Returns all texts of the package, with `VALUE` for each value in them."""
+    # The texts that modules name, such as `RECORD = "run.json"`.
+    named = {
         node.targets[0].id: node.value.value
-        for tree in trees
-        for node in tree.body
+        for source in sources()
+        for node in source.tree.body
         if isinstance(node, ast.Assign)
         and isinstance(node.targets[0], ast.Name)
         and isinstance(node.value, ast.Constant)
         and isinstance(node.value.value, str)
     }
-
-
-def messages() -> list[str]:
-    """Returns all texts of the package, with `VALUE` for each value in them."""
-    named = constants([source.tree for source in sources()])
 
     def text_of(node: ast.AST) -> str:
         if isinstance(node, ast.JoinedStr):
@@ -48,7 +39,8 @@ def messages() -> list[str]:
 
 
 def test_every_message_on_the_page_is_one_of_the_programs():
-    known = messages()
+    known, page = messages(), (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
+    cited = re.findall(r"^\| `(.*?)` \|", page, re.MULTILINE)
 
     def is_printed(message: str) -> bool:
         parts = [re.escape(part) for part in message.split("...")]
@@ -56,5 +48,5 @@ def test_every_message_on_the_page_is_one_of_the_programs():
         pattern = re.compile(".*".join(parts))
         return any(map(pattern.search, known))
 
-    assert len(cited()) > 60
-    assert [message for message in cited() if not is_printed(message)] == []
+    assert len(cited) > 60
+    assert [message for message in cited if not is_printed(message)] == []

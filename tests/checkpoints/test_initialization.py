@@ -1,16 +1,24 @@
-"""Variables that start from a checkpoint, and checkpoints that fit no model."""
+"""Variables that start from a checkpoint, and checkpoints that fit no model or are not finite."""
 
 import logging
+import pathlib
 import re
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from safetensors.numpy import load_file, save_file
 
 from albert import modeling
+from albert.checkpoints.checkpoint_files import as_files, check_fits
 from albert.checkpoints.initialization import compare_with_checkpoint
+from albert.convert.convert import ConversionOptions, from_transformers, to_transformers
+from albert.convert.source import find_source, read_variables
 from albert.core.errors import UserError
+from albert.inference import load_model
+from albert.tasks.squad.head import make_v1_head
 from tests.helpers.checkpoints import write_checkpoint
+from tests.helpers.models import arrays_of, make_checkpoint
 
 BLOCK = "bert/encoder/transformer/group_{}/inner_group_0"
 
@@ -142,7 +150,6 @@ def test_a_head_of_another_shape_is_new(tmp_path, log, new_head, taken, warns):
 WORDS = "bert/embeddings/word_embeddings"
 # Both have a variable of the same shape.
 ALBERT = {WORDS: [3, 2], f"{BLOCK.format(0)}/ffn_1/w": [2]}
-KERAS = ".ATTRIBUTES/VARIABLE_VALUE"
 BERT = {WORDS: [3, 2], "bert/encoder/layer_0/output/dense/kernel": [2]}
 
 
@@ -153,7 +160,7 @@ BERT = {WORDS: [3, 2], "bert/encoder/layer_0/output/dense/kernel": [2]}
         ({"bert/w": [3, 2], "head": [2]}, MODEL, ["bert/w", "[3, 2]", "[2, 3]"]),
         ({WORDS: [3, 2], "bert/block/w": [2]}, ALBERT, ["none of its 2", "has bert/embeddings"]),
         ({WORDS: [3, 2], "bert/encoder/layer_shared/w": [2]}, ALBERT, ["albert_base_zh"]),
-        ({WORDS: [3, 2], f"w/{KERAS}": [2]}, ALBERT, ["it is a checkpoint of Keras"]),
+        ({WORDS: [3, 2], "w/.ATTRIBUTES/VARIABLE_VALUE": [2]}, ALBERT, ["a checkpoint of Keras"]),
         (BERT, ALBERT, ["ckpt is a checkpoint of BERT, but --albert_config_file is for ALBERT"]),
         (ALBERT, BERT, ["ckpt is a checkpoint of ALBERT, but --albert_config_file is for BERT"]),
         (BERT | {WORDS: [4, 2]}, BERT, ["vocabulary of 4", "_size of 3"]),
@@ -189,3 +196,84 @@ def test_another_type_is_an_error(tmp_path):
         variables = make_variables({"w": [2], "b": [3]})
         with pytest.raises(UserError, match=r"1 variables have .* types .*w float16 \[2\]"):
             modeling.initialize_from_checkpoint(variables, prefix)
+
+
+WORDS = "bert/embeddings/word_embeddings"
+BIAS = "bert/pooler/dense/bias"
+
+
+def spoil(arrays: dict[str, np.ndarray], words: str, bias: str) -> None:
+    arrays[words][0, :3] = np.nan, np.inf, -np.inf
+    arrays[bias][0] = np.nan
+
+
+def fails(folder, expected: str = f"3 of 600 in {WORDS}, 1 of 24 in {BIAS}; take another"):
+    return pytest.raises(UserError, match=f"^{folder}[^ ]* has .* not finite .*: {expected}")
+
+
+def test_a_model_refuses_weights_that_are_not_finite(tmp_path):
+    spoilt = tmp_path / "spoilt"
+    make_checkpoint(spoilt, "albert", "")
+    prefix = str(spoilt / "model.ckpt")
+    arrays = arrays_of(spoilt / "model.ckpt")
+    spoil(arrays, WORDS, BIAS)
+    write_checkpoint(prefix, arrays)
+    with tf.Graph().as_default():
+        variables = [tf.get_variable(WORDS, [50, 12]), tf.get_variable(BIAS, [24])]
+        # Variables that the model does not take do no harm.
+        others = [tf.get_variable("bert/pooler/dense/kernel", [24, 24])]
+        for check in (
+            check_fits,
+            lambda first, second: modeling.initialize_from_checkpoint(second, first),
+        ):
+            check(prefix, others)
+            with fails(spoilt):
+                check(prefix, variables)
+    with fails(spoilt):
+        to_transformers(str(spoilt), str(tmp_path / "to"), ConversionOptions())
+    assert list(tmp_path.iterdir()) == [spoilt]
+
+
+def test_a_transformers_folder_with_such_weights_is_refused(tmp_path):
+    make_checkpoint(tmp_path / "from", "albert", "")
+    there = tmp_path / "there"
+    to_transformers(str(tmp_path / "from"), str(there), ConversionOptions())
+    tensors = load_file(there / "model.safetensors")
+    spoil(tensors, "embeddings.word_embeddings.weight", "pooler.bias")
+    save_file(tensors, there / "model.safetensors")
+    with fails(there):
+        from_transformers(str(there), str(tmp_path / "to"))
+    assert not (tmp_path / "to").exists()
+    # Prediction with --init_checkpoint and an export read it this way.
+    with fails(there), as_files(str(there)):
+        pass
+
+
+def test_no_answers_from_outputs_that_are_not_finite(random_model):
+    limits = {"doc_stride": 16, "max_query_length": 9, "n_best_size": 3, "max_answer_length": 5}
+    head = make_v1_head(mask_padding_in_loss=True)
+    folder = pathlib.Path(random_model(head, task="squad-1.1", mask_padding_in_loss=True, **limits))
+    arrays = arrays_of(folder / "model.ckpt-best")
+    for value in (np.inf, 3e38):
+        arrays["cls/squad/output_bias"][1] = arrays["cls/squad/output_weights"][1] = value
+        write_checkpoint(folder / "model.ckpt-best", arrays)
+        if value == np.inf:
+            with fails(folder, "1 of 2 in cls/squad/output_bias, .*; take another checkpoint"):
+                load_model(str(folder))
+    model = load_model(str(folder))
+    with pytest.raises(UserError, match=f"^{folder}: .*end_log_prob .* not finite"):
+        model.answer("Where?", ["Rivers run to the sea."])
+
+
+def test_damaged_values_are_detected_when_read(tmp_path):
+    make_checkpoint(tmp_path, "albert", "")
+    data = tmp_path / "model.ckpt.data-00000-of-00001"
+    content = bytearray(data.read_bytes())
+    content[::50] = bytes(255 - byte for byte in content[::50])
+    data.write_bytes(content)
+    prefix = str(tmp_path / "model.ckpt")
+    with tf.Graph().as_default():
+        variables = [tf.get_variable(WORDS, [50, 12])]
+        for read in (check_fits, lambda *_: read_variables(find_source(prefix, None))):
+            with pytest.raises(UserError, match=f"^{prefix} is damaged: bert/embeddings/.* cannot"):
+                read(prefix, variables)

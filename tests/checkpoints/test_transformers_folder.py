@@ -13,6 +13,7 @@ from albert.checkpoints.checkpoint_files import content_of_checkpoint, resolve_c
 from albert.checkpoints.configurations import config_from_theirs, config_to_theirs
 from albert.checkpoints.transformers_folder import TransformersFolder, is_transformers_folder
 from albert.core.errors import UserError
+from tests.helpers.models import tensors_of
 
 SIZES = {"vocab_size": 7, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
 SIZES |= {"intermediate_size": 6, "max_position_embeddings": 5, "type_vocab_size": 2}
@@ -20,18 +21,6 @@ CONFIG = {"model_type": "bert", **SIZES, "hidden_act": "gelu"}
 ALBERT = {"model_type": "albert", "num_hidden_layers": 2, "num_hidden_groups": 1}
 ALBERT |= {"embedding_size": 4, "inner_group_num": 1}
 WORDS = "bert.embeddings.word_embeddings.weight"
-
-
-def tensors_of(config: dict, *parts: str) -> dict[str, np.ndarray]:
-    """Returns different arrays for the parts of a model, by their names in `transformers`."""
-    rng = np.random.default_rng(0)
-    pairs = names.pairs_of(config["model_type"], config)
-    actual = {}
-    for pair in (pair for part in (names.ENCODER, *parts) for pair in pairs[part]):
-        shape = [3 if size is None else size for size in pair.shape]
-        shape = shape[::-1] if pair.is_transposed else shape
-        actual[pair.theirs] = rng.normal(size=shape).astype("f4")
-    return actual
 
 
 TENSORS = tensors_of(CONFIG, names.NEXT_SENTENCE)

@@ -1,7 +1,5 @@
 """Batches of record files: order, distribution to workers, shapes, and trimmed padding."""
 
-import contextlib
-
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -12,6 +10,7 @@ from albert.data.cached_file import Snapshot
 from albert.data.order import shuffled_numbers
 from albert.data.tf_example import serialize
 from tests.helpers.files import write_records
+from tests.helpers.sessions import batches_of
 
 LENGTH = 64
 SEQUENCES = ("input_ids", "input_mask", "segment_ids")
@@ -46,16 +45,9 @@ def data_of(paths, length=LENGTH, **options):
 
 
 def read(data, count, bsz, seed=None, start=0, graph_seed=None, **orders):
-    result = []
-    with tf.Graph().as_default(), tf.Session() as session:
-        tf.set_random_seed(graph_seed)
-        dataset = data.input_fn(bsz, seed, start, **orders)()
-        batch = tf.data.make_one_shot_iterator(dataset).get_next()
-        assert all(tensor.dtype == tf.int32 for tensor in batch.values())
-        with contextlib.suppress(tf.errors.OutOfRangeError):
-            while len(result) < count:
-                result.append(session.run(batch))
-    return result
+    batches = batches_of(data.input_fn(bsz, seed, start, **orders), count, graph_seed)
+    assert all(value.dtype == np.int32 for batch in batches for value in batch.values())
+    return batches
 
 
 def trained_on(paths, count, bsz, seed=1, start=0, graph_seed=None, **options):

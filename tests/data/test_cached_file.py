@@ -13,6 +13,7 @@ from albert.core.files import remove_temporary_files
 from albert.data import cached_file
 from albert.data.cached_file import CachedFile, Snapshot
 from albert.distributed import launcher
+from tests.helpers.files import contents
 from tests.helpers.running import exit_code_of_child
 
 SOURCE = {"input_sha256": "abc", "length": 64, "lower": True}
@@ -38,9 +39,6 @@ class Folder:
             summary["count"] = 3
         return {"count": 3}
 
-    def listing(self):
-        return {f.name: f.read_bytes() for f in self.folder.iterdir() if f.is_file()}
-
     def edit(self, earlier=False, **changes):
         """Changes the header; None removes a key. Earlier versions had no hash of the header."""
         header = {**json.loads(self.header.read_text()), **changes}
@@ -59,14 +57,14 @@ class TestBuilding:
         assert derived.reusable() is None and not derived.is_foreign()
         assert derived.state(None) == "will be made" and log() == []
         files.build()
-        assert files.listing().keys() == ALL
+        assert contents(files.folder).keys() == ALL
         assert files.main.read_text() == "main1" and files.more.read_text() == "more1"
         header = json.loads(files.header.read_text())
         assert header["source"] == SOURCE and header["facts"] == {"count": 3}
         for is_earlier in (False, True):
             files.edit(is_earlier)
-            before = files.listing()
-            assert derived.reusable() == {"count": 3} and files.listing() == before
+            before = contents(files.folder)
+            assert derived.reusable() == {"count": 3} and contents(files.folder) == before
             assert log() == [f"Reusing {files.main} and {files.more}"]
             assert derived.state(None) == "reused"
 
@@ -92,13 +90,13 @@ class TestBuilding:
     )
     def test_an_error_leaves_everything_as_it_was(self, files, error, message):
         files.build()
-        before = files.listing()
+        before = contents(files.folder)
         building = files.derived(length=1).building()
         with pytest.raises((KeyError, UserError), match=message), building as (names, _):
             with open(names[0], "w") as file:
                 file.write("half")
             raise error
-        assert files.listing() == before
+        assert contents(files.folder) == before
 
     @pytest.mark.parametrize("broken", [1, 2, 3])
     @pytest.mark.parametrize("old", [True, False], ids=["old files", "no files"])
@@ -113,7 +111,7 @@ class TestBuilding:
         assert derived.reusable() is None and not derived.is_foreign()
         assert derived.reusable(check_content=False) is None, "the old content has the new header"
         files.build("new", length=128)
-        assert derived.reusable() == {"count": 3} and files.listing().keys() == ALL
+        assert derived.reusable() == {"count": 3} and contents(files.folder).keys() == ALL
 
     def test_leftovers_of_a_killed_builder_are_removed(self, files):
         """Those of another file, such as `main.tf_record`, stay."""
@@ -121,17 +119,17 @@ class TestBuilding:
         for name in (*others, *(f".{name}.abc_def0" for name in ALL)):
             (files.folder / name).write_text("half")
         files.build()
-        assert files.listing().keys() == ALL | others
+        assert contents(files.folder).keys() == ALL | others
 
 
 def made_anew(files, log, reason, **changes):
     """Fails unless the files would be rebuilt for this reason, and stay untouched until then."""
-    before, derived = files.listing(), files.derived(**changes)
+    before, derived = contents(files.folder), files.derived(**changes)
     log()
     assert derived.reusable() is None and not derived.is_foreign()
     assert log() == [f"Making {files.main} again: {reason}"]
     assert derived.state(None) == f"will be made again: {reason}"
-    assert files.listing() == before
+    assert contents(files.folder) == before
     files.build("new", **changes)
     assert derived.reusable() == {"count": 3}
 
@@ -223,10 +221,10 @@ class TestMadeOnce:
             os._exit(0)
 
         assert exit_code_of_child(end_with_the_lock) == 0
-        before = files.listing()
+        before = contents(files.folder)
         monkeypatch.setattr(cached_file, "exclusive", no_lock)
         assert files.derived().build_once(None, None) == made
-        assert before.keys() - files.listing().keys() == {"main.lock"}
+        assert before.keys() - contents(files.folder).keys() == {"main.lock"}
 
     @pytest.mark.parametrize("is_first", [True, False])
     def test_rank_0_builds_first(self, files, monkeypatch, is_first):
@@ -270,7 +268,7 @@ class TestMadeOnce:
         else:
             with pytest.raises(UserError, match="main cannot be written: another process rem"):
                 files.derived().build_once(build, None)
-        assert files.listing().keys() == ({"main", "main.json"} if times == 1 else set())
+        assert contents(files.folder).keys() == ({"main", "main.json"} if times == 1 else set())
         assert len(builds) == 2
 
     @pytest.mark.parametrize("moment", [0, 1])
@@ -356,10 +354,10 @@ class TestForeign:
     def test_files_in_the_way_are_named_and_kept(self, files, name, make, message):
         path = getattr(files, name)
         make(path)
-        before = files.listing()
+        before = contents(files.folder)
         message = f"^{path} .*{message.format(main=files.main)}.*give another name"
         with pytest.raises(UserError, match=message):
             files.derived().state(None)
         with pytest.raises(UserError, match=message):
             files.derived().build_once(files.build, None)
-        assert files.listing() == before
+        assert contents(files.folder) == before

@@ -72,13 +72,9 @@ def flip(path, position, bit=0):
 
 
 class TestDamage:
-    @pytest.fixture
-    def paths(self, tmp_path):
-        """Returns two files of three records each; contents in the first have 4, 0 and 9 bytes."""
-        contents = [b"four", b"", b"nine byte"]
-        return [write_records(tmp_path / name, contents) for name in "ab"]
-
-    def test_any_byte_changed_before_or_after_opening_is_detected(self, paths):
+    def test_any_byte_changed_before_or_after_opening_is_detected(self, tmp_path):
+        """In two files of three records each, of 4, 0 and 9 bytes."""
+        paths = [write_records(tmp_path / n, [b"four", b"", b"nine byte"]) for n in "ab"]
         for position in range(61):
             flip(paths[1], position, bit=position % 8)
             number = sum(end <= position for end in (20, 36))

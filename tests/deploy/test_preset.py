@@ -10,8 +10,7 @@ import sys
 
 import pytest
 
-from tests.helpers.data_folder import fill
-from tests.helpers.files import defaults_of, write_files
+from tests.helpers.files import defaults_of, fill, write_files
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.data_folder import fill
-from tests.helpers.files import write_files
+from tests.helpers.files import fill, write_files
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 

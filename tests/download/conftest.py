@@ -1,33 +1,13 @@
-"""The server as a fixture, and ways to run the commands against it."""
+"""A way to run the commands in this process."""
 
-import hashlib
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from albert.core.log import LOG
-from albert.download import fetch
 from albert.download.command import run_command
-from albert.download.published import PUBLISHED
-from tests.helpers.download import Server
-
-
-@pytest.fixture
-def server(monkeypatch) -> Iterator[Server]:
-    # A proxy that is set for this machine is not for a local server.
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(fetch, "FIRST_WAIT", 0.01)
-    with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        yield server
-        server.release.set()
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture
@@ -49,14 +29,3 @@ def command(monkeypatch, capsys, caplog) -> Callable[..., subprocess.CompletedPr
         return subprocess.CompletedProcess(sys.argv, code, out, log + err)
 
     return command
-
-
-@pytest.fixture
-def publish(monkeypatch) -> Callable[[dict[str, bytes]], None]:
-    def publish(files: dict[str, bytes]) -> None:
-        for name, content in files.items():
-            sha256 = hashlib.sha256(content).hexdigest()
-            file = PUBLISHED[name]._replace(sha256=sha256, size=len(content))
-            monkeypatch.setitem(PUBLISHED, name, file)
-
-    return publish

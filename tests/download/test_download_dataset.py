@@ -12,6 +12,7 @@ import pytest
 from albert.download.download_dataset import main
 from albert.tasks.race.examples import RaceProcessor
 from tests.helpers.download import Fault, tar_of
+from tests.helpers.files import contents
 from tests.helpers.race import passage
 from tests.helpers.running import assert_fails
 
@@ -36,14 +37,10 @@ def squad(command, publish, server, data):
     return squad
 
 
-def content(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 def test_the_files_arrive_and_are_kept(squad, data, server):
     server.faults += [Fault(status=500), Fault(cut_after=123_456), Fault(status=429)]
     assert squad().returncode == 0
-    assert content(data) == FILES
+    assert contents(data) == FILES
     assert {r.path for r in server.requests} == {f"mirror/{name}" for name in FILES}
     assert sum(r.sent for r in server.requests) == sum(map(len, FILES.values()))
     before, requests = (data / DEV).stat(), len(server.requests)
@@ -67,18 +64,18 @@ def test_force_only_replaces_wrong_files(squad, data, server):
     assert (data / DEV).read_text() == "mine"
     server.files[f"mirror/{DEV}"] = FILES[DEV]
     assert squad("--force").returncode == 0
-    assert content(data) == FILES
+    assert contents(data) == FILES
     assert [r.path for r in server.requests[2:]] == [f"mirror/{DEV}"] * 2
 
 
 def test_an_unpublished_file_is_refused(squad, data, server):
     assert_fails(squad(published={}), 1, "announces 400000 bytes, expected 30288272")
-    assert content(data) == {}
+    assert contents(data) == {}
     assert_fails(squad("--version", "2.0"), 1, "mirror/train-v2.0.json: HTTP 404")
     server.files[f"mirror/{DEV}"] = FILES[DEV][::-1]
     hashes = [hashlib.sha256(split).hexdigest() for split in (FILES[DEV], FILES[DEV][::-1])]
     assert_fails(squad(), 1, *hashes)
-    assert list(content(data)) == [TRAIN]
+    assert list(contents(data)) == [TRAIN]
 
 
 def test_a_path_in_the_way_is_one_line(squad, data):

@@ -5,10 +5,9 @@ import sys
 from typing import NamedTuple
 
 from tests.helpers.forking import ROOT
-from tests.helpers.pretraining import write_topics
 from tests.helpers.running import MPIRUN, at_step, under_mpirun
 from tests.helpers.squad import make_squad_files
-from tests.helpers.tiny_runs import FLAGS, write_input
+from tests.helpers.tiny_runs import FLAGS, write_input, write_topics
 
 _LONGER = ("--train_steps=16", "--save_checkpoints_steps=8", "--seed=3", "--preprocess_workers=1")
 

@@ -1,7 +1,8 @@
-"""Checkpoints of a few variables, and what runs write: variables and curves."""
+"""Checkpoints of a few variables, and what runs write: variables, curves, and runs of MLflow."""
 
 import collections
 import pathlib
+import unittest.mock
 from collections.abc import Mapping
 
 import numpy as np
@@ -37,3 +38,24 @@ def losses(folder: pathlib.Path) -> np.ndarray:
     """Returns the loss of every step, from the curves."""
     found = points(folder)["loss"]
     return np.array([found[step] for step in sorted(found)])
+
+
+# Without the first variable, MLflow prefers a database, which takes seconds to create.
+FILE_STORE = {"MLFLOW_ALLOW_FILE_STORE": "true", "MLFLOW_DISABLE_TELEMETRY": "true"}
+
+
+def tracked_runs(store: pathlib.Path) -> list[tuple]:
+    """Returns each run of a store, a folder, and its metrics: lists of step and value, by name."""
+    with unittest.mock.patch.dict("os.environ", FILE_STORE):
+        from mlflow import MlflowClient
+
+        client = MlflowClient(str(store))
+        experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+        found = []
+        for run in client.search_runs(experiments):
+            histories = {
+                name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)]
+                for name in run.data.metrics
+            }
+            found.append((run, histories))
+        return found

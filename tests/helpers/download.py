@@ -1,13 +1,20 @@
 """A local web server whose faults a test orders, and archives for it."""
 
+import hashlib
 import io
 import tarfile
 import threading
 import zipfile
 from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
+
+import pytest
+
+from albert.download import fetch
+from albert.download.published import PUBLISHED
 
 
 def tar_of(files: dict[str, bytes]) -> bytes:
@@ -112,3 +119,31 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         pass
+
+
+@pytest.fixture
+def server(monkeypatch) -> Iterator[Server]:
+    # A proxy that is set for this machine is not for a local server.
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(fetch, "FIRST_WAIT", 0.01)
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.release.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def publish(monkeypatch, server) -> Callable[[dict[str, bytes]], None]:
+    """Makes files the published ones, with addresses of the server."""
+
+    def publish(files: dict[str, bytes]) -> None:
+        for name, content in files.items():
+            expected = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+            file = PUBLISHED[name]._replace(url=server.url + name, **expected)
+            monkeypatch.setitem(PUBLISHED, name, file)
+
+    return publish

@@ -100,6 +100,18 @@ def write(tmp_path) -> Callable[..., str]:
 
 
 @pytest.fixture
+def make_task(squad_dir, tmp_path) -> Callable[..., Task]:
+    """Makes a task with the tiny model, in the folder `out`, from its class, settings and flags."""
+
+    def make_task(task: type[Task], kind: type[AnySettings], *flags: str) -> Task:
+        model = f"--albert_config_file={squad_dir}/albert.json"
+        own = model, f"--spm_model_file={squad_dir}/spm.model", f"--output_dir={tmp_path}/out"
+        return task(settings_of(kind, *own, *flags))
+
+    return make_task
+
+
+@pytest.fixture
 def call_of(capsys) -> Callable[..., Callable[..., str]]:
     """Makes functions that run a command of flags and words in this process; they return its
     output."""
@@ -225,22 +237,17 @@ SIZES |= {"intermediate_size": 6, "max_position_embeddings": 40, "type_vocab_siz
 @pytest.fixture
 def transformers_folder(squad_dir, tmp_path) -> Callable[..., str]:
     """Writes a folder of a BERT as `transformers` does; the values are those of config.json."""
-    import numpy as np
     from safetensors.numpy import save_file
 
     from albert.checkpoints import transformers_names as names
+    from tests.helpers.models import tensors_of
 
     def write(part: str = "", **values) -> str:
         vocabulary = shutil.copy(squad_dir / "vocab.txt", tmp_path / "vocab.txt")
         size = len(vocabulary.read_text().splitlines())
         config = {"model_type": "bert", "vocab_size": size, **SIZES, **values}
         (tmp_path / "config.json").write_text(json.dumps(config))
-        pairs, rng = names.pairs_of("bert", config), np.random.default_rng(0)
-        tensors = {}
-        for pair in [*pairs[names.ENCODER], *pairs[names.POOLER], *pairs.get(part, ())]:
-            shape = [len(values.get("id2label", "ab")) if n is None else n for n in pair.shape]
-            shape = shape[::-1] if pair.is_transposed else shape
-            tensors[pair.theirs] = rng.normal(size=shape).astype("f4")
+        tensors = tensors_of(config, names.POOLER, part)
         save_file(tensors, tmp_path / "model.safetensors")
         return str(tmp_path)
 

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert import modeling
+from albert.checkpoints import transformers_names
 from albert.tasks.classification.head import pooled_scores
 from albert.tasks.entities.head import make_head as make_tagging_head
 from albert.tasks.pretraining import head as pretraining_head
@@ -127,3 +128,14 @@ def same_arrays(first: dict, second: dict) -> None:
     for name, array in first.items():
         assert array.dtype == second[name].dtype, name
         np.testing.assert_array_equal(array, second[name], err_msg=name)
+
+
+def tensors_of(config: dict, *parts: str) -> dict[str, np.ndarray]:
+    """Returns different arrays for the parts of a model, by their names in `transformers`."""
+    rng, tensors = np.random.default_rng(0), {}
+    pairs = transformers_names.pairs_of(config["model_type"], config)
+    for pair in (p for part in (transformers_names.ENCODER, *parts) for p in pairs.get(part, ())):
+        shape = [len(config.get("id2label", "ab")) if n is None else n for n in pair.shape]
+        shape = shape[::-1] if pair.is_transposed else shape
+        tensors[pair.theirs] = rng.normal(size=shape).astype("f4")
+    return tensors

@@ -1,6 +1,7 @@
 """A tiny run of every reference program: its flags, and its input."""
 
 import pathlib
+import random
 import sys
 
 from tests.helpers.entities import write_entities
@@ -68,3 +69,15 @@ def write_input(program: str, folder: pathlib.Path, squad_dir: pathlib.Path) -> 
             lengths = "--max_seq_length=32", "--max_predictions_per_seq=5", "--dupe_factor=2"
             command = [sys.executable, str(ROOT / "create_pretraining_data.py")]
             succeed([*command, *files, f"--spm_model_file={squad_dir}/spm.model", *lengths])
+
+
+def write_topics(path: pathlib.Path, seed: int, documents: int) -> None:
+    """Writes documents of sentences, each about one topic and with words of no other topic."""
+    rng = random.Random(seed)
+    with open(path, "w", encoding="utf-8") as file:
+        for _ in range(documents):
+            topic = rng.randrange(12)
+            for _ in range(rng.randint(2, 9)):
+                words = [f"{'abcdefghijkl'[topic]}{rng.choice('xyz')}ono" for _ in range(6)]
+                file.write(" ".join(words).capitalize() + rng.choice([".", ", 1995,", ""]) + "\n")
+            file.write("\n")

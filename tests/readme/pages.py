@@ -59,9 +59,7 @@ NOT_RUN = {
         ),
         _IS_A_FORM: "FLAGS-OF-THE-JOB",
     },
-    "installing.md": {
-        "needs a vendor's image; tests/test_system_install.py has stand-ins": "SYSTEM=1"
-    },
+    "installing.md": {"needs a vendor's image; tests/test_install.py has stand-ins": "SYSTEM=1"},
     "pretraining.md": {"needs records of a large text": "--flagfile=configs/pretrain"},
     "race.md": {_DOWNLOADS: "albert download", _NEEDS_MODEL: "--output_dir=out/race"},
     "results.md": {_NEEDS_MODEL: "--output_dir=out/xxlarge_64"},

@@ -23,25 +23,18 @@ def model_fn(features, labels, mode, params):
     return estimators.EstimatorSpec(mode, predictions={"product": features * weight})
 
 
-@pytest.fixture
-def checkpoints(tmp_path):
-    """Writes checkpoints of two models, which multiply by 2 and by 3."""
-    models = ({"global_step": np.int64(0), "weight": np.float32(weight)} for weight in (2, 3))
-    return [write_checkpoint(tmp_path / f"model.ckpt-{n}", m) for n, m in enumerate(models, 2)]
+def test_checkpoints_share_a_graph_until_the_end(tmp_path, request):
+    """The models multiply by 2 and by 3."""
 
-
-@pytest.fixture
-def predictor(tmp_path):
     def input_fn():
         return tf.data.Dataset.range(10).map(lambda x: tf.cast(x, tf.float32)).batch(4)
 
+    models = ({"global_step": np.int64(0), "weight": np.float32(weight)} for weight in (2, 3))
+    paths = (tmp_path / f"model.ckpt-{number}" for number in (2, 3))
+    checkpoints = list(map(write_checkpoint, paths, models))
     predictor = Predictor(estimators.Estimator(model_fn, str(tmp_path)), input_fn, 4, 10)
-    yield predictor
     # TensorFlow crashes if a process that is forked later collects an open session.
-    predictor.close()
-
-
-def test_checkpoints_share_a_graph_until_the_end(predictor, checkpoints, tmp_path):
+    request.addfinalizer(predictor.close)
     for checkpoint, weight in zip(checkpoints, (2, 3), strict=True):
         rows = predictor.outputs(checkpoint)
         assert [row["product"] for row in rows] == [weight * number for number in range(10)]

@@ -1,12 +1,10 @@
 """The steps of a run: its downloads, where training resumes, and which run may use the folder."""
 
 import contextlib
-import hashlib
 import os
 import re
 import shutil
 import signal
-import threading
 import types
 from collections.abc import Callable
 
@@ -19,7 +17,6 @@ from albert.core import locks, signals
 from albert.core.errors import FlagError, UserError
 from albert.data import DEV, TRAIN
 from albert.data.batches import Data
-from albert.download.published import PUBLISHED
 from albert.settings.run_settings import KeptCheckpoints, RunSettings
 from albert.training import job, trainer
 from albert.training.job import fetch_missing
@@ -30,7 +27,7 @@ from albert.training.run import download
 from albert.training.run import run as run_task
 from albert.training.task import Task
 from albert.training.trainer import Scorer, train_run
-from tests.helpers.download import Server, tar_of
+from tests.helpers.download import tar_of
 from tests.helpers.files import settings_class, settings_of
 from tests.helpers.running import albert, run, task_of
 from tests.helpers.squad import squad_command
@@ -165,21 +162,6 @@ def archive(tmp_path, trained, squad_dir):
     return tmp_path / "albert_base_v2"
 
 
-@pytest.fixture
-def published(monkeypatch):
-    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    with Server() as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
-        server.files |= {name: f"published {name}".encode() for name in (TRAIN_FILE, DEV_FILE)}
-        for name, content in server.files.items():
-            sha256, size = hashlib.sha256(content).hexdigest(), len(content)
-            file = PUBLISHED[name]._replace(sha256=sha256, size=size, url=server.url + name)
-            monkeypatch.setitem(PUBLISHED, name, file)
-        yield server.files
-        server.shutdown()
-
-
 @pytest.mark.parametrize("checkpoint", ["", "model.ckpt-best"])
 def test_a_missing_model_is_only_fetched_on_request(archive, checkpoint):
     model = f"--init_checkpoint={archive / checkpoint}"
@@ -193,7 +175,9 @@ def test_a_missing_model_is_only_fetched_on_request(archive, checkpoint):
     assert not (archive / "model.ckpt-best.index").exists()
 
 
-def test_only_missing_files_are_downloaded_and_failures_named(tmp_path, trained, published):
+def test_only_missing_files_are_downloaded_and_failures_named(tmp_path, trained, server, publish):
+    server.files |= {name: f"published {name}".encode() for name in (TRAIN_FILE, DEV_FILE)}
+    publish(server.files)
     for name in ("mine/model.ckpt-7", "my model"):
         with pytest.raises(UserError, match=f"cannot download .*{name}: m.* is not a published"):
             fetch("run_squad_v1", f"--init_checkpoint={tmp_path / name}")
@@ -206,10 +190,10 @@ def test_only_missing_files_are_downloaded_and_failures_named(tmp_path, trained,
     folder = tmp_path / "data"
     flags = f"--train_file={folder / TRAIN_FILE}", f"--predict_file={folder / DEV_FILE}"
     fetch("run_squad_v1", *flags)
-    assert (folder / TRAIN_FILE).read_bytes() == published[TRAIN_FILE]
+    assert (folder / TRAIN_FILE).read_bytes() == server.files[TRAIN_FILE]
     (folder / TRAIN_FILE).write_text("mine")
     (folder / DEV_FILE).unlink()
-    del published[DEV_FILE]
+    del server.files[DEV_FILE]
     why = rf"http://127\.0\.0\.1:\d+/{DEV_FILE}: HTTP 404; check the address$"
     expected = f"^cannot download --predict_file {re.escape(str(folder / DEV_FILE))}: {why}"
     with pytest.raises(UserError, match=expected):

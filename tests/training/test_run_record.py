@@ -13,7 +13,7 @@ from albert.distributed import launcher
 from albert.settings.run_settings import RunSettings
 from albert.training import run_record
 from albert.training.run_record import begin_run, clear_litter_of_runs
-from tests.helpers.files import write_files
+from tests.helpers.files import contents, write_files
 
 SETTINGS = {
     "learning_rate": 5e-05,
@@ -50,10 +50,6 @@ def begin(folder, overwrite=False, **changes):
     begin_run(task_in(folder, overwrite), {**SETTINGS, **changes})
 
 
-def listing(folder):
-    return {str(f.relative_to(folder)): f.read_bytes() for f in folder.rglob("*") if f.is_file()}
-
-
 def write(folder, names):
     """Makes files that hold their names."""
     write_files(folder, {name: name for name in names})
@@ -74,22 +70,22 @@ class TestBegin:
         assert {*record.pop("outputs")} == {*run_record.OF_EVERY_RUN, *TASK_OUTPUTS}
         expected = {"version": 2, "program_version": VERSION, "task": "squad-1.1"}
         assert record == {**expected, "settings": SETTINGS}
-        assert listing(tmp_path).keys() == {"run.json"}
+        assert contents(tmp_path).keys() == {"run.json"}
         # The order of settings does not matter.
         begin_run(task_in(tmp_path), dict(reversed(SETTINGS.items())))
 
     def test_existing_files_stay(self, full):
-        before = listing(full)
+        before = contents(full)
         begin(full)
-        assert listing(full) == before
+        assert contents(full) == before
         write(full / "others", ("notes.txt", "train.tf_record", "model.ckpt-best.index"))
         begin(full / "others")
-        assert len(listing(full / "others")) == 4
+        assert len(contents(full / "others")) == 4
 
 
 class TestAnotherRun:
     def test_the_flags_that_differ_are_named_with_both_values(self, full):
-        before = listing(full)
+        before = contents(full)
         config = {**SETTINGS["albert_config_file"], "hidden_size": 64}
         message = (
             r"--albert_config_file.hidden_size \(was 32, is 64\), --learning_rate \(was 5e-05, is "
@@ -97,7 +93,7 @@ class TestAnotherRun:
         )
         with pytest.raises(FlagError, match=f"^--output_dir {full} holds .* flags: {message}$"):
             begin(full, learning_rate=1e-4, albert_config_file=config)
-        assert listing(full) == before
+        assert contents(full) == before
 
     @pytest.mark.parametrize(
         ("arguments", "expected"),
@@ -142,7 +138,7 @@ class TestAnotherRun:
 class TestOverwrite:
     def test_outputs_are_removed_and_other_files_stay(self, full, log):
         begin(full, overwrite=True, learning_rate=1.0)
-        after = listing(full)
+        after = contents(full)
         assert after.keys() == {"run.json", *OTHERS}
         assert all(after[name].decode() == name for name in OTHERS)
         assert any(f"removed 17 files in {full}" in line for line in log())
@@ -154,9 +150,9 @@ class TestOverwrite:
         write(full, ["model.ckpt-3.index"])
         with pytest.raises(FlagError, match=r"has checkpoints but no run\.json.*--overwrite_out"):
             begin(full)
-        assert listing(full).keys() == {"model.ckpt-3.index", *OTHERS}
+        assert contents(full).keys() == {"model.ckpt-3.index", *OTHERS}
         begin(full, overwrite=True)
-        assert listing(full).keys() == {"run.json", *OTHERS}
+        assert contents(full).keys() == {"run.json", *OTHERS}
 
     def test_links_are_removed_and_not_followed(self, tmp_path):
         elsewhere, folder = tmp_path / "elsewhere", tmp_path / "run"
@@ -171,7 +167,7 @@ class TestOverwrite:
         before = {*os.listdir(folder)}
         assert before >= {"eval", "model.ckpt-1.index", "model.ckpt-10_temp"}
         begin(folder, overwrite=True)
-        assert listing(elsewhere).keys() == {*files}
+        assert contents(elsewhere).keys() == {*files}
         assert {*os.listdir(folder)} == before - {"model.ckpt-1.index"} | {"run.json"}
 
     def test_the_records_list_decides_what_is_removed(self, full):
@@ -184,14 +180,14 @@ class TestOverwrite:
         (full / "run.json").write_text(json.dumps(record))
         begin(full, overwrite=True)
         kept = [name for name in OUTPUTS if ".ckpt-" not in name and name not in removed]
-        assert listing(full).keys() == {"run.json", *OTHERS, *kept}
+        assert contents(full).keys() == {"run.json", *OTHERS, *kept}
 
         # Without a list, as in the records of an earlier version, this run's outputs.
         write(full, OUTPUTS)
         (full / "run.json").write_text(json.dumps({"version": 1, "settings": SETTINGS}))
         begin(full)
         begin(full, overwrite=True)
-        assert listing(full).keys() == {"run.json", *OTHERS}
+        assert contents(full).keys() == {"run.json", *OTHERS}
 
 
 LITTER = str.split(f"""
@@ -207,15 +203,15 @@ LITTER = str.split(f"""
 class TestLitter:
     def test_leftovers_are_removed_and_other_files_stay(self, full):
         """Those of another task as well: the record lists them."""
-        kept = listing(full)
+        kept = contents(full)
         for task_outputs in (TASK_OUTPUTS, ["test_results.tsv"]):
             write(full, LITTER)
             (full / "model.ckpt-4_temp").mkdir()
             clear_litter_of_runs(str(full), task_outputs)
-            assert listing(full) == kept
+            assert contents(full) == kept
             assert not {"model.ckpt-10_temp", "model.ckpt-4_temp"} & set(os.listdir(full))
 
     def test_a_file_that_is_being_written_looks_like_a_leftover(self, tmp_path):
         with pytest.raises(UserError), open_atomically(str(tmp_path / "predictions.json")):
             clear_litter_of_runs(str(tmp_path), TASK_OUTPUTS)
-        assert listing(tmp_path) == {}
+        assert contents(tmp_path) == {}

@@ -14,7 +14,7 @@ import pytest
 from albert.core.errors import UserError
 from albert.settings.run_settings import RunSettings
 from albert.training import metrics, tracking
-from tests.helpers.mlflow import FILE_STORE, tracked_runs
+from tests.helpers.checkpoints import FILE_STORE, tracked_runs
 
 
 @pytest.fixture(autouse=True)

@@ -10,19 +10,15 @@ from albert.data import DEV, TEST, TRAIN
 from albert.tasks.entities.settings import EntitiesSettings
 from albert.tasks.entities.task import EntitiesTask
 from tests.helpers.entities import write_entities
-from tests.helpers.files import settings_of
 
 
 @pytest.fixture
-def make(squad_dir, tmp_path):
+def make(make_task, tmp_path):
     write_entities(tmp_path)
 
     def make(*flags: str) -> EntitiesTask:
-        model = f"--albert_config_file={squad_dir}/albert.json"
-        own = model, f"--spm_model_file={squad_dir}/spm.model", "--max_seq_length=32"
-        folder = f"--output_dir={tmp_path / 'out'}"
         more = [flag.format(tmp_path) for flag in flags]
-        return EntitiesTask(settings_of(EntitiesSettings, *own, folder, *more))
+        return make_task(EntitiesTask, EntitiesSettings, "--max_seq_length=32", *more)
 
     return make
 

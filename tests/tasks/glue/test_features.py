@@ -14,9 +14,8 @@ from albert.tasks.glue.features import FeatureMaker
 from albert.tasks.glue.settings import GlueSettings
 from albert.tasks.glue.task import GlueTask
 from albert.tasks.glue.tasks import PROCESSORS
-from tests.helpers.files import settings_of, write_records
+from tests.helpers.files import write_records
 from tests.helpers.golden import GOLDEN, assert_mrpc_features, fields, fields_of
-from tests.helpers.tiny_runs import MODEL
 
 CLS, SEP = 2, 3
 
@@ -109,10 +108,9 @@ def test_fast_records_equal_the_public_ones(tokenizer, tmp_path, labels, given):
 
 
 @pytest.fixture
-def features(squad_dir, tmp_path, monkeypatch):
+def features(make_task, tmp_path, monkeypatch):
     """Returns the features of a training set of CoLA, written first if it has `rows`."""
     (tmp_path / "CoLA").mkdir()
-    model = [flag.format(squad=squad_dir) for flag in MODEL]
 
     def features(*flags, rows=None, split="train", processor=ColaProcessor):
         if rows:
@@ -120,9 +118,8 @@ def features(squad_dir, tmp_path, monkeypatch):
             for name, text in dict.fromkeys(("train", "dev"), "".join(lines)).items():
                 (tmp_path / f"CoLA/{name}.tsv").write_text(text)
         monkeypatch.setitem(PROCESSORS, "cola", processor)
-        folders = f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/out"
-        data = "--task_name=CoLA", *folders, "--do_train", "--max_seq_length=16"
-        task = GlueTask(settings_of(GlueSettings, *model, *data, *flags))
+        own = "--task_name=CoLA", f"--data_dir={tmp_path}", "--do_train", "--max_seq_length=16"
+        task = make_task(GlueTask, GlueSettings, *own, *flags)
         monkeypatch.setattr(task, "feature_path", lambda split: str(tmp_path / "features"))
         return task.split(split)
 

@@ -1,10 +1,18 @@
-"""A job of several tasks and seeds: its runs and their flags. test_configs.py has the presets."""
+"""A job of several tasks and seeds: runs, flags, files, table; test_configs.py has the presets."""
 
+import json
+import shutil
+
+import numpy as np
 import pytest
 
-from albert.core.errors import FlagError
+from albert.core.errors import FlagError, UserError
+from albert.tasks.glue.benchmark import run_benchmark
 from albert.tasks.glue.settings import GlueSettings
+from albert.tasks.glue.table import Table
 from tests.helpers.files import flags_in, settings_of
+from tests.helpers.glue import write_all
+from tests.helpers.tiny_runs import MODEL
 
 NAMES = ["CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE"]
 
@@ -85,3 +93,74 @@ def test_jobs_that_make_no_sense_are_errors(flags, message):
     for seeds in ("", "1,", "1,x", "1, 01", "2147483648"):
         with pytest.raises(FlagError, match="seeds.*must be different whole numbers, such as 1,2"):
             GlueSettings.of(task_name="rte", seeds=seeds)
+
+
+def test_downloading_ends_and_missing_files_are_reported_before_any_work(
+    squad_dir, tmp_path, on_device, log
+):
+    # Undoes what a run changes in its process.
+    on_device("cpu")
+    write_all(tmp_path, ["n", "r"])
+    model = (flag.format(squad=squad_dir) for flag in MODEL)
+    flags = f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/out", *model
+    run_benchmark(job("--task_name=all", *flags, "--download_only", "--max_seq_length=32"))
+    assert log()[-1] == "All files of the job exist: start it without --download_only"
+    assert not (tmp_path / "out").exists()
+    shutil.rmtree(tmp_path / "SST-2")
+    for name in ("CoLA/dev", "RTE/train", "RTE/dev", "QNLI/test", "MNLI/dev_mismatched"):
+        (tmp_path / f"{name}.tsv").unlink()
+    with pytest.raises(UserError) as caught:
+        run_benchmark(job("--task_name=all", *flags))
+    assert str(caught.value) == (
+        f"--data_dir {tmp_path} has no CoLA/dev.tsv, SST-2, MNLI/dev_mismatched.tsv, "
+        "RTE/train.tsv, RTE/dev.tsv; download them with `albert download glue "
+        f"--data_dir={tmp_path} --tasks=CoLA,SST-2,MNLI,RTE`"
+    )
+    assert not (tmp_path / "out").exists()
+
+
+# Human performance: table 2 of https://arxiv.org/abs/1905.10425, whose average is 87.1.
+HUMANS = {
+    "cola": {"matthew_corr": 0.664, "eval_accuracy": 0.0},
+    "sst-2": {"eval_accuracy": 0.978},
+    "mrpc": {"eval_accuracy": 0.808, "f1": 0.863},
+    "sts-b": {"pearson": 0.927, "spearman": 0.926, "MSE": 7.0},
+    "qqp": {"eval_accuracy": 0.804, "f1": 0.595},
+    "mnli": {"eval_accuracy": 0.920},
+    "mismnli": {"eval_accuracy": 0.928},
+    "qnli": {"eval_accuracy": 0.912},
+    "rte": {"eval_accuracy": 0.936},
+    "wnli": {"eval_accuracy": 0.959},
+}
+
+
+def test_the_table_has_the_papers_columns_and_the_leaderboards_average():
+    table = Table({task: {12345: scores} for task, scores in HUMANS.items()})
+    assert table.lines() == [
+        "MNLI-m/mm  QNLI  QQP        RTE   SST-2  MRPC       CoLA  STS-B      WNLI  average",
+        "92.0/92.8  91.2  80.4/59.5  93.6  97.8   80.8/86.3  66.4  92.7/92.6  95.9  87.1",
+    ]
+
+
+def test_several_seeds_give_medians():
+    accuracies, f1s = [0.5, 0.9, 0.625], [0.75, 0.25, 0.5]
+    results = {
+        "mrpc": {
+            seed: {"eval_accuracy": accuracy, "f1": f1}
+            for seed, (accuracy, f1) in enumerate(zip(accuracies, f1s, strict=True))
+        },
+        # An even number: another run has not finished yet.
+        "rte": {0: {"eval_accuracy": 0.25}, 1: {"eval_accuracy": 0.5}},
+    }
+    table = Table(results)
+    assert table.lines() == ["RTE   MRPC       average", "37.5  62.5/50.0  46.9"]
+    content = json.loads(json.dumps(table.as_json()))
+    assert content["average"] == (0.375 + (0.625 + 0.5) / 2) / 2
+    deviation = pytest.approx(np.std(f1s, ddof=1))
+    spread = {"median": 0.5, "lowest": 0.25, "highest": 0.75, "deviation": deviation}
+    assert content["tasks"]["mrpc"]["f1"] == spread
+    assert content["by_seed"]["mrpc"]["1"] == {"eval_accuracy": 0.9, "f1": 0.25}
+    # One seed has no deviation: NaN would not be JSON.
+    content = Table({"rte": {7: {"eval_accuracy": 0.25}}}).as_json()
+    spread = {"median": 0.25, "lowest": 0.25, "highest": 0.25}
+    assert content["tasks"] == {"rte": {"eval_accuracy": spread}}

@@ -15,16 +15,13 @@ from albert.report.predictions import read_samples
 from albert.tasks.glue.examples import InputExample
 from albert.tasks.glue.settings import GlueSettings
 from albert.tasks.glue.task import GlueTask
-from tests.helpers.files import settings_of
 
 
 @pytest.fixture
-def make(squad_dir, tmp_path):
+def make(make_task, tmp_path):
     def make(name, *flags):
-        model = f"--albert_config_file={squad_dir}/albert.json"
-        own = f"--task_name={name}", f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/out"
-        own += model, f"--spm_model_file={squad_dir}/spm.model", "--max_seq_length=32", "--do_train"
-        return GlueTask(settings_of(GlueSettings, *own, *flags))
+        own = f"--task_name={name}", f"--data_dir={tmp_path}", "--max_seq_length=32", "--do_train"
+        return make_task(GlueTask, GlueSettings, *own, *flags)
 
     return make
 

@@ -12,7 +12,7 @@ from albert.tasks.pretraining.pairs import PairOptions
 from albert.tasks.pretraining.sentencepiece_trainer import train_model
 from albert.tasks.pretraining.shards import make_shards, plan_shards
 from albert.tasks.pretraining.text import PieceEncoder
-from tests.helpers.pretraining import write_topics
+from tests.helpers.tiny_runs import write_topics
 
 
 @pytest.fixture(scope="session")

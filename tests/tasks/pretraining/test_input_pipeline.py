@@ -30,27 +30,17 @@ from albert.tasks.pretraining.task import RecordSplit
 from albert.tasks.pretraining.text import matching_files
 from tests.helpers.encoders import load_random_values
 from tests.helpers.files import write_records
+from tests.helpers.sessions import batches_of
 
 
 def data_of(path, options, max_batches=None):
     return RecordSplit("training", [path], options, max_batches, 8).prepared()
 
 
-def batches_of(data, seed=7, start_batch=0, rank=0, num_workers=1, most=None, order=None):
+def worker_batches(data, seed=7, start_batch=0, rank=0, num_workers=1, most=None, order=None):
     """Returns a worker's batches of 8: all of them, or the first `most`."""
-    batches = []
-    with (
-        mock.patch.object(collectives, "_worker", Worker(rank, num_workers)),
-        tf.Graph().as_default(),
-        tf.Session() as session,
-    ):
-        dataset = data.input_fn(8, seed, start_batch, order)()
-        batch = tf.data.make_one_shot_iterator(dataset).get_next()
-        assert order is None or all(t.shape.is_fully_defined() for t in batch.values())
-        with contextlib.suppress(tf.errors.OutOfRangeError):
-            while most is None or len(batches) < most:
-                batches.append(session.run(batch))
-    return batches
+    with mock.patch.object(collectives, "_worker", Worker(rank, num_workers)):
+        return batches_of(data.input_fn(8, seed, start_batch, order), most)
 
 
 KEYS = {
@@ -63,7 +53,7 @@ KEYS = {
 
 @pytest.mark.parametrize("name", ["masked", "plain"])
 def test_masked_tokens_are_hidden_and_labeled(files, options, encoder, name):
-    batches = batches_of(data_of(files[name], options[name]), most=20)
+    batches = worker_batches(data_of(files[name], options[name]), most=20)
     for key, (shape, dtype) in KEYS.items():
         assert batches[0][key].shape == shape and batches[0][key].dtype == dtype, key
     assert set(batches[0]) - set(KEYS) <= {"token_boundary"}
@@ -79,12 +69,13 @@ def test_masked_tokens_are_hidden_and_labeled(files, options, encoder, name):
 
 def test_masks_depend_on_the_seed_and_not_on_workers_or_resuming(files, options):
     data = data_of(files["plain"], options["plain"])
-    single = batches_of(data, most=10)
+    single = worker_batches(data, most=10)
     for rank in (0, 1):
-        mine = batches_of(data, start_batch=4, rank=rank, num_workers=2, most=3)
+        mine = worker_batches(data, start_batch=4, rank=rank, num_workers=2, most=3)
         np.testing.assert_equal(mine, single[4 + rank :: 2])
+    plain = options["plain"]
     first, again, other = (
-        batches_of(data_of(files["plain"], options["plain"]._replace(mask_seed=seed)), None, most=1)
+        worker_batches(data_of(files["plain"], plain._replace(mask_seed=seed)), None, most=1)
         for seed in (1, 1, 2)
     )
     np.testing.assert_equal(first, again)
@@ -95,10 +86,10 @@ def test_masks_depend_on_the_seed_and_not_on_workers_or_resuming(files, options)
 def test_scored_batches_are_spread_over_the_records(files, options):
     path = files["masked"]
     count = -(-len(RecordFile([path])) // 8)
-    every = batches_of(data_of(path, options["masked"]), None, most=count)
+    every = worker_batches(data_of(path, options["masked"]), None, most=count)
     data = data_of(path, options["masked"], max_batches=4)
     for rank in range(3):
-        mine = batches_of(data, None, rank=rank, num_workers=3)
+        mine = worker_batches(data, None, rank=rank, num_workers=3)
         np.testing.assert_equal(mine, [every[k * count // 4] for k in range(rank, 4, 3)])
 
 
@@ -214,7 +205,7 @@ class TestWrongFiles:
         path = write_records(tmp_path / "mixed", 8 * [b"\x0a\x00"])
         data = data_of(files["masked"], options["masked"])
         with pytest.raises(UserError, match="mixed"), reading_records([path]):
-            batches_of(data._replace(files=[path]), most=1)
+            worker_batches(data._replace(files=[path]), most=1)
 
 
 SEQ, BATCH = 32, 8
@@ -268,8 +259,12 @@ def test_rows_have_the_examples_of_their_records(packed, files, name):
     made = packed(name)
     order, data = made.order, made.data
     assert data.num_examples == order.num_rows < data.num_records == len(made.sizes.lengths)
-    whole = batches_of(data, most=order.num_rows // BATCH, order=order)
-    again = batches_of(data, start_batch=2, most=1, order=order)[0]
+    with tf.Graph().as_default():
+        shapes = tf.data.get_output_shapes(data.input_fn(BATCH, 7, 0, order)())
+    assert all(shape.is_fully_defined() for shape in shapes.values())
+    whole = worker_batches(data, most=order.num_rows // BATCH, order=order)
+    assert len(whole) == order.num_rows // BATCH
+    again = worker_batches(data, start_batch=2, most=1, order=order)[0]
     np.testing.assert_equal(again, whole[2])
     assert whole[0]["next_sentence_labels"].shape == (BATCH, order.num_sequences)
     records = [
@@ -305,7 +300,7 @@ def test_losses_and_gradients_are_those_of_unpacked_examples(packed, encoder, ki
     config = kind(vocab_size=encoder.tokenizer.size, **SIZES, **more)
     made = packed("short")
     # Longer than the examples, so that most rows have several.
-    batch = batches_of(made.data, most=1, order=PackedExamples(made.sizes, 2 * SEQ, 7))[0]
+    batch = worker_batches(made.data, most=1, order=PackedExamples(made.sizes, 2 * SEQ, 7))[0]
     assert batch["next_sentence_weights"].sum() > 1.5 * BATCH
     own = unpacked(batch)
     assert own["input_mask"].mean() < 0.7 < batch["input_mask"].mean()
@@ -344,7 +339,7 @@ def loss_and_gradients(config, features):
 def test_places_suffice_for_any_row_and_sizes_come_from_all_files(packed, files, options):
     for name in ("short", "plain"):
         made = packed(name)
-        batches = batches_of(made.data, most=2 * made.order.num_rows // BATCH, order=made.order)
+        batches = worker_batches(made.data, most=2 * made.order.num_rows // BATCH, order=made.order)
         used = max(batch["masked_lm_weights"].sum(axis=1).max() for batch in batches)
         assert used <= made.order.shape.max_predictions <= made.order.num_sequences * 4
         assert (made.sizes.predictions <= 4).all()

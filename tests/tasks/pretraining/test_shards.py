@@ -28,9 +28,9 @@ from albert.tasks.pretraining.pairs import PairOptions
 from albert.tasks.pretraining.shards import make_shards, plan_shards
 from albert.tokenization import FullTokenizer
 from benchmarks.parts import plain_pretraining_data as plain
-from tests.helpers.files import limited
-from tests.helpers.pretraining import write_topics
+from tests.helpers.files import contents, limited
 from tests.helpers.running import exit_code, fork
+from tests.helpers.tiny_runs import write_topics
 
 DUPE_FACTOR = 4
 
@@ -211,10 +211,6 @@ def share(corpus, tokenizer, tmp_path, monkeypatch):
 def expected(share, tmp_path) -> dict[str, bytes]:
     share("alone")
     return contents(tmp_path / "alone")
-
-
-def contents(folder: pathlib.Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
 def at_first_record(monkeypatch, shard: str, action) -> None:

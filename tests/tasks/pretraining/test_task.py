@@ -6,7 +6,6 @@ import shutil
 from unittest import mock
 
 import pytest
-import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError
 from albert.distributed import collectives
@@ -17,6 +16,7 @@ from albert.tasks.pretraining.task import PretrainingTask
 from albert.training.output_folder import check_output_dir
 from tests.helpers.files import settings_of
 from tests.helpers.models import CONFIGS
+from tests.helpers.sessions import batches_of
 
 
 @pytest.fixture
@@ -63,9 +63,7 @@ class TestSplits:
     def test_masks_are_drawn_in_training_within_a_budget(self, make, files, corpus):
         flags = f"--input_file={files['plain']}", f"--spm_model_file={corpus}/spm.model"
         data = make(*flags, "--masked_lm_budget=0.15").split("train").prepared()
-        with tf.Graph().as_default(), tf.Session() as session:
-            batch = tf.data.make_one_shot_iterator(data.input_fn(8, 1, 0)()).get_next()
-            weights = session.run(batch)["masked_lm_weights"]
+        weights = batches_of(data.input_fn(8, 1, 0), 1)[0]["masked_lm_weights"]
         assert (weights.sum(axis=1) >= 1).all() and weights.shape == (8, 4)
 
     def test_scoring_is_limited_and_warns_on_the_training_file(self, make, files, other, log):

@@ -20,7 +20,7 @@ from albert.tasks.squad import feature_files
 from albert.tasks.squad.feature_files import FeatureOptions, SquadFeatures
 from albert.tasks.squad.features import ANSWER_KEYS, WindowMaker, feature_spec
 from albert.tasks.squad.questions import QuestionSource
-from tests.helpers.files import write_records
+from tests.helpers.files import contents, write_records
 from tests.helpers.golden import convert, fields
 
 OPTIONS = FeatureOptions(64, 16, 20)
@@ -66,9 +66,6 @@ class Files:
         edit(content["data"])
         self.input.write_text(json.dumps(content), encoding="utf-8")
 
-    def listing(self):
-        return {path.name: path.read_bytes() for path in self.out.iterdir()}
-
 
 @pytest.fixture
 def training(tmp_path, squad_dir, tokenizer):
@@ -95,7 +92,7 @@ class TestWritten:
         features = files.features()
         assert file[:3] == (str(files.records), 12, len(features)) and len(features) > 20
         names = {"f.tf_record", "f.tf_record.json"} | (set() if files.training else {"left.npz"})
-        assert files.listing().keys() == names
+        assert contents(files.out).keys() == names
         records = records_of(files)
         rows = list(map(fields, records))
         for row, feature in zip(rows, features, strict=True):
@@ -146,7 +143,7 @@ class TestWritten:
         for files.workers in (1, 3):
             monkeypatch.setattr(time, "time", lambda day=files.workers: now + 86400 * day)
             files.make()
-            listings.append(files.listing())
+            listings.append(contents(files.out))
             for path in files.out.iterdir():
                 path.unlink()
         assert listings[0] == listings[1]
@@ -188,11 +185,11 @@ def test_another_source_causes_a_rebuild(files, squad_dir, monkeypatch):
 
 def refused(files, match):
     """Asserts a one-line error, and that no file changes or appears."""
-    before = files.listing()
+    before = contents(files.out)
     with pytest.raises(UserError, match=match) as caught:
         files.make()
     assert len(str(caught.value).splitlines()) == 1
-    assert files.listing() == before
+    assert contents(files.out) == before
 
 
 class TestForeign:
@@ -201,7 +198,7 @@ class TestForeign:
         files.header.unlink()
         files.left.unlink(missing_ok=True)
         files.write(files.features())
-        before = files.listing()
+        before = contents(files.out)
         # The folder may not be writable, and before Gaudi's bridge a session ends the process.
         monkeypatch.setattr(cached_file, "exclusive", None)
         monkeypatch.setattr(tf, "Session", None)
@@ -210,7 +207,7 @@ class TestForeign:
             monkeypatch.setattr(launcher, "started", launcher.Worker(rank, 2))
             file, left = files.make()
             assert file[:3] == (str(files.records), 12, len(files.features()))
-            assert file.is_foreign and files.listing() == before
+            assert file.is_foreign and contents(files.out) == before
             warnings = [line.partition(": using")[0] for line in log(logging.WARNING)]
             assert warnings == [f"{files.records} has no header of this program"] * (rank == 0)
             if not files.training:

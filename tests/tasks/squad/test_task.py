@@ -29,7 +29,7 @@ from albert.training.prediction import OutputRows, pack
 from albert.training.prepared import PreparedRun
 from albert.training.trainer import train_run
 from tests.helpers.files import settings_of
-from tests.helpers.sessions import quick_session
+from tests.helpers.sessions import batches_of, quick_session
 from tests.helpers.squad import make_squad, squad_command
 
 
@@ -48,9 +48,7 @@ def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
     read = []
 
     def train(estimator, monitor, input_fn, *others):
-        with tf.Graph().as_default(), tf.Session() as session:
-            batch = tf.data.make_one_shot_iterator(input_fn()).get_next()
-            read.append(session.run(batch["unique_ids"]) - 1_000_000_000)
+        read.append(batches_of(input_fn, 1)[0]["unique_ids"] - 1_000_000_000)
 
     monkeypatch.setattr(trainer, "train", train)
     monkeypatch.setattr(trainer, "point_to_newest", lambda folder: 3)
