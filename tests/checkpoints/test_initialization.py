@@ -198,7 +198,6 @@ def test_another_type_is_an_error(tmp_path):
             modeling.initialize_from_checkpoint(variables, prefix)
 
 
-WORDS = "bert/embeddings/word_embeddings"
 BIAS = "bert/pooler/dense/bias"
 
 

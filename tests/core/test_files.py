@@ -16,6 +16,7 @@ import pytest
 
 from albert.core import files
 from albert.core.errors import UserError
+from tests.helpers.files import contents
 
 
 @pytest.fixture
@@ -23,10 +24,6 @@ def folder(tmp_path):
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").write_text("old")
     return tmp_path / "folder"
-
-
-def contents(folder):
-    return {name: (folder / name).read_bytes() for name in os.listdir(folder)}
 
 
 def write(path, content):

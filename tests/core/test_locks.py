@@ -10,23 +10,21 @@ import pytest
 
 from albert.core import locks
 from albert.core.errors import UserError
-from tests.helpers.running import exit_code, exit_code_of_child
+from tests.helpers.running import exit_code, fork
 
 
 class Holder:
     def __init__(self, take: Callable[[], object]):
         is_held, self._end = os.pipe(), os.pipe()
-        self.pid = os.fork()
-        if not self.pid:
-            try:
-                held = take()
-                os.write(is_held[1], b"x")
-                os.read(self._end[0], 1)
-                del held
-                locks.release_held()
-                os._exit(0)
-            finally:
-                os._exit(3)
+
+        def hold() -> None:
+            held = take()
+            os.write(is_held[1], b"x")
+            os.read(self._end[0], 1)
+            del held
+            locks.release_held()
+
+        self.pid = fork(hold)
         os.close(is_held[1])
         assert os.read(is_held[0], 1) == b"x"
 
@@ -35,10 +33,7 @@ class Holder:
 
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
-        self.exit_code()
-
-    def exit_code(self) -> int:
-        return exit_code(self.pid)
+        exit_code(self.pid)
 
 
 @pytest.fixture
@@ -73,7 +68,7 @@ def test_a_waiting_process_gets_the_lock_after_its_holder(path, enter, never, mo
     # Runs instead of the log line when this process begins to wait.
     monkeypatch.setattr(locks.LOG, "info", holder.tell_to_end)
     with locks.exclusive(path) as waited:
-        assert waited and holder.exit_code() == 0
+        assert waited and exit_code(holder.pid) == 0
         assert os.path.exists(path + ".lock")
     assert not os.path.exists(path + ".lock")
 
@@ -131,7 +126,7 @@ class TestHold:
 
         monkeypatch.setattr(locks.LOG, "info", waiting)
         hold()
-        assert holder.exit_code() == 0
+        assert exit_code(holder.pid) == 0
         assert lines == [f"--output_dir out is {where}waiting up to 300 s until it ends"]
         locks.release_held()
         assert not os.path.exists(path + ".lock")
@@ -139,7 +134,7 @@ class TestHold:
     def test_forked_processes_do_not_change_it(self, path, hold, soon):
         hold()
         before = os.stat(path + ".lock").st_mtime_ns
-        assert exit_code_of_child(locks.release_held) == 0
+        assert exit_code(fork(locks.release_held)) == 0
         deadline = time.monotonic() + 60
         while os.stat(path + ".lock").st_mtime_ns == before:
             assert time.monotonic() < deadline, "it is not refreshed any more"
@@ -150,5 +145,5 @@ class TestHold:
         os.kill(holder.pid, signal.SIGSTOP)
         hold()
         os.kill(holder.pid, signal.SIGCONT)
-        assert holder.exit_code() == 1
+        assert exit_code(holder.pid) == 1
         assert os.path.exists(path + ".lock")

@@ -14,7 +14,7 @@ from albert.data import cached_file
 from albert.data.cached_file import CachedFile, Snapshot
 from albert.distributed import launcher
 from tests.helpers.files import contents
-from tests.helpers.running import exit_code_of_child
+from tests.helpers.running import exit_code, fork
 
 SOURCE = {"input_sha256": "abc", "length": 64, "lower": True}
 ALL = {"main", "more", "main.json"}
@@ -220,7 +220,7 @@ class TestMadeOnce:
             lock.__enter__()
             os._exit(0)
 
-        assert exit_code_of_child(end_with_the_lock) == 0
+        assert exit_code(fork(end_with_the_lock)) == 0
         before = contents(files.folder)
         monkeypatch.setattr(cached_file, "exclusive", no_lock)
         assert files.derived().build_once(None, None) == made

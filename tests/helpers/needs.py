@@ -12,11 +12,8 @@ import pytest
 from tests.helpers.forking import ROOT
 from tests.helpers.running import MPIRUN
 
-LONG = "take longer: make test-all"
 # The beginning of a reason that no installation changes, such as the instructions of the processor.
 OF_MACHINE = "on this machine"
-
-
 NOT_PUBLIC = "they are not public"
 
 
@@ -59,7 +56,7 @@ def skip_what_is_missing(items: Iterable[pytest.Item], quick: bool) -> None:
             reason = f"need {missing[0].name}: {missing[0].remedy}"
             item.add_marker(pytest.mark.skip(reason=reason))
         elif quick and item.get_closest_marker("slow"):
-            item.add_marker(pytest.mark.skip(reason=LONG))
+            item.add_marker(pytest.mark.skip(reason="take longer: make test-all"))
 
 
 def fail_in_ci(report: pytest.TestReport | pytest.CollectReport, quick: bool) -> None:

@@ -74,10 +74,6 @@ def exit_code(child: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def exit_code_of_child(work: Callable[[], object]) -> int:
-    return exit_code(fork(work))
-
-
 MPIRUN = pathlib.Path(sys.executable).parent / "mpirun"
 
 

@@ -18,7 +18,7 @@ from albert.tasks.glue.head import make_head
 from albert.tasks.race.head import make_race_head
 from albert.tokenization import FullTokenizer
 from benchmarks.parts.models import write_random_weights
-from tests.helpers.running import exit_code_of_child
+from tests.helpers.running import exit_code, fork
 from tests.helpers.serving import load_once, model_of
 
 # Of different lengths, in no order; the last one has more tokens than the models take.
@@ -181,7 +181,7 @@ def test_truncated_texts_are_counted_and_a_forked_process_loads_its_model(loaded
         with pytest.raises(UserError, match="was loaded before this process was forked; load it"):
             loaded.classify(TEXTS[3])
 
-    assert exit_code_of_child(work) == 0
+    assert exit_code(fork(work)) == 0
 
 
 @pytest.mark.parametrize("path", [None, 7, ["folder"]])

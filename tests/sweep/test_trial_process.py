@@ -11,7 +11,7 @@ from albert.core import signals
 from albert.sweep import trial_process
 from albert.sweep.trial_process import Score, run_trial, scores_in
 from albert.training import metrics
-from tests.helpers.running import exit_code_of_child
+from tests.helpers.running import exit_code, fork
 from tests.helpers.serving import until
 
 # Writes scores as the arguments say, then waits for a signal if the last one is "wait".
@@ -69,12 +69,12 @@ def test_a_trial_is_ended_after_its_step(trial, tmp_path):
 
 def test_a_trial_that_ended_itself_is_not_pruned(trial, tmp_path):
     """Its last score may be the lowest."""
-    assert trial(0.5, wants_end=lambda score: until(lambda: not is_running(tmp_path)) or True) == 3
 
+    def has_ended() -> bool:
+        stat = pathlib.Path("/proc", (tmp_path / "out/pid").read_text(), "stat")
+        return not stat.exists() or stat.read_text().split()[2] == "Z"
 
-def is_running(folder) -> bool:
-    stat = pathlib.Path("/proc", (folder / "out/pid").read_text(), "stat")
-    return stat.exists() and stat.read_text().split()[2] != "Z"
+    assert trial(0.5, wants_end=lambda score: until(has_ended) or True) == 3
 
 
 def test_a_signal_ends_the_trial_and_then_the_sweep(trial, tmp_path, monkeypatch):
@@ -90,5 +90,5 @@ def test_a_trial_ends_with_a_killed_sweep(trial, tmp_path):
         os.kill(os.getpid(), signal.SIGKILL)
         return False
 
-    assert exit_code_of_child(lambda: trial(0.5, "wait", wants_end=die)) == -signal.SIGKILL
+    assert exit_code(fork(lambda: trial(0.5, "wait", wants_end=die))) == -signal.SIGKILL
     until((tmp_path / "out/stopped").exists)

@@ -8,7 +8,7 @@ import pytest
 
 from albert.core.errors import UserError
 from albert.training import metrics
-from tests.helpers.running import exit_code_of_child
+from tests.helpers.running import exit_code, fork
 
 
 def write(folder, *lines: tuple, end: bytes = b"") -> bytes:
@@ -56,7 +56,7 @@ def test_each_line_is_on_the_disk_when_a_run_is_killed(tmp_path):
         write(tmp_path, ("training", 1), ("training", 2))
         os.kill(os.getpid(), signal.SIGKILL)
 
-    assert exit_code_of_child(write_and_die) == -signal.SIGKILL
+    assert exit_code(fork(write_and_die)) == -signal.SIGKILL
     assert steps(tmp_path) == [("training", 1), ("training", 2)]
 
 

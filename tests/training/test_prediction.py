@@ -17,14 +17,13 @@ from tests.helpers.checkpoints import write_checkpoint
 from tests.helpers.needs import OF_MACHINE
 
 
-def model_fn(features, labels, mode, params):
-    weight = tf.get_variable("weight", [], initializer=tf.zeros_initializer())
-    tf.train.get_or_create_global_step()
-    return estimators.EstimatorSpec(mode, predictions={"product": features * weight})
-
-
 def test_checkpoints_share_a_graph_until_the_end(tmp_path, request):
     """The models multiply by 2 and by 3."""
+
+    def model_fn(features, labels, mode, params):
+        weight = tf.get_variable("weight", [], initializer=tf.zeros_initializer())
+        tf.train.get_or_create_global_step()
+        return estimators.EstimatorSpec(mode, predictions={"product": features * weight})
 
     def input_fn():
         return tf.data.Dataset.range(10).map(lambda x: tf.cast(x, tf.float32)).batch(4)

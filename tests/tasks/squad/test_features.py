@@ -91,13 +91,6 @@ class TestConvert:
 class TestAnswersOfWordPiece:
     """As in Google's BERT: an answer whose tokens do not match the paragraph's gets whole words."""
 
-    @pytest.fixture(scope="class")
-    def tokenizer(self, tmp_path_factory):
-        pieces = [*("[PAD]", "[UNK]", "[CLS]", "[SEP]"), *("un", "##want", "##ed", "cafe", "x")]
-        path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
-        path.write_text("\n".join([*pieces, *"()-,."]), encoding="utf-8")
-        return tokenization.FullTokenizer(str(path))
-
     @pytest.mark.parametrize(
         ("text", "answer", "expected"),
         [
@@ -115,7 +108,9 @@ class TestAnswersOfWordPiece:
             ("un x-x un", "x un", "x un"),
         ],
     )
-    def test_positions_are_as_by_hand(self, tokenizer, text, answer, expected):
+    def test_positions_are_as_by_hand(self, write, text, answer, expected):
+        pieces = [*("[PAD]", "[UNK]", "[CLS]", "[SEP]"), *("un", "##want", "##ed", "cafe", "x")]
+        tokenizer = tokenization.FullTokenizer(write("\n".join([*pieces, *"()-,."])))
         first = text.lower().replace("\u00e9", "e").index(answer.lower())
         example = SquadExample("q", "x", text, answer, first)
         (feature,) = convert([example], tokenizer, (32, 8, 8), True)
