@@ -12,7 +12,8 @@ from absl.flags import IllegalFlagValueError
 from albert.cli.check import CheckSettings, find_task
 from albert.core.errors import FlagError
 from albert.devices import habana
-from albert.preflight.job_check import estimated_workers
+from albert.preflight.job_check import estimated_workers, print_reports, table_line
+from albert.preflight.report import Row
 from tests.helpers.checkpoints import weights
 from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT
@@ -285,6 +286,13 @@ def test_another_batch_size_resumes_the_run(trained, squad_dir):
     (line,) = faults_of(run([*going_on, "--train_batch_size=3"]))
     assert "steps of 8 examples, which 1 worker cannot split" in line
     assert "no number of workers can; or give another --train_batch_size" in line
+
+
+def test_what_differs_on_another_rank_is_shown_with_it(capsys):
+    common, other = Row("files", "own", "a"), Row("files", "own", "b")
+    assert print_reports([[common], [common, other]], None, ("yes", "no"), False, None)
+    expected = [table_line(common), f"rank 1: {table_line(other)}", "yes"]
+    assert capsys.readouterr().out.splitlines() == expected
 
 
 @pytest.mark.usefixtures("mpirun")

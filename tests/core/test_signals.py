@@ -187,3 +187,7 @@ def test_a_handler_of_the_user_stays(number):
         assert received == [number] and signal.getsignal(number) is handler
     finally:
         signal.signal(number, before)
+    # So does Python's own, except in the block.
+    with signals.interruptible():
+        assert signal.getsignal(SIGINT) is not signal.default_int_handler
+    assert signal.getsignal(SIGINT) is signal.default_int_handler

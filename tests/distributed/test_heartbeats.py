@@ -82,5 +82,14 @@ def test_answering_workers_are_not_named(watch, late):
     assert watch(answer, late) == []
 
 
+def test_a_worker_says_which_one_it_is(monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        where = ["127.0.0.1"], server.getsockname()[1], "secret", "rank 0"
+        monkeypatch.setattr(heartbeats.exchange, "broadcast_object", lambda value: where)
+        ((connection, name),) = heartbeats._connected().items()
+        with connection, server.accept()[0] as accepted:
+            assert (accepted.recv(99).decode(), name) == (f"secret{heartbeats._name()}", "rank 0")
+
+
 def test_a_worker_that_has_ended_is_not_waited_for(watch):
     assert watch(lambda pause, *ends: ends[pause > 1].close()) == []

@@ -112,7 +112,9 @@ def test_its_settings_shape_its_features(flags, folder, tmp_path):
     task = RatingTask(settings_of(RatingSettings, *flags, f"--output_dir={tmp_path}"))
     assert task.read(DEV)[0] == Pair("line 1", texts_in(folder)[0], task.read(DEV)[0].rating)
     assert max(pair.rating for pair in task.read(TRAIN)) > 1
-    assert task.split(TRAIN).cached.made_from.items() >= {"scale": 5, "max_seq_length": 32}.items()
+    made_from = task.split(TRAIN).cached.made_from
+    assert made_from.items() >= {"scale": 5, "max_seq_length": 32}.items()
+    assert not made_from.keys() & {"learning_rate", "train_file"}
 
 
 @pytest.mark.parametrize("name", ["out", "export"])

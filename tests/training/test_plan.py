@@ -33,6 +33,7 @@ def test_epochs_count_batches_of_all_workers_and_a_scaled_rate_is_that_of_the_fi
     with collectives.simulated_workers(4):
         assert global_batch_size(settings) == 96
         assert steps_with_warmup(settings, 1000, "train.json") == (26, 6)
+        assert steps_with_warmup(settings.replaced(train_steps=1), 1000, "")[0] == 1
     original = original_batch_settings(settings, by(2, optimizer="lamb"))
     assert original == {**BEGUN, "optimizer": "lamb"}
     with collectives.simulated_workers(2):
@@ -64,8 +65,9 @@ def test_workers_that_cannot_split_a_step_are_refused(settings):
         "workers cannot split into batches of --train_batch_size 8; 1, 2, 3, 4, 6, 12 can; or "
         "give another --train_batch_size"
     )
-    with pytest.raises(FlagError, match="no number of workers can"):
-        original_batch_settings(settings, by(1, train_batch_size=7))
+    for workers, batch, which in ((1, 7, "no number of workers"), (5, 1, "1, 2, .*, 48, 96")):
+        with pytest.raises(FlagError, match=f"{batch}; {which} can; or give"):
+            original_batch_settings(settings, by(workers, train_batch_size=batch))
 
 
 @pytest.mark.parametrize(
