@@ -1,6 +1,7 @@
 """Folders of models: of this project and of others, and folders that hold none."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
