@@ -67,14 +67,18 @@ def _insert_casts(body: Body, converted: Mapping[str, tuple[str, ...]], low: tf.
             body.nodes[node].input[port] = casts[cast]
 
 
-def convert(model_fn: Callable, config: PrecisionConfig, device: str = "cpu") -> Callable:
+def convert(model_fn: Callable, config: PrecisionConfig | None, device: str = "cpu") -> Callable:
     """Returns a `model_fn` that builds the same model with some operations in low precision.
+
+    It is unchanged without a configuration, and on the "hpu", where the bridge converts the graph.
 
     The model is built in a copy of the estimator's graph, so that all names and random seeds are
     those of the float32 model. Its new nodes are rewritten and imported into the estimator's graph.
     Of what the `model_fn` returns, a scaffold, export outputs, and hooks other than
-    `estimators.GraphParts` are lost. `device` is "cpu" or "gpu".
+    `estimators.GraphParts` are lost.
     """
+    if config is None or device == "hpu":
+        return model_fn
     logged = set()
 
     def converted_model_fn(features, labels, mode, params):

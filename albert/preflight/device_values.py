@@ -85,9 +85,7 @@ def training() -> dict[str, np.ndarray]:
     batch |= {name: rng.integers(1, length, [size], np.int32) for name in ANSWER_KEYS}
     options = ModelOptions(OptimizerOptions(learning_rate=1e-3, num_train_steps=100))
     model_fn = make_model_fn(_CONFIG, make_v1_head(mask_padding_in_loss=False), options)
-    config = configuration.chosen()
-    if config and not device.is_hpu():
-        model_fn = conversion.convert(model_fn, config, device.kind())
+    model_fn = conversion.convert(model_fn, configuration.chosen(), device.kind())
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(3)
         tf.train.get_or_create_global_step()

@@ -302,11 +302,8 @@ class Task(abc.ABC):
 
     def converted_model_fn(self, steps: tuple[int, int] | None) -> Callable:
         """Returns the `model_fn` that computes in the precision of the flags; see `model_fn`."""
-        model_fn, config = self.model_fn(steps, self.settings.engine), self.precision_config()
-        # On the HPU the bridge reads the configuration and converts the graph itself.
-        if config and not device.is_hpu():
-            model_fn = conversion.convert(model_fn, config, device.kind())
-        return model_fn
+        model_fn = self.model_fn(steps, self.settings.engine)
+        return conversion.convert(model_fn, self.precision_config(), device.kind())
 
     @property
     def precision_list(self) -> str:

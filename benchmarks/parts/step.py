@@ -45,8 +45,7 @@ def make_step(
     They have the shapes of the batch, or any. TF_BF16_CONVERSION converts it as in the programs.
     """
     model_fn = make_model_fn(config, make_v1_head(mask_padding_in_loss=True), options)
-    if in_bf16 := configuration.chosen():
-        model_fn = conversion.convert(model_fn, in_bf16, device.kind())
+    model_fn = conversion.convert(model_fn, configuration.chosen(), device.kind())
     shapes = {name: [None] * v.ndim if any_shape else v.shape for name, v in batch.items()}
     features = {name: tf.placeholder(batch[name].dtype, shapes[name], name) for name in batch}
     return model_fn(features, None, mode, {}), features
