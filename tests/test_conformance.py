@@ -306,12 +306,12 @@ class Answering(Promises):
 
     def test_trials_of_a_sweep_share_their_features(self, command, task, tmp_path):
         (tmp_path / "sweep").mkdir()
-        program = find_task(f"{self.program}.py")
+        settings = find_task(f"{self.program}.py").load("settings")
         given = command(tmp_path / "sweep", "--preprocess_workers=1")[2:]
-        shared = trial_settings(settings_of(program.settings, *given), task.done_by)
+        shared = trial_settings(settings_of(settings, *given), task.done_by)
         for number in range(2):
             of_trial = shared.replaced(output_dir=str(tmp_path / f"trial-{number}"))
-            trial = task(settings_of(program.settings, *of_trial.arguments()))
+            trial = task(settings_of(settings, *of_trial.arguments()))
             data = [trial.split(part).prepared() for part in (TRAIN, DEV)]
             assert all(f.startswith(f"{tmp_path}/sweep/") for split in data for f in split.files)
         assert not list(tmp_path.glob("trial-*/*"))

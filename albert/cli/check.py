@@ -19,11 +19,11 @@ import sys
 from typing import NamedTuple
 
 from albert.cli import command_line
-from albert.cli.training import Job, TaskProgram
+from albert.cli.training import Job, job_of
 from albert.core.errors import FlagError, see_help
 from albert.preflight.settings import CheckSettings
 from albert.settings.fields import DEVICE
-from albert.tasks import TASKS, versions_of
+from albert.tasks import TASKS, Entry, versions_of
 
 WORDS = tuple(dict.fromkeys(entry.command for entry in TASKS))
 _VERSIONS = {entry.version for entry in TASKS if entry.version}
@@ -43,8 +43,8 @@ def parse(argv: list[str]) -> CheckRequest:
     program, *rest = argv
     word, version = pop_task(rest)
     task = find_task("squad" if word is None else word, version)
-    command_line.parse([program, *rest], __doc__, task.settings, CheckSettings)
-    return CheckRequest(task.job(), word is not None, CheckSettings.from_flags())
+    command_line.parse([program, *rest], __doc__, task.load("settings"), CheckSettings)
+    return CheckRequest(job_of(task), word is not None, CheckSettings.from_flags())
 
 
 def pop_task(words: list[str]) -> tuple[str | None, str]:
@@ -58,18 +58,18 @@ def main(request: CheckRequest) -> None:
     from albert.distributed import exchange
     from albert.preflight.job_check import check
 
-    (program, settings), options = request.job.with_model(), request.settings
+    (task, settings), options = request.job.with_model(), request.settings
     # Flags of the device and --json only describe the machine and the report.
     flags = settings.flags()
     is_job = any(flags[name].theme != DEVICE for name in settings.given) or options.given - {"json"}
-    task_class = program.load() if request.names_task or is_job else None
+    task_class = task.load("task") if request.names_task or is_job else None
     results = [check(task_class, one, options, name) for name, one in settings.runs().items()]
     # When one rank exits with 1, the launcher ends all of them. Wait until the report is printed.
     exchange.broadcast_object(None)
     sys.exit(0 if all(results) else 1)
 
 
-def find_task(word: str, version: str = "") -> TaskProgram:
+def find_task(word: str, version: str = "") -> Entry:
     """Returns the task of a command or reference program; raises a `FlagError` if unknown."""
     name = os.path.basename(word)
     program = _PROGRAMS.get(name.removesuffix(".py") + ".py")
@@ -82,4 +82,4 @@ def find_task(word: str, version: str = "") -> TaskProgram:
         wrong = f"{word} {version}".rstrip()
         advice = see_help(word, WORDS)
         raise FlagError(f"{wrong} cannot be checked; use one of {known}{advice}")
-    return TaskProgram(versions.get(version) or next(iter(versions.values())))
+    return versions.get(version) or next(iter(versions.values()))

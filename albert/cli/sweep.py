@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from albert.cli import command_line
 from albert.cli.check import find_task, pop_task
-from albert.cli.training import Job
+from albert.cli.training import Job, job_of
 from albert.core import signals
 from albert.core.errors import FlagError, require, see_help
 from albert.distributed import launcher
@@ -54,10 +54,10 @@ def parse(argv: list[str]) -> SweepRequest:
     if word not in WORDS:
         raise FlagError(f"{word!r} is not one of {', '.join(WORDS)}{see_help(word, WORDS)}")
     task = find_task(word, version)
-    command_line.parse([program, *rest], __doc__, task.settings, SweepSettings)
+    command_line.parse([program, *rest], __doc__, task.load("settings"), SweepSettings)
     if named is None:
         raise FlagError(f"the task is missing; name it before the flags: {', '.join(WORDS)}")
-    job, settings = task.job(), SweepSettings.from_flags()
+    job, settings = job_of(task), SweepSettings.from_flags()
     words = [word, version] if version else [word]
     return SweepRequest(words, job, settings, make_space(settings, job.settings))
 
@@ -70,7 +70,7 @@ def main(request: SweepRequest) -> None:
     _check(job.settings)
     job = job.with_model()
     require("optuna", "optuna")
-    sweep = Sweep(job.program.load(), words, job.settings, options, space)
+    sweep = Sweep(job.entry.load("task"), words, job.settings, options, space)
     sweep.take_folder()
     # `run_trial` passes signals on.
     signals.defer(math.inf)

@@ -73,7 +73,7 @@ def settings_of(kind: type[AnySettings], *arguments: object) -> AnySettings:
 def settings_class(program: str) -> type[Settings]:
     if program == "create_pretraining_data":
         return PretrainingDataSettings
-    return find_task(f"{program}.py").settings
+    return find_task(f"{program}.py").load("settings")
 
 
 def defaults_of(program: str) -> dict[str, object]:

@@ -151,4 +151,4 @@ def assert_stopped(
 
 
 def task_of(program: str) -> type:
-    return find_task(f"{program}.py").load()
+    return find_task(f"{program}.py").load("task")
