@@ -25,7 +25,6 @@ from albert.core.files import open_atomically, sha256_of, write_json
 from albert.core.record import change_in, differences, read_record
 from albert.settings.run_settings import RunSettings
 from albert.training import metrics
-from albert.training.curves import Curves
 
 _VERSION = 1
 
@@ -207,7 +206,9 @@ class Evaluation:
 
     def _write_metrics(self, entry: dict) -> None:
         values = {name: value for name, value in entry.items() if isinstance(value, float)}
-        curves = Curves(os.path.join(self._folder, "eval"), suffix=f".{entry['checkpoint']}")
+        curves = metrics.Curves(
+            os.path.join(self._folder, "eval"), suffix=f".{entry['checkpoint']}"
+        )
         curves.add(entry["global_step"], **values)
         curves.close()
         about = {"checkpoint": entry["checkpoint"], "best_by": self._key}

@@ -14,7 +14,6 @@ from albert.devices import memory_use
 from albert.optimization import TrainStep
 from albert.settings.run_settings import RunSettings
 from albert.training import metrics
-from albert.training.curves import Curves
 from albert.training.plan import global_batch_size
 
 # The figures of a step that curves and metrics contain; the last two only with a loss scale.
@@ -88,7 +87,7 @@ class TrainingLog(tf.train.SessionRunHook):
                 fetches["skipped"] = step.scaling.skipped_steps.read_value()
         self._fetches = fetches
         self._global_step = tf.train.get_global_step()
-        self._curves = Curves(self._folder) if self._folder else None
+        self._curves = metrics.Curves(self._folder) if self._folder else None
 
     def after_create_session(self, session, coord) -> None:
         self._first_step = session.run(self._global_step)

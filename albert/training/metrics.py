@@ -1,22 +1,28 @@
-"""`metrics.jsonl`: the metrics of a run, as one JSON object per line.
+"""The metrics of a run: `metrics.jsonl`, and curves for TensorBoard.
 
-A line of the kind `TRAINING` has the figures of a log line, and a line of the kind `SCORES` has the
-scores of a checkpoint. Rank 0 appends each line with a single write.
+A line of the file is a JSON object. One of the kind `TRAINING` has the figures of a log line, and
+one of the kind `SCORES` has the scores of a checkpoint. Rank 0 appends each line with a single
+write. Curves are TFRecords of `tf.Event`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError, reporting
 from albert.core.files import open_atomically, parse_json, strict_json
 
 METRICS = "metrics.jsonl"
 TRAINING, SCORES = "training", "scores"
+# Seconds until TensorBoard can see a new point.
+_BETWEEN_FLUSHES = 10.0
 
 Line = dict[str, Any]
 
@@ -70,3 +76,36 @@ def _lines_of(content: bytes) -> Iterator[tuple[bytes, Line]]:
     for text in content.split(b"\n")[:-1]:
         with contextlib.suppress(UserError):
             yield text, parse_json(text, METRICS)
+
+
+class Curves:
+    """Writes the curves of a folder to a new file; a disk error raises `tf.errors.OpError`.
+
+    TensorFlow's own writer uses a thread. If the disk is full, that thread prints a traceback, and
+    the next point raises an unrelated error in some later training step.
+    """
+
+    def __init__(self, folder: str, suffix: str = ""):
+        """Creates the folder, and in it a file whose name ends in `suffix`."""
+        os.makedirs(folder, exist_ok=True)
+        now = time.time()
+        # The process and the suffix keep two files apart that are created in the same second.
+        name = f"events.out.tfevents.{now:010.0f}.{socket.gethostname()}.{os.getpid()}{suffix}"
+        self._writer = tf.io.TFRecordWriter(os.path.join(folder, name))
+        self._flushed = time.monotonic()
+        self._write(tf.Event(wall_time=now, file_version="brain.Event:2"))
+
+    def add(self, step: int, **values: float) -> None:
+        """Adds a point to each curve named in `values`."""
+        points = [tf.Summary.Value(tag=tag, simple_value=value) for tag, value in values.items()]
+        self._write(tf.Event(wall_time=time.time(), step=step, summary=tf.Summary(value=points)))
+
+    def _write(self, event: tf.Event) -> None:
+        self._writer.write(event.SerializeToString())
+        if time.monotonic() - self._flushed > _BETWEEN_FLUSHES:
+            self._writer.flush()
+            self._flushed = time.monotonic()
+
+    def close(self) -> None:
+        """Flushes the remaining points and closes the file."""
+        self._writer.close()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert.core.errors import FlagError
-from albert.corpus.deduplication import HashSet, content_hash
+from albert.corpus.conversion import HashSet, content_hash
 from albert.corpus.sentences import LONGEST_SENTENCE, check_language, split_sentences
 
 

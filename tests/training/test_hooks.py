@@ -15,7 +15,7 @@ from albert.distributed import collectives
 from albert.optimization import TrainStep
 from albert.settings.run_settings import RunSettings
 from albert.training import checkpoint_hook, log_hook
-from albert.training.curves import Curves
+from albert.training.metrics import Curves
 from tests.helpers.checkpoints import points
 from tests.helpers.files import limited
 
