@@ -61,7 +61,7 @@ def ours(flags: Flags, has_pieces: bool = False, large: bool = False) -> tuple:
         tokenizer = copy.copy(loaded)
         paths = [os.path.join(folder, "features")]
         source = SquadFeatures(QuestionSource(path), paths, tokenizer, options, 1)
-        return source.made().num_examples
+        return source.prepared().num_examples
 
     return fastest(work, 1 if large else flags.rounds)
 

@@ -26,20 +26,6 @@ from albert.distributed import collectives
 _SAMPLED_CHUNKS = 4
 
 
-class FeatureFile(NamedTuple):
-    """An existing feature file.
-
-    `snapshot` is its state when it was found or made; `is_foreign`, whether another program wrote
-    it.
-    """
-
-    path: str
-    num_examples: int
-    num_features: int
-    snapshot: Snapshot
-    is_foreign: bool = False
-
-
 class Chunks(NamedTuple):
     """The chunks of examples: the number of the first example, and the examples."""
 
@@ -116,8 +102,12 @@ class FeatureSource(abc.ABC):
         """Logs which examples were skipped, for splits that can skip some."""
         return
 
-    def source_of(self, file: FeatureFile) -> Any:
-        """Returns the data that scoring needs in addition to the records; called on rank 0."""
+    def source_of(self, snapshot: Snapshot, is_foreign: bool) -> Any:
+        """Returns the data that scoring needs in addition to the records; called on rank 0.
+
+        `snapshot` is the state of the feature file when it was found or made; `is_foreign`, whether
+        another program wrote it.
+        """
         return None
 
     def describe(self) -> Iterator[tuple[str, object]]:
@@ -133,17 +123,29 @@ class FeatureSource(abc.ABC):
         return len(self.read()[0])
 
     def prepared(self) -> Data:
-        """See `albert.training.task.Split`."""
-        file = self.made()
+        """See `albert.training.task.Split`.
+
+        If no feature file is valid, one of the programs that need it makes it.
+        """
+
+        def check() -> dict:
+            num_features = self.check_records_of_other_writers()
+            # Reads the input, so that its errors show now and not when predictions are written.
+            counts = {"num_examples": self.num_examples(), "num_features": num_features}
+            return {**counts, "made_elsewhere": True}
+
+        path = self.cached.paths[0]
+        summary, snapshot = self.cached.build_once(self._build, check)
+        num_examples = summary["num_examples"]
+        # Headers of earlier versions lack this number if it equals the number of examples.
+        num_features = summary.get("num_features", num_examples)
+        tf.logging.info("%s: %d features from %d examples", path, num_features, num_examples)
+        content, source = content_of_records(path), None
+        if collectives.is_chief():
+            source = self.source_of(snapshot, summary.get("made_elsewhere", False))
+        counts = num_examples, num_features
         return Data(
-            [file.path],
-            self.spec,
-            file.num_examples,
-            file.num_features,
-            file.snapshot,
-            self.trims,
-            content=content_of_records(file.path),
-            source=self.source_of(file) if collectives.is_chief() else None,
+            [path], self.spec, *counts, snapshot, self.trims, content=content, source=source
         )
 
     def sample(self, folder: str) -> tuple[Data, float]:
@@ -164,30 +166,8 @@ class FeatureSource(abc.ABC):
         data = Data([path], self.spec, len(examples), records, trims=self.trims)
         return data, seconds / processes
 
-    def made(self) -> FeatureFile:
-        """Returns the feature file; if none is valid, one of the programs that need it makes it.
-
-        Raises:
-          UserError: the input is not valid, or a file of another program is in the way.
-        """
-
-        def check() -> dict:
-            num_features = self.check_records_of_other_writers()
-            # Reads the input, so that its errors show now and not when predictions are written.
-            counts = {"num_examples": self.num_examples(), "num_features": num_features}
-            return {**counts, "made_elsewhere": True}
-
-        path = self.cached.paths[0]
-        summary, snapshot = self.cached.build_once(self._build, check)
-        num_examples = summary["num_examples"]
-        # Headers of earlier versions lack this number if it equals the number of examples.
-        num_features = summary.get("num_features", num_examples)
-        tf.logging.info("%s: %d features from %d examples", path, num_features, num_examples)
-        is_foreign = summary.get("made_elsewhere", False)
-        return FeatureFile(path, num_examples, num_features, snapshot, is_foreign)
-
     def state(self) -> str:
-        """Returns, human-readable, whether `made` would reuse a file; raises its errors, too."""
+        """Returns, human-readable, whether `prepared` would reuse a file; raises its errors."""
         return self.cached.state(self.check_records_of_other_writers)
 
     def _build(self) -> dict:

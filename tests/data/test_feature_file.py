@@ -46,8 +46,8 @@ class Letters(FeatureSource):
 
     check_records_of_other_writers = None
 
-    def source_of(self, file):
-        return f"of {file.num_examples}"
+    def source_of(self, snapshot, is_foreign):
+        return snapshot.states, is_foreign
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -56,9 +56,10 @@ def test_records_and_companion_are_in_order(tmp_path, log, workers):
     expected = [("training examples", 7), ("skipped", "1: it is a dash")]
     assert list(source.describe()) == [*expected, ("training features", "will be made")]
     assert source.num_examples() == 7 and list(tmp_path.iterdir()) == []
-    file = source.made()
+    data = source.prepared()
     assert list(source.describe()) == [*expected, ("training features", "reused")]
-    assert file[:3] == (str(tmp_path / "records"), 7, 9) and not file.is_foreign
+    assert (data.files, data.num_examples) == ([str(tmp_path / "records")], 7)
+    assert data.num_records == 9
     records = list(tf.io.tf_record_iterator(str(tmp_path / "records")))
     assert records == list(map(record_of, range(9)))
     assert (tmp_path / "more").read_text() == repr([(0, "abC"), (3, "dEf"), (6, "g")])
@@ -70,7 +71,8 @@ def test_records_and_companion_are_in_order(tmp_path, log, workers):
 def test_only_rank_0_gets_what_scores_need(tmp_path, as_worker):
     data = Letters("abC", tmp_path).prepared()
     assert data.files == [str(tmp_path / "records")]
-    assert (data.spec, data.trims, data.source) == (SPEC, True, "of 3")
+    assert (data.spec, data.trims) == (SPEC, True)
+    assert data.source == (data.snapshot.states, False)
     assert (data.num_examples, data.num_records) == (3, 4)
     as_worker(1, 2)
     again = Letters("abC", tmp_path).prepared()

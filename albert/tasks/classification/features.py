@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from albert.data import TRAIN
-from albert.data.cached_file import CachedFile
-from albert.data.feature_file import Chunk, FeatureFile, FeatureSource
+from albert.data.cached_file import CachedFile, Snapshot
+from albert.data.feature_file import Chunk, FeatureSource
 from albert.data.records import count_records_of_other_writers
 
 
@@ -53,6 +53,6 @@ class ExampleFeatures(FeatureSource):
         del start
         return Chunk(len(examples), self._records(examples))
 
-    def source_of(self, file: FeatureFile) -> list[Any] | None:
+    def source_of(self, snapshot: Snapshot, is_foreign: bool) -> list[Any] | None:
         """Returns the examples, or None for training, which needs only their features."""
         return None if self.name == TRAIN else self._examples

@@ -12,8 +12,8 @@ from typing import Any, ClassVar, NamedTuple, cast
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
-from albert.data.cached_file import CachedFile
-from albert.data.feature_file import Chunk, Chunks, FeatureFile, FeatureSource, sha256_of_input
+from albert.data.cached_file import CachedFile, Snapshot
+from albert.data.feature_file import Chunk, Chunks, FeatureSource, sha256_of_input
 from albert.data.process_pool import Countable
 from albert.data.records import RecordFile, count_records_of_other_writers
 from albert.tasks.squad.examples import (
@@ -144,18 +144,18 @@ class SquadFeatures(FeatureSource):
     ) -> contextlib.AbstractContextManager[Callable[[TokenColumns], None]]:
         return writing_positions(path, os.path.dirname(path))
 
-    def source_of(self, file: FeatureFile) -> ScoringData | None:
+    def source_of(self, snapshot: Snapshot, is_foreign: bool) -> ScoringData | None:
         """Returns the questions of a file to predict.
 
         Raises a `UserError` if it was replaced, or another program wrote it from other examples.
         """
         if self._is_training:
             return None
-        if file.is_foreign:
+        if is_foreign:
             features = self._token_positions_for_others_records()
         else:
             features = TokenPositions(self.cached.paths[1])
-        file.snapshot.check()
+        snapshot.check()
         return ScoringData(cast(Questions, self.read()[0]), features)
 
     def state(self) -> str:

@@ -127,7 +127,7 @@ def features(make_task, tmp_path, monkeypatch):
 
 
 def test_another_source_is_a_reason_to_rebuild(features, squad_dir):
-    features(rows=7).made()
+    features(rows=7).prepared()
     assert features().state() == "reused"
     other = type("OtherProcessor", (ColaProcessor,), {})
     labels = type("ColaProcessor", (ColaProcessor,), {"get_labels": lambda self: ["1", "0"]})
@@ -147,16 +147,16 @@ def test_another_source_is_a_reason_to_rebuild(features, squad_dir):
 
 def test_a_file_without_our_header_is_used_or_refused(features, tmp_path, log):
     path = tmp_path / "features"
-    features(rows=7).made()
+    features(rows=7).prepared()
     (tmp_path / "features.json").unlink()
     content, (*others, record) = path.read_bytes(), tf.io.tf_record_iterator(str(path))
     log()
-    assert features().made().num_examples == 7
+    assert features().prepared().num_examples == 7
     (warning,) = log(logging.WARNING)
     expected = "has no header of this program: using its 7 records without knowing their source"
     assert f"{path} {expected}" in warning
     with pytest.raises(UserError, match="not a file of features of length 24; .*--cached_dir"):
-        features("--max_seq_length=24").made()
+        features("--max_seq_length=24").prepared()
     assert path.read_bytes() == content and not path.with_suffix(".json").exists()
     for key, limit in (("input_ids", 200), ("label_ids", 2)):
         example = tf.train.Example.FromString(record)
@@ -164,4 +164,4 @@ def test_a_file_without_our_header_is_used_or_refused(features, tmp_path, log):
         write_records(path, [*others, example.SerializeToString()])
         message = rf"\(record 6 has {limit} in {key}, which must be below {limit}\)"
         with pytest.raises(UserError, match=message):
-            features().made()
+            features().prepared()

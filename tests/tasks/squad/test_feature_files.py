@@ -44,10 +44,9 @@ class Files:
         return SquadFeatures(source, paths, self.tokenizer, self.options, self.workers)
 
     def make(self):
-        """Makes the files; returns the feature file and, for prediction, the other features."""
-        file = self.source().made()
-        questions = self.source().source_of(file)
-        return file, None if self.training else list(questions.features)
+        """Makes the files; returns the data and, for prediction, the other features."""
+        data = self.source().prepared()
+        return data, None if self.training else list(data.source.features)
 
     def features(self):
         examples = read_squad_examples(str(self.input), self.training)
@@ -88,9 +87,11 @@ def records_of(files):
 
 class TestWritten:
     def test_records_are_the_features(self, files):
-        file, _ = files.make()
+        data, _ = files.make()
         features = files.features()
-        assert file[:3] == (str(files.records), 12, len(features)) and len(features) > 20
+        counts = data.num_examples, data.num_records
+        assert data.files == [str(files.records)] and counts == (12, len(features))
+        assert len(features) > 20
         names = {"f.tf_record", "f.tf_record.json"} | (set() if files.training else {"left.npz"})
         assert contents(files.out).keys() == names
         records = records_of(files)
@@ -114,8 +115,8 @@ class TestWritten:
 
     def test_the_left_file_has_the_rest_and_needs_no_pickle(self, prediction):
         prediction.edit_input(lambda data: data[0]["paragraphs"][0].update(context=" "))
-        file, left = prediction.make()
-        assert file.num_examples == 12
+        data, left = prediction.make()
+        assert data.num_examples == 12
         assert {entry.example_index for entry in left} == set(range(3, 12))
         for entry, feature in zip(left, prediction.features(), strict=True):
             offset = feature.segment_ids.index(1)
@@ -205,9 +206,10 @@ class TestForeign:
         log()
         for rank in (0, 1):
             monkeypatch.setattr(launcher, "started", launcher.Worker(rank, 2))
-            file, left = files.make()
-            assert file[:3] == (str(files.records), 12, len(files.features()))
-            assert file.is_foreign and contents(files.out) == before
+            data, left = files.make()
+            counts = data.num_examples, data.num_records
+            assert data.files == [str(files.records)] and counts == (12, len(files.features()))
+            assert contents(files.out) == before
             warnings = [line.partition(": using")[0] for line in log(logging.WARNING)]
             assert warnings == [f"{files.records} has no header of this program"] * (rank == 0)
             if not files.training:
@@ -219,7 +221,7 @@ class TestForeign:
         fields = {key: [1] * 64 for key in ("input_ids", "input_mask", "segment_ids")}
         fields |= {key: [1] for key in ("unique_ids", *ANSWER_KEYS)}
         write_records(training.records, [serialize(fields)])
-        assert training.make()[0].num_features == 1
+        assert training.make()[0].num_records == 1
 
     def test_ids_and_positions_out_of_range_are_refused(self, files):
         assert files.tokenizer.size == 200
@@ -274,9 +276,9 @@ class TestForeign:
 
 def test_a_left_file_replaced_before_it_is_read_is_an_error(prediction):
     """A job with other flags may replace it between the check of the files and their use."""
-    file, _ = prediction.make()
+    data, _ = prediction.make()
     first = prediction.source()
     prediction.options = OPTIONS._replace(doc_stride=8)
     prediction.make()
     with pytest.raises(UserError):
-        first.source_of(file)
+        first.source_of(data.snapshot, False)
