@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
+import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -89,8 +90,8 @@ class Flag(NamedTuple):
 def setting(
     default: Value,
     help: str,
-    theme: str = OWN,
-    affects: Affects = Affects.NOTHING,
+    theme: str | None = None,
+    affects: Affects | None = None,
     *,
     basic: bool = False,
     path: bool = False,
@@ -100,9 +101,14 @@ def setting(
     aliases: Sequence[str] = (),
     parser: Callable[[str], object] | None = None,
 ) -> Value:
-    """Defines a field of a `Settings` class and its flag; see `Flag` for the arguments."""
-    flag = Flag(help, theme, affects, basic, path, lower, upper, choices, aliases, parser)
-    return dataclasses.field(default=default, metadata={"flag": flag})
+    """Defines a field of a `Settings` class and its flag; see `Flag` for the arguments.
+
+    By default, `theme` and `affects` are those of the class; see `Settings`.
+    """
+    about = theme or OWN, affects or Affects.NOTHING
+    flag = Flag(help, *about, basic, path, lower, upper, choices, aliases, parser)
+    own = {name: v for name, v in (("theme", theme), ("affects", affects)) if v is not None}
+    return dataclasses.field(default=default, metadata={"flag": flag, "own": own})
 
 
 def model_setting() -> str:
@@ -131,13 +137,18 @@ _as_dataclass = dataclasses.dataclass(frozen=True, init=False, repr=False, eq=Fa
 class Settings:
     """Holds the settings of a program; subclasses are frozen dataclasses, too.
 
-    `given` has the names of the fields that the user set, even if to their defaults.
+    `given` has the names of the fields that the user set, even if to their defaults. A subclass may
+    name the `theme` of its flags and what they affect (`affects`), for those that do not.
     """
 
     given: frozenset[str] = frozenset()
 
-    def __init_subclass__(cls) -> None:
-        """Makes fields from the annotations of a subclass."""
+    def __init_subclass__(cls, **common: Any) -> None:
+        """Makes fields from the annotations of a subclass; `common` completes their flags."""
+        for field in vars(cls).values() if common else ():
+            if isinstance(field, dataclasses.Field):
+                flag = field.metadata["flag"]._replace(**{**common, **field.metadata["own"]})
+                field.metadata = types.MappingProxyType({"flag": flag})
         _as_dataclass(cls)
 
     def __init__(self, **values: Any):

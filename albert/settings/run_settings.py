@@ -105,14 +105,13 @@ class PathSettings(Settings):
     )
 
 
-class BatchSettings(Settings):
+class BatchSettings(Settings, theme=TRAINING):
     """Batch sizes, and ways to save memory and work."""
 
     train_batch_size: int = setting(
         32,
         "Training examples in a batch of one worker.",
-        TRAINING,
-        Affects.WEIGHTS,
+        affects=Affects.WEIGHTS,
         basic=True,
         lower=1,
         upper=LARGEST_BATCH,
@@ -121,8 +120,7 @@ class BatchSettings(Settings):
         1,
         "Batches of each worker whose gradients are accumulated in one step, to train with larger "
         "batches than fit in memory.",
-        TRAINING,
-        Affects.WEIGHTS,
+        affects=Affects.WEIGHTS,
         basic=True,
         lower=1,
         upper=LARGEST_BATCH,
@@ -132,133 +130,96 @@ class BatchSettings(Settings):
         "Recompute each layer in the backward pass instead of keeping it in memory. Larger models "
         "and batches fit; a step takes about a third more time. The results are the same except "
         "for rounding.",
-        TRAINING,
-        Affects.JOB,
+        affects=Affects.JOB,
     )
     remove_padding: bool = setting(
         True,
         "Remove padding from the input of all layers except attention. This is faster. The results "
         "are the same except for rounding and the masks of dropout. Not used on the HPU.",
-        TRAINING,
-        Affects.WEIGHTS,
+        affects=Affects.WEIGHTS,
     )
     predict_batch_size: int = setting(
-        8, "Features in a batch in prediction.", TRAINING, Affects.JOB, lower=1, upper=LARGEST_BATCH
+        8, "Features in a batch in prediction.", affects=Affects.JOB, lower=1, upper=LARGEST_BATCH
     )
 
 
-class ScheduleSettings(Settings):
+class ScheduleSettings(Settings, theme=TRAINING, affects=Affects.WEIGHTS):
     """Length, learning rate and optimizer of a training."""
 
-    learning_rate: float = setting(
-        5e-05, "Peak learning rate.", TRAINING, Affects.WEIGHTS, basic=True, lower=0.0
-    )
+    learning_rate: float = setting(5e-05, "Peak learning rate.", basic=True, lower=0.0)
     num_train_epochs: float = setting(
-        2.0,
-        "Number of passes over the training examples.",
-        TRAINING,
-        Affects.WEIGHTS,
-        basic=True,
-        lower=0.0,
-        upper=1000000000.0,
+        2.0, "Number of passes over the training examples.", basic=True, lower=0.0, upper=1e9
     )
     train_steps: int = setting(
-        -1,
-        "Number of training steps; if positive, it overrides --num_train_epochs.",
-        TRAINING,
-        Affects.WEIGHTS,
-        basic=True,
+        -1, "Number of training steps; if positive, it overrides --num_train_epochs.", basic=True
     )
     lr_schedule: str = setting(
         "linear",
         "Learning rate after the warm-up: falls linearly to 0, stays constant, or falls to 0 like "
         "half a cosine wave.",
-        TRAINING,
-        Affects.WEIGHTS,
         choices=SCHEDULES,
     )
     warmup_proportion: float = setting(
         0.1,
         "Fraction of the training steps in which the learning rate rises linearly; 0.1 is 10%.",
-        TRAINING,
-        Affects.WEIGHTS,
         lower=0.0,
         upper=1.0,
     )
-    scale_learning_rate: bool = setting(
-        False, "Multiply --learning_rate by the number of workers.", TRAINING, Affects.WEIGHTS
-    )
+    scale_learning_rate: bool = setting(False, "Multiply --learning_rate by the number of workers.")
     seed: int = setting(
-        12345,
-        "Seed for the initial weights, dropout and the order of the data.",
-        TRAINING,
-        Affects.WEIGHTS,
-        lower=0,
+        12345, "Seed for the initial weights, dropout and the order of the data.", lower=0
     )
     deterministic_run: bool = setting(
         False,
         "Make the run reproducible bit for bit: no dropout, and only operations that are "
         "deterministic on the device.",
-        TRAINING,
-        Affects.WEIGHTS,
     )
     optimizer: str = setting(
         "adamw",
         "Optimizer of the weights. adamw has no bias correction, as in the reference; "
         "adamw_corrected has it, as in PyTorch, and is steadier on small data.",
-        TRAINING,
-        Affects.WEIGHTS,
         choices=OPTIMIZERS,
     )
     adam_epsilon: float = setting(
         EPSILON,
         "Epsilon that the optimizer adds to the square root of the second moment.",
-        TRAINING,
-        Affects.WEIGHTS,
         lower=1e-20,
     )
     weight_decay: float = setting(
         WEIGHT_DECAY,
         "Weight decay, as a fraction of the learning rate. Biases and layer norms do not decay.",
-        TRAINING,
-        Affects.WEIGHTS,
         lower=0.0,
     )
 
 
-class CheckpointSettings(Settings):
+class CheckpointSettings(Settings, theme=CHECKPOINTS):
     """Intervals of checkpoints and log lines, and the scoring of checkpoints."""
 
     save_checkpoints_steps: int = setting(
-        5000, "Number of steps between checkpoints.", CHECKPOINTS, basic=True, lower=1
+        5000, "Number of steps between checkpoints.", basic=True, lower=1
     )
     save_checkpoints_minutes: float = setting(
         30.0,
         "Longest time between checkpoints, in minutes; 0 for no limit. The checkpoints that this "
         "limit adds are only for resuming; each is removed when a newer one exists.",
-        CHECKPOINTS,
         lower=0.0,
     )
     save_summary_steps: int = setting(
-        1, "Number of steps between points of the TensorBoard curves.", CHECKPOINTS, lower=1
+        1, "Number of steps between points of the TensorBoard curves.", lower=1
     )
     log_steps: int = setting(
         100,
         "Number of steps between log lines. There is at least one line every 30 seconds.",
-        CHECKPOINTS,
         lower=1,
     )
     evaluate_while_training: bool = setting(
-        False,
-        "Score each checkpoint as soon as it is written, instead of after the training.",
-        CHECKPOINTS,
+        False, "Score each checkpoint as soon as it is written, instead of after the training."
     )
     patience: int = setting(
         0,
         "Stop after this number of checkpoints without a better score; 0 to train to the last "
         "step. Implies --evaluate_while_training.",
-        CHECKPOINTS,
-        Affects.WEIGHTS,
+        affects=Affects.WEIGHTS,
         lower=0,
     )
     track: str = setting(
@@ -266,20 +227,18 @@ class CheckpointSettings(Settings):
         "Tracker that gets the settings and metrics of the run. For mlflow, the environment "
         "variable MLFLOW_TRACKING_URI names the server or the store, and MLFLOW_EXPERIMENT_NAME "
         "the experiment.",
-        CHECKPOINTS,
         choices=(NO_TRACKER, MLFLOW),
     )
     # 0 keeps all checkpoints. Programs that keep only some derive from `KeptCheckpoints`.
     keep_checkpoint_max: int = 0
 
 
-class DeviceSettings(Settings):
+class DeviceSettings(Settings, theme=DEVICE):
     """The device to compute on, and the cooperation of workers."""
 
     device: str = setting(
         "auto",
         "Device to compute on; auto picks an HPU (Gaudi) if available, then a GPU, then the CPU.",
-        DEVICE,
         basic=True,
         choices=DEVICES,
     )
@@ -288,37 +247,32 @@ class DeviceSettings(Settings):
         "Type in which the encoder computes: weights, optimizer and loss stay float32. float16 is "
         "for GPUs without bfloat16, and scales the loss. Default: bfloat16 if TF_BF16_CONVERSION "
         "is set, otherwise float32.",
-        DEVICE,
-        Affects.WEIGHTS | Affects.SCORES,
+        affects=Affects.WEIGHTS | Affects.SCORES,
         basic=True,
         choices=PRECISIONS,
     )
     engine: str = setting(
         TENSORFLOW,
         f"{ENGINE_HELP} Training always uses TensorFlow.",
-        DEVICE,
-        Affects.SCORES,
+        affects=Affects.SCORES,
         choices=ENGINES,
     )
     use_horovod: bool = setting(
         False,
         "Train together with the other processes that mpirun has started, as in: mpirun -np 8 "
         "python -m albert squad ... --use_horovod=true",
-        DEVICE,
         basic=True,
     )
     stall_seconds: float = setting(
         300.0,
         "Seconds to wait for a worker that hangs or is stopped. After that, the job ends with an "
         "error that names the worker; 0 to wait without a limit.",
-        DEVICE,
         lower=0.0,
     )
     allreduce_dtype: str = setting(
         "float32",
         "Data type in which workers send gradients; bfloat16 works only on the HPU.",
-        DEVICE,
-        Affects.WEIGHTS,
+        affects=Affects.WEIGHTS,
         choices=("float32", "float16", "bfloat16"),
     )
     elastic_resume: bool = setting(
@@ -326,43 +280,39 @@ class DeviceSettings(Settings):
         "Allow resuming the run in --output_dir with another number of workers or another "
         "--train_batch_size. --gradient_accumulation_steps is adjusted so that the global batch "
         "size stays the same; if that is not possible, the run ends with an error.",
-        DEVICE,
     )
     shard_optimizer: str = setting(
         "none",
         "With --use_horovod: shard the optimizer's state over the workers (state), or also the "
         "accumulated gradients (gradients). With gradients, workers send them after every batch. "
         "The results are the same except for rounding.",
-        DEVICE,
-        Affects.JOB,
+        affects=Affects.JOB,
         choices=("none", "state", "gradients"),
     )
     use_einsum: bool = setting(
         False,
         "Compute dense layers with tf.einsum instead of tf.matmul. The results are the same.",
-        DEVICE,
-        Affects.WEIGHTS,
+        affects=Affects.WEIGHTS,
     )
     enable_scoped_allocator: bool = setting(
         False,
         "With habana-horovod: let TensorFlow place the gradients of one all-reduce next to each "
         "other in memory.",
-        DEVICE,
     )
 
 
-class IgnoredSettings(Settings):
+class IgnoredSettings(Settings, theme=IGNORED):
     """Flags of the reference that are accepted so that its commands work."""
 
-    use_tpu: bool = setting(False, "Must be false; TPUs are not supported.", IGNORED)
-    tpu_name: str | None = setting(None, _FOR_TPU, IGNORED)
-    tpu_zone: str | None = setting(None, _FOR_TPU, IGNORED)
-    gcp_project: str | None = setting(None, _FOR_TPU, IGNORED)
-    master: str | None = setting(None, _FOR_TPU, IGNORED)
-    num_tpu_cores: int = setting(8, _FOR_TPU, IGNORED)
-    iterations_per_loop: int = setting(1000, _FOR_TPU, IGNORED)
+    use_tpu: bool = setting(False, "Must be false; TPUs are not supported.")
+    tpu_name: str | None = setting(None, _FOR_TPU)
+    tpu_zone: str | None = setting(None, _FOR_TPU)
+    gcp_project: str | None = setting(None, _FOR_TPU)
+    master: str | None = setting(None, _FOR_TPU)
+    num_tpu_cores: int = setting(8, _FOR_TPU)
+    iterations_per_loop: int = setting(1000, _FOR_TPU)
     albert_hub_module_handle: str | None = setting(
-        None, "Not supported; pass --init_checkpoint instead.", IGNORED
+        None, "Not supported; pass --init_checkpoint instead."
     )
 
 
@@ -416,13 +366,12 @@ class RunSettings(
         return self.replaced(given=self.given | flags, **paths)
 
 
-class KeptCheckpoints(Settings):
+class KeptCheckpoints(Settings, theme=CHECKPOINTS):
     """The setting of programs that, like the reference, do not keep all checkpoints."""
 
     keep_checkpoint_max: int = setting(
         5,
         "Number of the latest checkpoints to keep, in addition to the best one; 0 to keep all. "
         "With --do_eval, checkpoints are scored before they are removed.",
-        CHECKPOINTS,
         lower=0,
     )
