@@ -20,6 +20,7 @@ from albert.cli import command_line
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable
 from albert.core.log import LOG, progress
+from albert.data.tables import read_whole_lines
 from albert.settings.fields import (
     DATA,
     FEATURES,
@@ -217,11 +218,6 @@ def _model(settings: EmbedSettings) -> ModelFolder:
 
 def _texts(path: str) -> Iterator[tuple[str, ...]]:
     """Yields the one or two texts of each line; raises a `UserError` if one is not UTF-8."""
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-            except UnicodeDecodeError as e:
-                raise UserError(f"{path}: line {number} is not UTF-8") from e
-            pair = _PAIR.match(text)
-            yield pair.groups() if pair else (text,)
+    for _, line in read_whole_lines(path):
+        pair = _PAIR.match(line.strip())
+        yield pair.groups() if pair else (line.strip(),)

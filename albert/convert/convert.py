@@ -45,6 +45,11 @@ from albert.tokenizers.tokenizer_json import native_content
 
 MODEL = "model.onnx"
 _SENTENCEPIECE, _WORDPIECE = "spiece.model", "vocab.txt"
+# For each flag of a tokenizer, the file and the class in `transformers`.
+_TOKENIZERS = {
+    "spm_model_file": (_SENTENCEPIECE, "AlbertTokenizer"),
+    "vocab_file": (_WORDPIECE, "BertTokenizer"),
+}
 _CLASSES = {
     names.SQUAD_V1: "ForQuestionAnswering",
     names.CLASSIFIER: "ForSequenceClassification",
@@ -119,9 +124,8 @@ def _begin(
 ) -> tuple[Source, Variables, dict[str, Any]]:
     """Returns a checkpoint, its weights and `config.json`, which it writes with the tokenizer."""
     source = find_source(path, options.albert_config_file)
-    tokenizer = _Tokenizer(source, options)
-    values = source.config.forward_values()
-    used = used_model(values, tokenizer.files, tokenizer.normalization)
+    flag, file, normalization = _tokenizer(source, options)
+    used = used_model(source.config.forward_values(), {flag: file}, normalization)
     check_model(source.checkpoint, used, "the checkpoint")
     variables = read_variables(source)
     about = read_description(os.path.dirname(source.checkpoint)) or {}
@@ -129,42 +133,28 @@ def _begin(
     if about:
         config["task_specific_params"] = {OWN_PARAMS: about}
     write_json(os.path.join(folder, CONFIG), config)
-    tokenizer.write(folder)
+    name, kind = _TOKENIZERS[flag]
+    _copy_tokenizer(file, os.path.join(folder, name))
+    tokenizer = {"tokenizer_class": kind, **normalization.recorded()}
+    tokenizer["model_max_length"] = source.config.max_position_embeddings
+    write_json(os.path.join(folder, TOKENIZER), tokenizer)
     return source, variables, config
 
 
-class _Tokenizer:
-    """The tokenizer that a model was trained with; `files` has its file by the file's flag."""
-
-    def __init__(self, source: Source, options: ConversionOptions):
-        """Uses the file in the options, or the one saved with the checkpoint."""
-        folder = os.path.dirname(source.checkpoint)
-        sentencepiece, wordpiece = options.spm_model_file, options.vocab_file
-        if not (sentencepiece or wordpiece):
-            own = files_of_model(folder)
-            sentencepiece, wordpiece = own.get("spm_model_file"), own.get("vocab_file")
-        file = sentencepiece or wordpiece
-        if not file:
-            raise FlagError(
-                f"--spm_model_file or --vocab_file is required: {source.checkpoint} has no "
-                f"tokenizer in {ASSETS} next to it"
-            )
-        self._file = file
-        check_readable(file, "the tokenizer's file")
-        about = read_description(folder) or source.settings or tokenizer_settings(folder)
-        self.normalization = Normalization.of({**about, **options.normalization})
-        self.files = {"spm_model_file": sentencepiece, "vocab_file": wordpiece}
-        self._name = _SENTENCEPIECE if sentencepiece else _WORDPIECE
-        self._config = {
-            "tokenizer_class": "AlbertTokenizer" if sentencepiece else "BertTokenizer",
-            **self.normalization.recorded(),
-            "model_max_length": source.config.max_position_embeddings,
-        }
-
-    def write(self, folder: str) -> None:
-        """Writes the tokenizer's files to a folder."""
-        _copy_tokenizer(self._file, os.path.join(folder, self._name))
-        write_json(os.path.join(folder, TOKENIZER), self._config)
+def _tokenizer(source: Source, options: ConversionOptions) -> tuple[str, str, Normalization]:
+    """Returns the flag and the file of the model's tokenizer, and how it changes text."""
+    folder = os.path.dirname(source.checkpoint)
+    given = {flag: getattr(options, flag) for flag in TOKENIZERS}
+    files = given if any(given.values()) else files_of_model(folder)
+    flag = next((flag for flag in TOKENIZERS if files.get(flag)), None)
+    if flag is None:
+        raise FlagError(
+            f"--spm_model_file or --vocab_file is required: {source.checkpoint} has no tokenizer "
+            f"in {ASSETS} next to it"
+        )
+    check_readable(files[flag], "the tokenizer's file")
+    about = read_description(folder) or source.settings or tokenizer_settings(folder)
+    return flag, files[flag], Normalization.of({**about, **options.normalization})
 
 
 def _config(
@@ -211,15 +201,18 @@ def from_transformers(path: str, target: str) -> str:
         with open(os.path.join(folder, CONFIGS[type(config)]), "w", encoding="utf-8") as file:
             file.write(config.to_json_string())
         files = pretrained_files(path)
-        names = {"spm_model_file": _SENTENCEPIECE, "vocab_file": _WORDPIECE}
-        tokenizers = [flag for flag in names if flag in files]
-        for flag in tokenizers:
-            _copy_tokenizer(files[flag], os.path.join(folder, names[flag]))
-        if _is_in(path, TOKENIZER):
+        tokenizers = {
+            flag: os.path.join(folder, name)
+            for flag, (name, _) in _TOKENIZERS.items()
+            if flag in files
+        }
+        for flag, name in tokenizers.items():
+            _copy_tokenizer(files[flag], name)
+        if os.path.isfile(os.path.join(path, TOKENIZER)):
             shutil.copyfile(os.path.join(path, TOKENIZER), os.path.join(folder, TOKENIZER))
         if tokenizers and "task" in (about := description_of(files)):
             assets = {CONFIG: files["albert_config_file"]}
-            assets |= {TOKENIZERS[flag]: os.path.join(folder, names[flag]) for flag in tokenizers}
+            assets |= {TOKENIZERS[flag]: name for flag, name in tokenizers.items()}
             write_assets(folder, Assets(about, assets))
     if not tokenizers:
         tf.logging.warning(
@@ -235,10 +228,6 @@ def from_transformers(path: str, target: str) -> str:
 def _copy_tokenizer(source: str, target: str) -> None:
     with open(target, "wb") as file:
         file.write(native_content(read_bytes(source), source))
-
-
-def _is_in(folder: str, name: str) -> bool:
-    return os.path.isfile(os.path.join(folder, name))
 
 
 def _model_card(source: Source, variables: Variables, config: Mapping) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shlex
 import subprocess
@@ -15,7 +14,7 @@ from collections.abc import Iterator
 import sentencepiece as spm
 
 from albert.core.errors import UserError
-from albert.core.files import command, temporary_name, write_json
+from albert.core.files import command, read_json, temporary_name, write_json
 from albert.demo.generate import DEV_FILE, TRAIN_FILE, write_sample
 from albert.tokenizers.sentencepiece_text import preprocess_text
 
@@ -87,8 +86,7 @@ def _make_model(data: str, folder: str) -> None:
     """Writes the configuration and trains the SentencePiece model on the training split."""
     target = os.path.join(folder, "spm.model")
     print(f"\nTraining a SentencePiece model of {VOCAB_SIZE} pieces: {target}", flush=True)
-    with open(os.path.join(data, TRAIN_FILE.format("1.1")), encoding="utf-8") as file:
-        articles = json.load(file)["data"]
+    articles = read_json(os.path.join(data, TRAIN_FILE.format("1.1")), "the sample")["data"]
     os.makedirs(folder, exist_ok=True)
     write_json(os.path.join(folder, "albert_config.json"), CONFIG)
     with temporary_name(target) as temporary, open(temporary, "wb") as writer:
@@ -117,12 +115,10 @@ def _texts(articles: list[dict]) -> Iterator[str]:
 
 def _report(dev_file: str, out: str, folder: str, seconds: float) -> None:
     """Prints scores, some answers and where files are; raises a `UserError` for too low a score."""
-    with open(os.path.join(out, "eval_results.json"), encoding="utf-8") as file:
-        results = json.load(file)
-    with open(os.path.join(out, "predictions.json"), encoding="utf-8") as file:
-        predictions = json.load(file)
-    with open(dev_file, encoding="utf-8") as file:
-        paragraphs = [p for article in json.load(file)["data"] for p in article["paragraphs"]]
+    results = read_json(os.path.join(out, "eval_results.json"), "the scores")
+    predictions = read_json(os.path.join(out, "predictions.json"), "the answers")
+    articles = read_json(dev_file, "the sample")["data"]
+    paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
     print(f"\nOn {len(predictions)} questions about articles that were not trained on:")
     names = {"exact_match": "exact match", "exact": "exact match", "f1": "F1"}
     names |= {"HasAns_f1": "F1 with an answer", "NoAns_f1": "F1 without one"}

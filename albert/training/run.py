@@ -82,8 +82,8 @@ def download(
 ) -> None:
     """Downloads what a job needs, on a machine that need not have the job's device.
 
-    Raises:
-      UserError: a download or `check` failed, or the job would not accept its flags or files.
+    Raises a `UserError` if a download or `check` failed, or the job would not accept its flags or
+    files.
     """
     settings.require(*task_class.required)
     fetch_missing(task_class, settings)
