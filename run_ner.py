@@ -1,8 +1,5 @@
 """Runs `albert entities`, like the reference's programs for other tasks."""
 
-from albert.cli.main import imported_program, run_program
+from albert.cli.main import program_of
 
-if __name__ == "__main__":
-    run_program("entities")
-else:
-    main = imported_program("entities")
+main = program_of(__name__, "entities")

@@ -1,8 +1,5 @@
 """Runs `albert pretraining-data`, by its name in the reference."""
 
-from albert.cli.main import imported_program, run_program
+from albert.cli.main import program_of
 
-if __name__ == "__main__":
-    run_program("pretraining-data")
-else:
-    main = imported_program("pretraining-data")
+main = program_of(__name__, "pretraining-data")

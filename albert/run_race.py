@@ -1,8 +1,5 @@
 """Runs `albert race`, by its name in the reference."""
 
-from albert.cli.main import imported_program, run_program
+from albert.cli.main import program_of
 
-if __name__ == "__main__":
-    run_program("race")
-else:
-    main = imported_program("race")
+main = program_of(__name__, "race")

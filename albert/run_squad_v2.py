@@ -1,8 +1,5 @@
 """Runs `albert squad 2.0`, by its name in the reference."""
 
-from albert.cli.main import imported_program, run_program
+from albert.cli.main import program_of
 
-if __name__ == "__main__":
-    run_program("squad", "2.0")
-else:
-    main = imported_program("squad", "2.0")
+main = program_of(__name__, "squad", "2.0")

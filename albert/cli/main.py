@@ -113,8 +113,13 @@ def run_program(name: str, *words: str) -> None:
     run(name)
 
 
-def imported_program(name: str, *words: str) -> Callable[[list[str] | None], None]:
-    """Defines a reference program's flags; returns its main function for `tf.compat.v1.app.run`."""
+def program_of(module: str, name: str, *words: str) -> Callable[[list[str] | None], None]:
+    """Runs a command under the reference's program name if `module` is "__main__".
+
+    Otherwise, defines its flags, and returns its main function for `tf.compat.v1.app.run`.
+    """
+    if module == "__main__":
+        run_program(name, *words)
     command = command_of(name)
     request = command.define(*words)
 

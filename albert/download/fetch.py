@@ -7,13 +7,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import filelock
 import requests
 import urllib3
 from tqdm import tqdm
 
 from albert.core.errors import UserError
 from albert.core.files import flush, parse_json, sha256_of, write_json
+from albert.core.locks import exclusive
 from albert.core.log import LOG
 from albert.core.text import one_line
 
@@ -34,29 +34,17 @@ class _Transient(Exception):
 @contextlib.contextmanager
 def making(path: Path) -> Iterator[None]:
     """Locks `path` and makes its folder; raises a `UserError` if the block cannot read or write."""
-    lock = filelock.FileLock(f"{path}.lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _acquire(lock, path)
-        try:
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(exclusive(str(path)))
+            except UserError as error:  # without write access, what is needed may still exist
+                LOG.info("%s; continuing without a lock", error)
             yield
-        finally:
-            if lock.is_locked:
-                os.unlink(lock.lock_file)
-                lock.release()
     except OSError as error:
         advice = "check this path, your permissions and the free disk space, and run again"
         raise UserError(f"{error.filename or path}: {error.strerror}; {advice}") from error
-
-
-def _acquire(lock: filelock.BaseFileLock, path: Path) -> None:
-    try:
-        lock.acquire(blocking=False)
-    except filelock.Timeout:
-        LOG.info("Waiting for another process that is making %s", path)
-        lock.acquire()
-    except OSError as error:  # without locks or write access, the download may still succeed
-        LOG.info("%s cannot be locked (%s); continuing without a lock", path, error.strerror)
 
 
 def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = None) -> str:

@@ -255,7 +255,7 @@ def test_after_a_full_disk_the_download_resumes(get, url, tmp_path):
 
 def test_progress_is_logged_and_a_file_system_needs_no_locks(url, tmp_path, monkeypatch, log):
     refuse = mock.Mock(side_effect=OSError(errno.ENOLCK, "No locks available"))
-    monkeypatch.setattr(filelock.FileLock, "acquire", refuse)
+    monkeypatch.setattr(filelock.SoftFileLease, "acquire", refuse)
     monkeypatch.setattr(module, "LOG_EVERY", 0.0)
     with making(tmp_path / "file.bin"):
         fetch(url, tmp_path / "file.bin")
