@@ -17,15 +17,7 @@ from albert.distributed import collectives
 
 def broadcast_object(value: Any) -> Any:
     """Returns rank 0's `value`, any JSON value, on every worker; ignores the other workers'."""
-    if collectives.size() == 1:
-        return value
-    content = np.frombuffer(json.dumps(value).encode(), np.uint8)
-    length = np.array([len(content)], np.int64)
-    length = _run(lambda t: collectives.broadcast(t, name="shared_length"), length)
-    if not collectives.is_chief():
-        content = np.zeros(length, np.uint8)
-    content = _run(lambda t: collectives.broadcast(t, name="shared_value"), content)
-    return json.loads(content.tobytes())
+    return all_gather_objects(value)[0]
 
 
 def gather_arrays(arrays: Sequence[np.ndarray], dtype: np.dtype) -> list[list[np.ndarray]]:
