@@ -70,8 +70,7 @@ class FeatureSource(abc.ABC):
     def read(self) -> tuple[Countable[Any], Mapping[str, int]]:
         """Returns the examples, and the number of skipped ones by reason; checks the input once.
 
-        Raises:
-          UserError: the input is not valid.
+        Raises a `UserError` if the input is not valid.
         """
 
     @abc.abstractmethod

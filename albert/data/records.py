@@ -101,8 +101,7 @@ class RecordFile:
     def __init__(self, paths: Sequence[str]):
         """Locates all records.
 
-        Raises:
-          UserError: a file ends inside a record, or a record's length is damaged.
+        Raises a `UserError` if a file ends inside a record, or a record's length is damaged.
         """
         # Read instead of mapped into memory: what a process has read of a mapped file counts as its
         # memory.
@@ -345,8 +344,7 @@ def map_arrays(
 def sequence_lengths(files: Sequence[str], spec: Mapping[str, Any]) -> np.ndarray:
     """Returns the lengths of the sequences of every record without padding, [N, sequences].
 
-    Raises:
-      UserError: a record is damaged.
+    Raises a `UserError` if a record is damaged.
     """
     records, seq_length = RecordFile(files), spec["input_mask"].shape[-1]
     lengths = np.zeros([len(records), math.prod(spec["input_mask"].shape[:-1])], np.int64)

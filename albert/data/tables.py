@@ -40,8 +40,7 @@ class SourceLine(NamedTuple):
 def read_whole_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
     """Yields the lines of a UTF-8 file with their line ends; removes a byte order mark.
 
-    Raises:
-      UserError: the file cannot be read or is not UTF-8.
+    Raises a `UserError` if the file cannot be read or is not UTF-8.
     """
     check_regular(path, path)
     with reporting(f"{path} cannot be read"), open(path, "rb") as file:
@@ -129,8 +128,7 @@ class Table(NamedTuple):
 def find_table(path: str) -> Table | None:
     """Returns the table in a file, without columns if it is empty; None for a JSON document.
 
-    Raises:
-      UserError: the file cannot be read, or its header or first row is not valid.
+    Raises a `UserError` if the file cannot be read, or its header or first row is not valid.
     """
     check_regular(path, path)
     with reporting(f"{path} cannot be read"), open(path, "rb") as file:

@@ -64,8 +64,7 @@ class PredictSession:
     def load(self, checkpoint: str | None) -> None:
         """Loads the weights of a checkpoint, or initial ones for None; rewinds the inputs.
 
-        Raises:
-          UserError: the checkpoint does not match the model, or is damaged.
+        Raises a `UserError` if the checkpoint does not match the model, or is damaged.
         """
         with self._session.graph.as_default():
             if checkpoint:

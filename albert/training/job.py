@@ -26,9 +26,8 @@ _WILDCARDS = frozenset("*?[\\")
 def begin_job(settings: RunSettings) -> None:
     """Checks the flags that all programs share, and makes this process a worker of its job.
 
-    Raises:
-      FlagError: the flags ask for a feature that this project does not support.
-      UserError: Horovod or the device is missing, or the environment's bfloat16 list is invalid.
+    Raises a `FlagError` if the flags ask for a feature that this project does not support, and a
+    `UserError` if Horovod or the device is missing, or the environment's bfloat16 list is invalid.
     """
     _check(settings)
     signals.resume_without("--overwrite_output_dir" if settings.overwrite_output_dir else "")

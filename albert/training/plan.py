@@ -60,10 +60,8 @@ def original_batch_settings(settings: RunSettings, current: dict) -> dict:
     """Returns a run's settings with the batch sizes that it was started with in --output_dir.
 
     Without --elastic_resume or a recorded run, returns `current`, the `training_settings`, as is.
-
-    Raises:
-      FlagError: the recorded global batch size cannot be split over this number of workers.
-      UserError: the record of the run is damaged.
+    Raises a `FlagError` if the recorded global batch size cannot be split over this number of
+    workers, and a `UserError` if the record of the run is damaged.
     """
     if not settings.elastic_resume or settings.overwrite_output_dir:
         return current

@@ -118,8 +118,7 @@ class Predictor:
     def outputs(self, checkpoint: str) -> OutputRows:
         """Returns the model's outputs for every example, with the weights of a checkpoint.
 
-        Raises:
-          UserError: the checkpoint does not match the model.
+        Raises a `UserError` if the checkpoint does not match the model.
         """
         exchange.broadcast_object(checkpoint)
         started = time.perf_counter()

@@ -111,9 +111,8 @@ def take_folder(task: Task) -> None:
 def prepare(task: Task) -> PreparedRun:
     """Prepares the splits that the flags ask for, so that their features can be read.
 
-    Raises:
-      FlagError: the folder holds another run.
-      UserError: the input is not valid, or a file of results was not written by this program.
+    Raises a `FlagError` if the folder holds another run, and a `UserError` if the input is not
+    valid, or a file of results was not written by this program.
     """
     data, contents, recorded = {}, {}, dict[str, Any]()
     facts: dict[str, Any] = {"bf16 configuration": precision_digest(task)}

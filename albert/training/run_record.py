@@ -117,11 +117,9 @@ _EARLIER_VALUES = {"dropout masks": "by operation"}
 def begin_run(task: Task, recorded: dict) -> None:
     """Records a training run; with --overwrite_output_dir, first removes the files of another one.
 
-    `recorded` are JSON values by flag name, or by description if they are not flags.
-
-    Raises:
-      FlagError: the folder holds a run with other values.
-      UserError: the record is damaged.
+    `recorded` are JSON values by flag name, or by description if they are not flags. Raises a
+    `FlagError` if the folder holds a run with other values, and a `UserError` if the record is
+    damaged.
     """
     settings, outputs = task.settings, task.files_of_results()
     output_dir = settings.output_dir

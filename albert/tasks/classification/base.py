@@ -40,9 +40,8 @@ _FILES = {TRAIN: "train_file", DEV: "predict_file", TEST: "test_file"}
 def check_flags(settings: ClassificationSettings) -> None:
     """Checks the flags that all classification tasks share.
 
-    Raises:
-      FlagError: there is nothing to do, or there are no training steps.
-      UserError: --data_dir is not a folder.
+    Raises a `FlagError` if there is nothing to do, or there are no training steps, and a
+    `UserError` if --data_dir is not a folder.
     """
     if not (settings.export_dir or splits_of(settings)):
         raise FlagError("nothing to do: pass --do_train, --do_eval, --do_predict or --export_dir")
@@ -239,8 +238,7 @@ class ClassificationTask(LabelTask):
     def predictions(self, data: Data, outputs: Sequence[Output]) -> list[Output]:
         """Returns the outputs of real examples, without those that only fill a batch.
 
-        Raises:
-          UserError: the features belong to other examples.
+        Raises a `UserError` if the features belong to other examples.
         """
         real = [output for output in outputs if output["is_real_example"]]
         if len(data.source) != len(real):

@@ -49,8 +49,7 @@ _COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
 def run_benchmark(settings: GlueSettings) -> None:
     """Runs the tasks of --task_name with the seeds of --seeds, and prints the table.
 
-    Raises:
-      UserError: the flags, the input or the environment is invalid.
+    Raises a `UserError` if the flags, the input or the environment is invalid.
     """
     jobs = prepared_runs(
         GlueTask, settings, None, lambda: _check_data(settings), _prepare_follow_ups

@@ -203,8 +203,7 @@ class GlueSettings(ClassificationSettings):
 def tasks_of(text: str) -> list[str]:
     """Returns the tasks in a list such as "mrpc,RTE", in lower case.
 
-    Raises:
-      FlagError: a task has no column in the table, or occurs twice.
+    Raises a `FlagError` if a task has no column in the table, or occurs twice.
     """
     tasks = list[str]()
     for word in text.lower().split(","):

@@ -180,8 +180,7 @@ def make_processor(settings: GlueSettings) -> DataProcessor:
 def load_processor(settings: GlueSettings) -> DataProcessor:
     """Returns the processor of --task_name, with the labels on which the model was trained.
 
-    Raises:
-      UserError: a flag is invalid, or the model was trained on other labels.
+    Raises a `UserError` if a flag is invalid, or the model was trained on other labels.
     """
     processor = make_processor(settings)
     if settings.do_train:

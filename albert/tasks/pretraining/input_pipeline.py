@@ -179,8 +179,7 @@ class ExampleSizes(NamedTuple):
 def read_sizes(files: Sequence[str], options: RecordOptions, workers: int) -> ExampleSizes:
     """Reads the sizes of all examples, in worker processes that share the files.
 
-    Raises:
-      UserError: a record is damaged or empty.
+    Raises a `UserError` if a record is damaged or empty.
     """
     parts = ordered_map(functools.partial(_sizes_of_file, options=options), files, workers)
     return ExampleSizes(*np.concatenate(list(parts), axis=1))

@@ -71,10 +71,8 @@ class PretrainingTask(Task):
 
         Each starts from the last weights of the previous one. The optimizer and the learning rate
         start again in each phase, as in NVIDIA's BERT: `run_pretraining_lamb_phase2.sh` passes the
-        last checkpoint of phase 1 as --init_checkpoint.
-
-        Raises:
-          UserError: the flags, the input or the environment is invalid.
+        last checkpoint of phase 1 as --init_checkpoint. Raises a `UserError` if the flags, the
+        input or the environment is invalid.
         """
         for _, run in prepared_runs(cls, settings):
             if follows := run.settings.follows:

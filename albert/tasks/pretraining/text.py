@@ -39,11 +39,8 @@ def matching_files(patterns: str, flag: str, *, with_derived: bool = False) -> l
     """Returns the files that match comma-separated names or globs, in order.
 
     A glob skips files that programs have put next to the input: hidden files, locks, headers of
-    derived files and, unless `with_derived`, the derived files themselves.
-
-    Raises:
-      FlagError: there is no name.
-      UserError: a name or glob matches no file, or matches a folder.
+    derived files and, unless `with_derived`, the derived files themselves. Raises a `FlagError` if
+    there is no name, and a `UserError` if a name or glob matches no file, or matches a folder.
     """
     files = []
     for pattern in filter(None, patterns.split(",")):

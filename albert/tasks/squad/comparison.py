@@ -66,8 +66,7 @@ class QuestionFile(Questions):
     def read_predictions(self, path: str) -> dict[str, str]:
         """Returns answers by question id; "" means no answer.
 
-        Raises:
-          UserError: the file has other content, or no value for any of the questions.
+        Raises a `UserError` if the file has other content, or no value for any of the questions.
         """
         return self._read(path, "predictions", str, "text")
 
