@@ -67,7 +67,7 @@ def make_records(flags: Flags, folder: str, options: list[str]) -> None:
 
 def describe_packing(length: int, records: str) -> None:
     """Prints how densely the examples of the text, and of Wikipedia, are packed."""
-    lengths = read_sizes([records], RecordOptions(length, 0, 0), 1).lengths
+    lengths, _ = read_sizes([records], RecordOptions(length, 0, 0), 1)
     lines = [line for line in _LENGTHS.read_text().splitlines() if line[0] != "#"]
     counts = {
         f"the text, {length}": np.bincount(lengths, minlength=length + 1),

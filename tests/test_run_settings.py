@@ -20,7 +20,6 @@ from albert.settings.fields import IGNORED, Affects
 from albert.tasks.glue import settings as glue_settings
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.pretraining import task as pretraining_task
-from albert.tasks.pretraining.input_pipeline import ExampleSizes
 from albert.training import prepared
 from albert.training.output_folder import scoring_settings
 from albert.training.prepared import prepare
@@ -148,7 +147,7 @@ def files(squad_dir, tmp_path_factory) -> pathlib.Path:
 def program(request, monkeypatch) -> str:
     # The records only need to differ.
     monkeypatch.setattr(pretraining_task, "check_files", lambda paths, options: None)
-    sizes = ExampleSizes(np.array([5]), np.array([1]))
+    sizes = np.array([[5], [1]])
     monkeypatch.setattr(pretraining_task, "read_sizes", lambda files, options, workers: sizes)
     # Other tests in this process must not be deterministic.
     monkeypatch.setattr(prepared, "make_deterministic", lambda: None)

@@ -13,7 +13,6 @@ import pytest
 
 from albert.cli import sweep
 from albert.cli.check import find_task
-from albert.cli.sweep import SweepRequest
 from albert.cli.training import Job
 from albert.core import locks
 from albert.core.errors import FlagError, UserError
@@ -170,7 +169,7 @@ def sweeping(squad_dir, tmp_path, monkeypatch):
         settings, ranges = settings_of(SquadV1Settings, *fixed), settings_of(SweepSettings, *flags)
         job, space = Job(find_task("squad"), settings), make_space(ranges, settings)
         try:
-            sweep.main(SweepRequest(["squad"], job, ranges, space))
+            sweep.main((["squad"], job, ranges, space))
         finally:
             locks.release_held()
 

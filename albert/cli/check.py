@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NamedTuple
 
 from albert.cli import command_line
 from albert.cli.training import Job, job_of
@@ -30,21 +29,17 @@ _VERSIONS = {entry.version for entry in TASKS if entry.version}
 _PROGRAMS = {f"{e.program}.py": (e.command, e.version) for e in TASKS if e.program}
 
 
-class CheckRequest(NamedTuple):
-    """Holds a parsed command line of `albert check`, and whether it names the task."""
-
-    job: Job
-    names_task: bool
-    settings: CheckSettings
+# The job, whether the command line names its task, and the options of the check.
+Request = tuple[Job, bool, CheckSettings]
 
 
-def parse(argv: list[str]) -> CheckRequest:
+def parse(argv: list[str]) -> Request:
     """Parses a command line; raises a `FlagError` if the task is unknown or a flag is invalid."""
     program, *rest = argv
     word, version = pop_task(rest)
     task = find_task("squad" if word is None else word, version)
     command_line.parse([program, *rest], __doc__, task.load("settings"), CheckSettings)
-    return CheckRequest(job_of(task), word is not None, CheckSettings.from_flags())
+    return job_of(task), word is not None, CheckSettings.from_flags()
 
 
 def pop_task(words: list[str]) -> tuple[str | None, str]:
@@ -53,16 +48,17 @@ def pop_task(words: list[str]) -> tuple[str | None, str]:
     return word, words.pop(0) if words and words[0] in _VERSIONS else ""
 
 
-def main(request: CheckRequest) -> None:
+def main(request: Request) -> None:
     """Prints each run's report of all ranks; exits with code 1 if one would fail, otherwise 0."""
     from albert.distributed import exchange
     from albert.preflight.job_check import check
 
-    (task, settings), options = request.job.with_model(), request.settings
+    job, names_task, options = request
+    task, settings = job.with_model()
     # Flags of the device and --json only describe the machine and the report.
     flags = settings.flags()
     is_job = any(flags[name].theme != DEVICE for name in settings.given) or options.given - {"json"}
-    task_class = task.load("task") if request.names_task or is_job else None
+    task_class = task.load("task") if names_task or is_job else None
     results = [check(task_class, one, options, name) for name, one in settings.runs().items()]
     # When one rank exits with 1, the launcher ends all of them. Wait until the report is printed.
     exchange.broadcast_object(None)

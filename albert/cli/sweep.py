@@ -12,7 +12,6 @@ classify --help` explains the flags of the task classify.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from albert.cli import command_line
 from albert.cli.check import find_task, pop_task
@@ -37,16 +36,11 @@ _REFUSED = {
 }
 
 
-class SweepRequest(NamedTuple):
-    """A parsed command line: the task as words, its job with the flags of all trials, and more."""
-
-    words: list[str]
-    job: Job
-    settings: SweepSettings
-    space: Space
+# The task as words, its job with the flags of all trials, the options, and the search space.
+Request = tuple[list[str], Job, SweepSettings, Space]
 
 
-def parse(argv: list[str]) -> SweepRequest:
+def parse(argv: list[str]) -> Request:
     """Parses a command line; raises a `FlagError` for a missing task, or a wrong flag or range."""
     program, *rest = argv
     named, version = pop_task(rest)
@@ -59,10 +53,10 @@ def parse(argv: list[str]) -> SweepRequest:
         raise FlagError(f"the task is missing; name it before the flags: {', '.join(WORDS)}")
     job, settings = job_of(task), SweepSettings.from_flags()
     words = [word, version] if version else [word]
-    return SweepRequest(words, job, settings, make_space(settings, job.settings))
+    return words, job, settings, make_space(settings, job.settings)
 
 
-def main(request: SweepRequest) -> None:
+def main(request: Request) -> None:
     """Runs the missing trials and prints all; raises a `UserError` if all failed, or `Stopped`."""
     from albert.sweep.search import Sweep
 

@@ -13,7 +13,7 @@ import functools
 import re
 import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
@@ -83,13 +83,12 @@ def convert(model_fn: Callable, config: PrecisionConfig | None, device: str = "c
 
     def converted_model_fn(features, labels, mode, params):
         target = tf.get_default_graph()
-        planned = plan_model(model_fn, features, labels, mode, params, config, device)
-        built, spec = planned.graph, planned.spec
+        built, spec, planned = plan_model(model_fn, features, labels, mode, params, config, device)
         if mode not in logged:
-            tf.logging.info("%s", planned.plan.summary())
+            tf.logging.info("%s", planned.summary())
             logged.add(mode)
         graph_def = built.as_graph_def()
-        names = rewrite(graph_def, planned.plan)
+        names = rewrite(graph_def, planned)
         _add_new(graph_def, built, names)
         _built.setdefault(target, []).append(built)
         fields, carried = _counterpart(_parts(spec), target, names)
@@ -100,14 +99,6 @@ def convert(model_fn: Callable, config: PrecisionConfig | None, device: str = "c
     return converted_model_fn
 
 
-class PlannedModel(NamedTuple):
-    """A float32 model in a separate graph, with the plan of its conversion."""
-
-    graph: tf.Graph
-    spec: estimators.EstimatorSpec
-    plan: ConversionPlan
-
-
 def plan_model(
     model_fn: Callable,
     features: Any,
@@ -116,10 +107,11 @@ def plan_model(
     params: Any,
     config: PrecisionConfig,
     device: str,
-) -> PlannedModel:
+) -> tuple[tf.Graph, estimators.EstimatorSpec, ConversionPlan]:
     """Builds a model in a copy of the current graph, and plans its conversion; see `convert`.
 
-    The features and labels are from the current graph. The device may also be "hpu".
+    Returns the copy, the model's specification there, and the plan. The features and labels are
+    from the current graph. The device may also be "hpu".
     """
     current = tf.get_default_graph()
     built = _copy_of(current)
@@ -134,7 +126,7 @@ def plan_model(
     collected = [built.get_collection(key) for key in built.get_all_collection_keys()]
     items = tf.nest.flatten([_parts(spec), collected])
     outputs = sorted({item.name for item in items if isinstance(item, tf.Tensor)})
-    return PlannedModel(built, spec, plan(built.as_graph_def(), config, device, others, outputs))
+    return built, spec, plan(built.as_graph_def(), config, device, others, outputs)
 
 
 def _parts(spec: estimators.EstimatorSpec) -> tuple[dict[str, Any], list]:

@@ -283,11 +283,11 @@ def describe_precision(
         tf.set_random_seed(checked.task.settings.seed)
         tf.train.get_or_create_global_step()
         features = checked.batch(checked.task.trims)
-        planned = plan_model(
+        *_, planned = plan_model(
             checked.model_fn(), features, None, estimators.ModeKeys.TRAIN, {}, config, device.kind()
         )
-    report.add("plan", planned.plan.summary())
-    return planned.plan
+    report.add("plan", planned.summary())
+    return planned
 
 
 def describe_choice(

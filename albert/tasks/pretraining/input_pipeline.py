@@ -169,20 +169,15 @@ def _drawn_masks(
     }
 
 
-class ExampleSizes(NamedTuple):
-    """The numbers of tokens without padding, and of masked tokens, of N examples, int [N]."""
+def read_sizes(files: Sequence[str], options: RecordOptions, workers: int) -> np.ndarray:
+    """Returns the numbers of tokens, and of masked tokens, of all N examples, int [2, N].
 
-    lengths: np.ndarray
-    predictions: np.ndarray
-
-
-def read_sizes(files: Sequence[str], options: RecordOptions, workers: int) -> ExampleSizes:
-    """Reads the sizes of all examples, in worker processes that share the files.
+    Worker processes share the files.
 
     Raises a `UserError` if a record is damaged or empty.
     """
     parts = ordered_map(functools.partial(_sizes_of_file, options=options), files, workers)
-    return ExampleSizes(*np.concatenate(list(parts), axis=1))
+    return np.concatenate(list(parts), axis=1)
 
 
 def _sizes_of_file(path: str, options: RecordOptions) -> np.ndarray:
@@ -220,11 +215,12 @@ class RowShape(NamedTuple):
 class PackedExamples(PackedOrder):
     """The order of a training in rows of several examples."""
 
-    def __init__(self, sizes: ExampleSizes, seq_length: int, seed: int):
-        super().__init__(sizes.lengths, seq_length, seed)
+    def __init__(self, sizes: np.ndarray, seq_length: int, seed: int):
+        lengths, predictions = sizes
+        super().__init__(lengths, seq_length, seed)
         # Whichever examples of these lengths the rows of an epoch get, their masked tokens fit.
         most = np.zeros(seq_length + 1, np.int64)
-        np.maximum.at(most, sizes.lengths, sizes.predictions)
+        np.maximum.at(most, lengths, predictions)
         max_predictions = int(most[self.kinds].sum(axis=1).max(initial=0))
         self.shape = RowShape(seq_length, max_predictions, self.num_sequences)
 

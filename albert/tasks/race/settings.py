@@ -6,6 +6,12 @@ from albert.settings.fields import DATA, FEATURES, TRAINING, Affects, redefined,
 from albert.tasks.classification.settings import ClassificationSettings
 
 
+def _feature_file(split: str) -> str | None:
+    name = f"{split}.tf_record"
+    help = f"Feature file for RACE/{split}, reused or written. Default: {name} in --output_dir."
+    return setting(None, help, FEATURES, path=True)
+
+
 class RaceSettings(ClassificationSettings):
     r"""Fine-tunes ALBERT on RACE, whose questions about a passage have four options each.
 
@@ -45,24 +51,9 @@ class RaceSettings(ClassificationSettings):
     middle_only: bool = setting(
         False, "Use only the questions for middle schools.", DATA, Affects.FEATURES
     )
-    train_file: str | None = setting(
-        None,
-        "Feature file for RACE/train, reused or written. Default: train.tf_record in --output_dir.",
-        FEATURES,
-        path=True,
-    )
-    eval_file: str | None = setting(
-        None,
-        "Feature file for RACE/dev, reused or written. Default: dev.tf_record in --output_dir.",
-        FEATURES,
-        path=True,
-    )
-    predict_file: str | None = setting(
-        None,
-        "Feature file for RACE/test, reused or written. Default: test.tf_record in --output_dir.",
-        FEATURES,
-        path=True,
-    )
+    train_file: str | None = _feature_file("train")
+    eval_file: str | None = _feature_file("dev")
+    predict_file: str | None = _feature_file("test")
     max_qa_length: int = setting(
         128,
         "Greatest length of a question with an option, in tokens. Longer ones are truncated at the "
