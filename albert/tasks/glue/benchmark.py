@@ -157,13 +157,10 @@ class Table:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the table as JSON values, with the scores of each run."""
-        tasks = {
-            task: {name: _without_nan(spread) for name, spread in spreads.items()}
-            for task, spreads in self.spreads.items()
-        }
+        tasks: dict[str, dict[str, dict[str, float]]] = {}
+        for task, spreads in self.spreads.items():
+            for name, spread in spreads.items():
+                # A single run has no deviation.
+                known = {n: v for n, v in spread._asdict().items() if not math.isnan(v)}
+                tasks.setdefault(task, {})[name] = known
         return {"average": self.average, "tasks": tasks, "by_seed": self._results}
-
-
-def _without_nan(spread: Spread) -> dict[str, float]:
-    """Returns a spread as JSON values, without the deviation if there is only one run."""
-    return {name: value for name, value in spread._asdict().items() if not math.isnan(value)}
