@@ -42,43 +42,37 @@ if TYPE_CHECKING:
 _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")
 
 
-class EmbedSettings(NormalizationSettings, IgnoredSettings):
+class EmbedSettings(NormalizationSettings, IgnoredSettings, theme=DATA):
     """The texts, the model and the output of `albert embed`."""
 
     input_file: str = setting(
         "",
         'Text file with one text per line, or two texts separated by " ||| ". Required.',
-        DATA,
         path=True,
     )
     output_file: str = setting(
-        "", "File for the embeddings, in the order of the texts. Required.", DATA, path=True
+        "", "File for the embeddings, in the order of the texts. Required.", path=True
     )
     output_format: str = setting(
         "json",
         "Format of the output: json has one line per text, with linex_index and features; npz has "
         "NumPy arrays and is much smaller.",
-        DATA,
         choices=("json", "npz"),
     )
     layers: str = setting(
         "-1,-2,-3,-4",
         "Layers to write, separated by commas; -1 is the last one. May be empty with --pooled or "
         "--pooling.",
-        DATA,
     )
-    pooled: bool = setting(False, "Also write the pooled output, one vector per text.", DATA)
+    pooled: bool = setting(False, "Also write the pooled output, one vector per text.")
     pooling: str = setting(
         "none",
         "Also write `sentence`, one vector per text from the last layer: the mean over all tokens, "
         "including [CLS] and [SEP]; the state of [CLS]; or what the files of sentence-transformers "
         "in the model's folder say (model), also about normalization.",
-        DATA,
         choices=("none", "mean", "cls", "model"),
     )
-    normalize: bool = setting(
-        False, "Divide the vectors of --pooling by their Euclidean norms.", DATA
-    )
+    normalize: bool = setting(False, "Divide the vectors of --pooling by their Euclidean norms.")
     model: str = model_setting()
     init_checkpoint: str = setting(
         "",

@@ -7,7 +7,7 @@ from albert.settings.text_settings import TextSettings
 from albert.tasks.squad import ERROR, ON_BAD_ROW
 
 
-class SquadSettings(TextSettings):
+class SquadSettings(TextSettings, theme=DATA):
     """The settings of both versions of SQuAD."""
 
     feature_files = {
@@ -15,26 +15,23 @@ class SquadSettings(TextSettings):
         "predict_feature_file": "eval.tf_record",
         "predict_feature_left_file": "eval_left.npz",
     }
-    do_train: bool = setting(True, "Train on --train_file.", DATA, basic=True)
+    do_train: bool = setting(True, "Train on --train_file.", basic=True)
     do_predict: bool = setting(
         True,
         "Answer the questions of --predict_file with every checkpoint, and score the answers.",
-        DATA,
         basic=True,
     )
     train_file: str = setting(
         "",
         "SQuAD JSON file or table (CSV, TSV, JSON Lines) to train on, such as train-v1.1.json.",
-        DATA,
-        Affects.WEIGHTS,
+        affects=Affects.WEIGHTS,
         basic=True,
         path=True,
     )
     predict_file: str = setting(
         "",
         "SQuAD JSON file or table with questions to answer, such as dev-v1.1.json.",
-        DATA,
-        Affects.SCORES,
+        affects=Affects.SCORES,
         basic=True,
         path=True,
     )
@@ -42,16 +39,14 @@ class SquadSettings(TextSettings):
         0.0,
         "Instead of --predict_file: answer the questions about this fraction of the contexts in "
         "--train_file, and train on those about the others.",
-        DATA,
-        Affects.WEIGHTS | Affects.SCORES,
+        affects=Affects.WEIGHTS | Affects.SCORES,
         lower=0.0,
         upper=0.9,
     )
     dev_seed: int = setting(
         12345,
         "Seed with which --dev_fraction chooses contexts.",
-        DATA,
-        Affects.WEIGHTS | Affects.SCORES,
+        affects=Affects.WEIGHTS | Affects.SCORES,
         lower=0,
     )
     on_bad_row: str = setting(
@@ -59,8 +54,7 @@ class SquadSettings(TextSettings):
         "For a table, what to do with rows that cannot be used: error ends the run; skip skips "
         "them; first also skips them, but uses the first place of an answer that occurs several "
         "times in its context.",
-        DATA,
-        Affects.FEATURES,
+        affects=Affects.FEATURES,
         choices=ON_BAD_ROW,
     )
     train_feature_file: str | None = setting(
@@ -147,7 +141,7 @@ class SquadV1Settings(SquadSettings):
     )
 
 
-class SquadV2Settings(SquadSettings):
+class SquadV2Settings(SquadSettings, theme=ANSWERS, affects=Affects.SCORES):
     r"""Fine-tunes ALBERT on SQuAD 2.0, where a question may have no answer, and scores answers.
 
       albert squad 2.0 --albert_config_file=albert_base_v2/albert_config.json \
@@ -161,25 +155,15 @@ class SquadV2Settings(SquadSettings):
     """
 
     start_n_top: int = setting(
-        5,
-        "Number of the most probable starts of an answer to consider.",
-        ANSWERS,
-        Affects.SCORES,
-        lower=1,
+        5, "Number of the most probable starts of an answer to consider.", lower=1
     )
     end_n_top: int = setting(
-        5,
-        "Number of the most probable ends to consider for each start.",
-        ANSWERS,
-        Affects.SCORES,
-        lower=1,
+        5, "Number of the most probable ends to consider for each start.", lower=1
     )
     null_score_diff_threshold: float | None = setting(
         None,
         "Log-odds of no answer above which a question is left unanswered. Default: the value with "
         "the best F1 on --predict_file, or 0 if that file has no answers.",
-        ANSWERS,
-        Affects.SCORES,
         basic=True,
     )
     dropout_prob: float = setting(
