@@ -105,22 +105,16 @@ class PathSettings(Settings):
     )
 
 
-class BatchSettings(Settings, theme=TRAINING):
+class BatchSettings(Settings, theme=TRAINING, affects=Affects.WEIGHTS):
     """Batch sizes, and ways to save memory and work."""
 
     train_batch_size: int = setting(
-        32,
-        "Training examples in a batch of one worker.",
-        affects=Affects.WEIGHTS,
-        basic=True,
-        lower=1,
-        upper=LARGEST_BATCH,
+        32, "Training examples in a batch of one worker.", basic=True, lower=1, upper=LARGEST_BATCH
     )
     gradient_accumulation_steps: int = setting(
         1,
         "Batches of each worker whose gradients are accumulated in one step, to train with larger "
         "batches than fit in memory.",
-        affects=Affects.WEIGHTS,
         basic=True,
         lower=1,
         upper=LARGEST_BATCH,
@@ -136,7 +130,6 @@ class BatchSettings(Settings, theme=TRAINING):
         True,
         "Remove padding from the input of all layers except attention. This is faster. The results "
         "are the same except for rounding and the masks of dropout. Not used on the HPU.",
-        affects=Affects.WEIGHTS,
     )
     predict_batch_size: int = setting(
         8, "Features in a batch in prediction.", affects=Affects.JOB, lower=1, upper=LARGEST_BATCH
