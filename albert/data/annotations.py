@@ -81,12 +81,11 @@ def read_annotated(
 ) -> list[AnnotatedText]:
     """Reads a file, whose first line tells the format; logs how many spans have an unusual form.
 
+    Raises a `UserError` if the file cannot be read or has no texts, or a row is invalid.
+
     Args:
       labels: the labels that are allowed; empty for any.
       is_labeled: whether to read the spans; if not, they may be missing.
-
-    Raises:
-      UserError: the file cannot be read or has no texts, or a row is invalid.
     """
     first = next((line for _, line in read_lines(path) if line.strip()), "")
     read = _read_json if re.match(r'\s*{\s*"', first) else _read_columns

@@ -148,7 +148,8 @@ class CachedFile:
 
         If several processes need the same files, one makes them and the others wait; among the
         workers of a job, preferably the one whose log is shown. Existing files are only read, by
-        all processes at the same time.
+        all processes at the same time. Raises a `UserError` if a file of another program is in the
+        way, or a file cannot be written.
 
         Args:
           build: makes the files and returns their summary.
@@ -156,9 +157,6 @@ class CachedFile:
 
         Returns:
           The summary, and a snapshot of the files when they were found or made.
-
-        Raises:
-          UserError: a file of another program is in the way, or a file cannot be written.
         """
         if existing := self._existing(check):
             # A process killed between writing the header and releasing the lock leaves the lock.

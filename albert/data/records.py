@@ -65,14 +65,12 @@ def count_records_of_other_writers(
     """Counts the records of a feature file that has no header, and warns that the file is used.
 
     Reads without a session, because the first session must not start before the device is loaded.
+    Raises a `UserError` if the file does not hold such features.
 
     Args:
       seq_length: length of the features, for messages.
       way_out: an alternative to removing the file, for messages.
       spec, limits: see `record_error`.
-
-    Raises:
-      UserError: the file does not hold such features.
     """
     count = 0
     try:

@@ -117,15 +117,13 @@ def configure_habana(task: Task) -> None:
 def connect(facts: dict, stall_seconds: float) -> None:
     """Loads the device, waits for the other workers, and checks that all do the same run.
 
-    Call this after all that needs no other worker: checks of files, feature files, forks.
+    Call this after all that needs no other worker: checks of files, feature files, forks. Raises a
+    `UserError` if the device does not load, or another worker's facts differ.
 
     Args:
       facts: the contents of files and the flags that all workers must share, by name.
       stall_seconds: after this time without an answer from a worker the job ends with an error
         that names it; 0 for no limit.
-
-    Raises:
-      UserError: the device does not load, or another worker's facts differ.
     """
     device.prepare()
     collectives.connect(on_cpu=device.kind() == "cpu")

@@ -39,15 +39,13 @@ def prepared_runs(
     """Yields the runs of a job by name, each to be finished before the next one.
 
     A process can join its MPI job only once, and everything that may fork comes before that: all
-    runs are prepared before the first one is yielded. With --download_only, there are none.
+    runs are prepared before the first one is yielded. With --download_only, there are none. Raises
+    a `UserError` if the flags, the input or the environment are not valid.
 
     Args:
       runs_of_job: the settings of each run, by name; None for those of `RunSettings.runs`.
       check: further checks of the files, which raise a `UserError`.
       also_prepare: called with each run once its own data are prepared.
-
-    Raises:
-      UserError: the flags, the input or the environment are not valid.
     """
     if settings.download_only:
         download(task_class, settings, check)

@@ -66,14 +66,13 @@ def read_questions(
     """Yields the questions of a table as in SQuAD's JSON, each after its title and context.
 
     Questions have no "answers" if the table has none. Rows that cannot be used are added to `bad`.
+    Raises a `UserError` if the table or a value is not valid, or rows with the same id are not
+    consecutive.
 
     Args:
       is_training: whether every answer needs its offset in the context. If `answer_start` does not
         give it, the answer must occur exactly once.
       bad: see `BadRows`; the caller finishes it.
-
-    Raises:
-      UserError: the table or a value is not valid, or rows with the same id are not consecutive.
     """
     required: tuple[str, ...] = ("context", "question")
     # A line of JSON Lines may have other names than the first one.
