@@ -15,11 +15,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from albert.checkpoints.model_flags import with_model
-from albert.checkpoints.model_folder import (
-    recorded_scores,
-    recorded_settings,
-    recorded_task,
-)
+from albert.checkpoints.model_folder import read_run_record, recorded_scores
 from albert.core import locks, signals
 from albert.core.errors import UserError
 from albert.core.log import shown_log
@@ -137,10 +133,10 @@ def evaluate(
       UserError: the folder has no run, or see `train`.
     """
     folder = path_of(model)
-    recorded = recorded_settings(folder)
-    if recorded is None:
+    record = read_run_record(folder)
+    if record is None:
         raise UserError(f"{folder} has no run; pass the output_dir of a training")
-    kind, tasks = recorded_task(folder), by_name()
+    kind, recorded, tasks = record.get("task"), record["settings"], by_name()
     task = next(name for name, entry in tasks.items() if entry.kind == kind)
     flags = tasks[task].load("settings").flags()
     kept = [name for name, flag in flags.items() if Affects.FEATURES in flag.affects]

@@ -52,19 +52,18 @@ class Assets(NamedTuple):
     files: Mapping[str, str]
 
 
-def write_assets(folder: str, assets: Assets) -> list[str]:
-    """Writes the changed `ASSETS`, returns all paths; raises a `UserError` for a bad file."""
+def write_assets(folder: str, assets: Assets) -> None:
+    """Writes the changed `ASSETS`; raises a `UserError` for a bad file."""
     # Copies instead of links, so that later changes of the originals do not change the model.
     contents = {name: read_bytes(source) for name, source in assets.files.items()}
     description = {"program_version": VERSION, **assets.description}
     # Last, because this file is the sign that the assets exist.
     contents[DESCRIPTION] = json.dumps(description, indent=2).encode() + b"\n"
-    paths = [os.path.join(folder, ASSETS, name) for name in contents]
-    for path, content in zip(paths, contents.values(), strict=True):
+    for name, content in contents.items():
+        path = os.path.join(folder, ASSETS, name)
         if not os.path.exists(path) or read_bytes(path) != content:
             with open_atomically(path, "wb") as file:
                 file.write(content)
-    return paths
 
 
 def read_description(folder: str) -> dict[str, Any] | None:
@@ -98,11 +97,6 @@ def recorded_settings(folder: str) -> dict | None:
     """Returns the settings of the record from `read_run_record`; None without a record."""
     record = read_run_record(folder)
     return None if record is None else record["settings"]
-
-
-def recorded_task(folder: str) -> str | None:
-    """Returns the task that `begin_run` recorded; None if the record does not name it."""
-    return (read_run_record(folder) or {}).get("task")
 
 
 def recorded_scores(output_dir: str) -> dict[str, Any]:

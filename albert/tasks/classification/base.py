@@ -116,13 +116,10 @@ class LabelTask(TextTask):
 
         return CheckpointScores(scores, write_outputs)
 
-    def feature_shape(self) -> list[int]:
-        """Returns the shape of an example's sequences; see `feature_spec`."""
-        return [*self.sequences, self.settings.max_seq_length]
-
     def record_spec(self) -> Mapping[str, Any]:
         """Returns the fields of a record, for `tf.io`'s parser; see `feature_spec`."""
-        return feature_spec(self.feature_shape(), self.labels == [None], self.label_shape)
+        shape = [*self.sequences, self.settings.max_seq_length]
+        return feature_spec(shape, self.labels == [None], self.label_shape)
 
     def model_inputs(self) -> Mapping[str, Any]:
         spec = self.record_spec()

@@ -31,14 +31,6 @@ def macro_f1(labels: np.ndarray, predictions: np.ndarray) -> float:
     return float(np.mean([f1(*columns) for columns in zip(labels.T, predictions.T, strict=True)]))
 
 
-def matthews(labels: np.ndarray, predictions: np.ndarray) -> float:
-    """Returns the Matthews correlation, which for two classes equals the Pearson correlation.
-
-    The arguments are int [N], each 0 or 1. The result is from -1 to 1; 0 if one is constant.
-    """
-    return pearson(labels, predictions)
-
-
 def pearson(labels: np.ndarray, predictions: np.ndarray) -> float:
     """Returns the Pearson correlation of two arrays [N]; 0 if one of them is constant."""
     x, y = (values.astype(np.float64) for values in (labels, predictions))
@@ -85,7 +77,8 @@ _METRICS = {
     "f1": f1,
     "micro_f1": micro_f1,
     "macro_f1": macro_f1,
-    "matthew_corr": matthews,
+    # The Matthews correlation of two classes, 0 and 1, is their Pearson correlation.
+    "matthew_corr": pearson,
     "pearson": pearson,
     "spearman": spearman,
     "MSE": mean_squared_error,

@@ -29,7 +29,7 @@ def test_scores_equal_their_definitions():
         assert metrics.f1(labels, predicted) == pytest.approx(tp / (tp + (fp + fn) / 2))
         product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
         expected = (tp * tn - fp * fn) / math.sqrt(product)
-        assert metrics.matthews(labels, predicted) == pytest.approx(expected, abs=1e-12)
+        assert metrics.pearson(labels, predicted) == pytest.approx(expected, abs=1e-12)
         x, y = random_numbers(seed)
         assert metrics.pearson(x, y) == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-12)
         expected = np.corrcoef(*(mean_ranks(values.tolist()) for values in (x, y)))[0, 1]
@@ -44,7 +44,7 @@ def mean_ranks(values):
 def test_constant_predictions_score_0_and_losses_stay_finite():
     """Not NaN, so that checkpoints can be compared."""
     for constant in (np.zeros(12, int), np.ones(12, int)):
-        for metric in (metrics.matthews, metrics.pearson, metrics.spearman):
+        for metric in (metrics.pearson, metrics.spearman):
             assert metric(LABELS, constant) == metric(constant, LABELS) == 0
     assert metrics.pearson(np.arange(7.0), np.full(7, 0.1, np.float32)) == 0
     nothing = np.zeros(12, int)
@@ -66,7 +66,7 @@ def test_scores_are_json_numbers_in_the_given_order():
     scores = metrics.compute_metrics(names, LABELS, logits, PREDICTED)
     assert list(scores) == ["matthew_corr", "eval_accuracy", "f1", "eval_loss"]
     assert scores["f1"] == metrics.f1(LABELS, PREDICTED)
-    assert scores["matthew_corr"] == metrics.matthews(LABELS, PREDICTED)
+    assert scores["matthew_corr"] == metrics.pearson(LABELS, PREDICTED)
     assert scores["eval_loss"] == metrics.cross_entropy(LABELS, logits)
     x, y = random_numbers(0)
     numbers = metrics.compute_metrics(["pearson", "spearman", "MSE"], x, y, y)
