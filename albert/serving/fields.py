@@ -6,13 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from starlette.exceptions import HTTPException
+
 from albert.core.text import is_utf8
 
 Schema = Mapping[str, Any]
-
-
-class InvalidRequest(ValueError):
-    """The body is JSON, but not a valid request."""
 
 
 def text(about: str, may_be_empty: bool = False) -> dict[str, Any]:
@@ -42,16 +40,16 @@ def object_schema(fields: Mapping[str, Schema]) -> dict[str, Any]:
 
 
 def read(body: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
-    """Returns the values of all fields; raises an `InvalidRequest` if the body does not match."""
+    """Returns the values of all fields; raises an `HTTPException` if the body does not match."""
     if not isinstance(body, dict):
-        raise InvalidRequest(f"the body must be a JSON object with {', '.join(fields)}")
+        raise HTTPException(422, f"the body must be a JSON object with {', '.join(fields)}")
     for name in body:
         if name not in fields:
-            raise InvalidRequest(f"{name!r} is not a field; the fields are {', '.join(fields)}")
+            raise HTTPException(422, f"{name!r} is not a field; the fields are {', '.join(fields)}")
     values = {}
     for name, schema in fields.items():
         if name not in body and "default" not in schema:
-            raise InvalidRequest(f"{name!r} is missing")
+            raise HTTPException(422, f"{name!r} is missing")
         values[name] = body.get(name, schema.get("default"))
         _CHECKS[schema["type"]](name, values[name], schema)
     return values
@@ -59,16 +57,16 @@ def read(body: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
 
 def _check_text(name: str, value: Any, schema: Schema) -> None:
     if not isinstance(value, str):
-        raise InvalidRequest(f"{name!r} must be a text")
+        raise HTTPException(422, f"{name!r} must be a text")
     if "pattern" in schema and not re.search(schema["pattern"], value):
-        raise InvalidRequest(f"{name!r} is empty")
+        raise HTTPException(422, f"{name!r} is empty")
     if not is_utf8(value):
-        raise InvalidRequest(f"{name!r} has half of a surrogate pair, which is not valid text")
+        raise HTTPException(422, f"{name!r} has half of a surrogate pair, which is not valid text")
 
 
 def _check_texts(name: str, value: Any, schema: Schema) -> None:
     if not isinstance(value, list) or len(value) != schema["minItems"]:
-        raise InvalidRequest(f"{name!r} must be a list of {schema['minItems']} texts")
+        raise HTTPException(422, f"{name!r} must be a list of {schema['minItems']} texts")
     for number, item in enumerate(value):
         _check_text(f"{name}[{number}]", item, schema["items"])
 
@@ -76,7 +74,7 @@ def _check_texts(name: str, value: Any, schema: Schema) -> None:
 def _check_number(name: str, value: Any, schema: Schema) -> None:
     low, high = schema["minimum"], schema["maximum"]
     if type(value) is not int or not low <= value <= high:
-        raise InvalidRequest(f"{name!r} must be an integer from {low} to {high}")
+        raise HTTPException(422, f"{name!r} must be an integer from {low} to {high}")
 
 
 _CHECKS = {"string": _check_text, "array": _check_texts, "integer": _check_number}

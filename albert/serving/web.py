@@ -201,10 +201,7 @@ def _read(body: bytes, service: Service) -> Any:
         value = parse_json(body, "the body")
     except UserError as e:
         raise HTTPException(400, str(e)) from None
-    try:
-        return fields.read(value, service.fields)
-    except fields.InvalidRequest as e:
-        raise HTTPException(422, str(e)) from None
+    return fields.read(value, service.fields)
 
 
 async def _fault(request: Request, error: Exception) -> Response:

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from albert.core.errors import FlagError, UserError
-from albert.tasks.glue.benchmark import run_benchmark
+from albert.tasks.glue.benchmark import Table, run_benchmark
 from albert.tasks.glue.settings import GlueSettings
-from albert.tasks.glue.benchmark import Table
 from tests.helpers.files import flags_in, settings_of
 from tests.helpers.glue import write_all
 from tests.helpers.tiny_runs import MODEL
