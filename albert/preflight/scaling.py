@@ -25,25 +25,18 @@ class Link(NamedTuple):
         return f"links of {self.gbit:g} Gbit/s with {self.microseconds:g} us latency"
 
 
-class Traffic(NamedTuple):
-    """The bytes that each worker sends in a step, and the number of sequential turns."""
-
-    bytes: float
-    turns: int
-
-
 def step_traffic(
     values: int, workers: int, value_bytes: int = 4, shard: str = "none", batches: int = 1
-) -> Traffic:
-    """Returns the traffic of each worker in a step, whose gradients have this number of values.
+) -> tuple[float, int]:
+    """Returns the bytes that each worker sends in a step, and the number of sequential turns.
 
-    They are sent with `value_bytes` each, and accumulated over `batches`; `shard` is the value of
-    --shard_optimizer.
+    The `values` of its gradients are sent with `value_bytes` each, and accumulated over `batches`;
+    `shard` is the value of --shard_optimizer.
     """
     times = batches if shard == "gradients" else 1
     gathered = value_bytes if shard == "none" else 4
     part = (workers - 1) / workers * values
-    return Traffic(part * (times * value_bytes + gathered), (times + 1) * (workers - 1))
+    return part * (times * value_bytes + gathered), (times + 1) * (workers - 1)
 
 
 class ScaledStep(NamedTuple):
@@ -57,7 +50,8 @@ class ScaledStep(NamedTuple):
     efficiency: float
 
 
-def scale(step: float, sent: Traffic, link: Link) -> ScaledStep:
-    """Returns the time of a step of `step` seconds on one worker, with this traffic in addition."""
-    allreduce = sent.bytes * 8 / (link.gbit * 1e9) + sent.turns * link.microseconds / 1e6
+def scale(step: float, sent: tuple[float, int], link: Link) -> ScaledStep:
+    """Returns the time of a step of `step` seconds on one worker and of `sent`, its traffic."""
+    size, turns = sent
+    allreduce = size * 8 / (link.gbit * 1e9) + turns * link.microseconds / 1e6
     return ScaledStep(allreduce, step + allreduce, step / (step + allreduce))
