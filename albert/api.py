@@ -15,12 +15,14 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from albert.checkpoints.model_flags import with_model
-from albert.checkpoints.model_folder import read_run_record, recorded_scores
+from albert.checkpoints.model_folder import recorded_scores, recorded_settings
 from albert.core import locks, signals
 from albert.core.errors import UserError
 from albert.core.log import shown_log
 from albert.data import DEV
+from albert.download.named_model import local_folder
 from albert.inference.base import table
+from albert.inference.folders import open_folder
 from albert.inference.loading import AnyPath, Model, load_model, path_of
 from albert.report import PREDICTIONS
 from albert.report.predictions import read_samples
@@ -122,7 +124,8 @@ def evaluate(
     """Scores a trained model on other data.
 
     Args:
-      model: the folder of the model's run, or a result of `train`.
+      model: the folder of the model's run, a result of `train`, an export, or a model of
+        `transformers` with a head, by its folder or its name on the hub.
       output_dir: the folder for the results. If None, the results go to a temporary folder, which
         is removed, and the returned `output_dir` is that of the model.
       verbose: see `train`.
@@ -130,17 +133,18 @@ def evaluate(
         `predict_file="dev.json"`, and any flag whose value must differ from the training.
 
     Raises:
-      UserError: the folder has no run, or see `train`.
+      UserError: the folder has no model with a head, or see `train`.
     """
-    folder = path_of(model)
-    record = read_run_record(folder)
-    if record is None:
-        raise UserError(f"{folder} has no run; pass the output_dir of a training")
-    kind, recorded, tasks = record.get("task"), record["settings"], by_name()
-    task = next(name for name, entry in tasks.items() if entry.kind == kind)
+    path, tasks = path_of(model), by_name()
+    about = open_folder(path).description
+    if "task" not in about:
+        raise UserError(f"{path} has a pretrained model without a head; fine-tune it first")
+    folder = local_folder(path)
+    known = {**(recorded_settings(folder) or {}), **about}
+    task = next(name for name, entry in tasks.items() if entry.kind == about["task"])
     flags = tasks[task].load("settings").flags()
     kept = [name for name, flag in flags.items() if Affects.FEATURES in flag.affects]
-    values = {name: recorded[name] for name in kept if name in recorded and not flags[name].is_path}
+    values = {name: known[name] for name in kept if name in known and not flags[name].is_path}
     values["model"] = folder
     done_by = tasks[task].load("task").done_by.items()
     values |= {name: split == DEV for split, name in done_by if name in flags}

@@ -140,7 +140,7 @@ def test_a_pretrained_model_is_found_by_folder_and_name(trained, squad_dir, tmp_
             "huge does not exist, and is not",
         ),
         (lambda: albert.load("nowhere"), "nowhere does not exist, and is not"),
-        (lambda: albert.evaluate("nowhere"), "nowhere has no run"),
+        (lambda: albert.evaluate("nowhere"), "nowhere does not exist, and is not"),
     ],
 )
 def test_mistakes_are_one_line_errors(call, message, tmp_path, monkeypatch):

@@ -79,6 +79,15 @@ def pretrained_files(folder: str) -> dict[str, str]:
     return {**files, "init_checkpoint": os.path.dirname(files[_CONFIG])}
 
 
+def folder_of(checkpoint: str) -> str:
+    """Returns the folder of the model whose weights are a checkpoint; see `weights_of`."""
+    path = os.path.abspath(checkpoint)
+    if os.path.isdir(path):
+        return path
+    folder = os.path.dirname(path)
+    return os.path.dirname(folder) if path.endswith(os.sep + _EXPORTED) else folder
+
+
 def is_trained_model(path: str) -> bool:
     """Returns whether a folder has a model with the files that inference needs."""
     return os.path.exists(os.path.join(path, ASSETS, DESCRIPTION))

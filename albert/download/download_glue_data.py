@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -28,6 +29,8 @@ _MRPC_DEV_IDS = "mrpc_dev_ids.tsv"
 # Without GLUE's list, every tenth pair is for development; GLUE's list also has about a tenth.
 _DEV_EVERY = 10
 _COLUMNS = 5
+# Values of --mrpc_dev.
+_OF_GLUE, _OF_TEST = "glue", "test"
 
 _EXAMPLE = """example:
   %(prog)s --data_dir data/glue --tasks MRPC,CoLA
@@ -36,12 +39,18 @@ A task whose folder already exists is skipped.
 """
 
 
-def download_task(task: str, data_dir: Path, mirror: str | None, path_to_mrpc: Path | None) -> None:
+def download_task(
+    task: str,
+    data_dir: Path,
+    mirror: str | None,
+    path_to_mrpc: Path | None,
+    mrpc_dev: str = _OF_GLUE,
+) -> None:
     """Downloads a task's files to its folder in `data_dir`; keeps a folder that already exists.
 
     `mirror` is the address of a folder that has all files, and `path_to_mrpc` a folder with MRPC's
-    two files; None for the publishers' addresses. Raises a `UserError` if a file cannot be
-    downloaded or written, or if it or its content is missing.
+    two files; None for the publishers' addresses. `mrpc_dev` is a value of --mrpc_dev. Raises a
+    `UserError` if a file cannot be downloaded or written, or if it or its content is missing.
     """
     target = data_dir / task
     with making(target):
@@ -56,7 +65,7 @@ def download_task(task: str, data_dir: Path, mirror: str | None, path_to_mrpc: P
         else:
             with new_folder(target) as folder:
                 if task == "MRPC":
-                    _make_mrpc(folder, mirror, path_to_mrpc)
+                    _make_mrpc(folder, mirror, path_to_mrpc, mrpc_dev)
                 else:
                     _fetch("AX.tsv", folder / "diagnostic.tsv", mirror)
             LOG.info("%s is ready", target)
@@ -84,12 +93,15 @@ def _keep_parts(folder: Path, _: str) -> None:
             item.unlink()
 
 
-def _make_mrpc(folder: Path, mirror: str | None, path_to_mrpc: Path | None) -> None:
+def _make_mrpc(folder: Path, mirror: str | None, path_to_mrpc: Path | None, dev: str) -> None:
     """Converts MRPC to GLUE's layout, with GLUE's list of development pairs if available."""
     if path_to_mrpc is None:
         for name in _MRPC_FILES:
             _fetch(name, folder / name, mirror)
     train, test = (_read_pairs((path_to_mrpc or folder) / name) for name in _MRPC_FILES)
+    if dev == _OF_TEST:
+        _write_glue_layout({"train.tsv": train, "dev.tsv": test}, test, folder)
+        return
     ids_file = folder / "dev_ids.tsv"
     candidates = [path_to_mrpc / n for n in (_MRPC_DEV_IDS, ids_file.name) if path_to_mrpc]
     dev_list = next((path for path in candidates if path.is_file()), None)
@@ -104,10 +116,12 @@ def _make_mrpc(folder: Path, mirror: str | None, path_to_mrpc: Path | None) -> N
         LOG.warning(
             "GLUE's list of development pairs cannot be downloaded (%s). Every tenth pair "
             "is used instead, so scores are not comparable with published ones. To get GLUE's "
-            "split, put %s into %s, remove the folder %s and run again",
+            "split, put %s into %s, remove the folder %s and run again; --mrpc_dev=test scores on "
+            "the test file instead",
             *(error, _MRPC_DEV_IDS, path_to_mrpc, folder.name),
         )
-    _write_glue_layout(train, test, ids_file if ids_file.exists() else None, folder)
+    parts = _split(train, ids_file if ids_file.exists() else None)
+    _write_glue_layout(parts, test, folder)
 
 
 def _read_pairs(path: Path) -> list[list[str]]:
@@ -121,9 +135,11 @@ def _read_pairs(path: Path) -> list[list[str]]:
         raise UserError(f"{path} has no pairs")
     if mended := sum(map(list.__ne__, raw, rows)):
         LOG.warning(
-            "%s: %d rows had tabs instead of commas in quoted texts; joined the parts",
+            "%s: %d rows had tabs instead of commas in quoted texts; joined the parts and removed "
+            "the quotation marks around texts",
             *(path, mended),
         )
+        return [list(map(_unquoted, row)) for row in rows]
     return rows
 
 
@@ -139,6 +155,12 @@ def _put_together(columns: list[str]) -> list[str]:
     return texts
 
 
+def _unquoted(text: str) -> str:
+    """Returns a text without the quoting of CSV, if it has that."""
+    quoted = re.fullmatch('"((?:[^"]|"")*)"', text)
+    return quoted[1].replace('""', '"') if quoted else text
+
+
 def _read_rows(path: Path) -> list[list[str]]:
     """Returns the columns of each line; quotation marks have no special meaning."""
     try:
@@ -149,20 +171,26 @@ def _read_rows(path: Path) -> list[list[str]]:
     return [line.split("\t") for line in text.rstrip("\n").split("\n")]
 
 
-def _write_glue_layout(
-    train: list[list[str]], test: list[list[str]], ids_file: Path | None, folder: Path
-) -> None:
-    """Writes train.tsv, dev.tsv, as GLUE's list of its pairs defines it if given, and test.tsv."""
+def _split(train: list[list[str]], ids_file: Path | None) -> dict[str, list[list[str]]]:
+    """Returns the rows of train.tsv, and of dev.tsv as GLUE's list of pairs defines it if given."""
     header, *pairs = train
     ids = {tuple(columns[:2]) for columns in _read_rows(ids_file)} if ids_file else None
-    parts: dict[str, list[list[str]]] = {"train.tsv": [], "dev.tsv": []}
+    parts: dict[str, list[list[str]]] = {"train.tsv": [header], "dev.tsv": [header]}
     for number, pair in enumerate(pairs, start=1):
         is_dev = number % _DEV_EVERY == 0 if ids is None else tuple(pair[1:3]) in ids
         parts["dev.tsv" if is_dev else "train.tsv"].append(pair)
-    for name, chosen in parts.items():
-        if not chosen:
+    for name, rows in parts.items():
+        if len(rows) < 2:
             raise UserError(f"no pair of MRPC's training file remains for {name}; check the files")
-        _write(folder / name, [header, *chosen])
+    return parts
+
+
+def _write_glue_layout(
+    parts: dict[str, list[list[str]]], test: list[list[str]], folder: Path
+) -> None:
+    """Writes the rows of train.tsv and dev.tsv, and test.tsv."""
+    for name, rows in parts.items():
+        _write(folder / name, rows)
     numbered = [[str(number), *pair[1:]] for number, pair in enumerate(test[1:])]
     _write(folder / "test.tsv", [["index", *test[0][1:]], *numbered])
 
@@ -191,6 +219,12 @@ def _parser(program: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--tasks", type=_task_names, default="all", metavar="NAMES", help=text)
     text = f"folder with {' and '.join(_MRPC_FILES)} (default: download them)"
     parser.add_argument("--path_to_mrpc", metavar="DIR", help=text)
+    text = (
+        "development set of MRPC: GLUE's list of training pairs, or the labeled test file, which "
+        "leaves all training pairs for training (default: %(default)s)"
+    )
+    choices = _OF_GLUE, _OF_TEST
+    parser.add_argument("--mrpc_dev", choices=choices, default=_OF_GLUE, help=text)
     add_option(parser, "base_url")
     return parser
 
@@ -200,7 +234,7 @@ def main(argv: Sequence[str] | None = None, program: str | None = None) -> None:
     args = _parser(program).parse_args(argv)
     mrpc = Path(args.path_to_mrpc) if args.path_to_mrpc else None
     for task in args.tasks:
-        download_task(task, args.data_dir, args.base_url, mrpc)
+        download_task(task, args.data_dir, args.base_url, mrpc, args.mrpc_dev)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from albert.checkpoints.checkpoint_files import (
     resolve_checkpoint,
 )
 from albert.checkpoints.initialization import optimizer_variables
+from albert.checkpoints.model_files import folder_of, pretrained_files
 from albert.checkpoints.model_folder import (
     RECORD,
     check_model,
@@ -26,6 +27,7 @@ from albert.checkpoints.model_folder import (
     recorded_settings,
     write_assets,
 )
+from albert.checkpoints.pretrained import description_of
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of
 from albert.data import TRAIN
@@ -154,25 +156,31 @@ def checkpoint_to_use(settings: RunSettings) -> str:
     return resolve_checkpoint(checkpoint)
 
 
-def folder_of_model(settings: RunSettings) -> str:
-    """Returns the folder of `checkpoint_to_use`, whose record has the settings of its training.
+def known_of_model(settings: RunSettings) -> tuple[str, dict[str, Any]]:
+    """Returns the folder of `checkpoint_to_use`, and what its files say about the training.
+
+    These are the settings in the record of a run and its description, that of an export or that of
+    a folder of `transformers`; empty for a bare checkpoint.
 
     Raises:
       UserError: there is no checkpoint; only on rank 0, because other hosts need no checkpoint.
     """
     try:
-        return os.path.dirname(os.path.abspath(checkpoint_to_use(settings)))
+        checkpoint = checkpoint_to_use(settings)
     except UserError:
         if collectives.is_chief():
             raise
-        return settings.output_dir
+        return settings.output_dir, recorded_settings(settings.output_dir) or {}
+    folder = folder_of(checkpoint)
+    if os.path.isdir(checkpoint):
+        return folder, description_of(pretrained_files(folder))
+    return folder, {**(recorded_settings(folder) or {}), **(read_description(folder) or {})}
 
 
 def recorded_labels(settings: RunSettings) -> list:
     """Returns the labels of the model's training; raises a `UserError` if they are unknown."""
-    folder = folder_of_model(settings)
-    labels = (recorded_settings(folder) or {}).get("labels")
-    if labels is None:
+    folder, known = known_of_model(settings)
+    if (labels := known.get("labels")) is None:
         raise UserError(f"{folder} has no record of a training with labels; train a model first")
     return labels
 

@@ -129,12 +129,19 @@ class TestMrpc:
         assert "not comparable with published ones" in done.stderr
         self.check(glue / "MRPC", [TRAIN[9], TRAIN[19]])
 
+    def test_the_labeled_test_file_may_be_for_development(self, download, raw, glue, server):
+        done = download("MRPC", "--path_to_mrpc", raw, "--mrpc_dev=test")
+        assert done.returncode == 0 and server.requests == []
+        for name, source in (("train", "train"), ("dev", "test")):
+            text = (raw / f"msr_paraphrase_{source}.txt").read_text("utf-8-sig")
+            assert (glue / "MRPC" / f"{name}.tsv").read_text("utf-8") == text.rstrip() + "\n"
+
     def test_texts_split_at_commas_are_joined(self, download, raw, glue):
         row = '1\t1\t2\t"One \t said "" he \t"" is two ."\tplain \'s\n'
         (raw / "msr_paraphrase_test.txt").write_text(f"{HEADER}\n{row}")
         done = download("MRPC", "--path_to_mrpc", raw)
         assert "1 rows had tabs instead of commas" in done.stderr
-        expected = '0\t1\t2\t"One , said "" he ,"" is two ."\tplain \'s'
+        expected = '0\t1\t2\tOne , said " he ," is two .\tplain \'s'
         assert lines(glue / "MRPC" / "test.tsv")[1] == expected
 
     def test_another_list_or_a_missing_file_is_an_error(self, download, raw, glue, server):

@@ -11,8 +11,6 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.model_folder import (
-    read_description,
-    recorded_settings,
     trained_threshold,
 )
 from albert.core.errors import FlagError, UserError
@@ -34,7 +32,7 @@ from albert.tasks.glue.head import make_head
 from albert.tasks.glue.settings import CUSTOM, TASKS, GlueSettings
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.training.evaluation import CheckpointScores
-from albert.training.output_folder import folder_of_model
+from albert.training.output_folder import known_of_model
 
 _MNLI_TASKS = ("mnli", "mismnli", "ax")
 _CUSTOM_FLAGS = {"tsv_regression", "multi_label", "label_separator", "label_threshold"}
@@ -118,7 +116,7 @@ class GlueTask(ClassificationTask):
         settings, name = self.settings, "label_threshold"
         threshold = trained_threshold(settings.label_threshold, settings.output_dir, name)
         if threshold is None and not settings.do_train:
-            threshold = (read_description(folder_of_model(settings)) or {}).get(name)
+            threshold = known_of_model(settings)[1].get(name)
         return USUAL_THRESHOLD if threshold is None else threshold
 
     def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
@@ -185,13 +183,13 @@ def load_processor(settings: GlueSettings) -> DataProcessor:
     processor = make_processor(settings)
     if settings.do_train:
         return processor
-    folder = folder_of_model(settings)
-    recorded = recorded_settings(folder) or {}
-    trained_for = recorded.get("labels")
-    if trained_for is None:
+    folder, known = known_of_model(settings)
+    trained_for = known.get("labels")
+    if trained_for is None or all(str(label).startswith("LABEL_") for label in trained_for):
+        # In transformers, labels without names have a number.
         return processor
     is_same_kind = processor.is_regression == (trained_for == [None])
-    if recorded.get("multi_label", False) != settings.multi_label:
+    if known.get("multi_label", False) != settings.multi_label:
         trained, now = ("without", "with") if settings.multi_label else ("with", "without")
         raise UserError(
             f"the model in {folder} was trained {trained} --multi_label, not {now} --multi_label"
