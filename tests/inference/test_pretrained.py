@@ -104,6 +104,21 @@ def test_sentence_transformers_decides_pooling_normalization_and_length(write, t
             albert.load(path)
 
 
+def test_a_model_of_others_is_scored_with_its_own_labels(write, tmp_path):
+    """Their order is not the alphabetical one of labels in data."""
+    folder = write(names.CLASSIFIER, id2label={"0": "yes", "1": "no"})
+    texts = ["one two", "three", "four five six", "seven"]
+    labels = [albert.load(folder).classify(text).label for text in texts]
+    data = tmp_path / "data"
+    data.mkdir()
+    rows = [f"{text}\t{label}\n" for text, label in zip(texts, labels, strict=True)]
+    (data / "dev.tsv").write_text("text_a\tlabel\n" + "".join(rows))
+    result = albert.evaluate(folder, task_name="tsv", data_dir=str(data), verbose=False)
+    assert result.scores["eval_accuracy"] == 1
+    with pytest.raises(UserError, match="has a pretrained model without a head"):
+        albert.evaluate(write(), verbose=False)
+
+
 def test_a_converted_model_that_was_trained_further_has_its_new_labels(write):
     own = {"task": "glue", "labels": ["a", "b", "c"], "max_seq_length": 7}
     params = {"task_specific_params": {"albert-tf": own}}
