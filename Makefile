@@ -158,6 +158,7 @@ $(VENV)/installed-bench: $(VENV)/installed-dev requirements/lock-bench.txt
 	@touch $@
 
 # Requirements of a benchmark in addition to the package.
+NEEDED-accuracy = $(VENV)/installed-bench
 NEEDED-features = $(VENV)/installed-bench
 NEEDED-train = $(VENV)/installed-bench
 NEEDED-predict = $(VENV)/installed-bench

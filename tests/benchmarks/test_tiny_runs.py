@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -117,6 +118,39 @@ def test_programs_take_turns(name, flags, squad_dir, torch):
         # Two turns of a batch, each with a new and then with a known shape.
         apart = re.search(r"losses of the first 4 steps: ([\d.e+-]+) apart", output)
         assert apart and float(apart[1]) < 1e-3, output
+
+
+def test_accuracy_compares_scores_and_resumes(squad_dir, tmp_path, torch):
+    import transformers
+
+    for split in ("train", "dev"):
+        shutil.copy(squad_dir / f"{split}-v1.1.json", tmp_path)
+        squad = json.loads((squad_dir / f"{split}-v1.1.json").read_text())
+        qas = [qa for a in squad["data"] for p in a["paragraphs"] for qa in p["qas"]]
+        for number, qa in enumerate(qas):
+            qa |= {"answers": [], "is_impossible": True} if number % 2 else {"is_impossible": False}
+        (tmp_path / f"{split}-v2.0.json").write_text(json.dumps({**squad, "version": "v2.0"}))
+    rows = [f"{n % 2}\t{n}\t{n}\tA bridge .\tA lake {n} .\n" for n in range(16)]
+    for split in ("train", "test"):
+        (tmp_path / f"msr_paraphrase_{split}.txt").write_text("".join(["Quality\n", *rows]))
+    config = transformers.BertConfig.from_json_file(squad_dir / "bert.json")
+    config.max_position_embeddings = 384
+    transformers.BertModel(config).save_pretrained(tmp_path / "weights")
+    shutil.copy(squad_dir / "vocab.txt", tmp_path / "weights")
+    flags = f"--weights={tmp_path}/weights --mrpc={tmp_path} --squad={tmp_path} --seeds=1"
+    flags += f" --output_dir={tmp_path}/out --precisions=float32 --epochs=1"
+    _, output = run("accuracy", flags, squad_dir)
+    for task in ("mrpc", "squad 1.1", "squad 2.0"):
+        for program in ("transformers", "adamw_corrected"):
+            assert re.search(rf"^{task}, {program}, float32 +[\d.]+ \(.*1$", output, re.M), output
+    # Only what is missing runs again.
+    files = sorted((tmp_path / "out").glob("*.json"))
+    assert len(files) == 6
+    files.pop(0).unlink()
+    times = [path.stat().st_mtime_ns for path in files]
+    run("accuracy", flags, squad_dir)
+    assert [path.stat().st_mtime_ns for path in files] == times
+    assert len(sorted((tmp_path / "out").glob("*.json"))) == 6
 
 
 def test_precision_tabulates_finished_runs(squad_dir, trained, tmp_path, monkeypatch, capsys):

