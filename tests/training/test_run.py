@@ -18,7 +18,7 @@ from albert.core.errors import FlagError, UserError
 from albert.data import DEV, TRAIN
 from albert.data.batches import Data
 from albert.settings.run_settings import KeptCheckpoints, RunSettings
-from albert.training import job, trainer
+from albert.training import job, metrics, run, trainer
 from albert.training.job import fetch_missing
 from albert.training.plan import checkpoints_to_keep
 from albert.training.prediction import make_predictor
@@ -88,6 +88,19 @@ def test_a_stopped_run_says_what_resumes_it(overwrites, tmp_path, monkeypatch):
     changed = " without --overwrite_output_dir" * overwrites
     message = str(signals.Stopped(signal.SIGTERM))
     assert message == f"stopped by SIGTERM; the same command{changed} resumes"
+
+
+@pytest.mark.parametrize("split", [TRAIN, DEV])
+def test_a_training_whose_loss_does_not_fall_ends_with_a_warning(
+    begin, tmp_path, monkeypatch, log, split
+):
+    monkeypatch.setattr(run, "train_run", lambda *args, **kwargs: None)
+    monkeypatch.setattr(Scorer, "score", always(None))
+    for step in range(1, 202, 20):
+        metrics.append(str(tmp_path), metrics.TRAINING, step, {"loss": 0.69})
+    run.finish(PreparedRun(begin().task, {split: DATA}, {split: {}}))
+    warnings = [line for line in log() if line.startswith("The model has not learned its task")]
+    assert len(warnings) == (split == TRAIN)
 
 
 def test_a_run_locks_and_cleans_its_folder(begin, tmp_path):
