@@ -18,7 +18,8 @@ from albert.core.errors import FlagError, UserError
 from albert.data import DEV, TRAIN
 from albert.data.batches import Data
 from albert.settings.run_settings import KeptCheckpoints, RunSettings
-from albert.training import job, metrics, run, trainer
+from albert.training import job, metrics, trainer
+from albert.training import run as training_run
 from albert.training.job import fetch_missing
 from albert.training.plan import checkpoints_to_keep
 from albert.training.prediction import make_predictor
@@ -94,11 +95,11 @@ def test_a_stopped_run_says_what_resumes_it(overwrites, tmp_path, monkeypatch):
 def test_a_training_whose_loss_does_not_fall_ends_with_a_warning(
     begin, tmp_path, monkeypatch, log, split
 ):
-    monkeypatch.setattr(run, "train_run", lambda *args, **kwargs: None)
+    monkeypatch.setattr(training_run, "train_run", lambda *args, **kwargs: None)
     monkeypatch.setattr(Scorer, "score", always(None))
     for step in range(1, 202, 20):
         metrics.append(str(tmp_path), metrics.TRAINING, step, {"loss": 0.69})
-    run.finish(PreparedRun(begin().task, {split: DATA}, {split: {}}))
+    training_run.finish(PreparedRun(begin().task, {split: DATA}, {split: {}}))
     warnings = [line for line in log() if line.startswith("The model has not learned its task")]
     assert len(warnings) == (split == TRAIN)
 
