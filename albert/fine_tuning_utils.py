@@ -1,5 +1,3 @@
 """The reference's module of functions for fine-tuning; its names are from `reference_api`."""
 
-from albert.reference_api.common import create_albert, create_vocab
-
-__all__ = ["create_albert", "create_vocab"]
+from albert.reference_api.common import create_albert, create_vocab  # noqa: F401

@@ -1,5 +1,3 @@
 """The reference's module of LAMB: a name only, the code lives in `optimization`."""
 
-from albert.optimization import LAMBOptimizer
-
-__all__ = ["LAMBOptimizer"]
+from albert.optimization import LAMBOptimizer  # noqa: F401

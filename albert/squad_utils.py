@@ -1,18 +1,18 @@
 """The reference's module of functions for SQuAD; its names are from `reference_api`."""
 
-from albert.reference_api.squad_features import (
+from albert.reference_api.squad_features import (  # noqa: F401
     FeatureWriter,
     InputFeatures,
     convert_examples_to_features,
 )
-from albert.reference_api.squad_models import (
+from albert.reference_api.squad_models import (  # noqa: F401
     create_v1_model,
     create_v2_model,
     input_fn_builder,
     v1_model_fn_builder,
     v2_model_fn_builder,
 )
-from albert.reference_api.squad_predictions import (
+from albert.reference_api.squad_predictions import (  # noqa: F401
     RawResult,
     RawResultV2,
     accumulate_predictions_v1,
@@ -21,7 +21,7 @@ from albert.reference_api.squad_predictions import (
     write_predictions_v1,
     write_predictions_v2,
 )
-from albert.reference_api.squad_scores import (
+from albert.reference_api.squad_scores import (  # noqa: F401
     apply_no_ans_threshold,
     evaluate_v1,
     find_all_best_thresh,
@@ -33,8 +33,8 @@ from albert.reference_api.squad_scores import (
     merge_eval,
     normalize_answer_v2,
 )
-from albert.tasks.squad.examples import SquadExample, read_squad_examples
-from albert.tasks.squad.scoring import (
+from albert.tasks.squad.examples import SquadExample, read_squad_examples  # noqa: F401
+from albert.tasks.squad.scoring import (  # noqa: F401
     compute_exact,
     compute_f1,
     exact_match_score,
@@ -42,39 +42,3 @@ from albert.tasks.squad.scoring import (
     metric_max_over_ground_truths,
     normalize_answer_v1,
 )
-
-__all__ = [
-    "FeatureWriter",
-    "InputFeatures",
-    "RawResult",
-    "RawResultV2",
-    "SquadExample",
-    "accumulate_predictions_v1",
-    "accumulate_predictions_v2",
-    "apply_no_ans_threshold",
-    "compute_exact",
-    "compute_f1",
-    "convert_examples_to_features",
-    "create_v1_model",
-    "create_v2_model",
-    "evaluate_v1",
-    "evaluate_v2",
-    "exact_match_score",
-    "f1_score",
-    "find_all_best_thresh",
-    "find_best_thresh",
-    "get_raw_scores",
-    "get_tokens",
-    "input_fn_builder",
-    "make_eval_dict",
-    "make_qid_to_has_ans",
-    "merge_eval",
-    "metric_max_over_ground_truths",
-    "normalize_answer_v1",
-    "normalize_answer_v2",
-    "read_squad_examples",
-    "v1_model_fn_builder",
-    "v2_model_fn_builder",
-    "write_predictions_v1",
-    "write_predictions_v2",
-]
