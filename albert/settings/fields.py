@@ -126,7 +126,7 @@ def model_setting() -> str:
 def redefined(base: type[Settings], name: str, default: Value, **changed: Any) -> Value:
     """Redefines a base class's field with another default, and `changed` attributes of `Flag`."""
     flag = base.flags()[name]._replace(**changed)
-    return dataclasses.field(default=default, metadata={"flag": flag})
+    return dataclasses.field(default=default, metadata={"flag": flag, "own": flag._asdict()})
 
 
 # Generating `__init__` and similar methods would take longer than running the ones below.

@@ -7,7 +7,7 @@ from albert.settings.run_settings import KeptCheckpoints, RunSettings
 from albert.settings.text_settings import TextSettings
 
 
-class ClassificationSettings(KeptCheckpoints, TextSettings):
+class ClassificationSettings(KeptCheckpoints, TextSettings, theme=DATA):
     """Data, features and schedule; by default there is no warm-up."""
 
     # Empty if there is only one task.
@@ -23,18 +23,13 @@ class ClassificationSettings(KeptCheckpoints, TextSettings):
         "",
         "Folder that has a subfolder for each task, such as MRPC. With --task_name=tsv, the folder "
         "of the data itself. Required.",
-        DATA,
-        Affects.FEATURES,
+        affects=Affects.FEATURES,
         basic=True,
         path=True,
     )
-    do_train: bool = setting(False, "Train on the training set.", DATA, basic=True)
-    do_eval: bool = setting(
-        False, "Score every checkpoint on the development set.", DATA, basic=True
-    )
-    do_predict: bool = setting(
-        False, "Label the test set with the best checkpoint.", DATA, basic=True
-    )
+    do_train: bool = setting(False, "Train on the training set.", basic=True)
+    do_eval: bool = setting(False, "Score every checkpoint on the development set.", basic=True)
+    do_predict: bool = setting(False, "Label the test set with the best checkpoint.", basic=True)
     warmup_step: int = setting(
         0,
         "Number of warm-up steps, in which the learning rate rises; overrides --warmup_proportion.",

@@ -43,7 +43,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     return seeds
 
 
-class GlueSettings(ClassificationSettings):
+class GlueSettings(ClassificationSettings, theme=DATA):
     r"""Fine-tunes ALBERT on a GLUE task or your own data, scores it, and labels the test set.
 
       albert classify --task_name=MRPC --data_dir=data/glue --do_train --do_eval --do_predict \
@@ -69,8 +69,7 @@ class GlueSettings(ClassificationSettings):
         "own data. Several tasks, as in mrpc,rte, run in sequence, and all means the eight tasks "
         "of run_glue.sh. Each then has its folder in --output_dir, and the flags of "
         "configs/glue_TASK.flags for those that you do not pass. Required.",
-        DATA,
-        Affects.FEATURES,
+        affects=Affects.FEATURES,
         basic=True,
     )
     seeds: tuple[int, ...] | None = setting(
@@ -84,32 +83,28 @@ class GlueSettings(ClassificationSettings):
     tsv_regression: bool = setting(
         False,
         "With --task_name=tsv: predict numbers (regression) instead of labels.",
-        DATA,
-        Affects.FEATURES,
+        affects=Affects.FEATURES,
     )
     multi_label: bool = setting(
         False,
         "With --task_name=tsv: a text may have several labels, or none.",
-        DATA,
-        Affects.FEATURES,
+        affects=Affects.FEATURES,
     )
     label_separator: str = setting(
         ",",
         "With --multi_label: the text between two labels in a cell, which may also be a JSON list.",
-        DATA,
-        Affects.FEATURES,
+        affects=Affects.FEATURES,
     )
     text_column: str = setting(
-        "text_a", "With --task_name=tsv: the column of the text.", DATA, Affects.FEATURES
+        "text_a", "With --task_name=tsv: the column of the text.", affects=Affects.FEATURES
     )
     text_b_column: str = setting(
         "text_b",
         "With --task_name=tsv: the column of the second text, for pairs of texts.",
-        DATA,
-        Affects.FEATURES,
+        affects=Affects.FEATURES,
     )
     label_column: str = setting(
-        "label", "With --task_name=tsv: the column of the label.", DATA, Affects.FEATURES
+        "label", "With --task_name=tsv: the column of the label.", affects=Affects.FEATURES
     )
     label_threshold: float | None = setting(
         None,

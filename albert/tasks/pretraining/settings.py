@@ -37,7 +37,7 @@ def parse_phases(text: str) -> tuple[str, ...]:
     return paths
 
 
-class PretrainingSettings(KeptCheckpoints, RunSettings):
+class PretrainingSettings(KeptCheckpoints, RunSettings, theme=TRAINING):
     r"""Pretrains ALBERT on records of masked sentence pairs, and scores the checkpoints.
 
       albert pretrain --albert_config_file=configs/albert_base_v2.json \
@@ -90,7 +90,6 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
         "file that you do not pass, and starts from the last checkpoint of the phase before it, "
         "the first from --init_checkpoint. In --input_file and --eval_file, {max_seq_length} means "
         "the phase's value.",
-        TRAINING,
         basic=True,
         parser=parse_phases,
     )
@@ -99,8 +98,7 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
         "Examples, or rows with --pack_sequences, in a step of all workers. Sets "
         "--gradient_accumulation_steps for the number of workers, which then does not divide the "
         "numbers of steps. 0 to compute it from the other flags.",
-        TRAINING,
-        Affects.WEIGHTS,
+        affects=Affects.WEIGHTS,
         basic=True,
         lower=0,
         upper=LARGEST_BATCH,
@@ -126,23 +124,20 @@ class PretrainingSettings(KeptCheckpoints, RunSettings):
     num_warmup_steps: int = setting(
         3125,
         "Number of warm-up steps, in which the learning rate rises.",
-        TRAINING,
-        Affects.WEIGHTS,
+        affects=Affects.WEIGHTS,
         basic=True,
         lower=0,
     )
     start_warmup_step: int = setting(
         0,
         "Step at which the warm-up begins; the learning rate is 0 before.",
-        TRAINING,
-        Affects.WEIGHTS,
+        affects=Affects.WEIGHTS,
         lower=0,
     )
     poly_power: float = setting(
         1.0,
         "Exponent of the decay of --lr_schedule=linear; 1 for a straight line.",
-        TRAINING,
-        Affects.WEIGHTS,
+        affects=Affects.WEIGHTS,
         lower=0.0,
     )
     init_from_group0: bool = setting(

@@ -12,7 +12,7 @@ def _feature_file(split: str) -> str | None:
     return setting(None, help, FEATURES, path=True)
 
 
-class RaceSettings(ClassificationSettings):
+class RaceSettings(ClassificationSettings, theme=DATA):
     r"""Fine-tunes ALBERT on RACE, whose questions about a passage have four options each.
 
       albert race --data_dir=data --albert_config_file=albert_base_v2/albert_config.json \
@@ -42,14 +42,12 @@ class RaceSettings(ClassificationSettings):
     keep_checkpoint_max: int = redefined(
         ClassificationSettings, "keep_checkpoint_max", 5, aliases=("num_keep_checkpoint",)
     )
-    task_name: str = setting(
-        "race", "Name of the task.", DATA, basic=True, choices=("race", "RACE")
-    )
+    task_name: str = setting("race", "Name of the task.", basic=True, choices=("race", "RACE"))
     high_only: bool = setting(
-        False, "Use only the questions for high schools.", DATA, Affects.FEATURES
+        False, "Use only the questions for high schools.", affects=Affects.FEATURES
     )
     middle_only: bool = setting(
-        False, "Use only the questions for middle schools.", DATA, Affects.FEATURES
+        False, "Use only the questions for middle schools.", affects=Affects.FEATURES
     )
     train_file: str | None = _feature_file("train")
     eval_file: str | None = _feature_file("dev")
