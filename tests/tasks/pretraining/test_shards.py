@@ -19,7 +19,6 @@ import tensorflow.compat.v1 as tf
 from albert.core import locks, record
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
-from albert.data import claims
 from albert.distributed import launcher
 from albert.tasks.pretraining import shards
 from albert.tasks.pretraining.blocks import DataOptions
@@ -197,7 +196,7 @@ def test_records_match_the_plain_way_statistically(corpus, tokenizer, tmp_path, 
 def share(corpus, tokenizer, tmp_path, monkeypatch):
     """Makes four shards of several blocks in a folder, as a worker of a job."""
     monkeypatch.setattr(shards, "_MOST_BLOCK_BYTES", 1000)
-    monkeypatch.setattr(claims, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(shards, "_POLL_SECONDS", 0.02)
 
     def share(folder, rank=0, size=1, workers=1, text=corpus / "dev.txt", seed=1) -> int:
         monkeypatch.setattr(launcher, "started", launcher.Worker(rank, size))
