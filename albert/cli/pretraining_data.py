@@ -1,7 +1,7 @@
 r"""Makes masked sentence pairs for pretraining from text files.
 
   albert pretraining-data --input_file='text/*.txt' --output_file=pretrain.tfrecord \
-    --spm_model_file=albert_base_v2/30k-clean.model --dupe_factor=10
+    --model=albert_base_v2 --dupe_factor=10
 
 Each line of a text file is a sentence. A blank line, or the end of the file, ends a document. The
 text is streamed, so it may be larger than memory. The records do not depend on the number of worker
@@ -22,7 +22,7 @@ from albert.core.cores import default_processes
 from albert.core.errors import FlagError
 from albert.core.files import check_readable
 from albert.distributed import launcher
-from albert.settings.fields import IGNORED, LONGEST_SEQUENCE, OWN, redefined, setting
+from albert.settings.fields import IGNORED, LONGEST_SEQUENCE, OWN, model_setting, redefined, setting
 from albert.settings.text_settings import NormalizationSettings
 
 # The help does not need TensorFlow.
@@ -61,11 +61,12 @@ class PretrainingDataSettings(NormalizationSettings):
         lower=1,
         upper=99_999,
     )
+    model: str = model_setting(OWN)
     spm_model_file: str | None = setting(
-        None, "SentencePiece model. Required unless you pass --vocab_file."
+        None, "SentencePiece model. Required unless you pass --vocab_file or --model."
     )
     vocab_file: str | None = setting(
-        None, "WordPiece vocabulary. Required unless you pass --spm_model_file."
+        None, "WordPiece vocabulary. Required unless you pass --spm_model_file or --model."
     )
     do_lower_case: bool = redefined(NormalizationSettings, "do_lower_case", True, theme=OWN)
     random_seed: int = setting(
@@ -146,6 +147,7 @@ def main(settings: PretrainingDataSettings) -> None:
     """Checks the settings, and writes the records, together with other processes, if any."""
     import tensorflow.compat.v1 as tf
 
+    from albert.checkpoints.model_flags import with_model
     from albert.devices.host import count_cores
     from albert.tasks.pretraining.shards import make_shards, plan_shards
     from albert.tasks.pretraining.text import matching_files
@@ -153,6 +155,7 @@ def main(settings: PretrainingDataSettings) -> None:
 
     # Each process reports the files that it makes.
     tf.logging.set_verbosity(tf.logging.INFO)
+    settings = with_model(settings)
     settings.require("input_file", ("spm_model_file", "vocab_file"))
     settings = settings.with_model_defaults()
     files = matching_files(settings.input_file, "input_file")

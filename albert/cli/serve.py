@@ -4,10 +4,11 @@
   curl -H 'Content-Type: application/json' http://127.0.0.1:8080/v1/answer \\
     -d '{"question": "Who wrote it?", "context": "Anna wrote it in a week."}'
 
-MODEL is an export or the --output_dir of a run. Open http://127.0.0.1:8080 in a browser to try the
-model by hand. /openapi.json describes the interface; /health and /metrics are for clusters. To
-accept requests from other machines, set the environment variable ALBERT_TOKEN to a token that the
-requests must carry.
+MODEL is the --output_dir of a run, an export, or a folder of transformers with a head, also by its
+name on the Hugging Face hub. Open http://127.0.0.1:8080 in a browser to try the model by hand.
+/openapi.json describes the interface; /health and /metrics are for clusters. To accept requests
+from other machines, set the environment variable ALBERT_TOKEN to a token that the requests must
+carry.
 """
 
 from __future__ import annotations

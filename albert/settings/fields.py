@@ -111,14 +111,14 @@ def setting(
     return dataclasses.field(default=default, metadata={"flag": flag, "own": own})
 
 
-def model_setting() -> str:
+def model_setting(theme: str = MODEL) -> str:
     """Defines the field `model` of every program that takes a model; see `with_model`."""
     return setting(
         "",
         "Model, by folder or published name. The folder is one of Hugging Face's transformers, the "
         "--output_dir of a run, an export, or one with a checkpoint, its configuration and its "
         "tokenizer. Sets the flags of these files and of the tokenizer.",
-        MODEL,
+        theme,
         basic=True,
     )
 

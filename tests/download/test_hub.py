@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from albert.download.named_model import is_hub_name
+from albert.download.named_model import is_hub_name, pinned_name
 from tests.helpers.running import albert, assert_fails, run
 
 COMMIT = 40 * "a"
@@ -155,3 +155,5 @@ def test_names_on_the_hub_are_not_paths():
         assert is_hub_name(name)
     for path in ("a", "/a/b", "./a", "../a", "a/b/c", "a/b/", "~/a", "a b/c"):
         assert not is_hub_name(path)
+    assert pinned_name("a/b@main", "/cache/snapshots/abc") == "a/b@abc"
+    assert pinned_name("albert_base_v2", "/cache/albert_base_v2") == "albert_base_v2"

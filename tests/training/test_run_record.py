@@ -40,8 +40,12 @@ OTHERS = str.split("""
 """)
 
 
+MODEL = "owner/model@abc"
+
+
 def task_in(folder, overwrite=False):
-    settings = RunSettings(output_dir=str(folder), overwrite_output_dir=overwrite)
+    values = {"output_dir": str(folder), "overwrite_output_dir": overwrite}
+    settings = RunSettings(model=MODEL, **values)
     files = {"files_of_results": lambda: TASK_OUTPUTS}
     return types.SimpleNamespace(settings=settings, kind="squad-1.1", **files)
 
@@ -67,6 +71,7 @@ class TestBegin:
     def test_a_new_folder_gets_a_record(self, tmp_path):
         begin(tmp_path)
         record = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
+        assert record.pop("model") == MODEL
         assert {*record.pop("outputs")} == {*run_record.OF_EVERY_RUN, *TASK_OUTPUTS}
         expected = {"version": 2, "program_version": VERSION, "task": "squad-1.1"}
         assert record == {**expected, "settings": SETTINGS}
