@@ -80,8 +80,9 @@ OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-def test_wordpiece_gives_the_ids_of_transformers(lines, vocabulary, options):
+@pytest.mark.parametrize("name", ["uncased", "cased", "uncased with accents"])
+def test_wordpiece_gives_the_ids_of_transformers(lines, vocabulary, name):
+    options = OPTIONS[name]
     ours = FullTokenizer(vocabulary, **options)
     fast = transformers.BertTokenizerFast(vocabulary, **options)
     assert ours.encode(lines) == fast(lines, add_special_tokens=False)["input_ids"]
