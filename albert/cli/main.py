@@ -126,7 +126,6 @@ def program_of(module: str, name: str, *words: str) -> Callable[[list[str] | Non
     def main(argv: list[str] | None = None) -> None:
         from albert.core import signals
 
-        del argv
         signals.install(command.RESUMES)
         command.main(request())
 

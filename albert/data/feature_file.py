@@ -88,7 +88,6 @@ class FeatureSource(abc.ABC):
 
     def numbered(self, record: bytes, number: int) -> bytes:
         """Returns a record in its final form, which may contain its number in the file."""
-        del number
         return record
 
     def writing_companion(

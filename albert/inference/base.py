@@ -231,7 +231,6 @@ class SentenceEncoder:
 
 
 def _head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
-    del is_training
     states = encode(features).get_sequence_output()
     return HeadOutput(None, pooled_states(states, features["input_mask"]))
 

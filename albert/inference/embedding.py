@@ -107,7 +107,6 @@ def _one_or_two(pair: str | Iterable[str]) -> list[str]:
 
 def _make_head(layers: Sequence[int], pooled: bool, pooling: str) -> Head:
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
-        del is_training
         encoder = encode(features)
         states = encoder.get_all_encoder_layers()
         for layer in layers:

@@ -62,11 +62,9 @@ class PaddedRows(TokenRows):
     def __init__(
         self, input_mask: tf.Tensor, num_heads: int, sequence_ids: tf.Tensor | None = None
     ):
-        """Makes the layout.
+        """Makes the layout; `input_mask`, int32 [B, S], is 1 where a token may be attended to.
 
-        Args:
-          input_mask: int32 [B, S], 1 where a token may be attended to.
-          sequence_ids: see `Packing` in `albert.modeling`; they then replace the mask.
+        `sequence_ids`, see `Packing` in `albert.modeling`, replace the mask if they are given.
         """
         self._num_heads = num_heads
         input_mask = tf.convert_to_tensor(input_mask)

@@ -68,7 +68,6 @@ class _PassWeights(tf.train.SessionRunHook):
 
     def after_create_session(self, session: tf.Session, coord: Any) -> None:
         """Takes the weights from a session, whose variables have their values."""
-        del coord
         values = session.run(list(self._variables.values()))
         weights = {
             pair.theirs: value.T if pair.is_transposed else value

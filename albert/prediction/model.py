@@ -67,7 +67,6 @@ def make_predict_fn(config: EncoderConfig, head: Head, options: ModelOptions) ->
     """Returns the `model_fn` of a model that predicts; it ignores its arguments after the first."""
 
     def predict_fn(features, labels=None, mode=None, params=None):
-        del labels, mode, params
         hooks: list[tf.train.SessionRunHook] = []
         output = build_output(config, head, options, features, hooks)
         exported = output.predictions if output.exported is None else output.exported

@@ -46,7 +46,6 @@ def input_fn_of(
     files = [input_file] if isinstance(input_file, str) else list(input_file)
 
     def input_fn(params: dict) -> tf.data.Dataset:
-        del params
         return parsed_batches(
             files,
             spec,

@@ -128,7 +128,6 @@ def create_v2_model(
       start_n_top, end_n_top, dropout_prob: see `albert.tasks.squad.head.V2Options`.
       (the others): see `albert.reference_api.common.create_albert`.
     """
-    del max_seq_length
     inputs = input_ids, input_mask, segment_ids
     _, states = create_albert(
         albert_config, is_training, *inputs, use_one_hot_embeddings, True, hub_module
@@ -161,7 +160,6 @@ def v2_model_fn_builder(
       start_n_top, end_n_top, dropout_prob: see `albert.tasks.squad.head.V2Options`.
       (the others): see `common.model_fn_of`.
     """
-    del max_seq_length
     optimizer = OptimizerOptions(
         learning_rate, num_train_steps, num_warmup_steps, **(optimizer_options or {})
     )

@@ -116,7 +116,6 @@ def accumulate_predictions_v2(
       all_results: the model's output for each feature.
       n_best_size, start_n_top, end_n_top: not used; the results determine them.
     """
-    del n_best_size, start_n_top, end_n_top
     outputs = {result.unique_id: result._asdict() for result in all_results}
     features = _by_example(all_features)
     _accumulate(result_dict, all_examples, features, outputs, max_answer_length)

@@ -50,7 +50,6 @@ class ExampleFeatures(FeatureSource):
         return self._examples, {}
 
     def convert(self, examples: Sequence[Any], start: int) -> Chunk:
-        del start
         return Chunk(len(examples), self._records(examples))
 
     def source_of(self, snapshot: Snapshot, is_foreign: bool) -> list[Any] | None:

@@ -139,7 +139,6 @@ def answer_outputs(
     Args:
       states: float32 [B, S, H].
       p_mask: [B, S], 1 where no answer can be.
-      options: options of the head.
       start_positions: int32 [B], the true starts in training, otherwise None.
 
     Returns:

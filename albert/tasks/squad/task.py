@@ -152,7 +152,6 @@ class SquadTask(TextTask):
 
     def odds(self, outputs: Iterable[Mapping[str, Any]]) -> float | None:
         """Returns a question's log-odds of no answer; None if every question has an answer."""
-        del outputs
         return None
 
     def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
