@@ -38,26 +38,26 @@ def load_model(path: str, engine: str = TENSORFLOW) -> Model:
     `UserError` if there is no model, a file or a package is missing, or the task or the engine is
     not supported.
     """
-    if engine not in ENGINES:
-        raise UserError(f"the engine {engine!r} is not one of {', '.join(ENGINES)}")
     folder = open_folder(path)
     if "task" not in folder.description:
         raise UserError(
             f"{path} has a pretrained model without a head, which only computes embeddings: use "
             "`albert embed` or `albert.load`, or fine-tune it"
         )
-    return _model_of(folder._replace(engine=engine))
+    return _model_of(folder, engine)
 
 
-def _model_of(folder: ModelFolder) -> Model:
-    """Returns the model for the task of a folder."""
+def _model_of(folder: ModelFolder, engine: str) -> Model:
+    """Returns the model for the task of a folder; checks the engine."""
+    if engine not in ENGINES:
+        raise UserError(f"the engine {engine!r} is not one of {', '.join(ENGINES)}")
     path, task, entries = folder.path, folder.value("task"), {e.kind: e for e in TASKS if e.model}
     if task not in entries:
         raise UserError(
             f"{path} has a model for {task}, which cannot answer or classify; supported tasks are "
             f"{', '.join(entries)}"
         )
-    return entries[task].load_model_class()(folder)
+    return entries[task].load_model_class()(folder._replace(engine=engine))
 
 
 def load(model: AnyPath | HasModel, engine: str = TENSORFLOW) -> Model | Embedder:
@@ -82,7 +82,7 @@ def load(model: AnyPath | HasModel, engine: str = TENSORFLOW) -> Model | Embedde
     with shown_log(verbose=False):
         folder = open_folder(path)
         if "task" in folder.description:
-            return _model_of(folder._replace(engine=engine))
+            return _model_of(folder, engine)
         if engine != TENSORFLOW:
             raise UserError(f"{path} is a pretrained model, which only TensorFlow computes")
         return Embedder(folder, layers=[-1], pooled=True)

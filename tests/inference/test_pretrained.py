@@ -53,6 +53,12 @@ def test_a_folder_of_transformers_is_a_model_of_its_head(write, part, values, ki
     assert described.items() <= model.folder.description.items()
 
 
+@pytest.mark.parametrize("load", [albert.load, load_model])
+def test_an_unknown_engine_is_an_error(write, load):
+    with pytest.raises(UserError, match="the engine 'onnx' is not one of tensorflow, onnxruntime"):
+        load(write(names.SQUAD_V1), "onnx")
+
+
 def test_the_case_of_the_tokenizer_comes_from_the_folder(write, tmp_path):
     (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     tokenizer = albert.load(write()).folder.tokenizer

@@ -258,7 +258,7 @@ def packed(files, options):
 def test_rows_have_the_examples_of_their_records(packed, files, name):
     made = packed(name)
     order, data = made.order, made.data
-    assert data.num_examples == order.num_rows < data.num_records == len(made.sizes.lengths)
+    assert data.num_examples == order.num_rows < data.num_records == made.sizes.shape[1]
     with tf.Graph().as_default():
         shapes = tf.data.get_output_shapes(data.input_fn(BATCH, 7, 0, order)())
     assert all(shape.is_fully_defined() for shape in shapes.values())
