@@ -42,7 +42,8 @@ OTHER = """
     learning_rate=0.5 length_buckets=16,32
     log_steps=7 lr_schedule=cosine masked_lm_budget=0.5 max_answer_length=5 max_eval_steps=5
     max_predictions_per_seq=5 max_qa_length=9 max_query_length=10 max_seq_length=48 n_best_size=5
-    ngram=2 null_score_diff_threshold=0.5 num_train_epochs=5 num_warmup_steps=3 on_bad_row=skip
+    new_head=true ngram=2 null_score_diff_threshold=0.5 num_train_epochs=5 num_warmup_steps=3
+    on_bad_row=skip
     optimizer={other_optimizer} patience=3 poly_power=2 precision=float16 predict_batch_size=2
     predict_file={0}/other.json.squad preprocess_workers=2 save_checkpoints_minutes=1
     save_checkpoints_steps=7 save_summary_steps=7 seed=1 shard_optimizer=state
@@ -68,8 +69,10 @@ OTHER_IN = {
     """,
 }
 # Flags that get no other value here: they select what is done and where, they need other workers,
-# whose number is tested below, or they have no effect without another flag. --seeds sets --seed.
-NOT_CHANGED = {"do_eval", "do_predict", "do_train", "output_dir", "use_horovod", "vocab_file"}
+# whose number is tested below, they are for WordPiece, or they have no effect without another flag.
+# --seeds sets --seed, and --model the flags of files.
+NOT_CHANGED = {"do_eval", "do_predict", "do_train", "model", "output_dir", "use_horovod"}
+NOT_CHANGED |= {"strip_accents", "vocab_file"}
 # Files that may be missing, or belong to another flag; flags that are refused.
 _NOT_CHANGED_IN_SQUAD = {"dev_fraction", "input_file", "predict_feature_file"}
 _NOT_CHANGED_IN_SQUAD |= {"predict_feature_left_file"}
@@ -223,7 +226,8 @@ def test_a_vocabulary_and_its_case_affect_features(program, effects):
     assert difference(before, effects(*flags)) == ""
     assert difference(before, effects(flags[0], "--vocab_file={0}/other.txt")) == expected
     if program != "run_pretraining":
-        assert difference(before, effects(*flags, "--do_lower_case=false")) == expected
+        for other in ("do_lower_case", "strip_accents", "tokenize_chinese_chars"):
+            assert difference(before, effects(*flags, f"--{other}=false")) == expected
 
 
 def test_workers_precision_and_the_scored_run_count(effects, monkeypatch, tmp_path):

@@ -65,9 +65,6 @@ def main(settings: SentencePieceSettings) -> None:
     )
     options = {name: getattr(settings, name) for name in (*flags, "num_threads")}
     source = {"input_sha256": list(map(sha256_of, files)), **options}
-    if not settings.keep_accents:
-        # Records before the flag existed do not have it.
-        del source["keep_accents"]
     model_path, vocab_path = settings.model_prefix + ".model", settings.model_prefix + ".vocab"
     derived = CachedFile(model_path, source, [vocab_path])
     with derived.lock():

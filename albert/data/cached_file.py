@@ -32,11 +32,14 @@ from albert.core.locks import exclusive, remove_abandoned
 from albert.core.record import change_in, differences
 from albert.core.text import first_line
 from albert.distributed import collectives
+from albert.tokenizers.normalization import Normalization
 
 _FORMAT, _VERSION = "albert-derived-file", 1
 # The first bytes of every header, which identify a truncated one too.
 _BEGINNING = f'{{\n  "format": "{_FORMAT}"'.encode()
 _PARTS = ("source", "facts", "files")
+# Values that the headers of earlier versions lack.
+_EARLIER_VALUES = Normalization()._asdict()
 # The hash of the rest of a header. Headers of earlier versions lack it, and are accepted too.
 _OWN_HASH = "header_sha256"
 # Seconds within which a launcher ends a job after one of its processes has failed.
@@ -312,8 +315,8 @@ class CachedFile:
 
     def _other_source(self, header: dict) -> str | None:
         """Returns how the sources in a sound header differ from those of these files, or None."""
-        source = {name: header["source"].get(name) for name in self.made_from}
-        different = ", ".join(map(str, differences(source, self.made_from)))
+        source = {n: value for n, value in header["source"].items() if n in self.made_from}
+        different = ", ".join(map(str, differences(source, self.made_from, _EARLIER_VALUES)))
         return f"it was made with other values of {different}" if different else None
 
     def _is_sound(self, header: dict) -> bool:

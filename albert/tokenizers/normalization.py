@@ -36,9 +36,9 @@ class Normalization(NamedTuple):
         return self.do_lower_case if self.strip_accents is None else self.strip_accents
 
     def recorded(self) -> dict[str, Any]:
-        """Returns the values for a record; a default is omitted, as in records before it existed.
+        """Returns the values for the description of a model; defaults are omitted.
 
-        `do_lower_case` is always there.
+        `do_lower_case` is always there, as in earlier versions, which had no other value.
         """
         defaults = Normalization()._asdict()
         return {

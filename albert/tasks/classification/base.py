@@ -208,7 +208,7 @@ class ClassificationTask(LabelTask):
 
     def made_from(self, split: str) -> dict[str, Any]:
         length = {"max_seq_length": self.settings.max_seq_length}
-        return {"part": split, **length, **self.tokenizer.normalization.recorded()}
+        return {"part": split, **length, **self.tokenizer.normalization._asdict()}
 
     def input_contents(self, split: str) -> dict[str, Any]:
         input_sha256 = sha256_of_inputs(self.files(split))

@@ -116,7 +116,7 @@ def make_shards(
         **({} if tokenizer.is_wordpiece else {"rules of version": _WORDS_VERSION}),
         "input_sha256": hashlib.sha256(" ".join(hashes).encode()).hexdigest(),
         "tokenizer_sha256": tokenizer.sha256,
-        **tokenizer.normalization.recorded(),
+        **tokenizer.normalization._asdict(),
         "dupe_factor": options.dupe_factor,
         "random_seed": options.random_seed,
         **options.pairs._asdict(),

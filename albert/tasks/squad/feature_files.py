@@ -104,7 +104,7 @@ class SquadFeatures(FeatureSource):
             **({"unanswerable": True} if self._is_training and self.unanswerable else {}),
             **source.made_from(),
             **options._asdict(),
-            **tokenizer.normalization.recorded(),
+            **tokenizer.normalization._asdict(),
         }
         self.cached = CachedFile(paths[0], made_from, paths[1:], ("num_examples", "num_features"))
 
