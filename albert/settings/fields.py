@@ -222,9 +222,9 @@ class Settings:
         }
 
     def arguments(self) -> list[str]:
-        """Returns the flags that the user set, as arguments of a command line."""
-        names = sorted(self.given & self.flags().keys())
-        return [argument(name, getattr(self, name)) for name in names]
+        """Returns the flags that the user set, as arguments of a command line; None is no value."""
+        values = {name: getattr(self, name) for name in sorted(self.given & self.flags().keys())}
+        return [argument(name, value) for name, value in values.items() if value is not None]
 
     def require(self, *names: str | tuple[str, ...]) -> None:
         """Raises a `FlagError` that lists settings without a value; of a tuple, one needs it."""
