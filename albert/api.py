@@ -136,7 +136,8 @@ def evaluate(
       UserError: the folder has no model with a head, or see `train`.
     """
     path, tasks = path_of(model), by_name()
-    about = open_folder(path).description
+    with shown_log(verbose=False):
+        about = open_folder(path).description
     if "task" not in about:
         raise UserError(f"{path} has a pretrained model without a head; fine-tune it first")
     folder = local_folder(path)

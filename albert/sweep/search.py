@@ -86,7 +86,9 @@ class Sweep:
         if known is None:
             write_json(path, {**ours, "version": _VERSION})
             return
-        if different := differences(_values(known), _values(ours)):
+        # Records of earlier versions lack newer flags.
+        earlier = self._settings.defaults()
+        if different := differences(_values(known), _values(ours), earlier):
             raise FlagError(
                 f"--output_dir {folder} holds a sweep with other values of "
                 f"{', '.join(map(str, different))}; give another --output_dir"
