@@ -1,0 +1,210 @@
+"""Everything after a training, once each on a model that users have: published weights of a BERT.
+
+The runs are short and their data is made up: these tests are about the ways that weights, records
+and texts take, not about scores.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import unittest.mock
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import requests
+
+from albert import api
+from albert.inference import load_model
+from albert.report.predictions import read_samples
+from tests.helpers.checkpoints import losses
+from tests.helpers.forking import LONGEST
+from tests.helpers.golden import read_json as read
+from tests.helpers.models import arrays_of, same_arrays
+from tests.helpers.running import albert, at_step, run, succeed, under_mpirun
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("published"), pytest.mark.timeout(600)]
+
+STEPS = "--train_batch_size=8 --learning_rate=5e-4 --train_steps=12 --save_checkpoints_steps=6"
+LENGTHS = "--max_seq_length=64 --max_query_length=20 --doc_stride=32"
+COLORS = "red", "green", "blue"
+PEOPLE, CITIES = ("Anna", "Boris", "Clara", "David"), ("Paris", "London", "Rome", "Berlin")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Iterator[pathlib.Path]:
+    """Returns a folder for the runs, which take gigabytes, with data of two tasks."""
+    folder = tmp_path_factory.mktemp("real")
+    sentence = "{} B-PER\nlives O\nin O\n{} B-PLACE\n. O\n".format
+    sentences = (sentence(*pair) for pair in itertools.product(PEOPLE, CITIES))
+    (folder / "homes.conll").write_text("\n".join(sentences))
+    sets = [names for size in range(4) for names in itertools.combinations(COLORS, size)] * 4
+    rows = (f"a {' '.join(names)} car\t{'|'.join(names)}\n" for names in sets)
+    (folder / "train.tsv").write_text("".join(["text\tlabels\n", *rows]))
+    shutil.copy(folder / "train.tsv", folder / "dev.tsv")
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def command(published, folder, squad_dir) -> Callable[..., list[str]]:
+    """Makes the command of a task that starts from the published weights."""
+    squad = f"{squad_dir}/{{}}-v1.1.json".format
+    labels = "--multi_label --label_separator=| --text_column=text --label_column=labels"
+    data = {
+        "squad": f"--train_file={squad('train')} --predict_file={squad('dev')} {LENGTHS}",
+        "entities": f"--train_file={folder}/homes.conll --predict_file={folder}/homes.conll",
+        "classify": f"--task_name=tsv --data_dir={folder} {labels} --do_train --do_eval",
+    }
+
+    def command(words: str, output_dir: str, *flags: str) -> list[str]:
+        own = f"--max_seq_length=32 {data[words.split()[-1]]} {' '.join(flags)}"
+        whole = f"{words} --model={published} --output_dir={folder}/{output_dir} {own}"
+        return albert(*whole.split())
+
+    return command
+
+
+@pytest.fixture(scope="module")
+def done(command, folder) -> pathlib.Path:
+    """Returns the folder of a run for SQuAD that was killed and resumed, next to `whole`."""
+    flags = STEPS, "--evaluate_while_training", "--log_steps=1"
+    succeed(command("squad", "whole", *flags))
+    killed = run(at_step("kill", 8, job := command("squad", "out", *flags)))
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert "Training from step 6 to 12" in succeed(job)
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def there(done, folder) -> pathlib.Path:
+    """Returns the run's model as a folder of `transformers`."""
+    succeed(albert("convert", done, folder / "there"))
+    return folder / "there"
+
+
+@pytest.fixture(scope="module")
+def asked(squad_dir) -> list[tuple[str, str]]:
+    """Returns the questions of the development set, each with its text."""
+    articles = read(squad_dir / "dev-v1.1.json")["data"]
+    paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
+    return [(q["question"], p["context"]) for p in paragraphs for q in p["qas"]]
+
+
+def pipeline(task: str, folder: pathlib.Path) -> Callable:
+    """Returns a function of `transformers`, whose import sets variables that Horovod obeys."""
+    with unittest.mock.patch.dict(os.environ):
+        import transformers
+
+        return transformers.pipeline(task, str(folder), device="cpu")
+
+
+def test_a_killed_run_resumes_bit_for_bit(done, folder):
+    whole = folder / "whole"
+    names = [path.name for path in (*whole.glob("*predictions*"), *whole.glob("model.ckpt*.data*"))]
+    assert len(names) == 7
+    for name in (*names, "run.json", "eval_results.txt"):
+        assert (done / name).read_bytes() == (whole / name).read_bytes(), name
+    np.testing.assert_array_equal(losses(done), losses(whole))
+    history = read(done / "eval_results.json")["history"]
+    assert [entry["global_step"] for entry in history] == [6, 12]
+
+
+def test_the_page_has_every_answer(done):
+    answers, page = read(done / "predictions.json"), (done / "predictions.html").read_text()
+    samples = {sample["id"]: sample["answer"] for sample in read_samples(str(done))}
+    assert samples == answers and all(f'"id":"{name}"' in page for name in samples)
+    assert "\n12 samples. To see them in a browser, open " in run(albert("show", done)).stdout
+
+
+def test_ask_serve_and_load_answer_alike(done, asked, tmp_path):
+    """Also about a text of more tokens than the model has positions."""
+    model, question = load_model(str(done)), asked[0][0]
+    found = [answered.answers[0].text for answered in model.answer_all(asked)]
+    assert found == [*read(done / "predictions.json").values()]
+    long = "\n".join(dict.fromkeys(text for _, text in asked)) * 3
+    spans = [span[:3] for span in model.answer(question, long).answers[:5]]
+    (tmp_path / "long.txt").write_text(long)
+    text = "--context_file", tmp_path / "long.txt"
+    output = run(albert("ask", done, "--json", "--n_best=5", "--question", question, *text)).stdout
+    command = albert("serve", done, "--port=0")
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            lines = (re.search(r" at (http:\S+); press", line) for line in server.stderr)
+            url = next(match[1] for match in lines if match)
+            body = {"question": question, "context": long, "n_best": 5}
+            served = requests.post(f"{url}/v1/answer", json=body, timeout=LONGEST).json()
+        finally:
+            server.terminate()
+    for answers in (json.loads(output)["answers"], served["answers"]):
+        assert [(a["start"], a["end"], a["text"]) for a in answers] == spans
+
+
+def test_a_converted_model_comes_back(there, done, command, folder):
+    succeed(albert("convert", there, folder / "back"))
+    same_arrays(arrays_of(folder / "back/model.ckpt"), arrays_of(done / "model.ckpt-best"))
+    for model in ("there", "back"):
+        flags = f"--model={folder}/{model}", "--train_file="
+        succeed(command("squad", f"from_{model}", *flags))
+        for name in ("predictions.json", "nbest_predictions.json"):
+            assert read(folder / f"from_{model}" / name) == read(done / name)
+
+
+def test_transformers_answers_alike(there, asked, torch):
+    """About texts of a single window, because windows compete by other rules there."""
+    theirs, ours = pipeline("question-answering", there), load_model(str(there))
+    for question, text in asked[:3]:
+        short = " ".join(text.split()[:9])
+        options = {"max_answer_len": 30, "top_k": 5, "align_to_words": False}
+        found = theirs(question=question, context=short, **options)
+        expected = ours.answer(question, short).answers[:5]
+        assert [(a["start"], a["end"]) for a in found] == [(a.start, a.end) for a in expected]
+
+
+def test_entities_are_those_of_transformers(command, folder, torch):
+    flags = f"--test_file={folder}/homes.conll", "--train_steps=24", "--save_checkpoints_steps=12"
+    succeed(command("entities", "entities", STEPS, *flags))
+    succeed(albert("convert", folder / "entities", folder / "tagger"))
+    theirs = pipeline("token-classification", folder / "tagger")
+    ours = load_model(str(folder / "entities"))
+    for line in (folder / "entities/test_predictions.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        found = [(span.start, span.text, span.label) for span in ours.find(row["text"])]
+        assert found == [(s["start"], s["text"], s["label"]) for s in row["spans"]] != []
+        words = {n + m.start(): tag for n, text, tag in found for m in re.finditer(r"\S+", text)}
+        assert words == {tag["start"]: tag["entity"][2:] for tag in theirs(row["text"])}
+
+
+def test_six_trials_of_several_labels(command, folder, torch):
+    """The best is converted; the labels have the probabilities of `transformers`."""
+    flags = "--trials=6 --epochs=1,1 --batch_sizes=16 --checkpoints=1 --prune=false"
+    succeed(command("sweep classify", "sweep", flags))
+    with open(folder / "sweep/trials.tsv", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert [row["state"] for row in rows] == ["complete"] * 6
+    best = folder / "sweep" / max(rows, key=lambda row: float(row["micro_f1"]))["folder"]
+    succeed(albert("convert", best, folder / "rater"))
+    texts = ["a red car", "a blue car", "a car"]
+    theirs = pipeline("text-classification", folder / "rater")(texts, top_k=None)
+    ours = load_model(str(best)).classify_all([(text, "") for text in texts])
+    for found, rows in zip(ours, theirs, strict=True):
+        expected = {row["label"]: row["score"] for row in rows}
+        assert found.probabilities == pytest.approx(expected, abs=1e-5)
+
+
+def test_two_workers_score_like_one(command, folder, mpirun):
+    flags = STEPS, "--use_horovod", "--train_batch_size=4"
+    result = run(under_mpirun(2, command("classify", "workers", *flags)))
+    assert result.returncode == 0, result.stderr
+    assert read(folder / "workers/run.json")["settings"]["number of workers"] == 2
+    one = api.evaluate(folder / "workers", data_dir=folder, verbose=False).scores
+    best = read(folder / "workers/eval_results.json")
+    assert one and one == pytest.approx({name: best[name] for name in one}, abs=1e-5)
