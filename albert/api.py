@@ -137,10 +137,11 @@ def evaluate(
     """
     path, tasks = path_of(model), by_name()
     with shown_log(verbose=False):
-        about = open_folder(path).description
+        # Once, because the hub would be asked again for its revision.
+        folder = local_folder(path)
+        about = open_folder(folder).description
     if "task" not in about:
         raise UserError(f"{path} has a pretrained model without a head; fine-tune it first")
-    folder = local_folder(path)
     known = {**(recorded_settings(folder) or {}), **about}
     task = next(name for name, entry in tasks.items() if entry.kind == about["task"])
     flags = tasks[task].load("settings").flags()

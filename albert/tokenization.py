@@ -225,8 +225,9 @@ class FullTokenizer:
                 f"keeps accents: {len(changed)} of its {len(words)} pieces, such as {changed[0]}, "
                 f"never match text whose letters are decomposed and lose their marks; pass {remedy}"
             )
-        with_case = [word for word in words if word.islower()]
-        if not (is_cased or lower) and len(with_case) > _WITH_CASE * len(words):
+        if is_cased or lower:
+            return None
+        if sum(map(str.islower, words)) > _WITH_CASE * len(words):
             unknown = "become [UNK]" if self.is_wordpiece else "are split into unknown pieces"
             return (
                 f"is uncased: with --do_lower_case=false, words with capitals {unknown}; pass "

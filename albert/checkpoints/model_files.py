@@ -109,7 +109,9 @@ def trained_model_in(path: str) -> str | None:
 def weights_of(path: str) -> str:
     """Returns the checkpoint of a trained model: the exported, converted, best or newest one."""
     own = (os.path.join(path, name) for name in (_EXPORTED, _CONVERTED))
-    checkpoint = next((p for p in own if os.path.exists(f"{p}.index")), best_or_newest(path))
+    checkpoint = next((p for p in own if os.path.exists(f"{p}.index")), None) or best_or_newest(
+        path
+    )
     if not checkpoint:
         raise UserError(f"{path} has no weights: neither {_EXPORTED}.index nor {BEST}.index")
     return resolve_checkpoint(checkpoint)
