@@ -13,27 +13,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator
-from typing import Any
 
 from albert.cli import command_line, require_standard_output
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_regular, open_atomically
 from albert.core.text import printable
+from albert.data.bad_rows import ERROR, ON_BAD_ROW
+from albert.data.overview import Overview
 from albert.report.terminal import style_of_output, width_of_output, wrapped
 from albert.settings.fields import Settings, setting
-from albert.tasks.squad import ERROR, ON_BAD_ROW
-from albert.tasks.squad.question_tables import COLUMNS
-from albert.tasks.squad.questions import Paragraph, Questions, QuestionSource, articles_of
+from albert.tasks.squad.check import overview_of
+from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
 
 NEEDS_TENSORFLOW = False
 CHECK, CONVERT = WORDS = ("check", "convert")
-# Number of characters of a context to show before and after the answer's first one, and half the
-# number of those of a question or answer.
-_SHOWN = 200
 _NAME = 18  # width of the column of names
-
-_Question = tuple[str, dict[str, Any]]
 
 
 class DataSettings(Settings):
@@ -66,29 +60,23 @@ def main(request: tuple[DataSettings, list[str]]) -> None:
     settings, (word, path, *target) = request
     questions = Questions(QuestionSource(path, settings.on_bad_row))
     if word == CHECK:
-        check(questions, settings.num_examples)
+        check(overview_of(questions, settings.num_examples), path)
     else:
         convert(questions, target[0])
 
 
-def check(questions: Questions, num_examples: int) -> None:
-    """Prints the format, the columns, the counts of questions, and the first examples."""
-    table, bad = questions.table, questions.bad_rows()
-    print(f"{questions.path}: {table.format if table else 'SQuAD JSON'}")
-    if table:
-        _print_row("columns used", ", ".join(n for n in COLUMNS if n in table.columns))
-        ignored = ", ".join(n for n in table.columns if n and n not in COLUMNS)
-        _print_row("columns ignored", printable(ignored) or "none")
-    examples: list[_Question] = []
-    # Without answers, the questions can only be predicted.
-    is_training = bool(table and {"answer", "answers"} & {*table.columns})
-    for name, value in _counted(questions.paragraphs(is_training, bad), num_examples, examples):
+def check(overview: Overview, path: str) -> None:
+    """Prints an overview; raises a `UserError` for bad rows that are not skipped."""
+    print(f"{path}: {overview.format}")
+    for name, value in overview.counts:
         _print_row(name, value)
-    for number, (context, question) in enumerate(examples, start=1):
-        print(f"\nexample {number}, id {printable(question['id'])}")
-        for line in _lines_of(context, question):
-            print(line)
-    bad.finish()
+    width, style = width_of_output() - _NAME - 2, style_of_output()
+    for number, (title, lines) in enumerate(overview.examples, start=1):
+        print(f"\nexample {number}, {title}")
+        for name, text, marks in lines:
+            for row, line in enumerate(wrapped(printable(text), marks, width, style)):
+                _print_row("" if row else name, line)
+    overview.bad.finish()
 
 
 def convert(source: Questions, target: str) -> None:
@@ -116,61 +104,6 @@ def convert(source: Questions, target: str) -> None:
             raise UserError(f"{path} has no usable questions")
         file.write(f'\n], "version": "{"v2.0" if is_version_2 else "1.1"}"}}\n')
     print(f"{target}: {questions:,} questions")
-
-
-def _counted(
-    paragraphs: Iterable[Paragraph], num_examples: int, examples: list[_Question]
-) -> Iterator[tuple[str, str]]:
-    """Yields names and values about questions, and adds the first ones to `examples`."""
-    total = contexts = unanswerable = several = unknown = 0
-    last = None
-    for paragraph in paragraphs:
-        if paragraph.questions:
-            contexts += paragraph.context != last
-            last = paragraph.context
-        for question in paragraph.questions:
-            total += 1
-            answers = question.get("answers")
-            unanswerable += bool(question.get("is_impossible"))
-            unknown += answers is None
-            several += len(answers or ()) > 1
-            if len(examples) < num_examples:
-                examples.append((paragraph.context, question))
-    yield "contexts", f"{contexts:,}"
-    yield "questions", f"{total:,}"
-    if unanswerable:
-        yield "unanswerable", f"{unanswerable:,}; train with `albert squad 2.0`"
-    if several:
-        yield "several answers", f"{several:,}; only for --predict_file"
-    if unknown:
-        yield "without answers", f"{unknown:,}; only for --predict_file"
-
-
-def _lines_of(context: str, question: dict[str, Any]) -> Iterator[str]:
-    """Yields the lines that show a question and the part of the context with its answer."""
-    answers = question.get("answers")
-    # Only a training checks the starts in SQuAD's JSON.
-    offsets = [
-        (start if isinstance(start := a.get("answer_start"), int) else context.find(text), text)
-        for a in answers or ()
-        for text in (a["text"],)
-    ]
-    first = max(0, offsets[0][0] if offsets else 0)
-    begin = max(0, first - _SHOWN)
-    shown = ((start - begin, text) for start, text in offsets if start >= begin)
-    marks = [(start, start + len(text), "answer") for start, text in shown]
-    part = printable(context[begin : first + _SHOWN])
-    texts = " | ".join(answer["text"] for answer in answers or ())
-    said = "unknown" if answers is None else texts or "no answer"
-    for name, text, text_marks in (
-        ("question", printable(question["question"][: 2 * _SHOWN]), []),
-        ("answer", printable(said[: 2 * _SHOWN]), []),
-        ("context", part, marks),
-    ):
-        width = width_of_output() - _NAME - 2
-        for number, line in enumerate(wrapped(text, text_marks, width, style_of_output())):
-            print_name = "" if number else name
-            yield f"  {print_name:<{_NAME}}{line}"
 
 
 def _print_row(name: str, value: str) -> None:

@@ -4,5 +4,3 @@
 PREDICTIONS, NBEST, ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
 # The file with the questions of --dev_fraction.
 DEV_SPLIT = "dev_split.json"
-# What to do with rows of a table that cannot be used, see `question_tables.BadRows`.
-ERROR, SKIP, FIRST = ON_BAD_ROW = ("error", "skip", "first")

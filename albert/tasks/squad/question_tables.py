@@ -7,57 +7,17 @@ id are one question with several answers.
 
 from __future__ import annotations
 
-import collections
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from albert.core.errors import UserError
-from albert.core.log import LOG
-from albert.core.text import listed
+from albert.data.bad_rows import FIRST, BadRows
 from albert.data.tables import Row, SourceLine, Table, columns
-from albert.tasks.squad import ERROR, FIRST
 
 COLUMNS = ("context", "question", "answer", "answers", "answer_start", "id", "title")
 # Either has the answers of a row.
 _ANSWER = {"answer", "answers"}
-_NAMED = 3  # number of rows that a message names
 _SEVERAL = "the answer occurs several times in the context"
-
-
-class BadRows:
-    """The rows of a table that cannot be used: their number by reason, and the first ones.
-
-    `action` is "error", "skip" or "first"; "first" also skips them, but uses the first occurrence
-    of an answer that occurs several times.
-    """
-
-    def __init__(self, path: str, action: str):
-        self.action = action
-        self.counts: collections.Counter[str] = collections.Counter()
-        self._path = path
-        self._first: dict[str, list[str]] = collections.defaultdict(list)
-
-    def add(self, location: SourceLine, reason: str, detail: str = "") -> None:
-        """Adds a row; the detail is shown after its line number."""
-        self.counts[reason] += 1
-        if len(self._first[reason]) <= _NAMED:
-            self._first[reason].append(f"line {location.line}{detail}")
-
-    def finish(self) -> None:
-        """Logs which rows are skipped, or raises a `UserError` for them if that is the action."""
-        lines = [
-            f"{count} row{'s' * (count > 1)}: {reason}: {listed(self._first[reason], _NAMED)}"
-            for reason, count in self.counts.items()
-        ]
-        if self.action == ERROR and lines:
-            raise UserError(
-                f"{self._path}: {'; '.join(lines)}; correct them, or pass --on_bad_row=skip or "
-                "first to the training or to `albert data convert`"
-            )
-        for reason, line in zip(self.counts, lines, strict=True):
-            is_used = reason == _SEVERAL and self.action == FIRST
-            LOG.warning("%s: %s %s", self._path, "used" if is_used else "skipped", line)
 
 
 def read_questions(
@@ -122,8 +82,9 @@ def _answered(context: str, rows: Iterable[Row], is_training: bool, bad: BadRows
             text = text if start is not None else text.strip()
             start, reason, detail = _offset_of(context, text, start)
             if reason:
-                bad.add(location, reason, detail)
-                if reason != _SEVERAL or bad.action != FIRST:
+                is_used = reason == _SEVERAL and bad.action == FIRST
+                bad.add(location, reason, detail, is_used)
+                if not is_used:
                     continue
         known = {} if start is None else {"answer_start": start}
         answers.append({"text": text, **known})

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from albert.core.errors import UserError
 from albert.core.files import check_readable, read_bytes, read_json
 from albert.core.json_reader import JsonReader
+from albert.data.bad_rows import ERROR, BadRows
 from albert.data.tables import find_table
-from albert.tasks.squad import ERROR
-from albert.tasks.squad.question_tables import BadRows, read_questions
+from albert.tasks.squad.question_tables import read_questions
 
 # In a text, the quotation marks would be escaped with a backslash.
 _MAY_BE_IMPOSSIBLE = re.compile(rb'"is_impossible"(?!\s*:\s*false)')

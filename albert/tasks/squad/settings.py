@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from albert.data.bad_rows import ERROR, ON_BAD_ROW
 from albert.settings.fields import ANSWERS, DATA, FEATURES, TRAINING, Affects, setting
 from albert.settings.text_settings import TextSettings
-from albert.tasks.squad import ERROR, ON_BAD_ROW
 
 
 class SquadSettings(TextSettings, theme=DATA):

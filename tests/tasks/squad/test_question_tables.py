@@ -10,10 +10,11 @@ import tracemalloc
 import pytest
 
 from albert.core.errors import UserError
+from albert.data.bad_rows import BadRows
 from albert.data.tables import find_table
 from albert.squad_utils import read_squad_examples
 from albert.tasks.squad.examples import SquadExample, read_examples
-from albert.tasks.squad.question_tables import BadRows, read_questions
+from albert.tasks.squad.question_tables import read_questions
 from albert.tasks.squad.questions import (
     Questions,
     QuestionSource,
@@ -199,8 +200,7 @@ class TestBadRows:
             "times); 4 rows: the answer does not occur in the context: line 4 ('99 km'), line 10 "
             "('x'), line 11 ('x'), ...; 2 rows: the answer is not at its answer_start: line 5, "
             "line 6; 1 row: the context is empty: line 7; 1 row: the question is empty: line 8; "
-            "correct them, or pass --on_bad_row=skip or first to the training or to `albert data "
-            "convert`"
+            "correct them, or pass --on_bad_row=skip or first"
         )
 
     @pytest.mark.parametrize(
