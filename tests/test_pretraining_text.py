@@ -117,6 +117,51 @@ def test_all_kinds_of_input_make_the_same_text_for_any_number_of_workers(mixed):
     assert sorted(path.name for path in mixed.iterdir()) == ["first", "in", "out"]
 
 
+EXTRACTED = """<doc id="4" url="https://x.example/?curid=4" title="Bob &amp; Co">
+Bob &amp; Co
+
+Bob is a man. He lives.
+History.
+Once &lt;ref name="x" /&gt; a < b.
+
+</doc>
+<doc id="5" url="https://x.example/?curid=5" title="Ann">
+Ann
+
+Ann is a woman. She lives here.
+
+</doc>
+"""
+
+
+def test_what_wikiextractor_and_the_search_index_write_is_read(tmp_path):
+    """Articles are documents, and their lines are paragraphs; titles, tags and ids are no text."""
+    folder = tmp_path / "in/AA"
+    folder.mkdir(parents=True)
+    (folder / "wiki_00").write_text(EXTRACTED)
+    (folder / "wiki_01.bz2").write_bytes(bz2.compress(EXTRACTED.replace("is a", "was a").encode()))
+    article = {"id": "6", "title": "Wye", "text": "Wye\nThe Wye is long.\nIt winds"}
+    (folder / "wiki_02").write_text(json.dumps(article))
+    (folder / "x.txt").write_text(EXTRACTED.replace("is a", "has been a"))
+    lines = [{"index": {"_id": "1"}}, {"title": "Exe", "namespace": 0, "text": "The Exe. It is."}]
+    lines += [{"index": {"_id": "2"}}, {"namespace": 1, "text": "A talk page. It is."}]
+    (tmp_path / "in/xwiki-2025-cirrussearch-content.json.gz").write_bytes(
+        gzip.compress("\n".join(map(json.dumps, lines)).encode())
+    )
+    succeed(pretraining_text(tmp_path))
+    bob, ann = (
+        "Bob {}a man.\nHe lives.\nHistory.\nOnce a < b.\n",
+        "Ann {}a woman.\nShe lives here.\n",
+    )
+    texts = [one.format(verb) for verb in ("is ", "was ", "has been ") for one in (bob, ann)]
+    texts.insert(4, "The Wye is long.\nIt winds\n")
+    assert text_of(tmp_path) == "\n".join(["The Exe.\nIt is.\n", *texts])
+    assert report_of(tmp_path)["totals"]["other_namespace"] == 1
+    (folder / "wiki_00").write_text(EXTRACTED[:-8])
+    (tmp_path / "out").rename(tmp_path / "first")
+    assert_fails(run(pretraining_text(tmp_path)), 1, "wiki_00 is incomplete: its last <doc>")
+
+
 def test_a_rerun_with_other_input_or_options_is_refused(mixed):
     succeed(pretraining_text(mixed))
     for flag, part in (("--min_chars=30", "min_chars (was 0, is 30)"), ("--language=de", "de")):

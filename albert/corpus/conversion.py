@@ -21,8 +21,8 @@ from albert.corpus.sources import Kind, Source, kind_of
 from albert.data.process_pool import ordered_map
 
 REPORT = "report.json"
-# Raise this when the same input gives other text.
-_VERSION = 1
+# Raise these when the same input gives other text.
+_VERSION, _VERSION_OF_WIKITEXT = 1, 2
 # Characters of text that a worker converts at a time, roughly.
 _BATCH = 256 << 10
 _FAULTS_SHOWN = 3
@@ -58,7 +58,9 @@ def make_corpus(sources: Sequence[Source], output_dir: str, options: Options, wo
     _check_installed(sources)
     described = [source.described() for source in sources]
     # Everything that the text depends on.
-    made_from = {"version": _VERSION, "options": options._asdict(), "inputs": described}
+    has_wikitext = any(kind_of(path) is Kind.DUMP for one in sources for path in one.paths)
+    version = _VERSION_OF_WIKITEXT if has_wikitext else _VERSION
+    made_from = {"version": version, "options": options._asdict(), "inputs": described}
     # Unfinished folders are in the parent of the real one.
     output_dir = os.path.realpath(output_dir)
     with exclusive(output_dir):

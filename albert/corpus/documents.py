@@ -5,9 +5,11 @@ from __future__ import annotations
 import codecs
 import collections
 import dataclasses
+import html
 import io
+import re
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 from xml.parsers import expat
 
 from albert.core.errors import UserError
@@ -24,6 +26,10 @@ LONGEST_PAGE = 2 << 20
 # The namespaces of files and of categories; links to their pages are not part of a page's text.
 _HIDDEN_NAMESPACES = ("6", "14")
 _COLLECTED = frozenset(("ns", "text", "namespace"))
+# The begin of an article in the output of WikiExtractor, and tags that it has not removed.
+_DOC_MARK = b"<doc id="
+_DOC = re.compile(r'<doc id=.*\btitle="(.*)">$')
+_TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 
 
 class Document(NamedTuple):
@@ -75,11 +81,7 @@ def read_documents(
                     for text in dump.texts(stream):
                         yield Document(number, text, frozenset(dump.hidden))
                     continue
-                if kind_of(path) is Kind.TEXT:
-                    texts = _texts_of_file(stream, path, options, tally)
-                else:
-                    texts = _texts_of_lines(stream, path, options.text_field, tally)
-                for text in texts:
+                for text in _texts(stream, path, options, tally):
                     tally.counts["read"] += 1
                     yield Document(number, text)
         except UserError as e:
@@ -87,6 +89,55 @@ def read_documents(
             if kind_of(path) is Kind.TEXT:
                 # The document with the damage.
                 tally.counts.update(("read", "unreadable"))
+
+
+def _texts(stream: BinaryIO, path: str, options: Options, tally: Tally) -> Iterator[str]:
+    """Yields the documents of a file without wikitext; its beginning tells WikiExtractor's form."""
+    kind, field = kind_of(path), options.text_field
+    head = stream.peek(len(_DOC_MARK)).lstrip()  # type: ignore[attr-defined]
+    if kind in (Kind.TEXT, Kind.EXTRACTED) and head.startswith(_DOC_MARK):
+        return _texts_of_docs(stream, path, tally)
+    if kind is Kind.TEXT:
+        return _texts_of_file(stream, path, options, tally)
+    if kind is Kind.EXTRACTED:
+        return _texts_of_lines(
+            stream, path, lambda line: _extracted(_field_of(line, field), line.get("title")), tally
+        )
+    if kind is Kind.SEARCH_INDEX:
+        return _texts_of_lines(stream, path, lambda line: _indexed(line, field, tally), tally)
+    return _texts_of_lines(stream, path, lambda line: _field_of(line, field), tally)
+
+
+def _texts_of_docs(stream: BinaryIO, path: str, tally: Tally) -> Iterator[str]:
+    """Yields the articles in WikiExtractor's elements, each of which begins with its title."""
+    title, lines = None, list[str]()
+    for line in _decoded(stream, path):
+        if match := _DOC.match(line):
+            title, lines = html.unescape(match[1]), []
+        elif line.rstrip() == "</doc>":
+            yield from _cut(_extracted("".join(lines), title), tally)
+            title, lines = None, []
+        else:
+            lines.append(line)
+    if title is not None:
+        tally.counts.update(("read", "unreadable"))
+        raise UserError(f"{path} is incomplete: its last <doc> has no </doc>")
+
+
+def _extracted(text: str, title: object) -> str:
+    """Returns the paragraphs, which are lines, of an article without its title and tags."""
+    lines = _TAG.sub("", html.unescape(text)).strip().split("\n")
+    return "\n\n".join(lines[lines[0].strip() == title :])
+
+
+def _indexed(line: dict[str, Any], field: str, tally: Tally) -> str | None:
+    """Returns the text of an article; the lines before articles only have their ids."""
+    if "index" in line and field not in line:
+        return None
+    if line.get("namespace", 0):
+        tally.counts.update(("read", "other_namespace"))
+        return None
+    return _field_of(line, field)
 
 
 def _texts_of_file(stream: BinaryIO, path: str, options: Options, tally: Tally) -> Iterator[str]:
@@ -130,8 +181,10 @@ def _decoded(stream: BinaryIO, path: str) -> Iterator[str]:
         ) from e
 
 
-def _texts_of_lines(stream: BinaryIO, path: str, field: str, tally: Tally) -> Iterator[str]:
-    """Yields the documents of JSON Lines; of the lines that are wrong, the first is a fault."""
+def _texts_of_lines(
+    stream: BinaryIO, path: str, text_of: Callable[[dict[str, Any]], str | None], tally: Tally
+) -> Iterator[str]:
+    """Yields the texts of JSON Lines; of the lines that are wrong, the first is a fault."""
     number, is_rest, wrong = 0, False, ""
     while line := stream.readline(_LONGEST_LINE):
         number += not is_rest
@@ -142,20 +195,21 @@ def _texts_of_lines(stream: BinaryIO, path: str, field: str, tally: Tally) -> It
         try:
             if is_too_long:
                 raise ValueError(f"longer than {_LONGEST_LINE} bytes")
-            text = _field_of(line, field)
+            value = parse_json(line, "the line")
+            text = text_of(value if isinstance(value, dict) else {})
         except ValueError as e:
             tally.counts.update(("read", "unreadable"))
             wrong = wrong or f"{path}, line {number}: {e}"
             continue
-        yield from _cut(text, tally)
+        if text is not None:
+            yield from _cut(text, tally)
     if wrong:
         raise UserError(wrong)
 
 
-def _field_of(line: bytes, field: str) -> str:
+def _field_of(line: dict[str, Any], field: str) -> str:
     """Returns a field of an object in JSON; raises a `ValueError` if it has no such text."""
-    value = parse_json(line, "the line")
-    text = value.get(field) if isinstance(value, dict) else None
+    text = line.get(field)
     if not isinstance(text, str):
         raise ValueError(f"has no text in a field {field!r}; see --text_field")
     if "\0" in text:

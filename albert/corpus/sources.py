@@ -1,7 +1,7 @@
 """Input files of text: finding them, and reading them decompressed.
 
-The suffix of a file says what it holds (`.xml`, `.txt`, `.jsonl`) and how it is compressed (`.bz2`,
-`.gz`, `.zst`).
+The name of a file says what it holds (such as `.xml`, `.txt`, `.jsonl`) and how it is compressed
+(`.bz2`, `.gz`, `.zst`).
 """
 
 from __future__ import annotations
@@ -29,13 +29,19 @@ class Kind(enum.Enum):
     DUMP = r"\.xml(?:-p\d+p\d+)?"
     TEXT = r"\.txt"
     JSON_LINES = r"\.(?:jsonl|ndjson)"
+    # A dump of MediaWiki's search index: "enwiki-20250101-cirrussearch-content.json.gz".
+    SEARCH_INDEX = r"-cirrussearch-\w+\.json"
+    # The output of WikiExtractor, as <doc> elements or JSON Lines, has no suffix.
+    EXTRACTED = r"^wiki_\d+"
 
 
 _END = r"(?:\.(?:bz2|gz|zst))?$"
 _NAME = re.compile(rf"(?:{'|'.join(f'(?P<{kind.name}>{kind.value})' for kind in Kind)}){_END}")
 # The index of a dump, which is published in the same folder.
 _INDEX = re.compile(rf"-multistream-index\d*\.txt(?:-p\d+p\d+)?{_END}")
-_SUFFIXES = ".xml, .txt, .jsonl or .ndjson, also followed by .bz2, .gz or .zst"
+_SUFFIXES = (
+    ".xml, .txt, .jsonl, .ndjson or -cirrussearch-content.json, also followed by .bz2, .gz or .zst"
+)
 
 
 class Source(NamedTuple):

@@ -1,8 +1,9 @@
 """Conversion of wikitext to the plain text of its paragraphs.
 
 Headings, lists, tables, templates, references, files, categories, comments and formulas are
-dropped, like in the text that BERT was pretrained on (Devlin et al. 2018, section 3.1). This module
-finds these blocks in linear time; mwparserfromhell parses the markup inside of paragraphs.
+dropped, like in the text that BERT was pretrained on (Devlin et al. 2018, section 3.1). A few
+templates that are part of a sentence give their text. This module finds these blocks in linear
+time; mwparserfromhell parses the markup inside of paragraphs.
 """
 
 from __future__ import annotations
@@ -43,6 +44,28 @@ _COMMENT = re.compile(r"(?<=\n)[ \t]*<!--.*?-->[ \t]*\n|<!--.*?(?:-->|\Z)", re.D
 # https://www.mediawiki.org/wiki/Writing_systems/Syntax
 _VARIANTS = re.compile(r"-\{([^{}]*)\}-")
 _HIDDEN_VARIANTS = frozenset("HDT-")
+# Templates that show a parameter, which has this name or number. See their pages, such as
+# https://en.wikipedia.org/wiki/Template:Convert.
+_SHOWN_PARAMETERS = {
+    **dict.fromkeys(("nowrap", "nobr", "nobreak", "abbr", "small", "em"), ("1",)),
+    **dict.fromkeys(("lang", "transl", "transliteration"), ("3", "2", "text")),
+    **dict.fromkeys(("quote", "blockquote", "cquote", "quotation"), ("1", "text", "quote")),
+    **dict.fromkeys(("convert", "cvt"), ()),
+}
+_INLINE = re.compile(
+    rf"\{{\{{\s*({'|'.join(_SHOWN_PARAMETERS)})\s*\|([^{{}}]+)\}}\}}", re.IGNORECASE
+)
+_DEPTH = 3  # of such templates in one another
+# A parameter; a pipe inside of a link does not separate parameters.
+_PARAMETER = re.compile(r"((?:\[\[[^\[\]]*\]\]|[^|])*)(?:\||$)")
+_NAMED = re.compile(r"\s*([\w -]+?)\s*=(.*)", re.DOTALL)
+# The numbers with units of "convert" before those of its output: "5|to|10|km", "6|ft|2|in".
+_NUMBER, _UNIT = r"[-+−]?[\d.,/+]+(?:e[-+]?\d+)?", r"[^\d|.,+−-][^|]*"
+_RANGE = {"-": "–", "x": "by"} | {word: word for word in ("–", "to", "and", "or", "by")}
+_MEASURE = re.compile(
+    rf"{_NUMBER}(?:\|(?:{'|'.join(_RANGE)})\|{_NUMBER})*\|{_UNIT}(?:\|{_NUMBER}\|{_UNIT})*"
+)
+_UNITS = {"C": "°C", "F": "°F", "km2": "km²", "m2": "m²", "m3": "m³", "sqmi": "sq mi"}
 _BRACES = re.compile(r"(?P<open>\{{2,})|\}{2,}")
 _TABLES = re.compile(r"(?P<open>^[ \t:]*\{\|)|^[ \t]*\|\}", re.MULTILINE)
 _SWITCH = re.compile(r"__[A-Z]+__")
@@ -67,6 +90,7 @@ _BRACKET_START = re.compile(r"\([ ,;:]+")
 # Bold and italic text that is not closed.
 _QUOTES = re.compile(r"'{2,}")
 _SPACE_BEFORE = re.compile(r" ([,.)])")
+_COMMAS = re.compile(r",(?: *,)+")
 # The parser's time grows with the square of the marks in a paragraph: this is a second or two.
 _MOST_WORK = 2e7
 
@@ -79,6 +103,8 @@ def plain_text(wikitext: str, hidden: Container[str]) -> str | None:
     "file", in lower case.
     """
     text = _without_tags(_VARIANTS.sub(_first_variant, _COMMENT.sub("", wikitext)))
+    for _ in range(_DEPTH):
+        text = _INLINE.sub(_shown_of_template, text)
     text = _without_nested(_without_nested(text, _BRACES), _TABLES)
     paragraphs = list(_paragraphs(_SWITCH.sub("", text)))
     if sum(len(_MARKS.findall(paragraph)) ** 2 for paragraph in paragraphs) > _MOST_WORK:
@@ -98,6 +124,24 @@ def _first_variant(match: re.Match[str]) -> str:
         return ""
     name, colon, text = variants.partition(";")[0].partition(":")
     return text.strip() if colon and _LANGUAGE.fullmatch(name.strip()) else variants
+
+
+def _shown_of_template(match: re.Match[str]) -> str:
+    """Returns the text that a template shows in a sentence; "" if it has none."""
+    kind, values, numbered = match[1].lower(), dict[str, str](), list[str]()
+    for part in _PARAMETER.findall(match[2]):
+        if named := _NAMED.fullmatch(part):
+            values[named[1].lower()] = named[2].strip()
+        else:
+            numbered.append(part.strip())
+            values.setdefault(str(len(numbered)), numbered[-1])
+    if shown := _SHOWN_PARAMETERS[kind]:
+        text = next((values[name] for name in shown if values.get(name)), "")
+        return f"\n\n{text}\n\n" if "quot" in kind else text
+    # The numbers are not converted.
+    measure = _MEASURE.match("|".join(numbered))
+    words = measure[0].split("|") if measure else []
+    return " ".join(_RANGE.get(word) or _UNITS.get(word, word) for word in words)
 
 
 def _without_tags(text: str) -> str:
@@ -177,7 +221,7 @@ def _inline(paragraph: str, hidden: Container[str]) -> str:
         paragraph = "".join(_shown(mwparserfromhell.parse(paragraph), hidden))
         paragraph = _QUOTES.sub("", _TAG.sub(" ", paragraph))
     text = _EMPTY_BRACKETS.sub("", " ".join(paragraph.split()))
-    return _SPACE_BEFORE.sub(r"\1", _BRACKET_START.sub("(", text)).strip()
+    return _SPACE_BEFORE.sub(r"\1", _COMMAS.sub(",", _BRACKET_START.sub("(", text))).strip()
 
 
 def _shown(code, hidden: Container[str]) -> Iterator[str]:

@@ -46,7 +46,7 @@ Datei:One.jpg|One
 
 def test_an_article_becomes_its_paragraphs():
     assert plain_text(ARTICLE, HIDDEN).split("\n\n") == [
-        "Old Town is a small town on the Elbe. It has of walls, and a church. "
+        "Old Town (Altstadt) is a small town on the Elbe. It has 5 km of walls, and a church. "
         "Its mayor earns 5 € & more.",
         "Water is H2O.",
         "The walls.",
@@ -86,6 +86,18 @@ def test_an_article_becomes_its_paragraphs():
         ("One\n <!-- c --> \ntwo.<!-- d -->\nThree.", "One two. Three."),
         ("&#x41;&copy;&unknown; &#xD800;.", "A©&unknown; \ud800."),
         ("", ""),
+        # Templates that are part of a sentence show a parameter, also within each other.
+        ("It is {{convert|98|km|mi|0|abbr=on}} long.", "It is 98 km long."),
+        (
+            "{{Cvt|5|to|10|km2}}, {{convert|6|ft|2|in}} {{convert|-3|C}}",
+            "5 to 10 km², 6 ft 2 in -3 °C",
+        ),
+        ("{{nowrap|5 {{lang|de|[[Elbe|an der Elbe]]}}}} {{lang-de|x}}.", "5 an der Elbe."),
+        (
+            "A.{{quote|text=B {{nobr|1=c = d}}|author=E}}F{{quote|{{x}}}}{{convert|a|km}}",
+            "A.\n\nB c = d\n\nF",
+        ),
+        ("One<chem>x</chem>, <chem>y</chem>, two.", "One, two."),
     ],
 )
 def test_broken_and_unusual_markup(text, expected):
@@ -111,7 +123,19 @@ def test_templates_and_tables_anywhere_change_nothing(paragraphs, depth):
 
 
 @pytest.mark.parametrize(
-    "part", ["{{a|", "{{{a|[[b|<i>", "[[a|", "<ref>{{", "\n{|\n|a", "[http://a ", "''a '''", " "]
+    "part",
+    [
+        "{{a|",
+        "{{lang|[[",
+        "{{nowrap|[[|[[|}}",
+        "{{{a|[[b|<i>",
+        "[[a|",
+        "<ref>{{",
+        "\n{|\n|a",
+        "[http://a ",
+        "''a '''",
+        " ",
+    ],
 )
 def test_a_page_full_of_unclosed_markup_takes_seconds_at_most(part):
     """Without the limit, the parser takes minutes or hours for some of these."""
