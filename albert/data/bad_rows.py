@@ -30,7 +30,7 @@ class BadRows:
         self._used = set[str]()
 
     def add(
-        self, place: SourceLine | str, reason: str, detail: str = "", is_used: bool = False
+        self, location: SourceLine | str, reason: str, detail: str = "", is_used: bool = False
     ) -> None:
         """Adds a row; the detail is shown after its line or name.
 
@@ -40,7 +40,7 @@ class BadRows:
         if is_used:
             self._used.add(reason)
         if len(self._first[reason]) <= _NAMED:
-            name = place if isinstance(place, str) else f"line {place.line}"
+            name = location if isinstance(location, str) else f"line {location.line}"
             self._first[reason].append(f"{name}{detail}")
 
     def finish(self) -> None:
