@@ -29,7 +29,7 @@ BASE_PYTHON ?= $(if $(SYSTEM),python3,$(call find-python,10,$(NEWEST)))
 PYTHON310 ?= $(call find-python,10,10)
 
 .PHONY: help install install-dev oracles requirements horovod demo demo-v2 test test-all pytest test-near test-python test-planted entered test-faults test-inputs \
-	test-gaudi test-multihost lint format lock bench clean
+	test-gaudi test-multihost lint format lock bench docs clean
 
 help:
 	@echo "make demo        install, then train, predict and score on a sample (3 minutes)"
@@ -49,6 +49,7 @@ help:
 	@echo "make entered FLAGS=\"run_squad_v1.py ...\"  list the files that a training enters before its first update"
 	@echo "make test-multihost  run a job on two hosts made of network namespaces (root)"
 	@echo "make bench NAME=train  run a benchmark; without NAME, list the benchmarks"
+	@echo "make docs        build the site of the documentation in build/site"
 	@echo "make lock        update the exact versions in requirements/lock-*.txt"
 	@echo "make clean       remove .venv, .venv-*, build and the demo's output"
 
@@ -94,10 +95,10 @@ install: $(VENV)/installed-albert $(if $(filter gaudi,$(DEVICE)),horovod)
 
 install-dev: $(VENV)/installed-dev $(VENV)/installed-albert
 
-demo: $(VENV)/installed
+demo: $(VENV)/installed-albert
 	$(RUN) -m albert demo
 
-demo-v2: $(VENV)/installed
+demo-v2: $(VENV)/installed-albert
 	$(RUN) -m albert demo --squad=2.0
 
 lint: install-dev
@@ -171,6 +172,18 @@ NEEDED-zero = $(VENV)/installed-horovod
 bench: install $(NEEDED-$(NAME))
 	@$(RUN) -m benchmarks$(NAME:%=.%) $(FLAGS)
 
+DOCS := .venv-docs
+
+$(DOCS)/installed: requirements/lock-docs.txt
+	$(BASE_PYTHON) -m venv $(DOCS)
+	requirements/install.sh $(DOCS)/bin/python -r requirements/lock-docs.txt
+	@touch $@
+
+# It reads the docstrings without importing the package.
+docs: $(DOCS)/installed
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(DOCS)/bin/python -m mkdocs build --quiet
+	@echo "The site is in build/site: open it with $(DOCS)/bin/python -m mkdocs serve"
+
 GAUDI := .venv-gaudi
 
 $(GAUDI)/installed: requirements/lock-gaudi.txt requirements/lock-dev.txt
@@ -209,10 +222,11 @@ lock: $(VENV)/installed
 	$(UV)-dev.txt requirements/dev.txt -c requirements/lock-cpu.txt --universal
 	$(UV)-horovod.txt requirements/horovod.txt -c requirements/lock-cpu.txt \
 	-c requirements/lock-dev.txt --universal
+	$(UV)-docs.txt requirements/docs.txt --universal
 	$(UV)-bench.txt requirements/bench.txt requirements/dev.txt -c requirements/lock-cpu.txt --universal
 # horovod.sh builds habana-horovod separately.
 	$(UV)-gaudi.txt requirements-gaudi.txt -c requirements/lock-dev.txt \
 	--python-platform x86_64-manylinux_2_28 --no-emit-package habana-horovod
 
 clean:
-	rm -rf $(VENV) .venv-3.* $(GAUDI) demo_output build
+	rm -rf $(VENV) .venv-3.* $(GAUDI) $(DOCS) demo_output build

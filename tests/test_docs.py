@@ -36,7 +36,7 @@ def shell_of(path: pathlib.Path) -> str:
     if path.suffix != ".md":
         return path.read_text(encoding="utf-8")
     blocks = [block.text for block in BLOCKS if block.page == path]
-    inline = re.findall(r"`((?:make|python|\$PYTHON|deploy/[^\s`]+)\s[^`]+)`", pages.prose_of(path))
+    inline = re.findall(r"`((?:make|python|deploy/[^\s`]+)\s[^`]+)`", pages.prose_of(path))
     return "\n".join([*blocks, *(" ".join(code.split()) for code in inline)])
 
 
@@ -45,10 +45,10 @@ def parts(words: list[str]) -> tuple[str, list[str]] | None:
         flags = [flag for flag in words[number + 1 :] if not PLACEHOLDER.fullmatch(flag)]
         if word == "-m" and words[number + 1] == "pip":
             return None
-        if word == "-m" and words[number + 1] == "albert":
+        if word == "albert":
             # Each kind of download has its own flags.
-            first = number + 3 + (words[number + 2] == "download")
-            return " ".join(["albert", *words[number + 2 : first]]), words[first:]
+            first = number + 2 + (words[number + 1] == "download")
+            return " ".join(words[number:first]), words[first:]
         if word == "-m":
             return words[number + 1].replace(".", "/") + ".py", flags[1:]
         # The program to be checked is an argument.
@@ -87,10 +87,10 @@ def to_parse(words: list[str]) -> list[str] | None:
     for name in filter(PROGRAM.fullmatch, (program, *words)):
         assert (ROOT / name).is_file(), f"{name} is not there"
     if program.endswith(".sbatch"):
-        program = "run_squad_v1.py"
+        program = "albert squad"
     if program == "deploy/preset.sh":
         # After preset, model, data and Python.
-        program, flags = "run_squad_v1.py", flags[4:]
+        program, flags = "albert squad", flags[4:]
     flags = [flag for flag in flags if not PLACEHOLDER.fullmatch(flag)]
     if program in OF_FLAGS:
         # Values are parsed as well, and files of flags.
@@ -110,7 +110,7 @@ def test_commands_parse():
     for program, workers in workers_by_program.items():
         succeed([sys.executable, program], cwd=ROOT, workers=workers)
     programs = {parts(words)[0] for _, words in SHOWN if words[0] != "make"}
-    programs_of_tasks = {"run_squad_v1.py", "run_classifier.py", "run_pretraining.py"}
+    programs_of_tasks = {"albert squad", "albert classify", "albert pretrain"}
     assert programs >= {*programs_of_tasks, "deploy/slurm/squad.sbatch", "albert/demo/generate.py"}
 
 
@@ -124,7 +124,7 @@ def test_commands_are_run_or_listed():
 
 
 def test_blocks_say_what_they_are():
-    command = re.compile(r"^(\$ |\$PYTHON|python3? |make )", re.MULTILINE)
+    command = re.compile(r"^(\$ |albert |python3? |make )", re.MULTILINE)
     for block in (block for page in PAGES for block in pages.blocks_of(page)):
         assert block.language in ("bash", "text", "python", "mermaid"), block
         assert block.language != "text" or not command.search(block.text), block

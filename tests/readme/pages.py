@@ -35,7 +35,7 @@ NOT_RUN = {
         _DOWNLOADS: "albert download",
         _NEEDS_MODEL: "--output_dir=out/squad-bert, --model_type=bert, --output_dir=out/bert",
     },
-    "precision.md": {_IS_A_FORM: "run_squad_v1.py ..., --precision=bfloat16 ..."},
+    "precision.md": {_IS_A_FORM: "albert squad ..., --precision=bfloat16 ..."},
     "checking.md": {
         _IS_A_FORM: "albert check classify FLAGS-OF-THE-JOB",
         _NEEDS_CARD: "albert compare-devices",
@@ -71,7 +71,7 @@ NOT_RUN = {
         _NEEDS_CLUSTER: "kubectl, docker, 8501",
     },
     "tutorial.md": {_IS_RUN_BY_CI: "make demo"},
-    "weights.md": {_NEEDS_MODEL: "run_squad_v1.py"},
+    "weights.md": {_NEEDS_MODEL: "albert squad"},
     "workers.md": {
         _IS_RUN_BY_CI: "make horovod",
         _IS_A_FORM: "deploy/mpirun.sh, mpirun --allow-run-as-root",
@@ -97,7 +97,7 @@ class Block(NamedTuple):
             command: [mark for mark in marks if mark in command]
             for command in map(" ".join, commands_of(self.text))
             # Later commands may use it, wherever they run.
-            if not command.startswith("export ")
+            if not command.startswith(("export ", "source "))
         }
 
     def is_run(self) -> bool:
@@ -134,7 +134,15 @@ def commands_of(text: str) -> Iterator[list[str]]:
 
 
 def run_in(folder: pathlib.Path, text: str) -> str:
-    options = {"cwd": folder, "env": {**os.environ, "PYTHON": sys.executable}, "timeout": 1500}
+    """Runs shell text as if the environment were active and had the command `albert`."""
+    programs = folder / "bin"
+    if not programs.exists():
+        programs.mkdir()
+        (programs / "python").symlink_to(sys.executable)
+        (programs / "albert").write_text(f'#!/bin/sh\nexec {sys.executable} -m albert "$@"\n')
+        (programs / "albert").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}
+    options = {"cwd": folder, "env": environment, "timeout": 1500}
     command = ["bash", "-euo", "pipefail", "-c", text]
     result = subprocess.run(command, **options, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -49,7 +49,7 @@ def folder(tmp_path_factory) -> pathlib.Path:
 @pytest.fixture(scope="module")
 def demo(folder) -> list[str]:
     """Returns the commands that `make demo` names, after a run of the last one."""
-    shown = run_small(folder, "$PYTHON -m tests.readme.small_demo")
+    shown = run_small(folder, "python -m tests.readme.small_demo")
     commands = re.findall(r"^# .*\n((?:.*\\\n)*.*)$", shown, re.MULTILINE)
     run_small(folder, commands[-1])
     return commands
