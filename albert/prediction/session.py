@@ -10,6 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import as_files, check_fits, restoring
 from albert.core import estimators
+from albert.devices import ops
 from albert.distributed import collectives
 from albert.prediction.model import DEFAULT_SIGNATURE
 
@@ -36,17 +37,22 @@ class PredictSession:
         make_inputs: MakeInputs,
         config: tf.ConfigProto | None = None,
         seed: int = 1,
+        is_portable: bool = False,
     ):
         """Builds the graph; weights come from `load`.
 
         Args:
           model_fn: as for an estimator; builds the model in the mode `PREDICT`.
           config: options of the session; None for TensorFlow's own.
+          is_portable: whether `save` writes the graph, so that it needs operations that every
+            machine has.
           seed: seed of initial values. Without one, a deterministic run cannot create random
             operations, such as initializers.
         """
         with tf.Graph().as_default() as graph:
             tf.set_random_seed(seed)
+            if not is_portable:
+                ops.allow_fused()
             self._inputs, hooks = make_inputs()
             spec = model_fn(self._inputs, None, estimators.ModeKeys.PREDICT, None)
             exports = spec.export_outputs or {}

@@ -27,7 +27,8 @@ def export_best(task: Task) -> str:
     assets = _assets_of(task, checkpoint)
     # In float32 and without a card's operations, because the server may have another device.
     with device.as_cpu():
-        session = PredictSession(task.model_fn(None), placeholders(task.serving_inputs()))
+        inputs = placeholders(task.serving_inputs())
+        session = PredictSession(task.model_fn(None), inputs, is_portable=True)
         session.load(checkpoint)
     target = os.path.join(task.settings.export_dir, "saved_model")
     os.makedirs(target, exist_ok=True)

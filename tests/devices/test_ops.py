@@ -1,0 +1,40 @@
+"""Operations that only some devices have: their numbers, and where they are used."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from albert.devices import device, ops
+
+
+def layer_norm_of(x, gamma, beta):
+    """Returns the result in a graph that allows fused operations, and its types of operations."""
+    with tf.Graph().as_default() as graph, tf.Session(config=device.session_config()) as session:
+        ops.allow_fused()
+        normalized = ops.layer_norm(tf.constant(x), tf.constant(gamma), tf.constant(beta), 1e-12)
+        return session.run(normalized), {operation.type for operation in graph.get_operations()}
+
+
+@pytest.mark.parametrize("has_kernel", [True, False])
+def test_layer_norm_is_that_of_the_paper_with_and_without_a_kernel(monkeypatch, has_kernel):
+    """A small variance shows another epsilon than 1e-12."""
+    if not has_kernel:
+        monkeypatch.setattr(ops, "has_layer_norm_kernel", lambda: False)
+    elif not ops.has_layer_norm_kernel():
+        pytest.skip("this TensorFlow has no such kernel")
+    rng = np.random.default_rng(0)
+    x, gamma, beta = (rng.normal(size=n).astype(np.float32) for n in ((7, 64), 64, 64))
+    x[0] *= 1e-4
+    result, types = layer_norm_of(x, gamma, beta)
+    exact = x.astype(np.float64) - x.astype(np.float64).mean(1, keepdims=True)
+    exact /= np.sqrt((exact**2).mean(1, keepdims=True) + 1e-12)
+    np.testing.assert_allclose(result, exact * gamma + beta, rtol=0, atol=3e-6)
+    assert ("_MklLayerNorm" in types) == has_kernel
+
+
+def test_other_devices_build_the_usual_operations(monkeypatch):
+    monkeypatch.setattr(device, "_device", device.Device("gpu", "a test"))
+    with tf.Graph().as_default():
+        ops.allow_fused()
+        ops.layer_norm(tf.ones([2, 2]), tf.ones([2]), tf.ones([2]), 1e-12)
+        assert "_MklLayerNorm" not in {o.type for o in tf.get_default_graph().get_operations()}
