@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from tests import flags_page
 from tests.helpers.files import defaults_of, flags_in
 from tests.helpers.forking import ROOT
 from tests.helpers.running import command_of, run, task_of
@@ -96,3 +97,9 @@ def test_defaults_in_the_pages_are_the_programs(page, program, at_least):
         named = set(re.findall(r"`--(\w+)(?![\w-])", text))
         named -= {"flagfile", "help", "helpfull", "nodo_train", "version"}
         assert len(named) > 40 and named <= defaults_of(program).keys()
+
+
+def test_the_page_of_flags_is_that_of_the_settings():
+    assert flags_page.PAGE.read_text(encoding="utf-8") == flags_page.page(), (
+        "run `python -m tests.flags_page --write`"
+    )
