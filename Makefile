@@ -29,7 +29,7 @@ BASE_PYTHON ?= $(if $(SYSTEM),python3,$(call find-python,10,$(NEWEST)))
 PYTHON310 ?= $(call find-python,10,10)
 
 .PHONY: help install install-dev oracles requirements horovod demo demo-v2 test test-all pytest test-near test-python test-planted entered test-faults test-inputs \
-	test-gaudi test-multihost lint format lock bench docs clean
+	test-gaudi test-multihost lint format lock bench docs public clean
 
 help:
 	@echo "make demo        install, then train, predict and score on a sample (3 minutes)"
@@ -50,6 +50,7 @@ help:
 	@echo "make test-multihost  run a job on two hosts made of network namespaces (root)"
 	@echo "make bench NAME=train  run a benchmark; without NAME, list the benchmarks"
 	@echo "make docs        build the site of the documentation in build/site"
+	@echo "make public      write the list of flags, functions and keys on disk that a test compares"
 	@echo "make lock        update the exact versions in requirements/lock-*.txt"
 	@echo "make clean       remove .venv, .venv-*, build and the demo's output"
 
@@ -201,6 +202,9 @@ test-faults: install-dev horovod
 
 test-planted: install-dev
 	$(RUN) -m tests.faults.planted $(FLAGS)
+
+public: install-dev
+	$(RUN) -m tests.public
 
 entered: install-dev
 	$(RUN) -m tests.entered $(FLAGS)
