@@ -29,7 +29,7 @@ BASE_PYTHON ?= $(if $(SYSTEM),python3,$(call find-python,10,$(NEWEST)))
 PYTHON310 ?= $(call find-python,10,10)
 
 .PHONY: help install install-dev oracles requirements horovod demo demo-v2 test test-all pytest test-near test-python test-planted entered test-faults test-inputs \
-	test-gaudi test-multihost lint format lock bench docs public clean
+	test-gaudi test-multihost lint format lock bench docs public release-check clean
 
 help:
 	@echo "make demo        install, then train, predict and score on a sample (3 minutes)"
@@ -51,6 +51,7 @@ help:
 	@echo "make bench NAME=train  run a benchmark; without NAME, list the benchmarks"
 	@echo "make docs        build the site of the documentation in build/site"
 	@echo "make public      write the list of flags, functions and keys on disk that a test compares"
+	@echo "make release-check  build the wheel and the sdist of the last commit, and check them (10 minutes)"
 	@echo "make lock        update the exact versions in requirements/lock-*.txt"
 	@echo "make clean       remove .venv, .venv-*, build and the demo's output"
 
@@ -215,6 +216,17 @@ test-inputs: install-dev
 test-multihost: install-dev horovod
 	$(RUN) -m pytest tests/multihost/two_hosts.py
 
+RELEASE := .venv-release
+
+$(RELEASE)/installed: $(VENV)/installed requirements/lock-release.txt
+	$(RUN) -m venv $(RELEASE)
+	requirements/install.sh $(RELEASE)/bin/python -r requirements/lock-release.txt
+	@touch $@
+
+release-check: install-dev $(RELEASE)/installed
+	@$(RUN) tools/release_check.py --tools=$(RELEASE)/bin/python $(FLAGS) \
+	--pythons $(foreach minor,10 11 12 13,$(call find-python,$(minor),$(minor)))
+
 # Locked versions stay as long as they fit; UPGRADE=--upgrade takes the newest that fit.
 UV = $(RUN) -m uv pip compile --quiet --no-header --generate-hashes --python-version 3.10.2 \
 	$(UPGRADE) -o requirements/lock
@@ -227,6 +239,7 @@ lock: $(VENV)/installed
 	$(UV)-horovod.txt requirements/horovod.txt -c requirements/lock-cpu.txt \
 	-c requirements/lock-dev.txt --universal
 	$(UV)-docs.txt requirements/docs.txt --universal
+	$(UV)-release.txt requirements/release.txt --universal
 	$(UV)-bench.txt requirements/bench.txt requirements/dev.txt -c requirements/lock-cpu.txt --universal
 # horovod.sh builds habana-horovod separately.
 	$(UV)-gaudi.txt requirements-gaudi.txt -c requirements/lock-dev.txt \
@@ -234,3 +247,4 @@ lock: $(VENV)/installed
 
 clean:
 	rm -rf $(VENV) .venv-3.* $(GAUDI) $(DOCS) demo_output build
+	rm -rf $(VENV) .venv-3.* $(GAUDI) $(RELEASE) demo_output build

@@ -18,7 +18,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from albert.api import Result, UserError, evaluate, train
+    from albert.api import Result, evaluate, train
+    from albert.core.errors import UserError
     from albert.inference.loading import load
 
 __all__ = ["Result", "UserError", "evaluate", "load", "train"]

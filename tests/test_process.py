@@ -7,6 +7,7 @@ import yaml
 from packaging.specifiers import SpecifierSet
 
 from tests.helpers.forking import ROOT
+from tests.near import tracked
 from tests.readme import pages
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yaml"))
@@ -57,3 +58,9 @@ def test_links_of_the_pages_in_the_root_lead_somewhere():
             if not path.exists() or (anchor and anchor not in pages.anchors_of(path)):
                 wrong.append(f"{page.name}: {target}")
     assert wrong == []
+
+
+def test_one_file_names_the_address_of_the_project():
+    address = re.search(r'Homepage = "https://(.*)"', project())[1]
+    texts = {name: (ROOT / name).read_bytes() for name in tracked() if (ROOT / name).exists()}
+    assert [name for name, text in texts.items() if address.encode() in text] == ["pyproject.toml"]
