@@ -1,6 +1,7 @@
 """Unpacks archives from untrusted sources."""
 
 import contextlib
+import errno
 import lzma
 import os
 import shutil
@@ -104,8 +105,10 @@ def unpack(archive: Path, folder: Path, max_bytes: float | None = None) -> None:
             else:
                 _unpack_tar(archive, scratch, max_bytes)
         except (OSError, *_DAMAGE) as error:
-            # Errors of the operating system have a number; those of decompressors do not.
-            if isinstance(error, UserError) or getattr(error, "errno", None) is not None:
+            # Errors of the operating system have a number; those of decompressors do not. A seek to
+            # before the beginning of the archive, which damage can ask for, is an invalid argument.
+            number = getattr(error, "errno", None)
+            if isinstance(error, UserError) or number not in (None, errno.EINVAL):
                 raise
             reason = first_line(error).rstrip(":")
             raise ArchiveError(f"damaged, unsafe, or not an archive ({reason})") from error

@@ -1,0 +1,195 @@
+"""Any bytes of others are read or refused in one line: `ALBERT_FUZZ=5000` tries more of them."""
+
+import collections
+import contextlib
+import gzip
+import io
+import json
+import os
+import tarfile
+from collections.abc import Iterator
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+from safetensors.numpy import save
+from starlette.exceptions import HTTPException
+
+from albert.checkpoints import transformers_names as names
+from albert.checkpoints.transformers_folder import TransformersFolder
+from albert.core.errors import UserError
+from albert.corpus.documents import Options, Tally, read_documents
+from albert.corpus.sources import Source
+from albert.corpus.wikitext import plain_text
+from albert.data.records import RecordFile, record_error
+from albert.download.archive import unpack
+from albert.serving import fields, web
+from albert.tokenization import FullTokenizer
+from albert.tokenizers.wordpiece_text import load_vocab
+from tests.helpers.download import zip_of
+from tests.helpers.files import write_records
+from tests.helpers.models import tensors_of
+
+EXAMPLES = int(os.environ.get("ALBERT_FUZZ", "25"))
+many = hypothesis.settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture],
+)
+PIECES = st.binary(max_size=9) | st.sampled_from(
+    [b"\0", b"\xff" * 8, b"9" * 30, b"-1", b"{", b"[" * 2000, b'"', b"null", b"1e999", b"\n", b"<"]
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn, *valid: bytes) -> bytes:
+    """Draws bytes that differ from valid ones in a few places, or any bytes."""
+    content = draw(st.sampled_from(valid))
+    for _ in range(draw(st.integers(0, 4))):
+        start = draw(st.integers(0, len(content)))
+        end = start + draw(st.sampled_from([0, 1, 1, 4, 8, 64, 10**6]))
+        content = content[:start] + draw(PIECES) + content[end:]
+    return draw(st.just(content) | st.binary(max_size=50))
+
+
+@contextlib.contextmanager
+def refusing(kind: type[Exception] = UserError) -> Iterator[None]:
+    """Accepts a refusal in one line; any other error fails."""
+    try:
+        yield
+    except kind as e:
+        text = str(e.detail) if isinstance(e, HTTPException) else str(e)
+        assert text.strip() and "\n" not in text
+
+
+SIZES = {"vocab_size": 7, "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 2}
+SIZES |= {"intermediate_size": 6, "max_position_embeddings": 5, "type_vocab_size": 2}
+CONFIG = {"model_type": "bert", **SIZES, "hidden_act": "gelu"}
+TENSORS = save(tensors_of(CONFIG, names.POOLER))
+
+
+@many
+@hypothesis.given(weights=damaged(TENSORS), config=damaged(json.dumps(CONFIG).encode()))
+def test_any_bytes_are_weights_or_refused(weights, config, tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(weights)
+    (tmp_path / "config.json").write_bytes(config)
+    with refusing():
+        folder = TransformersFolder(str(tmp_path))
+        for name in folder.get_variable_to_shape_map():
+            folder.get_tensor(name)
+
+
+LINES = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n##s\n"
+VOCAB = {piece: number for number, piece in enumerate(LINES.decode().split())}
+WORDPIECE = {
+    "model": {"type": "WordPiece", "vocab": VOCAB},
+    "normalizer": {"type": "BertNormalizer"},
+}
+UNIGRAM = {"model": {"type": "Unigram", "unk_id": 1, "vocab": [["<pad>", 0.0], ["<unk>", 0.0]]}}
+JSONS = [json.dumps(one).encode() for one in (WORDPIECE, UNIGRAM)]
+
+
+@many
+@hypothesis.given(content=damaged(LINES, *JSONS))
+def test_any_bytes_are_a_vocabulary_or_refused(content, tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(content)
+    with refusing():
+        assert all(isinstance(piece, str) for piece in load_vocab(str(path)))
+    with refusing():
+        FullTokenizer(str(path)).tokenize("The bridge, 98 m.")
+
+
+@many
+@hypothesis.given(data=st.data())
+def test_any_bytes_are_a_sentencepiece_model_or_refused(data, squad_dir, tmp_path):
+    path = tmp_path / "spm.model"
+    path.write_bytes(data.draw(damaged((squad_dir / "spm.model").read_bytes(), *JSONS)))
+    with refusing():
+        FullTokenizer(None, True, str(path)).tokenize("The bridge, 98 m.")
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory) -> tuple[bytes, dict]:
+    """Returns a file of three records, and the features of each."""
+    import tensorflow.compat.v1 as tf
+
+    int64 = tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 2]))
+    example = tf.train.Example(features=tf.train.Features(feature={"input_ids": int64}))
+    path = tmp_path_factory.mktemp("records") / "file"
+    write_records(path, [example.SerializeToString()] * 3)
+    return path.read_bytes(), {"input_ids": tf.io.FixedLenFeature([2], tf.int64)}
+
+
+@many
+@hypothesis.given(data=st.data())
+def test_any_bytes_are_records_or_refused(data, records, tmp_path):
+    valid, spec = records
+    path = tmp_path / "file.tf_record"
+    path.write_bytes(data.draw(damaged(valid)))
+    with refusing():
+        list(RecordFile([str(path)]))
+    # The checksums do not protect a record that somebody else has written.
+    error = record_error(data.draw(damaged(valid[12:40])), spec, {"input_ids": 9})
+    assert error is None or "\n" not in error
+
+
+def tar_of(mode: str) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode=mode) as archive:
+        for name in ("top/a", "top/b/c"):
+            info = tarfile.TarInfo(name)
+            info.size = 3
+            archive.addfile(info, io.BytesIO(b"abc"))
+    return file.getvalue()
+
+
+@many
+@hypothesis.given(content=damaged(tar_of("w"), tar_of("w:gz"), zip_of({"top/a": b"abc"})))
+def test_any_bytes_are_an_archive_or_refused(content, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("archive")
+    (folder / "archive").write_bytes(content)
+    (folder / "out").mkdir()
+    with refusing():
+        unpack(folder / "archive", folder / "out/model", max_bytes=10**6)
+    assert {path.name for path in folder.iterdir()} == {"archive", "out"}
+    assert {path.name for path in (folder / "out").iterdir()} <= {"model"}
+
+
+FIELDS = {
+    "question": fields.text("?"),
+    "options": fields.texts("?", 2),
+    "n_best": fields.number("?", 9),
+}
+BODY = b'{"question": "Who?", "options": ["a", "b\\ud83d\\ude00"], "n_best": 2}'
+Asked = collections.namedtuple("Asked", "fields")
+
+
+@many
+@hypothesis.given(body=damaged(BODY))
+def test_any_body_of_a_request_is_read_or_refused(body):
+    with refusing(HTTPException):
+        try:
+            assert web._read(body, Asked(FIELDS)).keys() == FIELDS.keys()
+        except HTTPException as e:
+            assert e.status_code in (400, 422)
+            raise
+
+
+PAGE = b"""<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/"><siteinfo><namespaces>
+<namespace key="6">File</namespace></namespaces></siteinfo>
+<page><title>A</title><ns>0</ns><revision><text>The '''bridge''' [[Tamar|here]]. {{x|y}}</text>
+</revision></page></mediawiki>"""
+
+
+@many
+@hypothesis.given(content=damaged(PAGE), is_packed=st.booleans())
+def test_any_bytes_are_a_dump_or_refused(content, is_packed, tmp_path):
+    path = tmp_path / ("dump.xml.gz" if is_packed else "dump.xml")
+    path.write_bytes(gzip.compress(content) if is_packed else content)
+    tally = Tally()
+    for document in read_documents(
+        0, Source("dump", [str(path)]), Options(), tally, lambda n: None
+    ):
+        plain_text(document.text, document.hidden or ())
+    assert len(tally.faults) <= 1 and all("\n" not in fault for fault in tally.faults)
