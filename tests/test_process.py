@@ -1,5 +1,6 @@
 """The files for contributors and for CI: workflows, forms, and the pages in the root."""
 
+import ast
 import re
 
 import pytest
@@ -9,6 +10,7 @@ from packaging.specifiers import SpecifierSet
 from tests.helpers.forking import ROOT
 from tests.near import tracked
 from tests.readme import pages
+from tests.rooms import sources
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yaml"))
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
@@ -64,3 +66,30 @@ def test_one_file_names_the_address_of_the_project():
     address = re.search(r'Homepage = "https://(.*)"', project())[1]
     texts = {name: (ROOT / name).read_bytes() for name in tracked() if (ROOT / name).exists()}
     assert [name for name, text in texts.items() if address.encode() in text] == ["pyproject.toml"]
+
+
+def test_each_promise_of_the_threat_model_names_a_test():
+    page = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+) \| (`tests/.*) \|$", page, re.M)
+    named = [name for _, cell in rows for name in re.findall(r"`(tests/\S+\.py)::(\w+)`", cell)]
+    assert len(rows) > 20 and len(named) >= len(rows)
+    texts = {path: (ROOT / path).read_text(encoding="utf-8") for path, _ in named}
+    missing = [n for n in named if not re.search(rf"^ *def {n[1]}\(", texts[n[0]], re.M)]
+    assert missing == []
+
+
+def test_nothing_in_the_package_runs_code_from_files():
+    """Nor starts a shell, or loads the graph of a SavedModel."""
+    calls = {"eval", "exec", "saved_model.load", "saved_model.loader.load", "load_op_library"}
+    calls |= {"import_meta_graph", "os.system"}
+    wrong = []
+    for source in sources():
+        modules = source.tops & {"pickle", "marshal", "shelve", "dill", "cloudpickle", "joblib"}
+        named = {
+            ast.unparse(n.func).removeprefix("tf.") for n in source.nodes if isinstance(n, ast.Call)
+        }
+        words = {ast.unparse(n) for n in source.nodes if isinstance(n, ast.keyword)}
+        words &= {"shell=True", "allow_pickle=True", "trust_remote_code=True"}
+        if modules or named & calls or words:
+            wrong.append(source.name)
+    assert wrong == []
