@@ -27,9 +27,10 @@ NEWEST = $(if $(filter gaudi,$(DEVICE)),10,13)
 BASE_PYTHON ?= $(if $(SYSTEM),python3,$(call find-python,10,$(NEWEST)))
 # The bridge to Gaudi cards needs CPython 3.10.
 PYTHON310 ?= $(call find-python,10,10)
+PYTHON313 ?= $(call find-python,13,13)
 
 .PHONY: help install install-dev oracles requirements horovod demo demo-v2 test test-all pytest test-near test-python test-planted entered test-faults test-inputs \
-	test-gaudi test-multihost lint format lock bench docs public release-check clean
+	test-gaudi test-multihost lint format lock bench docs public release-check test-newest test-oldest edge clean
 
 help:
 	@echo "make demo        install, then train, predict and score on a sample (3 minutes)"
@@ -42,6 +43,7 @@ help:
 	@echo "make horovod     install Horovod and mpirun, for several workers (4 minutes the first time)"
 	@echo "make test-python-3.12  run the tests that show whether another Python works (9 minutes)"
 	@echo "make test-wheel-3.12  test the package as pip installs it, outside of the clone (4 minutes)"
+	@echo "make test-newest, make test-oldest  run the quick tests with the newest or oldest packages allowed (10 minutes)"
 	@echo "make test-gaudi  build the graphs of a Gaudi card with the real bridge (CPython 3.10)"
 	@echo "make test-faults  kill and stop runs at random moments and compare their results (half an hour)"
 	@echo "make test-inputs  give the programs full disks, and change files while they use them"
@@ -154,6 +156,24 @@ test-python: install-dev
 	$(RUN) -m tests.readme.small_demo --output_dir=demo_output/$(VENV)
 	$(PYTEST) -m each_python
 
+# What the metadata allows instead of what the lock files have, on the newest and the oldest Python,
+# and whether an upper bound can be raised.
+test-newest:
+	@$(MAKE) --no-print-directory edge VENV=.venv-newest RESOLUTION=highest BASE_PYTHON="$(PYTHON313)"
+	.venv-newest/bin/python -m tests.bounds
+
+test-oldest:
+	@$(MAKE) --no-print-directory edge VENV=.venv-oldest RESOLUTION=lowest-direct BASE_PYTHON="$(PYTHON310)"
+
+edge:
+	@test -n "$(BASE_PYTHON)" || { echo "make: error: this Python is missing; name it with PYTHON310=... or PYTHON313=..."; exit 1; }
+	$(BASE_PYTHON) -m venv --clear $(VENV)
+	$(RUN) -m pip install --quiet --require-hashes -r requirements/lock-uv.txt
+	UV_NATIVE_TLS=true $(RUN) -m uv pip install --quiet --resolution=$(RESOLUTION) -r requirements.txt \
+	-r requirements/dev.txt
+	@$(VERSIONS)
+	$(PYTEST) --quick $(FLAGS)
+
 # Installs and tries the package as pip installs it without a clone: `make test-wheel-3.13`.
 test-wheel-3.%: install-dev
 	tests/readme/installed.sh "$(call find-python,$*,$*)"
@@ -248,3 +268,4 @@ lock: $(VENV)/installed
 clean:
 	rm -rf $(VENV) .venv-3.* $(GAUDI) $(DOCS) demo_output build
 	rm -rf $(VENV) .venv-3.* $(GAUDI) $(RELEASE) demo_output build
+	rm -rf $(VENV) .venv-3.* .venv-newest .venv-oldest $(GAUDI) $(RELEASE) demo_output build
