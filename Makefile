@@ -91,9 +91,16 @@ requirements: $(VENV)/installed
 horovod: $(VENV)/installed-horovod
 
 # The package in editable form, and its command.
+ifneq ($(SYSTEM),)
 $(VENV)/installed-albert: $(VENV)/installed pyproject.toml
 	$(INSTALL) --no-deps --editable .
 	@touch $@
+else
+$(VENV)/installed-albert: $(VENV)/installed pyproject.toml requirements/lock-build.txt
+	$(INSTALL) -r requirements/lock-build.txt
+	$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+endif
 
 install: $(VENV)/installed-albert $(if $(filter gaudi,$(DEVICE)),horovod)
 
@@ -259,6 +266,7 @@ lock: $(VENV)/installed
 	$(UV)-horovod.txt requirements/horovod.txt -c requirements/lock-cpu.txt \
 	-c requirements/lock-dev.txt --universal
 	$(UV)-docs.txt requirements/docs.txt --universal
+	$(UV)-build.txt requirements/build.txt -c requirements/lock-dev.txt --universal
 	$(UV)-release.txt requirements/release.txt --universal
 	$(UV)-bench.txt requirements/bench.txt requirements/dev.txt -c requirements/lock-cpu.txt --universal
 # horovod.sh builds habana-horovod separately.

@@ -21,4 +21,5 @@ if ! pip config list | grep -Eq '[.](index-url|no-index)=' &&
   exit
 fi
 echo "uv does not install here, so pip does; this takes a few minutes"
-pip install --quiet "$@"
+# The last line of an error names the host that does not answer, if any.
+pip install --quiet "$@" || exec "$python" "$(dirname "$0")/reach.py"

@@ -78,6 +78,26 @@ esac
     assert [call.split()[1] for call in calls if "some.txt" in call] == installers
 
 
+@pytest.mark.parametrize("url", ["http://user:secret@mirror.invalid/simple", "http://127.0.0.1:9/"])
+def test_the_last_line_names_the_host_that_does_not_answer(url, env):
+    variables = {"PIP_INDEX_URL": url, "PIP_RETRIES": "0", "PIP_CONFIG_FILE": os.devnull}
+    variables |= {"NO_PROXY": "*", "PIP_EXTRA_INDEX_URL": "", "PIP_FIND_LINKS": ""}
+    command = [str(ROOT / "requirements/install.sh"), str(env / "bin/python"), "no-such-package"]
+    result = run(command, env={**os.environ, **variables})
+    assert result.returncode == 1
+    line = result.stderr.splitlines()[-1]
+    host = url.partition("//")[2].rpartition("@")[2].partition("/")[0].partition(":")[0]
+    assert line.startswith(f"install.sh: error: cannot reach {host}: it does not answer"), line
+
+
+def test_the_package_is_built_with_locked_packages(tmp_path):
+    plan = make("-n", "install", "DEVICE=cpu", f"VENV={tmp_path}").stdout
+    assert "-r requirements/lock-build.txt\n" in plan
+    assert "--no-deps --no-build-isolation --editable .\n" in plan
+    requires = re.search(r'^requires = \["(.*)"\]$', PYPROJECT, re.M)[1]
+    assert requires in map(str, requirements(ROOT / "requirements/build.txt"))
+
+
 def test_on_top_of_an_image_its_python_gets_what_is_missing(tmp_path):
     plan = make("-n", "install", "horovod", "SYSTEM=1", "DEVICE=gpu", f"VENV={tmp_path}")
     first, second, *more = plan.stdout.splitlines()
@@ -117,7 +137,8 @@ def test_an_environment_for_gaudi_is_not_changed():
         assert requirement.specifier.contains(there[requirement.name]), requirement
 
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+PROJECT = tomllib.loads(PYPROJECT)["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 
 
