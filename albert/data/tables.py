@@ -27,14 +27,20 @@ _TOKENS = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:\s*(?=\[))?|[{}\[\]]', re.DOTALL
 
 
 class SourceLine(NamedTuple):
-    """The path and number of a line; numbers start at 1."""
+    """The path and number of a line, or of another `unit` of a file; numbers start at 1."""
 
     path: str
     line: int
+    unit: str = "line"
+
+    @property
+    def name(self) -> str:
+        """Returns the location in its file, such as "line 3"."""
+        return f"{self.unit} {self.line}"
 
     def error(self, reason: str) -> UserError:
         """Returns an error with this line's path and number."""
-        return UserError(f"{self.path}, line {self.line}: {reason}")
+        return UserError(f"{self.path}, {self.name}: {reason}")
 
 
 def read_whole_lines(path: str) -> Iterator[tuple[SourceLine, str]]:

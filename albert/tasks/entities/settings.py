@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from albert.data.annotated_files import OFFSETS
 from albert.settings.fields import DATA, FEATURES, Affects, redefined, setting
 from albert.settings.run_settings import KeptCheckpoints
 from albert.settings.text_settings import TextSettings
 
 
 def _file(what: str, affects: Affects) -> str:
-    text = f"{what}, in columns as in CoNLL or as JSON lines with spans."
+    text = f"{what}, in columns as in CoNLL, or JSON with spans."
     return setting("", text, DATA, affects, basic=True, path=True)
 
 
@@ -39,6 +40,30 @@ class EntitiesSettings(KeptCheckpoints, TextSettings):
         FEATURES,
         Affects.FEATURES,
         choices=("BIO", "BIOES"),
+    )
+    offsets: str = setting(
+        OFFSETS[0],
+        "What the offsets of spans in JSON count: characters (code points), units of UTF-16, bytes "
+        "of UTF-8, or lines: characters, but the two at the end of a line (CRLF) as one.",
+        FEATURES,
+        Affects.FEATURES,
+        choices=OFFSETS,
+    )
+    token_column: int | None = setting(
+        None,
+        "The column with the tokens, from 1. Default: the first one, or the second one if the "
+        "first one counts the tokens.",
+        FEATURES,
+        Affects.FEATURES,
+        lower=1,
+    )
+    tag_column: int | None = setting(
+        None,
+        "The column with the tags, from 1. Default: the last one, or the one before it in the "
+        "format of GermEval 2014.",
+        FEATURES,
+        Affects.FEATURES,
+        lower=1,
     )
     cached_dir: str | None = setting(
         None,

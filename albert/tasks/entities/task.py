@@ -9,7 +9,8 @@ from typing import Any
 
 from albert.core.errors import UserError
 from albert.data import TEST, TRAIN
-from albert.data.annotations import AnnotatedText, read_annotated, write_annotated
+from albert.data.annotated_files import AnnotatedFile, ReadOptions, warn_of_spans
+from albert.data.annotations import AnnotatedText, spans_inside_words, write_annotated
 from albert.data.batches import Data
 from albert.prediction.model import Head
 from albert.prediction.session import Output
@@ -20,6 +21,9 @@ from albert.tasks.entities.features import Tagger
 from albert.tasks.entities.head import make_head
 from albert.tasks.entities.settings import EntitiesSettings
 from albert.training.output_folder import recorded_labels
+
+# The flags that the headers of feature files of earlier versions lack.
+_NEWER = (*ReadOptions._fields,)
 
 
 class EntitiesTask(LabelTask):
@@ -34,6 +38,7 @@ class EntitiesTask(LabelTask):
     def __init__(self, settings: EntitiesSettings):
         super().__init__(settings, (), dropout=0.1)
         self._read = functools.cache(self._read_file)
+        self._read_options = ReadOptions(*(getattr(settings, n) for n in ReadOptions._fields))
         self.labels = self._new_tags() if TRAIN in self._splits else recorded_labels(settings)
         self._tagger = Tagger(self.tokenizer, self.labels, settings.max_seq_length)
 
@@ -49,12 +54,17 @@ class EntitiesTask(LabelTask):
 
     def _read_file(self, split: str) -> list[AnnotatedText]:
         labels = () if split == TRAIN else self._tagger.labels
-        return read_annotated(self.input_path(split), labels, is_labeled=split != TEST)
+        path = self.input_path(split)
+        texts = AnnotatedFile(path, split != TEST, self._read_options).read(labels)
+        what = "begin or end inside a word, and are learned as whole words"
+        warn_of_spans(path, spans_inside_words(texts), what)
+        return texts
 
     def made_from(self, split: str) -> dict[str, Any]:
-        # The labels are the tags.
-        source = super().made_from(split)
-        return {name: value for name, value in source.items() if name != "tagging"}
+        # The labels are the tags. Headers of earlier versions lack newer flags.
+        source, defaults = super().made_from(split), self.settings.defaults()
+        newer = {n: None if source[n] == defaults[n] else source[n] for n in _NEWER}
+        return {name: value for name, value in (source | newer).items() if name != "tagging"}
 
     def records(self, examples: Sequence[AnnotatedText]) -> list[bytes]:
         return self._tagger.records(examples)
@@ -80,7 +90,7 @@ class EntitiesTask(LabelTask):
         predictions: Sequence[list[Span]],
         scores: Mapping[str, float],
     ) -> View:
-        texts = {f"line {text.location.line}": text.text for text in examples}
+        texts = {text.location.name: text.text for text in examples}
         title = f"Entities: {os.path.basename(self.settings.predict_file)}"
         return spans_view(title, texts, predictions, [text.spans for text in examples], scores)
 

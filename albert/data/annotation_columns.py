@@ -1,0 +1,143 @@
+"""Annotated texts in columns, as in CoNLL: a token and its tag in each line, sentences apart."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from albert.core.errors import UserError
+from albert.core.log import LOG
+from albert.data.annotations import RawSpan, RawText, UnusableTextError, spans_of_tags
+from albert.data.tables import SourceLine, read_lines
+
+# Tags of BIO and BIOES, and those of BILOU (U, L) and BMES (M), which need a label.
+_TAG = re.compile(r"O|[BIES](-\S+)?|[ULM]-\S+")
+_AS_BIOES = str.maketrans("ULM", "SEI")
+# The words of a range, and words that are not in the text, as CoNLL-U numbers them.
+_RANGE = re.compile(r"\d+[-.]\d+")
+_LOOKS = {
+    r"\s*<(!doctype|html|\?xml)": "HTML or XML; pass texts in columns or JSON",
+    r"\W*(label|labels|text|sentence|id)\W*[,;\t].*\b(label|labels|text|sentence)\b": (
+        "a table of labels; pass its folder to `albert classify`"
+    ),
+}
+
+_Line = tuple[SourceLine, list[str]]
+
+
+class ColumnTexts:
+    """The sentences of a file, whose lines have a token in one column and a tag in another.
+
+    By default the token is in the first column and the tag in the last one. If the first column
+    numbers the tokens, they are in the second one.
+    """
+
+    form = "columns"
+    ignored: Mapping[str, int] = {}
+
+    def __init__(
+        self, path: str, is_labeled: bool, token_column: int | None, tag_column: int | None
+    ):
+        """Finds the columns; those that are given count from 1.
+
+        Raises a `UserError` if the file cannot be read, or has other columns.
+        """
+        self._is_labeled = is_labeled
+        # The spans that begin without B or S.
+        self._odd = list[SourceLine]()
+        self.unusual = {"begin without B- or S-, as in IOB1": self._odd}
+        blocks = list(_blocks(path))
+        lines = [line for block in blocks for line in block]
+        first = next((line for line in lines if line[1][0][:1] != "#"), lines[0] if lines else None)
+        location, columns = first or (SourceLine(path, 1), [""])
+        self._width, self._tag = len(columns), (tag_column or 0) - 1
+        if max(token_column or 0, tag_column or 0) > self._width:
+            raise location.error(f"there are only {self._width} columns")
+        self._has_tags = self._width > 1 and _is_tag(columns[self._tag])
+        for pattern, what in _LOOKS.items() if not self._has_tags else ():
+            if re.match(pattern, "\t".join(columns), re.IGNORECASE):
+                raise UserError(f"{path} looks like {what}")
+        blocks = [list(itertools.dropwhile(self._is_comment, block)) for block in blocks]
+        self._blocks = list(filter(None, blocks))
+        self._is_numbered = token_column is None and self._counts()
+        self._token = (token_column or 1 + self._is_numbered) - 1
+        if self._is_numbered:
+            LOG.info("%s: column 1 counts the tokens, which are in column 2", path)
+        if is_labeled and tag_column is None and self._is_nested():
+            self._tag = -2
+            LOG.info("%s: two columns have tags; column %d is used", path, self._width - 1)
+
+    def __iter__(self) -> Iterator[tuple[SourceLine, Sequence[_Line]]]:
+        for block in self._blocks:
+            yield block[0][0], block
+
+    def parse(self, _: SourceLine, block: Sequence[_Line]) -> RawText:
+        """Returns a sentence; raises an `UnusableTextError` if a line has other columns."""
+        words, tags, lines, text = list[tuple[int, int]](), list[str](), list[SourceLine](), ""
+        for location, columns in block:
+            if len(columns) != self._width or not columns[self._token].strip(" "):
+                message = f"{self._width} columns are needed, as in the first line, not %s"
+                raise UnusableTextError(location, message, " ".join(columns))
+            if self._is_numbered and _RANGE.fullmatch(columns[0]):
+                continue
+            tag = columns[self._tag] if self._width > 1 else ""
+            if self._is_labeled and not _is_tag(tag):
+                message = "the last column must be O, B-NAME or similar, not %s"
+                raise UnusableTextError(location, message, tag)
+            tags.append(tag[:1].translate(_AS_BIOES) + tag[1:] if self._is_labeled else "O")
+            token = columns[self._token]
+            words.append((len(text), len(text) + len(token)))
+            lines.append(location)
+            text += f"{token} "
+        spans, locations = list[RawSpan](), list[SourceLine]()
+        for first, span in spans_of_tags(text, words, tags):
+            spans.append(RawSpan(span.start, span.end, span.label, None, span.text))
+            locations.append(lines[first])
+            self._odd += locations[-1:] * (tags[first][0] not in "BS")
+        return RawText(text[:-1], words, spans, locations)
+
+    def _is_comment(self, line: _Line) -> bool:
+        """Returns whether a line before a sentence is a comment and not a token "#"."""
+        columns = line[1]
+        is_row = len(columns) == self._width and (not self._has_tags or _is_tag(columns[self._tag]))
+        return columns[0].startswith("#") and not is_row
+
+    def _counts(self) -> bool:
+        """Returns whether the first of several columns counts the tokens of every sentence."""
+        if self._width < 2 + (self._is_labeled or self._has_tags):
+            return False
+        for block in self._blocks:
+            numbers = [columns[0] for _, columns in block if not _RANGE.fullmatch(columns[0])]
+            if numbers not in ([str(n + first) for n in range(len(numbers))] for first in (0, 1)):
+                return False
+        return any(len(block) > 1 for block in self._blocks)
+
+    def _is_nested(self) -> bool:
+        """Returns whether the last column has tags of inner entities, as in GermEval 2014."""
+        if self._width - self._is_numbered != 3:
+            return False
+        rows = [columns for block in self._blocks for _, columns in block]
+        if not all(len(c) == self._width and _is_tag(c[-1]) and _is_tag(c[-2]) for c in rows):
+            return False
+        outer, inner = ({c[column][2:] for c in rows} - {""} for column in (-2, -1))
+        return self._is_numbered or bool(outer & inner)
+
+
+def _is_tag(text: str) -> bool:
+    return bool(_TAG.fullmatch(text)) and text.isprintable()
+
+
+def _blocks(path: str) -> Iterator[list[_Line]]:
+    """Yields lines up to an empty or a -DOCSTART- line, split at tabs if any, else at spaces."""
+    block = list[_Line]()
+    for location, line in read_lines(path):
+        if not line.strip() or line.startswith("-DOCSTART-"):
+            if block:
+                yield block
+            block = []
+            continue
+        columns = line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))
+        block.append((location, columns))
+    if block:
+        yield block

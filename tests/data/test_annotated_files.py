@@ -1,0 +1,239 @@
+"""Annotated texts as other tools write them: all forms are read rightly, or refused in one line."""
+
+import json
+import re
+
+import pytest
+
+from albert.core.errors import UserError
+from albert.data.annotated_files import AnnotatedFile, ReadOptions
+from albert.data.bad_rows import ERROR, SKIP, BadRows
+
+TEXT = "Nia Moor saw Ouse."
+ENTITIES = [(0, 8, "PER"), (13, 17, "LOC")]
+TRIPLES = [list(entity) for entity in ENTITIES]
+
+
+def objects(start="start", end="end", label="label", **more) -> list[dict]:
+    return [{start: s, end: e, label: name, **more} for s, e, name in ENTITIES]
+
+
+def with_texts(values: list[dict], text: str = TEXT) -> list[dict]:
+    return [{**value, "text": text[value["start"] : value["end"]]} for value in values]
+
+
+def lines(*records: object) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def of_label_studio(*results: list, **more) -> dict:
+    annotations = [{"id": n, "result": result} for n, result in enumerate(results)]
+    return {"id": 7, "annotations": annotations, "data": {"ner": TEXT, "id": 3}, **more}
+
+
+STUDIO = [{"start": s, "end": e, "text": TEXT[s:e], "labels": [name]} for s, e, name in ENTITIES]
+RESULTS = [{"type": "labels", "value": value} for value in STUDIO]
+CHOICE = {"type": "choices", "value": {"choices": ["good"]}}
+JSON_FORMS = {
+    "spans": lines({"text": TEXT, "spans": objects()}),
+    "spans and their texts": lines({"text": TEXT, "spans": with_texts(objects())}),
+    "one pretty object": json.dumps({"text": TEXT, "spans": objects()}, indent=2),
+    "Prodigy": lines(
+        {
+            "text": TEXT,
+            "spans": objects(token_start=0, token_end=1),
+            "label": "X",
+            "answer": "accept",
+        }
+    ),
+    "doccano": lines({"id": 1, "text": TEXT, "label": TRIPLES, "Comments": []}),
+    "doccano, labels": lines({"id": 1, "text": TEXT, "labels": TRIPLES}),
+    "doccano, entities": lines(
+        {"text": TEXT, "entities": objects("start_offset", "end_offset", id=1), "relations": [{}]}
+    ),
+    "spaCy": json.dumps([[TEXT, {"entities": TRIPLES}]]),
+    "spaCy, pretty": json.dumps([[TEXT, {"entities": TRIPLES}]], indent=1),
+    "spaCy, lines": lines([TEXT, {"entities": TRIPLES}]),
+    "triples": "\n \n" + lines({"text": TEXT, "entities": TRIPLES}) + "\n",
+    "Label Studio": json.dumps([of_label_studio([*RESULTS, CHOICE])]),
+    "Label Studio, pretty": json.dumps([of_label_studio(RESULTS, RESULTS)], indent=2),
+    "JSON_MIN": json.dumps([{"text": TEXT, "id": 1, "label": STUDIO, "annotation_id": 1}]),
+}
+TOKENS = "Nia Moor saw Ouse .", [(0, 8, "PER"), (13, 17, "LOC")]
+BIO = [("Nia", "B-PER"), ("Moor", "I-PER"), ("saw", "O"), ("Ouse", "B-LOC"), (".", "O")]
+
+
+def columns(rows: list = BIO, separator: str = " ") -> str:
+    return "".join(separator.join(row) + "\n" for row in rows)
+
+
+def retagged(*tags: str) -> list:
+    return [(token, tag) for (token, _), tag in zip(BIO, tags, strict=True)]
+
+
+NUMBERED = [(str(number), *row) for number, row in enumerate(BIO, start=1)]
+COLUMN_FORMS = {
+    "BILOU": columns(retagged("B-PER", "L-PER", "O", "U-LOC", "O")),
+    "BMES": columns(retagged("B-PER", "E-PER", "O", "S-LOC", "O")),
+    "comments": "# id 1\n# a b c d\n" + columns() + "\n#\n\n",
+    "comments with tabs": "#\tmade-up\t\t\n"
+    + columns([(*row, "_", "O") for row in []])
+    + columns(),
+    "numbers": columns(NUMBERED, "\t"),
+    "numbers from 0": columns([(str(int(n) - 1), *row) for n, *row in NUMBERED]),
+    "CoNLL-U": "# text = x\n1-2\tNi\t_\tO\n"
+    + columns([(n, token, "_", tag) for n, token, tag in NUMBERED], "\t"),
+    "GermEval": "#\tmade-up\t[2020]\t\n" + columns([(*row, "O") for row in NUMBERED], "\t"),
+    "nested without numbers": columns(
+        [(token, tag, "B-LOC" if token == "Moor" else "O") for token, tag in BIO]
+    ),
+    "CoNLL-2003": "-DOCSTART- -X- O O\n\n"
+    + columns([(token, "NN", "B-NP", tag) for token, tag in BIO]),
+    "chunks": columns([(token, "B-NP", tag) for token, tag in BIO]),
+}
+
+
+def read(path: str, bad: BadRows | None = None, **options) -> list:
+    """Returns texts with their spans as triples."""
+    texts = AnnotatedFile(path, options=ReadOptions(**options)).read(bad=bad)
+    assert all(
+        span.text == text.text[span.start : span.end] for text in texts for span in text.spans
+    )
+    return [(t.text, [(s.start, s.end, s.label) for s in t.spans]) for t in texts]
+
+
+@pytest.mark.parametrize("form", JSON_FORMS)
+def test_json_of_annotation_tools_is_read(write, form):
+    path = write(JSON_FORMS[form])
+    assert read(path) == [(TEXT, ENTITIES)]
+    (text,) = AnnotatedFile(path, is_labeled=False).read()
+    assert (text.text, text.spans) == (TEXT, [])
+
+
+@pytest.mark.parametrize("form", COLUMN_FORMS)
+def test_columns_of_all_conventions_are_read(write, form):
+    assert read(write(COLUMN_FORMS[form])) == [TOKENS]
+
+
+def test_columns_that_look_like_others_stay_as_they_are(write, log):
+    for content, expected in {
+        "1 O\n2 O\n3 B-X\n": [("1 2 3", [(4, 5, "X")])],
+        "# O\n#tag B-X\n\n#a O\n": [("# #tag", [(2, 6, "X")]), ("#a", [])],
+        "[ O\n{ B-X\n": [("[ {", [(2, 3, "X")])],
+        '{ O\n" B-X\n': [('{ "', [(2, 3, "X")])],
+        "1 NN O\n\n1 NN B-X\n": [("1", []), ("1", [(0, 1, "X")])],
+        "\u3000 O\na\u00a0b B-X\n": [("\u3000 a\u00a0b", [(2, 5, "X")])],
+        "a\u3000b\tO\n\u3000\tB-X\nc\tI-X\n": [("a\u3000b \u3000 c", [(6, 7, "X")])],
+    }.items():
+        assert read(write(content)) == expected
+    assert not any("olumn" in line.partition(": ")[2] for line in log())
+
+
+def test_the_columns_of_tokens_and_tags_can_be_given(write):
+    path = write(columns([(tag, "x", token) for token, tag in BIO]))
+    assert read(path, token_column=3, tag_column=1) == [TOKENS]
+    with pytest.raises(UserError, match="line 1: there are only 3 columns$"):
+        read(path, token_column=4)
+
+
+def test_unusual_columns_are_named_in_the_log(write, log):
+    path = write(COLUMN_FORMS["GermEval"])
+    read(path)
+    assert log() == [
+        f"{path}: column 1 counts the tokens, which are in column 2",
+        f"{path}: two columns have tags; column 3 is used",
+    ]
+
+
+def test_white_space_at_the_edges_of_a_span_is_no_part_of_it(write, log):
+    spans = [{"start": 0, "end": 9, "label": "PER"}, {"start": 12, "end": 18, "label": "LOC"}]
+    path = write(lines({"text": "Nia Moor saw Ouse \n", "spans": spans}))
+    assert read(path) == [("Nia Moor saw Ouse \n", ENTITIES)]
+    what = "2 spans begin or end with white space, which is removed; first: line 1"
+    assert log() == [f"{path}: {what}"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "text"),
+    [("utf16", "\U0001f600 Nia"), ("bytes", "äöü Nia"), ("lines", "a\r\nb\r\n Nia")],
+)
+def test_other_offsets_are_recognized_by_the_texts_of_spans(write, unit, text):
+    size = {"utf16": len(text.encode("utf-16-le")) // 2, "bytes": len(text.encode())}
+    end = size.get(unit, len(text.replace("\r", "")))
+    spans = [{"start": end - 3, "end": end, "label": "A", "text": "Nia"}]
+    path = write(lines({"text": text, "spans": spans}, {"text": "a b", "spans": []}))
+    expected = [(text, [(len(text) - 3, len(text), "A")]), ("a b", [])]
+    assert read(path, offsets=unit) == expected
+    with pytest.raises(UserError, match=f"line 1: the .*: pass --offsets={unit}$"):
+        read(path)
+    bad = BadRows(path, SKIP)
+    assert read(path, bad) == expected[1:]
+    assert [reason.partition(": ")[2] for reason in bad.counts] == [f"pass --offsets={unit}"]
+    other = "bytes" if unit == "utf16" else "utf16"
+    with pytest.raises(UserError, match=r"line 1: the .*: pass --offsets="):
+        read(path, offsets=other)
+
+
+def test_what_is_not_read_is_counted(write, log):
+    records = [
+        {"text": "a", "spans": [], "answer": "reject"},
+        {"text": "b", "entities": [], "relations": [{}, {}], "answer": "accept"},
+    ]
+    path = write(lines(*records))
+    assert read(path) == [("b", [])]
+    assert sorted(log()) == [
+        f"{path}: ignored 1 texts with the answer reject",
+        f"{path}: ignored 2 relations",
+    ]
+
+
+def moved(text: str) -> list[dict]:
+    return [{"start": 4, "end": 8, "label": "PER", "text": text}]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        # The text is elsewhere: it is not searched.
+        (lines({"text": TEXT, "spans": moved("Nia Moor")}), "line 1: the text of the span .* is"),
+        (lines({"text": TEXT, "spans": moved("Nia")}), "line 1: the text of .* is not 'Moor'$"),
+        (lines({"text": TEXT, "label": ["good"]}), "line 1: this looks like labels of whole texts"),
+        (lines({"text": TEXT, "label": "good"}), "line 1: this looks like labels of whole texts"),
+        (lines({"sentence": TEXT, "label": 1}), "line 1: this looks like labels of whole texts"),
+        (lines({"context": TEXT, "question": "Who?"}), "line 1: this looks like questions"),
+        (json.dumps({"version": "1.1", "data": [{}]}, indent=1), "text 1: this looks like quest"),
+        (lines({"text": TEXT}), 'line 1: .* "spans" a list; found text$'),
+        (lines({"text": TEXT, "label": TRIPLES, "entities": TRIPLES}), "found text, label, entit"),
+        (lines({"id": 1}), 'line 1: "text" must be a text, and "spans" a list; found id$'),
+        (json.dumps([of_label_studio(RESULTS, RESULTS[:1])]), 'text 1: "text" must be'),
+        (json.dumps([of_label_studio()]), 'text 1: "text" must be'),
+        ("[1, 2]\n", "text 1: not a JSON object$"),
+        ("[]", " has no texts$"),
+        ('[{"text": "a"', " is not JSON: "),
+        ('{"text": "a", "spans": []}\n{"text"\n', "line 2 is not JSON: "),
+        (
+            "label\ttext\ngood\tNia\n",
+            " looks like a table of labels; pass its folder to `albert cl",
+        ),
+        ("<!DOCTYPE html>\n<p>a\n", " looks like HTML or XML"),
+        ("The river Ouse\n", "line 1: the last column must be O, B-NAME or similar, not 'Ouse'$"),
+    ],
+)
+def test_other_files_are_refused_in_one_line(write, content, message):
+    path = write(content)
+    with pytest.raises(UserError, match=f"^{re.escape(path)}.*{message}") as caught:
+        read(path)
+    assert len(str(caught.value)) < 400 and "\n" not in str(caught.value)
+
+
+def test_bad_texts_are_counted_and_the_others_are_read(write):
+    path = write(columns() + "\na\n\nb PER\n\nc PER\n")
+    bad = BadRows(path, ERROR, (ERROR, SKIP))
+    assert read(path, bad) == [TOKENS]
+    with pytest.raises(UserError) as caught:
+        bad.finish()
+    assert str(caught.value) == (
+        f"{path}: 1 row: 2 columns are needed, as in the first line, not ...: line 7 ('a'); "
+        "2 rows: the last column must be O, B-NAME or similar, not ...: line 9 ('PER'), "
+        "line 11 ('PER'); correct them, or pass --on_bad_row=skip"
+    )
