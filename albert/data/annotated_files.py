@@ -19,6 +19,7 @@ from albert.report.spans import Span
 
 # Number of lines from which the format is recognized.
 _HEAD = 32
+_TRIMMED = "begin or end with white space, which is removed"
 CHARACTERS = "characters"
 # How much offsets count for a character: functions of the character and of the next one. The last
 # one counts no carriage return before a line feed.
@@ -49,7 +50,13 @@ class _OffsetError(UnusableTextError):
 
 
 class AnnotatedFile:
-    """A file of annotated texts; `form` is the name of its form."""
+    """A file of annotated texts.
+
+    Attributes:
+      form: the name of its form.
+      unusual: after reading, where spans begin that are unusual, by what is.
+      ignored: after reading, how much was ignored, by what it is.
+    """
 
     def __init__(self, path: str, is_labeled: bool = True, options: ReadOptions | None = None):
         """Recognizes the form; raises a `UserError` if the file cannot be read.
@@ -64,82 +71,73 @@ class AnnotatedFile:
             texts = JsonTexts(path, is_labeled)
         else:
             texts = ColumnTexts(path, is_labeled, options.token_column, options.tag_column)
-        self._texts, self.form = texts, texts.form
+        self._texts, self.form, self.ignored = texts, texts.form, texts.ignored
+        self.unusual = {_TRIMMED: list[SourceLine](), **texts.unusual}
 
-    def read(self, labels: Collection[str] = (), bad: BadRows | None = None) -> list[AnnotatedText]:
-        """Returns the texts; logs how many spans have an unusual form, and what was ignored.
+    def read(self, labels: Collection[str], bad: BadRows) -> list[AnnotatedText]:
+        """Returns the texts.
 
         Args:
           labels: the labels that are allowed; empty for any.
-          bad: receives the texts that cannot be used; without it, the first one is an error.
+          bad: receives the texts that cannot be used; the caller finishes it.
 
         Raises:
-          UserError: the file has no texts, or a text cannot be used.
+          UserError: the file has no texts, or is not valid.
         """
-        texts, trimmed, hint = list[AnnotatedText](), list[SourceLine](), None
+        texts, hint = list[AnnotatedText](), None
         for location, content in self._texts:
             try:
                 raw = self._texts.parse(location, content)
                 pairs = zip(raw.locations, raw.spans, strict=True)
-                spans = [self._span(raw.text, *pair, trimmed) for pair in pairs]
+                spans = [self._span(raw.text, *pair) for pair in pairs]
                 texts.append(_checked(location, raw, spans, labels))
+            except _OffsetError as e:
+                hint = self._hint() if hint is None else hint
+                bad.add(e.location.name, e.reason + hint, e.detail)
             except UnusableTextError as e:
-                if isinstance(e, _OffsetError) and hint is None:
-                    hint = self._hint()
-                advice = hint or "" if isinstance(e, _OffsetError) else ""
-                if bad is None:
-                    raise UserError(f"{e}{advice}") from e
-                bad.add(e.location.name, e.reason + advice, e.detail)
-        if not texts and not (bad and bad.counts):
+                bad.add(e.location.name, e.reason, e.detail)
+        if not texts and not bad.counts:
             raise UserError(f"{self.path} has no texts")
-        unusual = {
-            **self._texts.unusual,
-            "begin or end with white space, which is removed": trimmed,
-        }
-        for what, locations in unusual.items():
-            warn_of_spans(self.path, locations, what)
-        for what, count in self._texts.ignored.items():
-            LOG.info("%s: ignored %d %s", self.path, count, what)
         return texts
 
-    def _span(
-        self, text: str, location: SourceLine, raw: RawSpan, trimmed: list[SourceLine]
-    ) -> Span:
-        """Returns a span without white space at its edges, which `trimmed` receives then."""
+    def log(self) -> None:
+        """Logs how many spans are unusual, and what was ignored."""
+        for what, locations in self.unusual.items():
+            warn_of_spans(self.path, locations, what)
+        for what, count in self.ignored.items():
+            LOG.info("%s: ignored %d %s", self.path, count, what)
+
+    def _span(self, text: str, location: SourceLine, raw: RawSpan) -> Span:
+        """Returns a checked span, without white space at its edges."""
         edges = _edges(text, raw, self._offsets)
         if edges is None:
-            message = "the span %s is not in the text of %s characters"
-            raise _OffsetError(location, message, raw.shown, len(text))
+            reason = "the span ... is not in the text of ... characters"
+            raise _OffsetError(location, reason, raw.shown, len(text))
         start, end = edges
         part = text[start:end]
         if raw.text is not None and not _is_same(raw.text, part):
-            raise _OffsetError(location, "the text of the span %s is not %s", raw.shown, part)
+            raise _OffsetError(location, "the text of the span ... is not ...", raw.shown, part)
         if not isinstance(raw.label, str) or not raw.label.strip() or not raw.label.isprintable():
-            raise UnusableTextError(location, "the span %s has no label", raw.shown)
+            raise UnusableTextError(location, "the span ... has no label", raw.shown)
         if not part.strip():
-            raise UnusableTextError(location, "the span %s has only white space", raw.shown)
+            raise UnusableTextError(location, "the span ... has only white space", raw.shown)
         start, end = start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
-        trimmed += [location] * (text[start:end] != part)
+        self.unusual[_TRIMMED] += [location] * (text[start:end] != part)
         return Span(start, end, text[start:end], raw.label)
 
     def _hint(self) -> str:
-        """Returns the advice for offsets that count something else; "" if they do not."""
-        texts, fits = AnnotatedFile(self.path)._texts, dict.fromkeys(OFFSETS, True)
-        number = 0
+        """Returns the advice for offsets that count something else, if all texts agree with it."""
+        texts, matches, count = AnnotatedFile(self.path)._texts, dict.fromkeys(OFFSETS, 0), 0
         for location, content in texts:
             with contextlib.suppress(UnusableTextError):
                 raw = texts.parse(location, content)
-                for span in raw.spans:
-                    number += span.text is not None
-                    for unit in OFFSETS if span.text is not None else ():
-                        edges = _edges(raw.text, span, unit) or (0, 0)
-                        fits[unit] &= _is_same(span.text, raw.text[slice(*edges)])
-        units = [unit for unit in OFFSETS if fits[unit] and number]
-        return (
-            f"; the texts of all spans are at offsets in {units[0]}: pass --offsets={units[0]}"
-            if units
-            else ""
-        )
+                stated = [span for span in raw.spans if span.text is not None]
+                count += len(stated)
+                for span, unit in itertools.product(stated, OFFSETS):
+                    part = raw.text[slice(*_edges(raw.text, span, unit) or (0, 0))]
+                    matches[unit] += _is_same(span.text, part)
+        units = [unit for unit in OFFSETS if matches[unit] == count > 0]
+        return f"; all texts of spans agree with --offsets={units[0]}" if units else ""
 
 
 def warn_of_spans(path: str, locations: Sequence[SourceLine], what: str) -> None:
@@ -156,11 +154,11 @@ def _checked(
     pairs = sorted(zip(spans, raw.locations, strict=True))
     for (one, _), (other, its_location) in itertools.pairwise(pairs):
         if other.start < one.end:
-            raise UnusableTextError(its_location, "%s and %s overlap", one.text, other.text)
+            raise UnusableTextError(its_location, "... and ... overlap", one.text, other.text)
     for span, its_location in pairs:
         if labels and span.label not in labels:
-            known = ", ".join(labels).replace("%", "%%")
-            raise UnusableTextError(its_location, f"the label %s is not one of {known}", span.label)
+            reason = f"the label ... is not one of {', '.join(labels)}"
+            raise UnusableTextError(its_location, reason, span.label)
     return AnnotatedText(
         location, raw.text, raw.words, [span for span, _ in pairs], [line for _, line in pairs]
     )

@@ -77,14 +77,14 @@ class ColumnTexts:
         words, tags, lines, text = list[tuple[int, int]](), list[str](), list[SourceLine](), ""
         for location, columns in block:
             if len(columns) != self._width or not columns[self._token].strip(" "):
-                message = f"{self._width} columns are needed, as in the first line, not %s"
-                raise UnusableTextError(location, message, " ".join(columns))
+                reason = f"{self._width} columns are needed, as in the first line, not ..."
+                raise UnusableTextError(location, reason, " ".join(columns))
             if self._is_numbered and _RANGE.fullmatch(columns[0]):
                 continue
             tag = columns[self._tag] if self._width > 1 else ""
             if self._is_labeled and not _is_tag(tag):
-                message = "the last column must be O, B-NAME or similar, not %s"
-                raise UnusableTextError(location, message, tag)
+                reason = "the last column must be O, B-NAME or similar, not ..."
+                raise UnusableTextError(location, reason, tag)
             tags.append(tag[:1].translate(_AS_BIOES) + tag[1:] if self._is_labeled else "O")
             token = columns[self._token]
             words.append((len(text), len(text) + len(token)))

@@ -66,8 +66,8 @@ class JsonTexts:
             is_other = text is None or (values is not None and form != _FORMS["spans"])
             for name in _OTHERS.keys() & {*keys} if is_other else ():
                 raise location.error(_OTHERS[name])
-            message = f'"text" must be a text, and "spans" a list; found {columns(keys)}'
-            raise UnusableTextError(location, message.replace("%", "%%"))
+            reason = '"text" must be a text, and "spans" a list'
+            raise UnusableTextError(location, f"{reason}; found {columns(keys)}")
         spans = [_span(value) for value in values] if self._is_labeled else []
         return RawText(text, words_in(text), spans, [location] * len(spans))
 

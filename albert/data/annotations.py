@@ -11,7 +11,6 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from albert.core.errors import UserError
 from albert.data.tables import SourceLine
 from albert.report.spans import Span
 
@@ -41,14 +40,13 @@ class RawText(NamedTuple):
     locations: list[SourceLine]
 
 
-class UnusableTextError(UserError):
-    """A fault of one text of a file; `reason` is its message without values, `detail` the first."""
+class UnusableTextError(Exception):
+    """A fault of one text of a file; its `reason` has "..." instead of `values`."""
 
-    def __init__(self, location: SourceLine, message: str, *values: object):
-        shown = tuple(f"{value!r:.80}" for value in values)
-        super().__init__(str(location.error(message % shown)))
-        self.location, self.reason = location, message.replace("%s", "...").replace("%%", "%")
-        self.detail = f" ({shown[0]:.40})" if shown else ""
+    def __init__(self, location: SourceLine, reason: str, *values: object):
+        super().__init__(location, reason, *values)
+        self.location, self.reason = location, reason
+        self.detail = f" ({', '.join(f'{value!r:.80}' for value in values)})" if values else ""
 
 
 class AnnotatedText(NamedTuple):

@@ -93,12 +93,14 @@ COLUMN_FORMS = {
 }
 
 
-def read(path: str, bad: BadRows | None = None, **options) -> list:
+def read(path: str, action: str = ERROR, is_labeled: bool = True, **options) -> list:
     """Returns texts with their spans as triples."""
-    texts = AnnotatedFile(path, options=ReadOptions(**options)).read(bad=bad)
-    assert all(
-        span.text == text.text[span.start : span.end] for text in texts for span in text.spans
-    )
+    bad = BadRows(path, action, (ERROR, SKIP))
+    file = AnnotatedFile(path, is_labeled, ReadOptions(**options))
+    texts = file.read((), bad)
+    bad.finish()
+    file.log()
+    assert all(s.text == text.text[s.start : s.end] for text in texts for s in text.spans)
     return [(t.text, [(s.start, s.end, s.label) for s in t.spans]) for t in texts]
 
 
@@ -106,8 +108,7 @@ def read(path: str, bad: BadRows | None = None, **options) -> list:
 def test_json_of_annotation_tools_is_read(write, form):
     path = write(JSON_FORMS[form])
     assert read(path) == [(TEXT, ENTITIES)]
-    (text,) = AnnotatedFile(path, is_labeled=False).read()
-    assert (text.text, text.spans) == (TEXT, [])
+    assert read(path, is_labeled=False) == [(TEXT, [])]
 
 
 @pytest.mark.parametrize("form", COLUMN_FORMS)
@@ -164,14 +165,12 @@ def test_other_offsets_are_recognized_by_the_texts_of_spans(write, unit, text):
     path = write(lines({"text": text, "spans": spans}, {"text": "a b", "spans": []}))
     expected = [(text, [(len(text) - 3, len(text), "A")]), ("a b", [])]
     assert read(path, offsets=unit) == expected
-    with pytest.raises(UserError, match=f"line 1: the .*: pass --offsets={unit}$"):
-        read(path)
-    bad = BadRows(path, SKIP)
-    assert read(path, bad) == expected[1:]
-    assert [reason.partition(": ")[2] for reason in bad.counts] == [f"pass --offsets={unit}"]
     other = "bytes" if unit == "utf16" else "utf16"
-    with pytest.raises(UserError, match=r"line 1: the .*: pass --offsets="):
-        read(path, offsets=other)
+    for offsets in ("characters", other):
+        hint = f"1 row: the .*; all texts of spans agree with --offsets={unit}: line 1"
+        with pytest.raises(UserError, match=hint):
+            read(path, offsets=offsets)
+    assert read(path, SKIP) == expected[1:]
 
 
 def test_what_is_not_read_is_counted(write, log):
@@ -195,19 +194,22 @@ def moved(text: str) -> list[dict]:
     ("content", "message"),
     [
         # The text is elsewhere: it is not searched.
-        (lines({"text": TEXT, "spans": moved("Nia Moor")}), "line 1: the text of the span .* is"),
-        (lines({"text": TEXT, "spans": moved("Nia")}), "line 1: the text of .* is not 'Moor'$"),
+        (
+            lines({"text": TEXT, "spans": moved("Nia Moor")}),
+            "1 row: the text of the span ... is not ...: line 1 ",
+        ),
+        (lines({"text": TEXT, "spans": moved("Nia")}), "the text of .*: line 1 .*, 'Moor'\\)"),
         (lines({"text": TEXT, "label": ["good"]}), "line 1: this looks like labels of whole texts"),
         (lines({"text": TEXT, "label": "good"}), "line 1: this looks like labels of whole texts"),
         (lines({"sentence": TEXT, "label": 1}), "line 1: this looks like labels of whole texts"),
         (lines({"context": TEXT, "question": "Who?"}), "line 1: this looks like questions"),
         (json.dumps({"version": "1.1", "data": [{}]}, indent=1), "text 1: this looks like quest"),
-        (lines({"text": TEXT}), 'line 1: .* "spans" a list; found text$'),
+        (lines({"text": TEXT}), '"spans" a list; found text: line 1;'),
         (lines({"text": TEXT, "label": TRIPLES, "entities": TRIPLES}), "found text, label, entit"),
-        (lines({"id": 1}), 'line 1: "text" must be a text, and "spans" a list; found id$'),
-        (json.dumps([of_label_studio(RESULTS, RESULTS[:1])]), 'text 1: "text" must be'),
-        (json.dumps([of_label_studio()]), 'text 1: "text" must be'),
-        ("[1, 2]\n", "text 1: not a JSON object$"),
+        (lines({"id": 1}), '"text" must be a text, and "spans" a list; found id: line 1;'),
+        (json.dumps([of_label_studio(RESULTS, RESULTS[:1])]), '"text" must be .*: text 1;'),
+        (json.dumps([of_label_studio()]), '"text" must be .*: text 1;'),
+        ("[1, 2]\n", "not a JSON object: text 1, text 2;"),
         ("[]", " has no texts$"),
         ('[{"text": "a"', " is not JSON: "),
         ('{"text": "a", "spans": []}\n{"text"\n', "line 2 is not JSON: "),
@@ -216,7 +218,10 @@ def moved(text: str) -> list[dict]:
             " looks like a table of labels; pass its folder to `albert cl",
         ),
         ("<!DOCTYPE html>\n<p>a\n", " looks like HTML or XML"),
-        ("The river Ouse\n", "line 1: the last column must be O, B-NAME or similar, not 'Ouse'$"),
+        (
+            "The river Ouse\n",
+            "the last column must be O, B-NAME or similar, not ...: line 1 \\('Ouse'\\)",
+        ),
     ],
 )
 def test_other_files_are_refused_in_one_line(write, content, message):
@@ -228,10 +233,9 @@ def test_other_files_are_refused_in_one_line(write, content, message):
 
 def test_bad_texts_are_counted_and_the_others_are_read(write):
     path = write(columns() + "\na\n\nb PER\n\nc PER\n")
-    bad = BadRows(path, ERROR, (ERROR, SKIP))
-    assert read(path, bad) == [TOKENS]
+    assert read(path, SKIP) == [TOKENS]
     with pytest.raises(UserError) as caught:
-        bad.finish()
+        read(path)
     assert str(caught.value) == (
         f"{path}: 1 row: 2 columns are needed, as in the first line, not ...: line 7 ('a'); "
         "2 rows: the last column must be O, B-NAME or similar, not ...: line 9 ('PER'), "

@@ -15,6 +15,7 @@ from albert.data.annotations import (
     spans_of_tags,
     write_annotated,
 )
+from albert.data.bad_rows import ERROR, SKIP, BadRows
 from albert.data.tables import SourceLine
 from albert.report.spans import Span
 from tests.helpers.entities import as_columns, as_spans, sentences, spans_in
@@ -23,7 +24,12 @@ LINE = SourceLine("file", 1)
 
 
 def read_annotated(path: str, labels=(), is_labeled=True) -> list[AnnotatedText]:
-    return AnnotatedFile(path, is_labeled).read(labels)
+    bad = BadRows(path, ERROR, (ERROR, SKIP))
+    file = AnnotatedFile(path, is_labeled)
+    texts = file.read(labels, bad)
+    bad.finish()
+    file.log()
+    return texts
 
 
 def words_of(count: int) -> list[tuple[int, int]]:
@@ -139,40 +145,51 @@ def test_unusual_spans_are_counted_and_only_tabs_and_spaces_separate_columns(wri
 
 
 @pytest.mark.parametrize(
-    ("content", "line", "message"),
+    ("content", "line", "reason", "detail"),
     [
-        ("a O\nb\n", 2, "2 columns are needed, as in the first line, not 'b'"),
-        ("a\tO\n\tO\n", 2, "2 columns are needed"),
-        ("a\n", 1, "the last column must be O, B-NAME or similar, not ''"),
-        ("a O\nb PER\n", 2, "the last column must be O, B-NAME or similar, not 'PER'"),
-        ("a B-\n", 1, "must be O, B-NAME"),
-        ("a B-\033[31m\n", 1, "must be O, B-NAME"),
-        ("a B-PER\nb I-LOC\n", 2, "the label 'LOC' is not one of A, PER"),
-        ("a O\n" + "b" * 1_000_000 + "\n", 2, "2 columns are needed"),
-        ("a O\n" + "b " * 500_000 + "O\n", 2, "2 columns are needed"),
-        (b"a O\nb\xff O\n", 2, "byte 2 of the line is not UTF-8"),
-        (spans() + "[1]\n", 2, "not a JSON object"),
-        (spans() + '{"text": "b"}\n', 2, '"text" must be a text, and "spans" a list'),
-        (spans(text=1), 1, '"text" must be a text'),
-        (spans(span(label="B")), 1, "the label 'B' is not one of A, PER"),
-        (spans(span(end=2)), 1, "is not in the text of 1 characters"),
-        (spans(span(start=-1)), 1, "is not in the text"),
-        (spans(span(start=False)), 1, "is not in the text"),
-        (spans(span(end=1.0)), 1, "is not in the text"),
-        (spans(7), 1, "the span 7 is not in the text"),
-        (spans(span(label=None)), 1, "has no label"),
-        (spans(span(label="\n")), 1, "has no label"),
-        (spans(span(1, 3), text="a  b"), 1, "has only white space"),
-        (spans(span(), span()), 1, "'a' and 'a' overlap"),
-        (spans(span(1, 3), span(0, 2), text="abc"), 1, "'ab' and 'bc' overlap"),
-        (spans(text="a" * 1_000_000).replace("[]", "1"), 1, '"spans" a list'),
-        (spans(span(0, 2_000_000), text="a" * 1_000_000), 1, "is not in the text of 1000000"),
-        *((content, None, "has no texts") for content in ("", "\n\n", "-DOCSTART- O\n\n")),
+        ("a O\nb\n", 2, "2 columns are needed, as in the first line, not ...", "'b'"),
+        ("a\tO\n\tO\n", 2, "2 columns are needed", "' O'"),
+        ("a\n", 1, "the last column must be O, B-NAME or similar, not ...", "''"),
+        ("a O\nb PER\n", 2, "the last column must be O, B-NAME or similar, not ...", "'PER'"),
+        ("a B-\n", 1, "must be O, B-NAME", "'B-'"),
+        ("a B-\033[31m\n", 1, "must be O, B-NAME", ""),
+        ("a B-PER\nb I-LOC\n", 2, "the label ... is not one of A, PER", "'LOC'"),
+        ("a O\n" + "b" * 1_000_000 + "\n", 2, "2 columns are needed", "'bb"),
+        ("a O\n" + "b " * 500_000 + "O\n", 2, "2 columns are needed", "'b b"),
+        (spans() + "[1]\n", 2, "not a JSON object", ""),
+        (spans() + '{"text": "b"}\n', 2, '"text" must be a text, and "spans" a list', ""),
+        (spans(text=1), 1, '"text" must be a text', ""),
+        (spans(span(label="B")), 1, "the label ... is not one of A, PER", "'B'"),
+        (spans(span(end=2)), 1, "is not in the text of ... characters", "{'start': 0, 'end': 2"),
+        (spans(span(start=-1)), 1, "is not in the text", "{"),
+        (spans(span(start=False)), 1, "is not in the text", "{"),
+        (spans(span(end=1.0)), 1, "is not in the text", "{"),
+        (spans(7), 1, "the span ... is not in the text", "7, 1"),
+        (spans(span(label=None)), 1, "has no label", "{"),
+        (spans(span(label="\n")), 1, "has no label", "{"),
+        (spans(span(1, 3), text="a  b"), 1, "has only white space", "{"),
+        (spans(span(), span()), 1, "... and ... overlap", "'a', 'a'"),
+        (spans(span(1, 3), span(0, 2), text="abc"), 1, "... and ... overlap", "'ab', 'bc'"),
+        (spans(text="a" * 1_000_000).replace("[]", "1"), 1, '"spans" a list', ""),
+        (spans(span(0, 2_000_000), text="a" * 1_000_000), 1, "is not in the text", "{"),
     ],
 )
-def test_a_fault_names_the_line(write, content, line, message):
+def test_a_fault_names_the_line(write, content, line, reason, detail):
     path = write(content)
-    location = f"{path}, line {line}: .*" if line else f"{path} "
-    with pytest.raises(UserError, match=f"^{location}{re.escape(message)}") as caught:
+    parts = map(re.escape, (path, reason, f": line {line}", f" ({detail}" if detail else ""))
+    with pytest.raises(UserError, match="^{}: 1 row: .*{}.*{}{}".format(*parts)) as caught:
         read_annotated(path, ["A", "PER"])
-    assert len(str(caught.value)) < 300 and "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 400 and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a O\nb\xff O\n", ", line 2: byte 2 of the line is not UTF-8"),
+        *((content, " has no texts") for content in ("", "\n\n", "-DOCSTART- O\n\n")),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_an_error(write, content, message):
+    path = write(content)
+    with pytest.raises(UserError, match=f"^{re.escape(path + message)}$"):
+        read_annotated(path)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from albert.data.annotated_files import OFFSETS
+from albert.data.bad_rows import ERROR, SKIP
 from albert.settings.fields import DATA, FEATURES, Affects, redefined, setting
 from albert.settings.run_settings import KeptCheckpoints
 from albert.settings.text_settings import TextSettings
+
+# What to do with texts that cannot be used.
+ON_BAD_ROW = (ERROR, SKIP)
 
 
 def _file(what: str, affects: Affects) -> str:
@@ -40,6 +44,13 @@ class EntitiesSettings(KeptCheckpoints, TextSettings):
         FEATURES,
         Affects.FEATURES,
         choices=("BIO", "BIOES"),
+    )
+    on_bad_row: str = setting(
+        ERROR,
+        "What to do with texts that cannot be used: error ends the run; skip skips them.",
+        affects=Affects.FEATURES,
+        theme=DATA,
+        choices=ON_BAD_ROW,
     )
     offsets: str = setting(
         OFFSETS[0],

@@ -11,6 +11,7 @@ from albert.core.errors import UserError
 from albert.data import TEST, TRAIN
 from albert.data.annotated_files import AnnotatedFile, ReadOptions, warn_of_spans
 from albert.data.annotations import AnnotatedText, spans_inside_words, write_annotated
+from albert.data.bad_rows import BadRows
 from albert.data.batches import Data
 from albert.prediction.model import Head
 from albert.prediction.session import Output
@@ -19,11 +20,11 @@ from albert.report.spans import Span, span_scores, spans_view
 from albert.tasks.classification.base import LabelTask
 from albert.tasks.entities.features import Tagger
 from albert.tasks.entities.head import make_head
-from albert.tasks.entities.settings import EntitiesSettings
+from albert.tasks.entities.settings import ON_BAD_ROW, EntitiesSettings
 from albert.training.output_folder import recorded_labels
 
 # The flags that the headers of feature files of earlier versions lack.
-_NEWER = (*ReadOptions._fields,)
+_NEWER = ("on_bad_row", *ReadOptions._fields)
 
 
 class EntitiesTask(LabelTask):
@@ -55,7 +56,13 @@ class EntitiesTask(LabelTask):
     def _read_file(self, split: str) -> list[AnnotatedText]:
         labels = () if split == TRAIN else self._tagger.labels
         path = self.input_path(split)
-        texts = AnnotatedFile(path, split != TEST, self._read_options).read(labels)
+        bad = BadRows(path, self.settings.on_bad_row, ON_BAD_ROW)
+        file = AnnotatedFile(path, split != TEST, self._read_options)
+        texts = file.read(labels, bad)
+        bad.finish()
+        file.log()
+        if not texts:
+            raise UserError(f"{path} has no usable texts")
         what = "begin or end inside a word, and are learned as whole words"
         warn_of_spans(path, spans_inside_words(texts), what)
         return texts

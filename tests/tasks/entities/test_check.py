@@ -1,0 +1,64 @@
+"""The overview of annotated texts: counts, problems, and examples marked in their texts."""
+
+import json
+
+import pytest
+
+from albert.core.errors import UserError
+from albert.data.overview import Line
+from albert.tasks.entities.check import overview_of
+from albert.tokenization import FullTokenizer
+
+
+def span(start: int, end: int, label: str) -> dict:
+    return {"start": start, "end": end, "label": label}
+
+
+RECORDS = [
+    {"text": "Nia Moor saw Ouse.", "spans": [span(0, 9, "PER"), span(13, 16, "LOC")]},
+    {"text": " ", "spans": []},
+    {"text": "Nia Moor saw Ouse.", "spans": [span(0, 8, "PER")]},
+    {"text": "x" * 500 + " Nia", "spans": [span(501, 504, "PER")]},
+    {"text": "Nia", "spans": [span(0, 2, "PER"), span(1, 3, "PER")]},
+    {"text": "Nia", "spans": [], "answer": "reject"},
+]
+
+
+def test_an_overview_has_counts_problems_and_examples(write, squad_dir):
+    path = write("".join(json.dumps(record) + "\n" for record in RECORDS))
+    tokenizer = FullTokenizer(str(squad_dir / "vocab.txt"), True)
+    overview = overview_of(path, num_examples=2, tokenizer=tokenizer, max_seq_length=4)
+    assert overview.format == "JSON with spans, as of Prodigy"
+    *counts, (unknown, share) = overview.counts
+    assert counts == [
+        ("texts", "4"),
+        ("entities", "4"),
+        ("label PER", "3"),
+        ("label LOC", "1"),
+        ("texts without text", "1"),
+        ("texts that occur before", "1"),
+        ("entities that begin or end inside a word", "1"),
+        ("entities that begin or end with white space, which is removed", "1"),
+        ("ignored texts with the answer reject", "1"),
+        ("texts above 4 tokens", "3; they become several windows"),
+    ]
+    total = sum(len(tokenizer.encode_with_offsets(record["text"]).ids) for record in RECORDS[:4])
+    assert unknown == "unknown tokens" and share.endswith(f"% of {total}")
+    marks = [(0, 8, "answer"), (13, 16, "answer")]
+    lines = [
+        Line("text", "Nia Moor saw Ouse.", marks),
+        Line("entities", "Nia Moor (PER) | Ous (LOC)"),
+    ]
+    assert overview.examples[0] == ("line 1", lines)
+    assert len(overview.examples) == 2
+    with pytest.raises(
+        UserError, match=r": 1 row: ... and ... overlap: line 5 .*--on_bad_row=skip$"
+    ):
+        overview.bad.finish()
+
+
+def test_the_example_of_a_long_text_shows_its_entity(write):
+    path = write(json.dumps(RECORDS[3]) + "\n")
+    ((_, (line, _)),) = overview_of(path, on_bad_row="skip").examples
+    ((start, end, _),) = line.marks
+    assert line.text[start:end] == "Nia" and len(line.text) < 300
