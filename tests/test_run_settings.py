@@ -59,7 +59,7 @@ OTHER_IN = {
     "run_squad_v1": _OTHER_IN_SQUAD,
     "run_squad_v2": _OTHER_IN_SQUAD,
     "run_ner": """
-        offsets=utf16 tag_column=2 token_column=1
+        entity_units=piece offsets=utf16 tag_column=2 token_column=1
         predict_file={0}/entities/train.conll test_file={0}/entities/test.txt
         train_file={0}/entities/other.conll
     """,

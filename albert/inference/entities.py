@@ -9,6 +9,7 @@ from albert.inference.folders import ModelFolder
 from albert.report.spans import Span
 from albert.tasks.entities.features import Tagger
 from albert.tasks.entities.head import make_head
+from albert.tasks.entities.settings import WORD
 from albert.tokenizers.wordpiece_text import words_in
 
 
@@ -18,7 +19,9 @@ class EntityFinder(SpanFinder):
     def __init__(self, folder: ModelFolder):
         """Loads the model; raises the errors of `ModelSession`."""
         self.folder, tags = folder, folder.value("labels")
-        self._tagger = Tagger(folder.tokenizer, tags, folder.value("max_seq_length"))
+        # Descriptions of models that tag words lack the units.
+        units = folder.description.get("entity_units", WORD)
+        self._tagger = Tagger(folder.tokenizer, tags, folder.value("max_seq_length"), units)
         self.labels = self._tagger.labels
         self._session = ModelSession(folder, make_head(len(tags), 0.0))
 

@@ -61,6 +61,15 @@ class Tokens:
         start = min(start, len(self.ids) - 1)
         return start, max(end, start)
 
+    def pieces_in(self, text: str) -> list[tuple[int, int]]:
+        """Returns the start and end of each token with characters, without white space around."""
+        pieces = list[tuple[int, int]]()
+        for start, last in zip(self.starts.tolist(), self.ends.tolist(), strict=True):
+            part = text[start : last + 1]
+            if part.strip():
+                pieces.append((last + 1 - len(part.lstrip()), start + len(part.rstrip())))
+        return pieces
+
     def first_pieces(
         self, words: Sequence[tuple[int, int]]
     ) -> tuple[np.ndarray, list[tuple[int, int]]]:

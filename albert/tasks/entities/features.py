@@ -19,20 +19,25 @@ from albert.data.sequences import (
 )
 from albert.prediction.session import Output
 from albert.report.spans import Span
+from albert.tasks.entities.settings import PIECE, WORD
 from albert.tokenization import FullTokenizer
 
-# The feature with the tag of a word at its first piece, from 1, and 0 elsewhere.
+# The feature with the tag of a word at its first piece or of each piece, from 1, and 0 elsewhere.
 TAG_IDS = "tag_ids"
 Words = list[tuple[int, int]]
 Windows = list[tuple[TokenSequence, np.ndarray]]
 
 
 class Tagger(NamedTuple):
-    """A converter of texts to inputs of a model that tags words, and of its outputs to spans."""
+    """A converter of texts to inputs of a model that tags words, and of its outputs to spans.
+
+    `units` is what has a tag: each word, at its first piece, or each piece.
+    """
 
     tokenizer: FullTokenizer
     tags: Sequence[str]
     max_seq_length: int
+    units: str = WORD
 
     @property
     def labels(self) -> list[str]:
@@ -46,9 +51,11 @@ class Tagger(NamedTuple):
         return dict.fromkeys(keys, tf.io.FixedLenFeature([self.max_seq_length], tf.int64))
 
     def encode(self, text: str, words: Words) -> tuple[Words, Windows]:
-        """Returns the words to tag, and windows with the positions of their first pieces."""
+        """Returns the words or pieces to tag, and windows with the positions of their tags."""
         tokens, room = self.tokenizer.encode_with_offsets(text), self.max_seq_length - 2
         windows, special_ids = Windows(), (self.tokenizer.cls_id, self.tokenizer.sep_id)
+        if self.units == PIECE:
+            words = tokens.pieces_in(text)
         pieces, tagged = tokens.first_pieces(words)
         for start, positions in positions_in_windows(len(tokens.ids), room, pieces):
             ids = tokens.ids[start : start + room].tolist()

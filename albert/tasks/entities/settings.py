@@ -10,6 +10,8 @@ from albert.settings.text_settings import TextSettings
 
 # What to do with texts that cannot be used.
 ON_BAD_ROW = (ERROR, SKIP)
+# What has a tag.
+AUTO, WORD, PIECE = ENTITY_UNITS = ("auto", "word", "piece")
 
 
 def _file(what: str, affects: Affects) -> str:
@@ -51,6 +53,15 @@ class EntitiesSettings(KeptCheckpoints, TextSettings):
         affects=Affects.FEATURES,
         theme=DATA,
         choices=ON_BAD_ROW,
+    )
+    entity_units: str = setting(
+        AUTO,
+        "What has a tag: each word, or each piece of the tokenizer, for languages that do not "
+        "separate words. auto decides for pieces if more than 5% of the entities in --train_file "
+        "begin or end inside a word. Scores and later uses of the model do the same.",
+        FEATURES,
+        Affects.FEATURES,
+        choices=ENTITY_UNITS,
     )
     offsets: str = setting(
         OFFSETS[0],

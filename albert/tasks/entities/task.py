@@ -7,7 +7,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from albert.core.errors import UserError
+from albert.checkpoints.model_folder import recorded_settings
+from albert.core.errors import FlagError, UserError
+from albert.core.log import LOG
 from albert.data import TEST, TRAIN
 from albert.data.annotated_files import AnnotatedFile, ReadOptions, warn_of_spans
 from albert.data.annotations import AnnotatedText, spans_inside_words, write_annotated
@@ -20,9 +22,11 @@ from albert.report.spans import Span, span_scores, spans_view
 from albert.tasks.classification.base import LabelTask
 from albert.tasks.entities.features import Tagger
 from albert.tasks.entities.head import make_head
-from albert.tasks.entities.settings import ON_BAD_ROW, EntitiesSettings
-from albert.training.output_folder import recorded_labels
+from albert.tasks.entities.settings import AUTO, ON_BAD_ROW, PIECE, WORD, EntitiesSettings
+from albert.training.output_folder import known_of_model, recorded_labels
 
+# With a larger share of entities that begin or end inside a word, each piece gets a tag.
+_MANY_INSIDE = 0.05
 # The flags that the headers of feature files of earlier versions lack.
 _NEWER = ("on_bad_row", *ReadOptions._fields)
 
@@ -38,10 +42,30 @@ class EntitiesTask(LabelTask):
 
     def __init__(self, settings: EntitiesSettings):
         super().__init__(settings, (), dropout=0.1)
+        self._units = self._known_units()
         self._read = functools.cache(self._read_file)
         self._read_options = ReadOptions(*(getattr(settings, n) for n in ReadOptions._fields))
         self.labels = self._new_tags() if TRAIN in self._splits else recorded_labels(settings)
-        self._tagger = Tagger(self.tokenizer, self.labels, settings.max_seq_length)
+        self._tagger = Tagger(
+            self.tokenizer, self.labels, settings.max_seq_length, self._units or WORD
+        )
+        # As in the records of earlier versions, nothing is recorded for words.
+        self._own = {"entity_units": PIECE} if self._units == PIECE else {}
+
+    def _known_units(self) -> str:
+        """Returns the units of tags that the model was trained with; "" if the data decides."""
+        settings, trains = self.settings, TRAIN in self._splits
+        known: Mapping[str, Any] | None = None
+        if not trains:
+            known = known_of_model(settings)[1]
+        elif not settings.overwrite_output_dir:
+            known = recorded_settings(settings.output_dir)
+        if known is None or (trains and settings.entity_units != AUTO):
+            return settings.entity_units.replace(AUTO, "")
+        units = PIECE if known.get("entity_units") == PIECE else WORD
+        if settings.entity_units not in (AUTO, units):
+            raise FlagError(f"the model has a tag for each {units}; pass --entity_units={units}")
+        return units
 
     def _new_tags(self) -> list[str]:
         labels = sorted({span.label or "" for text in self._read(TRAIN) for span in text.spans})
@@ -63,15 +87,29 @@ class EntitiesTask(LabelTask):
         file.log()
         if not texts:
             raise UserError(f"{path} has no usable texts")
-        what = "begin or end inside a word, and are learned as whole words"
-        warn_of_spans(path, spans_inside_words(texts), what)
+        inside, total = spans_inside_words(texts), sum(len(text.spans) for text in texts)
+        if not self._units:
+            self._units = PIECE if len(inside) > _MANY_INSIDE * total else WORD
+            if self._units == PIECE:
+                message = "%s: %d of %d spans begin or end inside a word: each piece gets a tag"
+                LOG.info(message, path, len(inside), total)
+        if self._units == WORD:
+            what = "begin or end inside a word, and are learned as whole words"
+            warn_of_spans(path, inside, what)
         return texts
 
     def made_from(self, split: str) -> dict[str, Any]:
         # The labels are the tags. Headers of earlier versions lack newer flags.
         source, defaults = super().made_from(split), self.settings.defaults()
         newer = {n: None if source[n] == defaults[n] else source[n] for n in _NEWER}
+        newer["entity_units"] = self._own.get("entity_units")
         return {name: value for name, value in (source | newer).items() if name != "tagging"}
+
+    def contents(self, split: str) -> dict[str, Any]:
+        return {**super().contents(split), **self._own}
+
+    def description(self) -> dict[str, Any]:
+        return {**super().description(), **self._own}
 
     def records(self, examples: Sequence[AnnotatedText]) -> list[bytes]:
         return self._tagger.records(examples)

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from albert.data.annotations import AnnotatedText
 from albert.data.tables import SourceLine
-from albert.report.spans import Span
+from albert.report.spans import Span, span_scores
 from albert.tasks.entities.features import Tagger
 from albert.tokenization import FullTokenizer
 from albert.tokenizers.wordpiece_text import words_in
+from tests.helpers.squad import train_tokenizer
 
 LINE = SourceLine("file", 1)
 TAGS = ["O", "B-PER", "I-PER"]
@@ -40,6 +41,12 @@ def tokenizer(request, squad_dir, tmp_path_factory) -> FullTokenizer:
 def parsed(tagger: Tagger, records: list[bytes]) -> list[dict[str, np.ndarray]]:
     rows = [tf.train.Example.FromString(record).features.feature for record in records]
     return [{name: np.array(row[name].int64_list.value) for name in tagger.spec} for row in rows]
+
+
+def perfect(tagger: Tagger, texts: list[AnnotatedText]) -> list[dict[str, np.ndarray]]:
+    """Returns outputs that predict the true tags."""
+    ids = [row["tag_ids"] for row in parsed(tagger, tagger.records(texts))]
+    return [{"predictions": np.maximum(n - 1, 0), "probabilities": np.ones(len(n))} for n in ids]
 
 
 def test_only_first_pieces_have_tags(tokenizer):
@@ -74,11 +81,7 @@ def test_perfect_outputs_give_the_spans_of_texts_of_any_length(tokenizer, data, 
         chosen = zip(cuts[::2], cuts[1::2], strict=False)
         spans = ((edges[first][0], edges[last - 1][1]) for first, last in chosen)
         texts.append(annotated(text, *spans))
-    rows = parsed(tagger, tagger.records(texts))
-    outputs = [
-        {"predictions": np.maximum(row["tag_ids"] - 1, 0), "probabilities": np.ones(length)}
-        for row in rows
-    ]
+    rows, outputs = parsed(tagger, tagger.records(texts)), perfect(tagger, texts)
     assert all(row["input_mask"].sum() <= length for row in rows)
     tagged = list(tagger.spans(((text.text, text.words) for text in texts), outputs))
     assert [[span[:4] for span in spans] for spans in tagged] == [
@@ -86,6 +89,49 @@ def test_perfect_outputs_give_the_spans_of_texts_of_any_length(tokenizer, data, 
     ]
     count = sum(np.count_nonzero(row["tag_ids"]) for row in rows)
     assert count == sum(len(text.words) for text in texts)
+
+
+# Texts that do not separate words, with entities inside runs of letters.
+UNSEPARATED = [
+    ("佐藤さんはミナトと青葉銀行を見た。", ["佐藤", "ミナト", "青葉銀行"]),
+    ("李小龍在青島大學工作。", ["李小龍", "青島大學"]),
+    ("민지는 부산에서 일한다.", ["민지", "부산"]),
+    ("มานะไปลำปางเมื่อวาน", ["มานะ", "ลำปาง"]),
+    (" Nia  saw naïve\u00a0Ouse\u3000 ", ["Nia", "naïve", "Ouse"]),
+]
+
+
+@pytest.fixture(scope="module", params=["char", "vocab.txt"])
+def tokenizer_of_characters(request, tmp_path_factory) -> FullTokenizer:
+    """Returns a tokenizer, each piece of which has one character."""
+    folder, texts = tmp_path_factory.mktemp("characters"), [text for text, _ in UNSEPARATED]
+    if request.param == "char":
+        (folder / "texts").write_text("\n".join(texts), encoding="utf-8")
+        train_tokenizer(folder / "texts", folder / "char", 200, "char")
+        return FullTokenizer(None, False, str(folder / "char.model"), keep_accents=True)
+    letters = sorted({*"".join(texts)} - {*" \u00a0\u3000"})
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters]
+    pieces += [f"##{letter}" for letter in letters]
+    (folder / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+    return FullTokenizer(str(folder / "vocab.txt"), False)
+
+
+@pytest.mark.parametrize("length", [5, 64])
+def test_tags_of_pieces_give_entities_inside_words(tokenizer_of_characters, length):
+    texts = []
+    for text, entities in UNSEPARATED:
+        starts = [text.index(entity) for entity in entities]
+        edges = zip(
+            starts, (s + len(e) for s, e in zip(starts, entities, strict=True)), strict=True
+        )
+        texts.append(annotated(text, *edges))
+    truths = [text.spans for text in texts]
+    scores = {}
+    for units in ("word", "piece"):
+        tagger = Tagger(tokenizer_of_characters, TAGS, length, units)
+        predicted = list(tagger.spans(((t.text, t.words) for t in texts), perfect(tagger, texts)))
+        scores[units] = span_scores(predicted, truths)["f1"]
+    assert scores["piece"] == 1 > scores["word"]
 
 
 def test_words_in_one_piece_have_one_tag(golden_tokenizer):

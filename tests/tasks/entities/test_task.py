@@ -76,3 +76,40 @@ def test_a_prediction_takes_the_labels_of_the_training_and_faulty_files_are_name
     (tmp_path / "out/train.tf_record").write_text("other")
     with pytest.raises(UserError, match="train.tf_record exists, but this program did not write"):
         task.split(TRAIN).prepared()
+
+
+def test_units_of_tags_follow_from_the_training_file(make, tmp_path, log):
+    """A resumed run and a prediction have those of the training, as do runs of earlier versions."""
+    inside = {"text": "Ouseland", "spans": [{"start": 0, "end": 4, "label": "PER"}]}
+    lines = (tmp_path / "dev.jsonl").read_text() + json.dumps(inside) + "\n"
+    (tmp_path / "few.jsonl").write_text(lines)
+    (tmp_path / "many.jsonl").write_text(json.dumps(inside) + "\n")
+
+    def units(name: str, *flags: str) -> list[str | None]:
+        """Returns what the description, the record of a run and the source of features say."""
+        task = make(f"--train_file={{0}}/{name}.jsonl", *flags)
+        values = task.assets().description, task.contents(TRAIN), task.made_from(TRAIN)
+        return [value.get("entity_units") for value in values]
+
+    assert units("dev") == units("few") == [None] * 3
+    what = "1 spans begin or end inside a word, and are learned as whole words; first: line 13"
+    assert [line for line in log() if "inside" in line] == [f"{tmp_path}/few.jsonl: {what}"]
+    assert units("many") == units("dev", "--entity_units=piece") == ["piece"] * 3
+    assert units("many", "--entity_units=word") == [None] * 3
+    what = "1 of 1 spans begin or end inside a word: each piece gets a tag"
+    assert f"{tmp_path}/many.jsonl: {what}" in log()
+    (tmp_path / "out").mkdir(exist_ok=True)
+    for recorded, expected in ((None, None), ("auto", None), ("piece", "piece")):
+        settings = {"labels": ["O"], **({"entity_units": recorded} if recorded else {})}
+        record = {"task": "entities", "settings": settings}
+        (tmp_path / "out/run.json").write_text(json.dumps(record))
+        assert units("many") == [expected] * 3
+    assert units("dev", "--overwrite_output_dir") == [None] * 3
+    with tf.Graph().as_default(), tf.Session() as session:
+        session.run(tf.get_variable("weight", [2]).initializer)
+        tf.train.Saver().save(session, str(tmp_path / "out/model.ckpt-best"), write_state=False)
+    assert make("--test_file={0}/dev.jsonl").contents(TEST)["entity_units"] == "piece"
+    with pytest.raises(
+        FlagError, match="the model has a tag for each piece; pass --entity_units=p"
+    ):
+        make("--test_file={0}/dev.jsonl", "--entity_units=word")
