@@ -64,6 +64,8 @@ class ColumnTexts:
         self._token = (token_column or 1 + self._is_numbered) - 1
         if self._is_numbered:
             LOG.info("%s: column 1 counts the tokens, which are in column 2", path)
+            rows = ([one for one in b if not _RANGE.fullmatch(one[1][0])] for b in self._blocks)
+            self._blocks = list(filter(None, rows))
         if is_labeled and tag_column is None and self._is_nested():
             self._tag = -2
             LOG.info("%s: two columns have tags; column %d is used", path, self._width - 1)
@@ -75,12 +77,14 @@ class ColumnTexts:
     def parse(self, _: SourceLine, block: Sequence[_Line]) -> RawText:
         """Returns a sentence; raises an `UnusableTextError` if a line has other columns."""
         words, tags, lines, text = list[tuple[int, int]](), list[str](), list[SourceLine](), ""
+        numbers = [columns[0] for _, columns in block]
+        if self._is_numbered and numbers not in (_counted(0, numbers), _counted(1, numbers)):
+            reason = "the first column must count the tokens, not ..."
+            raise UnusableTextError(block[0][0], reason, " ".join(numbers))
         for location, columns in block:
             if len(columns) != self._width or not columns[self._token].strip(" "):
                 reason = f"{self._width} columns are needed, as in the first line, not ..."
                 raise UnusableTextError(location, reason, " ".join(columns))
-            if self._is_numbered and _RANGE.fullmatch(columns[0]):
-                continue
             tag = columns[self._tag] if self._width > 1 else ""
             if self._is_labeled and not _is_tag(tag):
                 reason = "the last column must be O, B-NAME or similar, not ..."
@@ -104,24 +108,23 @@ class ColumnTexts:
         return columns[0].startswith("#") and not is_row
 
     def _counts(self) -> bool:
-        """Returns whether the first of several columns counts the tokens of every sentence."""
+        """Returns whether the first of several columns has numbers, as most tokens have not."""
         if self._width < 2 + (self._is_labeled or self._has_tags):
             return False
-        for block in self._blocks:
-            numbers = [columns[0] for _, columns in block if not _RANGE.fullmatch(columns[0])]
-            if numbers not in ([str(n + first) for n in range(len(numbers))] for first in (0, 1)):
-                return False
-        return any(len(block) > 1 for block in self._blocks)
+        first = [columns[0] for block in self._blocks for _, columns in block]
+        is_number = [bool(re.fullmatch(r"\d+([-.]\d+)?", token)) for token in first]
+        return 2 * sum(is_number) > len(is_number)
 
     def _is_nested(self) -> bool:
         """Returns whether the last column has tags of inner entities, as in GermEval 2014."""
-        if self._width - self._is_numbered != 3:
+        if not (self._is_numbered and self._width == 4):
             return False
-        rows = [columns for block in self._blocks for _, columns in block]
-        if not all(len(c) == self._width and _is_tag(c[-1]) and _is_tag(c[-2]) for c in rows):
-            return False
-        outer, inner = ({c[column][2:] for c in rows} - {""} for column in (-2, -1))
-        return self._is_numbered or bool(outer & inner)
+        rows = [columns[2:] for block in self._blocks for _, columns in block]
+        return 2 * sum(all(map(_is_tag, row)) for row in rows) > len(rows)
+
+
+def _counted(first: int, numbers: Sequence[str]) -> list[str]:
+    return [str(first + n) for n in range(len(numbers))]
 
 
 def _is_tag(text: str) -> bool:

@@ -16,7 +16,8 @@ from albert.tokenizers.wordpiece_text import words_in
 _STRING = r'"([^"\\\n]|\\.)*"'
 # The beginning of JSON. The first line of columns may have a bracket too, such as "[ O".
 _BEGINNING = re.compile(
-    rf'\[*{{[ \t]*"|{{\s*({_STRING}\s*:|}})|\[[\s\[]*({{\s*({_STRING}|}})|\]|{_STRING}\s*[,\]])'
+    r'\[*[\[{]"|{[ \t]*"'
+    rf"|[\[\s]*{{\s*({_STRING}\s*:|}})|\[[\[\s]*({_STRING}\s*[,\]]|\])"
 )
 # The members that have the spans of a text, and the forms that have them.
 _FORMS = {
@@ -86,7 +87,8 @@ class JsonTexts:
                 names = [name for name in _FORMS if name in record]
                 filled = [name for name in names if record[name]]
                 name = "spans" if "spans" in record else next(iter([*filled, *names]), "label")
-                if not names and "annotation_id" in record:
+                lists = [value for value in record.values() if isinstance(value, list)]
+                if not lists and "annotation_id" in record:
                     # A text of JSON_MIN without spans.
                     return _FORMS[name], text, []
                 is_clear = name == "spans" or len(filled) < 2
@@ -101,11 +103,10 @@ class JsonTexts:
                 case {"was_cancelled": True}:
                     continue
                 case {"result": [*results]}:
-                    values = [r.get("value") if isinstance(r, dict) else r for r in results]
+                    spans = [r.get("value") for r in results if _has_labels(r)]
                 case _:
                     return None
-            spans = [v for v in values if isinstance(v, dict) and "labels" in v]
-            self.ignored["results that are no spans"] += len(values) - len(spans)
+            self.ignored["results that are no spans"] += len(results) - len(spans)
             if spans not in lists:
                 lists.append(spans)
         return lists[0] if len(lists) == 1 else None
@@ -141,6 +142,13 @@ def _records(path: str) -> Iterator[tuple[SourceLine, Any]]:
         for number, value in enumerate(values, start=1):
             yield SourceLine(path, number, "text"), value
         return
+
+
+def _has_labels(result: Any) -> bool:
+    match result:
+        case {"type": "labels"} | {"value": {"labels": _}}:
+            return True
+    return False
 
 
 def _is_list_of_spans(values: Any) -> bool:

@@ -1,7 +1,11 @@
 """Annotated texts as other tools write them: all forms are read rightly, or refused in one line."""
 
+import collections
+import contextlib
 import json
+import random
 import re
+from typing import Any
 
 import pytest
 
@@ -84,9 +88,6 @@ COLUMN_FORMS = {
     "CoNLL-U": "# text = x\n1-2\tNi\t_\tO\n"
     + columns([(n, token, "_", tag) for n, token, tag in NUMBERED], "\t"),
     "GermEval": "#\tmade-up\t[2020]\t\n" + columns([(*row, "O") for row in NUMBERED], "\t"),
-    "nested without numbers": columns(
-        [(token, tag, "B-LOC" if token == "Moor" else "O") for token, tag in BIO]
-    ),
     "CoNLL-2003": "-DOCSTART- -X- O O\n\n"
     + columns([(token, "NN", "B-NP", tag) for token, tag in BIO]),
     "chunks": columns([(token, "B-NP", tag) for token, tag in BIO]),
@@ -122,7 +123,7 @@ def test_columns_that_look_like_others_stay_as_they_are(write, log):
         "# O\n#tag B-X\n\n#a O\n": [("# #tag", [(2, 6, "X")]), ("#a", [])],
         "[ O\n{ B-X\n": [("[ {", [(2, 3, "X")])],
         '{ O\n" B-X\n': [('{ "', [(2, 3, "X")])],
-        "1 NN O\n\n1 NN B-X\n": [("1", []), ("1", [(0, 1, "X")])],
+        "1 NN O\na NN O\nb NN B-X\n": [("1 a b", [(4, 5, "X")])],
         "\u3000 O\na\u00a0b B-X\n": [("\u3000 a\u00a0b", [(2, 5, "X")])],
         "a\u3000b\tO\n\u3000\tB-X\nc\tI-X\n": [("a\u3000b \u3000 c", [(6, 7, "X")])],
     }.items():
@@ -241,3 +242,158 @@ def test_bad_texts_are_counted_and_the_others_are_read(write):
         "2 rows: the last column must be O, B-NAME or similar, not ...: line 9 ('PER'), "
         "line 11 ('PER'); correct them, or pass --on_bad_row=skip"
     )
+
+
+def damaged(content: str, rng: random.Random) -> str:
+    """Returns a file with one or two random changes of characters or lines."""
+    for _ in range(rng.randint(1, 2)):
+        lines, at, end = (
+            content.splitlines(keepends=True),
+            *sorted(rng.choices(range(len(content) + 1), k=2)),
+        )
+        line = rng.randrange(len(lines) or 1)
+        end = min(end, at + rng.randint(0, 3))
+        new = rng.choice(
+            [
+                "",
+                "",
+                "\t",
+                " ",
+                "\n",
+                "\r",
+                "\n\n",
+                "#",
+                "0",
+                "9",
+                '"',
+                "}",
+                "]",
+                ",",
+                "-",
+                "O",
+                "B-",
+                "\u3000",
+                "\U0001f600",
+                "\x85",
+                "\0",
+            ]
+        )
+        content = rng.choice(
+            [
+                content[:at] + new + content[end:],
+                content[:at] + new + content[end:],
+                content[:at],
+                content[at:],
+                "".join(lines[:line] + lines[line + 1 :]),
+                "".join(lines[: line + 1] + lines[line:]),
+                "".join(rng.sample(lines, len(lines))),
+                content[:at] + content[end : end + 1] + content[at:end] + content[end + 1 :],
+            ]
+        )
+    return content
+
+
+def trimmed(text: str, spans: list) -> list:
+    parts = [(start, end, text[start:end], label) for start, end, label in spans]
+    return [(e - len(p.lstrip()), s + len(p.rstrip()), label) for s, e, p, label in parts]
+
+
+def simply_read_json(content: str) -> list:
+    """Returns the texts and spans of JSON, without any check."""
+    content = content.removeprefix("\ufeff")
+    try:
+        values = json.loads(content)
+        if isinstance(values, dict) or isinstance(values[0], str):
+            values = [values]
+    except ValueError:
+        values = [json.loads(line) for line in re.split("\r?\n", content) if line.strip()]
+    texts = []
+    for value in values:
+        with contextlib.suppress(LookupError, TypeError, StopIteration):
+            texts.append(simply_read_record(value))
+    return texts
+
+
+def simply_read_record(value: Any) -> tuple:
+    if isinstance(value, list):
+        text, spans = value[0], value[1]["entities"]
+    elif "data" in value:
+        texts = [v for v in value["data"].values() if isinstance(v, str)]
+        text = value["data"].get("text") or texts[0]
+        results = [result["value"] for result in value["annotations"][0]["result"]]
+        spans = [result for result in results if "labels" in result]
+    else:
+        text = value["text"]
+        names = [n for n in ("spans", "entities", "label", "labels") if value.get(n)]
+        spans = value.get("spans", value[names[0]] if names else [])
+    edges = []
+    for span in spans:
+        if isinstance(span, dict):
+            names = ("start", "end") if "start" in span else ("start_offset", "end_offset")
+            label = span["label"] if "label" in span else span["labels"][0]
+            span = [span[names[0]], span[names[1]], label]
+        edges.append(span)
+    return text, trimmed(text, sorted(map(tuple, edges)))
+
+
+def simply_read_columns(content: str, token: int, tag: int, width: int) -> list:
+    """Returns the texts and spans of columns, without any check; skips those without columns."""
+    blocks = [[]]
+    for line in content.removeprefix("\ufeff").split("\n"):
+        line = line.rstrip("\r")
+        if not line.strip() or line.startswith("-DOCSTART-"):
+            blocks.append([])
+            continue
+        cells = line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))
+        is_row = len(cells) == width and re.fullmatch(r"O|[A-Z](-\S+)?", cells[tag])
+        is_comment = line[0] == "#" and not (blocks[-1] or is_row)
+        if not is_comment and not re.match(r"\d+[-.]\d+\t", line):
+            blocks[-1].append(cells)
+    texts = []
+    for block in blocks:
+        text, spans, before = "", [], "O"
+        for cells in block if all(len(cells) > max(token, tag) for cells in block) else []:
+            kind, label = cells[tag][:1], cells[tag][2:] or "_"
+            kind = {"U": "S", "L": "E", "M": "I"}.get(kind, kind)
+            start, end = len(text), len(text) + len(cells[token])
+            if kind in "IE" and before not in "OES" and spans[-1][2] == label:
+                spans[-1] = (spans[-1][0], end, label)
+            elif kind != "O":
+                spans.append((start, end, label))
+            text, before = f"{text}{cells[token]} ", kind
+        texts.append((text[:-1], trimmed(text, spans)))
+    return texts
+
+
+# The columns of token and tag, and the number of columns.
+COLUMNS_OF = {"CoNLL-U": (1, 3, 4), "GermEval": (1, 2, 4), "CoNLL-2003": (0, 3, 4)}
+COLUMNS_OF |= dict.fromkeys(("numbers", "numbers from 0"), (1, 2, 3)) | {"chunks": (0, 2, 3)}
+
+
+def test_damaged_files_are_read_as_a_simple_reader_does_or_refused_in_one_line(write):
+    rng, counts = random.Random(7), collections.Counter()
+    for number in range(1000):
+        is_json = number % 2
+        form = rng.choice([*(JSON_FORMS if is_json else COLUMN_FORMS)])
+        content = JSON_FORMS[form] if is_json else f"{COLUMN_FORMS[form]}\n{COLUMN_FORMS[form]}"
+        content = damaged(content, rng)
+        path = write(content)
+        try:
+            # The first line of columns says how many are needed.
+            texts = read(path, rng.choice([ERROR, SKIP]) if is_json else ERROR)
+        except UserError as e:
+            message = str(e)
+            assert path in message and "\n" not in message and len(message) < 1000, content
+            counts["refused"] += 1
+            continue
+        counts["read" if texts else "skipped"] += 1
+        if not texts or content.count("\n") < 4 * (not is_json):
+            # So few lines may have lost the number of their columns.
+            continue
+        if is_json:
+            expected = simply_read_json(content)
+        else:
+            expected = simply_read_columns(content, *COLUMNS_OF.get(form, (0, 1, 2)))
+        # Texts may be skipped.
+        assert all(text in expected for text in texts), (form, content)
+    assert min(counts.values()) > 50
