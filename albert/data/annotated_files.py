@@ -1,9 +1,10 @@
-"""Files of annotated texts: columns as in CoNLL, or JSON; see `read_annotated`."""
+"""Files of annotated texts: columns as in CoNLL, or JSON."""
 
 from __future__ import annotations
 
 import bisect
 import contextlib
+import functools
 import itertools
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -75,22 +76,15 @@ class AnnotatedFile:
         self.unusual = {_TRIMMED: list[SourceLine](), **texts.unusual}
 
     def read(self, labels: Collection[str], bad: BadRows) -> list[AnnotatedText]:
-        """Returns the texts.
+        """Returns the texts; `bad` receives those that cannot be used, and the caller finishes it.
 
-        Args:
-          labels: the labels that are allowed; empty for any.
-          bad: receives the texts that cannot be used; the caller finishes it.
-
-        Raises:
-          UserError: the file has no texts, or is not valid.
+        `labels` are those that are allowed; empty for any. Raises a `UserError` if the file has no
+        texts, or is not valid.
         """
         texts, hint = list[AnnotatedText](), None
         for location, content in self._texts:
             try:
-                raw = self._texts.parse(location, content)
-                pairs = zip(raw.locations, raw.spans, strict=True)
-                spans = [self._span(raw.text, *pair) for pair in pairs]
-                texts.append(_checked(location, raw, spans, labels))
+                texts.append(self._checked(location, self._texts.parse(location, content), labels))
             except _OffsetError as e:
                 hint = self._hint() if hint is None else hint
                 bad.add(e.location.name, e.reason + hint, e.detail)
@@ -105,39 +99,54 @@ class AnnotatedFile:
         for what, locations in self.unusual.items():
             warn_of_spans(self.path, locations, what)
         for what, count in self.ignored.items():
-            LOG.info("%s: ignored %d %s", self.path, count, what)
+            if count:
+                LOG.info("%s: ignored %d %s", self.path, count, what)
 
-    def _span(self, text: str, location: SourceLine, raw: RawSpan) -> Span:
+    def _checked(
+        self, location: SourceLine, raw: RawText, labels: Collection[str]
+    ) -> AnnotatedText:
+        """Returns a text with its spans in order; raises an error for overlaps and other labels."""
+        pairs = sorted((self._span(raw.text, span), span.location) for span in raw.spans)
+        for (one, _), (other, where) in itertools.pairwise(pairs):
+            if other.start < one.end:
+                raise UnusableTextError(where, "... and ... overlap", one.text, other.text)
+        for span, where in pairs:
+            if labels and span.label not in labels:
+                reason = f"the label ... is not one of {', '.join(labels)}"
+                raise UnusableTextError(where, reason, span.label)
+        spans, locations = [span for span, _ in pairs], [where for _, where in pairs]
+        return AnnotatedText(location, raw.text, raw.words, spans, locations)
+
+    def _span(self, text: str, raw: RawSpan) -> Span:
         """Returns a checked span, without white space at its edges."""
+        location, *_, label, stated, shown = raw
         edges = _edges(text, raw, self._offsets)
         if edges is None:
             reason = "the span ... is not in the text of ... characters"
-            raise _OffsetError(location, reason, raw.shown, len(text))
+            raise _OffsetError(location, reason, shown, len(text))
         start, end = edges
         part = text[start:end]
-        if raw.text is not None and not _is_same(raw.text, part):
-            raise _OffsetError(location, "the text of the span ... is not ...", raw.shown, part)
-        if not isinstance(raw.label, str) or not raw.label.strip() or not raw.label.isprintable():
-            raise UnusableTextError(location, "the span ... has no label", raw.shown)
+        if stated is not None and not _is_same(stated, part):
+            raise _OffsetError(location, "the text of the span ... is not ...", shown, part)
+        if not isinstance(label, str) or not label.strip() or not label.isprintable():
+            raise UnusableTextError(location, "the span ... has no label", shown)
         if not part.strip():
-            raise UnusableTextError(location, "the span ... has only white space", raw.shown)
-        start, end = start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
-        self.unusual[_TRIMMED] += [location] * (text[start:end] != part)
-        return Span(start, end, text[start:end], raw.label)
+            raise UnusableTextError(location, "the span ... has only white space", shown)
+        self.unusual[_TRIMMED] += [location] * (part.strip() != part)
+        start, end = end - len(part.lstrip()), start + len(part.rstrip())
+        return Span(start, end, text[start:end], label)
 
     def _hint(self) -> str:
         """Returns the advice for offsets that count something else, if all texts agree with it."""
-        texts, matches, count = AnnotatedFile(self.path)._texts, dict.fromkeys(OFFSETS, 0), 0
+        texts, units, count = AnnotatedFile(self.path)._texts, OFFSETS, 0
         for location, content in texts:
             with contextlib.suppress(UnusableTextError):
-                raw = texts.parse(location, content)
-                stated = [span for span in raw.spans if span.text is not None]
-                count += len(stated)
-                for span, unit in itertools.product(stated, OFFSETS):
-                    part = raw.text[slice(*_edges(raw.text, span, unit) or (0, 0))]
-                    matches[unit] += _is_same(span.text, part)
-        units = [unit for unit in OFFSETS if matches[unit] == count > 0]
-        return f"; all texts of spans agree with --offsets={units[0]}" if units else ""
+                text, _, spans = texts.parse(location, content)
+                for span in (span for span in spans if span.text is not None):
+                    count += 1
+                    parts = {u: text[slice(*_edges(text, span, u) or (0, 0))] for u in units}
+                    units = tuple(unit for unit in units if _is_same(span.text, parts[unit]))
+        return f"; all texts of spans agree with --offsets={units[0]}" if units and count else ""
 
 
 def warn_of_spans(path: str, locations: Sequence[SourceLine], what: str) -> None:
@@ -147,38 +156,27 @@ def warn_of_spans(path: str, locations: Sequence[SourceLine], what: str) -> None
         LOG.warning("%s: %d spans %s; first: %s", path, len(locations), what, first)
 
 
-def _checked(
-    location: SourceLine, raw: RawText, spans: list[Span], labels: Collection[str]
-) -> AnnotatedText:
-    """Returns a text with its spans in order; raises an error for overlaps and other labels."""
-    pairs = sorted(zip(spans, raw.locations, strict=True))
-    for (one, _), (other, its_location) in itertools.pairwise(pairs):
-        if other.start < one.end:
-            raise UnusableTextError(its_location, "... and ... overlap", one.text, other.text)
-    for span, its_location in pairs:
-        if labels and span.label not in labels:
-            reason = f"the label ... is not one of {', '.join(labels)}"
-            raise UnusableTextError(its_location, reason, span.label)
-    return AnnotatedText(
-        location, raw.text, raw.words, [span for span, _ in pairs], [line for _, line in pairs]
-    )
-
-
 def _is_same(stated: object, text: str) -> bool:
     """Returns whether the text that a span has is that at its offsets, except for white space."""
     return isinstance(stated, str) and stated.split() == text.split()
 
 
+@functools.lru_cache(maxsize=len(OFFSETS))
+def _offsets(text: str, unit: str) -> list[int]:
+    """Returns the offset of each character of a text, and that of its end."""
+    following = itertools.chain(text[1:], " ")
+    return [*itertools.accumulate(map(_COUNTS[unit], text, following), initial=0)]
+
+
 def _edges(text: str, span: RawSpan, unit: str) -> tuple[int, int] | None:
     """Returns the start and end of a span in characters; None if they are not in the text."""
-    edges = span.start, span.end
-    if not all(type(edge) is int and edge >= 0 for edge in edges):
+    start, end = span.start, span.end
+    if not (type(start) is type(end) is int and 0 <= start < end):
         return None
     if unit != CHARACTERS:
-        following = itertools.chain(text[1:], " ")
-        ends = [*itertools.accumulate(map(_COUNTS[unit], text, following), initial=0)]
-        numbers = [bisect.bisect_left(ends, edge) for edge in edges]
-        if any(ends[number : number + 1] != [e] for number, e in zip(numbers, edges, strict=True)):
+        offsets = _offsets(text, unit)
+        numbers = bisect.bisect_left(offsets, start), bisect.bisect_left(offsets, end)
+        if [offsets[n : n + 1] for n in numbers] != [[start], [end]]:
             return None
-        edges = numbers[0], numbers[1]
-    return edges if edges[0] < edges[1] <= len(text) else None
+        start, end = numbers
+    return (start, end) if end <= len(text) else None

@@ -44,7 +44,7 @@ class ColumnTexts:
         Raises a `UserError` if the file cannot be read, or has other columns.
         """
         self._is_labeled = is_labeled
-        # The spans that begin without B or S.
+        tag_column = tag_column if is_labeled else None
         self._odd = list[SourceLine]()
         self.unusual = {"begin without B- or S-, as in IOB1": self._odd}
         blocks = list(_blocks(path))
@@ -62,13 +62,15 @@ class ColumnTexts:
         self._blocks = list(filter(None, blocks))
         self._is_numbered = token_column is None and self._counts()
         self._token = (token_column or 1 + self._is_numbered) - 1
+        # Lines of plain text have several columns, too.
+        if self._is_numbered or (self._width > 1 and not (is_labeled or self._has_tags)):
+            LOG.info("%s: the tokens are in column %d of %d", path, self._token + 1, self._width)
         if self._is_numbered:
-            LOG.info("%s: column 1 counts the tokens, which are in column 2", path)
             rows = ([one for one in b if not _RANGE.fullmatch(one[1][0])] for b in self._blocks)
             self._blocks = list(filter(None, rows))
         if is_labeled and tag_column is None and self._is_nested():
             self._tag = -2
-            LOG.info("%s: two columns have tags; column %d is used", path, self._width - 1)
+            LOG.info("%s: the tags are in column %d of %d", path, self._width - 1, self._width)
 
     def __iter__(self) -> Iterator[tuple[SourceLine, Sequence[_Line]]]:
         for block in self._blocks:
@@ -76,7 +78,7 @@ class ColumnTexts:
 
     def parse(self, _: SourceLine, block: Sequence[_Line]) -> RawText:
         """Returns a sentence; raises an `UnusableTextError` if a line has other columns."""
-        words, tags, lines, text = list[tuple[int, int]](), list[str](), list[SourceLine](), ""
+        words, tags, text = list[tuple[int, int]](), list[str](), ""
         numbers = [columns[0] for _, columns in block]
         if self._is_numbered and numbers not in (_counted(0, numbers), _counted(1, numbers)):
             reason = "the first column must count the tokens, not ..."
@@ -92,14 +94,13 @@ class ColumnTexts:
             tags.append(tag[:1].translate(_AS_BIOES) + tag[1:] if self._is_labeled else "O")
             token = columns[self._token]
             words.append((len(text), len(text) + len(token)))
-            lines.append(location)
             text += f"{token} "
-        spans, locations = list[RawSpan](), list[SourceLine]()
+        spans = list[RawSpan]()
         for first, span in spans_of_tags(text, words, tags):
-            spans.append(RawSpan(span.start, span.end, span.label, None, span.text))
-            locations.append(lines[first])
-            self._odd += locations[-1:] * (tags[first][0] not in "BS")
-        return RawText(text[:-1], words, spans, locations)
+            where = block[first][0]
+            spans.append(RawSpan(where, span.start, span.end, span.label, None, span.text))
+            self._odd += [where] * (tags[first][0] not in "BS")
+        return RawText(text[:-1], words, spans)
 
     def _is_comment(self, line: _Line) -> bool:
         """Returns whether a line before a sentence is a comment and not a token "#"."""

@@ -65,12 +65,13 @@ class JsonTexts:
             if not keys:
                 raise UnusableTextError(location, "not a JSON object")
             is_other = text is None or (values is not None and form != _FORMS["spans"])
-            for name in _OTHERS.keys() & {*keys} if is_other else ():
-                raise location.error(_OTHERS[name])
+            for name in _OTHERS if is_other else ():
+                if name in keys:
+                    raise location.error(_OTHERS[name])
             reason = '"text" must be a text, and "spans" a list'
             raise UnusableTextError(location, f"{reason}; found {columns(keys)}")
-        spans = [_span(value) for value in values] if self._is_labeled else []
-        return RawText(text, words_in(text), spans, [location] * len(spans))
+        spans = [_span(location, value) for value in values] if self._is_labeled else []
+        return RawText(text, words_in(text), spans)
 
     def _parts(self, record: Any) -> tuple[str, Any, Any]:
         """Returns the name of a record's form, its text and its spans; None for missing ones."""
@@ -152,17 +153,15 @@ def _has_labels(result: Any) -> bool:
 
 
 def _is_list_of_spans(values: Any) -> bool:
-    return isinstance(values, list) and not (
-        values and all(isinstance(value, str) for value in values)
-    )
+    return isinstance(values, list) and (not values or any(not isinstance(v, str) for v in values))
 
 
-def _span(value: Any) -> RawSpan:
+def _span(location: SourceLine, value: Any) -> RawSpan:
     match value:
         case [start, end, label]:
-            return RawSpan(start, end, label, None, value)
+            return RawSpan(location, start, end, label, None, value)
         case {"start": start, "end": end} | {"start_offset": start, "end_offset": end}:
             labels = value.get("labels")
             only = labels[0] if isinstance(labels, list) and len(labels) == 1 else None
-            return RawSpan(start, end, value.get("label", only), value.get("text"), value)
-    return RawSpan(None, None, None, None, value)
+            return RawSpan(location, start, end, value.get("label", only), value.get("text"), value)
+    return RawSpan(location, None, None, None, None, value)

@@ -19,11 +19,12 @@ _NO_LABEL = "_"
 
 
 class RawSpan(NamedTuple):
-    """A span as a file has it, unchecked, and how to show it.
+    """A span as a file has it, unchecked; `text` is None if the file has only its offsets.
 
-    Its `text` is None if the file has only its offsets.
+    `location` is the line in which it begins, and `shown` represents it in messages.
     """
 
+    location: SourceLine
     start: Any
     end: Any
     label: Any
@@ -32,12 +33,11 @@ class RawSpan(NamedTuple):
 
 
 class RawText(NamedTuple):
-    """A text as a file has it: its words and its spans, and the line in which each span begins."""
+    """A text as a file has it, with the starts and ends of its words."""
 
     text: str
     words: list[tuple[int, int]]
     spans: list[RawSpan]
-    locations: list[SourceLine]
 
 
 class UnusableTextError(Exception):
@@ -50,7 +50,7 @@ class UnusableTextError(Exception):
 
 
 class AnnotatedText(NamedTuple):
-    """A text of a file, checked.
+    """A text of a file.
 
     Attributes:
       location: its first line.

@@ -142,9 +142,12 @@ def test_unusual_columns_are_named_in_the_log(write, log):
     path = write(COLUMN_FORMS["GermEval"])
     read(path)
     assert log() == [
-        f"{path}: column 1 counts the tokens, which are in column 2",
-        f"{path}: two columns have tags; column 3 is used",
+        f"{path}: the tokens are in column 2 of 4",
+        f"{path}: the tags are in column 3 of 4",
     ]
+    path = write("Only plain text\n")
+    assert read(path, is_labeled=False, tag_column=9) == [("Only", [])]
+    assert log() == [f"{path}: the tokens are in column 1 of 3"]
 
 
 def test_white_space_at_the_edges_of_a_span_is_no_part_of_it(write, log):
