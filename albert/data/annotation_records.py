@@ -16,8 +16,7 @@ from albert.tokenizers.wordpiece_text import words_in
 _STRING = r'"([^"\\\n]|\\.)*"'
 # The beginning of JSON. The first line of columns may have a bracket too, such as "[ O".
 _BEGINNING = re.compile(
-    r'\[*[\[{]"|{[ \t]*"'
-    rf"|[\[\s]*{{\s*({_STRING}\s*:|}})|\[[\[\s]*({_STRING}\s*[,\]]|\])"
+    rf'\[*[\[{{]"|{{[ \t]*"|[\[\s]*{{\s*{_STRING}\s*:|\[[\[\s]*{_STRING}\s*[,\]]'
 )
 # The members that have the spans of a text, and the forms that have them.
 _FORMS = {

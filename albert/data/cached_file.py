@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -81,7 +81,8 @@ class LockLostError(UserError):
 class CachedFile:
     """A derived file with its companions, all in `paths`, and its sources.
 
-    `made_from` is a JSON object with everything that the content depends on.
+    `made_from` is a JSON object with everything that the content depends on, and `earlier` has the
+    values that the headers of earlier versions lack.
     """
 
     def __init__(
@@ -90,11 +91,12 @@ class CachedFile:
         made_from: dict,
         companions: Sequence[str] = (),
         numbers: Sequence[str] = (),
+        earlier: Mapping[str, Any] | None = None,
     ):
         """Describes the file; `numbers` are names of integers that its summary must contain."""
         self.paths = [path, *companions]
         self.made_from = made_from
-        self._numbers = numbers
+        self._numbers, self._earlier = numbers, {**_EARLIER_VALUES, **(earlier or {})}
         self._header_path = path + ".json"
 
     def reusable(self, explain: bool = True, check_content: bool = True) -> dict | None:
@@ -316,7 +318,7 @@ class CachedFile:
     def _other_source(self, header: dict) -> str | None:
         """Returns how the sources in a sound header differ from those of these files, or None."""
         source = {n: value for n, value in header["source"].items() if n in self.made_from}
-        different = ", ".join(map(str, differences(source, self.made_from, _EARLIER_VALUES)))
+        different = ", ".join(map(str, differences(source, self.made_from, self._earlier)))
         return f"it was made with other values of {different}" if different else None
 
     def _is_sound(self, header: dict) -> bool:

@@ -122,6 +122,7 @@ def test_columns_that_look_like_others_stay_as_they_are(write, log):
         "1 O\n2 O\n3 B-X\n": [("1 2 3", [(4, 5, "X")])],
         "# O\n#tag B-X\n\n#a O\n": [("# #tag", [(2, 6, "X")]), ("#a", [])],
         "[ O\n{ B-X\n": [("[ {", [(2, 3, "X")])],
+        "[ ] O\n{ } B-X\n": [("[ {", [(2, 3, "X")])],
         '{ O\n" B-X\n': [('{ "', [(2, 3, "X")])],
         "1 NN O\na NN O\nb NN B-X\n": [("1 a b", [(4, 5, "X")])],
         "\u3000 O\na\u00a0b B-X\n": [("\u3000 a\u00a0b", [(2, 5, "X")])],

@@ -132,7 +132,8 @@ class LabelTask(TextTask):
             "labels": self.labels,
             **self.made_from(name),
         }
-        cached = CachedFile(self.feature_path(name), source, numbers=self.header_numbers)
+        path, earlier = self.feature_path(name), self.settings.defaults()
+        cached = CachedFile(path, source, numbers=self.header_numbers, earlier=earlier)
         read, workers = functools.partial(self.read, name), self.settings.preprocess_workers
         return ExampleFeatures(name, cached, self.record_spec(), read, self.records, workers)
 

@@ -27,8 +27,6 @@ from albert.training.output_folder import known_of_model, recorded_labels
 
 # With a larger share of entities that begin or end inside a word, each piece gets a tag.
 _MANY_INSIDE = 0.05
-# The flags that the headers of feature files of earlier versions lack.
-_NEWER = ("on_bad_row", *ReadOptions._fields)
 
 
 class EntitiesTask(LabelTask):
@@ -99,11 +97,9 @@ class EntitiesTask(LabelTask):
         return texts
 
     def made_from(self, split: str) -> dict[str, Any]:
-        # The labels are the tags. Headers of earlier versions lack newer flags.
-        source, defaults = super().made_from(split), self.settings.defaults()
-        newer = {n: None if source[n] == defaults[n] else source[n] for n in _NEWER}
-        newer["entity_units"] = self._own.get("entity_units")
-        return {name: value for name, value in (source | newer).items() if name != "tagging"}
+        # The labels are the tags.
+        source = {**super().made_from(split), "entity_units": self._own.get("entity_units", AUTO)}
+        return {name: value for name, value in source.items() if name != "tagging"}
 
     def contents(self, split: str) -> dict[str, Any]:
         return {**super().contents(split), **self._own}
