@@ -135,6 +135,20 @@ def test_runs_are_summarized(call, trained, squad_dir, tmp_path):
     assert both["difference"]["f1"]["mean"] == 0
 
 
+def test_a_run_with_labels_has_the_scores_of_each(call, tmp_path):
+    scores = {"eval_accuracy": 0.5, "global_step": 3}
+    write(tmp_path / "eval_results.json", scores)
+    assert json.loads(call(tmp_path, "--json")) == {"eval_accuracy": 0.5}
+    shares = {"no": 0.5, "yes": 0.5}
+    samples = ({"id": n, "truth": n, "answer": "no", "probabilities": shares} for n in shares)
+    (tmp_path / "predictions.jsonl").write_text("\n".join(map(json.dumps, samples)))
+    report = json.loads(call(tmp_path, "--json"))
+    assert report["classes"]["no"] == {"precision": 0.5, "recall": 1, "f1": 2 / 3, "support": 1}
+    assert report["confusion"] == {"no": {"no": 1, "yes": 0}, "yes": {"no": 1, "yes": 0}}
+    lines = call(tmp_path).splitlines()
+    assert lines[0].split() == ["eval_accuracy", "0.5"] and lines[-1].split() == ["yes", "1", "0"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "problem"),
     [

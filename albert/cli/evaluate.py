@@ -7,7 +7,8 @@ r"""Scores answers like the official SQuAD 1.1 and 2.0 scripts, and compares sys
 PREDICTIONS is a JSON file that maps question ids to answers, from any system, or the --output_dir
 of a run that has written one. For two of them, the report gives the difference of their scores with
 its 95% bootstrap interval. RUN is an --output_dir or its eval_results.json, of any task. For one
-run, the report shows its scores; for several runs, the median and the spread of each score.
+run, the report shows its scores, and those of each label; for several runs, the median and the
+spread of each score.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from albert.cli import command_line, require_standard_output
 from albert.core.errors import FlagError, UserError
 from albert.core.files import print_json, read_json
 from albert.core.text import aligned, one_line
+from albert.report import PREDICTIONS as SAMPLES
+from albert.report.classes import Classes
+from albert.report.predictions import read_samples
+from albert.report.terminal import width_of_output
 from albert.settings.fields import Settings, setting
 from albert.tasks.squad import PREDICTIONS
 
@@ -167,8 +172,9 @@ def summarize_runs(paths: Sequence[str]) -> tuple[dict, list[str]]:
     from albert.training.spread import spread_of_runs
 
     if len(paths) == 1:
-        scores = _scores_of_run(paths[0])
-        return scores, _table([[name, f"{value:.4g}"] for name, value in scores.items()])
+        scores, classes = _scores_of_run(paths[0]), _classes_of_run(paths[0])
+        lines = _table([[name, f"{value:.4g}"] for name, value in scores.items()])
+        return scores | classes.as_json(), [*lines, *classes.lines(width_of_output())]
     spreads = spread_of_runs([_scores_of_run(path) for path in paths])
     if not spreads:
         raise UserError(f"the runs have no score in common: {', '.join(paths)}")
@@ -188,6 +194,12 @@ def _scores_of_run(path: str) -> dict[str, float]:
     if not floats:
         raise UserError(f"{path} is not a record of scores; for predictions, pass --data")
     return floats
+
+
+def _classes_of_run(path: str) -> Classes:
+    """Returns the labels that the best checkpoint of a run predicts right and wrong, if any."""
+    has_predictions = os.path.exists(os.path.join(path, SAMPLES))
+    return Classes(read_samples(path) if has_predictions else ())
 
 
 def _left_out(scorer: Scorer) -> dict[str, Any]:

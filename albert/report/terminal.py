@@ -13,10 +13,12 @@ from typing import NamedTuple
 from albert.core.text import printable
 from albert.distributed import launcher
 from albert.report import PAGE
+from albert.report.classes import Classes
 from albert.report.predictions import Sample, read_samples
 from albert.report.spans import texts_of_spans
 
 _AT_END = 3  # samples that a run shows at its end
+_LABELS_AT_END = 20  # at most, to show the scores of each
 _WIDEST = 100
 _INDENT = "  "
 _NAME = 11  # width of the column of names, such as "predicted"
@@ -61,11 +63,16 @@ def style_of_output() -> Style:
 
 
 def samples_at_end(folder: str) -> Iterator[str]:
-    """Yields the lines of a run's first samples, and a line with the path of its page."""
-    style, count = style_of_output(), 0
+    """Yields a run's first samples, the scores of its labels, and a line with the page's path."""
+    style, count, classes = style_of_output(), 0, Classes()
     for count, sample in enumerate(read_samples(folder), start=1):
+        classes.add(sample)
         if count <= _AT_END:
             yield from lines_of(sample, style)
+    if len(classes.labels) <= _LABELS_AT_END:
+        yield from classes.lines(width_of_output())
+    else:
+        yield f"`albert evaluate {folder}` shows the scores of all {len(classes.labels)} labels."
     yield f"All {count} samples are in {os.path.join(folder, PAGE)}; open it in a browser."
 
 

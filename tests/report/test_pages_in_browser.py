@@ -15,6 +15,7 @@ from selenium import webdriver
 from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
+from albert.report.classes import Classes
 from albert.report.predictions import View, write_page
 from albert.report.spans import Span, spans_view
 from albert.serving.services import service_of
@@ -329,6 +330,17 @@ def test_markup_in_a_text_is_shown_as_text(open_view):
     assert page.run(broken) == [None, 0]
 
 
+def class_table(page) -> dict[str, list]:
+    """Returns the numbers in the table of the scores of labels, by label."""
+    script = "return [...document.querySelectorAll('#classes tr')].map(tr => [...tr.children].map("
+    _, *rows = page.run(script + "cell => cell.textContent))")
+    return {label: [pytest.approx(float(cell), abs=6e-4) for cell in row] for label, *row in rows}
+
+
+def classes_of(view) -> dict[str, list]:
+    return {label: [*row.values()] for label, row in Classes(view.samples).scores().items()}
+
+
 def labels(names, passage=None):
     """Returns a view of 8 examples with these labels; the last two are wrong."""
     texts = [{"id": f"e{n}", "passage": passage, "texts": [f"text {n}", "b"]} for n in range(8)]
@@ -344,7 +356,10 @@ def test_a_matrix_shows_and_selects_labels_and_sets_are_scored_by_f1(open_view):
     assert page.texts("#scores .chip") == ["Accuracy 0.7500"]
     assert page.text("#overall") == "Accuracy 75.0%, 8 examples"
     assert page.texts("#matrix button") == ["3", "1", "1", "3"]
+    assert class_table(page) == classes_of(labels(["no", "yes"]))
     page.find("#matrix tr:nth-child(2) td:nth-child(3) button").click()
+    # Of the selection.
+    assert class_table(page) == {"no": [0, 0, 0, 1], "yes": [0, 0, 0, 0]}
     assert shown(page) == ["text 6"]
     assert page.texts("#detail dd") == ["yes", "no"]
     assert page.texts("#matrix button") == ["3", "1", "1", "3"]
@@ -367,6 +382,7 @@ def test_a_matrix_shows_and_selects_labels_and_sets_are_scored_by_f1(open_view):
     page = open_view(labels_view("Sets", texts, outputs, ["a", "b"], {"micro_f1": 0.5}))
     assert page.texts("#scores .chip") == ["Micro F1 0.5000"]
     assert page.text("#overall") == "F1 55.6, 3 examples"
+    assert class_table(page) == classes_of(labels_view("", texts, outputs, ["a", "b"], {}))
     facts = ["✗ wrong · F1 67% · a", "✓ right · no label", "✗ wrong · F1 0% · a"]
     assert page.texts(".row .facts") == facts
     assert page.texts("#detail dd") == ["a", "a, b"]
@@ -396,7 +412,8 @@ def test_spans_are_marked_with_their_labels(open_view):
     assert page.texts(".bars .number") == ["90.0%", "40.0%"]
     assert page.text("#overall") == "F1 70.0, 2 texts"
     titles = "confidence", "label of the first true span", "words of the text"
-    assert page.texts("#plots h3") == [f"F1 by {title}" for title in titles]
+    assert page.texts("#plots h3") == [*(f"F1 by {title}" for title in titles), "Scores by label"]
+    assert class_table(page) == classes_of(spans_view("", texts, predicted, truths, {}))
     assert shown(page) == [text, "nothing here"]
     facts = f"✗ wrong · F1 40% · confidence 40% · {said[0]}"
     assert page.texts(".row .facts") == [facts, "✓ right · none"]
