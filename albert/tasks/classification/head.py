@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -15,7 +15,7 @@ class ClassifierOutput(NamedTuple):
     """The outputs of a classification head for a batch.
 
     Attributes:
-      losses: losses [B], or None without labels.
+      losses: losses [B], or None without labels. Their mean is the loss.
       probabilities: probabilities [B, C]; for regression, the predicted numbers [B, 1].
       logits: logits [B, C]; for regression, the predicted numbers [B].
       predictions: most probable labels, int32 [B]; for regression, the predicted numbers; for
@@ -55,13 +55,22 @@ def pooled_scores(pooled: tf.Tensor, num_scores: int, dropout: float) -> tf.Tens
         return tf.nn.bias_add(tf.matmul(pooled, weights, transpose_b=True), bias)
 
 
-def classified(logits: tf.Tensor, labels: tf.Tensor | None) -> ClassifierOutput:
-    """Returns predictions from scores [B, C], and losses if there are labels, int32 [B]."""
+def classified(
+    logits: tf.Tensor, labels: tf.Tensor | None, class_weights: Sequence[float] | None = None
+) -> ClassifierOutput:
+    """Returns predictions from scores [B, C], and losses if there are labels, int32 [B].
+
+    With a weight for each class, the mean of the losses is the weighted mean: sum(weight * loss) /
+    sum(weight) over the batch, as `torch.nn.CrossEntropyLoss(weight=...)` computes it.
+    """
     probabilities = tf.nn.softmax(logits)
     predictions = tf.argmax(logits, axis=-1, output_type=tf.int32)
     losses = None
     if labels is not None:
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+        if class_weights is not None:
+            weights = tf.gather(tf.constant(class_weights, losses.dtype), labels)
+            losses *= weights / tf.reduce_mean(weights)
     return ClassifierOutput(losses, probabilities, logits, predictions)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -22,6 +23,7 @@ def classify(
     dropout: float,
     num_labels: int,
     label_threshold: float | None = None,
+    class_weights: Sequence[float] | None = None,
 ) -> ClassifierOutput:
     """Builds the head.
 
@@ -32,12 +34,13 @@ def classify(
       dropout: dropout rate of the pooled output; 0 outside training.
       num_labels: number of labels C; 1 for regression, whose loss is the squared difference.
       label_threshold: see `multi_labelled`; None if an example has one label.
+      class_weights: see `classified`; for one label per example.
     """
     scores = pooled_scores(pooled, num_labels, dropout)
     if label_threshold is not None:
         return multi_labelled(scores, labels, label_threshold)
     if num_labels > 1:
-        return classified(scores, labels)
+        return classified(scores, labels, class_weights)
     numbers = tf.squeeze(scores, [-1])
     losses = None if labels is None else tf.square(numbers - labels)
     return ClassifierOutput(losses, scores, numbers, numbers)
@@ -48,10 +51,17 @@ def make_head(
     dropout: float,
     threshold: float | None = None,
     label_threshold: float | None = None,
+    class_weights: Sequence[float] | None = None,
 ) -> Head:
     """Returns the head of a classification or, if `num_labels` is 1, of a regression.
 
-    For `label_threshold`, see `classify`; for the others, `classification.head.make_head`.
+    For `label_threshold` and `class_weights`, see `classify`; for the others,
+    `classification.head.make_head`.
     """
-    build = functools.partial(classify, num_labels=num_labels, label_threshold=label_threshold)
+    build = functools.partial(
+        classify,
+        num_labels=num_labels,
+        label_threshold=label_threshold,
+        class_weights=class_weights,
+    )
     return head.make_head(build, dropout, threshold)

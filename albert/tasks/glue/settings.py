@@ -115,6 +115,13 @@ class GlueSettings(ClassificationSettings, theme=DATA):
         lower=0.0,
         upper=1.0,
     )
+    class_weights: str | None = setting(
+        None,
+        "Weights of the labels in the training loss: balanced, which weighs rare labels more, or a "
+        "list such as yes=2,no=0.5. Scores and eval_loss have no weights.",
+        TRAINING,
+        Affects.WEIGHTS,
+    )
     cached_dir: str | None = setting(
         None,
         "Folder for the features of the training and development sets. They are reused if they "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from collections.abc import Sequence
@@ -20,6 +21,11 @@ from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.settings.run_settings import RunSettings
 from albert.tasks.classification.base import ClassificationTask, check_flags
+from albert.tasks.classification.class_weights import (
+    BALANCED,
+    balanced_weights,
+    parse_class_weights,
+)
 from albert.tasks.classification.multi_label import (
     USUAL_THRESHOLD,
     best_threshold,
@@ -52,6 +58,11 @@ class GlueTask(ClassificationTask):
         super().__init__(settings, processor, dropout=0.1)
         self.metrics, self.limits = processor.metrics, processor.limits
         self.best_by = processor.metrics[0]
+        if settings.class_weights is not None:
+            if processor.is_regression or processor.is_multi_label:
+                raise FlagError("--class_weights needs one label per text, not numbers or several")
+            if settings.class_weights != BALANCED:
+                parse_class_weights(settings.class_weights, processor.labels)
 
     @classmethod
     def run_several(cls, settings: RunSettings) -> None:
@@ -101,7 +112,21 @@ class GlueTask(ClassificationTask):
         exported: float | None = self.settings.threshold_to_export
         if math.isnan(self.settings.threshold_to_export):
             exported = self.label_threshold
-        return make_head(len(self.labels), self.dropout, exported, self.label_threshold)
+        weights = self._class_weights if TRAIN in self.requested_splits() else None
+        return make_head(len(self.labels), self.dropout, exported, self.label_threshold, weights)
+
+    @functools.cached_property
+    def _class_weights(self) -> list[float] | None:
+        text, labels = self.settings.class_weights, self.processor.labels
+        if text is None:
+            return None
+        if text == BALANCED:
+            weights = balanced_weights((example.label for example in self.read(TRAIN)), labels)
+        else:
+            weights = parse_class_weights(text, labels)
+        shown = ", ".join(f"{n} {weight:.4g}" for n, weight in zip(labels, weights, strict=True))
+        tf.logging.info("Weights of the labels: %s", shown)
+        return weights
 
     def description(self) -> dict[str, Any]:
         threshold = self.label_threshold
@@ -159,6 +184,8 @@ def make_processor(settings: GlueSettings) -> DataProcessor:
         raise FlagError("--tsv_regression and --multi_label exclude each other")
     if settings.label_threshold is not None and not settings.multi_label:
         raise FlagError("--label_threshold needs --multi_label")
+    if settings.class_weights == BALANCED and settings.input_file and settings.do_train:
+        raise FlagError("--class_weights=balanced cannot count the labels in --input_file")
     if not settings.label_separator:
         raise FlagError("--label_separator is empty")
     use_spm = bool(settings.spm_model_file)

@@ -7,6 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.devices import ops
+from albert.tasks.classification.head import classified
 from albert.tasks.glue.head import classify, make_head
 from tests.helpers.sessions import quick_session
 
@@ -56,6 +57,22 @@ def test_several_labels_equal_numpy():
     labels = np.array([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 0, 1], [0, 1, 0], [1, 0, 0]], np.int32)
     shares = assert_outputs(3, labels, threshold=0.49)
     assert 0 < (shares >= 0.49).mean() < 1 and ((shares >= 0.49) != (shares >= 0.5)).any()
+
+
+def test_weights_of_classes_give_the_weighted_mean():
+    logits = np.random.RandomState(2).standard_normal([6, 3]).astype(np.float32)
+    weights = np.array([0.5, 3.0, 1.25])
+    with tf.Graph().as_default(), quick_session() as session:
+        loss = classified(tf.constant(logits), tf.constant(CLASSES), [*weights]).loss
+        gradient = tf.gradients(loss, tf.get_default_graph().get_operations()[0].outputs[0])
+        value, gradient = session.run([loss, gradient[0]])
+    shares = np.exp(logits.astype(np.float64))
+    shares /= shares.sum(axis=1, keepdims=True)
+    # As torch.nn.CrossEntropyLoss(weight=...) with its default reduction.
+    own = weights[CLASSES] / weights[CLASSES].sum()
+    np.testing.assert_allclose(value, -own @ np.log(shares[np.arange(6), CLASSES]), rtol=1e-6)
+    expected = own[:, np.newaxis] * (shares - np.eye(3)[CLASSES])
+    np.testing.assert_allclose(gradient, expected, atol=1e-7)
 
 
 @pytest.mark.parametrize(

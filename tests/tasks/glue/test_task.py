@@ -5,6 +5,7 @@ import pathlib
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from sklearn.utils.class_weight import compute_class_weight
 
 from albert.core import estimators
 from albert.core.errors import FlagError, UserError
@@ -77,12 +78,35 @@ def test_steps_follow_from_examples_and_flags(make, flags, steps):
         (["--task_name=tsv", "--tsv_regression", "--multi_label"], "exclude each other"),
         (["--task_name=tsv", "--label_threshold=0.3"], "--label_threshold needs --multi_label"),
         (["--task_name=tsv", "--label_separator="], "--label_separator is empty"),
+        (
+            ["--class_weights=0=2,2=1"],
+            "'2=1' is not LABEL=WEIGHT .* one of the labels 0, 1; or pass",
+        ),
+        (["--class_weights=0=2,0=1"], "'0=1' is not LABEL=WEIGHT"),
+        (["--class_weights=0=nan"], "'0=nan' is not LABEL=WEIGHT"),
+        (["--class_weights=1"], "'1' is not LABEL=WEIGHT"),
+        (["--task_name=STS-B", "--class_weights=balanced"], "needs one label per text"),
+        (["--class_weights=balanced", "--input_file=x"], "cannot count the labels in --input_file"),
         (["--train_step=0"], "--train_steps must be positive, not 0"),
     ],
 )
 def test_conflicting_flags_are_an_error(make, flags, words):
     with pytest.raises(FlagError, match=words):
         make("MRPC", *flags)
+
+
+def test_balanced_weights_are_those_of_scikit_learn(make, log):
+    task = make("MRPC", "--class_weights=balanced")
+    labels = ["1"] * 7 + ["0"] * 2
+    task.read = lambda split: [InputExample("", "", label=label) for label in labels]
+    assert task._class_weights == pytest.approx(
+        compute_class_weight("balanced", classes=np.array(["0", "1"]), y=np.array(labels))
+    )
+    task.head()
+    task.head()
+    assert log().count("Weights of the labels: 0 2.25, 1 0.6429") == 1
+    assert make("MRPC", "--class_weights=1=3")._class_weights == [1, 3]
+    assert make("MRPC")._class_weights is None
 
 
 def test_features_are_where_the_reference_has_them(make, tmp_path):
