@@ -50,6 +50,18 @@ def test_one_file_is_scored_on_json_or_a_table(call, dev, tmp_path, log):
     assert call(predictions, f"--data={tmp_path}/dev.csv") == expected
 
 
+def test_the_metric_decides_how_answers_are_compared(call, dev, tmp_path):
+    path, answers = dev
+    own = {i: f"{answer}x" for i, answer in answers.items()}
+    predictions = write(tmp_path / "p.json", own)
+    scores = json.loads(call(predictions, f"--data={path}", "--json", "--metric=character"))
+    assert scores["exact_match"] == 0 and 60 < scores["f1"] < 100
+    predictions = write(tmp_path / "p.json", {i: f"der {own}" for i, own in answers.items()})
+    for language, exact in (("de", 100), ("es", 0)):
+        flags = f"--data={path}", "--json", "--metric=mlqa", f"--language={language}"
+        assert json.loads(call(predictions, *flags))["exact_match"] == exact
+
+
 def test_two_files_are_compared(call, dev, tmp_path):
     path, answers = dev
     first, second = list(answers)[:2]
@@ -95,6 +107,8 @@ def test_each_file_abstains_by_its_own_odds(call, tmp_path):
     both = json.loads(call(answers, answers, *data, *odds, "--na_prob_thresh=-1"))
     assert (both["first"]["exact"], both["second"]["exact"]) == (100, 0)
     assert both["difference"]["exact"]["mean"] == -100
+    with pytest.raises(FlagError, match="--metric=character is for SQuAD 1.1; .* is SQuAD 2.0"):
+        call(answers, *data, "--metric=character")
     some, nan = dict.fromkeys("acd", 0), {"a": float("nan")}
     missing = "^1 questions have a prediction but no odds .* first is b; pass"
     for wrong, problem in ((some, missing), (nan, "question a has no number: nan")):
@@ -153,6 +167,7 @@ def test_a_run_with_labels_has_the_scores_of_each(call, tmp_path):
     ("arguments", "error", "problem"),
     [
         ([], FlagError, "pass a file of predictions"),
+        (["{1}", "--language=de"], FlagError, "--metric and --language need --data"),
         (["{1}"], UserError, "is not a record of scores; for predictions, pass --data"),
         (["p.json", "p.json", "p.json", "--data={0}"], FlagError, "one or two files .* not 3"),
         (["{1}", "--data={0}", "--null_odds_file=x"], FlagError, "for SQuAD 2.0; .* is SQuAD 1.1"),

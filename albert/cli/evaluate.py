@@ -1,6 +1,7 @@
 r"""Scores answers like the official SQuAD 1.1 and 2.0 scripts, and compares systems or runs.
 
   albert evaluate PREDICTIONS --data=dev-v2.0.json [--null_odds_file=null_odds.json]
+  albert evaluate PREDICTIONS --data=dev-de.json --metric=mlqa --language=de
   albert evaluate PREDICTIONS OTHER_PREDICTIONS --data=dev-v2.0.json
   albert evaluate RUN [RUN ...]
 
@@ -43,6 +44,16 @@ class EvaluateSettings(Settings):
     """The data to compare the predictions with, and the output format."""
 
     data: str | None = setting(None, "SQuAD 1.1 or 2.0 JSON file with the true answers.")
+    metric: str = setting(
+        "squad",
+        "Rules that normalize and compare answers: squad, mlqa (those of MLQA for --language), or "
+        "character, whose F1 counts characters (those of KorQuAD 1.0; of DRCD with --language=zh).",
+        choices=("squad", "mlqa", "character"),
+    )
+    language: str | None = setting(
+        None,
+        "Language of the answers: ar, de, en, es, hi, vi or zh for mlqa; ko or zh for character.",
+    )
     null_odds_file: tuple[str, ...] = setting(
         (),
         "SQuAD 2.0: JSON file that maps question ids to scores; the higher the score, the likelier "
@@ -73,6 +84,8 @@ def main(request: tuple[EvaluateSettings, list[str]]) -> None:
     if not paths:
         raise FlagError("pass a file of predictions, or folders of runs; see --help")
     if not settings.data:
+        if {"metric", "language"} & settings.given:
+            raise FlagError("--metric and --language need --data")
         report, text = summarize_runs(paths)
     elif len(paths) > 2:
         raise FlagError(f"--data takes one or two files of predictions, not {len(paths)}")
@@ -96,11 +109,17 @@ def predictions_of(
 ) -> Predictions:
     """Reads predictions and, if named, odds; raises a `UserError` if malformed or unrelated."""
     from albert.tasks.squad.comparison import Predictions
+    from albert.tasks.squad.languages import scorer_of
 
     path = os.path.join(path, PREDICTIONS) if os.path.isdir(path) else path
     odds = settings.null_odds_file
     if odds and not questions.is_version_2:
         raise FlagError(f"--null_odds_file is for SQuAD 2.0; {questions.path} is SQuAD 1.1")
+    new_scorer = scorer_of(settings.metric, settings.language)
+    if settings.metric != "squad" and questions.is_version_2:
+        raise FlagError(
+            f"--metric={settings.metric} is for SQuAD 1.1; {questions.path} is SQuAD 2.0"
+        )
     if "na_prob_thresh" in settings.given and not odds:
         raise FlagError("--na_prob_thresh needs --null_odds_file")
     if odds and number >= len(odds):
@@ -112,6 +131,7 @@ def predictions_of(
         questions.read_predictions(path),
         questions.read_odds(odds[number]) if odds else None,
         settings.na_prob_thresh,
+        new_scorer,
     )
     predictions.check(questions)
     return predictions

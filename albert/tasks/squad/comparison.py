@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,11 +116,13 @@ class Predictions(NamedTuple):
     Attributes:
       odds: by question id, a number that grows with the probability of no answer; None if unknown.
       threshold: limit of `odds` above which SQuAD 2.0's scoring assumes no answer.
+      new_scorer: makes the scorer of questions that are not those of SQuAD 2.0.
     """
 
     answers: Mapping[str, str]
     odds: Mapping[str, float] | None = None
     threshold: float = 1.0
+    new_scorer: Callable[[], Scorer] = Scorer
 
     def check(self, questions: QuestionFile) -> None:
         """Raises a `UserError` if some but not all predictions have odds."""
@@ -134,7 +136,7 @@ class Predictions(NamedTuple):
 
     def scored(self, questions: QuestionFile) -> Scorer:
         """Returns the scores of the answers by the official script for the questions' version."""
-        scorer = ScorerV2(is_official=True) if questions.is_version_2 else Scorer()
+        scorer = ScorerV2(is_official=True) if questions.is_version_2 else self.new_scorer()
         odds = self.odds or {}
         for _, question in questions:
             qas_id = question["id"]

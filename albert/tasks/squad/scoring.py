@@ -26,7 +26,11 @@ def normalize_answer_v1(s: str) -> str:
 
 def f1_score(prediction: str, ground_truth: str) -> float:
     """Returns the harmonic mean of the words' precision and recall; 0 without common words."""
-    predicted, true = (normalize_answer_v1(text).split() for text in (prediction, ground_truth))
+    return overlap_f1(*(normalize_answer_v1(text).split() for text in (prediction, ground_truth)))
+
+
+def overlap_f1(predicted: Sequence[str], true: Sequence[str]) -> float:
+    """Returns the harmonic mean of precision and recall of the common parts; 0 without any."""
     common = sum((collections.Counter(predicted) & collections.Counter(true)).values())
     if not common:
         return 0.0
@@ -69,7 +73,13 @@ class Scorer:
 
     _outcome = "score 0"
 
-    def __init__(self):
+    def __init__(
+        self,
+        exact: Callable[[str, str], float] = exact_match_score,
+        f1: Callable[[str, str], float] = f1_score,
+    ):
+        """Begins without questions; the functions compare a prediction with a true answer."""
+        self._exact_of, self._f1_of = exact, f1
         self.ids, self.answers, self.missing = list[str](), list[str | None](), list[str]()
         self.odds, self.exact, self.f1 = list[Any](), list[float](), list[float]()
 
@@ -83,8 +93,8 @@ class Scorer:
             # Even if the true answer has no words.
             self.missing.append(question["id"])
         else:
-            exact = metric_max_over_ground_truths(exact_match_score, answer, truths)
-            f1 = metric_max_over_ground_truths(f1_score, answer, truths)
+            exact = metric_max_over_ground_truths(self._exact_of, answer, truths)
+            f1 = metric_max_over_ground_truths(self._f1_of, answer, truths)
         self._add(question["id"], answer, odds, exact, f1)
 
     def _add(

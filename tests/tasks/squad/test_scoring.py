@@ -148,7 +148,7 @@ def test_the_interval_is_that_of_scipy():
     assert interval[1] - interval[0] > 5
     assert bootstrap_interval(differences, 1) == bootstrap_interval(differences, 1)
     assert bootstrap_interval(differences, 1) != bootstrap_interval(differences, 2)
-    assert Predictions._field_defaults == {"odds": None, "threshold": 1.0}
+    assert Predictions._field_defaults == {"odds": None, "threshold": 1.0, "new_scorer": Scorer}
 
 
 def test_the_bootstrap_is_over_paired_questions():
