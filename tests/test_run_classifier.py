@@ -3,6 +3,7 @@
 import json
 import pathlib
 import random
+import re
 import shutil
 import signal
 import sys
@@ -11,6 +12,8 @@ import numpy as np
 import pytest
 
 from albert.core.errors import FlagError, UserError
+from albert.inference import load_model
+from albert.report.predictions import read_samples
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import LABELS, write_all
 from tests.helpers.running import assert_fails, at_step, run, run_as_workers, succeed
@@ -164,6 +167,44 @@ def test_a_users_numbers_are_not_limited(command, prepare, tmp_path):
     assert task.labels == [None] and task.assets().description["limits"] is None
     assert task.metrics == ("pearson", "spearman", "MSE")
     assert task.steps(num_examples=12) == (1000, 0)
+
+
+@pytest.mark.slow
+def test_long_texts_are_trained_scored_and_labeled_in_windows(command, tmp_path):
+    """The last word decides, which a model that truncates does not see."""
+    rng = random.Random(2)
+    for part, count in (("train", 48), ("dev", 24), ("test", 12)):
+        rows = ["text_a\tlabel"]
+        for number in range(count):
+            words = rng.choices("scmeg", k=rng.choice([4, 40]))
+            words[-1] = "nr"[number % 2]
+            rows.append(f"{' '.join(words)}\t{words[-1]}")
+        (tmp_path / f"{part}.tsv").write_text("\n".join(rows) + "\n")
+    out, flags = tmp_path / "out", ("--max_seq_length=16", "--do_eval", "--do_predict")
+    flags += ("--train_steps=40", "--save_checkpoints_steps=20", "--preprocess_workers=1")
+    windows = "--long_texts=max", "--doc_stride=8"
+    log = succeed(command("tsv", tmp_path, out, *flags, "--do_train", *windows))
+    assert "texts have at least" not in log and " features from 48 examples" in log
+    samples = list(read_samples(str(out)))
+    assert len(samples) == 24 and len(table(out / "submit_results.tsv")) == 13
+    scores = json.loads((out / "eval_results.json").read_text())
+    assert np.mean([s["right"] for s in samples]) == scores["eval_accuracy"]
+    shares = [s["probabilities"][s["truth"]] for s in samples]
+    assert scores["eval_loss"] == pytest.approx(-np.log(shares).mean(), abs=1e-3)
+    # Inference, and a later run without the flags, follow the training.
+    texts = [(text, "") for text, _ in table(tmp_path / "test.tsv")[1:]]
+    model = load_model(str(out))
+    found = [[*labelled.probabilities.values()] for labelled in model.classify_all(texts)]
+    np.testing.assert_allclose(found, np.loadtxt(out / "test_results.tsv"), atol=1e-5)
+    other, initial = tmp_path / "other", f"--init_checkpoint={out / 'model.ckpt-best'}"
+    succeed(command("tsv", tmp_path, other, *flags[:3], initial))
+    np.testing.assert_array_equal(
+        np.loadtxt(other / "test_results.tsv"), np.loadtxt(out / "test_results.tsv")
+    )
+    # Truncated texts have other features.
+    log = succeed(command("tsv", tmp_path, other, *flags[:2], initial, "--long_texts=truncate"))
+    assert re.search(r"dev: \d+ of 24 texts have at least 16 tokens; longer ones are trunc", log)
+    assert "it was made with other values of doc_stride" in log
 
 
 @pytest.mark.slow

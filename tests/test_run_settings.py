@@ -40,6 +40,7 @@ OTHER = """
     global_batch_size=8192
     gradient_accumulation_steps=2
     init_checkpoint={0}/model.ckpt keep_checkpoint_max=2 label_column=topic label_separator=;
+    long_texts=mean
     learning_rate=0.5 length_buckets=16,32
     log_steps=7 lr_schedule=cosine masked_lm_budget=0.5 max_answer_length=5 max_eval_steps=5
     max_predictions_per_seq=5 max_qa_length=9 max_query_length=10 max_seq_length=48 n_best_size=5
@@ -81,7 +82,7 @@ _NOT_CHANGED_IN_SQUAD |= {"predict_feature_left_file"}
 NOT_CHANGED_IN = {
     "run_squad_v1": _NOT_CHANGED_IN_SQUAD,
     "run_squad_v2": _NOT_CHANGED_IN_SQUAD,
-    "run_classifier": {"input_file", "label_threshold", "seeds"},
+    "run_classifier": {"doc_stride", "input_file", "label_threshold", "seeds"},
     "run_pretraining": {"num_train_epochs", "warmup_proportion", "export_dir", "phases"},
 }
 

@@ -359,17 +359,29 @@ def share_of_token(files: Sequence[str], token: int, most: int = 1000) -> float:
     Raises:
       UserError: a record is damaged.
     """
-    records = RecordFile(files)
-    numbers = np.unique(np.linspace(0, len(records) - 1, min(most, len(records)), dtype=int))
     hits = total = 0
-    for record in records.read(numbers):
-        features = tf.train.Example.FromString(record).features.feature
-        ids, mask = (
-            np.array(features[name].int64_list.value) for name in ("input_ids", "input_mask")
-        )
+    for ids, mask in _sampled(files, most):
         hits += int(np.count_nonzero((ids == token) & (mask > 0)))
         total += int(np.count_nonzero(mask))
     return hits / max(total, 1)
+
+
+def share_without_padding(files: Sequence[str], most: int = 1000) -> tuple[float, bool]:
+    """Returns the share of records without padding, and whether it is from a sample of `most`.
+
+    The sample is that of `share_of_token`.
+    """
+    full = [bool(mask.all()) for _, mask in _sampled(files, most)]
+    return sum(full) / max(len(full), 1), len(full) == most
+
+
+def _sampled(files: Sequence[str], most: int) -> Iterator[Sequence[np.ndarray]]:
+    """Yields ids and masks of at most `most` records, spread over the files."""
+    records = RecordFile(files)
+    numbers = np.unique(np.linspace(0, len(records) - 1, min(most, len(records)), dtype=int))
+    for record in records.read(numbers):
+        features = tf.train.Example.FromString(record).features.feature
+        yield [np.array(features[k].int64_list.value) for k in ("input_ids", "input_mask")]
 
 
 def _trim(features: dict[str, tf.Tensor], lengths: Sequence[int]) -> dict[str, tf.Tensor]:

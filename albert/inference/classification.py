@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from albert.core.errors import UserError
 from albert.data.sequences import TokenSequence, sequences_of
@@ -19,6 +21,7 @@ from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.tasks.classification.multi_label import chosen
 from albert.tasks.glue.head import make_head
+from albert.tasks.glue.windows import FIRST, LATER, pooled, windows_of
 from albert.tasks.race.examples import InputExample, fill_blank
 from albert.tasks.race.features import make_sequences
 from albert.tasks.race.head import make_race_head
@@ -66,12 +69,15 @@ class LabelSetPrediction(NamedTuple):
 class TextClassifier(SentenceEncoder):
     """A model trained on GLUE or on your own task.
 
-    Its `labels` are in the order of their ids; `[None]` for regression.
+    Its `labels` are in the order of their ids; `[None]` for regression. Its `stride` is that of the
+    windows on long texts, which are truncated if it is None.
     """
 
     def __init__(self, folder: ModelFolder):
         """Loads the model; raises the errors of `ModelSession`."""
         self.folder, self.labels = folder, folder.value("labels")
+        has_windows = "long_texts" in folder.description
+        self.stride = folder.value("doc_stride") if has_windows else None
         self.is_multi_label = folder.description.get("multi_label", False)
         self._session = ModelSession(folder, self.head())
 
@@ -86,14 +92,36 @@ class TextClassifier(SentenceEncoder):
         return labelled
 
     def classify_all(
-        self, pairs: Iterable[tuple[str, str]]
+        self, pairs: Iterable[tuple[str, str]], pause: Callable[[], None] | None = None
     ) -> list[LabelPrediction | LabelSetPrediction]:
-        """Labels pairs of texts; the second may be empty. Raises a `UserError` for other values."""
+        """Labels pairs of texts; the second may be empty. Raises a `UserError` for other values.
+
+        If long texts have windows, `pause` is called before each; it may raise. Without it, windows
+        run in batches.
+        """
         checked = [checked_texts(pair) for pair in checked_tuples(pairs, "text_a", "text_b")]
         longest = self.folder.value("max_seq_length")
+        if self.stride is not None:
+            return [self._labelled(output) for output in self._pooled(checked, longest, pause)]
         sequences = sequences_of(checked, self.folder.tokenizer, longest)
         outputs = self._session.outputs([[sequence] for sequence in sequences])
         return [self._labelled(output) for output in outputs]
+
+    def _pooled(
+        self, pairs: Sequence[list[str]], longest: int, pause: Callable[[], None] | None
+    ) -> list[Output]:
+        """Returns the outputs for texts, pooled from those of their windows."""
+        tokenizer, pooling = self.folder.tokenizer, self.folder.value("long_texts")
+        special_ids, stride = (tokenizer.cls_id, tokenizer.sep_id), self.folder.value("doc_stride")
+        pieces = map(tokenizer.encode, pairs)
+        texts = [windows_of(a, b, special_ids, longest, stride) for a, b in pieces]
+        outputs = self._session.outputs([[window] for one in texts for window in one], pause)
+        kinds = [LATER if number else FIRST for one in texts for number in range(len(one))]
+        numbered = (
+            {**o, "is_real_example": np.array(k)} for o, k in zip(outputs, kinds, strict=True)
+        )
+        threshold = self.folder.value("label_threshold") if self.is_multi_label else None
+        return pooled(numbered, pooling, threshold)
 
     def _labelled(self, output: Output) -> LabelPrediction | LabelSetPrediction:
         if self.is_multi_label:

@@ -61,7 +61,7 @@ def convert_single_example(
     return InputFeatures(
         *padded(feature.sequence, max_seq_length),
         label_id=feature.label_id,
-        is_real_example=feature.is_real_example,
+        is_real_example=bool(feature.is_real_example),
     )
 
 

@@ -118,6 +118,7 @@ class TextService(Service):
 
     def __init__(self, model: TextClassifier):
         super().__init__(model)
+        self._lengths = self._lengths[0], model.stride or self._lengths[0]
         self.result = _labelled(model.labels)
         if model.is_multi_label:
             labels = {"type": "array", "items": {"enum": list(model.labels)}}
@@ -125,7 +126,7 @@ class TextService(Service):
 
     def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
         pairs = [(one["text"], one["second_text"]) for one in requests]
-        return [labelled._asdict() for labelled in self._model.classify_all(pairs)]
+        return [labelled._asdict() for labelled in self._model.classify_all(pairs, pause)]
 
 
 class ChoiceService(Service):

@@ -32,7 +32,7 @@ def serialize(
     sequences: Sequence[TokenSequence],
     label_id: float | Sequence[int],
     length: int,
-    is_real_example: bool = True,
+    is_real_example: int = True,
 ) -> bytes:
     """Returns a `tf.train.Example`, whose `label_ids` are a float for regression, else integers.
 
@@ -41,7 +41,7 @@ def serialize(
       label_id: number of the label; for regression, the label itself, a float; for several labels,
         0 or 1 for each label of the task.
       length: length to which each sequence is padded.
-      is_real_example: false for an example that only fills a batch.
+      is_real_example: 0 for an example that only fills a batch; see `albert.tasks.glue.windows`.
     """
     is_real = tf_example.entry("is_real_example", tf_example.varint(int(is_real_example)))
     entries = sequence_entries(sequences, length) + is_real

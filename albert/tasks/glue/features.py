@@ -9,6 +9,7 @@ from albert.core.errors import UserError
 from albert.data.sequences import TokenSequence, cut_sequence
 from albert.tasks.classification import records
 from albert.tasks.glue.examples import InputExample
+from albert.tasks.glue.windows import FIRST, LATER, windows_of
 from albert.tokenization import FullTokenizer
 
 
@@ -17,30 +18,49 @@ class Feature(NamedTuple):
 
     sequence: TokenSequence
     label_id: int | float | list[int]
-    is_real_example: bool = True
+    is_real_example: int = FIRST
 
 
 class FeatureMaker:
     """A converter of a task's examples to features."""
 
     def __init__(
-        self, tokenizer: FullTokenizer, label_list: Sequence[str | None], max_seq_length: int
+        self,
+        tokenizer: FullTokenizer,
+        label_list: Sequence[str | None],
+        max_seq_length: int,
+        stride: int | None = None,
     ):
-        """Stores shared arguments; raises a `UserError` if the tokenizer lacks [CLS] or [SEP]."""
-        self._tokenizer = tokenizer
+        """Stores shared arguments; raises a `UserError` if the tokenizer lacks [CLS] or [SEP].
+
+        `stride` is that of the windows on long texts, which are truncated if it is None.
+        """
+        self._tokenizer, self._stride = tokenizer, stride
         special_ids = tokenizer.cls_id, tokenizer.sep_id
         self._arguments = special_ids, label_list, max_seq_length
 
     def records(self, examples: Sequence[InputExample]) -> list[bytes]:
-        """Returns the record of each example of a processor; a wrong label raises a `UserError`."""
+        """Returns the records of a processor's examples; a wrong label raises a `UserError`.
+
+        An example has one record, or one for each of its windows.
+        """
         ids_a, ids_b = (
             self._tokenizer.encode(texts, normalized=True)
             for texts in ([e.text_a for e in examples], [e.text_b or "" for e in examples])
         )
         return [
-            serialize(make_feature(example, a, b, *self._arguments), self._arguments[-1])
+            serialize(feature, self._arguments[-1])
             for example, a, b in zip(examples, ids_a, ids_b, strict=True)
+            for feature in self._features(example, a, b)
         ]
+
+    def _features(self, example: InputExample, a: Sequence[int], b: Sequence[int]) -> list[Feature]:
+        if self._stride is None:
+            return [make_feature(example, a, b, *self._arguments)]
+        special_ids, labels, length = self._arguments
+        windows = windows_of(a, b, special_ids, length, self._stride)
+        label = _label_id(example, labels)
+        return [Feature(one, label, LATER if n else FIRST) for n, one in enumerate(windows)]
 
 
 def make_feature(

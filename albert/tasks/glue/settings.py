@@ -27,6 +27,7 @@ TASKS = (
     CUSTOM,
 )
 ALL = "all"
+TRUNCATE = "truncate"
 # The tasks of run_glue.sh, in the order of GLUE's paper; and those with a column in the table.
 _DEFAULT_TASKS = ("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte")
 _TASKS_IN_TABLE = (*_DEFAULT_TASKS, "wnli")
@@ -121,6 +122,22 @@ class GlueSettings(ClassificationSettings, theme=DATA):
         "list such as yes=2,no=0.5. Scores and eval_loss have no weights.",
         TRAINING,
         Affects.WEIGHTS,
+    )
+    long_texts: str = setting(
+        TRUNCATE,
+        "What to do with texts of more than --max_seq_length tokens, or the longer one of a pair: "
+        "truncate it, or split it into overlapping windows, each an example in training. The "
+        "probabilities of a text are then the mean or the max of those of its windows.",
+        FEATURES,
+        Affects.FEATURES,
+        choices=(TRUNCATE, "mean", "max"),
+    )
+    doc_stride: int = setting(
+        128,
+        "With --long_texts=mean or max: distance between the beginnings of two windows, in tokens.",
+        FEATURES,
+        Affects.FEATURES,
+        lower=1,
     )
     cached_dir: str | None = setting(
         None,

@@ -17,6 +17,8 @@ from albert.checkpoints.model_folder import (
 from albert.core.errors import FlagError, UserError
 from albert.data import TEST, TRAIN
 from albert.data.batches import Data
+from albert.data.records import share_without_padding
+from albert.distributed import collectives
 from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.settings.run_settings import RunSettings
@@ -35,8 +37,9 @@ from albert.tasks.glue.custom import TableOptions, TsvProcessor
 from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.tasks.glue.features import FeatureMaker
 from albert.tasks.glue.head import make_head
-from albert.tasks.glue.settings import CUSTOM, TASKS, GlueSettings
+from albert.tasks.glue.settings import CUSTOM, TASKS, TRUNCATE, GlueSettings
 from albert.tasks.glue.tasks import PROCESSORS
+from albert.tasks.glue.windows import pooled
 from albert.training.evaluation import CheckpointScores
 from albert.training.output_folder import known_of_model
 
@@ -55,6 +58,10 @@ class GlueTask(ClassificationTask):
 
     def __init__(self, settings: GlueSettings):
         processor = load_processor(settings)
+        if not (settings.do_train or {"long_texts", "doc_stride"} & settings.given):
+            known = known_of_model(settings)[1]
+            own = {name: known[name] for name in ("long_texts", "doc_stride") if name in known}
+            settings = settings.replaced(**own)
         super().__init__(settings, processor, dropout=0.1)
         self.metrics, self.limits = processor.metrics, processor.limits
         self.best_by = processor.metrics[0]
@@ -102,11 +109,28 @@ class GlueTask(ClassificationTask):
 
     def made_from(self, split: str) -> dict[str, Any]:
         own = {"task": type(self.processor).__name__, **self.processor.made_from()}
-        return {**super().made_from(split), **own}
+        # None as in headers of earlier versions.
+        return {**super().made_from(split), **own, "doc_stride": self._stride}
+
+    @property
+    def _stride(self) -> int | None:
+        """Returns the distance between windows; None if long texts are truncated."""
+        return None if self.settings.long_texts == TRUNCATE else self.settings.doc_stride
+
+    def prepared(self, split: str) -> Data:
+        data, length = super().prepared(split), self.settings.max_seq_length
+        if self._stride is None and collectives.is_chief():
+            share, is_sampled = share_without_padding(data.files)
+            count, about = round(share * data.num_records), "about " * is_sampled
+            tf.logging.info(
+                f"{split}: {about}{count} of {data.num_records} texts have at least {length} "
+                "tokens; longer ones are truncated, unless you pass --long_texts=mean"
+            )
+        return data
 
     def records(self, examples: Sequence[InputExample]) -> list[bytes]:
-        maker = FeatureMaker(self.tokenizer, self.labels, self.settings.max_seq_length)
-        return maker.records(examples)
+        length = self.settings.max_seq_length
+        return FeatureMaker(self.tokenizer, self.labels, length, self._stride).records(examples)
 
     def head(self) -> Head:
         exported: float | None = self.settings.threshold_to_export
@@ -130,7 +154,11 @@ class GlueTask(ClassificationTask):
 
     def description(self) -> dict[str, Any]:
         threshold = self.label_threshold
-        own = {} if threshold is None else {"multi_label": True, "label_threshold": threshold}
+        own = dict[str, Any]()
+        if threshold is not None:
+            own |= {"multi_label": True, "label_threshold": threshold}
+        if self._stride is not None:
+            own |= {"long_texts": self.settings.long_texts, "doc_stride": self._stride}
         return {**super().description(), "limits": self.limits, **own}
 
     @property
@@ -143,6 +171,11 @@ class GlueTask(ClassificationTask):
         if threshold is None and not settings.do_train:
             threshold = known_of_model(settings)[1].get(name)
         return USUAL_THRESHOLD if threshold is None else threshold
+
+    def predictions(self, data: Data, outputs: Sequence[Output]) -> list[Output]:
+        if self._stride is not None:
+            outputs = pooled(outputs, self.settings.long_texts, self.label_threshold)
+        return super().predictions(data, outputs)
 
     def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
         if not self.processor.is_multi_label:
