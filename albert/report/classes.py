@@ -10,16 +10,13 @@ from typing import Any
 from albert.core.text import aligned, printable
 from albert.report.predictions import Sample
 
-# Kinds of samples by what they have: one label, any number of labels, or labeled spans.
-_ONE, _SETS, _SPANS = range(3)
-
 
 class Classes:
     """Counts of true and predicted labels."""
 
     def __init__(self, samples: Iterable[Sample] = ()):
         """Counts the labels of samples; there are none if these are answers or numbers."""
-        self._names, self._kind = set[str](), _ONE
+        self._names, self._has_spans, self._has_sets = set[str](), False, False
         # A true and a predicted label; the first is None if spurious, the second if missed.
         self._pairs = collections.Counter[tuple[str | None, str | None]]()
         for sample in itertools.takewhile(_has_labels, samples):
@@ -29,16 +26,11 @@ class Classes:
         """Counts the labels of another sample, if it has any."""
         if not _has_labels(sample):
             return
-        if "spans" in sample:
-            truths, answers = map(_by_position, (sample["truths"], sample["spans"]))
-            self._kind = _SPANS
-        elif isinstance(sample["truth"], list):
-            truths, answers = ({name: name for name in sample[key]} for key in ("truth", "answer"))
-            self._kind = _SETS
-        else:
-            truths, answers = {None: sample["truth"]}, {None: sample["answer"]}
-        positions = {**truths, **answers}
-        self._pairs.update((truths.get(p), answers.get(p)) for p in positions)
+        self._has_spans = "spans" in sample
+        keys = ("truths", "spans") if self._has_spans else ("truth", "answer")
+        self._has_sets = isinstance(sample[keys[0]], list)
+        truths, answers = (_by_position(sample[key]) for key in keys)
+        self._pairs.update((truths.get(p), answers.get(p)) for p in {**truths, **answers})
         self._names.update(truths.values(), answers.values(), sample.get("probabilities", ()))
 
     @property
@@ -62,7 +54,7 @@ class Classes:
             counts = {"precision": predicted[label], "recall": true[label], "f1": total / 2}
             scores[label] = {name: hits / (count or 1) for name, count in counts.items()}
             scores[label]["support"] = true[label]
-            if self._kind == _SPANS:
+            if self._has_spans:
                 missed, spurious = self._pairs[label, None], self._pairs[None, label]
                 scores[label] |= {"right": hits, "wrong_label": true[label] - hits - missed}
                 scores[label] |= {"missed": missed, "spurious": spurious}
@@ -70,7 +62,7 @@ class Classes:
 
     def confusion(self) -> dict[str, dict[str, int]]:
         """Returns how often each true label was predicted as each, for samples with one label."""
-        labels = self.labels if self._kind == _ONE else []
+        labels = [] if self._has_sets else self.labels
         return {true: {name: self._pairs[true, name] for name in labels} for true in labels}
 
     def as_json(self) -> dict[str, Any]:
@@ -92,8 +84,12 @@ def _has_labels(sample: Sample) -> bool:
     return "question" not in sample and bool({"spans", "probabilities"} & sample.keys())
 
 
-def _by_position(spans: Iterable[dict[str, Any]]) -> dict[Any, str]:
-    return {(span["start"], span["text"]): span["label"] for span in spans}
+def _by_position(labels: Any) -> dict[Any, str]:
+    if not isinstance(labels, list):
+        return {None: labels}
+    if labels and isinstance(labels[0], dict):
+        return {(span["start"], span["text"]): span["label"] for span in labels}
+    return dict(zip(labels, labels, strict=True))
 
 
 def _table(name: str, heads: Iterable[str], rows: Mapping[str, Mapping[str, float]]) -> list[str]:

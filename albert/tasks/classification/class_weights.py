@@ -33,10 +33,9 @@ def parse_class_weights(text: str, labels: Sequence[str]) -> list[float]:
 
 
 def balanced_weights(examples: Iterable[str], labels: Sequence[str]) -> list[float]:
-    """Returns the weights with which all labels contribute equally, given those of all examples.
+    """Returns n / (classes * count) for the labels of n examples, as scikit-learn's "balanced".
 
-    They are n / (classes * count) for n examples, as `compute_class_weight("balanced", ...)` of
-    scikit-learn computes them, where only labels with examples count as classes.
+    Only labels with examples count as classes.
     """
     counts = collections.Counter(examples)
     return [counts.total() / (len(counts) * (counts[label] or 1)) for label in labels]

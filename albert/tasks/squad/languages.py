@@ -49,17 +49,6 @@ class Rules(NamedTuple):
         return " ".join(re.findall(self.words, re.sub(self.articles, " ", text)))
 
 
-_KORQUAD = Rules(
-    _ASCII.__contains__,
-    blanks="['\"《》<>〈〉()‘’]",
-    units=lambda text: text.replace(" ", ""),
-)
-_DRCD = Rules(
-    frozenset("《》？，。、；：").union(_ASCII).__contains__,
-    articles=r"\b(a|an|the)\b",
-    # A blank counts, too.
-    units=str,
-)
 _ARTICLES = {
     # MLQA removes the Arabic article in the middle of words, too.
     "ar": "ال",
@@ -72,6 +61,11 @@ _ARTICLES = {
 }
 # In MLQA, Chinese characters are words.
 _WORDS = {"zh": "[\u4e00-\u9fa5]|[^\\s\u4e00-\u9fa5]+"}
+_KORQUAD = Rules(
+    _ASCII.__contains__, blanks="['\"《》<>〈〉()‘’]", units=lambda text: text.replace(" ", "")
+)
+# In DRCD, a blank counts, too.
+_DRCD = Rules((_ASCII | {*"《》？，。、；："}).__contains__, articles=_ARTICLES["en"], units=str)
 # By metric and language; None is for a call without --language.
 RULES: dict[str, dict[str | None, Rules]] = {
     "character": {None: _KORQUAD, "ko": _KORQUAD, "zh": _DRCD},
@@ -92,12 +86,9 @@ def scorer_of(metric: str, language: str | None) -> Callable[[], Scorer]:
         languages = ", ".join(filter(None, RULES[metric]))
         raise FlagError(f"--metric={metric} needs --language, one of {languages}; not {language}")
     rules = RULES[metric][language]
-    normalize, units = functools.lru_cache(maxsize=64)(rules.normalize), rules.units
-
-    def exact(prediction: str, truth: str) -> bool:
-        return normalize(prediction) == normalize(truth)
-
-    def f1(prediction: str, truth: str) -> float:
-        return overlap_f1(units(normalize(prediction)), units(normalize(truth)))
-
-    return functools.partial(Scorer, exact, f1)
+    normalize = functools.lru_cache(maxsize=64)(rules.normalize)
+    return functools.partial(
+        Scorer,
+        lambda *texts: len({*map(normalize, texts)}) == 1,
+        lambda *texts: overlap_f1(*(rules.units(normalize(text)) for text in texts)),
+    )
