@@ -14,15 +14,15 @@ import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from albert.checkpoints.model_files import find_model
 from albert.checkpoints.model_flags import with_model
-from albert.checkpoints.model_folder import recorded_scores, recorded_settings
+from albert.checkpoints.model_folder import recorded_scores
 from albert.core import locks, signals
 from albert.core.errors import UserError
 from albert.core.log import shown_log
 from albert.data import DEV
 from albert.download.named_model import local_folder
 from albert.inference.base import table
-from albert.inference.folders import open_folder
 from albert.inference.loading import AnyPath, Model, load_model, path_of
 from albert.report import PREDICTIONS
 from albert.report.predictions import read_samples
@@ -139,11 +139,10 @@ def evaluate(
     with shown_log(verbose=False):
         # Once, because the hub would be asked again for its revision.
         folder = local_folder(path)
-        about = open_folder(folder).description
-    if "task" not in about:
+        known = find_model(folder).known()
+    if "task" not in known:
         raise UserError(f"{path} has a pretrained model without a head; fine-tune it first")
-    known = {**(recorded_settings(folder) or {}), **about}
-    task = next(name for name, entry in tasks.items() if entry.kind == about["task"])
+    task = next(name for name, entry in tasks.items() if entry.kind == known["task"])
     flags = tasks[task].load("settings").flags()
     kept = [name for name, flag in flags.items() if Affects.FEATURES in flag.affects]
     values = {name: known[name] for name in kept if name in known and not flags[name].is_path}

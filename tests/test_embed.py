@@ -151,8 +151,8 @@ def test_batches_of_any_size_give_the_same(exported, monkeypatch):
         (["--max_seq_length=129"], 2, "--max_seq_length 129 is more than the model's 128 pos"),
         (["--init_checkpoint=none"], 1, "none does not exist"),
         (["--albert_config_file=none"], 2, "--spm_model_file or --vocab_file is required"),
-        (["--vocab_file=vocab.txt"], 2, "--vocab_file needs --albert_config_file"),
-        (["--do_lower_case=false"], 2, "--do_lower_case needs --albert_config_file"),
+        (["--vocab_file=vocab.txt"], 2, ", which has no --vocab_file; remove one"),
+        (["--do_lower_case=false"], 2, "--do_lower_case=false contradicts --init_checkpoint="),
         (["--output_file={files}/lines.txt"], 2, "--output_file would replace --input_file"),
     ],
 )

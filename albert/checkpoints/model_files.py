@@ -1,20 +1,25 @@
-"""The files of a model in its folder."""
+"""Recognizes the model in a folder by its files.
+
+The folder is that of a run or an export, one of `transformers`, or that of a published checkpoint.
+"""
 
 from __future__ import annotations
 
 import glob
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from albert.checkpoints.checkpoint_files import BEST, best_or_newest, resolve_checkpoint
+from albert.checkpoints.checkpoint_files import resolve_checkpoint
 from albert.checkpoints.model_folder import (
     ASSETS,
     DESCRIPTION,
     TOKENIZERS,
     files_of_model,
     read_description,
+    recorded_settings,
 )
+from albert.checkpoints.pretrained import description_of
 from albert.checkpoints.transformers_folder import (
     TOKENIZER_JSON,
     is_transformers_folder,
@@ -22,11 +27,12 @@ from albert.checkpoints.transformers_folder import (
 )
 from albert.core.errors import UserError
 from albert.core.files import read_bytes
+from albert.download.named_model import WHAT_TO_PASS
 from albert.tokenizers.normalization import Normalization
 from albert.tokenizers.tokenizer_json import is_unigram, parse_tokenizer
 
-# The files in the folder of a pretrained model, by the setting that takes each.
 _CONFIG = "albert_config_file"
+# The files in the folder of a pretrained model, by the flag that takes each.
 _PUBLISHED = {
     _CONFIG: ("albert_config.json", "bert_config.json"),
     "spm_model_file": ("*.model",),
@@ -35,27 +41,61 @@ _PUBLISHED = {
 _OF_TRANSFORMERS = {**_PUBLISHED, _CONFIG: ("config.json",)}
 # The weights of a SavedModel: a checkpoint with the names of the model's variables.
 _EXPORTED = os.path.join("variables", "variables")
-# The name of a checkpoint that `albert convert` has written.
-_CONVERTED = "model.ckpt"
 
 
-def flags_of_model(folder: str) -> dict[str, Any]:
-    """Returns a model's configuration, tokenizer, checkpoint and normalization, by flag.
+class ModelFiles(NamedTuple):
+    """The files of a model: configuration, tokenizer and checkpoint, by flag.
 
-    The folder is that of a run, an export, or a pretrained model. Raises a `UserError` if it has no
-    model, or several.
+    `is_trained` is whether this project has trained the model, and so described it.
     """
-    trained = trained_model_in(folder)
-    if trained is not None:
-        files = {**files_of_model(trained), "init_checkpoint": weights_of(trained)}
-        return {**files, **Normalization.of(read_description(trained) or {})._asdict()}
-    files = pretrained_files(folder)
-    if not files:
-        raise UserError(
-            f"{folder} has no pretrained model: a configuration such as albert_config.json or "
-            "config.json, weights, and vocab.txt or a SentencePiece model"
-        )
-    return {**files, **tokenizer_settings(files["init_checkpoint"])}
+
+    folder: str
+    files: dict[str, str]
+    is_trained: bool
+
+    def description(self) -> dict[str, Any]:
+        """Returns the values with which the model works; see `Assets` and `description_of`."""
+        if self.is_trained:
+            return read_description(self.folder) or {}
+        return description_of(self.files)
+
+    def known(self) -> dict[str, Any]:
+        """Returns the description, and the settings of the training if they are recorded."""
+        return {**(recorded_settings(self.folder) or {}), **self.description()}
+
+    def flags(self) -> dict[str, Any]:
+        """Returns the files, and how the tokenizer changes text, by flag."""
+        if self.is_trained:
+            return {**self.files, **Normalization.of(self.description())._asdict()}
+        return {**self.files, **tokenizer_settings(self.files["init_checkpoint"])}
+
+
+def find_model(path: str) -> ModelFiles:
+    """Returns the only model in a folder or below; raises a `UserError` for none, or several."""
+    below = [os.path.join(glob.escape(path), *depth, "*") for depth in ((), ("saved_model",))]
+    models = [path] if _is_trained_model(path) else []
+    models = models or [
+        p for pattern in below for p in sorted(glob.glob(pattern)) if _is_trained_model(p)
+    ]
+    if len(models) > 1:
+        raise UserError(f"{path} has several models; pass one of them: {', '.join(models)}")
+    for folder in models:
+        exported = os.path.join(folder, _EXPORTED)
+        weights = exported if os.path.exists(f"{exported}.index") else folder
+        checkpoint = {"init_checkpoint": resolve_checkpoint(weights)}
+        return ModelFiles(folder, {**files_of_model(folder), **checkpoint}, is_trained=True)
+    if files := pretrained_files(path):
+        return ModelFiles(path, files, is_trained=False)
+    raise UserError(f"{path} {_why_none(path)}")
+
+
+def model_of_checkpoint(checkpoint: str) -> ModelFiles:
+    """Returns the model whose weights are a checkpoint; a bare checkpoint has no other files."""
+    folder, is_trained = os.path.abspath(checkpoint), not os.path.isdir(checkpoint)
+    if is_trained:
+        is_exported = folder.endswith(os.sep + _EXPORTED)
+        folder = os.path.dirname(os.path.dirname(folder) if is_exported else folder)
+    return ModelFiles(folder, pretrained_files(folder), is_trained)
 
 
 def pretrained_files(folder: str) -> dict[str, str]:
@@ -79,39 +119,19 @@ def pretrained_files(folder: str) -> dict[str, str]:
     return {**files, "init_checkpoint": os.path.dirname(files[_CONFIG])}
 
 
-def folder_of(checkpoint: str) -> str:
-    """Returns the folder of the model whose weights are a checkpoint; see `weights_of`."""
-    path = os.path.abspath(checkpoint)
-    if os.path.isdir(path):
-        return path
-    folder = os.path.dirname(path)
-    return os.path.dirname(folder) if path.endswith(os.sep + _EXPORTED) else folder
-
-
-def is_trained_model(path: str) -> bool:
-    """Returns whether a folder has a model with the files that inference needs."""
+def _is_trained_model(path: str) -> bool:
     return os.path.exists(os.path.join(path, ASSETS, DESCRIPTION))
 
 
-def trained_model_in(path: str) -> str | None:
-    """Returns the folder of the only trained model in or below a folder; None if none exists."""
-    if is_trained_model(path):
-        return path
-    below = [os.path.join(glob.escape(path), *depth, "*") for depth in ((), ("saved_model",))]
-    models = [p for pattern in below for p in sorted(glob.glob(pattern)) if is_trained_model(p)]
-    if len(models) == 1:
-        return models[0]
-    if models:
-        raise UserError(f"{path} has several models; pass one of them: {', '.join(models)}")
-    return None
-
-
-def weights_of(path: str) -> str:
-    """Returns the checkpoint of a trained model: the exported, converted, best or newest one."""
-    own = (os.path.join(path, name) for name in (_EXPORTED, _CONVERTED))
-    checkpoint = next((p for p in own if os.path.exists(f"{p}.index")), None) or best_or_newest(
-        path
-    )
-    if not checkpoint:
-        raise UserError(f"{path} has no weights: neither {_EXPORTED}.index nor {BEST}.index")
-    return resolve_checkpoint(checkpoint)
+def _why_none(path: str) -> str:
+    missing = f"has no {ASSETS}/{DESCRIPTION}, which inference needs"
+    again = "a version before 0.2.0 wrote it, or it was not copied completely"
+    exported = ("saved_model.pb", "*/saved_model.pb", "saved_model/*/saved_model.pb")
+    if any(glob.glob(os.path.join(glob.escape(path), pattern)) for pattern in exported):
+        return f"{missing}: {again}; export the model again with --export_dir"
+    if glob.glob(os.path.join(glob.escape(path), "*.ckpt*.index")):
+        return (
+            f"{missing}: {again}; repeat the command that trained the model, which trains nothing "
+            "and writes the file"
+        )
+    return f"has no model; {WHAT_TO_PASS}"

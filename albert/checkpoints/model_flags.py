@@ -6,13 +6,13 @@ import os
 from typing import Any
 
 from albert.checkpoints.checkpoint_files import resolve_checkpoint
-from albert.checkpoints.model_files import flags_of_model
+from albert.checkpoints.model_files import find_model
 from albert.checkpoints.model_folder import TOKENIZERS
 from albert.checkpoints.transformers_folder import is_transformers_folder, tokenizer_settings
 from albert.core.errors import FlagError
 from albert.core.files import content_of
 from albert.download.named_model import local_folder, pinned_name
-from albert.settings.fields import AnySettings, argument
+from albert.settings.fields import AnySettings, Settings, argument
 from albert.tokenizers.normalization import Normalization
 
 
@@ -27,13 +27,19 @@ def with_model(settings: AnySettings) -> AnySettings:
     if values["model"]:
         folder = local_folder(values["model"])
         settings = settings.replaced(model=pinned_name(values["model"], folder))
-        own = flags_of_model(folder)
+        own = find_model(folder).flags()
     elif start and is_transformers_folder(start):
         source, own = "init_checkpoint", tokenizer_settings(start)
     else:
         return settings
     own = {name: value for name, value in own.items() if name in values}
-    whole, given = argument(source, values[source]), settings.given - {source}
+    check_given(settings, source, own)
+    return settings.replaced(given=settings.given | own.keys(), **own)
+
+
+def check_given(settings: Settings, source: str, own: dict[str, Any]) -> None:
+    """Raises a `FlagError` if a given flag contradicts the flags of the model in `source`."""
+    values, given = vars(settings), settings.given - {source}
     if own.keys() & TOKENIZERS.keys():
         # A tokenizer of the other kind contradicts the model, too.
         own = {**dict.fromkeys(TOKENIZERS.keys() & given), **own}
@@ -41,10 +47,9 @@ def with_model(settings: AnySettings) -> AnySettings:
         if not _is_same(name, values[name], own[name]):
             its = f"no --{name}" if own[name] is None else argument(name, own[name])
             raise FlagError(
-                f"{argument(name, values[name])} contradicts {whole}, which has {its}; remove "
-                "one of the two flags"
+                f"{argument(name, values[name])} contradicts {argument(source, values[source])}, "
+                f"which has {its}; remove one of the two flags"
             )
-    return settings.replaced(given=settings.given | own.keys(), **own)
 
 
 def _is_same(name: str, given: Any, own: Any) -> bool:
@@ -52,7 +57,6 @@ def _is_same(name: str, given: Any, own: Any) -> bool:
     if name in Normalization._fields or None in (given, own):
         return given == own
     if name == "init_checkpoint":
-        return os.path.realpath(resolve_checkpoint(given)) == os.path.realpath(
-            resolve_checkpoint(own)
-        )
+        given, own = (os.path.realpath(resolve_checkpoint(path)) for path in (given, own))
+        return given == own
     return content_of(given) == content_of(own)

@@ -78,10 +78,10 @@ def read_description(folder: str) -> dict[str, Any] | None:
 
 
 def files_of_model(folder: str) -> dict[str, str]:
-    """Returns the paths of the configuration and the tokenizer in a model's folder, by flag."""
+    """Returns the paths of the configuration and of any tokenizer of a trained model, by flag."""
     names = {_CONFIG: CONFIG, **TOKENIZERS}
     paths = {flag: os.path.join(folder, ASSETS, name) for flag, name in names.items()}
-    return {flag: path for flag, path in paths.items() if os.path.exists(path)}
+    return {flag: p for flag, p in paths.items() if flag == _CONFIG or os.path.exists(p)}
 
 
 def read_run_record(folder: str) -> dict | None:

@@ -14,7 +14,6 @@ from albert.cli import command_line
 from albert.core.errors import FlagError
 from albert.settings.fields import OWN, redefined, setting
 from albert.settings.text_settings import NormalizationSettings
-from albert.tokenizers.normalization import Normalization
 
 
 class ConvertSettings(NormalizationSettings):
@@ -75,9 +74,8 @@ def main(request: tuple[ConvertSettings, list[str]]) -> None:
             )
         tf.logging.info("%s: a TensorFlow checkpoint", from_transformers(path, target))
         return
-    given = {n: getattr(settings, n) for n in Normalization._fields if n in settings.given}
     files = settings.albert_config_file, settings.spm_model_file, settings.vocab_file
-    options = ConversionOptions(*files, given, settings.multiple_choice)
+    options = ConversionOptions(*files, settings.given_normalization(), settings.multiple_choice)
     if settings.to == "onnx":
         outputs = ", ".join(to_onnx(path, target, options))
         tf.logging.info("%s: a model with the outputs %s", target, outputs)

@@ -28,11 +28,11 @@ from albert.settings.fields import (
     LONGEST_SEQUENCE,
     MODEL,
     model_setting,
+    redefined,
     setting,
 )
 from albert.settings.run_settings import IgnoredSettings
-from albert.settings.text_settings import NormalizationSettings
-from albert.tokenizers.normalization import Normalization
+from albert.settings.text_settings import NormalizationSettings, TextSettings
 
 # The help does not need TensorFlow.
 if TYPE_CHECKING:
@@ -81,25 +81,9 @@ class EmbedSettings(NormalizationSettings, IgnoredSettings, theme=DATA):
         MODEL,
         path=True,
     )
-    albert_config_file: str | None = setting(
-        None,
-        "JSON file with the model's sizes. Needed only if --init_checkpoint is a checkpoint.",
-        MODEL,
-        path=True,
-        aliases=("bert_config_file",),
-    )
-    spm_model_file: str | None = setting(
-        None,
-        "SentencePiece model. Needed only if --init_checkpoint is a checkpoint.",
-        MODEL,
-        path=True,
-    )
-    vocab_file: str | None = setting(
-        None,
-        "WordPiece vocabulary. Needed only if --init_checkpoint is a checkpoint.",
-        MODEL,
-        path=True,
-    )
+    albert_config_file: str = redefined(TextSettings, "albert_config_file", "")
+    spm_model_file: str | None = redefined(TextSettings, "spm_model_file", None)
+    vocab_file: str | None = redefined(TextSettings, "vocab_file", None)
     max_seq_length: int = setting(
         128,
         "Longest text, in tokens; longer texts are truncated, and a warning counts them. With "
@@ -169,29 +153,25 @@ def _numbers(text: str) -> list[int]:
 
 
 def _model(settings: EmbedSettings) -> ModelFolder:
-    """Returns the model; raises a `FlagError` for missing flags or a too large --max_seq_length."""
-    from albert.checkpoints.checkpoint_files import resolve_checkpoint
+    """Returns the model; raises a `FlagError` for wrong flags, or a too large --max_seq_length."""
+    from albert.checkpoints.model_files import ModelFiles, find_model
+    from albert.checkpoints.model_flags import check_given
     from albert.checkpoints.model_folder import TOKENIZERS, check_model, used_model
-    from albert.inference.folders import assemble_folder, open_folder
+    from albert.download.named_model import local_folder
+    from albert.inference.folders import open_model
 
-    if settings.model:
-        for name in settings.given & {"init_checkpoint", "albert_config_file"}:
-            raise FlagError(f"--{name} contradicts --model={settings.model}; remove one")
-    if settings.albert_config_file:
+    if settings.albert_config_file and not settings.model:
         settings.require(tuple(TOKENIZERS))
-        path, about = settings.init_checkpoint, Normalization.of(vars(settings)).recorded()
-        flags = "albert_config_file", *TOKENIZERS
-        files = {name: file for name in flags if (file := getattr(settings, name))}
-        folder = assemble_folder(path, about, resolve_checkpoint(path), files)
-        model = used_model(folder.config.forward_values(), files, folder.tokenizer.normalization)
-        check_model(path, model, "--init_checkpoint")
+        path, flags = settings.init_checkpoint, ("init_checkpoint", "albert_config_file")
+        files = {n: file for n in (*flags, *TOKENIZERS) if (file := getattr(settings, n))}
+        folder = open_model(ModelFiles(path, files, False), settings.given_normalization())
+        used = used_model(folder.config.forward_values(), files, folder.tokenizer.normalization)
+        check_model(path, used, "--init_checkpoint")
     else:
-        for name in (*TOKENIZERS, *Normalization._fields):
-            if name in settings.given:
-                raise FlagError(
-                    f"--{name} needs --albert_config_file; other models have their own tokenizer"
-                )
-        folder = open_folder(settings.model or settings.init_checkpoint)
+        source = "model" if settings.model else "init_checkpoint"
+        model = find_model(local_folder(getattr(settings, source)))
+        check_given(settings, source, model.flags())
+        folder = open_model(model, settings.given_normalization())
     if settings.pooling == "model":
         if "pooling" not in folder.description:
             raise FlagError(

@@ -8,7 +8,10 @@ from pathlib import Path
 
 from albert.core.errors import UserError
 
-WHAT_TO_PASS = "pass a folder that --export_dir or --output_dir has written, or one of transformers"
+WHAT_TO_PASS = (
+    "pass a folder that --export_dir or --output_dir has written, one of transformers, or one with "
+    "a checkpoint, its configuration and its tokenizer"
+)
 # An environment variable that may name another folder to keep published models in.
 _CACHE = "ALBERT_CACHE"
 

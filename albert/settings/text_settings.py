@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from albert.core.cores import default_processes
 from albert.settings.fields import (
     FEATURES,
@@ -46,6 +48,11 @@ class NormalizationSettings(Settings):
         MODEL,
         Affects.FEATURES,
     )
+
+    def given_normalization(self) -> dict[str, Any]:
+        """Returns the values that the user set, by name."""
+        names = self.given & NormalizationSettings.flags().keys()
+        return {name: getattr(self, name) for name in names}
 
 
 class TextSettings(NormalizationSettings, RunSettings):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import collections
+import functools
 import struct
 from collections.abc import Mapping
 from typing import Any
@@ -20,6 +21,8 @@ _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
 _UNIGRAM = 1
 
 
+# A program that opens a model parses its file several times.
+@functools.lru_cache(maxsize=1)
 def parse_tokenizer(content: bytes, path: str) -> dict[str, Any] | None:
     """Parses a tokenizer; returns None if the content is something else.
 

@@ -18,7 +18,7 @@ from albert.checkpoints.checkpoint_files import (
     resolve_checkpoint,
 )
 from albert.checkpoints.initialization import optimizer_variables
-from albert.checkpoints.model_files import folder_of, pretrained_files
+from albert.checkpoints.model_files import model_of_checkpoint
 from albert.checkpoints.model_folder import (
     RECORD,
     check_model,
@@ -27,7 +27,6 @@ from albert.checkpoints.model_folder import (
     recorded_settings,
     write_assets,
 )
-from albert.checkpoints.pretrained import description_of
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of
 from albert.data import TRAIN
@@ -171,10 +170,8 @@ def known_of_model(settings: RunSettings) -> tuple[str, dict[str, Any]]:
         if collectives.is_chief():
             raise
         return settings.output_dir, recorded_settings(settings.output_dir) or {}
-    folder = folder_of(checkpoint)
-    if os.path.isdir(checkpoint):
-        return folder, description_of(pretrained_files(folder))
-    return folder, {**(recorded_settings(folder) or {}), **(read_description(folder) or {})}
+    model = model_of_checkpoint(checkpoint)
+    return model.folder, model.known()
 
 
 def recorded_labels(settings: RunSettings) -> list:

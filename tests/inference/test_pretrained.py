@@ -242,7 +242,7 @@ def test_a_missing_file_or_a_description_that_does_not_fit_is_an_error(model):
     for missing, part in (
         ("variables/variables.data-00000-of-00001", "damaged or incomplete"),
         ("assets.extra/config.json", "cannot be read"),
-        ("variables/variables.index", "has no weights"),
+        ("variables/variables.index", "expected one checkpoint in this folder"),
         ("assets.extra/spm.model", "has no tokenizer"),
     ):
         content = (model / missing).read_bytes()
