@@ -9,6 +9,7 @@ weights also accept a folder of `transformers`.
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import glob
 import math
@@ -17,19 +18,19 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.finite import check_finite
 from albert.checkpoints.transformers_folder import (
     TransformersFolder,
     is_transformers_folder,
     open_folder,
-    write_checkpoint,
 )
 from albert.core.errors import UserError, reporting
 from albert.core.files import check_readable, content_of, copy_atomically, flush, open_atomically
-from albert.core.text import first_line
+from albert.core.text import first_line, listed
 
 BEST = "model.ckpt-best"
 RESULT, RESUME = "model.ckpt", "resume.ckpt"
@@ -89,6 +90,32 @@ def as_files(checkpoint: str) -> Iterator[str]:
         with reporting(f"temporary folder {folder} cannot be written"):
             write_checkpoint(prefix, open_folder(checkpoint))
         yield prefix
+
+
+def write_checkpoint(prefix: str, folder: TransformersFolder) -> None:
+    """Writes a checkpoint; raises a `UserError` for values that are not finite, or an `OSError`."""
+    dtypes = folder.get_variable_to_dtype_map()
+    check_finite(folder.path, folder, dtypes)
+    with tf.Graph().as_default(), tf.Session() as session:
+        # Values that the graph reads are in memory once; fed values would be there twice.
+        values = [
+            tf.numpy_function(functools.partial(folder.get_tensor, name), [], dtype)
+            for name, dtype in dtypes.items()
+        ]
+        save = tf.raw_ops.SaveV2(
+            prefix=prefix,
+            tensor_names=list(dtypes),
+            shape_and_slices=[""] * len(dtypes),
+            tensors=values,
+        )
+        try:
+            session.run(save)
+        except tf.errors.OpError as e:
+            # TensorFlow's message has "FILE; REASON" among lines about the operation's origin.
+            reason = re.search(rf"{re.escape(prefix)}.*; (.+)$", e.message, re.MULTILINE)
+            if not reason:
+                raise
+            raise OSError(errno.EIO, reason[1]) from e
 
 
 def _only_checkpoint(folder: str) -> str:
@@ -309,6 +336,27 @@ def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
             "--albert_config_file?"
         )
     check_finite(checkpoint, reader, [v.op.name for v in variables])
+
+
+def check_finite(where: str, reader: Any, names: Iterable[str]) -> None:
+    """Raises a `UserError` if variables of a checkpoint are not finite or cannot be read.
+
+    `where` is the checkpoint's path, for messages, and `reader` a result of `load_checkpoint`.
+    """
+    wrong = []
+    for name in sorted(set(names)):
+        try:
+            value = reader.get_tensor(name)
+        except tf.errors.OpError as e:
+            raise UserError(f"{where} is damaged: {name} cannot be read: {first_line(e)}") from e
+        # Values of other types are always finite.
+        if value.dtype.kind == "f" and (count := np.count_nonzero(~np.isfinite(value))):
+            wrong.append(f"{count} of {value.size} in {name}")
+    if wrong:
+        raise UserError(
+            f"{where} has values that are not finite (NaN or infinite): "
+            f"{listed(wrong)}; take another checkpoint"
+        )
 
 
 def check_same_encoder(

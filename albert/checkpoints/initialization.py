@@ -10,11 +10,11 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import (
+    check_finite,
     check_same_encoder,
     load_checkpoint,
     resolve_checkpoint,
 )
-from albert.checkpoints.finite import check_finite
 from albert.checkpoints.transformers_folder import TransformersFolder
 from albert.core.errors import UserError
 

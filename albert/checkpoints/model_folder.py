@@ -23,7 +23,7 @@ import tensorflow.compat.v1 as tf
 from albert.checkpoints.checkpoint_files import load_checkpoint, resolve_checkpoint
 from albert.checkpoints.transformers_folder import is_transformers_folder, tokenizer_settings
 from albert.core.errors import FlagError, UserError
-from albert.core.files import content_of, open_atomically, read_bytes, read_json
+from albert.core.files import content_of, open_atomically, read_bytes, read_object
 from albert.core.record import read_record
 from albert.core.version import VERSION
 from albert.tokenizers.normalization import Normalization
@@ -71,8 +71,8 @@ def read_description(folder: str) -> dict[str, Any] | None:
     path = os.path.join(folder, ASSETS, DESCRIPTION)
     if not os.path.lexists(path):
         return None
-    about = read_json(path, "the description of the model")
-    if not isinstance(about, dict) or not isinstance(about.get("task"), str):
+    about = read_object(path, "the description of the model")
+    if not isinstance(about.get("task"), str):
         raise UserError(f"{path} does not name the model's task")
     return about
 
@@ -102,7 +102,7 @@ def recorded_settings(folder: str) -> dict | None:
 def recorded_scores(output_dir: str) -> dict[str, Any]:
     """Reads a run's best scores, if any; raises a `UserError` if the record cannot be read."""
     path = os.path.join(output_dir, SCORES)
-    return read_json(path, "the record of scores") if os.path.exists(path) else {}
+    return read_object(path, "the record of scores") if os.path.exists(path) else {}
 
 
 def trained_threshold(threshold: float | None, output_dir: str, score: str) -> float | None:

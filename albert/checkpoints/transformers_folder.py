@@ -6,7 +6,6 @@ It has `config.json`, and either `model.safetensors` or several files of weights
 from __future__ import annotations
 
 import contextlib
-import errno
 import functools
 import glob
 import hashlib
@@ -21,9 +20,8 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints import transformers_names as names
 from albert.checkpoints.configurations import check_sizes, config_from_theirs, is_theirs
-from albert.checkpoints.finite import check_finite
 from albert.core.errors import UserError
-from albert.core.files import read_bytes, read_json, sha256_of
+from albert.core.files import read_bytes, read_json, read_object, sha256_of
 from albert.core.text import listed
 from albert.tokenizers.normalization import Normalization
 from albert.tokenizers.tokenizer_json import normalization_of, parse_tokenizer
@@ -82,10 +80,8 @@ def tokenizer_settings(path: str) -> dict[str, Any]:
     own, saved = normalization_of(tokenizer) if tokenizer else {}, dict[str, Any]()
     for name in (SPECIAL_TOKENS, TOKENIZER):
         file = os.path.join(path, name)
-        one = read_json(file, "the tokenizer's configuration") if os.path.exists(file) else {}
-        if not isinstance(one, dict):
-            raise UserError(f"{file} is not a tokenizer's configuration of transformers")
-        saved |= one
+        if os.path.exists(file):
+            saved |= read_object(file, "the tokenizer's configuration")
     for name, values in _SUPPORTED.items():
         value = saved.get(name, values[0])
         value = value.get("content") if isinstance(value, dict) else value
@@ -123,8 +119,8 @@ class TransformersFolder:
         belong to another family, or are damaged or incomplete.
         """
         self.path = path
-        theirs = read_json(os.path.join(path, CONFIG), "the configuration")
-        if not isinstance(theirs, dict) or not is_theirs(theirs):
+        theirs = read_object(os.path.join(path, CONFIG), "the configuration")
+        if not is_theirs(theirs):
             raise UserError(
                 f"{path}/{CONFIG} is not a configuration of transformers: it has no model_type"
             )
@@ -265,32 +261,6 @@ class TransformersFolder:
         """Returns a digest of the weights."""
         digests = "".join(map(sha256_of, self._files))
         return "sha256:" + hashlib.sha256(digests.encode()).hexdigest()[:16]
-
-
-def write_checkpoint(prefix: str, folder: TransformersFolder) -> None:
-    """Writes a checkpoint; raises a `UserError` for values that are not finite, or an `OSError`."""
-    dtypes = folder.get_variable_to_dtype_map()
-    check_finite(folder.path, folder, dtypes)
-    with tf.Graph().as_default(), tf.Session() as session:
-        # Values that the graph reads are in memory once; fed values would be there twice.
-        values = [
-            tf.numpy_function(functools.partial(folder.get_tensor, name), [], dtype)
-            for name, dtype in dtypes.items()
-        ]
-        save = tf.raw_ops.SaveV2(
-            prefix=prefix,
-            tensor_names=list(dtypes),
-            shape_and_slices=[""] * len(dtypes),
-            tensors=values,
-        )
-        try:
-            session.run(save)
-        except tf.errors.OpError as e:
-            # TensorFlow's message has "FILE; REASON" among lines about the operation's origin.
-            reason = re.search(rf"{re.escape(prefix)}.*; (.+)$", e.message, re.MULTILINE)
-            if not reason:
-                raise
-            raise OSError(errno.EIO, reason[1]) from e
 
 
 def _step_of(text: str, path: str) -> np.int64:

@@ -11,8 +11,9 @@ import safetensors.numpy
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints import transformers_names as names
+from albert.checkpoints.checkpoint_files import write_checkpoint
 from albert.checkpoints.configurations import config_to_theirs
-from albert.checkpoints.model_files import pretrained_files
+from albert.checkpoints.model_files import description_of, pretrained_files
 from albert.checkpoints.model_folder import (
     ASSETS,
     OWN_PARAMS,
@@ -24,7 +25,6 @@ from albert.checkpoints.model_folder import (
     used_model,
     write_assets,
 )
-from albert.checkpoints.pretrained import description_of
 from albert.checkpoints.transformers_folder import (
     CONFIG,
     STEP,
@@ -32,7 +32,6 @@ from albert.checkpoints.transformers_folder import (
     WEIGHTS,
     open_folder,
     tokenizer_settings,
-    write_checkpoint,
 )
 from albert.convert.source import CONFIGS, Source, Variables, find_source, read_variables
 from albert.core.errors import FlagError, UserError, optional

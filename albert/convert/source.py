@@ -13,10 +13,10 @@ from albert.checkpoints import transformers_names as names
 from albert.checkpoints.checkpoint_files import (
     BEST,
     best_or_newest,
+    check_finite,
     load_checkpoint,
     resolve_checkpoint,
 )
-from albert.checkpoints.finite import check_finite
 from albert.checkpoints.initialization import optimizer_variables
 from albert.checkpoints.model_folder import RECORD, read_run_record, recorded_scores
 from albert.checkpoints.transformers_folder import STEP

@@ -236,6 +236,13 @@ def read_json(path: str, what: str, make_object: Callable[[list], Any] | None = 
     return parse_json(read_bytes(path), f"{what} {path}", make_object)
 
 
+def read_object(path: str, what: str) -> dict[str, Any]:
+    """Reads a JSON object; raises a `UserError` for any other content, and as `read_json` does."""
+    if not isinstance(content := read_json(path, what), dict):
+        raise UserError(f"{path}: {what} is not a JSON object")
+    return content
+
+
 def parse_json(
     text: str | bytes, what: str, make_object: Callable[[list], Any] | None = None
 ) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from albert.checkpoints.configurations import LARGEST, check_sizes, config_from_theirs, is_theirs
 from albert.core.errors import UserError
-from albert.core.files import read_json
+from albert.core.files import read_object
 from albert.model.layers import get_activation
 
 # Keys that identify the kind of model. An ALBERT configuration has at least one of the first, which
@@ -214,9 +214,7 @@ def read_config(json_file: str) -> AlbertConfig | BertConfig:
 
 
 def _read_object(json_file: str) -> dict:
-    values = read_json(json_file, "the model's configuration")
-    if not isinstance(values, dict):
-        raise UserError(f"{json_file}: the model's configuration is not a JSON object")
+    values = read_object(json_file, "the model's configuration")
     try:
         return config_from_theirs(values) if is_theirs(values) else values
     except UserError as e:

@@ -8,8 +8,7 @@ import pytest
 
 import albert
 from albert.checkpoints import transformers_names as names
-from albert.checkpoints.model_files import pretrained_files
-from albert.checkpoints.pretrained import description_of
+from albert.checkpoints.model_files import description_of, pretrained_files
 from albert.core.errors import UserError
 from albert.inference import load_model
 from albert.inference.folders import open_folder
