@@ -23,7 +23,8 @@ import tensorflow.compat.v1 as tf
 
 from albert import api
 from albert.cli.check import find_task
-from albert.convert.convert import ConversionOptions, to_transformers
+from albert.convert.convert import to_transformers
+from albert.convert.settings import ConvertSettings
 from albert.core.errors import UserError
 from albert.data import DEV, TRAIN
 from albert.inference import load_model
@@ -71,7 +72,7 @@ def names_in(folder: pathlib.Path) -> set[str]:
 
 def converted(done: pathlib.Path, folder: pathlib.Path) -> dict:
     """Converts a model for `transformers`; returns its configuration there."""
-    to_transformers(str(done), str(folder / "there"), ConversionOptions())
+    to_transformers(str(done), str(folder / "there"), ConvertSettings())
     return read(folder / "there/config.json")
 
 

@@ -156,7 +156,7 @@ def _check_whole(prefix: str) -> None:
 def checkpoint_step(prefix: str) -> int:
     """Returns the `global_step` of a checkpoint, else the number at the end of its name, else 0."""
     reader = load_checkpoint(prefix)
-    if reader.has_tensor(tf.GraphKeys.GLOBAL_STEP):
+    if tf.GraphKeys.GLOBAL_STEP in reader.get_variable_to_shape_map():
         return int(reader.get_tensor(tf.GraphKeys.GLOBAL_STEP))
     number = re.search(r"-(\d+)$", prefix)
     return int(number.group(1)) if number else 0

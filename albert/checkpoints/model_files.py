@@ -122,11 +122,10 @@ def pretrained_files(folder: str) -> dict[str, str]:
         return files
     is_theirs = is_transformers_folder(folder)
     for name, patterns in (_OF_TRANSFORMERS if is_theirs else _PUBLISHED).items():
-        for pattern in patterns:
-            # The archives of published models have a folder.
-            find = Path(folder).glob if is_theirs else Path(folder).rglob
-            if paths := sorted(find(pattern)):
-                files.setdefault(name, str(paths[0]))
+        # The archives of published models have a folder.
+        find = Path(folder).glob if is_theirs else Path(folder).rglob
+        if paths := [str(path) for pattern in patterns for path in sorted(find(pattern))]:
+            files[name] = paths[0]
     if _CONFIG not in files:
         return {}
     path = os.path.join(folder, TOKENIZER_JSON)

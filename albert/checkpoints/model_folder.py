@@ -116,8 +116,6 @@ def check_model(path: str, model: Mapping[str, Any], flag: str) -> None:
     `path` is that of the weights, or the folder of their run; for `model` see `Task.model`.
     """
     recorded = recorded_model(path)
-    if "do_lower_case" in model and is_transformers_folder(path):
-        recorded = {**(recorded or {}), **tokenizer_settings(path)}
     if recorded is None:
         tf.logging.info(
             "%s %s has no %s: cannot check whether it was trained with this configuration and "
@@ -150,7 +148,8 @@ def used_model(
 def recorded_model(path: str) -> dict[str, Any] | None:
     """Returns a model's properties from the record next to its weights; None without a record."""
     if is_transformers_folder(path):
-        return {_CONFIG: load_checkpoint(resolve_checkpoint(path)).config}
+        config = load_checkpoint(resolve_checkpoint(path)).config
+        return {_CONFIG: config, **tokenizer_settings(path)}
     record = read_run_record(path)
     if record is None:
         record = read_run_record(os.path.dirname(os.path.abspath(resolve_checkpoint(path))))

@@ -233,10 +233,6 @@ class TransformersFolder:
         shapes = self.get_variable_to_shape_map()
         return {name: tf.int64 if name == STEP else tf.float32 for name in shapes}
 
-    def has_tensor(self, name: str) -> bool:
-        """Returns whether there is a variable with that name."""
-        return name in self.get_variable_to_shape_map()
-
     def get_tensor(self, name: str) -> np.ndarray:
         """Reads and returns the value of a variable."""
         if name == STEP and self._step is not None:

@@ -11,37 +11,8 @@ TO gets a file model.onnx. The optimizer's variables are omitted.
 from __future__ import annotations
 
 from albert.cli import command_line
+from albert.convert.settings import ConvertSettings
 from albert.core.errors import FlagError
-from albert.settings.fields import OWN, redefined, setting
-from albert.settings.text_settings import NormalizationSettings
-
-
-class ConvertSettings(NormalizationSettings):
-    """The format, and information that the files lack; a folder of transformers needs none."""
-
-    to: str = setting(
-        "",
-        "Format of TO. Default: transformers for a checkpoint, and a checkpoint for a folder of "
-        "transformers.",
-        choices=("", "transformers", "onnx"),
-    )
-    albert_config_file: str | None = setting(
-        None,
-        "Configuration of the model. Default: the run's, or the one in the checkpoint's folder.",
-        aliases=("bert_config_file",),
-    )
-    spm_model_file: str | None = setting(
-        None, "SentencePiece model, which is copied as spiece.model. Default: the run's tokenizer."
-    )
-    vocab_file: str | None = setting(
-        None, "WordPiece vocabulary, which is copied as vocab.txt. Default: the run's tokenizer."
-    )
-    do_lower_case: bool = redefined(NormalizationSettings, "do_lower_case", True, theme=OWN)
-    multiple_choice: bool = setting(
-        False,
-        "Treat a head with one output as multiple choice, as in RACE, instead of regression. Not "
-        "needed for a run, which records its task.",
-    )
 
 
 def parse(argv: list[str]) -> tuple[ConvertSettings, list[str]]:
@@ -55,12 +26,7 @@ def main(request: tuple[ConvertSettings, list[str]]) -> None:
     import tensorflow.compat.v1 as tf
 
     from albert.checkpoints.transformers_folder import is_transformers_folder
-    from albert.convert.convert import (
-        ConversionOptions,
-        from_transformers,
-        to_onnx,
-        to_transformers,
-    )
+    from albert.convert.convert import from_transformers, to_onnx, to_transformers
 
     settings, paths = request
     if len(paths) != 2 or not all(paths):
@@ -74,10 +40,8 @@ def main(request: tuple[ConvertSettings, list[str]]) -> None:
             )
         tf.logging.info("%s: a TensorFlow checkpoint", from_transformers(path, target))
         return
-    files = settings.albert_config_file, settings.spm_model_file, settings.vocab_file
-    options = ConversionOptions(*files, settings.given_normalization(), settings.multiple_choice)
     if settings.to == "onnx":
-        outputs = ", ".join(to_onnx(path, target, options))
+        outputs = ", ".join(to_onnx(path, target, settings))
         tf.logging.info("%s: a model with the outputs %s", target, outputs)
         return
-    tf.logging.info("%s: %s of transformers", target, to_transformers(path, target, options))
+    tf.logging.info("%s: %s of transformers", target, to_transformers(path, target, settings))

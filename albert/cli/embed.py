@@ -27,7 +27,6 @@ from albert.settings.fields import (
     LARGEST_BATCH,
     LONGEST_SEQUENCE,
     MODEL,
-    model_setting,
     redefined,
     setting,
 )
@@ -36,7 +35,6 @@ from albert.settings.text_settings import NormalizationSettings, TextSettings
 
 # The help does not need TensorFlow.
 if TYPE_CHECKING:
-    from albert.inference.embedding import Embedding
     from albert.inference.folders import ModelFolder
 
 _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")
@@ -73,7 +71,7 @@ class EmbedSettings(NormalizationSettings, IgnoredSettings, theme=DATA):
         choices=("none", "mean", "cls", "model"),
     )
     normalize: bool = setting(False, "Divide the vectors of --pooling by their Euclidean norms.")
-    model: str = model_setting()
+    model: str = redefined(TextSettings, "model", "")
     init_checkpoint: str = setting(
         "",
         "Instead of --model: a checkpoint. It needs the next flags, unless it is in the folder of "
@@ -126,20 +124,11 @@ def main(settings: EmbedSettings) -> None:
     folder, normalize = _model(settings), settings.normalize
     if pooling == "model":
         pooling, normalize = folder.value("pooling"), normalize or folder.value("normalize")
-    embedder = Embedder(folder, layers, settings.pooled, settings.batch_size, pooling)
+    embedder = Embedder(folder, layers, settings.pooled, settings.batch_size, pooling, normalize)
     embedded = embedder.stream(_texts(settings.input_file))
-    if normalize:
-        embedded = map(_with_unit_length, embedded)
     write = write_npz if settings.output_format == "npz" else write_json_lines
     write(settings.output_file, progress(embedded, count, "texts", "texts"))
     LOG.info("Wrote the embeddings of %d texts to %s", count, settings.output_file)
-
-
-def _with_unit_length(text: Embedding) -> Embedding:
-    from albert.inference.base import normalized
-
-    assert text.sentence is not None
-    return text._replace(sentence=normalized(text.sentence))
 
 
 def _numbers(text: str) -> list[int]:

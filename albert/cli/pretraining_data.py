@@ -22,8 +22,8 @@ from albert.core.cores import default_processes
 from albert.core.errors import FlagError
 from albert.core.files import check_readable
 from albert.distributed import launcher
-from albert.settings.fields import IGNORED, LONGEST_SEQUENCE, OWN, model_setting, redefined, setting
-from albert.settings.text_settings import NormalizationSettings
+from albert.settings.fields import IGNORED, LONGEST_SEQUENCE, OWN, redefined, setting
+from albert.settings.text_settings import NormalizationSettings, TextSettings
 
 # The help does not need TensorFlow.
 if TYPE_CHECKING:
@@ -61,13 +61,9 @@ class PretrainingDataSettings(NormalizationSettings):
         lower=1,
         upper=99_999,
     )
-    model: str = model_setting(OWN)
-    spm_model_file: str | None = setting(
-        None, "SentencePiece model. Required unless you pass --vocab_file or --model."
-    )
-    vocab_file: str | None = setting(
-        None, "WordPiece vocabulary. Required unless you pass --spm_model_file or --model."
-    )
+    model: str = redefined(TextSettings, "model", "", theme=OWN)
+    spm_model_file: str | None = redefined(TextSettings, "spm_model_file", None, theme=OWN)
+    vocab_file: str | None = redefined(TextSettings, "vocab_file", None, theme=OWN)
     do_lower_case: bool = redefined(NormalizationSettings, "do_lower_case", True, theme=OWN)
     random_seed: int = setting(
         12345, "Seed for masks, sequence lengths and sentence pairs.", lower=0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import safetensors.numpy
 import tensorflow.compat.v1 as tf
@@ -21,7 +21,6 @@ from albert.checkpoints.model_folder import (
     Assets,
     check_model,
     files_of_model,
-    read_description,
     used_model,
     write_assets,
 )
@@ -33,6 +32,7 @@ from albert.checkpoints.transformers_folder import (
     open_folder,
     tokenizer_settings,
 )
+from albert.convert.settings import ConvertSettings
 from albert.convert.source import CONFIGS, Source, Variables, find_source, read_variables
 from albert.core.errors import FlagError, UserError, optional
 from albert.core.files import check_readable, read_bytes, temporary_folder, write_json
@@ -68,28 +68,13 @@ _ACTIVATIONS = {
 }
 
 
-class ConversionOptions(NamedTuple):
-    """Choices that the files of a checkpoint do not record; None to take what it has.
-
-    Attributes:
-      normalization: fields of `Normalization`.
-      multiple_choice: whether a single score rates one of several options and is not a number.
-    """
-
-    albert_config_file: str | None = None
-    spm_model_file: str | None = None
-    vocab_file: str | None = None
-    normalization: Mapping[str, Any] = {}
-    multiple_choice: bool = False
-
-
-def to_transformers(path: str, target: str, options: ConversionOptions) -> str:
+def to_transformers(path: str, target: str, settings: ConvertSettings) -> str:
     """Converts a checkpoint, see `find_source`, to a new folder of `transformers`.
 
     Returns the class that loads it; raises a `UserError` or `FlagError` for unusable files.
     """
     with temporary_folder(target) as folder:
-        source, variables, config = _begin(path, folder, options)
+        source, variables, config = _begin(path, folder, settings)
         values, metadata = variables.values, {"format": "pt"}
         if variables.step is not None:
             metadata[STEP] = str(variables.step)
@@ -105,7 +90,7 @@ def to_transformers(path: str, target: str, options: ConversionOptions) -> str:
     return config["architectures"][0]
 
 
-def to_onnx(path: str, target: str, options: ConversionOptions) -> list[str]:
+def to_onnx(path: str, target: str, settings: ConvertSettings) -> list[str]:
     """Converts a checkpoint to a folder with `model.onnx`; returns the names of its outputs.
 
     Configuration, tokenizer, arguments and errors are as in `to_transformers`.
@@ -114,23 +99,20 @@ def to_onnx(path: str, target: str, options: ConversionOptions) -> list[str]:
         from albert.convert.onnx_graph import write_model
 
     with temporary_folder(target) as folder:
-        source, variables, _ = _begin(path, folder, options)
+        source, variables, _ = _begin(path, folder, settings)
         return write_model(os.path.join(folder, MODEL), source, variables)
 
 
 def _begin(
-    path: str, folder: str, options: ConversionOptions
+    path: str, folder: str, settings: ConvertSettings
 ) -> tuple[Source, Variables, dict[str, Any]]:
     """Returns a checkpoint, its weights and `config.json`, which it writes with the tokenizer."""
-    source = find_source(path, options.albert_config_file)
-    flag, file, normalization = _tokenizer(source, options)
+    source = find_source(path, settings.albert_config_file)
+    flag, file, normalization = _tokenizer(source, settings)
     used = used_model(source.config.forward_values(), {flag: file}, normalization)
     check_model(source.checkpoint, used, "the checkpoint")
     variables = read_variables(source)
-    about = read_description(os.path.dirname(source.checkpoint)) or {}
-    config = _config(source, variables, options, {**source.settings, **about})
-    if about:
-        config["task_specific_params"] = {OWN_PARAMS: about}
+    config = _config(source, variables, settings)
     write_json(os.path.join(folder, CONFIG), config)
     name, kind = _TOKENIZERS[flag]
     _copy_tokenizer(file, os.path.join(folder, name))
@@ -140,10 +122,10 @@ def _begin(
     return source, variables, config
 
 
-def _tokenizer(source: Source, options: ConversionOptions) -> tuple[str, str, Normalization]:
+def _tokenizer(source: Source, settings: ConvertSettings) -> tuple[str, str, Normalization]:
     """Returns the flag and the file of the model's tokenizer, and how it changes text."""
     folder = os.path.dirname(source.checkpoint)
-    given = {flag: getattr(options, flag) for flag in TOKENIZERS}
+    given = {flag: getattr(settings, flag) for flag in TOKENIZERS}
     files = given if any(given.values()) else files_of_model(folder)
     flag = next((flag for flag in TOKENIZERS if files.get(flag)), None)
     if flag is None:
@@ -152,24 +134,23 @@ def _tokenizer(source: Source, options: ConversionOptions) -> tuple[str, str, No
             f"in {ASSETS} next to it"
         )
     check_readable(files[flag], "the tokenizer's file")
-    about = read_description(folder) or source.settings or tokenizer_settings(folder)
-    return flag, files[flag], Normalization.of({**about, **options.normalization})
+    about = source.about or source.settings or tokenizer_settings(folder)
+    return flag, files[flag], Normalization.of({**about, **settings.given_normalization()})
 
 
-def _config(
-    source: Source, variables: Variables, options: ConversionOptions, known: Mapping[str, Any]
-) -> dict:
-    """Returns the content of `config.json`; `known` has what is known of the training."""
+def _config(source: Source, variables: Variables, settings: ConvertSettings) -> dict[str, Any]:
+    """Returns the content of `config.json`."""
     config = config_to_theirs(source.family, source.config.to_dict())
-    parts, ending = variables.parts, "Model"
-    if {names.MASKED_TOKENS, names.NEXT_SENTENCE} <= set(parts):
+    if source.about:
+        config["task_specific_params"] = {OWN_PARAMS: source.about}
+    known, parts = {**source.settings, **source.about}, {*variables.parts}
+    ending = next((_CLASSES[part] for part in _CLASSES if part in parts), "Model")
+    if {names.MASKED_TOKENS, names.NEXT_SENTENCE} <= parts:
         ending = "ForPreTraining"
-    else:
-        ending = next((_CLASSES[part] for part in _CLASSES if part in parts), ending)
-    if {names.CLASSIFIER, names.TOKENS} & {*parts}:
+    if {names.CLASSIFIER, names.TOKENS} & parts:
         labels = known.get("labels")
         count = len(variables.values["classifier.bias"])
-        if count == 1 and (options.multiple_choice or (labels and len(labels) > 1)):
+        if count == 1 and (settings.multiple_choice or (labels and len(labels) > 1)):
             ending = "ForMultipleChoice"
         else:
             config |= _labels(count, labels)

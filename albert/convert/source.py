@@ -18,7 +18,12 @@ from albert.checkpoints.checkpoint_files import (
     resolve_checkpoint,
 )
 from albert.checkpoints.initialization import optimizer_variables
-from albert.checkpoints.model_folder import RECORD, read_run_record, recorded_scores
+from albert.checkpoints.model_folder import (
+    RECORD,
+    read_description,
+    read_run_record,
+    recorded_scores,
+)
 from albert.checkpoints.transformers_folder import STEP
 from albert.core.errors import FlagError, UserError
 from albert.core.text import listed
@@ -28,12 +33,16 @@ CONFIGS = {AlbertConfig: "albert_config.json", BertConfig: "bert_config.json"}
 
 
 class Source(NamedTuple):
-    """A checkpoint by its prefix, with its configuration, record and scores, which may be empty."""
+    """A checkpoint by its prefix, with its configuration.
+
+    Its record, its scores and its description, `about`, may be empty.
+    """
 
     checkpoint: str
     config: AlbertConfig | BertConfig
     record: Mapping
     scores: Mapping
+    about: Mapping
 
     @property
     def settings(self) -> Mapping:
@@ -61,7 +70,7 @@ def find_source(path: str, config_file: str | None) -> Source:
         # They belong to another checkpoint.
         scores = {}
     config = _config(folder, config_file, record.get("settings", {}))
-    return Source(checkpoint, config, record, scores)
+    return Source(checkpoint, config, record, scores, read_description(folder) or {})
 
 
 def _config(folder: str, config_file: str | None, settings: Mapping) -> AlbertConfig | BertConfig:

@@ -17,7 +17,13 @@ from albert.core.errors import FlagError, UserError
 from albert.core.files import open_atomically
 from albert.core.npz import writing_npz
 from albert.data.sequences import sequences_of
-from albert.inference.base import ModelSession, SentenceEncoder, checked_texts, pooled_states
+from albert.inference.base import (
+    ModelSession,
+    SentenceEncoder,
+    checked_texts,
+    normalized,
+    pooled_states,
+)
 from albert.inference.folders import ModelFolder
 from albert.prediction.model import Encode, Head, HeadOutput
 
@@ -51,6 +57,7 @@ class Embedder(SentenceEncoder):
         pooled: bool,
         batch_size: int = 32,
         pooling: str = "",
+        normalize: bool = False,
     ):
         """Loads the encoder of a model for any task; raises the errors of `ModelSession`.
 
@@ -58,8 +65,9 @@ class Embedder(SentenceEncoder):
           layers: numbers of the layers to return; negative numbers count from the last layer, -1.
             For a number that the model does not have, a `FlagError` is raised.
           pooling: one of `POOLINGS`, for one vector per text from the last layer; "" for none.
+          normalize: whether to divide these vectors by their Euclidean norms.
         """
-        self.folder, self._layers = folder, list(layers)
+        self.folder, self._layers, self._normalize = folder, list(layers), normalize
         self._longest = folder.value("max_seq_length")
         width = folder.config.hidden_size * (len(self._layers) or 1) * self._longest
         self._at_once = max(MOST_WAITING // (width * np.float32().nbytes), batch_size)
@@ -86,12 +94,12 @@ class Embedder(SentenceEncoder):
         waiting, first = {}, 0
         for number, output in self._session.run([[sequence] for sequence in sequences]):
             # A copy lets the memory of the batch be freed.
-            length = len(sequences[number].ids)
+            length, sentence = len(sequences[number].ids), output.get("sentence")
             waiting[number] = Embedding(
                 tokenizer.convert_ids_to_tokens(sequences[number].ids),
                 {layer: output[_name(layer)][:length].copy() for layer in self._layers},
                 output.get("pooled"),
-                output.get("sentence"),
+                normalized(sentence) if self._normalize and sentence is not None else sentence,
             )
             while first in waiting:
                 yield waiting.pop(first)

@@ -111,18 +111,6 @@ def setting(
     return dataclasses.field(default=default, metadata={"flag": flag, "own": own})
 
 
-def model_setting(theme: str = MODEL) -> str:
-    """Defines the field `model` of every program that takes a model; see `with_model`."""
-    return setting(
-        "",
-        "Model, by folder or published name. The folder is one of Hugging Face's transformers, the "
-        "--output_dir of a run, an export, or one with a checkpoint, its configuration and its "
-        "tokenizer. Sets the flags of these files and of the tokenizer.",
-        theme,
-        basic=True,
-    )
-
-
 def redefined(base: type[Settings], name: str, default: Value, **changed: Any) -> Value:
     """Redefines a base class's field with another default, and `changed` attributes of `Flag`."""
     flag = base.flags()[name]._replace(**changed)

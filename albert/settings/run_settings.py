@@ -18,7 +18,6 @@ from albert.settings.fields import (
     TRAINING,
     Affects,
     Settings,
-    model_setting,
     setting,
 )
 
@@ -76,7 +75,14 @@ class PathSettings(Settings):
         basic=True,
         path=True,
     )
-    model: str = model_setting()
+    model: str = setting(
+        "",
+        "Model, by folder or published name. The folder is one of Hugging Face's transformers, the "
+        "--output_dir of a run, an export, or one with a checkpoint, its configuration and its "
+        "tokenizer. Sets the flags of these files and of the tokenizer.",
+        MODEL,
+        basic=True,
+    )
     albert_config_file: str = setting(
         "",
         "JSON file with the sizes of an ALBERT or BERT model; configs/ has those of the published "

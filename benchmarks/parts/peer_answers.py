@@ -11,7 +11,8 @@ import numpy as np
 
 from albert.checkpoints.checkpoint_files import BEST
 from albert.checkpoints.model_folder import ASSETS, CONFIG, SPM_MODEL
-from albert.convert.convert import MODEL, ConversionOptions, to_onnx
+from albert.convert.convert import MODEL, to_onnx
+from albert.convert.settings import ConvertSettings
 from albert.inference import load_model
 from albert.inference.squad import QuestionAnswerer
 from benchmarks.parts import onnx_runtime
@@ -42,8 +43,9 @@ def compare(
     The model is in the folder.
     """
     target, cores = os.path.join(folder, "onnx"), len(os.sched_getaffinity(0))
-    files = (os.path.join(folder, ASSETS, name) for name in (CONFIG, SPM_MODEL))
-    to_onnx(os.path.join(folder, BEST), target, ConversionOptions(*files))
+    config, pieces = (os.path.join(folder, ASSETS, name) for name in (CONFIG, SPM_MODEL))
+    files = ConvertSettings(albert_config_file=config, spm_model_file=pieces)
+    to_onnx(os.path.join(folder, BEST), target, files)
     settings = {
         f"threads: {cores}": {"threads": cores},
         f"threads: {cores}, no spinning": {"threads": cores, "spins": False},

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from albert.convert.convert import ConversionOptions, to_onnx, to_transformers
+from albert.convert.convert import to_onnx, to_transformers
+from albert.convert.settings import ConvertSettings
 from albert.devices import device, memory_use
 from albert.modeling import EncoderConfig, read_config
 from albert.optimization import OptimizerOptions
@@ -27,7 +28,7 @@ def write_models(folder: str, config_file: str, onnx: Sequence[str]) -> None:
     write_random_weights(folder, config, make_v1_head(mask_padding_in_loss=True))
     # It is not read, but a model without a tokenizer cannot be converted.
     tokenizer = write_tokenizer(os.path.join(folder, "spm.model"), config.vocab_size)
-    options = ConversionOptions(albert_config_file=config_file, spm_model_file=tokenizer)
+    options = ConvertSettings(albert_config_file=config_file, spm_model_file=tokenizer)
     checkpoint = os.path.join(folder, program.BEST)
     to_transformers(checkpoint, os.path.join(folder, program.TRANSFORMERS), options)
     if onnx:

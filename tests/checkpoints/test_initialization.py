@@ -12,7 +12,8 @@ from safetensors.numpy import load_file, save_file
 from albert import modeling
 from albert.checkpoints.checkpoint_files import as_files, check_fits
 from albert.checkpoints.initialization import compare_with_checkpoint
-from albert.convert.convert import ConversionOptions, from_transformers, to_transformers
+from albert.convert.convert import from_transformers, to_transformers
+from albert.convert.settings import ConvertSettings
 from albert.convert.source import find_source, read_variables
 from albert.core.errors import UserError
 from albert.inference import load_model
@@ -229,14 +230,14 @@ def test_a_model_refuses_weights_that_are_not_finite(tmp_path):
             with fails(spoilt):
                 check(prefix, variables)
     with fails(spoilt):
-        to_transformers(str(spoilt), str(tmp_path / "to"), ConversionOptions())
+        to_transformers(str(spoilt), str(tmp_path / "to"), ConvertSettings())
     assert list(tmp_path.iterdir()) == [spoilt]
 
 
 def test_a_transformers_folder_with_such_weights_is_refused(tmp_path):
     make_checkpoint(tmp_path / "from", "albert", "")
     there = tmp_path / "there"
-    to_transformers(str(tmp_path / "from"), str(there), ConversionOptions())
+    to_transformers(str(tmp_path / "from"), str(there), ConvertSettings())
     tensors = load_file(there / "model.safetensors")
     spoil(tensors, "embeddings.word_embeddings.weight", "pooler.bias")
     save_file(tensors, there / "model.safetensors")

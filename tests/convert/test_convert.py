@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from albert.convert.convert import ConversionOptions, from_transformers, to_transformers
+from albert.convert.convert import from_transformers, to_transformers
+from albert.convert.settings import ConvertSettings
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of
 from albert.tokenization import FullTokenizer
@@ -31,7 +32,7 @@ def test_weights_return_from_transformers_unchanged(family, head, act, tmp_path,
     expected = models.make_checkpoint(original, family, head, hidden_act=act)
     is_choice = head == "ForMultipleChoice"
     kind = models.class_of(family, head)
-    options = ConversionOptions(multiple_choice=is_choice)
+    options = ConvertSettings(multiple_choice=is_choice)
     assert to_transformers(str(original), str(there), options) == kind.__name__
     model, report = kind.from_pretrained(there, output_loading_info=True)
     assert not report["missing_keys"] and not report["mismatched_keys"]
@@ -44,8 +45,8 @@ def test_weights_return_from_transformers_unchanged(family, head, act, tmp_path,
         from_transformers(str(folder), str(back))
         config = json.loads((back / f"{family}_config.json").read_text())
         assert {**models.CONFIGS[family], "hidden_act": act}.items() <= config.items()
-        options = ConversionOptions(vocab_file=str(original / "assets.extra/vocab.txt"))
-        to_transformers(str(back), str(again), options._replace(multiple_choice=is_choice))
+        options = ConvertSettings(vocab_file=str(original / "assets.extra/vocab.txt"))
+        to_transformers(str(back), str(again), options.replaced(multiple_choice=is_choice))
         models.same_arrays(*(load_file(path / "model.safetensors") for path in (again, folder)))
     models.same_arrays(
         *(models.arrays_of(path / "model.ckpt") for path in (tmp_path / "from-there", original))
@@ -64,7 +65,7 @@ def assert_comes_back(folder):
 def test_the_head_of_squad_v2_is_kept(tmp_path, torch):
     models.make_checkpoint(tmp_path / "from", "albert", "v2")
     there = tmp_path / "there"
-    assert to_transformers(str(tmp_path / "from"), str(there), ConversionOptions()) == "AlbertModel"
+    assert to_transformers(str(tmp_path / "from"), str(there), ConvertSettings()) == "AlbertModel"
     assert "no counterpart in `transformers`" in " ".join((there / "README.md").read_text().split())
     names = load_file(there / "model.safetensors").keys()
     own = {name for name in names if not name.startswith("albert.")}
@@ -78,7 +79,7 @@ def test_embeddings_as_wide_as_the_encoder_convert(tmp_path, torch):
     """`transformers` has a layer between them, which then is the identity."""
     changes = {"embedding_size": 24, "inner_group_num": 2, "num_hidden_layers": 4}
     expected = models.make_checkpoint(tmp_path / "from", "albert", "", **changes)
-    to_transformers(str(tmp_path / "from"), str(tmp_path / "there"), ConversionOptions())
+    to_transformers(str(tmp_path / "from"), str(tmp_path / "there"), ConvertSettings())
     model = models.class_of("albert", "").from_pretrained(tmp_path / "there")
     compare(models.compute_there(model, ""), expected)
     assert_comes_back(tmp_path)
@@ -88,7 +89,7 @@ def test_the_tokenizer_gives_the_same_pieces_in_transformers(trained, tmp_path, 
     import transformers
 
     there = tmp_path / "there"
-    to_transformers(str(trained), str(there), ConversionOptions())
+    to_transformers(str(trained), str(there), ConvertSettings())
     theirs = transformers.AlbertTokenizer.from_pretrained(there)
     text = "Where does the River Ambrus, of 1,200 km, rise?"
     (pieces,) = FullTokenizer(None, True, str(there / "spiece.model")).encode([text])
@@ -108,7 +109,7 @@ def run(tmp_path):
 
 def convert(run, **options) -> tuple[dict, dict]:
     there = run.parent / "there"
-    to_transformers(str(run), str(there), ConversionOptions(**options))
+    to_transformers(str(run), str(there), ConvertSettings.of(**options))
     config = json.loads((there / "tokenizer_config.json").read_text())
     files = {name: there / name for name in ("spiece.model", "vocab.txt")}
     return {name: path.read_bytes() for name, path in files.items() if path.exists()}, config
@@ -119,7 +120,7 @@ def test_the_runs_vocabulary_becomes_the_tokenizer(run):
         (run / path).unlink()
     files, config = convert(
         run,
-        normalization={"do_lower_case": True},
+        do_lower_case=True,
         albert_config_file=str(run / "albert_config.json"),
     )
     assert files == {"vocab.txt": b"[UNK]\n"}
@@ -162,7 +163,7 @@ def test_the_card_shows_only_its_checkpoints_scores(run, tmp_path, name, is_show
     best = {"checkpoint": "model.ckpt-10", "global_step": 10, "f1": 81.25}
     scores = {**best, "history": [{**best, "checkpoint": "model.ckpt-5", "f1": 12.5}, best]}
     (run / "eval_results.json").write_text(json.dumps(scores))
-    to_transformers(f"{run}{name}", str(tmp_path / "there"), ConversionOptions())
+    to_transformers(f"{run}{name}", str(tmp_path / "there"), ConvertSettings())
     card = (tmp_path / "there/README.md").read_text()
     assert ("| f1 | 81.25 |" in card) == ("## Scores" in card) == is_shown
 
@@ -178,5 +179,5 @@ def test_a_full_disk_leaves_nothing(run, back):
         if back:
             from_transformers(str(there), str(target))
         else:
-            to_transformers(str(run), str(target), ConversionOptions())
+            to_transformers(str(run), str(target), ConvertSettings())
     assert set(run.parent.iterdir()) == before

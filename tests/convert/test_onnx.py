@@ -9,9 +9,9 @@ import tensorflow.compat.v1 as tf
 
 from albert import modeling
 from albert.cli import convert as command
-from albert.cli.convert import ConvertSettings
 from albert.convert import convert
-from albert.convert.convert import ConversionOptions, to_onnx
+from albert.convert.convert import to_onnx
+from albert.convert.settings import ConvertSettings
 from albert.core.errors import FlagError, UserError
 from albert.onnx import graph
 from albert.tasks.squad.head import V2Options, make_v2_head
@@ -42,7 +42,7 @@ def test_outputs_are_those_of_the_checkpoint(family, head, tmp_path):
     """Also for another batch size and length; masked tokens change nothing."""
     act = models.HEADS[head]
     expected = models.make_checkpoint(tmp_path / "from", family, head, hidden_act=act)
-    names = to_onnx(str(tmp_path / "from"), str(tmp_path / "to"), ConversionOptions())
+    names = to_onnx(str(tmp_path / "from"), str(tmp_path / "to"), ConvertSettings())
     assert names == list(expected)
     compare(run(tmp_path / "to", models.make_inputs()), expected)
     # The second row has nine real tokens.
@@ -68,7 +68,7 @@ def test_the_head_of_squad_2_0_finds_the_same_answers(tmp_path, length):
         modeling.initialize_from_checkpoint(tf.trainable_variables(), checkpoint)
         session.run(tf.global_variables_initializer())
         expected = session.run(outputs)
-    to_onnx(str(tmp_path / "from"), str(tmp_path / "to"), ConversionOptions())
+    to_onnx(str(tmp_path / "from"), str(tmp_path / "to"), ConvertSettings())
     actual = run(tmp_path / "to", (ids, mask, segments))
     # Scores of positions outside of the text are equal, so their order is not determined.
     for name in ("start", "end"):
@@ -87,7 +87,7 @@ def test_the_command_writes_a_folder_with_tokenizer_and_configuration(tmp_path, 
     assert log()[-1] == f"{tmp_path}/to: a model with the outputs start_logits, end_logits"
     names = {path.name for path in (tmp_path / "to").iterdir()}
     assert names == {"model.onnx", "config.json", "tokenizer_config.json", "vocab.txt"}
-    convert.to_transformers(paths[0], str(tmp_path / "there"), ConversionOptions())
+    convert.to_transformers(paths[0], str(tmp_path / "there"), ConvertSettings())
     with pytest.raises(FlagError, match="--to=onnx is for a checkpoint, and .*there is a folder"):
         command.main((settings_of(ConvertSettings, "--to=onnx"), [str(tmp_path / "there"), "x"]))
 
@@ -98,11 +98,11 @@ def test_what_cannot_be_written_is_an_error(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(graph, "MOST_BYTES", 1000)
         with pytest.raises(UserError, match="more than the 2 GB that fit in a model of ONNX"):
-            to_onnx(str(source), str(target), ConversionOptions())
+            to_onnx(str(source), str(target), ConvertSettings())
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "onnx", None)
         for name in ("albert.onnx.graph", "albert.convert.onnx_graph"):
             patch.delitem(sys.modules, name)
         with pytest.raises(UserError, match="the package onnx is missing: run `pip install onnx"):
-            to_onnx(str(source), str(target), ConversionOptions())
+            to_onnx(str(source), str(target), ConvertSettings())
     assert not target.exists()
