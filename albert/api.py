@@ -111,7 +111,11 @@ def train(
     checked = with_model(kind.of(**{**values, **settings}))
     with _running(verbose):
         run(tasks[task].load("task"), checked)
-    return _result(task, values["output_dir"])
+    folder, predictions = values["output_dir"], {}
+    scores = {n: value for n, value in recorded_scores(folder).items() if isinstance(value, float)}
+    if os.path.exists(os.path.join(folder, PREDICTIONS)):
+        predictions = {s["id"]: prediction_of(s) for s in read_samples(folder)}
+    return Result(task, folder, scores, predictions, folder)
 
 
 def evaluate(
@@ -171,11 +175,3 @@ def _running(verbose: bool) -> Iterator[None]:
             for name in os.environ.keys() - environment.keys():
                 del os.environ[name]
             os.environ.update(environment)
-
-
-def _result(task: str, output_dir: str) -> Result:
-    recorded, predictions = recorded_scores(output_dir).items(), {}
-    scores = {name: value for name, value in recorded if isinstance(value, float)}
-    if os.path.exists(os.path.join(output_dir, PREDICTIONS)):
-        predictions = {s["id"]: prediction_of(s) for s in read_samples(output_dir)}
-    return Result(task, output_dir, scores, predictions, output_dir)

@@ -19,9 +19,8 @@ from albert.optimizers.gradients import (
     local_zeros,
     zeros_of,
 )
-from albert.optimizers.learning_rate import learning_rate_at
 from albert.optimizers.loss_scale import LossScale, Scaling
-from albert.optimizers.options import GRADIENTS, NONE, OptimizerOptions
+from albert.optimizers.options import GRADIENTS, NONE, OptimizerOptions, learning_rate_at
 from albert.optimizers.sharded import ShardedOptimizer
 
 _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")

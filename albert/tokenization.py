@@ -114,9 +114,11 @@ class FullTokenizer:
 
     @classmethod
     def of(cls, files: Mapping[str, Any], normalization: Mapping[str, Any]) -> FullTokenizer:
-        """Makes a tokenizer from its files by flag, and from fields of `Normalization`."""
-        values = Normalization.of(normalization)._asdict()
-        return cls(files.get("vocab_file"), spm_model_file=files.get("spm_model_file"), **values)
+        """Makes a tokenizer from its files by flag and fields of `Normalization`; see `check`."""
+        values, pieces = Normalization.of(normalization)._asdict(), files.get("spm_model_file")
+        tokenizer = cls(files.get("vocab_file"), spm_model_file=pieces, **values)
+        tokenizer.check()
+        return tokenizer
 
     @property
     def do_lower_case(self) -> bool:
@@ -202,10 +204,18 @@ class FullTokenizer:
         if mismatch := self._mismatch():
             tf.logging.warning("%s %s", self._file, mismatch)
 
+    def check_size(self, vocab_size: int, config_file: str) -> None:
+        """Raises a `UserError` unless there are as many tokens as a configuration says."""
+        if self.size != vocab_size:
+            raise UserError(
+                f"{self._file} has {self.size} pieces, but {config_file} has a vocab_size of "
+                f"{vocab_size}: both files must belong to the same model"
+            )
+
     def _mismatch(self) -> str | None:
         """Returns a message if the normalization does not fit the pieces, otherwise None."""
         words = [piece.removeprefix("##").lstrip("▁") for piece in self.vocab if piece[:1] != "["]
-        lower, strips, keeps, _ = self.normalization
+        lower, _, keeps, _ = self.normalization
         capitals = [word for word in words if word != word.lower()]
         is_cased = len(capitals) > _IMPOSSIBLE * len(words)
         if is_cased and lower:
@@ -215,7 +225,7 @@ class FullTokenizer:
                 "--do_lower_case=false"
             )
         changed = []
-        if self.is_wordpiece and self.normalization.strips_accents:
+        if self.is_wordpiece and self.basic_tokenizer.strips_marks:
             changed, remedy = [w for w in words if strip_marks(w) != w], "--strip_accents=false"
         elif not self.is_wordpiece and not keeps:
             changed = [w for w in words if not w.isascii() and preprocess_text(w, False) != w]

@@ -14,7 +14,7 @@ from albert.core.errors import FlagError
 from albert.data import DEV, TRAIN
 from albert.distributed import collectives
 from albert.optimization import OptimizerOptions
-from albert.optimizers.learning_rate import DECAYS
+from albert.optimizers.options import DECAYS
 from albert.settings import run_settings
 from albert.settings.fields import IGNORED, Affects
 from albert.tasks.glue import settings as glue_settings

@@ -56,7 +56,14 @@ def resolve_checkpoint(path: str) -> str:
     if is_transformers_folder(path):
         return open_folder(os.path.normpath(path)).path
     if os.path.isdir(path):
-        return _only_checkpoint(path)
+        names = sorted(n.removesuffix(".index") for n in glob.glob("*.index", root_dir=path))
+        if len(names) > 1 and (chosen := best_or_newest(path)):
+            # The folder of a run.
+            return chosen
+        if len(names) != 1:
+            known = ", ".join(names[:4]) or "none"
+            raise UserError(f"{path}: expected one checkpoint in this folder, found: {known}")
+        path = os.path.join(path, names[0])
     prefix = re.sub(r"\.(index|meta|data-\d{5}-of-\d{5})$", "", path)
     if not os.path.exists(prefix + ".index"):
         raise UserError(f"{path}: no such checkpoint ({prefix}.index does not exist)")
@@ -118,20 +125,6 @@ def write_checkpoint(prefix: str, folder: TransformersFolder) -> None:
             raise OSError(errno.EIO, reason[1]) from e
 
 
-def _only_checkpoint(folder: str) -> str:
-    prefixes = sorted(
-        p[: -len(".index")] for p in glob.glob(os.path.join(glob.escape(folder), "*.index"))
-    )
-    if len(prefixes) > 1 and (chosen := best_or_newest(folder)):
-        # The folder of a run.
-        return chosen
-    if len(prefixes) != 1:
-        names = ", ".join(os.path.basename(p) for p in prefixes[:4]) or "none"
-        raise UserError(f"{folder}: expected one checkpoint in this folder, found: {names}")
-    _check_whole(prefixes[0])
-    return prefixes[0]
-
-
 def _check_whole(prefix: str) -> None:
     check_readable(f"{prefix}.index", "the checkpoint's index")
     try:
@@ -169,11 +162,11 @@ def list_checkpoints(folder: str, name: str = RESULT) -> dict[int, str]:
     names before the number.
     """
     prefixes = {}
-    for path in glob.glob(os.path.join(glob.escape(folder), f"{name}-*.index")):
-        number = re.search(rf"{re.escape(name)}-(\d+)\.index$", path)
-        prefix = path.removesuffix(".index")
-        if number and _is_whole(prefix):
-            prefixes[int(number.group(1))] = prefix
+    for file in glob.glob(f"{name}-*.index", root_dir=folder):
+        number = file.removesuffix(".index").removeprefix(f"{name}-")
+        prefix = os.path.join(folder, f"{name}-{number}")
+        if number.isdecimal() and _is_whole(prefix):
+            prefixes[int(number)] = prefix
     return dict(sorted(prefixes.items()))
 
 

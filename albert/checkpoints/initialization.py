@@ -179,19 +179,13 @@ def compare_with_checkpoint(
             + next(kind, f"the checkpoint has {max(shapes)}, for example")
         )
     pairs = [pair for assignment in assignments for pair in assignment.items()]
-    differ = {
-        name: f"{name} {dtypes[source].name} {shapes[source]} (the model has float32 "
-        f"{list(needed[name])})"
-        for source, name in pairs
-        if list(shapes[source]) != list(needed[name]) or dtypes[source] != tf.float32
-    }
-    heads = {
-        name
-        for source, name in pairs
-        if new_head is None
-        and not _is_of_encoder(name)
-        and list(shapes[source]) != list(needed[name])
-    }
+    differ, heads = {}, set[str]()
+    for source, name in pairs:
+        shape, dtype, own = list(shapes[source]), dtypes[source], list(needed[name])
+        if shape != own or dtype != tf.float32:
+            differ[name] = f"{name} {dtype.name} {shape} (the model has float32 {own})"
+        if shape != own and new_head is None and not _is_of_encoder(name):
+            heads.add(name)
     if wrong := [text for name, text in differ.items() if name not in heads]:
         is_head = not any(_is_of_encoder(name) for name in differ)
         raise UserError(

@@ -89,11 +89,10 @@ class ModelFiles(NamedTuple):
 
 def find_model(path: str) -> ModelFiles:
     """Returns the only model in a folder or below; raises a `UserError` for none, or several."""
-    below = [os.path.join(glob.escape(path), *depth, "*") for depth in ((), ("saved_model",))]
     models = [path] if _is_trained_model(path) else []
-    models = models or [
-        p for pattern in below for p in sorted(glob.glob(pattern)) if _is_trained_model(p)
-    ]
+    for pattern in () if models else ("*", "saved_model/*"):
+        below = (os.path.join(path, name) for name in sorted(glob.glob(pattern, root_dir=path)))
+        models += filter(_is_trained_model, below)
     if len(models) > 1:
         raise UserError(f"{path} has several models; pass one of them: {', '.join(models)}")
     for folder in models:
@@ -143,9 +142,9 @@ def _why_none(path: str) -> str:
     missing = f"has no {ASSETS}/{DESCRIPTION}, which inference needs"
     again = "a version before 0.2.0 wrote it, or it was not copied completely"
     exported = ("saved_model.pb", "*/saved_model.pb", "saved_model/*/saved_model.pb")
-    if any(glob.glob(os.path.join(glob.escape(path), pattern)) for pattern in exported):
+    if any(glob.glob(pattern, root_dir=path) for pattern in exported):
         return f"{missing}: {again}; export the model again with --export_dir"
-    if glob.glob(os.path.join(glob.escape(path), "*.ckpt*.index")):
+    if glob.glob("*.ckpt*.index", root_dir=path):
         return (
             f"{missing}: {again}; repeat the command that trained the model, which trains nothing "
             "and writes the file"
@@ -230,8 +229,6 @@ def _sentence_settings(folder: str, tokenizer: Mapping[str, Any]) -> dict[str, A
         return about
     modules = read_json(path, "the modules of sentence-transformers")
     try:
-        if not isinstance(modules, list):
-            raise TypeError
         kinds = {module["type"].rpartition(".")[2]: str(module["path"]) for module in modules}
     except (KeyError, TypeError, AttributeError) as e:
         raise UserError(f"{path} is not a list of modules, each with type and path") from e

@@ -65,9 +65,8 @@ class _Tensor(NamedTuple):
 def is_transformers_folder(path: str) -> bool:
     """Returns whether a path is a folder of `transformers`, complete or not."""
     named = (CONFIG, WEIGHTS, INDEX, "pytorch_model.bin")
-    return any(os.path.isfile(os.path.join(path, name)) for name in named) and not glob.glob(
-        os.path.join(glob.escape(path), "*.index")
-    )
+    is_named = any(os.path.isfile(os.path.join(path, name)) for name in named)
+    return is_named and not glob.glob("*.index", root_dir=path)
 
 
 def tokenizer_settings(path: str) -> dict[str, Any]:
@@ -149,7 +148,7 @@ class TransformersFolder:
         # A graph that does not use its pooler can have one of zeros.
         self._zeros: dict[str, tuple[int, ...]] = {}
         if names.WITHOUT_POOLER & {*self.parts} and names.POOLER not in self.parts:
-            self._zeros = {pair.ours: pair.known_shape for pair in pairs[names.POOLER]}
+            self._zeros = {pair.ours: pair.shape for pair in pairs[names.POOLER]}
         # Kept here, because a graph keeps only weak references to them.
         self._getters: dict[str, Callable[[], np.ndarray]] = {}
 
@@ -159,7 +158,12 @@ class TransformersFolder:
         for path in self._files:
             with _reading(path) as file:
                 if (step := (file.metadata() or {}).get(STEP)) is not None:
-                    self._step = _step_of(step, path)
+                    if not re.fullmatch("[0-9]{1,18}", step):
+                        raise UserError(
+                            f"{path}: {STEP} {step!r:.80} in its metadata must be a whole number "
+                            "of 18 digits at most"
+                        )
+                    self._step = np.int64(step)
                 for name in file.keys():  # noqa: SIM118  It is not a dictionary.
                     tensor = file.get_slice(name)
                     if name.endswith(_NOT_NEEDED):
@@ -259,16 +263,6 @@ class TransformersFolder:
         return "sha256:" + hashlib.sha256(digests.encode()).hexdigest()[:16]
 
 
-def _step_of(text: str, path: str) -> np.int64:
-    """Parses the step in the metadata of a file."""
-    if not re.fullmatch("[0-9]{1,18}", text):
-        raise UserError(
-            f"{path}: {STEP} {text!r:.80} in its metadata must be a whole number of 18 digits at "
-            "most"
-        )
-    return np.int64(text)
-
-
 def _files_of(path: str) -> list[str]:
     """Returns the names of the files with weights that can be read without running code."""
     if os.path.isfile(os.path.join(path, WEIGHTS)):
@@ -286,13 +280,11 @@ def _files_of(path: str) -> list[str]:
         if missing:
             raise UserError(f"{path} lacks {listed(missing)}, which {INDEX} lists")
         return files
-    pickles = [
-        p for pattern in _PICKLES for p in glob.glob(os.path.join(glob.escape(path), pattern))
-    ]
-    if pickles:
+    if pickles := [name for one in _PICKLES for name in glob.glob(one, root_dir=path)]:
         raise UserError(
-            f"refusing to load the pickle {pickles[0]}, because unpickling can run arbitrary code; "
-            f"write {WEIGHTS} with transformers: save_pretrained(..., safe_serialization=True)"
+            f"refusing to load the pickle {os.path.join(path, pickles[0])}, because unpickling can "
+            f"run arbitrary code; write {WEIGHTS} with transformers: save_pretrained(..., "
+            "safe_serialization=True)"
         )
     raise UserError(f"{path} has no {WEIGHTS}")
 

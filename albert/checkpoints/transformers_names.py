@@ -25,21 +25,14 @@ class VariablePair(NamedTuple):
     """A variable, by its names in this project (`ours`) and in `transformers` (`theirs`).
 
     Attributes:
-      shape: the shape in this project; None for a size that the configuration does not determine.
+      shape: the shape in this project; -1 for a size that the configuration does not determine.
       is_transposed: whether `transformers` stores it transposed.
     """
 
     ours: str
     theirs: str
-    shape: tuple[int | None, ...]
+    shape: tuple[int, ...]
     is_transposed: bool = False
-
-    @property
-    def known_shape(self) -> tuple[int, ...]:
-        """Returns the shape, all sizes of which must be known from the configuration."""
-        known = tuple(size for size in self.shape if size is not None)
-        assert len(known) == len(self.shape), self.ours
-        return known
 
 
 def pairs_of(family: str, config: Mapping) -> dict[str, list[VariablePair]]:
@@ -71,8 +64,8 @@ def pairs_of(family: str, config: Mapping) -> dict[str, list[VariablePair]]:
             *_dense("answer_class/dense_0", "answer_class.dense_0", 2 * hidden, hidden),
             _dense("answer_class/dense_1", "answer_class.dense_1", hidden, 1)[0],
         ],
-        CLASSIFIER: _scores("", "classifier", None, hidden),
-        TOKENS: _scores("cls/ner/", "classifier", None, hidden),
+        CLASSIFIER: _scores("", "classifier", -1, hidden),
+        TOKENS: _scores("cls/ner/", "classifier", -1, hidden),
     }
 
 
@@ -148,7 +141,7 @@ def _norm(ours: str, theirs: str, width: int) -> list[VariablePair]:
     ]
 
 
-def _scores(ours: str, theirs: str, count: int | None, width: int) -> list[VariablePair]:
+def _scores(ours: str, theirs: str, count: int, width: int) -> list[VariablePair]:
     return [
         VariablePair(f"{ours}output_weights", f"{theirs}.weight", (count, width)),
         VariablePair(f"{ours}output_bias", f"{theirs}.bias", (count,)),
@@ -185,7 +178,7 @@ def parts_in(
         shape = pair.shape[::-1] if theirs and pair.is_transposed else pair.shape
         actual = list(shapes[name])
         if len(actual) != len(shape) or any(
-            size not in (None, other) for size, other in zip(shape, actual, strict=True)
+            size not in (-1, other) for size, other in zip(shape, actual, strict=True)
         ):
             raise UserError(
                 f"{where}: {name} has shape {actual}, but its configuration requires {list(shape)}"

@@ -158,7 +158,6 @@ def main(settings: PretrainingDataSettings) -> None:
     if settings.vocab_file:
         check_readable(settings.vocab_file, "--vocab_file")
     tokenizer = FullTokenizer.of(vars(settings), vars(settings))
-    tokenizer.check()
     one_of_each_file = settings.parallel or not settings.output_file
     plan = plan_shards(files, output_files(files, settings), settings.dupe_factor, one_of_each_file)
     worker = launcher.started

@@ -57,7 +57,6 @@ _CLASSES = {
     names.NEXT_SENTENCE: "ForNextSentencePrediction",
 }
 # For the model card.
-_NAMES = {"albert": "ALBERT", "bert": "BERT"}
 _TAGS = {names.SQUAD_V1: "question-answering", names.SQUAD_V2: "question-answering"}
 _TAGS |= {names.CLASSIFIER: "text-classification", names.TOKENS: "token-classification"}
 # Entries of the scores file that are not scores.
@@ -212,7 +211,7 @@ def _copy_tokenizer(source: str, target: str) -> None:
 
 def _model_card(source: Source, variables: Variables, config: Mapping) -> Iterator[str]:
     """Yields the paragraphs of `README.md`: contents, training and scores of the model."""
-    family, heads = _NAMES[source.family], [p for p in variables.parts if p != names.ENCODER]
+    family, heads = source.family.upper(), [p for p in variables.parts if p != names.ENCODER]
     tags = [source.family, *sorted({_TAGS[part] for part in heads if part in _TAGS})]
     yield from ("---", "library_name: transformers", "tags:", *(f"- {tag}" for tag in tags), "---")
     yield f"# {family}: {', '.join(heads) or 'the encoder'}"

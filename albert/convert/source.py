@@ -121,7 +121,7 @@ def read_variables(source: Source) -> Variables:
             values[pair.theirs] = np.ascontiguousarray(value.T) if pair.is_transposed else value
     if source.family == "albert" and config["embedding_size"] == config["hidden_size"]:
         for pair in names.mapping_in(config):
-            values[pair.theirs] = np.zeros(pair.known_shape, np.float32)
+            values[pair.theirs] = np.zeros(pair.shape, np.float32)
             if pair.is_transposed:
                 np.fill_diagonal(values[pair.theirs], 1.0)
     pooler = [pair.theirs for pair in pairs[names.POOLER] if names.POOLER in parts]

@@ -73,13 +73,8 @@ def open_model(model: ModelFiles, normalization: Mapping[str, Any] = {}) -> Mode
             f"{path} has no tokenizer: no vocab.txt, tokenizer.json or SentencePiece model"
         )
     tokenizer = FullTokenizer.of(files, about)
-    tokenizer.check()
     config = read_config(files["albert_config_file"])
-    if tokenizer.size != config.vocab_size:
-        raise UserError(
-            f"{path}: the tokenizer has {tokenizer.size} pieces, but the configuration has a "
-            f"vocab_size of {config.vocab_size}; they belong to different models"
-        )
+    tokenizer.check_size(config.vocab_size, files["albert_config_file"])
     if not model.is_trained:
         about.setdefault("max_seq_length", config.max_position_embeddings)
     longest = about.get("max_seq_length", 1)

@@ -44,7 +44,7 @@ class OnnxEncoder(Encoder):
         config.validate()
         family = "bert" if isinstance(config, BertConfig) else "albert"
         pairs = names.pairs_of(family, config.to_dict())[names.ENCODER]
-        variables = {pair: tf.get_variable(pair.ours, pair.known_shape) for pair in pairs}
+        variables = {pair: tf.get_variable(pair.ours, pair.shape) for pair in pairs}
         self.output_embedding_table, *_ = variables.values()  # The words come first.
         self.hook = _PassWeights(config, variables)
         inputs = [input_ids, input_mask, token_type_ids]

@@ -30,11 +30,6 @@ class Normalization(NamedTuple):
             return given._replace(strip_accents=None)
         return given
 
-    @property
-    def strips_accents(self) -> bool:
-        """Returns whether WordPiece removes combining marks."""
-        return self.do_lower_case if self.strip_accents is None else self.strip_accents
-
     def recorded(self) -> dict[str, Any]:
         """Returns the values for the description of a model; defaults are omitted.
 

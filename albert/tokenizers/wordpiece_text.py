@@ -82,7 +82,7 @@ class BasicTokenizer:
 
     def __init__(self, do_lower_case=True, strip_accents=None, tokenize_chinese_chars=True):
         self.do_lower_case = do_lower_case
-        self._strips = do_lower_case if strip_accents is None else strip_accents
+        self.strips_marks = do_lower_case if strip_accents is None else strip_accents
         self._clean = _CLEAN if tokenize_chinese_chars else _CLEAN_WITH_CJK_IN_WORDS
 
     def tokenize(self, text: str | bytes) -> list[str]:
@@ -90,7 +90,7 @@ class BasicTokenizer:
         text = convert_to_unicode(text).translate(self._clean)
         if self.do_lower_case:
             text = text.lower()
-        if self._strips:
+        if self.strips_marks:
             text = strip_marks(text)
         return text.translate(_PUNCTUATION_APART).split()
 

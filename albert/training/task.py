@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.initialization import Initialization, compare_with_checkpoint
 from albert.checkpoints.model_folder import CONFIG, TOKENIZERS, Assets, used_model
-from albert.core.errors import ErrorCollector, FlagError, UserError
+from albert.core.errors import ErrorCollector, FlagError
 from albert.core.files import check_readable, content_of
 from albert.data import DEV, TEST, TRAIN
 from albert.data.batches import Data, batch_spec
@@ -435,17 +435,6 @@ def load_tokenizer(settings: RunSettings, config: EncoderConfig | None) -> FullT
     if settings.vocab_file:
         check_readable(settings.vocab_file, "--vocab_file")
     tokenizer = FullTokenizer.of(vars(settings), vars(settings))
-    tokenizer.check()
     if config:
-        check_vocabulary(settings, tokenizer.size, config)
+        tokenizer.check_size(config.vocab_size, settings.albert_config_file)
     return tokenizer
-
-
-def check_vocabulary(settings: RunSettings, size: int, config: EncoderConfig) -> None:
-    """Raises a `UserError` if the size of a vocabulary differs from the configuration's."""
-    if size != config.vocab_size:
-        raise UserError(
-            f"{settings.spm_model_file or settings.vocab_file} has {size} pieces, but "
-            f"{settings.albert_config_file} has a vocab_size of {config.vocab_size}: both files "
-            "must belong to the same model"
-        )

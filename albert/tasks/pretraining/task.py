@@ -39,7 +39,7 @@ from albert.tasks.pretraining.settings import PretrainingSettings
 from albert.tasks.pretraining.text import matching_files
 from albert.training.evaluation import CheckpointScores
 from albert.training.run import finish, prepared_runs
-from albert.training.task import Task, check_vocabulary
+from albert.training.task import Task
 
 # Flags for fine-tuning that have no effect here.
 _UNUSED = {
@@ -278,7 +278,7 @@ def record_options(settings: PretrainingSettings, config: EncoderConfig) -> Reco
     if not settings.masked_lm_budget:
         return options
     tokenizer = tokenization.FullTokenizer(settings.vocab_file, True, settings.spm_model_file)
-    check_vocabulary(settings, tokenizer.size, config)
+    tokenizer.check_size(config.vocab_size, settings.albert_config_file)
     # Converts the ratio of masked to unmasked tokens to the fraction of masked tokens.
     probability = settings.masked_lm_budget / (1.0 + settings.masked_lm_budget)
     masking = MaskingOptions(max_predictions, probability, settings.ngram)
