@@ -15,10 +15,10 @@ from albert.checkpoints import transformers_names as names
 from albert.checkpoints.checkpoint_files import load_checkpoint, resolve_checkpoint
 from albert.checkpoints.model_folder import (
     ASSETS,
+    CONFIG,
     DESCRIPTION,
     OWN_PARAMS,
     TOKENIZERS,
-    files_of_model,
     read_description,
     recorded_settings,
 )
@@ -95,11 +95,10 @@ def find_model(path: str) -> ModelFiles:
         models += filter(_is_trained_model, below)
     if len(models) > 1:
         raise UserError(f"{path} has several models; pass one of them: {', '.join(models)}")
-    for folder in models:
-        exported = os.path.join(folder, _EXPORTED)
-        weights = exported if os.path.exists(f"{exported}.index") else folder
-        checkpoint = {"init_checkpoint": resolve_checkpoint(weights)}
-        return ModelFiles(folder, {**files_of_model(folder), **checkpoint}, is_trained=True)
+    if models:
+        exported = os.path.join(models[0], _EXPORTED)
+        weights = exported if os.path.exists(f"{exported}.index") else models[0]
+        return _trained_model(models[0], resolve_checkpoint(weights))
     if files := pretrained_files(path):
         return ModelFiles(path, files, is_trained=False)
     raise UserError(f"{path} {_why_none(path)}")
@@ -107,11 +106,18 @@ def find_model(path: str) -> ModelFiles:
 
 def model_of_checkpoint(checkpoint: str) -> ModelFiles:
     """Returns the model whose weights are a checkpoint; a bare checkpoint has no other files."""
-    folder, is_trained = os.path.abspath(checkpoint), not os.path.isdir(checkpoint)
-    if is_trained:
-        is_exported = folder.endswith(os.sep + _EXPORTED)
-        folder = os.path.dirname(os.path.dirname(folder) if is_exported else folder)
-    return ModelFiles(folder, pretrained_files(folder), is_trained)
+    path = os.path.abspath(checkpoint)
+    if os.path.isdir(path):
+        return ModelFiles(path, pretrained_files(path), is_trained=False)
+    folder = path.removesuffix(os.sep + _EXPORTED)
+    return _trained_model(folder if folder != path else os.path.dirname(path), checkpoint)
+
+
+def _trained_model(folder: str, checkpoint: str) -> ModelFiles:
+    assets = {_CONFIG: CONFIG, **TOKENIZERS}
+    paths = {flag: os.path.join(folder, ASSETS, name) for flag, name in assets.items()}
+    files = {flag: p for flag, p in paths.items() if flag == _CONFIG or os.path.exists(p)}
+    return ModelFiles(folder, {**files, "init_checkpoint": checkpoint}, is_trained=True)
 
 
 def pretrained_files(folder: str) -> dict[str, str]:

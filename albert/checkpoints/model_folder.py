@@ -77,13 +77,6 @@ def read_description(folder: str) -> dict[str, Any] | None:
     return about
 
 
-def files_of_model(folder: str) -> dict[str, str]:
-    """Returns the paths of the configuration and of any tokenizer of a trained model, by flag."""
-    names = {_CONFIG: CONFIG, **TOKENIZERS}
-    paths = {flag: os.path.join(folder, ASSETS, name) for flag, name in names.items()}
-    return {flag: p for flag, p in paths.items() if flag == _CONFIG or os.path.exists(p)}
-
-
 def read_run_record(folder: str) -> dict | None:
     """Returns `begin_run`'s record in a folder, or None; raises a `UserError` if it is damaged."""
     path = os.path.join(folder, RECORD)

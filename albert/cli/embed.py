@@ -4,9 +4,10 @@ r"""Writes embeddings of texts: the encoder's output for each token, or its pool
     --model=MODEL --layers=-1,-2,-3,-4
 
 Each line of the input has one text, or two texts separated by " ||| ". MODEL is a folder of
-transformers, the --output_dir of a run, an export, or the name of a published model. For a bare
-checkpoint, pass --init_checkpoint, --albert_config_file and --spm_model_file, or --bert_config_file
-and --vocab_file. The flags and the JSON are those of Google's extract_features.py.
+transformers, the --output_dir of a run, an export, or the name of a published model. Instead of it,
+a bare checkpoint needs --init_checkpoint, --albert_config_file and --spm_model_file, or
+--bert_config_file and --vocab_file. The flags and the JSON are those of Google's
+extract_features.py.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from albert.settings.fields import (
     FEATURES,
     LARGEST_BATCH,
     LONGEST_SEQUENCE,
-    MODEL,
     redefined,
     setting,
 )
@@ -47,9 +47,10 @@ class EmbedSettings(NormalizationSettings, IgnoredSettings, theme=DATA):
         "",
         'Text file with one text per line, or two texts separated by " ||| ". Required.',
         path=True,
+        basic=True,
     )
     output_file: str = setting(
-        "", "File for the embeddings, in the order of the texts. Required.", path=True
+        "", "File for the embeddings, in the order of the texts. Required.", path=True, basic=True
     )
     output_format: str = setting(
         "json",
@@ -72,13 +73,7 @@ class EmbedSettings(NormalizationSettings, IgnoredSettings, theme=DATA):
     )
     normalize: bool = setting(False, "Divide the vectors of --pooling by their Euclidean norms.")
     model: str = redefined(TextSettings, "model", "")
-    init_checkpoint: str = setting(
-        "",
-        "Instead of --model: a checkpoint. It needs the next flags, unless it is in the folder of "
-        "a run or of transformers.",
-        MODEL,
-        path=True,
-    )
+    init_checkpoint: str = redefined(TextSettings, "init_checkpoint", "")
     albert_config_file: str = redefined(TextSettings, "albert_config_file", "")
     spm_model_file: str | None = redefined(TextSettings, "spm_model_file", None)
     vocab_file: str | None = redefined(TextSettings, "vocab_file", None)

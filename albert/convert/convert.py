@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import safetensors.numpy
@@ -20,7 +21,6 @@ from albert.checkpoints.model_folder import (
     TOKENIZERS,
     Assets,
     check_model,
-    files_of_model,
     used_model,
     write_assets,
 )
@@ -35,7 +35,7 @@ from albert.checkpoints.transformers_folder import (
 from albert.convert.settings import ConvertSettings
 from albert.convert.source import CONFIGS, Source, Variables, find_source, read_variables
 from albert.core.errors import FlagError, UserError, optional
-from albert.core.files import check_readable, read_bytes, temporary_folder, write_json
+from albert.core.files import temporary_folder, write_json
 from albert.core.version import VERSION
 from albert.model.config import read_config
 from albert.settings.fields import argument
@@ -84,8 +84,8 @@ def to_transformers(path: str, target: str, settings: ConvertSettings) -> str:
             safetensors.numpy.save_file(values, os.path.join(folder, WEIGHTS), metadata)
         except safetensors.SafetensorError as e:
             raise UserError(f"{target} cannot be written: {e}") from e
-        with open(os.path.join(folder, "README.md"), "w", encoding="utf-8") as card:
-            card.write("\n".join(_model_card(source, variables, config)) + "\n")
+        card = "\n".join(_model_card(source, variables, config)) + "\n"
+        Path(folder, "README.md").write_text(card, encoding="utf-8")
     return config["architectures"][0]
 
 
@@ -114,7 +114,7 @@ def _begin(
     config = _config(source, variables, settings)
     write_json(os.path.join(folder, CONFIG), config)
     name, kind = _TOKENIZERS[flag]
-    _copy_tokenizer(file, os.path.join(folder, name))
+    Path(folder, name).write_bytes(native_content(file))
     tokenizer = {"tokenizer_class": kind, **normalization.recorded()}
     tokenizer["model_max_length"] = source.config.max_position_embeddings
     write_json(os.path.join(folder, TOKENIZER), tokenizer)
@@ -123,26 +123,24 @@ def _begin(
 
 def _tokenizer(source: Source, settings: ConvertSettings) -> tuple[str, str, Normalization]:
     """Returns the flag and the file of the model's tokenizer, and how it changes text."""
-    folder = os.path.dirname(source.checkpoint)
     given = {flag: getattr(settings, flag) for flag in TOKENIZERS}
-    files = given if any(given.values()) else files_of_model(folder)
+    files = given if any(given.values()) else source.model.files
     flag = next((flag for flag in TOKENIZERS if files.get(flag)), None)
     if flag is None:
         raise FlagError(
             f"--spm_model_file or --vocab_file is required: {source.checkpoint} has no tokenizer "
             f"in {ASSETS} next to it"
         )
-    check_readable(files[flag], "the tokenizer's file")
-    about = source.about or source.settings or tokenizer_settings(folder)
+    about = source.model.known() or tokenizer_settings(source.model.folder)
     return flag, files[flag], Normalization.of({**about, **settings.given_normalization()})
 
 
 def _config(source: Source, variables: Variables, settings: ConvertSettings) -> dict[str, Any]:
     """Returns the content of `config.json`."""
     config = config_to_theirs(source.family, source.config.to_dict())
-    if source.about:
-        config["task_specific_params"] = {OWN_PARAMS: source.about}
-    known, parts = {**source.settings, **source.about}, {*variables.parts}
+    if about := source.model.description():
+        config["task_specific_params"] = {OWN_PARAMS: about}
+    known, parts = source.model.known(), {*variables.parts}
     ending = next((_CLASSES[part] for part in _CLASSES if part in parts), "Model")
     if {names.MASKED_TOKENS, names.NEXT_SENTENCE} <= parts:
         ending = "ForPreTraining"
@@ -177,8 +175,7 @@ def from_transformers(path: str, target: str) -> str:
     config, settings = read_config(os.path.join(path, CONFIG)), tokenizer_settings(path)
     with temporary_folder(target) as folder:
         write_checkpoint(os.path.join(folder, "model.ckpt"), source)
-        with open(os.path.join(folder, CONFIGS[type(config)]), "w", encoding="utf-8") as file:
-            file.write(config.to_json_string())
+        Path(folder, CONFIGS[type(config)]).write_text(config.to_json_string(), encoding="utf-8")
         files = pretrained_files(path)
         tokenizers = {
             flag: os.path.join(folder, name)
@@ -186,7 +183,7 @@ def from_transformers(path: str, target: str) -> str:
             if flag in files
         }
         for flag, name in tokenizers.items():
-            _copy_tokenizer(files[flag], name)
+            Path(name).write_bytes(native_content(files[flag]))
         if os.path.isfile(os.path.join(path, TOKENIZER)):
             shutil.copyfile(os.path.join(path, TOKENIZER), os.path.join(folder, TOKENIZER))
         if tokenizers and "task" in (about := description_of(files)):
@@ -202,11 +199,6 @@ def from_transformers(path: str, target: str) -> str:
     if flags:
         tf.logging.info("The tokenizer of this model needs %s", " ".join(flags))
     return os.path.join(target, "model.ckpt")
-
-
-def _copy_tokenizer(source: str, target: str) -> None:
-    with open(target, "wb") as file:
-        file.write(native_content(read_bytes(source), source))
 
 
 def _model_card(source: Source, variables: Variables, config: Mapping) -> Iterator[str]:

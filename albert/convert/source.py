@@ -18,12 +18,8 @@ from albert.checkpoints.checkpoint_files import (
     resolve_checkpoint,
 )
 from albert.checkpoints.initialization import optimizer_variables
-from albert.checkpoints.model_folder import (
-    RECORD,
-    read_description,
-    read_run_record,
-    recorded_scores,
-)
+from albert.checkpoints.model_files import ModelFiles, model_of_checkpoint
+from albert.checkpoints.model_folder import RECORD, read_run_record, recorded_scores
 from albert.checkpoints.transformers_folder import STEP
 from albert.core.errors import FlagError, UserError
 from albert.core.text import listed
@@ -33,16 +29,13 @@ CONFIGS = {AlbertConfig: "albert_config.json", BertConfig: "bert_config.json"}
 
 
 class Source(NamedTuple):
-    """A checkpoint by its prefix, with its configuration.
-
-    Its record, its scores and its description, `about`, may be empty.
-    """
+    """A checkpoint by its prefix, with its configuration, record and scores, which may be empty."""
 
     checkpoint: str
+    model: ModelFiles
     config: AlbertConfig | BertConfig
     record: Mapping
     scores: Mapping
-    about: Mapping
 
     @property
     def settings(self) -> Mapping:
@@ -63,14 +56,14 @@ def find_source(path: str, config_file: str | None) -> Source:
     """
     is_run = os.path.exists(os.path.join(path, RECORD))
     checkpoint = resolve_checkpoint((is_run and best_or_newest(path)) or path)
-    folder = os.path.dirname(os.path.abspath(checkpoint))
-    record = read_run_record(folder) or {}
-    scores = recorded_scores(folder) if record else {}
+    model = model_of_checkpoint(checkpoint)
+    record = read_run_record(model.folder) or {}
+    scores = recorded_scores(model.folder) if record else {}
     if os.path.basename(checkpoint) not in (BEST, scores.get("checkpoint")):
         # They belong to another checkpoint.
         scores = {}
-    config = _config(folder, config_file, record.get("settings", {}))
-    return Source(checkpoint, config, record, scores, read_description(folder) or {})
+    config = _config(model.folder, config_file, record.get("settings", {}))
+    return Source(checkpoint, model, config, record, scores)
 
 
 def _config(folder: str, config_file: str | None, settings: Mapping) -> AlbertConfig | BertConfig:
@@ -113,12 +106,12 @@ def read_variables(source: Source) -> Variables:
     dtypes = reader.get_variable_to_dtype_map()
     if others := [name for name in shapes if dtypes[name] != tf.float32]:
         raise UserError(f"{source.checkpoint} has {listed(sorted(others))}, not of type float32")
-    check_finite(source.checkpoint, reader, [pair.ours for part in parts for pair in pairs[part]])
+    needed = [pair for part in parts for pair in pairs[part]]
+    check_finite(source.checkpoint, reader, [pair.ours for pair in needed])
     values = {}
-    for part in parts:
-        for pair in pairs[part]:
-            value = reader.get_tensor(pair.ours)
-            values[pair.theirs] = np.ascontiguousarray(value.T) if pair.is_transposed else value
+    for pair in needed:
+        value = reader.get_tensor(pair.ours)
+        values[pair.theirs] = np.ascontiguousarray(value.T) if pair.is_transposed else value
     if source.family == "albert" and config["embedding_size"] == config["hidden_size"]:
         for pair in names.mapping_in(config):
             values[pair.theirs] = np.zeros(pair.shape, np.float32)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert.core.errors import UserError
-from albert.core.files import parse_json
+from albert.core.files import parse_json, read_bytes
 from albert.tokenizers.normalization import Normalization
 
 # Types of pieces in the protocol buffer `ModelProto` of SentencePiece.
@@ -87,9 +87,9 @@ def sentencepiece_model_of(content: Mapping[str, Any], path: str) -> bytes:
     return b"".join(pieces) + _field(2, _field(3, _UNIGRAM)) + _field(3, normalizer)
 
 
-def native_content(content: bytes, path: str) -> bytes:
-    """Returns a vocabulary or model in its usual format; raises a `UserError` if it is invalid."""
-    tokenizer = parse_tokenizer(content, path)
+def native_content(path: str) -> bytes:
+    """Reads a vocabulary or model in its usual format; raises a `UserError` if it is invalid."""
+    tokenizer = parse_tokenizer(content := read_bytes(path), path)
     if tokenizer is None:
         return content
     if is_unigram(tokenizer):
