@@ -57,11 +57,6 @@ def check_sizes(values: Mapping[str, Any]) -> None:
         )
 
 
-def is_theirs(config: Mapping) -> bool:
-    """Returns whether a configuration has the format of `transformers`."""
-    return "model_type" in config
-
-
 def config_from_theirs(config: Mapping) -> dict:
     """Converts a configuration of `transformers`; raises a `UserError` if it is not supported."""
     family = config["model_type"]

@@ -19,7 +19,7 @@ import safetensors
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints import transformers_names as names
-from albert.checkpoints.configurations import check_sizes, config_from_theirs, is_theirs
+from albert.checkpoints.configurations import check_sizes, config_from_theirs
 from albert.core.errors import UserError
 from albert.core.files import read_bytes, read_json, read_object, sha256_of
 from albert.core.text import listed
@@ -96,12 +96,6 @@ def tokenizer_settings(path: str) -> dict[str, Any]:
     return own
 
 
-@functools.cache
-def open_folder(path: str) -> TransformersFolder:
-    """Returns the reader of a folder; the same path always gives the same object."""
-    return TransformersFolder(path)
-
-
 class TransformersFolder:
     """The weights in a folder, with the methods of TensorFlow's checkpoint reader.
 
@@ -119,10 +113,6 @@ class TransformersFolder:
         """
         self.path = path
         theirs = read_object(os.path.join(path, CONFIG), "the configuration")
-        if not is_theirs(theirs):
-            raise UserError(
-                f"{path}/{CONFIG} is not a configuration of transformers: it has no model_type"
-            )
         try:
             self.config, self.family = config_from_theirs(theirs), theirs["model_type"]
             # Before `pairs_of`, because the sizes determine the number of variables.
@@ -261,6 +251,10 @@ class TransformersFolder:
         """Returns a digest of the weights."""
         digests = "".join(map(sha256_of, self._files))
         return "sha256:" + hashlib.sha256(digests.encode()).hexdigest()[:16]
+
+
+# The same path always gives the same object.
+open_folder = functools.cache(TransformersFolder)
 
 
 def _files_of(path: str) -> list[str]:

@@ -45,17 +45,16 @@ def local_folder(model: str) -> str:
     if is_hub_name(model):
         return _download_snapshot(model)
     # Most models are on disk, and need not import what downloads them.
-    from albert.download.download_pretrained_model import archive_address, download_model
+    from albert.download.download_pretrained_model import download_model
     from albert.download.published import MODELS
 
     if model not in MODELS:
         raise UserError(
             f"{model} does not exist, and is not the name of a published model; {WHAT_TO_PASS}"
         )
-    cache = Path(os.environ.get(_CACHE) or "~/.cache/albert-tf").expanduser()
-    cache.mkdir(parents=True, exist_ok=True)
-    download_model(archive_address(None, model), cache / model)
-    return str(cache / model)
+    folder = Path(os.environ.get(_CACHE) or "~/.cache/albert-tf", model).expanduser()
+    download_model(MODELS[model], folder)
+    return str(folder)
 
 
 def is_hub_name(model: str) -> bool:

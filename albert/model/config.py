@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from albert.checkpoints.configurations import LARGEST, check_sizes, config_from_theirs, is_theirs
+from albert.checkpoints.configurations import LARGEST, check_sizes, config_from_theirs
 from albert.core.errors import UserError
 from albert.core.files import read_object
 from albert.model.layers import get_activation
@@ -216,7 +216,8 @@ def read_config(json_file: str) -> AlbertConfig | BertConfig:
 def _read_object(json_file: str) -> dict:
     values = read_object(json_file, "the model's configuration")
     try:
-        return config_from_theirs(values) if is_theirs(values) else values
+        # Only configurations of `transformers` have this key.
+        return config_from_theirs(values) if "model_type" in values else values
     except UserError as e:
         raise UserError(f"{json_file}: {e}") from e
 

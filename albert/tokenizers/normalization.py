@@ -35,9 +35,8 @@ class Normalization(NamedTuple):
 
         `do_lower_case` is always there, as in earlier versions, which had no other value.
         """
-        defaults = Normalization()._asdict()
         return {
             name: value
             for name, value in self._asdict().items()
-            if name == "do_lower_case" or value != defaults[name]
+            if name == "do_lower_case" or value != self._field_defaults[name]
         }

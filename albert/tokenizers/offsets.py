@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import sentencepiece as spm
@@ -24,7 +24,7 @@ from albert.tokenizers.sentencepiece_text import (
     keep_character,
     strip_character,
 )
-from albert.tokenizers.wordpiece_text import BasicTokenizer, WordpieceTokenizer
+from albert.tokenizers.wordpiece_text import BasicTokenizer, Computed, WordpieceTokenizer
 
 # Printable ASCII characters except the space.
 _PRINTABLE = [chr(code) for code in range(33, 127)]
@@ -278,7 +278,7 @@ def _spans(
     return starts.astype(np.int32), np.maximum.accumulate(ends).astype(np.int32)
 
 
-def _prepare(text: str, lower: bool, characters: _Characters) -> tuple[str, np.ndarray]:
+def _prepare(text: str, lower: bool, characters: Computed) -> tuple[str, np.ndarray]:
     """Returns `preprocess_text(text)`, and positions in `text` of its characters and its end."""
     if _is_plain(text):
         return (text.lower() if lower else text), np.arange(len(text) + 1)
@@ -302,7 +302,7 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and text.isprintable() and "  " not in text and text == text.strip(" ")
 
 
-def _prepare_slowly(text: str, characters: _Characters) -> tuple[str, np.ndarray]:
+def _prepare_slowly(text: str, characters: Computed) -> tuple[str, np.ndarray]:
     """Does the same for any text, without lower-casing."""
     space = np.fromiter(map(str.isspace, text), bool, len(text))
     # A run of white space becomes one space at its start; white space at both ends is removed.
@@ -316,18 +316,7 @@ def _prepare_slowly(text: str, characters: _Characters) -> tuple[str, np.ndarray
     return "".join(parts), np.append(np.repeat(np.flatnonzero(keep), lengths), end)
 
 
-class _Characters(dict):
-    """A cache that maps white space to a space and other characters to `change(char)`."""
-
-    def __init__(self, change: Callable[[str], str]):
-        super().__init__()
-        self._change = change
-
-    def __missing__(self, char: str) -> str:
-        self[char] = changed = " " if char.isspace() else self._change(char)
-        return changed
-
-
-_STRIPPED = _Characters(strip_character)
-_KEPT = _Characters(keep_character)
-_LOWERED = _Characters(lambda c: c.lower() if len(c.lower()) > 1 else keep_character(c))
+# What becomes of a character.
+_STRIPPED = Computed(lambda c: " " if c.isspace() else strip_character(c))
+_KEPT = Computed(lambda c: " " if c.isspace() else keep_character(c))
+_LOWERED = Computed(lambda c: c.lower() if len(c.lower()) > 1 else _KEPT[c])

@@ -152,16 +152,21 @@ class WordpieceTokenizer:
         return pieces
 
 
-class _Table(dict):
-    """A table for `str.translate`, filled with characters when they first occur."""
+class Computed(dict):
+    """A dictionary that computes a missing value from its key, and keeps it."""
 
-    def __init__(self, translated: Callable[[str], str]):
+    def __init__(self, compute: Callable[[Any], Any]):
         super().__init__()
-        self._translated = translated
+        self._compute = compute
 
-    def __missing__(self, code: int) -> str:
-        self[code] = text = self._translated(chr(code))
-        return text
+    def __missing__(self, key: Any) -> Any:
+        self[key] = value = self._compute(key)
+        return value
+
+
+def _table(translated: Callable[[str], str]) -> Computed:
+    """Returns a table for `str.translate`."""
+    return Computed(lambda code: translated(chr(code)))
 
 
 def _clean(char: str) -> str:
@@ -191,11 +196,11 @@ def _is_punctuation(char: str) -> bool:
     return ascii_sign or unicodedata.category(char).startswith("P")
 
 
-_CLEAN_WITH_CJK_IN_WORDS = _Table(_clean)
-_CLEAN = _Table(lambda char: f" {char} " if _is_cjk(ord(char)) else _clean(char))
-_WITHOUT_MARKS = _Table(lambda char: "" if unicodedata.category(char) == "Mn" else char)
-_PUNCTUATION_APART = _Table(lambda char: f" {char} " if _is_punctuation(char) else char)
+_CLEAN_WITH_CJK_IN_WORDS = _table(_clean)
+_CLEAN = _table(lambda char: f" {char} " if _is_cjk(ord(char)) else _clean(char))
+_WITHOUT_MARKS = _table(lambda char: "" if unicodedata.category(char) == "Mn" else char)
+_PUNCTUATION_APART = _table(lambda char: f" {char} " if _is_punctuation(char) else char)
 # White space as a space, characters that are words on their own as a period, others as a letter.
-_KINDS = _Table(
+_KINDS = _table(
     lambda c: " " if c.isspace() else "." if _is_punctuation(c) or _is_cjk(ord(c)) else "a"
 )
