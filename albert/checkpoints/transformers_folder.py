@@ -127,8 +127,7 @@ class TransformersFolder:
         del pairs[names.CLASSIFIER if is_of_tokens else names.TOKENS]
         self._files = [os.path.join(path, name) for name in _files_of(path)]
         self._step: np.int64 | None = None
-        tensors = self._find()
-        self._tensors = self._with_prefix(tensors)
+        self._tensors = self._find()
         self._drop_copies()
         if self.family == "albert" and self.config["embedding_size"] == self.config["hidden_size"]:
             self._drop_mapping()
@@ -143,7 +142,7 @@ class TransformersFolder:
         self._getters: dict[str, Callable[[], np.ndarray]] = {}
 
     def _find(self) -> dict[str, _Tensor]:
-        """Returns every tensor by its current name."""
+        """Returns every tensor by its current name in a model with a head."""
         tensors = {}
         for path in self._files:
             with _reading(path) as file:
@@ -166,13 +165,10 @@ class TransformersFolder:
                     end = next((end for end in _OLD_ENDS if name.endswith(end)), "")
                     new = name.removesuffix(end) + _OLD_ENDS.get(end, "")
                     tensors[new] = _Tensor(path, name, tuple(tensor.get_shape()))
-        return tensors
-
-    def _with_prefix(self, tensors: dict) -> dict:
-        """Returns tensors by their names in a model with a head; an encoder's lack the prefix."""
         prefix = f"{self.family}."
         if any(name.startswith(prefix) for name in tensors):
             return tensors
+        # Those of an encoder without a head lack the prefix.
         beginnings = ("embeddings.", "encoder.", "pooler.")
         return {prefix * name.startswith(beginnings) + name: tensors[name] for name in tensors}
 

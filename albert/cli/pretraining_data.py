@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 from albert.cli import command_line
 from albert.core.cores import default_processes
 from albert.core.errors import FlagError
-from albert.core.files import check_readable
 from albert.distributed import launcher
 from albert.settings.fields import IGNORED, LONGEST_SEQUENCE, OWN, redefined, setting
 from albert.settings.text_settings import NormalizationSettings, TextSettings
@@ -155,8 +154,6 @@ def main(settings: PretrainingDataSettings) -> None:
     settings.require("input_file", ("spm_model_file", "vocab_file"))
     settings = settings.with_model_defaults()
     files = matching_files(settings.input_file, "input_file")
-    if settings.vocab_file:
-        check_readable(settings.vocab_file, "--vocab_file")
     tokenizer = FullTokenizer.of(vars(settings), vars(settings))
     one_of_each_file = settings.parallel or not settings.output_file
     plan = plan_shards(files, output_files(files, settings), settings.dupe_factor, one_of_each_file)

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from albert.checkpoints.initialization import Initialization, compare_with_checkpoint
 from albert.checkpoints.model_folder import CONFIG, TOKENIZERS, Assets, used_model
 from albert.core.errors import ErrorCollector, FlagError
-from albert.core.files import check_readable, content_of
+from albert.core.files import content_of
 from albert.data import DEV, TEST, TRAIN
 from albert.data.batches import Data, batch_spec
 from albert.data.records import share_of_token
@@ -356,7 +356,9 @@ class TextTask(Task):
         with faults.collect():
             _check_buckets(settings)
         with faults.collect():
-            self.tokenizer = load_tokenizer(settings, getattr(self, "config", None))
+            self.tokenizer = FullTokenizer.of(vars(settings), vars(settings))
+            if config := getattr(self, "config", None):
+                self.tokenizer.check_size(config.vocab_size, settings.albert_config_file)
         faults.raise_all()
 
     @classmethod
@@ -428,13 +430,3 @@ def _check_buckets(settings: RunSettings) -> None:
         raise FlagError(
             f"--length_buckets must end with --max_seq_length {length}, not with {buckets[-1]}"
         )
-
-
-def load_tokenizer(settings: RunSettings, config: EncoderConfig | None) -> FullTokenizer:
-    """Returns the tokenizer; raises a `UserError` if its files are bad or not the model's."""
-    if settings.vocab_file:
-        check_readable(settings.vocab_file, "--vocab_file")
-    tokenizer = FullTokenizer.of(vars(settings), vars(settings))
-    if config:
-        tokenizer.check_size(config.vocab_size, settings.albert_config_file)
-    return tokenizer
