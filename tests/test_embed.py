@@ -101,14 +101,22 @@ def test_npz_has_the_layers_of_all_texts(files, inputs, outputs):
         np.testing.assert_allclose(arrays["sentence"], means, atol=1e-5)
 
 
-def test_a_cased_model_keeps_capitals(trained, squad_dir, tmp_path):
+@pytest.mark.parametrize("source", ["model", "init_checkpoint"])
+def test_a_cased_model_keeps_capitals(trained, squad_dir, tmp_path, source):
+    """The folder of a published model does not say that it is cased."""
     (tmp_path / "lines").write_text("Anna anna")
     # Without the record of its run, which has another case.
     for file in trained.glob("model.ckpt-best.*"):
         shutil.copy(file, tmp_path)
     files = [f"--input_file={tmp_path}/lines", f"--output_file={tmp_path}/out", "--layers=-1"]
-    files += [f"--init_checkpoint={tmp_path}/model.ckpt-best", "--do_lower_case=false"]
-    files += [flag.format(squad=squad_dir) for flag in MODEL]
+    files += ["--do_lower_case=false"]
+    if source == "model":
+        shutil.copy(squad_dir / "albert.json", tmp_path / "albert_config.json")
+        shutil.copy(squad_dir / "spm.model", tmp_path / "30k-clean.model")
+        files += [f"--model={tmp_path}"]
+    else:
+        files += [f"--init_checkpoint={tmp_path}/model.ckpt-best"]
+        files += [flag.format(squad=squad_dir) for flag in MODEL]
     embed.main(settings_of(EmbedSettings, *files))
     (row,) = (tmp_path / "out").read_text().splitlines()
     tokens = [feature["token"] for feature in json.loads(row)["features"]]
