@@ -33,7 +33,8 @@ from albert.reference_api.squad_scores import (  # noqa: F401
     merge_eval,
     normalize_answer_v2,
 )
-from albert.tasks.squad.examples import SquadExample, read_squad_examples  # noqa: F401
+from albert.tasks.squad.example import SquadExample  # noqa: F401
+from albert.tasks.squad.examples import read_squad_examples  # noqa: F401
 from albert.tasks.squad.scoring import (  # noqa: F401
     compute_exact,
     compute_f1,

@@ -2,12 +2,15 @@
 
 import json
 import os
+import pathlib
+import re
 
 import pytest
 
 from albert.cli import data
 from albert.cli.data import DataSettings
 from albert.core.errors import UserError
+from albert.tasks.squad.examples import read_examples
 from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
 from tests.helpers.running import albert, assert_fails, run
 
@@ -60,19 +63,149 @@ def test_check_accepts_squads_json(call, squad_dir):
     path = squad_dir / "dev-v1.1.json"
     first, *examples = call("check", path).split("\n\n")
     counts = ["  contexts          4", "  questions         12"]
-    assert first.splitlines() == [f"{path}: SQuAD JSON", *counts]
+    assert first.splitlines()[:3] == [f"{path}: SQuAD JSON", *counts]
     assert len(examples) == 5 and all("[" in example for example in examples)
 
 
-@pytest.mark.parametrize("start", [10**400, 1e300, "9", "missing"])
-def test_check_shows_squads_json_with_any_start(call, tmp_path, start):
-    answer = {"text": "98 km"} | ({} if start == "missing" else {"answer_start": start})
-    qas = [{"id": "a", "question": "How long?", "answers": [answer]}]
-    paragraphs = [{"context": "The Tamar is 98 km long.", "qas": qas}]
-    (tmp_path / "file").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
-    shown = call("check", tmp_path / "file")
-    assert "answer            98 km\n" in shown
-    assert isinstance(start, int) or "The Tamar is [98 km] long." in shown
+CONTEXT = "The Tamar is 98 km long. It is a river."
+
+
+def squad(*questions: dict, **more: object) -> dict:
+    """Returns SQuAD's JSON; each question has an answer at its place, unless it has others."""
+    answer = {"text": "98 km", "answer_start": 13}
+    qas = [
+        {"id": f"q{n}", "question": f"How long? {n}", "answers": [answer], **question}
+        for n, question in enumerate(questions)
+    ]
+    return {"data": [{"paragraphs": [{"context": CONTEXT, "qas": qas}]}], **more}
+
+
+def answers(**members: object) -> dict:
+    return {"answers": [{"text": "98 km", "answer_start": 13, **members}]}
+
+
+@pytest.fixture
+def file(tmp_path):
+    def file(content: object) -> pathlib.Path:
+        path = tmp_path / "file.json"
+        text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return file
+
+
+# Questions after a good one, and why a training skips them.
+SKIPPED = [
+    (answers(answer_start=14), "the answer is not at its answer_start"),
+    (answers(answer_start=-1), "the answer is not at its answer_start"),
+    (answers(answer_start=10**400), "the answer is not at its answer_start"),
+    (answers(text=" "), "the answer is empty"),
+    ({"question": " "}, "the question is empty"),
+    ({"answers": []}, "there is no answer"),
+    ({"answers": None}, "there is no answer"),
+]
+
+
+@pytest.mark.parametrize(("question", "reason"), SKIPPED)
+def test_check_counts_what_a_training_skips(call, capsys, file, question, reason):
+    path = file(squad({}, question))
+    with pytest.raises(UserError, match=f"^{path}: 1 question: {reason}: q1; correct them, or"):
+        call("check", path)
+    shown = capsys.readouterr().out
+    assert "The Tamar is [98 km] long." in shown and shown.count("[") == 1
+    assert "[98 km]" in call("check", path, "--on_bad_row=skip")
+    examples, skipped = read_examples(Questions(QuestionSource(str(path))), is_training=True)
+    assert ([e.qas_id for e in examples], skipped) == (["q0"], {reason: 1})
+
+
+def test_check_counts_what_only_one_version_trains_on(call, file):
+    """A repeated question, one with several answers, and unanswerable ones."""
+    several = {"answers": [*answers()["answers"], {"text": "long", "answer_start": 19}]}
+    none = {"answers": [], "is_impossible": True}
+    path = file(squad({}, {"question": "How long? 0"}, several, none, {"answers": []}))
+    shown = call("check", path).partition("\n\n")[0].splitlines()[2:]
+    assert shown == [
+        "  questions         5",
+        "  repeated          1 have the text and the context of another one",
+        "  unanswerable      1; train with `albert squad 2.0`",
+        "  several answers   1; for --predict_file, or train with --answers=first or all",
+        "  without answers   1; only for --predict_file",
+    ]
+    # Nothing can be trained on, so it is a file to predict.
+    assert "without answers   1" in call("check", file(squad({"answers": []})))
+    impossible = answers() | {"is_impossible": True}
+    with pytest.raises(UserError, match="1 question: it is impossible, and has an answer: q0"):
+        call("check", file(squad(impossible)))
+
+
+WRONG_STARTS = {None: "null", "13": '"13"', 13.0: "13.0", True: "true"}
+
+
+@pytest.mark.parametrize("start", WRONG_STARTS)
+def test_check_names_a_value_of_another_type(call, file, start):
+    where = "data[0].paragraphs[0].qas[0].answers[0]"
+    message = f'{where}: "answer_start" must be a whole number, not {WRONG_STARTS[start]}'
+    with pytest.raises(UserError, match=f"{re.escape(message)}$"):
+        call("check", file(squad(answers(answer_start=start))))
+
+
+ROW = {"id": 7, "title": "t", "context": CONTEXT, "question": "How long?"}
+LISTS = {"text": ["98 km"], "answer_start": [13]}
+SQUAD = squad({"id": 7, "question": "How long?"})
+PARAGRAPHS = SQUAD["data"][0]["paragraphs"]
+CELLS = f'sep=;\ncontext;question;answer;id\n"{CONTEXT}";How long?;98 km;7\n;;;\n'
+# Files with one question, in all forms.
+FORMS = {
+    "SQuAD JSON": SQUAD,
+    "JSON": {"version": 1, "data": [{**ROW, "answers": LISTS}]},
+    "JSON, an array": [{**ROW, **answers()}],
+    "JSON with a list of contexts": PARAGRAPHS,
+    "JSON with a list of contexts, as data": {"data": PARAGRAPHS},
+    "JSON Lines": json.dumps({**ROW, **answers()}) + "\n\n",
+    "CSV with semicolons": CELLS,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_every_form_of_questions_is_read_and_converted(call, file, tmp_path, form, encoding):
+    path = file(FORMS[form])
+    path.write_bytes(path.read_text("utf-8").encode(encoding))
+    shown = call("check", path)
+    assert shown.startswith(f"{path}: {form.partition(',')[0]}\n")
+    assert "questions         1\n" in shown and "The Tamar is [98 km] long." in shown
+    ((context, question),) = Questions(QuestionSource(str(path)))
+    assert (context, question["id"], question["question"]) == (CONTEXT, "7", "How long?")
+    (example,) = read_examples(Questions(QuestionSource(str(path))), is_training=True)[0]
+    assert (example.orig_answer_text, example.start_position) == ("98 km", 13)
+    if form == "SQuAD JSON":
+        with pytest.raises(UserError, match="is SQuAD's JSON already"):
+            call("convert", path, tmp_path / "out.json")
+        return
+    call("convert", path, tmp_path / "out.json")
+    ((context, question),) = Questions(QuestionSource(str(tmp_path / "out.json")))
+    assert (context, question["id"]) == (CONTEXT, "7")
+
+
+@pytest.mark.parametrize(
+    ("content", "look"),
+    [
+        ("", "an empty file"),
+        ("<?xml version='1.0'?><a/>", "XML or HTML"),
+        ("PK\x03\x04", "a workbook of Excel"),
+        ("label,text_a\nx,y\n", "a table of labels"),
+        ("The O\nTamar B-NAME\n", "tokens and tags as in CoNLL"),
+        ("-DOCSTART- -X- O\n\nThe x O\n", "tokens and tags as in CoNLL"),
+        ('{"text": "Ida.", "label": [[0, 3, "P"]]}\n', "annotated texts of doccano or spaCy"),
+        ([{"text": "Ida.", "label": [{"start": 0, "end": 3}]}], "annotated texts of Label Studio"),
+        ([{"data": {"text": "Ida."}, "annotations": []}], "annotated texts of Label Studio"),
+        ('{"text": "Ida.", "spans": []}', "annotated texts"),
+    ],
+)
+def test_a_file_without_questions_is_named(file, content, look):
+    with pytest.raises(UserError, match=f"is not SQuAD: .*; it looks like {look}[^\n]*$"):
+        list(Questions(QuestionSource(str(file(content)))).checked())
 
 
 def test_check_accepts_questions_without_answers(call, table):

@@ -1,46 +1,50 @@
-r"""Checks a file of questions before a training, or converts it to SQuAD's JSON.
+r"""Checks a file of questions, labels or entities before a training, or converts questions.
 
   albert data check questions.csv
+  albert data check train.csv --vocab_file=vocab.txt --max_seq_length=128
   albert data convert questions.csv questions.json [--on_bad_row=skip]
 
-The file is SQuAD's JSON, or a table in CSV, TSV or JSON Lines with the columns context, question
-and answer, and optionally answer_start, id and title. "check" shows what a training would use, and
-some examples. Both read a table row by row and keep only its ids, so it may be larger than the
-memory.
+"check" shows what a training would use of the file, and some examples, and fails if a training
+would skip or refuse rows. With a tokenizer, it also counts tokens. "convert" writes questions as
+SQuAD's JSON. docs/data.md has the formats. Both read a table row by row and keep only its ids, so
+it may be larger than the memory.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+from typing import TYPE_CHECKING
 
 from albert.cli import command_line, require_standard_output
 from albert.core.errors import FlagError, UserError
-from albert.core.files import check_regular, open_atomically
+from albert.core.files import check_readable, check_regular, open_atomically
 from albert.core.text import printable
-from albert.data.bad_rows import ERROR, ON_BAD_ROW
-from albert.data.overview import Overview
+from albert.data.kinds import KINDS, LABELS, QUESTIONS, kind_of
+from albert.data.overview import CheckSettings, Overview
 from albert.report.terminal import style_of_output, width_of_output, wrapped
-from albert.settings.fields import Settings, setting
-from albert.tasks.squad.check import overview_of
+from albert.settings.fields import setting
 from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
+
+# A check without a tokenizer does not need TensorFlow.
+if TYPE_CHECKING:
+    from albert.tokenization import FullTokenizer
 
 NEEDS_TENSORFLOW = False
 CHECK, CONVERT = WORDS = ("check", "convert")
 _NAME = 18  # width of the column of names
+# The modules with the function `overview_of` for a kind of file.
+_CHECKS = {QUESTIONS: "albert.tasks.squad.check", LABELS: "albert.tasks.glue.check"}
+_LABEL_FLAGS = {"text_column", "text_b_column", "label_column", "multi_label", "tsv_regression"}
 
 
-class DataSettings(Settings):
-    """How to use the rows of a table."""
+class DataSettings(CheckSettings):
+    """The kind of a file, and how to read it."""
 
-    on_bad_row: str = setting(
-        ERROR,
-        "What to do with rows that cannot be used: error ends the command; skip skips them; first "
-        "also skips them, but uses the first place of an answer that occurs several times in its "
-        "context.",
-        choices=ON_BAD_ROW,
+    kind: str = setting(
+        "", "What `check` reads. Default: what the first rows look like.", choices=("", *KINDS)
     )
-    num_examples: int = setting(5, "Number of examples that `check` shows.", lower=0)
 
 
 def parse(argv: list[str]) -> tuple[DataSettings, list[str]]:
@@ -58,11 +62,27 @@ def main(request: tuple[DataSettings, list[str]]) -> None:
     """Checks or converts a file; raises a `UserError` for an invalid file or unskipped bad rows."""
     require_standard_output()
     settings, (word, path, *target) = request
-    questions = Questions(QuestionSource(path, settings.on_bad_row))
-    if word == CHECK:
-        check(overview_of(questions, settings.num_examples), path)
-    else:
-        convert(questions, target[0])
+    if word == CONVERT:
+        convert(Questions(QuestionSource(path, settings.on_bad_row)), target[0])
+        return
+    check_readable(path, "file")
+    kind = settings.kind or (LABELS if settings.given & _LABEL_FLAGS else kind_of(path))
+    # A file that looks like nothing known gets the message of a file of questions.
+    module = importlib.import_module(_CHECKS.get(kind, _CHECKS[QUESTIONS]))
+    check(module.overview_of(path, settings, _tokenizer(settings)), path)
+
+
+def _tokenizer(settings: DataSettings) -> FullTokenizer | None:
+    """Returns the tokenizer of the flags, after checking it; None without flags."""
+    if not (settings.model or settings.spm_model_file or settings.vocab_file):
+        return None
+    from albert.checkpoints.model_flags import with_model
+    from albert.tokenization import FullTokenizer
+
+    values = vars(with_model(settings))
+    tokenizer = FullTokenizer.of(values, values)
+    tokenizer.check()
+    return tokenizer
 
 
 def check(overview: Overview, path: str) -> None:
@@ -89,17 +109,19 @@ def convert(source: Questions, target: str) -> None:
     check_regular(target, target)
     if os.path.lexists(target):
         raise UserError(f"{target} already exists; give another name, or remove it")
-    if not source.table:
-        raise UserError(f"{path} is JSON already, and not a table in CSV, TSV or JSON Lines")
+    if source.is_squad:
+        raise UserError(f"{path} is SQuAD's JSON already, and not a table or another form")
     questions = is_version_2 = 0
     with open_atomically(target) as file:
         mark = '{"data": [\n'
-        for article in articles_of(source.checked(is_training=True)):
+        bad = source.bad_rows(is_strict=True)
+        for article in articles_of(source.paragraphs(True, bad)):
             file.write(mark + json.dumps(article))
             mark = ",\n"
-            for question in article["paragraphs"][0]["qas"]:
+            for question in (q for p in article["paragraphs"] for q in p["qas"]):
                 questions += 1
                 is_version_2 |= "is_impossible" in question
+        bad.finish()
         if not questions:
             raise UserError(f"{path} has no usable questions")
         file.write(f'\n], "version": "{"v2.0" if is_version_2 else "1.1"}"}}\n')

@@ -10,6 +10,7 @@ from typing import Any
 
 # Bytes to read at a time, at least.
 CHUNK = 1 << 16
+UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SPACE = " \t\n\r"
 _decode = json.JSONDecoder().raw_decode
 # The characters after a complete value; before another one, a number may continue.
@@ -26,7 +27,8 @@ class JsonReader:
     def __init__(self, descriptor: int):
         """Begins to read an open file, whose position does not change."""
         self._descriptor, self._offset = descriptor, 0
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        is_utf16 = os.pread(descriptor, 2, 0) in UTF16_MARKS
+        self._decoder = codecs.getincrementaldecoder("utf-16" if is_utf16 else "utf-8-sig")()
         self._text, self._at, self._ended = "", 0, False
 
     def value(self) -> Any:
@@ -44,6 +46,10 @@ class JsonReader:
             if self._text[end : end + 1] in _AFTER_VALUE or not self._grow():
                 self._at = end
                 return value
+
+    def is_array(self) -> bool:
+        """Returns whether the next value is an array."""
+        return self._peek() == "["
 
     def members(self) -> Iterator[str]:
         """Yields the keys of an object; the caller reads the value of each."""

@@ -10,24 +10,32 @@ from albert.core.log import LOG
 from albert.core.text import listed
 from albert.data.tables import SourceLine
 
-# What to do with them; the last value is for questions only.
-ERROR, SKIP, FIRST = ON_BAD_ROW = ("error", "skip", "first")
+# What to do with them; the last two values are for questions only.
+ERROR, SKIP, FIRST, LENIENT = ON_BAD_ROW = ("error", "skip", "first", "lenient")
 _NAMED = 3  # number of rows that a message names
+_REASONS = 9  # number of reasons that a message names
 
 
 class BadRows:
     """The rows of a file that cannot be used: their number by reason, and the first ones.
 
-    `action` is one of `choices`: "error", "skip" or "first"; "first" also skips them, but uses the
-    first occurrence of an answer that occurs several times.
+    `action` is one of `choices`: "error", "skip", "first" or "lenient"; the last two skip them,
+    too, but use some answers that occur several times or with other characters. `unit` is what a
+    row is.
     """
 
-    def __init__(self, path: str, action: str, choices: Sequence[str] = ON_BAD_ROW):
+    def __init__(
+        self, path: str, action: str, choices: Sequence[str] = ON_BAD_ROW, unit: str = "row"
+    ):
         self.action = action
         self.counts: collections.Counter[str] = collections.Counter()
-        self._path, self._ways_out = path, " or ".join(choices[1:])
-        self._first: dict[str, list[str]] = collections.defaultdict(list)
-        self._used = set[str]()
+        self._path, self._unit, self._ways_out = path, unit, " or ".join(choices[1:])
+        self._used: collections.Counter[str] = collections.Counter()
+        self._first: dict[tuple[str, bool], list[str]] = collections.defaultdict(list)
+
+    def names(self, reason: str) -> bool:
+        """Returns whether a message would name another row with this reason."""
+        return len(self._first[reason, False]) < _NAMED
 
     def add(
         self, location: SourceLine | str, reason: str, detail: str = "", is_used: bool = False
@@ -36,24 +44,30 @@ class BadRows:
 
         `is_used` means that the row is used unless the action is an error.
         """
-        self.counts[reason] += 1
-        if is_used:
-            self._used.add(reason)
-        if len(self._first[reason]) <= _NAMED:
-            name = location if isinstance(location, str) else f"line {location.line}"
-            self._first[reason].append(f"{name}{detail}")
+        (self._used if is_used else self.counts)[reason] += 1
+        first = self._first[reason, is_used]
+        if len(first) <= _NAMED:
+            name = location if isinstance(location, str) else location.name
+            first.append(f"{name}{detail}")
+
+    def _lines(self, is_used: bool) -> list[str]:
+        counts = self._used if is_used else self.counts
+        lines = [
+            f"{count} {self._unit}{'s' * (count > 1)}: {reason}: "
+            f"{listed(self._first[reason, is_used], _NAMED)}"
+            for reason, count in counts.items()
+        ]
+        more = len(lines) - _REASONS
+        return [*lines[:_REASONS], f"{more} other reasons"] if more > 0 else lines
 
     def finish(self) -> None:
         """Logs which rows are skipped, or raises a `UserError` for them if that is the action."""
-        lines = [
-            f"{count} row{'s' * (count > 1)}: {reason}: {listed(self._first[reason], _NAMED)}"
-            for reason, count in self.counts.items()
-        ]
-        if self.action == ERROR and lines:
+        skipped = self._lines(False)
+        if self.action == ERROR and skipped:
             raise UserError(
-                f"{self._path}: {'; '.join(lines)}; correct them, or pass --on_bad_row="
+                f"{self._path}: {'; '.join(skipped)}; correct them, or pass --on_bad_row="
                 f"{self._ways_out}"
             )
-        for reason, line in zip(self.counts, lines, strict=True):
-            used = "used" if reason in self._used else "skipped"
-            LOG.warning("%s: %s %s", self._path, used, line)
+        for what, lines in (("used", self._lines(True)), ("skipped", skipped)):
+            for line in lines:
+                LOG.warning("%s: %s %s", self._path, what, line)

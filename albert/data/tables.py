@@ -1,4 +1,4 @@
-"""Lines and rows of text files, and tables with named columns in CSV, TSV or JSON Lines.
+"""Lines and rows of text files, and tables with named columns in CSV, TSV, JSON Lines or JSON.
 
 All are read one at a time, so that a file may be larger than the memory. Each has its line number
 for messages.
@@ -7,15 +7,21 @@ for messages.
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError, reporting
-from albert.core.files import check_regular, parse_json
+from albert.core.files import check_regular, parse_json, read_json
+from albert.core.json_reader import UTF16_MARKS, JsonReader
 
-# Names of formats by their delimiters; JSON Lines has none.
-_FORMATS = {",": "CSV", ";": "CSV with semicolons", "\t": "TSV", "": "JSON Lines"}
+# Names of formats by their delimiters; JSON Lines has none, and JSON is an array of rows.
+_FORMATS = {",": "CSV", ";": "CSV with semicolons", "\t": "TSV", "": "JSON Lines", "[": "JSON"}
+# The first line of some files of Excel, which is no row.
+_SEPARATOR = re.compile('"?sep=([,;\t])"?\r?\n?', re.IGNORECASE)
+# In a JSON file of questions, the items with these keys are no rows.
+NESTED = ("paragraphs", "qas")
 # Number of bytes from which the format is recognized.
 _HEAD = 1 << 16
 # A longer cell is probably the rest of a file after a quotation mark that is not closed.
@@ -27,16 +33,16 @@ _TOKENS = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:\s*(?=\[))?|[{}\[\]]', re.DOTALL
 
 
 class SourceLine(NamedTuple):
-    """The path and number of a line, or of another `unit` of a file; numbers start at 1."""
+    """The path and number of a line, from 1; of an item of JSON, `form` shows the number from 0."""
 
     path: str
     line: int
-    unit: str = "line"
+    form: str = "line {}"
 
     @property
     def name(self) -> str:
-        """Returns the location in its file, such as "line 3"."""
-        return f"{self.unit} {self.line}"
+        """Returns the line for a message, such as "line 3"."""
+        return self.form.format(self.line)
 
     def error(self, reason: str) -> UserError:
         """Returns an error with this line's path and number."""
@@ -46,15 +52,28 @@ class SourceLine(NamedTuple):
 def read_whole_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
     """Yields the lines of a UTF-8 file with their line ends; removes a byte order mark.
 
-    Raises a `UserError` if the file cannot be read or is not UTF-8.
+    With its byte order mark, a file may also be UTF-16. Raises a `UserError` if the file cannot be
+    read or is not UTF-8.
     """
     check_regular(path, path)
     with reporting(f"{path} cannot be read"), open(path, "rb") as file:
+        if file.peek(2)[:2] in UTF16_MARKS:
+            yield from _utf16_lines(path, file)
+            return
         for number, line in enumerate(file, start=1):
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
             location = SourceLine(path, number)
             yield location, _decoded(line, location)
+
+
+def _utf16_lines(path: str, file: io.BufferedReader) -> Iterator[tuple[SourceLine, str]]:
+    number = 0
+    try:
+        for number, line in enumerate(io.TextIOWrapper(file, "utf-16", newline="\n"), start=1):
+            yield SourceLine(path, number), line
+    except UnicodeDecodeError as e:
+        raise SourceLine(path, number + 1).error("it or a line after it is not UTF-16") from e
 
 
 def _decoded(line: bytes, location: SourceLine) -> str:
@@ -86,8 +105,13 @@ def read_tsv(path: str) -> Iterator[tuple[SourceLine, list[str]]]:
 
 
 def read_json_lines(path: str) -> Iterator[tuple[SourceLine, Mapping[str, Any]]]:
-    """Yields the JSON object of every line; raises a `UserError` if a line is not one."""
+    """Yields the JSON object of every line; raises a `UserError` if a line is not one.
+
+    Empty lines are skipped.
+    """
     for location, line in read_lines(path):
+        if not line.strip():
+            continue
         record = parse_json(line, f"{location.path}, line {location.line}")
         if not isinstance(record, dict):
             raise location.error("not a JSON object")
@@ -98,11 +122,19 @@ Row = tuple[SourceLine, Mapping[str, Any]]
 
 
 class Table(NamedTuple):
-    """A table in a file; `delimiter` is "" for JSON Lines, `columns` the keys of its first row."""
+    """A table in a file.
+
+    `delimiter` is "" for JSON Lines, "[" for JSON. `columns` are the keys of their first row.
+    """
 
     path: str
     delimiter: str
     columns: Sequence[str]
+
+    @property
+    def has_cells(self) -> bool:
+        """Returns whether it is CSV or TSV, where every row has the same columns."""
+        return self.delimiter not in ("", "[")
 
     @property
     def format(self) -> str:
@@ -112,12 +144,13 @@ class Table(NamedTuple):
     def rows(self, required: Sequence[str] = ()) -> Iterator[Row]:
         """Yields the rows, with values by column and with the line in which each row begins.
 
-        Cells of CSV and TSV are texts, which may be empty. Values of JSON Lines have any type. The
-        columns `required` must exist; every row of JSON Lines needs these keys. Raises a
-        `UserError` if a column is missing, or a row is not valid.
+        Cells of CSV and TSV are texts, which may be empty. Values of JSON have any type. The
+        columns `required` must exist; every row of JSON needs these keys. Rows whose cells are all
+        empty are skipped. Raises a `UserError` if a column is missing, or a row is not valid.
         """
-        if not self.delimiter:
-            for location, record in read_json_lines(self.path):
+        if not self.has_cells:
+            read = _read_json_rows if self.delimiter else read_json_lines
+            for location, record in read(self.path):
                 _check(location, required, record)
                 yield location, record
             return
@@ -139,6 +172,8 @@ def find_table(path: str) -> Table | None:
     check_regular(path, path)
     with reporting(f"{path} cannot be read"), open(path, "rb") as file:
         head = file.read(_HEAD).removeprefix(b"\xef\xbb\xbf")
+    if head[:2] in UTF16_MARKS:
+        head = head.decode("utf-16", errors="ignore").encode()
     if head.lstrip()[:1] in (b"{", b"["):
         if _is_document(head):
             return None
@@ -154,6 +189,61 @@ def find_table(path: str) -> Table | None:
         if name and name in columns[:number]:
             raise location.error(f"the column {name} occurs twice")
     return Table(path, delimiter, columns)
+
+
+def find_rows(path: str) -> Table | None:
+    """Returns the table in a file as `find_table` does, or the one in a JSON document, if any.
+
+    The latter is an array of objects, or the member "data" of an object is. If the first one has a
+    key of `NESTED`, it is the last one in `columns`.
+    """
+    if table := find_table(path):
+        return table
+    with open(path, "rb") as file:
+        reader, columns = JsonReader(file.fileno()), list[str]()
+        try:
+            for _ in _items(reader):
+                for key in reader.members():
+                    columns.append(key)
+                    if key in NESTED:
+                        break
+                    reader.value()
+                return Table(path, "[", columns)
+        except (OSError, ValueError):
+            pass
+    return None
+
+
+def _items(reader: JsonReader) -> Iterator[str]:
+    """Yields the form of a location for each item of an array, or of the member "data"."""
+    if reader.is_array():
+        for _ in reader.items():
+            yield "[{}]"
+        return
+    for key in reader.members():
+        if key != "data":
+            reader.value()
+            continue
+        for _ in reader.items():
+            yield "data[{}]"
+
+
+def _read_json_rows(path: str) -> Iterator[Row]:
+    with reporting(f"{path} cannot be read"), open(path, "rb") as file:
+        reader = JsonReader(file.fileno())
+        try:
+            for number, form in enumerate(_items(reader)):
+                location, record = SourceLine(path, number, form), reader.value()
+                if not isinstance(record, dict):
+                    raise location.error("not a JSON object")
+                yield location, record
+            reader.end()
+        except UserError:
+            raise
+        except ValueError as e:
+            # To locate it.
+            read_json(path, path)
+            raise UserError(f"{path} cannot be read: {e}") from e
 
 
 def open_table(path: str) -> Table:
@@ -186,7 +276,9 @@ def _has_list_of_data(line: bytes) -> bool:
 
 
 def _delimiter(header: str, path: str) -> str:
-    """Returns the delimiter with which a header has the most columns."""
+    """Returns the delimiter that the first line names, or with which it has the most columns."""
+    if named := _SEPARATOR.fullmatch(header):
+        return named[1]
 
     def count(delimiter: str) -> int:
         return len(next(csv.reader([header], delimiter=delimiter), ()))
@@ -196,13 +288,17 @@ def _delimiter(header: str, path: str) -> str:
 
 
 def _cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, list[str]]]:
-    """Yields the cells of every row; in TSV, quotation marks inside a cell are text."""
+    """Yields the cells of every row that is not empty, with the row's first line.
+
+    In TSV, quotation marks inside a cell are text.
+    """
     if delimiter != "\t":
         yield from _csv_cells(path, delimiter)
         return
     for location, line in read_lines(path):
-        cells = line.split("\t")
-        yield location, [_unquoted(cell) for cell in cells] if '"' in line else cells
+        if line.strip("\t") and not (location.line == 1 and _SEPARATOR.fullmatch(line)):
+            cells = line.split("\t")
+            yield location, [_unquoted(cell) for cell in cells] if '"' in line else cells
 
 
 def _unquoted(cell: str) -> str:
@@ -212,7 +308,6 @@ def _unquoted(cell: str) -> str:
 
 
 def _csv_cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, list[str]]]:
-    """Yields the cells of every row that is not empty, with the row's first line."""
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
     reader = csv.reader(_csv_lines(path), delimiter=delimiter, strict=True)
     while True:
@@ -223,7 +318,7 @@ def _csv_cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, list[str
             return
         except csv.Error as e:
             raise location.error(_meaning(str(e))) from e
-        if row:
+        if any(row):
             yield location, row
 
 
@@ -231,7 +326,7 @@ def _csv_lines(path: str) -> Iterator[str]:
     for location, line in read_whole_lines(path):
         if "\0" in line:
             raise location.error("a NUL character; the file is not UTF-8 text")
-        yield line
+        yield "\n" if location.line == 1 and _SEPARATOR.fullmatch(line) else line
 
 
 def _meaning(message: str) -> str:

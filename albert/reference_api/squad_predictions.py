@@ -17,7 +17,7 @@ from albert.reference_api.squad_scores import (
     make_eval_dict,
     make_qid_to_has_ans,
 )
-from albert.tasks.squad.examples import SquadExample
+from albert.tasks.squad.example import SquadExample
 from albert.tasks.squad.predictions import (
     NO_ANSWER,
     NO_ANSWER_V2,

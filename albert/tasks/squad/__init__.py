@@ -4,3 +4,5 @@
 PREDICTIONS, NBEST, ODDS = "predictions.json", "nbest_predictions.json", "null_odds.json"
 # The file with the questions of --dev_fraction.
 DEV_SPLIT = "dev_split.json"
+# Which answers of a question to train on, see --answers.
+ONE, FIRST, ALL = WHICH_ANSWERS = ("one", "first", "all")

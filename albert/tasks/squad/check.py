@@ -2,58 +2,138 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
+from albert.core.errors import FlagError
 from albert.core.text import printable
-from albert.data.overview import SHOWN, Line, Overview
+from albert.data.bad_rows import BadRows
+from albert.data.overview import SHOWN, CheckSettings, Line, Overview, TokenCounts, columns_of
+from albert.tasks.squad.example import SquadExample
 from albert.tasks.squad.question_tables import COLUMNS
-from albert.tasks.squad.questions import Questions
+from albert.tasks.squad.questions import Questions, QuestionSource
+
+# The check does not need TensorFlow without a tokenizer.
+if TYPE_CHECKING:
+    from albert.tokenization import FullTokenizer
+
+_LENGTH = 384
 
 
-def overview_of(questions: Questions, num_examples: int) -> Overview:
-    """Returns the overview of a file's questions; raises as `Questions.checked` does."""
-    table, bad, counts = questions.table, questions.bad_rows(), list[tuple[str, str]]()
-    if table:
-        counts.append(("columns used", ", ".join(n for n in COLUMNS if n in table.columns)))
-        ignored = ", ".join(n for n in table.columns if n and n not in COLUMNS)
-        counts.append(("columns ignored", printable(ignored) or "none"))
-    # Without answers, the questions can only be predicted.
-    is_training = bool(table and {"answer", "answers"} & {*table.columns})
-    total = contexts = unanswerable = several = unknown = 0
-    last, examples = None, list[tuple[str, list[Line]]]()
+def overview_of(
+    path: str, settings: CheckSettings, tokenizer: FullTokenizer | None = None
+) -> Overview:
+    """Returns the overview of a file's questions as a training reads them.
+
+    Raises as `Questions.checked` does. With a tokenizer, it also counts tokens.
+    """
+    questions = Questions(QuestionSource(path, settings.on_bad_row))
+    table, bad = questions.table, questions.bad_rows(is_strict=True)
+    # Without answers, the questions of a table can only be predicted.
+    is_training = not table or not {"answer", "answers"}.isdisjoint(table.columns)
+    counts = _Counts(bad)
+    lengths = tokenizer and _Lengths(tokenizer, settings)
+    examples = list[tuple[str, list[Line]]]()
     for paragraph in questions.paragraphs(is_training, bad):
-        if paragraph.questions:
-            contexts += paragraph.context != last
-            last = paragraph.context
         for question in paragraph.questions:
-            total += 1
-            answers = question.get("answers")
-            unanswerable += bool(question.get("is_impossible"))
-            unknown += answers is None
-            several += len(answers or ()) > 1
-            if len(examples) < num_examples:
+            counts.add(paragraph.context, question)
+            if lengths:
+                lengths.add(paragraph.context, question)
+            if len(examples) < settings.num_examples:
                 title = f"id {printable(question['id'])}"
                 examples.append((title, list(_lines_of(paragraph.context, question))))
-    counts += [("contexts", f"{contexts:,}"), ("questions", f"{total:,}")]
-    if unanswerable:
-        counts.append(("unanswerable", f"{unanswerable:,}; train with `albert squad 2.0`"))
-    if several:
-        counts.append(("several answers", f"{several:,}; only for --predict_file"))
-    if unknown:
-        counts.append(("without answers", f"{unknown:,}; only for --predict_file"))
-    return Overview(table.format if table else "SQuAD JSON", counts, examples, bad)
+    rows = columns_of(table, COLUMNS) if table else []
+    rows += [*counts.rows(), *(lengths.rows() if lengths else ())]
+    return Overview(questions.format, rows, examples, bad)
 
 
-def _lines_of(context: str, question: dict[str, Any]) -> Iterator[Line]:
+class _Counts:
+    """Counts questions by their answers, and those that a training would skip."""
+
+    def __init__(self, bad: BadRows):
+        self._bad, self._context, self._keys = bad, "", set[int]()
+        self.total = self.contexts = self.unanswerable = self.several = 0
+        self._unknown = list[str]()
+
+    def add(self, context: str, question: Mapping[str, Any]) -> None:
+        self.contexts += context != self._context or not self.total
+        self.total += 1
+        self._context = context
+        # A number takes less memory than the texts.
+        self._keys.add(hash((context, question["question"])))
+        answers = question.get("answers")
+        self.several += len(answers or ()) > 1
+        if question.get("is_impossible"):
+            self.unanswerable += 1
+            if answers:
+                self._bad.add(question["id"], "it is impossible, and has an answer")
+        elif not answers:
+            self._unknown.append(question["id"])
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        repeated, unknown = self.total - len(self._keys), len(self._unknown)
+        yield "contexts", f"{self.contexts:,}"
+        yield "questions", f"{self.total:,}"
+        if repeated:
+            yield "repeated", f"{repeated:,} have the text and the context of another one"
+        if self.unanswerable:
+            yield "unanswerable", f"{self.unanswerable:,}; train with `albert squad 2.0`"
+        if self.several:
+            yield (
+                "several answers",
+                f"{self.several:,}; for --predict_file, or train with --answers=first or all",
+            )
+        if unknown:
+            yield "without answers", f"{unknown:,}; only for --predict_file"
+        if 0 < unknown < self.total and not self.unanswerable:
+            for qas_id in self._unknown:
+                self._bad.add(qas_id, "there is no answer")
+
+
+class _Lengths:
+    """Counts tokens, questions that are truncated, and answers that no window has."""
+
+    def __init__(self, tokenizer: FullTokenizer, settings: CheckSettings):
+        from albert.tasks.squad.features import SPECIAL_TOKENS, WindowMaker
+
+        self._length, self._longest = settings.max_seq_length or _LENGTH, settings.max_query_length
+        room = self._length - self._longest - SPECIAL_TOKENS
+        if settings.doc_stride > room:
+            raise FlagError(
+                f"--doc_stride {settings.doc_stride} is more than the {room} tokens of a window "
+                "with the longest question; lower it or --max_query_length"
+            )
+        lengths = self._length, settings.doc_stride, self._longest
+        self._tokenizer, self._windows = tokenizer, WindowMaker(tokenizer, *lengths)
+        self._tokens, self._context = TokenCounts(tokenizer.unk_id), ""
+        self._truncated = self._answers = self._outside = 0
+
+    def add(self, context: str, question: Mapping[str, Any]) -> None:
+        (ids,) = self._tokenizer.encode([question["question"]])
+        self._tokens.add(ids)
+        self._truncated += len(ids) > self._longest
+        example = SquadExample(question["id"], question["question"], context)
+        for answer in question.get("answers") or [{"text": "", "answer_start": -1}]:
+            example.orig_answer_text = answer["text"]
+            example.start_position = answer.get("answer_start")
+            windows = list(self._windows.windows([example]))
+            self._answers += bool(answer["text"])
+            self._outside += bool(answer["text"]) and all(w.answer is None for w in windows)
+            if context != self._context:
+                self._tokens.add(windows[0].paragraph.ids.tolist())
+                self._context = context
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        yield self._tokens.row()
+        yield "truncated", f"{self._truncated:,} questions of more than {self._longest} tokens"
+        text = f"{self._outside:,} of {self._answers:,} answers are in no window"
+        yield "cut answers", f"{text} of {self._length} tokens"
+
+
+def _lines_of(context: str, question: Mapping[str, Any]) -> Iterator[Line]:
     """Yields the lines that show a question and the part of the context with its answer."""
     answers = question.get("answers")
-    # Only a training checks the starts in SQuAD's JSON.
-    offsets = [
-        (start if isinstance(start := a.get("answer_start"), int) else context.find(text), text)
-        for a in answers or ()
-        for text in (a["text"],)
-    ]
+    offsets = [(answer.get("answer_start", -1), answer["text"]) for answer in answers or ()]
     first = max(0, offsets[0][0] if offsets else 0)
     begin = max(0, first - SHOWN)
     shown = ((start - begin, text) for start, text in offsets if start >= begin)

@@ -1,53 +1,22 @@
-"""Examples of SQuAD: one per question."""
+"""Reading of SQuAD's examples from files of questions."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from albert.core.errors import UserError
-from albert.core.log import LOG
-from albert.core.text import listed
+from albert.data.bad_rows import BadRows
+from albert.tasks.squad import ALL, ONE
+from albert.tasks.squad.example import SquadExample
 from albert.tasks.squad.questions import Questions, QuestionSource
 
 
-@dataclasses.dataclass(eq=False)
-class SquadExample:
-    """A question on a paragraph; in training, also its answer.
-
-    Attributes:
-      question_text, paragraph_text: texts as in the file.
-      orig_answer_text: the answer; "" for no answer; None outside training.
-      start_position: offset of the answer's first character; -1 for no answer; None outside
-        training.
-      end_position: not used, as in the reference.
-      is_impossible: whether the question has no answer (SQuAD 2.0).
-    """
-
-    qas_id: str
-    question_text: str
-    paragraph_text: str
-    orig_answer_text: str | None = None
-    start_position: Any = None
-    end_position: Any = None
-    is_impossible: bool = False
-
-
-# The ids of the questions that training skips, by reason.
-DroppedQuestions = dict[str, list[str]]
-
-
-def no_question_error(input_file: str, dropped: DroppedQuestions) -> UserError:
-    """Returns the error for a file without other questions."""
-    reasons = ", ".join(f"{len(ids)} {reason}" for reason, ids in dropped.items())
+def no_question_error(input_file: str, skipped: Mapping[str, int]) -> UserError:
+    """Returns the error for a file without other questions; `skipped` counts them by reason."""
+    reasons = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
     return UserError(f"{input_file}: no usable questions ({reasons or 'it has none'})")
-
-
-def log_dropped(input_file: str, dropped: DroppedQuestions) -> None:
-    """Logs a warning for each reason."""
-    message = "%s: skipped %d questions: %s: %s"
-    for reason, ids in dropped.items():
-        LOG.warning(message, input_file, len(ids), reason, listed(ids))
 
 
 def read_squad_examples(input_file: str, is_training: bool) -> list[SquadExample]:
@@ -58,73 +27,59 @@ def read_squad_examples(input_file: str, is_training: bool) -> list[SquadExample
     `answer_start`. Raises a `UserError` if the file cannot be read, is not SQuAD, has several
     answers to a question (if `is_training`), or has no usable question.
     """
-    questions = Questions(QuestionSource(input_file))
-    examples, dropped = read_examples(questions, is_training)
-    log_dropped(input_file, dropped)
-    return examples
+    return read_examples(Questions(QuestionSource(input_file)), is_training)[0]
 
 
 def read_examples(
     questions: Questions, is_training: bool, unanswerable: bool = False
-) -> tuple[list[SquadExample], DroppedQuestions]:
-    """Makes examples of questions; also returns the questions that training skips.
+) -> tuple[list[SquadExample], Mapping[str, int]]:
+    """Makes examples of questions; also returns the numbers of those that are skipped, by reason.
 
     In training, a question needs one answer, or must be marked as impossible. If `unanswerable`, a
     question without answers counts as impossible if it is not marked, and a question that is marked
-    but has answers is skipped.
+    but has answers is skipped. Logs what is skipped, or raises a `UserError`; see `BadRows`.
     """
-    examples, dropped = list[SquadExample](), DroppedQuestions()
-    for paragraph in questions.checked(is_training):
+    examples, bad = list[SquadExample](), questions.bad_rows()
+    for paragraph in questions.paragraphs(is_training, bad):
         for question in paragraph.questions:
             example = SquadExample(question["id"], question["question"], paragraph.context)
-            reason = None
             if is_training:
-                has_answers = bool(question.get("answers"))
-                if unanswerable and not has_answers:
-                    question = {"is_impossible": True, **question}
-                _set_answer(example, question, questions.path)
-                reason = _why_useless(example)
-                if unanswerable and has_answers and example.is_impossible:
-                    reason = "it is impossible, and has an answer"
-            if reason:
-                dropped.setdefault(reason, []).append(example.qas_id)
+                examples += _trained(example, question, questions, unanswerable, bad)
             else:
                 examples.append(example)
+    bad.finish()
     if not examples:
-        raise no_question_error(questions.path, dropped)
-    return examples, dropped
+        raise no_question_error(questions.path, bad.counts)
+    return examples, bad.counts
 
 
-def _set_answer(example: SquadExample, question: dict, input_file: str) -> None:
-    """Sets the answer for training; without an answer, it stays None unless it is impossible."""
-    example.is_impossible = bool(question.get("is_impossible", False))
+def _trained(
+    example: SquadExample,
+    question: Mapping[str, Any],
+    questions: Questions,
+    unanswerable: bool,
+    bad: BadRows,
+) -> list[SquadExample]:
+    """Returns the examples of a question for training, which has usable answers or none."""
+    answers, which = question.get("answers") or [], questions.source.answers
+    example.is_impossible = bool(question.get("is_impossible", unanswerable and not answers))
+    if example.is_impossible and unanswerable and answers:
+        bad.add(example.qas_id, "it is impossible, and has an answer")
+        return []
     if example.is_impossible:
         example.start_position, example.orig_answer_text = -1, ""
-        return
-    answers = question.get("answers") or []
-    if len(answers) > 1:
+        return [example]
+    if not answers:
+        bad.add(example.qas_id, "there is no answer")
+    if len(answers) > 1 and which == ONE:
         raise UserError(
-            f"{input_file}: question {example.qas_id} has {len(answers)} answers; training needs "
-            "exactly 1 answer per question; if this is a development file, pass the training file"
+            f"{questions.path}: question {example.qas_id} has {len(answers)} answers; training "
+            "needs exactly 1 answer per question; if this is a development file, pass the training "
+            "file; to train on several, pass --answers=first or all"
         )
-    for answer in answers:
-        example.orig_answer_text = answer["text"]
-        example.start_position = answer["answer_start"]
-
-
-def _why_useless(example: SquadExample) -> str | None:
-    """Returns the reason why training cannot use an example, or None if it can."""
-    if not example.paragraph_text.strip():
-        return "the paragraph is empty"
-    if not example.question_text.strip():
-        return "the question is empty"
-    if example.is_impossible:
-        return None
-    if example.orig_answer_text is None:
-        return "there is no answer"
-    if not example.orig_answer_text.strip():
-        return "the answer is empty"
-    start, text = example.start_position, example.orig_answer_text
-    if start < 0 or example.paragraph_text[start : start + len(text)] != text:
-        return "the answer is not at its answer_start"
-    return None
+    # An annotator may have given the answer of another one.
+    spans = dict.fromkeys((answer["answer_start"], answer["text"]) for answer in answers)
+    return [
+        dataclasses.replace(example, start_position=start, orig_answer_text=text)
+        for start, text in list(spans)[: None if which == ALL else 1]
+    ]

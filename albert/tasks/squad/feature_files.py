@@ -6,7 +6,7 @@ import contextlib
 import functools
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, cast
 
 import tensorflow.compat.v1 as tf
@@ -16,12 +16,7 @@ from albert.data.cached_file import CachedFile, Snapshot
 from albert.data.feature_file import Chunk, Chunks, FeatureSource, sha256_of_input
 from albert.data.process_pool import Countable
 from albert.data.records import RecordFile, count_records_of_other_writers
-from albert.tasks.squad.examples import (
-    DroppedQuestions,
-    log_dropped,
-    no_question_error,
-    read_examples,
-)
+from albert.tasks.squad.examples import no_question_error, read_examples
 from albert.tasks.squad.features import (
     FIRST_UNIQUE_ID,
     SquadExample,
@@ -109,7 +104,7 @@ class SquadFeatures(FeatureSource):
         self.cached = CachedFile(paths[0], made_from, paths[1:], ("num_examples", "num_features"))
 
     @functools.cached_property
-    def _examples(self) -> tuple[Countable[Any], DroppedQuestions]:
+    def _examples(self) -> tuple[Countable[Any], Mapping[str, int]]:
         """Returns examples for training or questions to predict, and what training skips."""
         questions = Questions(self._source)
         if self._is_training:
@@ -118,12 +113,8 @@ class SquadFeatures(FeatureSource):
             raise no_question_error(self.input_file, {})
         return questions, {}
 
-    def read(self) -> tuple[Countable[Any], dict[str, int]]:
-        examples, dropped = self._examples
-        return examples, {reason: len(ids) for reason, ids in dropped.items()}
-
-    def log_dropped_questions(self) -> None:
-        log_dropped(self.input_file, self._examples[1])
+    def read(self) -> tuple[Countable[Any], Mapping[str, int]]:
+        return self._examples
 
     def _windows_of(self, examples: Sequence[Any], start: int) -> list[Window]:
         if not self._is_training:

@@ -23,7 +23,7 @@ from albert.data.sequences import (
     padded,
     window_starts,
 )
-from albert.tasks.squad.examples import SquadExample
+from albert.tasks.squad.example import SquadExample
 from albert.tokenization import FullTokenizer, Tokens
 
 FIRST_UNIQUE_ID = 1000000000

@@ -1,23 +1,27 @@
 """Questions from tables: rows with a context, a question and its answer.
 
-The columns are `context`, `question` and `answer`, and optionally `answer_start`, `id` and `title`.
-JSON Lines may have `answers` instead, as Hugging Face's SQuAD does. Consecutive rows with the same
-id are one question with several answers.
+The columns are `context`, `question` and `answer`, and optionally `answer_start`, `id`, `title` and
+`is_impossible`.
+JSON may have `answers` instead, as Hugging Face's SQuAD or SQuAD's JSON does. Consecutive rows with
+the same id are one question with several answers.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from albert.data.bad_rows import FIRST, BadRows
+from albert.data.bad_rows import BadRows
 from albert.data.tables import Row, SourceLine, Table, columns
+from albert.tasks.squad.answers import usable_answer, why_empty
 
-COLUMNS = ("context", "question", "answer", "answers", "answer_start", "id", "title")
+COLUMNS = (
+    *("context", "question", "answer", "answers", "answer_start", "is_impossible", "id", "title"),
+)
+_TRUTH_VALUES = {"true": True, "1": True, "false": False, "0": False, "": None, "none": None}
 # Either has the answers of a row.
 _ANSWER = {"answer", "answers"}
-_SEVERAL = "the answer occurs several times in the context"
 
 
 def read_questions(
@@ -36,7 +40,7 @@ def read_questions(
     """
     required: tuple[str, ...] = ("context", "question")
     # A line of JSON Lines may have other names than the first one.
-    if is_training and table.delimiter and not _ANSWER & {*table.columns}:
+    if is_training and table.has_cells and not _ANSWER & {*table.columns}:
         required += ("answer",)
     lines = dict[str, int]()
 
@@ -49,60 +53,48 @@ def read_questions(
         qas_id = _text(location, row, "id") or str(number)
         if (line := lines.setdefault(qas_id, location.line)) != location.line:
             raise location.error(
-                f"question id {qas_id} occurs twice, first in line {line}; the rows of a question "
-                "must be consecutive"
+                f"question id {qas_id} occurs twice, first in {location.form.format(line)}; the "
+                "rows of a question must be consecutive"
             )
         context, question = _text(location, row, "context"), _text(location, row, "question")
         for other, its_row in others:
             if (its_row["context"], its_row["question"]) != (context, question):
                 raise other.error(
-                    f"question id {qas_id} belongs to another question or context in line "
-                    f"{location.line}"
+                    f"question id {qas_id} belongs to another question or context in "
+                    f"{location.name}"
                 )
-        if not context.strip() or not question.strip():
-            bad.add(location, f"the {'question' if context.strip() else 'context'} is empty")
+        if reason := why_empty(context, question):
+            bad.add(location, reason)
             continue
         content = {"id": qas_id, "question": question}
         rows = [(location, row), *others]
         if is_training or any(_ANSWER & one.keys() for _, one in rows):
-            content |= _answered(context, rows, is_training, bad)
-            if not content["answers"] and "is_impossible" not in content:
+            answered = _answered(context, rows, is_training, bad)
+            if not answered:
                 continue
+            content |= answered
         yield (_text(location, row, "title"), context), content
 
 
-def _answered(context: str, rows: Iterable[Row], is_training: bool, bad: BadRows) -> dict[str, Any]:
-    """Returns the answers in the rows of a question, and whether it is unanswerable."""
+def _answered(context: str, rows: Sequence[Row], is_training: bool, bad: BadRows) -> dict[str, Any]:
+    """Returns the answers of a question, and perhaps whether it is unanswerable.
+
+    Returns an empty dict if it has answers, and none can be used.
+    """
     rows_answers = [(line, *answer) for line, row in rows for answer in _answers(line, row)]
+    marks = {_is_impossible(*row) for row in rows} - {None}
     if not rows_answers:
-        return {"answers": [], "is_impossible": True}
+        return {"answers": [], "is_impossible": marks != {False}}
     answers = []
     for location, text, start in rows_answers:
-        if is_training:
-            text = text if start is not None else text.strip()
-            start, reason, detail = _offset_of(context, text, start)
-            if reason:
-                is_used = reason == _SEVERAL and bad.action == FIRST
-                bad.add(location, reason, detail, is_used)
-                if not is_used:
-                    continue
         known = {} if start is None else {"answer_start": start}
-        answers.append({"text": text, **known})
-    return {"answers": answers}
-
-
-def _offset_of(context: str, text: str, start: int | None) -> tuple[int, str, str]:
-    """Returns the location of an answer, and why it is not known, with a detail."""
-    if start is not None:
-        is_there = start >= 0 and context.startswith(text, start)
-        return start, "" if is_there else "the answer is not at its answer_start", ""
-    start = context.find(text)
-    if start < 0:
-        return start, "the answer does not occur in the context", f" ({text[:40]!r})"
-    if context.find(text, start + 1) < 0:
-        return start, "", ""
-    # At least twice, if it overlaps itself.
-    return start, _SEVERAL, f" ({text[:40]!r}, {max(2, context.count(text))} times)"
+        answer: dict[str, Any] | None = {"text": text, **known}
+        if is_training:
+            answer = usable_answer(context, text, start, location, bad)
+        if answer:
+            answers.append(answer)
+    known = {"is_impossible": True in marks} if marks else {}
+    return {"answers": answers, **known} if answers else {}
 
 
 def _answers(location: SourceLine, row: Mapping[str, Any]) -> list[tuple[str, int | None]]:
@@ -118,6 +110,8 @@ def _answers(location: SourceLine, row: Mapping[str, Any]) -> list[tuple[str, in
         return []
     if not isinstance(texts, list):
         texts, starts = [texts], [starts]
+    elif texts and all(isinstance(text, dict) and "text" in text for text in texts):
+        texts, starts = ([text.get(key) for text in texts] for key in ("text", "answer_start"))
     starts = [None] * len(texts) if starts in (None, "", []) else starts
     if not isinstance(starts, list) or len(starts) != len(texts):
         raise location.error("answer_start must be a list with a number for each answer")
@@ -130,6 +124,15 @@ def _answers(location: SourceLine, row: Mapping[str, Any]) -> list[tuple[str, in
         if text.strip():
             answers.append((text, _number(location, start)))
     return answers
+
+
+def _is_impossible(location: SourceLine, row: Mapping[str, Any]) -> bool | None:
+    """Returns whether a row says that its question is unanswerable; None if it does not say."""
+    value = row.get("is_impossible")
+    known = str(value).strip().lower()
+    if known not in _TRUTH_VALUES:
+        raise location.error(f"is_impossible must be true or false, not {value!r:.40}")
+    return _TRUTH_VALUES[known]
 
 
 def _number(location: SourceLine, value: object) -> int | None:

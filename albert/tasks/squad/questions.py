@@ -1,4 +1,10 @@
-"""The questions of SQuAD's JSON or of a table, read one paragraph at a time.
+"""The questions of SQuAD's JSON, of its relatives or of a table, read one paragraph at a time.
+
+JSON is an array, or an object with the array "data". The keys of its items tell the form:
+
+- "paragraphs": an article, as in SQuAD's JSON,
+- "qas": a context with its questions,
+- otherwise, a row of a table.
 
 The file is read again for every pass, so that memory need not hold it.
 """
@@ -8,6 +14,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import itertools
+import json
 import operator
 import os
 import re
@@ -17,12 +24,17 @@ from typing import Any, NamedTuple
 from albert.core.errors import UserError
 from albert.core.files import check_readable, read_bytes, read_json
 from albert.core.json_reader import JsonReader
-from albert.data.bad_rows import ERROR, BadRows
-from albert.data.tables import find_table
+from albert.data.bad_rows import ERROR, SKIP, BadRows
+from albert.data.kinds import look_of
+from albert.data.tables import NESTED, find_rows
+from albert.tasks.squad import ONE
+from albert.tasks.squad.answers import usable_answer, why_empty
 from albert.tasks.squad.question_tables import read_questions
 
 # In a text, the quotation marks would be escaped with a backslash.
 _MAY_BE_IMPOSSIBLE = re.compile(rb'"is_impossible"(?!\s*:\s*false)')
+# The types of values, for messages.
+_TYPES = {str: "a text", list: "a list", int: "a whole number"}
 
 
 class Paragraph(NamedTuple):
@@ -90,38 +102,56 @@ class QuestionSource(NamedTuple):
     """The file of some questions.
 
     Attributes:
-      on_bad_row: for a table, see `BadRows`.
+      on_bad_row: see `BadRows`. For `ERROR`, SQuAD's JSON is read as for `SKIP`, as the reference
+        does.
       split: its split; None if all questions are used.
       is_dev: whether to use the development part.
+      answers: which answers of a question to train on: `ONE`, `FIRST` or `ALL`.
     """
 
     path: str
     on_bad_row: str = ERROR
     split: DevSplit | None = None
     is_dev: bool = False
+    answers: str = ONE
 
     def made_from(self) -> dict[str, Any]:
         """Returns values that features depend on, in addition to the content of the file."""
         # None as in headers of earlier versions, which lack these values.
         fraction, seed = self.split or (None, None)
         on_bad_row = None if self.on_bad_row == ERROR else self.on_bad_row
-        return {"on_bad_row": on_bad_row, "dev_fraction": fraction, "dev_seed": seed}
+        answers = None if self.answers == ONE else self.answers
+        own = {"on_bad_row": on_bad_row, "answers": answers}
+        return {**own, "dev_fraction": fraction, "dev_seed": seed}
 
 
 class Questions:
-    """The questions of a source; `table` is None for SQuAD's JSON."""
+    """The questions of a source.
+
+    Attributes:
+      table: None for SQuAD's JSON and for a list of contexts.
+      is_squad: whether it is SQuAD's JSON.
+      format: the name of the format.
+    """
 
     def __init__(self, source: QuestionSource):
         """Opens the file; raises a `UserError` if it is unreadable or has another kind of table."""
-        self.path, self._source = source.path, source
+        self.path, self.source = source.path, source
         self._count: int | None = None
         check_readable(self.path, "SQuAD file")
-        self.table = find_table(self.path)
-        if self.table and not {"context", "question"} & set(self.table.columns):
+        table = find_rows(self.path)
+        is_known = table and {"context", "question"} & set(table.columns)
+        if table and table.delimiter != "[" and not is_known:
             raise UserError(
                 f'{self.path} is not SQuAD: it has neither a list "data" nor columns context and '
-                "question"
+                f"question{_look_of(self.path)}"
             )
+        is_nested = table and not {*NESTED}.isdisjoint(table.columns)
+        self.table = table if is_known and not is_nested else None
+        self.is_squad = not self.table and not (table and "qas" in table.columns)
+        self.format = "SQuAD JSON" if self.is_squad else "JSON with a list of contexts"
+        if self.table:
+            self.format = self.table.format
         # Kept open, so that the file may be replaced while the job runs.
         self._file = open(self.path, "rb")  # noqa: SIM115
         self._state = self._current_state()
@@ -139,9 +169,16 @@ class Questions:
         yield from self.paragraphs(is_training, bad)
         bad.finish()
 
-    def bad_rows(self) -> BadRows:
-        """Returns a new collection for the bad rows of a pass."""
-        return BadRows(self.path, self._source.on_bad_row)
+    def bad_rows(self, is_strict: bool = False) -> BadRows:
+        """Returns a new collection for the bad rows of a pass; see `QuestionSource`.
+
+        If `is_strict`, `ERROR` has the same meaning for SQuAD's JSON as for a table.
+        """
+        action = self.source.on_bad_row
+        if self.table:
+            return BadRows(self.path, action)
+        action = SKIP if action == ERROR and not is_strict else action
+        return BadRows(self.path, action, unit="question")
 
     def __len__(self) -> int:
         """Returns the number of questions; the first time, it checks the file as `checked` does."""
@@ -160,22 +197,23 @@ class Questions:
     ) -> Iterator[Paragraph]:
         """Yields the paragraphs in the order of the file; see `checked`.
 
-        `bad` receives the rows of a table that cannot be used; the caller finishes it. Without it,
-        the file must have been checked. Raises a `UserError` also if the file has changed.
+        In training, questions and answers that cannot be used are skipped. `bad` receives them, and
+        the rows of a table that prediction cannot use; the caller finishes it. Without it, the file
+        must have been checked. Raises a `UserError` also if the file has changed.
         """
         if self._current_state() != self._state:
             raise UserError(f"{self.path} was changed while this job ran; start the job again")
-        split, is_dev = self._source.split, self._source.is_dev
+        split, is_dev = self.source.split, self.source.is_dev
         for paragraph in self._all(is_training, bad):
             if not split or (split.rank(paragraph.context) <= self._limit) == is_dev:
                 yield paragraph
 
     @functools.cached_property
     def _limit(self) -> bytes:
-        assert self._source.split
+        assert self.source.split
         # `_all` checks the form of the contexts.
         contexts = (paragraph.context for paragraph in self._all(False, self.bad_rows()))
-        return self._source.split.limit(contexts, self.path)
+        return self.source.split.limit(contexts, self.path)
 
     def _all(self, is_training: bool, bad: BadRows | None) -> Iterator[Paragraph]:
         """Yields the paragraphs of all parts, after checking them if `bad` is given."""
@@ -184,10 +222,12 @@ class Questions:
             for location, paragraph in _read_paragraphs(self.path, self._file.fileno()):
                 if bad:
                     _check_paragraph(paragraph.content, self.path, location, is_training, ids)
-                yield paragraph
+                for question in paragraph.questions:
+                    question["id"] = str(question["id"])
+                yield _usable(paragraph, bad or self.bad_rows()) if is_training else paragraph
             return
         # Both parts need the same rows, so that no context is in both.
-        needs_offsets = is_training or bool(self._source.split)
+        needs_offsets = is_training or bool(self.source.split)
         rows = read_questions(self.table, needs_offsets, bad or self.bad_rows())
         for (title, context), group in itertools.groupby(rows, key=operator.itemgetter(0)):
             qas = [question for _, question in group]
@@ -203,35 +243,84 @@ def _read_paragraphs(path: str, descriptor: int) -> Iterator[tuple[str, Paragrap
     """Yields the paragraphs of an open JSON file with their locations, unchecked."""
     reader = JsonReader(descriptor)
     try:
-        for a, _ in enumerate(_items_of(reader, "data", {})):
-            article = dict[str, Any]()
-            for p, _ in enumerate(_items_of(reader, "paragraphs", article)):
-                yield f"data[{a}].paragraphs[{p}]", Paragraph(article, reader.value())
+        is_list = reader.is_array()
+        name, count = "" if is_list else "data", 0
+        for _ in reader.items() if is_list else _items_of(reader, "data", {}):
+            location, article, count = f"{name}[{count}]", dict[str, Any](), count + 1
+            for p, _ in enumerate(_items_of(reader, "paragraphs", article, "qas")):
+                yield f"{location}.paragraphs[{p}]", Paragraph(article, reader.value())
+            if "paragraphs" not in article:
+                yield location, Paragraph({"paragraphs": []}, article)
         reader.end()
+        if is_list and not count:
+            raise ValueError("the list is empty")
+    except UserError:
+        raise
     except (OSError, ValueError) as e:
         raise _malformed(path, str(e)) from e
 
 
-def _items_of(reader: JsonReader, name: str, members: dict[str, Any]) -> Iterator[None]:
-    """Yields None for each item of an object's array, to read it; adds the other members."""
+def _items_of(
+    reader: JsonReader, name: str, members: dict[str, Any], instead: str = ""
+) -> Iterator[None]:
+    """Yields None for each item of an object's array, to read it; adds the other members.
+
+    Raises a `ValueError` if the object has neither the array nor the member `instead`.
+    """
     for key in reader.members():
         if key == name:
             members[key] = []
             yield from reader.items()
         else:
             members[key] = reader.value()
-    if name not in members:
+    if name not in members and instead not in members:
         raise ValueError(f'an object has no list "{name}"')
+
+
+def _usable(paragraph: Paragraph, bad: BadRows) -> Paragraph:
+    """Returns a paragraph with the questions and answers that training can use."""
+    questions = []
+    for question in paragraph.questions:
+        answers = question.get("answers") or []
+        if reason := why_empty(paragraph.context, question["question"]):
+            bad.add(question["id"], reason)
+        elif question.get("is_impossible") or not answers:
+            questions.append(question)
+        elif usable := [
+            {**answer, **own}
+            for answer in answers
+            if (own := _usable_answer(paragraph.context, answer, question["id"], bad))
+        ]:
+            questions.append({**question, "answers": usable})
+    return paragraph._replace(content={**paragraph.content, "qas": questions})
+
+
+def _usable_answer(
+    context: str, answer: dict[str, Any], qas_id: str, bad: BadRows
+) -> dict[str, Any] | None:
+    return usable_answer(context, answer["text"], answer["answer_start"], qas_id, bad)
 
 
 def _malformed(path: str, problem: str) -> UserError:
     """Returns the error for a file whose JSON has a problem; parses it again to locate it."""
     content = read_json(path, "SQuAD file")
-    if not isinstance(content, dict) or not isinstance(content.get("data"), list):
-        return UserError(f'{path} is not SQuAD: it has no list "data" at the top level')
-    for a, article in enumerate(content["data"]):
-        _get(article, "paragraphs", list, path, f"data[{a}]")
+    items = content.get("data") if isinstance(content, dict) else content
+    if not isinstance(items, list) or not items:
+        return UserError(
+            f'{path} is not SQuAD: it has no list "data" at the top level{_look_of(path)}'
+        )
+    look = _look_of(path)
+    for number, item in enumerate(items):
+        if not (isinstance(item, dict) and "qas" in item):
+            location = f"{'data' if isinstance(content, dict) else ''}[{number}]"
+            _get(item, "paragraphs", list, path, location, look)
     return UserError(f"{path} is not SQuAD: {problem}")
+
+
+def _look_of(path: str) -> str:
+    """Returns the end of a message about a file that is not SQuAD: what it looks like."""
+    look = look_of(path)
+    return look and f"; it looks like {look}"
 
 
 def _check_paragraph(
@@ -251,25 +340,33 @@ def _check_question(question: Any, input_file: str, location: str, is_training: 
     _get(question, "question", str, input_file, location)
     if question.get("answers") is not None:
         _get(question, "answers", list, input_file, location)
-    for answer in question.get("answers") or []:
-        _get(answer, "text", str, input_file, location + ".answers")
+    for a, answer in enumerate(question.get("answers") or []):
+        _get(answer, "text", str, input_file, f"{location}.answers[{a}]")
         if is_training:
-            _get(answer, "answer_start", int, input_file, location + ".answers")
+            _get(answer, "answer_start", int, input_file, f"{location}.answers[{a}]")
     impossible = question.get("is_impossible")
     if not isinstance(impossible, bool | None):
         raise UserError(
             f'{input_file} is not SQuAD: {location}: "is_impossible" must be true or false, not '
             f"{impossible!r:.80}"
         )
+    if type(question.get("id")) is int:
+        return str(question["id"])
     return _get(question, "id", str, input_file, location)
 
 
-def _get(owner: Any, key: str, kind: type, input_file: str, location: str) -> Any:
-    """Returns `owner[key]` after checking its type."""
-    value = owner.get(key) if isinstance(owner, dict) else None
-    if not isinstance(value, kind):
-        raise UserError(f'{input_file} is not SQuAD: {location} has no {kind.__name__} "{key}"')
-    return value
+def _get(owner: Any, key: str, kind: type, path: str, location: str, look: str = "") -> Any:
+    """Returns `owner[key]` after checking its type; `look` is the end of a message."""
+    value = owner.get(key) if isinstance(owner, dict) else owner
+    if isinstance(owner, dict) and type(value) is kind:
+        return value
+    if not isinstance(owner, dict):
+        problem = f"{location} must be an object, not {json.dumps(value):.80}"
+    elif key in owner:
+        problem = f'{location}: "{key}" must be {_TYPES[kind]}, not {json.dumps(value):.80}'
+    else:
+        raise UserError(f'{path} is not SQuAD: {location} has no {kind.__name__} "{key}"{look}')
+    raise UserError(f"{path} is not SQuAD: {problem}{look}")
 
 
 def check_all_answerable(input_file: str, what: str) -> None:

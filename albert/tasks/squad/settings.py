@@ -5,6 +5,7 @@ from __future__ import annotations
 from albert.data.bad_rows import ERROR, ON_BAD_ROW
 from albert.settings.fields import ANSWERS, DATA, FEATURES, TRAINING, Affects, setting
 from albert.settings.text_settings import TextSettings
+from albert.tasks.squad import ONE, WHICH_ANSWERS
 
 
 class SquadSettings(TextSettings, theme=DATA):
@@ -51,11 +52,20 @@ class SquadSettings(TextSettings, theme=DATA):
     )
     on_bad_row: str = setting(
         ERROR,
-        "For a table, what to do with rows that cannot be used: error ends the run; skip skips "
+        "What to do with rows of a table that cannot be used: error ends the run; skip skips "
         "them; first also skips them, but uses the first place of an answer that occurs several "
-        "times in its context.",
+        "times in its context; lenient also skips them, but uses an answer that differs from its "
+        "context only in spaces, Unicode form or case, if it occurs once. Training skips questions "
+        "of SQuAD's JSON instead of ending.",
         affects=Affects.FEATURES,
         choices=ON_BAD_ROW,
+    )
+    answers: str = setting(
+        ONE,
+        "Which answers to train on if a question has several: one is an error; first uses the "
+        "first one, and all each different one.",
+        affects=Affects.FEATURES,
+        choices=WHICH_ANSWERS,
     )
     train_feature_file: str | None = setting(
         None,

@@ -124,7 +124,8 @@ class SquadTask(TextTask):
         if settings.dev_fraction:
             dev_split = DevSplit(settings.dev_fraction, settings.dev_seed)
         path = self.input_path(split)
-        return QuestionSource(path, settings.on_bad_row, dev_split, is_dev=split == DEV)
+        bad, answers = settings.on_bad_row, settings.answers
+        return QuestionSource(path, bad, dev_split, split == DEV, answers)
 
     def model_inputs(self) -> Mapping[str, Any]:
         return feature_spec(self.settings.max_seq_length, is_training=True, with_p_mask=False)

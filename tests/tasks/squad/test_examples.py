@@ -55,7 +55,7 @@ class TestRead:
 
 # Articles in which each question, u and perhaps v and w, is useless for this reason.
 USELESS = {
-    "the paragraph is empty": [article(" \n\t ", question("u")), article("", question("v"))],
+    "the context is empty": [article(" \n\t ", question("u")), article("", question("v"))],
     "the question is empty": [
         article(TEXT, question("u", text=""), question("v", " \t", (), is_impossible=True))
     ],
@@ -84,20 +84,23 @@ class TestLeftOut:
         line = f"{path}: skipped {len(ids)} questions: {reason}: {', '.join(ids)}"
         assert log(logging.WARNING) == [line]
         _, left_out = read_examples(Questions(QuestionSource(path)), is_training=True)
-        assert {name: len(of) for name, of in left_out.items()} == {reason: len(ids)}
+        assert left_out == {reason: len(ids)}
 
 
 PARAGRAPH, QUESTION = ("paragraphs", 0), ("paragraphs", 0, "qas", 1)
-# Changes in the second of two articles, which has two questions; and the message.
+# Members of the second of two articles, which has two questions; their locations and types.
 WRONG = [
-    ((), "paragraphs", " has no list"),
-    (PARAGRAPH, "context", ".paragraphs[0] has no str"),
-    (PARAGRAPH, "qas", ".paragraphs[0] has no list"),
-    (QUESTION, "id", ".paragraphs[0].qas[1] has no str"),
-    (QUESTION, "question", ".paragraphs[0].qas[1] has no str"),
-    ((*QUESTION, "answers", 0), "text", ".paragraphs[0].qas[1].answers has no str"),
-    ((*QUESTION, "answers", 0), "answer_start", ".paragraphs[0].qas[1].answers has no int"),
+    ((), "paragraphs", "", "list"),
+    (PARAGRAPH, "context", ".paragraphs[0]", "str"),
+    (PARAGRAPH, "qas", ".paragraphs[0]", "list"),
+    (QUESTION, "id", ".paragraphs[0].qas[1]", "str"),
+    (QUESTION, "question", ".paragraphs[0].qas[1]", "str"),
+    ((*QUESTION, "answers", 0), "text", ".paragraphs[0].qas[1].answers[0]", "str"),
+    ((*QUESTION, "answers", 0), "answer_start", ".paragraphs[0].qas[1].answers[0]", "int"),
 ]
+TYPES = {"list": "a list", "str": "a text", "int": "a whole number"}
+# Values that are neither text, list nor whole number, and the number 0 as a text.
+OTHERS = {1.5: "1.5", None: "null", True: "true", 0.0: "0.0", "0": '"0"'}
 
 
 class TestErrors:
@@ -109,16 +112,20 @@ class TestErrors:
                 len(Questions(QuestionSource(write(content))))
         empty = [({"data": []}, "it has none"), (squad(), "it has none")]
         useless = [*(question(f"n{i}", answers=()) for i in range(5)), question("e", text="")]
-        reasons = "5 there is no answer, 1 the question is empty"
+        reasons = "1 the question is empty, 5 there is no answer"
         for content, message in (*empty, (squad(*useless), reasons)):
             path = write(content)
             for training in {True, message == reasons}:
                 with pytest.raises(UserError, match=f"{path}: no usable questions .{message}."):
                     read_squad_examples(path, training)
 
-    @pytest.mark.parametrize(("steps", "key", "message"), WRONG)
-    @pytest.mark.parametrize("wrong", ["missing", 1.5])
-    def test_a_missing_key_is_named_with_its_location(self, write, steps, key, message, wrong):
+    @pytest.mark.parametrize(("steps", "key", "location", "kind"), WRONG)
+    @pytest.mark.parametrize("wrong", ["missing", *OTHERS])
+    def test_a_missing_or_wrong_value_is_named_with_its_location(
+        self, write, steps, key, location, kind, wrong
+    ):
+        if wrong == "0" and kind == "str":
+            return
         articles = [article(TEXT, question("a")), article(TEXT, question("b"), question("c"))]
         owner = articles[1]
         for step in steps:
@@ -135,7 +142,10 @@ class TestErrors:
                 continue
             with pytest.raises(UserError) as caught:
                 read_squad_examples(path, training)
-            assert str(caught.value) == f'{path} is not SQuAD: data[1]{message} "{key}"'
+            message = f'{location} has no {kind} "{key}"'
+            if wrong != "missing":
+                message = f'{location}: "{key}" must be {TYPES[kind]}, not {OTHERS[wrong]}'
+            assert str(caught.value) == f"{path} is not SQuAD: data[1]{message}"
 
     def test_a_value_of_another_type_is_an_error(self, write):
         location = ".paragraphs[0].qas[0]"
@@ -180,7 +190,7 @@ class TestVersion2:
         expected = {"a": False, "b": True, "e": True, "f": True}
         assert {e.qas_id: e.is_impossible for e in examples} == expected
         reasons = "there is no answer", "it is impossible, and has an answer"
-        assert {name: len(of) for name, of in left_out.items()} == dict.fromkeys(reasons, 1)
+        assert left_out == dict.fromkeys(reasons, 1)
         impossible = [(e.start_position, e.orig_answer_text) for e in examples if e.is_impossible]
         assert impossible == [(-1, "")] * 3
         # SQuAD 1.1: b and f are skipped, and d keeps its mark, as in the reference.

@@ -133,7 +133,7 @@ class TestWritten:
     def test_skipped_questions_are_logged_and_counted(self, training, log):
         training.edit_input(lambda data: data[0]["paragraphs"][0]["qas"][1].update(answers=[]))
         assert training.make()[0].num_examples == 11
-        assert any("skipped 1 questions: there is no answer" in line for line in log())
+        assert any("skipped 1 question: there is no answer" in line for line in log())
         facts = json.loads(training.header.read_text(encoding="utf-8"))["facts"]
         assert facts["left_out"] == {"there is no answer": 1}
 

@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import random
+import re
 import tracemalloc
 
 import pytest
@@ -13,7 +14,8 @@ from albert.core.errors import UserError
 from albert.data.bad_rows import BadRows
 from albert.data.tables import find_table
 from albert.squad_utils import read_squad_examples
-from albert.tasks.squad.examples import SquadExample, read_examples
+from albert.tasks.squad.example import SquadExample
+from albert.tasks.squad.examples import read_examples
 from albert.tasks.squad.question_tables import read_questions
 from albert.tasks.squad.questions import (
     Questions,
@@ -61,9 +63,7 @@ def examples_of(
     path: str, is_training: bool = True, action: str = "error", **options: bool
 ) -> list[SquadExample]:
     questions = Questions(QuestionSource(path, action))
-    examples, left_out = read_examples(questions, is_training, **options)
-    assert not left_out or options
-    return examples
+    return read_examples(questions, is_training, **options)[0]
 
 
 def articles_in(path: str) -> list[dict]:
@@ -200,7 +200,7 @@ class TestBadRows:
             "times); 4 rows: the answer does not occur in the context: line 4 ('99 km'), line 10 "
             "('x'), line 11 ('x'), ...; 2 rows: the answer is not at its answer_start: line 5, "
             "line 6; 1 row: the context is empty: line 7; 1 row: the question is empty: line 8; "
-            "correct them, or pass --on_bad_row=skip or first"
+            "correct them, or pass --on_bad_row=skip or first or lenient"
         )
 
     @pytest.mark.parametrize(
@@ -215,6 +215,67 @@ class TestBadRows:
         assert [(e.qas_id, e.start_position) for e in examples_of(path, action=action)] == used
         lines = log(logging.WARNING)
         assert len(lines) == 5 and f"{path}: {line}" in lines[0]
+
+    @pytest.mark.parametrize(
+        ("answer", "detail"),
+        [
+            (
+                "SÉV\u2009ERN",
+                "'SÉV\\u2009ERN'; the context has 'Sév \\x20ern', with other spaces and c",
+            ),
+            (
+                "Se\u0301v  ern",
+                "'Se\\u0301v \\x20ern'; the context has 'Sév \\x20ern', with other Unic",
+            ),
+            ("sév  ern", "'sév \\x20ern'; the context has 'Sév \\x20ern', with other case)"),
+            ("Sev ern", "'Sev ern'); correct"),
+            ("e\u0301", "'e\\u0301'; the context has 'é', with other Unicode form)"),
+        ],
+    )
+    def test_an_answer_that_looks_equal_is_shown_and_used_if_it_occurs_once(
+        self, write, log, answer, detail
+    ):
+        """Its text is that of the context."""
+        context = "The Sév  ern is é."
+        path = write({**row(answer), "context": context}, {**row("is"), "context": context})
+        message = f"the answer does not occur in the context: line 2 ({detail}"
+        with pytest.raises(UserError, match=re.escape(message)):
+            questions_of(path)
+        used = questions_of(path, action="lenient")
+        texts = {"Sev ern": [], "e\u0301": []}.get(answer, ["Sév  ern"])
+        assert [q["answers"][0]["text"] for q in used] == [*texts, "is"]
+        assert all(
+            context.index(q["answers"][0]["text"]) == q["answers"][0]["answer_start"] for q in used
+        )
+        assert f"{'used' if texts else 'skipped'} 1 row: the answer does not occur" in log()[-1]
+
+    def test_several_answers_are_trained_on_if_requested(self, write):
+        """Bad ones are not counted, and an answer that two annotators gave is one."""
+        rows = [row(answer, id="x") for answer in ("missing", "long", "Tamar", "long")]
+        source = QuestionSource(write(*rows, row("long", id="y")), "skip")
+        with pytest.raises(UserError, match="x has 3 answers; .*, pass --answers=first or all$"):
+            read_examples(Questions(source), True)
+        for which, expected in (("first", ["long"]), ("all", ["long", "Tamar"])):
+            examples, _ = read_examples(Questions(source._replace(answers=which)), True)
+            texts = [(e.qas_id, e.orig_answer_text) for e in examples]
+            assert texts == [*(("x", text) for text in expected), ("y", "long")]
+            assert source._replace(answers=which).made_from() != source.made_from()
+
+    @pytest.mark.parametrize(
+        ("mark", "answer", "expected"),
+        [
+            (True, "long", (1, True)),
+            (True, "", (0, True)),
+            ("False", "long", (1, False)),
+            (False, "", (0, False)),
+            (None, "", (0, True)),
+        ],
+    )
+    def test_a_row_may_say_that_a_question_is_unanswerable(self, write, mark, answer, expected):
+        (question,) = questions_of(write(row(answer, is_impossible=mark), as_json=True))
+        assert (len(question["answers"]), question["is_impossible"]) == expected
+        with pytest.raises(UserError, match="line 1: is_impossible must be true or false, not 7"):
+            questions_of(write(row(answer, is_impossible=7), as_json=True))
 
     def test_prediction_needs_no_offsets(self, write):
         """Scores compare texts."""
