@@ -9,9 +9,10 @@ import pytest
 
 from albert.cli import data
 from albert.cli.data import DataSettings
-from albert.core.errors import UserError
+from albert.core.errors import FlagError, UserError
 from albert.tasks.squad.examples import read_examples
 from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
+from albert.tokenization import FullTokenizer
 from tests.helpers.running import albert, assert_fails, run
 
 TABLE = """\
@@ -186,6 +187,76 @@ def test_every_form_of_questions_is_read_and_converted(call, file, tmp_path, for
     call("convert", path, tmp_path / "out.json")
     ((context, question),) = Questions(QuestionSource(str(tmp_path / "out.json")))
     assert (context, question["id"]) == (CONTEXT, "7")
+
+
+LABELS = """\
+label,text_a,text_b,note
+yes,x,,
+no,x,,
+yes,x,,
+no,y z,x,
+"""
+LABEL_REPORT = """\
+  columns used      text_a, text_b, label
+  columns ignored   note
+  texts             4
+  label yes         2 (50.0%)
+  label no          2 (50.0%)
+  repeated          2 have the texts of an earlier row, 1 of them other labels
+
+example 1, line 2
+  text              x
+  label             yes
+"""
+
+
+def test_check_reports_labels(call, file):
+    path = file(LABELS)
+    report = f"{path}: CSV\n{LABEL_REPORT}"
+    assert call("check", path, "--num_examples=1") == report
+    renamed = file(LABELS.replace("label", "topic").replace("text_a", "context"))
+    flags = "--label_column=topic", "--text_column=context", "--num_examples=0"
+    assert "  label yes         2" in call("check", renamed, *flags)
+    path = file(f"{LABELS},x,,\nno,,,\n")
+    with pytest.raises(UserError, match="1 row: label is missing: line 6; 1 row: text_a is empty"):
+        call("check", path)
+    assert call("check", path, "--num_examples=1", "--on_bad_row=skip").endswith(report)
+    with pytest.raises(FlagError, match="--on_bad_row=first is for questions only"):
+        call("check", path, "--on_bad_row=first")
+    path = file('{"text_a": "x", "label": ["a, b"]}\n{"text_a": "y", "label": []}')
+    shown = call("check", path, "--multi_label")
+    assert "  label a, b        1 (50.0%)\n  label (no label)  1 (50.0%)\n" in shown
+    path = file("text_a,label\nx,2\ny,-1e1\n")
+    assert "  numbers           from -10 to 2\n" in call("check", path, "--tsv_regression")
+    assert "texts             2" in call("check", file("text_a\nx\ny\n"))
+
+
+def test_a_check_with_a_tokenizer_counts_tokens(call, file, squad_dir):
+    """Every word of the vocabulary is a token, and its letters are."""
+    words = (squad_dir / "text.txt").read_text().split()[:40]
+    context = " ".join(words)
+    answer = {"text": context, "answer_start": 0}
+    short = {"text": words[0], "answer_start": 0}
+    qas = [
+        {"id": "a", "question": "é", "answers": [answer]},
+        {"id": "b", "question": context, "answers": [short]},
+    ]
+    path = file({"data": [{"paragraphs": [{"context": context, "qas": qas}]}]})
+    vocabulary = f"--vocab_file={squad_dir}/vocab.txt"
+    flags = vocabulary, "--max_seq_length=32", "--max_query_length=8", "--doc_stride=16"
+    shown = call("check", path, *flags, "--strip_accents=false", "--num_examples=0")
+    tokens = FullTokenizer(str(squad_dir / "vocab.txt")).encode([context])[0]
+    assert shown.splitlines()[3:] == [
+        f"  tokens            {2 * len(tokens) + 1:,}; {1 / (2 * len(tokens) + 1):.2%} are unknown "
+        "to the tokenizer",
+        "  truncated         1 questions of more than 8 tokens",
+        "  cut answers       1 of 2 answers are in no window of 32 tokens",
+    ]
+    with pytest.raises(FlagError, match="--doc_stride 128 is more than the 21 tokens of a window"):
+        call("check", path, *flags[:3])
+    path = file(f"label,text_a,text_b\nx,{context},\ny,{words[0]},{words[1]}\n")
+    shown = call("check", path, vocabulary, "--max_seq_length=32")
+    assert "  truncated         1 of more than 32 tokens\n" in shown
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ GROUPS = {
     "prepare": {
         "demo": "train, predict and score on a made-up sample",
         "download": "download a model or a dataset",
-        "data": "check a file of questions, or convert it to SQuAD's JSON",
+        "data": "check a file of questions or labels, or convert questions to SQuAD's JSON",
         "check": "check a job before you book a card",
         "compare-devices": "compare the results of a card with those of the CPU",
         "pretraining-text": "make text for pretraining from Wikipedia's dumps and other files",

@@ -64,10 +64,8 @@ class BadRows:
         """Logs which rows are skipped, or raises a `UserError` for them if that is the action."""
         skipped = self._lines(False)
         if self.action == ERROR and skipped:
-            raise UserError(
-                f"{self._path}: {'; '.join(skipped)}; correct them, or pass --on_bad_row="
-                f"{self._ways_out}"
-            )
+            remedy = self._ways_out and f", or pass --on_bad_row={self._ways_out}"
+            raise UserError(f"{self._path}: {'; '.join(skipped)}; correct them{remedy}")
         for what, lines in (("used", self._lines(True)), ("skipped", skipped)):
             for line in lines:
                 LOG.warning("%s: %s %s", self._path, what, line)

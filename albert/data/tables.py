@@ -33,16 +33,16 @@ _TOKENS = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:\s*(?=\[))?|[{}\[\]]', re.DOTALL
 
 
 class SourceLine(NamedTuple):
-    """The path and number of a line, from 1; of an item of JSON, `form` shows the number from 0."""
+    """The path and number of a line, or of another `unit` of a file; numbers start at 1."""
 
     path: str
     line: int
-    form: str = "line {}"
+    unit: str = "line"
 
     @property
     def name(self) -> str:
-        """Returns the line for a message, such as "line 3"."""
-        return self.form.format(self.line)
+        """Returns the location in its file, such as "line 3"."""
+        return f"{self.unit} {self.line}"
 
     def error(self, reason: str) -> UserError:
         """Returns an error with this line's path and number."""
@@ -214,26 +214,24 @@ def find_rows(path: str) -> Table | None:
     return None
 
 
-def _items(reader: JsonReader) -> Iterator[str]:
-    """Yields the form of a location for each item of an array, or of the member "data"."""
+def _items(reader: JsonReader) -> Iterator[None]:
+    """Yields None for each item of an array, or of an object's member "data", to read it."""
     if reader.is_array():
-        for _ in reader.items():
-            yield "[{}]"
+        yield from reader.items()
         return
     for key in reader.members():
-        if key != "data":
+        if key == "data":
+            yield from reader.items()
+        else:
             reader.value()
-            continue
-        for _ in reader.items():
-            yield "data[{}]"
 
 
 def _read_json_rows(path: str) -> Iterator[Row]:
     with reporting(f"{path} cannot be read"), open(path, "rb") as file:
         reader = JsonReader(file.fileno())
         try:
-            for number, form in enumerate(_items(reader)):
-                location, record = SourceLine(path, number, form), reader.value()
+            for number, _ in enumerate(_items(reader), start=1):
+                location, record = SourceLine(path, number, "item"), reader.value()
                 if not isinstance(record, dict):
                     raise location.error("not a JSON object")
                 yield location, record

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -13,6 +12,7 @@ from albert.core.errors import UserError
 from albert.data import TEST
 from albert.data.tables import SourceLine, read_tsv
 from albert.tasks.classification.examples import Processor
+from albert.tasks.glue.label_tables import parse_number
 
 
 class InputExample:
@@ -168,9 +168,6 @@ class DataProcessor(Processor):
 def number_of(text: str, location: SourceLine) -> float:
     """Parses a finite number; raises a `UserError` if the text is something else."""
     try:
-        value = float(text)
+        return parse_number(text)
     except ValueError as e:
-        raise location.error(f"the label is {text!r}, not a number") from e
-    if not math.isfinite(value):
-        raise location.error(f"the label is {text!r}, but it must be finite")
-    return value
+        raise location.error(str(e)) from e

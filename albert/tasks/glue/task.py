@@ -33,10 +33,11 @@ from albert.tasks.classification.multi_label import (
     best_threshold,
     with_predictions,
 )
-from albert.tasks.glue.custom import TableOptions, TsvProcessor
+from albert.tasks.glue.custom import TsvProcessor
 from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.tasks.glue.features import FeatureMaker
 from albert.tasks.glue.head import make_head
+from albert.tasks.glue.label_tables import TableOptions
 from albert.tasks.glue.settings import CUSTOM, TASKS, TRUNCATE, GlueSettings
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.glue.windows import pooled
@@ -45,7 +46,7 @@ from albert.training.output_folder import known_of_model
 
 _MNLI_TASKS = ("mnli", "mismnli", "ax")
 _CUSTOM_FLAGS = {"tsv_regression", "multi_label", "label_separator", "label_threshold"}
-_CUSTOM_FLAGS |= {"text_column", "text_b_column", "label_column"}
+_CUSTOM_FLAGS |= {"text_column", "text_b_column", "label_column", "on_bad_row"}
 
 
 class GlueTask(ClassificationTask):
@@ -230,6 +231,7 @@ def make_processor(settings: GlueSettings) -> DataProcessor:
             settings.tsv_regression,
             settings.multi_label,
             settings.label_separator,
+            settings.on_bad_row,
         )
         return TsvProcessor(use_spm, settings.do_lower_case, settings.data_dir, options)
     return PROCESSORS[name](use_spm=use_spm, do_lower_case=settings.do_lower_case)

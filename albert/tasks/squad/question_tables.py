@@ -53,7 +53,7 @@ def read_questions(
         qas_id = _text(location, row, "id") or str(number)
         if (line := lines.setdefault(qas_id, location.line)) != location.line:
             raise location.error(
-                f"question id {qas_id} occurs twice, first in {location.form.format(line)}; the "
+                f"question id {qas_id} occurs twice, first in {location.unit} {line}; the "
                 "rows of a question must be consecutive"
             )
         context, question = _text(location, row, "context"), _text(location, row, "question")

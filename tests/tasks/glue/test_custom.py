@@ -7,7 +7,8 @@ import time
 import pytest
 
 from albert.core.errors import UserError
-from albert.tasks.glue.custom import TableOptions, TsvProcessor
+from albert.tasks.glue.custom import TsvProcessor
+from albert.tasks.glue.label_tables import TableOptions
 
 
 @pytest.fixture
@@ -135,8 +136,28 @@ class TestFaults:
     )
     def test_a_bad_row_is_named_by_file_and_line(self, write, row, reason, options):
         folder = write(train_tsv=TRAIN, dev_jsonl=[{"label": "yes", "text_a": "x"}, row])
-        with pytest.raises(UserError, match=rf"dev\.jsonl, line 2: {reason}"):
+        message = (
+            rf"dev\.jsonl: 1 row: {reason}[^\n]*: line 2; correct them, or pass --on_bad_row=skip$"
+        )
+        with pytest.raises(UserError, match=message):
             processor(folder, **options).get_dev_examples(folder)
+        own = processor(folder, on_bad_row="skip", **options)
+        assert [example.text_a for example in own.get_dev_examples(folder)] == ["x"]
+        assert own.made_from() != processor(folder, **options).made_from()
+
+    def test_rows_that_are_skipped_have_no_labels_and_are_logged_once(self, write, log):
+        """In a test set, no row is skipped: predictions have the order of the rows."""
+        rows = "label\ttext_a\nyes\tx\nno\ty\nother\t\n\tz\n\t\nno\tw\n"
+        folder = write(train_tsv=rows, test_tsv=rows)
+        own = processor(folder, on_bad_row="skip")
+        assert own.get_labels() == ["no", "yes"]
+        assert [example.text_a for example in own.get_train_examples(folder)] == ["x", "y", "w"]
+        assert [line.partition(": ")[2] for line in log()] == [
+            "skipped 1 row: text_a is empty: line 4",
+            "skipped 1 row: label is missing: line 5",
+        ]
+        with pytest.raises(UserError, match="test.tsv: 1 row: text_a is empty: line 4; correct th"):
+            own.get_test_examples(folder)
 
     def test_a_file_without_texts_or_examples_is_an_error(self, write):
         for content, reason in (
@@ -150,7 +171,7 @@ class TestFaults:
 
     def test_bad_labels_and_ambiguous_files_are_errors(self, write):
         folder = write(train_tsv=TRAIN)
-        with pytest.raises(UserError, match=r"line 2: the label is 'yes', not a number"):
+        with pytest.raises(UserError, match=r"1 row: the label is 'yes', not a number: line 2"):
             processor(folder, is_regression=True).get_train_examples(folder)
         folder = write(train_tsv="label\ttext_a\nyes\tx\nyes\ty\n")
         with pytest.raises(UserError, match="two different labels, found: 'yes'; .*regression"):
