@@ -77,6 +77,7 @@ class SquadFeatures(FeatureSource):
         options: FeatureOptions,
         workers: int = 1,
         trims: bool = False,
+        exact_answers: bool = False,
     ):
         """Describes the feature file `paths[0]` and, for prediction, positions in `paths[1]`."""
         self.input_file, self._source, self._options = source.path, source, options
@@ -84,7 +85,7 @@ class SquadFeatures(FeatureSource):
         self._is_training = len(paths) == 1
         self.name = "training" if self._is_training else "prediction"
         self.spec = feature_spec(options.max_seq_length, self._is_training, with_p_mask=False)
-        self._windows = WindowMaker(tokenizer, *options)
+        self._windows = WindowMaker(tokenizer, *options, exact_answers)
         self._records = WindowRecordMaker(options.max_seq_length, tokenizer)
         self._tokenizer = tokenizer
         self._limits = {
@@ -97,6 +98,8 @@ class SquadFeatures(FeatureSource):
             "is_training": self._is_training,
             **({"rules of version": _TRAINING_VERSION} if self._is_training else {}),
             **({"unanswerable": True} if self._is_training and self.unanswerable else {}),
+            # None as in headers of earlier versions, which lack it.
+            "exact_answers": (self._is_training and exact_answers) or None,
             **source.made_from(),
             **options._asdict(),
             **tokenizer.normalization._asdict(),

@@ -89,7 +89,12 @@ class WindowMaker:
     """A splitter of examples into windows; it tokenizes a paragraph once for all its questions."""
 
     def __init__(
-        self, tokenizer: FullTokenizer, max_seq_length: int, doc_stride: int, max_query_length: int
+        self,
+        tokenizer: FullTokenizer,
+        max_seq_length: int,
+        doc_stride: int,
+        max_query_length: int,
+        exact_answers: bool = False,
     ):
         """Prepares the tokenizer, also for processes that will be forked; lengths are in tokens.
 
@@ -98,10 +103,12 @@ class WindowMaker:
         Args:
           doc_stride: distance between the starts of two windows.
           max_query_length: maximum length of the question; the rest is truncated.
+          exact_answers: whether answers of WordPiece, too, have only the tokens that overlap them.
         """
         tokenizer.encode_with_offsets("")
         self._tokenizer, self._max_seq_length = tokenizer, max_seq_length
         self._doc_stride, self._max_query_length = doc_stride, max_query_length
+        self._extends_answers = tokenizer.is_wordpiece and not exact_answers
         self._tokenize = functools.lru_cache(_REMEMBERED_PARAGRAPHS)(tokenizer.encode_with_offsets)
 
     def windows(self, examples: Sequence[SquadExample], first_index: int = 0) -> Iterator[Window]:
@@ -132,7 +139,7 @@ class WindowMaker:
         first = example.start_position
         characters = first, first + len(example.orig_answer_text) - 1
         start, end = paragraph.span_of(*characters)
-        if self._tokenizer.is_wordpiece:
+        if self._extends_answers:
             # As in Google's BERT, an answer with other tokens on its own is extended to words.
             (ids,) = self._tokenizer.encode([example.orig_answer_text])
             if ids != paragraph.ids[start : end + 1].tolist():

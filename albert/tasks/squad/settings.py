@@ -67,6 +67,12 @@ class SquadSettings(TextSettings, theme=DATA):
         affects=Affects.FEATURES,
         choices=WHICH_ANSWERS,
     )
+    exact_answers: bool = setting(
+        False,
+        "With a WordPiece vocabulary, train on exactly the tokens that overlap an answer. By "
+        "default, as in Google's code, an answer inside a word is extended to white space.",
+        affects=Affects.FEATURES,
+    )
     train_feature_file: str | None = setting(
         None,
         "File for the training features. It is reused if it was made from the same input, "

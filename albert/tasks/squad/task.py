@@ -115,8 +115,8 @@ class SquadTask(TextTask):
             settings.max_seq_length, settings.doc_stride, settings.max_query_length
         )
         source, paths = self._source(name), self._paths[name]
-        workers = settings.preprocess_workers
-        return self.features(source, paths, self.tokenizer, options, workers, self.trims)
+        own = settings.preprocess_workers, self.trims, settings.exact_answers
+        return self.features(source, paths, self.tokenizer, options, *own)
 
     def _source(self, split: str) -> QuestionSource:
         """Returns the questions of a split."""

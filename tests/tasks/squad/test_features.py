@@ -1,5 +1,6 @@
 """convert_examples_to_features(): golden figures, and answers that Google's BERT treats apart."""
 
+import itertools
 import tracemalloc
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from albert import tokenization
 from albert.core.errors import UserError
 from albert.squad_utils import SquadExample
+from albert.tasks.squad.features import WindowMaker
 from tests.helpers.golden import GOLDEN, assert_squad_features, convert
 from tests.helpers.squad import train_tokenizer
 
@@ -90,6 +92,22 @@ class TestConvert:
 
 class TestAnswersOfWordPiece:
     """As in Google's BERT: an answer whose tokens do not match the paragraph's gets whole words."""
+
+    @pytest.mark.parametrize("text", ["x (unwanted), x", "unedx unedun", "unedunwantedx.un"])
+    def test_exact_answers_are_the_tokens_that_overlap(self, write, text):
+        pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "un", "##want", "##ed", "##un", "x", "##x")
+        tokenizer = tokenization.FullTokenizer(write("\n".join([*pieces, *"()-,."])))
+        maker, widened = (WindowMaker(tokenizer, 32, 8, 8, exact) for exact in (True, False))
+        wider = 0
+        for first, end in itertools.combinations(range(len(text) + 1), 2):
+            if not text[first].isspace() and not text[end - 1].isspace():
+                example = SquadExample("q", "x", text, text[first:end], first)
+                (window,), (google,) = (list(m.windows([example])) for m in (maker, widened))
+                tokens = zip(window.paragraph.starts, window.paragraph.ends, strict=True)
+                expected = [n for n, (a, b) in enumerate(tokens) if a < end and b >= first]
+                assert window.answer == (expected[0], expected[-1])
+                wider += google.answer != window.answer
+        assert wider > 3
 
     @pytest.mark.parametrize(
         ("text", "answer", "expected"),
