@@ -7,14 +7,23 @@ Python functions is made from their docstrings.
 import pathlib
 import re
 
-import albert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
+import albert
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # Pages in the root of the repository, by their names in the site.
-PAGES = {"index.md": "README.md", "contributing.md": "CONTRIBUTING.md", "changelog.md": "CHANGELOG.md"}
+PAGES = {
+    "index.md": "README.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "changelog.md": "CHANGELOG.md",
+    "security_policy.md": "SECURITY.md",
+    "releasing.md": "RELEASING.md",
+    "roadmap.md": "ROADMAP.md",
+    "maintainers.md": "MAINTAINERS.md",
+}
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)")
 
 

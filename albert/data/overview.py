@@ -8,8 +8,8 @@ from typing import NamedTuple
 from albert.core.text import printable
 from albert.data.bad_rows import ERROR, ON_BAD_ROW, BadRows
 from albert.data.tables import Table
-from albert.settings.fields import FEATURES, LONGEST_SEQUENCE, MODEL, model_setting, setting
-from albert.settings.text_settings import NormalizationSettings
+from albert.settings.fields import FEATURES, LONGEST_SEQUENCE, redefined, setting
+from albert.settings.text_settings import NormalizationSettings, TextSettings
 
 # Number of characters of a text to show before and after its first mark.
 SHOWN = 200
@@ -60,15 +60,12 @@ class CheckSettings(NormalizationSettings):
     multi_label: bool = setting(False, "For labels: a text may have several labels, or none.")
     label_separator: str = setting(",", "With --multi_label: the text between two labels.")
     tsv_regression: bool = setting(False, "For labels: they are numbers.")
-    model: str = model_setting()
-    spm_model_file: str | None = setting(
-        None,
-        "SentencePiece model, to count tokens. Instead, pass --vocab_file or --model.",
-        MODEL,
-        path=True,
+    model: str = redefined(TextSettings, "model", "")
+    spm_model_file: str | None = redefined(
+        TextSettings, "spm_model_file", None, help="SentencePiece model, to count tokens."
     )
-    vocab_file: str | None = setting(
-        None, "WordPiece vocabulary, to count tokens.", MODEL, path=True
+    vocab_file: str | None = redefined(
+        TextSettings, "vocab_file", None, help="WordPiece vocabulary, to count tokens."
     )
     max_seq_length: int | None = setting(
         None,
