@@ -15,7 +15,7 @@ AUTO, WORD, PIECE = ENTITY_UNITS = ("auto", "word", "piece")
 
 
 def _file(what: str, affects: Affects) -> str:
-    text = f"{what}, in columns as in CoNLL, or JSON with spans."
+    text = f"{what}, in columns as in CoNLL, or as JSON with spans."
     return setting("", text, DATA, affects, basic=True, path=True)
 
 
