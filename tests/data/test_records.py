@@ -9,7 +9,13 @@ import tensorflow.compat.v1 as tf
 
 from albert.core import estimators
 from albert.core.errors import UserError
-from albert.data.records import RecordFile, parsed_batches, reading_records, sequence_lengths
+from albert.data.records import (
+    RecordFile,
+    parsed_batches,
+    reading_records,
+    sequence_lengths,
+    share_without_padding,
+)
 from albert.data.tf_example import serialize
 from albert.optimization import TrainStep
 from albert.settings.run_settings import RunSettings
@@ -31,6 +37,15 @@ def test_lengths_end_at_the_last_real_token(tmp_path):
     lengths = sequence_lengths(paths, spec)
     assert lengths.tolist() == [list(map(len, rows)) for rows in expected]
     assert lengths.min() == 0 and lengths.max() == 8
+
+
+def test_the_share_of_records_without_padding_is_exact_or_from_a_sample(tmp_path):
+    masks = [[1, 1, 1, n >= 10] for n in range(50)]
+    records = [serialize({"input_mask": mask, "input_ids": [7] * 4}) for mask in masks]
+    path = write_records(tmp_path / "a", records)
+    assert share_without_padding([path]) == (0.8, False)
+    share, is_sampled = share_without_padding([path], most=20)
+    assert is_sampled and share == pytest.approx(0.8, abs=0.06)
 
 
 class TestRecordFile:

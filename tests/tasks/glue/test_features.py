@@ -1,6 +1,7 @@
 """Examples to features and their files; cached files: tests/data/test_cached_file.py."""
 
 import itertools
+import json
 import logging
 
 import pytest
@@ -126,14 +127,21 @@ def features(make_task, tmp_path, monkeypatch):
     return features
 
 
-def test_another_source_is_a_reason_to_rebuild(features, squad_dir):
+def test_another_source_is_a_reason_to_rebuild(features, squad_dir, tmp_path):
     features(rows=7).prepared()
+    assert features().state() == "reused"
+    # Without windows, their distance does not matter; headers of earlier versions lack it.
+    assert features("--doc_stride=5").state() == "reused"
+    header = json.loads((tmp_path / "features.json").read_text())
+    del header["source"]["doc_stride"], header["header_sha256"]
+    (tmp_path / "features.json").write_text(json.dumps(header, indent=2))
     assert features().state() == "reused"
     other = type("OtherProcessor", (ColaProcessor,), {})
     labels = type("ColaProcessor", (ColaProcessor,), {"get_labels": lambda self: ["1", "0"]})
     for change, reason in (
         (["--max_seq_length=24"], "max_seq_length (was 16, is 24)"),
         (["--do_lower_case=false"], "do_lower_case (was True, is False)"),
+        (["--long_texts=max", "--doc_stride=5"], "doc_stride (was None, is 5)"),
         ({"split": "dev"}, "part (was train, is dev)"),
         ({"processor": other}, "task (was ColaProcessor, is OtherProcessor)"),
         ({"processor": labels}, "labels (was ['0', '1'], is ['1', '0'])"),
