@@ -129,10 +129,20 @@ class TransformersFolder:
         self._step: np.int64 | None = None
         self._tensors = self._find()
         self._drop_copies()
+        # The layer after the embeddings, an identity that this project omits.
+        mapping = []
         if self.family == "albert" and self.config["embedding_size"] == self.config["hidden_size"]:
-            self._drop_mapping()
+            mapping = [p for p in names.mapping_in(self.config) if p.theirs in self._tensors]
         shapes = {name: tensor.shape for name, tensor in self._tensors.items()}
-        self.parts = names.parts_in(pairs, shapes, path, theirs=True)
+        expected = {**pairs, names.ENCODER: mapping + pairs[names.ENCODER]}
+        self.parts = names.parts_in(expected, shapes, path, theirs=True)
+        for pair in mapping:
+            value = self._read(pair.theirs)
+            if np.any(value != (np.eye(len(value)) if pair.is_transposed else 0)):
+                raise UserError(
+                    f"{path}: {pair.theirs} is not an identity; models whose embedding_size "
+                    "equals their hidden_size have no such layer in this project"
+                )
         self._pairs = {pair.ours: pair for part in self.parts for pair in pairs[part]}
         # A graph that does not use its pooler can have one of zeros.
         self._zeros: dict[str, tuple[int, ...]] = {}
@@ -171,24 +181,6 @@ class TransformersFolder:
         # Those of an encoder without a head lack the prefix.
         beginnings = ("embeddings.", "encoder.", "pooler.")
         return {prefix * name.startswith(beginnings) + name: tensors[name] for name in tensors}
-
-    def _drop_mapping(self) -> None:
-        """Drops the layer after the embeddings, which is an identity that this project omits."""
-        for pair in names.mapping_in(self.config):
-            if pair.theirs not in self._tensors:
-                continue
-            value = self._read(pair.theirs)
-            if value.shape != pair.shape:
-                raise UserError(
-                    f"{self.path}: {pair.theirs} has shape {list(value.shape)}, but its "
-                    f"configuration requires {list(pair.shape)}"
-                )
-            if np.any(value != (np.eye(len(value)) if pair.is_transposed else 0)):
-                raise UserError(
-                    f"{self.path}: {pair.theirs} is not an identity; models whose embedding_size "
-                    "equals their hidden_size have no such layer in this project"
-                )
-            del self._tensors[pair.theirs]
 
     def _drop_copies(self) -> None:
         for copy, original in _COPIES.items():
