@@ -14,7 +14,7 @@ from albert.core.errors import UserError
 from albert.core.log import make_handler
 from albert.core.text import one_line
 
-_STOPPED = """
+STOPPED = """
 To resume a download that was stopped, run the same command again.
 """
 
@@ -37,12 +37,7 @@ def run_command(main: Callable[[], None]) -> int:
 
 def new_parser(program: str | None, description: str, example: str) -> Parser:
     """Returns a parser; in the example, %(prog)s is replaced with the program's name."""
-    return Parser(program, description, epilog=epilog(example))
-
-
-def epilog(example: str) -> str:
-    """Returns the last part of a help text."""
-    return example + _STOPPED
+    return Parser(program, description, epilog=example + STOPPED)
 
 
 def add_option(parser: argparse.ArgumentParser, name: str, **more: Any) -> None:

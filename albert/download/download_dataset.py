@@ -10,7 +10,7 @@ from albert.core.errors import UserError
 from albert.core.files import sha256_of
 from albert.core.log import LOG
 from albert.download.archive import ArchiveError, install
-from albert.download.command import add_option, epilog, new_parser, run_command, web_address
+from albert.download.command import STOPPED, add_option, new_parser, run_command, web_address
 from albert.download.fetch import fetch, making
 from albert.download.published import PUBLISHED
 
@@ -79,7 +79,7 @@ def _parser(program: str | None) -> argparse.ArgumentParser:
     example = f"example:\n  %(prog)s {_SQUAD}\n"
     # Here, --version is the version of the data.
     squad = datasets.add_parser(
-        "squad", help=what, description=what, epilog=epilog(example), conflict_handler="resolve"
+        "squad", help=what, description=what, epilog=example + STOPPED, conflict_handler="resolve"
     )
     add_option(squad, "data_dir", required=True)
     add_option(squad, "base_url")
@@ -92,7 +92,7 @@ def _parser(program: str | None) -> argparse.ArgumentParser:
     squad.set_defaults(run=download_squad)
     what = "RACE: the folders train, dev and test in DIR/RACE, with one file per passage"
     example = f"example:\n  %(prog)s {_RACE}\n"
-    race = datasets.add_parser("race", help=what, description=what, epilog=epilog(example))
+    race = datasets.add_parser("race", help=what, description=what, epilog=example + STOPPED)
     add_option(race, "data_dir", required=True)
     add_option(race, "sha256")
     text = "address of the archive, for example on a mirror (default: %(default)s)"
