@@ -24,8 +24,8 @@ _FIRST_BLOCKS = {
     r"/ffn_\d+/": "/ffn_1/",
     r"/attention_\d+/": "/attention_1/",
 }
-# The beginning of the names of the encoder's layers, and that of all names in a module of TF-Hub.
-_LAYERS, _MODULE = "bert/encoder/", "module/"
+# The beginning of the names of the encoder and of its layers, and of all in a module of TF-Hub.
+_ENCODER, _LAYERS, _MODULE = "bert/", "bert/encoder/", "module/"
 # What else a checkpoint is, by a part of its names.
 _OTHERS = {
     "/layer_shared/": "its names are those of albert_zh; use Google's models for Chinese instead, "
@@ -161,7 +161,7 @@ def compare_with_checkpoint(
     checkpoint = resolve_checkpoint(init_checkpoint)
     reader = load_checkpoint(checkpoint)
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
-    names = [name for name in needed if not new_head or _is_of_encoder(name)]
+    names = [name for name in needed if not new_head or name.startswith(_ENCODER)]
     assignments, initialized = _assignments(names, {*shapes}, max(num_groups, 1))
     check_same_encoder(checkpoint, shapes, needed)
     if not initialized:
@@ -184,10 +184,10 @@ def compare_with_checkpoint(
         shape, dtype, own = list(shapes[source]), dtypes[source], list(needed[name])
         if shape != own or dtype != tf.float32:
             differ[name] = f"{name} {dtype.name} {shape} (the model has float32 {own})"
-        if shape != own and new_head is None and not _is_of_encoder(name):
+        if shape != own and new_head is None and not name.startswith(_ENCODER):
             heads.add(name)
     if wrong := [text for name, text in differ.items() if name not in heads]:
-        is_head = not any(_is_of_encoder(name) for name in differ)
+        is_head = not any(name.startswith(_ENCODER) for name in differ)
         raise UserError(
             f"{checkpoint}: {len(wrong)} variables have other shapes or types than the model: "
             + ", ".join(wrong[:3])
@@ -205,10 +205,6 @@ def compare_with_checkpoint(
         other_head=", ".join(differ[name] for name in sorted(heads)),
     )
     return start, assignments
-
-
-def _is_of_encoder(name: str) -> bool:
-    return name.startswith("bert/")
 
 
 def optimizer_variables(names: Iterable[str]) -> set[str]:

@@ -97,7 +97,7 @@ class Embedder(SentenceEncoder):
             length, sentence = len(sequences[number].ids), output.get("sentence")
             waiting[number] = Embedding(
                 tokenizer.convert_ids_to_tokens(sequences[number].ids),
-                {layer: output[_name(layer)][:length].copy() for layer in self._layers},
+                {layer: output[f"layer {layer}"][:length].copy() for layer in self._layers},
                 output.get("pooled"),
                 normalized(sentence) if self._normalize and sentence is not None else sentence,
             )
@@ -123,7 +123,7 @@ def _make_head(layers: Sequence[int], pooled: bool, pooling: str) -> Head:
                     f"there is no layer {layer}: the model has {len(states)} layers, numbered from "
                     "0, or from -1 backwards from the last"
                 )
-        outputs = {_name(layer): states[layer] for layer in layers}
+        outputs = {f"layer {layer}": states[layer] for layer in layers}
         if pooled:
             outputs["pooled"] = encoder.get_pooled_output()
         if pooling:
@@ -131,10 +131,6 @@ def _make_head(layers: Sequence[int], pooled: bool, pooling: str) -> Head:
         return HeadOutput(None, outputs)
 
     return head
-
-
-def _name(layer: int) -> str:
-    return f"layer {layer}"
 
 
 def write_json_lines(path: str, embedded: Iterable[Embedding]) -> None:
