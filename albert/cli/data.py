@@ -21,7 +21,7 @@ from albert.cli import command_line, require_standard_output
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable, check_regular, open_atomically
 from albert.core.text import printable
-from albert.data.kinds import KINDS, LABELS, QUESTIONS, kind_of
+from albert.data.kinds import ENTITIES, KINDS, LABELS, QUESTIONS, kind_of
 from albert.data.overview import CheckSettings, Overview
 from albert.report.terminal import style_of_output, width_of_output, wrapped
 from albert.settings.fields import setting
@@ -35,7 +35,11 @@ NEEDS_TENSORFLOW = False
 CHECK, CONVERT = WORDS = ("check", "convert")
 _NAME = 18  # width of the column of names
 # The modules with the function `overview_of` for a kind of file.
-_CHECKS = {QUESTIONS: "albert.tasks.squad.check", LABELS: "albert.tasks.glue.check"}
+_CHECKS = {
+    QUESTIONS: "albert.tasks.squad.check",
+    LABELS: "albert.tasks.glue.check",
+    ENTITIES: "albert.tasks.entities.check",
+}
 _LABEL_FLAGS = {"text_column", "text_b_column", "label_column", "multi_label", "tsv_regression"}
 
 

@@ -140,7 +140,7 @@ def _records(path: str) -> Iterator[tuple[SourceLine, Any]]:
         content = parse_json(read_bytes(path), path)
         values = content if isinstance(content, list) else [content]
         for number, value in enumerate(values, start=1):
-            yield SourceLine(path, number, "text {}"), value
+            yield SourceLine(path, number, "text"), value
         return
 
 

@@ -13,6 +13,8 @@ QUESTIONS, LABELS, ENTITIES = KINDS = ("questions", "labels", "entities")
 _HEAD = 1 << 12
 # A line of CoNLL ends in a tag.
 _TAGGED = re.compile(r"\S+[ \t](.*[ \t])?(O|[BIESLUM](-\S+)?)")
+# A member of JSON with annotated texts, such as a single one on several lines.
+_SPANS = re.compile(rb'^[\[{].*"(spans|entities|annotations)"\s*:', re.DOTALL)
 _FIRST_BYTES = {
     b"PK": "a workbook of Excel or another archive; save it as CSV",
     b"\x1f\x8b": "a compressed file; unpack it",
@@ -56,6 +58,8 @@ def _look(path: str) -> Look:
             return look
     except UserError:
         pass
+    if _SPANS.search(head):
+        return Look("annotated texts", ENTITIES)
     # The last line may be incomplete.
     tagged = [_TAGGED.fullmatch(line.rstrip("\r")) for line in lines[:20] if line[:1] != "#"]
     if tagged and all(tagged):

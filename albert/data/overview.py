@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from albert.core.text import printable
+from albert.data.annotated_files import OFFSETS
 from albert.data.bad_rows import ERROR, ON_BAD_ROW, BadRows
 from albert.data.tables import Table
 from albert.settings.fields import FEATURES, LONGEST_SEQUENCE, redefined, setting
@@ -60,6 +61,11 @@ class CheckSettings(NormalizationSettings):
     multi_label: bool = setting(False, "For labels: a text may have several labels, or none.")
     label_separator: str = setting(",", "With --multi_label: the text between two labels.")
     tsv_regression: bool = setting(False, "For labels: they are numbers.")
+    offsets: str = setting(
+        OFFSETS[0], "For entities: what the offsets of spans in JSON count.", choices=OFFSETS
+    )
+    token_column: int | None = setting(None, "For entities: the column of tokens.", lower=1)
+    tag_column: int | None = setting(None, "For entities: the column of tags.", lower=1)
     model: str = redefined(TextSettings, "model", "")
     spm_model_file: str | None = redefined(
         TextSettings, "spm_model_file", None, help="SentencePiece model, to count tokens."
@@ -69,8 +75,8 @@ class CheckSettings(NormalizationSettings):
     )
     max_seq_length: int | None = setting(
         None,
-        "Length of a feature, in tokens. Default: that of the training, which is 384 for questions "
-        "and 512 for labels.",
+        "Length of a feature, in tokens. Default: that of the training: 384 for questions, 512 "
+        "for labels, 128 for entities.",
         FEATURES,
         lower=1,
         upper=LONGEST_SEQUENCE,

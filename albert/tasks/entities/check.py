@@ -6,10 +6,11 @@ import collections
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from albert.core.errors import FlagError
 from albert.data.annotated_files import AnnotatedFile, ReadOptions
 from albert.data.annotations import AnnotatedText, spans_inside_words
-from albert.data.bad_rows import ERROR, BadRows
-from albert.data.overview import SHOWN, Line, Overview
+from albert.data.bad_rows import BadRows
+from albert.data.overview import SHOWN, CheckSettings, Line, Overview
 from albert.report.spans import texts_of_spans
 from albert.tasks.entities.settings import ON_BAD_ROW
 
@@ -19,18 +20,17 @@ if TYPE_CHECKING:
 
 
 def overview_of(
-    path: str,
-    num_examples: int = 5,
-    options: ReadOptions | None = None,
-    on_bad_row: str = ERROR,
-    tokenizer: FullTokenizer | None = None,
-    max_seq_length: int = 128,
+    path: str, settings: CheckSettings, tokenizer: FullTokenizer | None = None
 ) -> Overview:
     """Returns the overview of a file as `albert entities` reads it; raises as `AnnotatedFile`.
 
-    With a tokenizer, the overview also has how its tokens fit into a model with this length.
+    With a tokenizer, the overview also has how its tokens fit into the model.
     """
-    file, bad = AnnotatedFile(path, options=options), BadRows(path, on_bad_row, ON_BAD_ROW)
+    if settings.on_bad_row not in ON_BAD_ROW:
+        raise FlagError(f"--on_bad_row={settings.on_bad_row} is for questions only")
+    options = ReadOptions(*(getattr(settings, name) for name in ReadOptions._fields))
+    file = AnnotatedFile(path, options=options)
+    bad = BadRows(path, settings.on_bad_row, ON_BAD_ROW)
     texts = file.read((), bad)
     spans = [span for text in texts for span in text.spans]
     counts = [("texts", len(texts)), ("entities", len(spans))]
@@ -38,17 +38,18 @@ def overview_of(
     counts += [(f"label {label}", number) for label, number in labels.most_common()]
     repeated = len(texts) - len({text.text for text in texts})
     problems = {
-        "texts without text": sum(not text.text.strip() for text in texts),
-        "texts that occur before": repeated,
-        "entities that begin or end inside a word": len(spans_inside_words(texts)),
-        **{f"entities that {what}": len(where) for what, where in file.unusual.items()},
-        **{f"ignored {what}": number for what, number in file.ignored.items()},
+        "without text": sum(not text.text.strip() for text in texts),
+        "repeated texts": repeated,
+        "inside words": len(spans_inside_words(texts)),
     }
     counts += [(what, number) for what, number in problems.items() if number]
     rows = [(name, f"{number:,}") for name, number in counts]
+    unusual = {what: len(where) for what, where in file.unusual.items() if where}
+    rows += [("unusual", f"{number:,} entities {what}") for what, number in unusual.items()]
+    rows += [("ignored", f"{number:,} {what}") for what, number in file.ignored.items()]
     if tokenizer:
-        rows += _tokens(texts, tokenizer, max_seq_length)
-    examples = [_example(text) for text in texts if text.spans][:num_examples]
+        rows += _tokens(texts, tokenizer, settings.max_seq_length or 128)
+    examples = [_example(text) for text in texts if text.spans][: settings.num_examples]
     return Overview(file.form, rows, examples, bad)
 
 
@@ -60,7 +61,7 @@ def _tokens(
     unknown = sum(list(one).count(tokenizer.unk_id) for one in ids)
     total = sum(map(len, ids))
     return [
-        (f"texts above {max_seq_length} tokens", f"{long:,}; they become several windows"),
+        ("long texts", f"{long:,} above {max_seq_length} tokens; they become several windows"),
         ("unknown tokens", f"{unknown / (total or 1):.1%} of {total:,}"),
     ]
 

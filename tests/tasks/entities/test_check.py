@@ -5,7 +5,7 @@ import json
 import pytest
 
 from albert.core.errors import UserError
-from albert.data.overview import Line
+from albert.data.overview import CheckSettings, Line
 from albert.tasks.entities.check import overview_of
 from albert.tokenization import FullTokenizer
 
@@ -27,7 +27,7 @@ RECORDS = [
 def test_an_overview_has_counts_problems_and_examples(write, squad_dir):
     path = write("".join(json.dumps(record) + "\n" for record in RECORDS))
     tokenizer = FullTokenizer(str(squad_dir / "vocab.txt"), True)
-    overview = overview_of(path, num_examples=2, tokenizer=tokenizer, max_seq_length=4)
+    overview = overview_of(path, CheckSettings(num_examples=2, max_seq_length=4), tokenizer)
     assert overview.format == "JSON with spans, as of Prodigy"
     *counts, (unknown, share) = overview.counts
     assert counts == [
@@ -35,12 +35,12 @@ def test_an_overview_has_counts_problems_and_examples(write, squad_dir):
         ("entities", "4"),
         ("label PER", "3"),
         ("label LOC", "1"),
-        ("texts without text", "1"),
-        ("texts that occur before", "1"),
-        ("entities that begin or end inside a word", "1"),
-        ("entities that begin or end with white space, which is removed", "1"),
-        ("ignored texts with the answer reject", "1"),
-        ("texts above 4 tokens", "3; they become several windows"),
+        ("without text", "1"),
+        ("repeated texts", "1"),
+        ("inside words", "1"),
+        ("unusual", "1 entities begin or end with white space, which is removed"),
+        ("ignored", "1 texts with the answer reject"),
+        ("long texts", "3 above 4 tokens; they become several windows"),
     ]
     total = sum(len(tokenizer.encode_with_offsets(record["text"]).ids) for record in RECORDS[:4])
     assert unknown == "unknown tokens" and share.endswith(f"% of {total}")
@@ -59,6 +59,6 @@ def test_an_overview_has_counts_problems_and_examples(write, squad_dir):
 
 def test_the_example_of_a_long_text_shows_its_entity(write):
     path = write(json.dumps(RECORDS[3]) + "\n")
-    ((_, (line, _)),) = overview_of(path, on_bad_row="skip").examples
+    ((_, (line, _)),) = overview_of(path, CheckSettings(on_bad_row="skip")).examples
     ((start, end, _),) = line.marks
     assert line.text[start:end] == "Nia" and len(line.text) < 300
