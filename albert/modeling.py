@@ -67,6 +67,13 @@ class Encoder:
 
     ALBERT and BERT have the same layers, but their variables have different names. In ALBERT,
     groups of layers share weights, and the embeddings may have a different width than the encoder.
+
+        >>> config = AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=4)
+        >>> with tf.Graph().as_default():
+        ...     ids = tf.constant([[2, 7, 8, 3], [2, 9, 3, 0]])
+        ...     encoder = Encoder(config, False, ids, input_mask=tf.sign(ids))
+        ...     print(encoder.get_sequence_output().shape, encoder.get_pooled_output().shape)
+        (2, 4, 32) (2, 32)
     """
 
     def __init__(

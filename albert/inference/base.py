@@ -198,6 +198,12 @@ class SentenceEncoder:
         Texts that are longer than the model's `max_seq_length` are truncated; a warning counts
         them. The first call builds the encoder's graph and reads its weights.
 
+            >>> import albert
+            >>> model = albert.load("demo_output/run-1")
+            >>> vectors = model.encode(["A river.", "An old bridge."], normalize=True)
+            >>> print(len(vectors), f"{vectors[0] @ vectors[0]:.3f}")
+            2 1.000
+
         Args:
           pooling: "mean" for the mean of the last hidden states of all tokens, including [CLS] and
             [SEP]; "cls" for the last hidden state of [CLS]. By default, what the model's folder

@@ -57,6 +57,15 @@ def make_head(
 
     For `label_threshold` and `class_weights`, see `classify`; for the others,
     `classification.head.make_head`.
+
+        >>> from albert import modeling
+        >>> head = make_head(num_labels=3, dropout=0.1)
+        >>> config = modeling.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=4)
+        >>> with tf.Graph().as_default():
+        ...     encode = lambda f, at: modeling.Encoder(config, False, **f, positions=at)
+        ...     output = head(encode, {"input_ids": tf.ones([2, 8], tf.int32)}, False)
+        ...     print(output.predictions["probabilities"].shape)
+        (2, 3)
     """
     build = functools.partial(
         classify,

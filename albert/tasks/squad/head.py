@@ -40,6 +40,15 @@ def make_v1_head(mask_padding_in_loss: bool, num_best: int = 20) -> Head:
     padding. Predictions are the best starts and ends with their positions, [B, K] each; of equal
     scores, the first position comes first. K is `num_best`, or the length if that is smaller. An
     exported model outputs the scores of all positions.
+
+        >>> head = make_v1_head(mask_padding_in_loss=True, num_best=2)
+        >>> config = modeling.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=4)
+        >>> with tf.Graph().as_default():
+        ...     ones = tf.ones([3, 8], tf.int32)
+        ...     encode = lambda features: modeling.Encoder(config, False, *features.values())
+        ...     output = head(encode, {"input_ids": ones, "input_mask": ones}, False)
+        ...     print(output.exported["start_log_prob"].shape)
+        (3, 8)
     """
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
