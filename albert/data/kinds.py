@@ -74,7 +74,7 @@ def _look_of_table(table: Table) -> Look | None:
     row: Mapping[str, Any] = {}
     if not table.has_cells:
         row = next((row for _, row in table.rows()), row)
-    if "annotations" in names or ({"text", "label"} <= names and _is_spans(row["label"], dict)):
+    if "annotations" in names or ("text" in names and _is_spans(row.get("label"), dict)):
         return Look("annotated texts of Label Studio", ENTITIES)
     is_text = isinstance(row.get("text", row.get("data")), str)
     if is_text and (names & {"entities", "spans"} or _is_spans(row.get("label"), list)):

@@ -300,9 +300,9 @@ def _cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, list[str]]]:
 
 
 def _unquoted(cell: str) -> str:
-    inner = cell[1:-1].replace('""', "\0")
-    is_quoted = len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in inner
-    return inner.replace("\0", '"') if is_quoted else cell
+    inner = cell[1:-1]
+    is_quoted = len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in inner.replace('""', "")
+    return inner.replace('""', '"') if is_quoted else cell
 
 
 def _csv_cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, list[str]]]:

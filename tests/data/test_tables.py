@@ -96,9 +96,9 @@ class TestCells:
 
     def test_quotation_marks_within_tsv_are_text(self, write):
         """Only a cell that is quoted as a whole loses them."""
-        cells = ['"an open one', '"a" and "b"', 'a "b"', '""', '"', '"""x"""', "'x'"]
+        cells = ['"an open one', '"a" and "b"', 'a "b"', '""', '"', '"""x"""', "'x'", '"x\0"']
         rows = rows_of(write("a\tb\n" + "".join(f"{cell}\t1\n" for cell in cells)))
-        texts = ['"an open one', '"a" and "b"', 'a "b"', "", '"', '"x"', "'x'"]
+        texts = ['"an open one', '"a" and "b"', 'a "b"', "", '"', '"x"', "'x'", "x\0"]
         assert [row["a"] for _, row in rows] == texts
 
     @pytest.mark.parametrize("row", ['"{}",1\n', "{},1\n"])

@@ -31,6 +31,11 @@ def why_empty(context: str, question: str) -> str | None:
     return None if question.strip() else "the question is empty"
 
 
+def is_at(context: str, text: str, start: int) -> bool:
+    """Returns whether an answer, which is not empty, is at a location."""
+    return start >= 0 and context.startswith(text, start) and bool(text.strip())
+
+
 def usable_answer(
     context: str, text: str, start: int | None, location: SourceLine | str, bad: BadRows
 ) -> dict[str, Any] | None:
@@ -62,8 +67,7 @@ def usable_answer(
 def _offset_of(context: str, text: str, start: int | None) -> tuple[int, str, str]:
     """Returns the location of an answer, and why it is not known, with a detail."""
     if start is not None:
-        is_there = start >= 0 and context.startswith(text, start)
-        return start, "" if is_there else _ELSEWHERE, ""
+        return start, "" if is_at(context, text, start) else _ELSEWHERE, ""
     start = context.find(text)
     if start < 0:
         return start, _MISSING, _visible(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,11 +41,12 @@ def read_examples(
     examples, bad = list[SquadExample](), questions.bad_rows()
     for paragraph in questions.paragraphs(is_training, bad):
         for question in paragraph.questions:
-            example = SquadExample(question["id"], question["question"], paragraph.context)
+            about = question["id"], question["question"], paragraph.context
             if is_training:
-                examples += _trained(example, question, questions, unanswerable, bad)
+                for text, start in _trained(question, questions, unanswerable, bad):
+                    examples.append(SquadExample(*about, text, start, None, start < 0))
             else:
-                examples.append(example)
+                examples.append(SquadExample(*about))
     bad.finish()
     if not examples:
         raise no_question_error(questions.path, bad.counts)
@@ -54,32 +54,23 @@ def read_examples(
 
 
 def _trained(
-    example: SquadExample,
-    question: Mapping[str, Any],
-    questions: Questions,
-    unanswerable: bool,
-    bad: BadRows,
-) -> list[SquadExample]:
-    """Returns the examples of a question for training, which has usable answers or none."""
+    question: Mapping[str, Any], questions: Questions, unanswerable: bool, bad: BadRows
+) -> list[tuple[str, int]]:
+    """Returns the texts and starts of the answers to train on; ("", -1) for no answer."""
     answers, which = question.get("answers") or [], questions.source.answers
-    example.is_impossible = bool(question.get("is_impossible", unanswerable and not answers))
-    if example.is_impossible and unanswerable and answers:
-        bad.add(example.qas_id, "it is impossible, and has an answer")
-        return []
-    if example.is_impossible:
-        example.start_position, example.orig_answer_text = -1, ""
-        return [example]
+    if question.get("is_impossible", unanswerable and not answers):
+        if unanswerable and answers:
+            bad.add(question["id"], "it is impossible, and has an answer")
+            return []
+        return [("", -1)]
     if not answers:
-        bad.add(example.qas_id, "there is no answer")
+        bad.add(question["id"], "there is no answer")
     if len(answers) > 1 and which == ONE:
         raise UserError(
-            f"{questions.path}: question {example.qas_id} has {len(answers)} answers; training "
+            f"{questions.path}: question {question['id']} has {len(answers)} answers; training "
             "needs exactly 1 answer per question; if this is a development file, pass the training "
             "file; to train on several, pass --answers=first or all"
         )
     # An annotator may have given the answer of another one.
-    spans = dict.fromkeys((answer["answer_start"], answer["text"]) for answer in answers)
-    return [
-        dataclasses.replace(example, start_position=start, orig_answer_text=text)
-        for start, text in list(spans)[: None if which == ALL else 1]
-    ]
+    different = {(answer["text"], answer["answer_start"]): None for answer in answers}
+    return [*different][: None if which == ALL else 1]

@@ -28,7 +28,7 @@ from albert.data.bad_rows import ERROR, SKIP, BadRows
 from albert.data.kinds import look_of
 from albert.data.tables import NESTED, find_rows
 from albert.tasks.squad import ONE
-from albert.tasks.squad.answers import usable_answer, why_empty
+from albert.tasks.squad.answers import is_at, usable_answer, why_empty
 from albert.tasks.squad.question_tables import read_questions
 
 # In a text, the quotation marks would be escaped with a backslash.
@@ -279,26 +279,23 @@ def _items_of(
 
 def _usable(paragraph: Paragraph, bad: BadRows) -> Paragraph:
     """Returns a paragraph with the questions and answers that training can use."""
-    questions = []
+    context, questions = paragraph.context, list[dict[str, Any]]()
     for question in paragraph.questions:
         answers = question.get("answers") or []
-        if reason := why_empty(paragraph.context, question["question"]):
+        if reason := why_empty(context, question["question"]):
             bad.add(question["id"], reason)
-        elif question.get("is_impossible") or not answers:
-            questions.append(question)
-        elif usable := [
-            {**answer, **own}
-            for answer in answers
-            if (own := _usable_answer(paragraph.context, answer, question["id"], bad))
-        ]:
-            questions.append({**question, "answers": usable})
+            continue
+        are_usable = [is_at(context, a["text"], a["answer_start"]) for a in answers]
+        if not (all(are_usable) or question.get("is_impossible")):
+            usable = (
+                usable_answer(context, answer["text"], answer["answer_start"], question["id"], bad)
+                for answer in answers
+            )
+            question = {**question, "answers": [answer for answer in usable if answer]}
+            if not question["answers"]:
+                continue
+        questions.append(question)
     return paragraph._replace(content={**paragraph.content, "qas": questions})
-
-
-def _usable_answer(
-    context: str, answer: dict[str, Any], qas_id: str, bad: BadRows
-) -> dict[str, Any] | None:
-    return usable_answer(context, answer["text"], answer["answer_start"], qas_id, bad)
 
 
 def _malformed(path: str, problem: str) -> UserError:
