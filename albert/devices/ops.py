@@ -29,7 +29,7 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
     """
     if device.is_hpu():
         return habana.layer_norm(x, gamma, beta, epsilon)
-    if tf.get_collection(_FUSES) and has_layer_norm_kernel():
+    if x.shape.ndims in _RANKS and tf.get_collection(_FUSES) and has_layer_norm_kernel():
         return _fused_layer_norm(x, gamma, beta, epsilon)
     centered = x - tf.reduce_mean(x, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
@@ -48,7 +48,7 @@ def allow_fused() -> None:
 
 # Name of the collection that is not empty in a graph with fused operations.
 _FUSES = "fused_operations"
-_LAYER_NORM = "_MklLayerNorm"
+_LAYER_NORM, _RANKS = "_MklLayerNorm", (2, 3)
 
 
 @functools.cache

@@ -15,21 +15,23 @@ def layer_norm_of(x, gamma, beta):
         return session.run(normalized), {operation.type for operation in graph.get_operations()}
 
 
-@pytest.mark.parametrize("has_kernel", [True, False])
-def test_layer_norm_is_that_of_the_paper_with_and_without_a_kernel(monkeypatch, has_kernel):
-    """A small variance shows another epsilon than 1e-12."""
+@pytest.mark.parametrize(
+    ("has_kernel", "shape"), [(True, [7]), (True, [2, 7]), (False, [7]), (True, [2, 3, 7])]
+)
+def test_layer_norm_is_that_of_the_paper_with_and_without_a_kernel(monkeypatch, has_kernel, shape):
+    """A small variance shows another epsilon than 1e-12. The kernel is for matrices and batches."""
     if not has_kernel:
         monkeypatch.setattr(ops, "has_layer_norm_kernel", lambda: False)
     elif not ops.has_layer_norm_kernel():
         pytest.skip("this TensorFlow has no such kernel")
     rng = np.random.default_rng(0)
-    x, gamma, beta = (rng.normal(size=n).astype(np.float32) for n in ((7, 64), 64, 64))
-    x[0] *= 1e-4
+    x, gamma, beta = (rng.normal(size=n).astype(np.float32) for n in ([*shape, 64], 64, 64))
+    x[..., 0, :] *= 1e-4
     result, types = layer_norm_of(x, gamma, beta)
-    exact = x.astype(np.float64) - x.astype(np.float64).mean(1, keepdims=True)
-    exact /= np.sqrt((exact**2).mean(1, keepdims=True) + 1e-12)
+    exact = x.astype(np.float64) - x.astype(np.float64).mean(-1, keepdims=True)
+    exact /= np.sqrt((exact**2).mean(-1, keepdims=True) + 1e-12)
     np.testing.assert_allclose(result, exact * gamma + beta, rtol=0, atol=3e-6)
-    assert ("_MklLayerNorm" in types) == has_kernel
+    assert ("_MklLayerNorm" in types) == (has_kernel and len(shape) in (1, 2))
 
 
 def test_other_devices_build_the_usual_operations(monkeypatch):
