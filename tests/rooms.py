@@ -1,11 +1,10 @@
-"""The rooms of the package, floor by floor, and a drawing of them: `python -m tests.rooms --write`.
+"""The rooms of the package, floor by floor, and a list of them: `python -m tests.rooms --write`.
 
-The drawing is in docs/architecture.md, where a test compares it with the imports.
+The list is in docs/architecture.md. Tests compare it with FLOORS, and FLOORS with the imports.
 `python -m tests.rooms --reachable MODULES` counts the files and lines that modules import.
 """
 
 import ast
-import collections
 import functools
 import pathlib
 import re
@@ -69,22 +68,12 @@ def sources() -> list[Source]:
     return [Source(path) for path in sorted((ROOT / "albert").rglob("*.py"))]
 
 
-def drawing() -> str:
-    """Returns the rooms as a Mermaid flowchart, without arrows that follow from others."""
-    uses = collections.defaultdict(set)
-    for source in sources():
-        uses[source.room] |= source.used_rooms
-    # Either only an entry to another room, or imported by nearly all.
-    undrawn = {"core", "__main__", *NAMES_ONLY}
-    undrawn |= {room for room in FLOOR_OF if room.startswith(("run_", "create_"))}
-    rooms = [room for floor in reversed(FLOORS) for room in floor if room not in undrawn]
-    ids = {room: room.replace(".", "_") for room in rooms}
-    lines = ["flowchart TD", *(f'  {ids[room]}["{room.replace(".", "/")}"]' for room in rooms)]
-    for room in rooms:
-        below = set().union(*(reached(other, uses) for other in uses[room]))
-        drawn = uses[room] - below - undrawn
-        lines += [f"  {ids[room]} --> {ids[other]}" for other in sorted(drawn)]
-    return "\n".join(lines)
+def listing() -> str:
+    """Returns the floors, from the top, as a list in Markdown, without mere entries to rooms."""
+    unlisted = ("__main__", "run_", "create_", *NAMES_ONLY)
+    rows = [[room for room in floor if not room.startswith(unlisted)] for floor in reversed(FLOORS)]
+    names = [", ".join(f"`{room.replace('.', '/')}`" for room in row) for row in rows if row]
+    return "\n".join(f"{number}. {row}" for number, row in enumerate(names, 1))
 
 
 def reached(room: str, uses: dict[str, set[str]]) -> set[str]:
@@ -109,8 +98,8 @@ def reachable(*modules: str) -> list[Source]:
     return [by_name[name] for name in reached("", uses)]
 
 
-def drawn_in(text: str) -> str:
-    return re.search(r"^```mermaid\n(.*?)\n```$", text, re.DOTALL | re.MULTILINE)[1]
+def listed_in(text: str) -> str:
+    return re.search(r"^1\. .*(?:\n\d+\. .*)*", text, re.MULTILINE)[0]
 
 
 if __name__ == "__main__":
@@ -120,5 +109,5 @@ if __name__ == "__main__":
         sys.exit()
     page = PAGE.read_text(encoding="utf-8")
     if "--write" in sys.argv:
-        PAGE.write_text(page.replace(drawn_in(page), drawing()), encoding="utf-8")
-    print(drawing())
+        PAGE.write_text(page.replace(listed_in(page), listing()), encoding="utf-8")
+    print(listing())

@@ -45,7 +45,8 @@ def parts(words: list[str]) -> tuple[str, list[str]] | None:
         flags = [flag for flag in words[number + 1 :] if not PLACEHOLDER.fullmatch(flag)]
         if word == "-m" and words[number + 1] == "pip":
             return None
-        if word == "albert":
+        # Not as the name of a folder, which is the last word.
+        if word == "albert" and words[number + 1 :]:
             # Each kind of download has its own flags.
             first = number + 2 + (words[number + 1] == "download")
             return " ".join(words[number:first]), words[first:]
@@ -126,7 +127,7 @@ def test_commands_are_run_or_listed():
 def test_blocks_say_what_they_are():
     command = re.compile(r"^(\$ |albert |python3? |make )", re.MULTILINE)
     for block in (block for page in PAGES for block in pages.blocks_of(page)):
-        assert block.language in ("bash", "text", "python", "mermaid"), block
+        assert block.language in ("bash", "text", "python"), block
         assert block.language != "text" or not command.search(block.text), block
 
 
@@ -184,6 +185,20 @@ def test_no_page_repeats_another():
         for line in pages.prose_of(page).splitlines():
             on.setdefault(line.strip(), set()).add(page.name)
     assert [line for line, names in on.items() if len(line) > 60 and len(names) > 1] == []
+
+
+def test_pages_lead_on():
+    ends = {page: page.read_text(encoding="utf-8").rstrip().split("\n\n")[-1] for page in PAGES}
+    parts = {page.name for page, end in ends.items() if not re.match(r"Next: .*\]\(", end, re.S)}
+    assert parts == {"README.md", "CHANGELOG.md"}
+
+
+def test_the_table_of_presets_has_each_file():
+    page = (ROOT / "docs/models-and-data.md").read_text(encoding="utf-8")
+    table = page.partition("| preset | task |")[2].partition("\n\n")[0]
+    first = " ".join(line.split("|")[1] for line in table.splitlines()[2:])
+    presets = {path.stem for path in (ROOT / "configs").glob("*.flags")}
+    assert {*re.findall(r"`([^`]+)`", first)} == presets
 
 
 def test_the_changelog_has_this_version():

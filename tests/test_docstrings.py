@@ -1,4 +1,4 @@
-"""The examples in docstrings, with a tiny model in the place of the demo's."""
+"""The examples in docstrings, with a tiny model instead of the demo's."""
 
 import doctest
 import importlib

@@ -168,7 +168,7 @@ def test_packages_to_install_are_those_of_the_project():
     for text in (*PROJECT["dependencies"], *itertools.chain(*EXTRAS.values())):
         known.setdefault(canonicalize_name(Requirement(text).name), []).append(Requirement(text))
     pages = named_in_pages()
-    assert pages.keys() >= {"docs/installing.md", "docs/running.md", "docs/corpus.md"}
+    assert pages.keys() >= {"docs/installing.md", "docs/running.md", "docs/pretraining.md"}
     wrong = []
     for word in (*named_in_messages(), *itertools.chain(*pages.values())):
         if word.startswith("-") or "{" in word:

@@ -4,7 +4,7 @@ import ast
 import re
 
 from tests.helpers.forking import ROOT
-from tests.rooms import FLOOR_OF, FLOORS, NAMES_ONLY, PAGE, drawing, drawn_in, reachable, sources
+from tests.rooms import FLOOR_OF, FLOORS, NAMES_ONLY, PAGE, listed_in, listing, reachable, sources
 
 
 def test_imports_run_downward():
@@ -26,9 +26,9 @@ def test_answering_does_not_need_the_code_of_training():
     assert sum(file.text.count("\n") for file in files) < 12_000
 
 
-def test_the_drawing_shows_the_actual_rooms():
+def test_the_list_shows_the_actual_rooms():
     """`python -m tests.rooms --write` renews it."""
-    assert drawn_in(PAGE.read_text(encoding="utf-8")) == drawing()
+    assert listed_in(PAGE.read_text(encoding="utf-8")) == listing()
 
 
 def test_drivers_horovod_and_optional_packages_have_one_module_each():

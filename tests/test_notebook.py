@@ -10,7 +10,7 @@ from tests.helpers.forking import ROOT
 nbformat = pytest.importorskip("nbformat", reason="nbformat is not installed: make install-dev")
 nbclient = pytest.importorskip("nbclient", reason="nbclient is not installed: make install-dev")
 pytestmark = pytest.mark.slow
-NOTEBOOK = ROOT / "docs" / "python.ipynb"
+NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
 # So small that nothing is learned; there is time to interrupt between the checkpoint and the end.
 SMALL = {"STEPS": "40", "CHECKPOINT_STEPS": "20", "CLASSIFIER_STEPS": "2"}
 SMALLER_MODEL = """

@@ -21,7 +21,7 @@ from tests.near import near
         ("run_race.py", ["test_conformance.py"], ["tasks/race/test_task.py"]),
         ("tests/test_docs.py", ["test_docs.py"], ["test_tools.py"]),
         ("tests/helpers/race.py", ["tasks/race/test_examples.py"], ["test_conformance.py"]),
-        ("docs/race.md", [], ["tasks/race/test_examples.py"]),
+        ("docs/entities.md", [], ["tasks/race/test_examples.py"]),
     ],
 )
 def test_near_modules_are_found(path, among, absent):
