@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -46,11 +47,12 @@ def overview_of(
     rows = [(name, f"{number:,}") for name, number in counts]
     unusual = {what: len(where) for what, where in file.unusual.items() if where}
     rows += [("unusual", f"{number:,} entities {what}") for what, number in unusual.items()]
-    rows += [("ignored", f"{number:,} {what}") for what, number in file.ignored.items()]
+    ignored = {what: number for what, number in file.ignored.items() if number}
+    rows += [("ignored", f"{number:,} {what}") for what, number in ignored.items()]
     if tokenizer:
         rows += _tokens(texts, tokenizer, settings.max_seq_length or 128)
-    examples = [_example(text) for text in texts if text.spans][: settings.num_examples]
-    return Overview(file.form, rows, examples, bad)
+    shown = itertools.islice((text for text in texts if text.spans), settings.num_examples)
+    return Overview(file.form, rows, list(map(_example, shown)), bad)
 
 
 def _tokens(
