@@ -46,10 +46,6 @@ class ReadOptions(NamedTuple):
     tag_column: int | None = None
 
 
-class _OffsetError(UnusableTextError):
-    """A span is not at its offsets."""
-
-
 class AnnotatedFile:
     """A file of annotated texts.
 
@@ -81,13 +77,10 @@ class AnnotatedFile:
         `labels` are those that are allowed; empty for any. Raises a `UserError` if the file has no
         texts, or is not valid.
         """
-        texts, hint = list[AnnotatedText](), None
+        texts = list[AnnotatedText]()
         for location, content in self._texts:
             try:
                 texts.append(self._checked(location, self._texts.parse(location, content), labels))
-            except _OffsetError as e:
-                hint = self._hint() if hint is None else hint
-                bad.add(e.location.name, e.reason + hint, e.detail)
             except UnusableTextError as e:
                 bad.add(e.location.name, e.reason, e.detail)
         if not texts and not bad.counts:
@@ -122,12 +115,13 @@ class AnnotatedFile:
         location, *_, label, stated, shown = raw
         edges = _edges(text, raw, self._offsets)
         if edges is None:
-            reason = "the span ... is not in the text of ... characters"
-            raise _OffsetError(location, reason, shown, len(text))
+            reason = "the span ... is not in the text of ... characters" + self._hint
+            raise UnusableTextError(location, reason, shown, len(text))
         start, end = edges
         part = text[start:end]
         if stated is not None and not _is_same(stated, part):
-            raise _OffsetError(location, "the text of the span ... is not ...", shown, part)
+            reason = "the text of the span ... is not ..." + self._hint
+            raise UnusableTextError(location, reason, shown, part)
         if not isinstance(label, str) or not label.strip() or not label.isprintable():
             raise UnusableTextError(location, "the span ... has no label", shown)
         if not part.strip():
@@ -136,6 +130,7 @@ class AnnotatedFile:
         start, end = end - len(part.lstrip()), start + len(part.rstrip())
         return Span(start, end, text[start:end], label)
 
+    @functools.cached_property
     def _hint(self) -> str:
         """Returns the advice for offsets that count something else, if all texts agree with it."""
         texts, units, count = AnnotatedFile(self.path)._texts, OFFSETS, 0

@@ -79,10 +79,11 @@ class ColumnTexts:
     def parse(self, _: SourceLine, block: Sequence[_Line]) -> RawText:
         """Returns a sentence; raises an `UnusableTextError` if a line has other columns."""
         words, tags, text = list[tuple[int, int]](), list[str](), ""
-        numbers = [columns[0] for _, columns in block]
-        if self._is_numbered and numbers not in (_counted(0, numbers), _counted(1, numbers)):
-            reason = "the first column must count the tokens, not ..."
-            raise UnusableTextError(block[0][0], reason, " ".join(numbers))
+        if self._is_numbered:
+            numbers = [columns[0] for _, columns in block]
+            if numbers != [str(n + (numbers[0] == "1")) for n in range(len(numbers))]:
+                reason = "the first column must count the tokens, not ..."
+                raise UnusableTextError(block[0][0], reason, " ".join(numbers))
         for location, columns in block:
             if len(columns) != self._width or not columns[self._token].strip(" "):
                 reason = f"{self._width} columns are needed, as in the first line, not ..."
@@ -122,10 +123,6 @@ class ColumnTexts:
             return False
         rows = [columns[2:] for block in self._blocks for _, columns in block]
         return 2 * sum(all(map(_is_tag, row)) for row in rows) > len(rows)
-
-
-def _counted(first: int, numbers: Sequence[str]) -> list[str]:
-    return [str(first + n) for n in range(len(numbers))]
 
 
 def _is_tag(text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -114,23 +115,24 @@ class JsonTexts:
 
 def is_json(head: str) -> bool:
     """Returns whether the beginning of a file is that of JSON, and not of columns."""
-    first, _, rest = head.lstrip().partition("\n")
-    if _BEGINNING.match(first + "\n" + rest):
+    head = head.lstrip()
+    if _BEGINNING.match(head):
         return True
-    try:
-        return first[:1] in ("{", "[") and isinstance(parse_json(first, ""), dict | list)
-    except UserError:
-        return False
+    return isinstance(_parsed(head.partition("\n")[0]), dict | list)
+
+
+def _parsed(line: str) -> Any:
+    """Returns the value of a line; None if it is only a part of a value."""
+    with contextlib.suppress(UserError):
+        return parse_json(line, "")
+    return None
 
 
 def _records(path: str) -> Iterator[tuple[SourceLine, Any]]:
     """Yields the records of JSON Lines or of a list, with their lines or numbers."""
     rows = ((location, line) for location, line in read_lines(path) if line.strip())
     for location, line in rows:
-        try:
-            first = parse_json(line, location.name)
-        except UserError:
-            first = None
+        first = _parsed(line)
         # A list of spaCy begins with another list.
         if isinstance(first, dict) or (isinstance(first, list) and isinstance([*first, 0][0], str)):
             yield location, first
