@@ -12,7 +12,6 @@ it may be larger than the memory.
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 from typing import TYPE_CHECKING
@@ -21,11 +20,16 @@ from albert.cli import command_line, require_standard_output
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable, check_regular, open_atomically
 from albert.core.text import printable
+from albert.data.bad_rows import ERROR
 from albert.data.kinds import ENTITIES, KINDS, LABELS, QUESTIONS, kind_of
-from albert.data.overview import CheckSettings, Overview
+from albert.data.overview import Overview
 from albert.report.terminal import style_of_output, width_of_output, wrapped
-from albert.settings.fields import setting
+from albert.settings.fields import OWN, redefined, setting
+from albert.settings.text_settings import NormalizationSettings, TextSettings
+from albert.tasks.entities.settings import EntitiesSettings
+from albert.tasks.glue.settings import GlueSettings
 from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
+from albert.tasks.squad.settings import SquadSettings
 
 # A check without a tokenizer does not need TensorFlow.
 if TYPE_CHECKING:
@@ -34,21 +38,44 @@ if TYPE_CHECKING:
 NEEDS_TENSORFLOW = False
 CHECK, CONVERT = WORDS = ("check", "convert")
 _NAME = 18  # width of the column of names
-# The modules with the function `overview_of` for a kind of file.
-_CHECKS = {
-    QUESTIONS: "albert.tasks.squad.check",
-    LABELS: "albert.tasks.glue.check",
-    ENTITIES: "albert.tasks.entities.check",
-}
 _LABEL_FLAGS = {"text_column", "text_b_column", "label_column", "multi_label", "tsv_regression"}
 
 
-class DataSettings(CheckSettings):
-    """The kind of a file, and how to read it."""
+class DataSettings(NormalizationSettings):
+    """The kind of a file, and the flags of a training on it."""
 
     kind: str = setting(
         "", "What `check` reads. Default: what the first rows look like.", choices=("", *KINDS)
     )
+    num_examples: int = setting(5, "Number of examples that `check` shows.", lower=0)
+    on_bad_row: str = redefined(
+        SquadSettings,
+        "on_bad_row",
+        ERROR,
+        help="What to do with rows that cannot be used: error ends the command; skip skips them. "
+        "For questions, first and lenient also skip them, but use some answers, see docs/data.md.",
+        theme=OWN,
+    )
+    text_column: str = redefined(GlueSettings, "text_column", "text_a")
+    text_b_column: str = redefined(GlueSettings, "text_b_column", "text_b")
+    label_column: str = redefined(GlueSettings, "label_column", "label")
+    multi_label: bool = redefined(GlueSettings, "multi_label", False)
+    label_separator: str = redefined(GlueSettings, "label_separator", ",")
+    tsv_regression: bool = redefined(GlueSettings, "tsv_regression", False)
+    offsets: str = redefined(EntitiesSettings, "offsets", EntitiesSettings().offsets)
+    token_column: int | None = redefined(EntitiesSettings, "token_column", None)
+    tag_column: int | None = redefined(EntitiesSettings, "tag_column", None)
+    model: str = redefined(TextSettings, "model", "")
+    spm_model_file: str | None = redefined(TextSettings, "spm_model_file", None)
+    vocab_file: str | None = redefined(TextSettings, "vocab_file", None)
+    max_seq_length: int | None = redefined(
+        TextSettings,
+        "max_seq_length",
+        None,
+        help="Length of a feature, in tokens. Default: that of the training.",
+    )
+    doc_stride: int = redefined(SquadSettings, "doc_stride", 128)
+    max_query_length: int = redefined(SquadSettings, "max_query_length", 64)
 
 
 def parse(argv: list[str]) -> tuple[DataSettings, list[str]]:
@@ -72,8 +99,44 @@ def main(request: tuple[DataSettings, list[str]]) -> None:
     check_readable(path, "file")
     kind = settings.kind or (LABELS if settings.given & _LABEL_FLAGS else kind_of(path))
     # A file that looks like nothing known gets the message of a file of questions.
-    module = importlib.import_module(_CHECKS.get(kind, _CHECKS[QUESTIONS]))
-    check(module.overview_of(path, settings, _tokenizer(settings)), path)
+    overview_of = _OVERVIEWS.get(kind, _question_overview)
+    check(overview_of(path, settings, _tokenizer(settings)), path)
+
+
+def _question_overview(
+    path: str, settings: DataSettings, tokenizer: FullTokenizer | None
+) -> Overview:
+    from albert.tasks.squad.check import overview_of
+
+    length = settings.max_seq_length or SquadSettings().max_seq_length
+    lengths = length, settings.doc_stride, settings.max_query_length
+    return overview_of(path, settings.num_examples, settings.on_bad_row, tokenizer, lengths)
+
+
+def _label_overview(path: str, settings: DataSettings, tokenizer: FullTokenizer | None) -> Overview:
+    from albert.tasks.glue.check import overview_of
+    from albert.tasks.glue.label_tables import TableOptions
+
+    columns = settings.text_column, settings.text_b_column, settings.label_column
+    form = settings.tsv_regression, settings.multi_label, settings.label_separator
+    options = TableOptions(*columns, *form, settings.on_bad_row)
+    length = settings.max_seq_length or GlueSettings().max_seq_length
+    return overview_of(path, settings.num_examples, options, tokenizer, length)
+
+
+def _entity_overview(
+    path: str, settings: DataSettings, tokenizer: FullTokenizer | None
+) -> Overview:
+    from albert.data.annotated_files import ReadOptions
+    from albert.tasks.entities.check import overview_of
+
+    options = ReadOptions(settings.offsets, settings.token_column, settings.tag_column)
+    length = settings.max_seq_length or EntitiesSettings().max_seq_length
+    number, on_bad_row = settings.num_examples, settings.on_bad_row
+    return overview_of(path, number, options, on_bad_row, tokenizer, length)
+
+
+_OVERVIEWS = {QUESTIONS: _question_overview, LABELS: _label_overview, ENTITIES: _entity_overview}
 
 
 def _tokenizer(settings: DataSettings) -> FullTokenizer | None:

@@ -202,7 +202,7 @@ def find_rows(path: str) -> Table | None:
     with open(path, "rb") as file:
         reader, columns = JsonReader(file.fileno()), list[str]()
         try:
-            for _ in _items(reader):
+            for _ in items_of(reader):
                 for key in reader.members():
                     columns.append(key)
                     if key in NESTED:
@@ -214,23 +214,30 @@ def find_rows(path: str) -> Table | None:
     return None
 
 
-def _items(reader: JsonReader) -> Iterator[None]:
-    """Yields None for each item of an array, or of an object's member "data", to read it."""
+def items_of(reader: JsonReader) -> Iterator[None]:
+    """Yields None for each item of an array, or of an object's member "data", to read it.
+
+    Raises a `ValueError` if the document is neither.
+    """
     if reader.is_array():
         yield from reader.items()
         return
+    has_data = False
     for key in reader.members():
         if key == "data":
+            has_data = True
             yield from reader.items()
         else:
             reader.value()
+    if not has_data:
+        raise ValueError('it has no list "data"')
 
 
 def _read_json_rows(path: str) -> Iterator[Row]:
     with reporting(f"{path} cannot be read"), open(path, "rb") as file:
         reader = JsonReader(file.fileno())
         try:
-            for number, _ in enumerate(_items(reader), start=1):
+            for number, _ in enumerate(items_of(reader), start=1):
                 location, record = SourceLine(path, number, "item"), reader.value()
                 if not isinstance(record, dict):
                     raise location.error("not a JSON object")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from albert.core.errors import FlagError
 from albert.data.annotated_files import AnnotatedFile, ReadOptions
 from albert.data.annotations import AnnotatedText, spans_inside_words
-from albert.data.bad_rows import BadRows
-from albert.data.overview import SHOWN, CheckSettings, Line, Overview
+from albert.data.bad_rows import ERROR, BadRows
+from albert.data.overview import SHOWN, Line, Overview
 from albert.report.spans import texts_of_spans
 from albert.tasks.entities.settings import ON_BAD_ROW
 
@@ -21,17 +21,20 @@ if TYPE_CHECKING:
 
 
 def overview_of(
-    path: str, settings: CheckSettings, tokenizer: FullTokenizer | None = None
+    path: str,
+    num_examples: int = 5,
+    options: ReadOptions | None = None,
+    on_bad_row: str = ERROR,
+    tokenizer: FullTokenizer | None = None,
+    max_seq_length: int = 128,
 ) -> Overview:
     """Returns the overview of a file as `albert entities` reads it; raises as `AnnotatedFile`.
 
-    With a tokenizer, the overview also has how its tokens fit into the model.
+    With a tokenizer, the overview also has how its tokens fit into a model with this length.
     """
-    if settings.on_bad_row not in ON_BAD_ROW:
-        raise FlagError(f"--on_bad_row={settings.on_bad_row} is for questions only")
-    options = ReadOptions(*(getattr(settings, name) for name in ReadOptions._fields))
-    file = AnnotatedFile(path, options=options)
-    bad = BadRows(path, settings.on_bad_row, ON_BAD_ROW)
+    if on_bad_row not in ON_BAD_ROW:
+        raise FlagError(f"--on_bad_row={on_bad_row} is for questions only")
+    file, bad = AnnotatedFile(path, options=options), BadRows(path, on_bad_row, ON_BAD_ROW)
     texts = file.read((), bad)
     spans = [span for text in texts for span in text.spans]
     counts = [("texts", len(texts)), ("entities", len(spans))]
@@ -50,8 +53,8 @@ def overview_of(
     ignored = {what: number for what, number in file.ignored.items() if number}
     rows += [("ignored", f"{number:,} {what}") for what, number in ignored.items()]
     if tokenizer:
-        rows += _tokens(texts, tokenizer, settings.max_seq_length or 128)
-    shown = itertools.islice((text for text in texts if text.spans), settings.num_examples)
+        rows += _tokens(texts, tokenizer, max_seq_length)
+    shown = itertools.islice((text for text in texts if text.spans), num_examples)
     return Overview(file.form, rows, list(map(_example, shown)), bad)
 
 

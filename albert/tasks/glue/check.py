@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from albert.core.errors import FlagError
 from albert.core.text import printable
 from albert.data.bad_rows import BadRows
-from albert.data.overview import SHOWN, CheckSettings, Line, Overview, TokenCounts, columns_of
+from albert.data.overview import SHOWN, Line, Overview, TokenCounts, columns_of
 from albert.data.tables import open_table
 from albert.tasks.glue.label_tables import (
     ON_BAD_ROW,
@@ -23,35 +23,30 @@ from albert.tasks.glue.label_tables import (
 if TYPE_CHECKING:
     from albert.tokenization import FullTokenizer
 
-_LENGTH = 512
 _SHOWN_LABELS = 20
 
 
 def overview_of(
-    path: str, settings: CheckSettings, tokenizer: FullTokenizer | None = None
+    path: str,
+    num_examples: int,
+    options: TableOptions,
+    tokenizer: FullTokenizer | None,
+    max_seq_length: int,
 ) -> Overview:
     """Returns the overview of a table as a training reads it; with a tokenizer, counts tokens.
 
     Raises a `UserError` if the table is not valid, or lacks a column.
     """
-    if settings.on_bad_row not in ON_BAD_ROW:
-        raise FlagError(f"--on_bad_row={settings.on_bad_row} is for questions only")
-    options = TableOptions(
-        settings.text_column,
-        settings.text_b_column,
-        settings.label_column,
-        settings.tsv_regression,
-        settings.multi_label,
-        settings.label_separator,
-    )
-    table, bad = open_table(path), BadRows(path, settings.on_bad_row, ON_BAD_ROW)
+    if options.on_bad_row not in ON_BAD_ROW:
+        raise FlagError(f"--on_bad_row={options.on_bad_row} is for questions only")
+    table, bad = open_table(path), BadRows(path, options.on_bad_row, ON_BAD_ROW)
     # A test set needs no labels.
     is_labeled = options.label_column in table.columns
-    counts = _Counts(options, tokenizer, settings.max_seq_length or _LENGTH)
+    counts = _Counts(options, tokenizer, max_seq_length)
     examples = list[tuple[str, list[Line]]]()
     for row in read_labeled(path, options, bad, is_labeled):
         counts.add(row)
-        if len(examples) < settings.num_examples:
+        if len(examples) < num_examples:
             examples.append((row.location.name, list(_lines_of(row))))
     columns = columns_of(table, options[:3])
     return Overview(table.format, [*columns, *counts.rows()], examples, bad)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from albert.core.errors import FlagError
 from albert.core.text import printable
 from albert.data.bad_rows import BadRows
-from albert.data.overview import SHOWN, CheckSettings, Line, Overview, TokenCounts, columns_of
+from albert.data.overview import SHOWN, Line, Overview, TokenCounts, columns_of
 from albert.tasks.squad.example import SquadExample
 from albert.tasks.squad.question_tables import COLUMNS
 from albert.tasks.squad.questions import Questions, QuestionSource
@@ -17,33 +17,36 @@ from albert.tasks.squad.questions import Questions, QuestionSource
 if TYPE_CHECKING:
     from albert.tokenization import FullTokenizer
 
-_LENGTH = 384
-
 
 def overview_of(
-    path: str, settings: CheckSettings, tokenizer: FullTokenizer | None = None
+    path: str,
+    num_examples: int,
+    on_bad_row: str,
+    tokenizer: FullTokenizer | None,
+    lengths: tuple[int, int, int],
 ) -> Overview:
     """Returns the overview of a file's questions as a training reads them.
 
-    Raises as `Questions.checked` does. With a tokenizer, it also counts tokens.
+    With a tokenizer, it also counts tokens; `lengths` are --max_seq_length, --doc_stride and
+    --max_query_length. Raises as `Questions.checked` does.
     """
-    questions = Questions(QuestionSource(path, settings.on_bad_row))
+    questions = Questions(QuestionSource(path, on_bad_row))
     table, bad = questions.table, questions.bad_rows(is_strict=True)
     # Without answers, the questions of a table can only be predicted.
     is_training = not table or not {"answer", "answers"}.isdisjoint(table.columns)
     counts = _Counts(bad)
-    lengths = tokenizer and _Lengths(tokenizer, settings)
+    tokens = tokenizer and _Tokens(tokenizer, *lengths)
     examples = list[tuple[str, list[Line]]]()
     for paragraph in questions.paragraphs(is_training, bad):
         for question in paragraph.questions:
             counts.add(paragraph.context, question)
-            if lengths:
-                lengths.add(paragraph.context, question)
-            if len(examples) < settings.num_examples:
+            if tokens:
+                tokens.add(paragraph.context, question)
+            if len(examples) < num_examples:
                 title = f"id {printable(question['id'])}"
                 examples.append((title, list(_lines_of(paragraph.context, question))))
     rows = columns_of(table, COLUMNS) if table else []
-    rows += [*counts.rows(), *(lengths.rows() if lengths else ())]
+    rows += [*counts.rows(), *(tokens.rows() if tokens else ())]
     return Overview(questions.format, rows, examples, bad)
 
 
@@ -90,21 +93,20 @@ class _Counts:
                 self._bad.add(qas_id, "there is no answer")
 
 
-class _Lengths:
+class _Tokens:
     """Counts tokens, questions that are truncated, and answers that no window has."""
 
-    def __init__(self, tokenizer: FullTokenizer, settings: CheckSettings):
+    def __init__(self, tokenizer: FullTokenizer, length: int, doc_stride: int, longest: int):
         from albert.tasks.squad.features import SPECIAL_TOKENS, WindowMaker
 
-        self._length, self._longest = settings.max_seq_length or _LENGTH, settings.max_query_length
-        room = self._length - self._longest - SPECIAL_TOKENS
-        if settings.doc_stride > room:
+        self._length, self._longest = length, longest
+        if doc_stride > (room := length - longest - SPECIAL_TOKENS):
             raise FlagError(
-                f"--doc_stride {settings.doc_stride} is more than the {room} tokens of a window "
-                "with the longest question; lower it or --max_query_length"
+                f"--doc_stride {doc_stride} is more than the {room} tokens of a window with the "
+                "longest question; lower it or --max_query_length"
             )
-        lengths = self._length, settings.doc_stride, self._longest
-        self._tokenizer, self._windows = tokenizer, WindowMaker(tokenizer, *lengths)
+        self._tokenizer = tokenizer
+        self._windows = WindowMaker(tokenizer, length, doc_stride, longest)
         self._tokens, self._context = TokenCounts(tokenizer.unk_id), ""
         self._truncated = self._answers = self._outside = 0
 

@@ -26,7 +26,7 @@ from albert.core.files import check_readable, read_bytes, read_json
 from albert.core.json_reader import JsonReader
 from albert.data.bad_rows import ERROR, SKIP, BadRows
 from albert.data.kinds import look_of
-from albert.data.tables import NESTED, find_rows
+from albert.data.tables import NESTED, find_rows, items_of
 from albert.tasks.squad import ONE
 from albert.tasks.squad.answers import is_at, usable_answer, why_empty
 from albert.tasks.squad.question_tables import read_questions
@@ -243,38 +243,33 @@ def _read_paragraphs(path: str, descriptor: int) -> Iterator[tuple[str, Paragrap
     """Yields the paragraphs of an open JSON file with their locations, unchecked."""
     reader = JsonReader(descriptor)
     try:
-        is_list = reader.is_array()
-        name, count = "" if is_list else "data", 0
-        for _ in reader.items() if is_list else _items_of(reader, "data", {}):
-            location, article, count = f"{name}[{count}]", dict[str, Any](), count + 1
-            for p, _ in enumerate(_items_of(reader, "paragraphs", article, "qas")):
+        name = "" if reader.is_array() else "data"
+        for a, _ in enumerate(items_of(reader)):
+            location, article = f"{name}[{a}]", dict[str, Any]()
+            for p, _ in enumerate(_paragraphs_of(reader, article)):
                 yield f"{location}.paragraphs[{p}]", Paragraph(article, reader.value())
             if "paragraphs" not in article:
                 yield location, Paragraph({"paragraphs": []}, article)
         reader.end()
-        if is_list and not count:
-            raise ValueError("the list is empty")
-    except UserError:
-        raise
     except (OSError, ValueError) as e:
+        if isinstance(e, UserError):
+            raise
         raise _malformed(path, str(e)) from e
 
 
-def _items_of(
-    reader: JsonReader, name: str, members: dict[str, Any], instead: str = ""
-) -> Iterator[None]:
-    """Yields None for each item of an object's array, to read it; adds the other members.
+def _paragraphs_of(reader: JsonReader, article: dict[str, Any]) -> Iterator[None]:
+    """Yields None for each paragraph of an article, to read it; adds the other members.
 
-    Raises a `ValueError` if the object has neither the array nor the member `instead`.
+    Raises a `ValueError` if it is neither an article nor a context with its questions.
     """
     for key in reader.members():
-        if key == name:
-            members[key] = []
+        if key == "paragraphs":
+            article[key] = []
             yield from reader.items()
         else:
-            members[key] = reader.value()
-    if name not in members and instead not in members:
-        raise ValueError(f'an object has no list "{name}"')
+            article[key] = reader.value()
+    if article.keys().isdisjoint(NESTED):
+        raise ValueError('an object has no list "paragraphs"')
 
 
 def _usable(paragraph: Paragraph, bad: BadRows) -> Paragraph:
@@ -302,7 +297,7 @@ def _malformed(path: str, problem: str) -> UserError:
     """Returns the error for a file whose JSON has a problem; parses it again to locate it."""
     content = read_json(path, "SQuAD file")
     items = content.get("data") if isinstance(content, dict) else content
-    if not isinstance(items, list) or not items:
+    if not isinstance(items, list):
         return UserError(
             f'{path} is not SQuAD: it has no list "data" at the top level{_look_of(path)}'
         )

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from albert.core.errors import UserError
-from albert.data.overview import CheckSettings, Line
+from albert.data.overview import Line
 from albert.tasks.entities.check import overview_of
 from albert.tokenization import FullTokenizer
 
@@ -27,7 +27,7 @@ RECORDS = [
 def test_an_overview_has_counts_problems_and_examples(write, squad_dir):
     path = write("".join(json.dumps(record) + "\n" for record in RECORDS))
     tokenizer = FullTokenizer(str(squad_dir / "vocab.txt"), True)
-    overview = overview_of(path, CheckSettings(num_examples=2, max_seq_length=4), tokenizer)
+    overview = overview_of(path, num_examples=2, tokenizer=tokenizer, max_seq_length=4)
     assert overview.format == "JSON with spans, as of Prodigy"
     *counts, (unknown, share) = overview.counts
     assert counts == [
@@ -59,6 +59,6 @@ def test_an_overview_has_counts_problems_and_examples(write, squad_dir):
 
 def test_the_example_of_a_long_text_shows_its_entity(write):
     path = write(json.dumps(RECORDS[3]) + "\n")
-    ((_, (line, _)),) = overview_of(path, CheckSettings(on_bad_row="skip")).examples
+    ((_, (line, _)),) = overview_of(path, on_bad_row="skip").examples
     ((start, end, _),) = line.marks
     assert line.text[start:end] == "Nia" and len(line.text) < 300

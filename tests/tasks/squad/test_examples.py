@@ -105,12 +105,12 @@ OTHERS = {1.5: "1.5", None: "null", True: "true", 0.0: "0.0", "0": '"0"'}
 
 class TestErrors:
     def test_a_file_without_usable_questions_or_that_is_not_squad_is_an_error(self, write):
-        for content in ("{", "[]", "null", "{}", '{"data": {}}', "", '{"a": 1}', "a,b\n1,2\n"):
+        for content in ("{", "null", "{}", '{"data": {}}', "", '{"a": 1}', "a,b\n1,2\n"):
             is_document = content[:1] in ("{", "[") and content != '{"a": 1}'
             what = "is not JSON" if content == "{" else f'{"no" * is_document}.* list "data"'
             with pytest.raises(UserError, match=f"{write(content)} .*{what}"):
                 len(Questions(QuestionSource(write(content))))
-        empty = [({"data": []}, "it has none"), (squad(), "it has none")]
+        empty = [({"data": []}, "it has none"), ([], "it has none"), (squad(), "it has none")]
         useless = [*(question(f"n{i}", answers=()) for i in range(5)), question("e", text="")]
         reasons = "1 the question is empty, 5 there is no answer"
         for content, message in (*empty, (squad(*useless), reasons)):
