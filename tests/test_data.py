@@ -10,6 +10,7 @@ import pytest
 from albert.cli import data
 from albert.cli.data import DataSettings
 from albert.core.errors import FlagError, UserError
+from albert.data.kinds import kind_of
 from albert.tasks.squad.examples import read_examples
 from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
 from albert.tokenization import FullTokenizer
@@ -118,6 +119,12 @@ def test_check_counts_what_a_training_skips(call, capsys, file, question, reason
     assert "[98 km]" in call("check", path, "--on_bad_row=skip")
     examples, skipped = read_examples(Questions(QuestionSource(str(path))), is_training=True)
     assert ([e.qas_id for e in examples], skipped) == (["q0"], {reason: 1})
+
+
+def test_a_wrong_start_is_corrected_if_the_answer_occurs_once(call, file):
+    path = file(squad(answers(answer_start=3), answers(text="is", answer_start=-1)))
+    shown = call("check", path, "--on_bad_row=lenient")
+    assert "questions         1\n" in shown and "The Tamar is [98 km] long." in shown
 
 
 def test_check_counts_what_only_one_version_trains_on(call, file):
@@ -266,6 +273,7 @@ def test_a_check_with_a_tokenizer_counts_tokens(call, file, squad_dir):
         ("<?xml version='1.0'?><a/>", "XML or HTML"),
         ("PK\x03\x04", "a workbook of Excel"),
         ("label,text_a\nx,y\n", "a table of labels"),
+        ("text,label\nx,y\n", "a table of labels"),
         ("The O\nTamar B-NAME\n", "tokens and tags as in CoNLL"),
         ("-DOCSTART- -X- O\n\nThe x O\n", "tokens and tags as in CoNLL"),
         ('{"text": "Ida.", "label": [[0, 3, "P"]]}\n', "annotated texts of doccano or spaCy"),
@@ -277,6 +285,14 @@ def test_a_check_with_a_tokenizer_counts_tokens(call, file, squad_dir):
 def test_a_file_without_questions_is_named(file, content, look):
     with pytest.raises(UserError, match=f"is not SQuAD: .*; it looks like {look}[^\n]*$"):
         list(Questions(QuestionSource(str(file(content)))).checked())
+    kinds = {"a table of labels": "labels", "tokens and tags as in CoNLL": "entities"}
+    kind = "entities" if look.startswith("annotated") else kinds.get(look, "")
+    assert kind_of(str(file(content))) == kind
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_questions_are_recognized(file, form):
+    assert kind_of(str(file(FORMS[form]))) == "questions"
 
 
 def test_check_accepts_questions_without_answers(call, table):

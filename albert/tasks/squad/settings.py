@@ -54,9 +54,9 @@ class SquadSettings(TextSettings, theme=DATA):
         ERROR,
         "What to do with rows of a table that cannot be used: error ends the run; skip skips "
         "them; first also skips them, but uses the first place of an answer that occurs several "
-        "times in its context; lenient also skips them, but uses an answer that differs from its "
-        "context only in spaces, Unicode form or case, if it occurs once. Training skips questions "
-        "of SQuAD's JSON instead of ending.",
+        "times in its context; lenient also skips them, but searches for an answer that is not at "
+        "its place, and ignores differences in spaces, Unicode form and case. Training skips "
+        "questions of SQuAD's JSON instead of ending.",
         affects=Affects.FEATURES,
         choices=ON_BAD_ROW,
     )
