@@ -195,8 +195,8 @@ class FullTokenizer:
             of tokenizer.
         """
         _ = self.cls_id, self.sep_id, self.unk_id
-        others = ("keep_accents",) if self.is_wordpiece else ("strip_accents",)
-        for name in (name for name in others if name in self.normalization.recorded()):
+        name = "keep_accents" if self.is_wordpiece else "strip_accents"
+        if name in self.normalization.recorded():
             raise UserError(
                 f"--{name}={str(getattr(self.normalization, name)).lower()} does not work with "
                 f"{self._file}: --strip_accents is for WordPiece, --keep_accents for SentencePiece"

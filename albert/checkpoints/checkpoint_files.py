@@ -38,6 +38,7 @@ RESULT, RESUME = "model.ckpt", "resume.ckpt"
 _LAYERS = {"ALBERT": r"/encoder/transformer/group_\d+/", "BERT": r"/encoder/layer_\d+/"}
 # The folder in which a checkpoint is written before it gets its name.
 SAVING = ".saving"
+_warn_once = functools.cache(tf.logging.warning)
 _RESTORE_ERRORS = (
     tf.errors.NotFoundError,
     tf.errors.DataLossError,
@@ -177,11 +178,6 @@ def _is_whole(prefix: str) -> bool:
         _warn_once(f"{e}; ignoring this checkpoint")
         return False
     return True
-
-
-@functools.cache
-def _warn_once(message: str) -> None:
-    tf.logging.warning("%s", message)
 
 
 def newest_checkpoint(folder: str) -> tuple[int, str] | None:

@@ -144,10 +144,14 @@ class TransformersFolder:
                     "equals their hidden_size have no such layer in this project"
                 )
         self._pairs = {pair.ours: pair for part in self.parts for pair in pairs[part]}
+        self._shapes: dict[str, list[int]] = {}
+        for name, pair in self._pairs.items():
+            shape = list(shapes[pair.theirs])
+            self._shapes[name] = shape[::-1] if pair.is_transposed else shape
         # A graph that does not use its pooler can have one of zeros.
-        self._zeros: dict[str, tuple[int, ...]] = {}
         if names.WITHOUT_POOLER & {*self.parts} and names.POOLER not in self.parts:
-            self._zeros = {pair.ours: pair.shape for pair in pairs[names.POOLER]}
+            self._shapes |= {pair.ours: list(pair.shape) for pair in pairs[names.POOLER]}
+        self._shapes |= {} if self._step is None else {STEP: []}
         # Kept here, because a graph keeps only weak references to them.
         self._getters: dict[str, Callable[[], np.ndarray]] = {}
 
@@ -203,24 +207,18 @@ class TransformersFolder:
 
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
         """Returns the shapes of all variables, by their names in this project."""
-        shapes = {}
-        for name, pair in self._pairs.items():
-            shape = list(self._tensors[pair.theirs].shape)
-            shapes[name] = shape[::-1] if pair.is_transposed else shape
-        shapes |= {name: list(shape) for name, shape in self._zeros.items()}
-        return shapes | ({} if self._step is None else {STEP: []})
+        return {**self._shapes}
 
     def get_variable_to_dtype_map(self) -> dict[str, tf.DType]:
         """Returns the types of all variables, by their names in this project."""
-        shapes = self.get_variable_to_shape_map()
-        return {name: tf.int64 if name == STEP else tf.float32 for name in shapes}
+        return {name: tf.int64 if name == STEP else tf.float32 for name in self._shapes}
 
     def get_tensor(self, name: str) -> np.ndarray:
         """Reads and returns the value of a variable."""
-        if name == STEP and self._step is not None:
+        if name == STEP:
             return np.asarray(self._step)
-        if name in self._zeros:
-            return np.zeros(self._zeros[name], np.float32)
+        if name not in self._pairs:
+            return np.zeros(self._shapes[name], np.float32)
         pair = self._pairs[name]
         value = self._read(pair.theirs)
         return np.ascontiguousarray(value.T) if pair.is_transposed else value

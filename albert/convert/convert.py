@@ -225,11 +225,11 @@ def _model_card(source: Source, variables: Variables, config: Mapping) -> Iterat
     if numbers:
         yield "\n## Scores\n\nOn the development set.\n"
         yield from _table("score", {name: f"{value:.4g}" for name, value in numbers.items()})
-    if source.settings:
+    if settings := source.record.get("settings"):
         version = source.record.get("program_version", "unknown")
         yield f"\n## Training\n\nTrained by version {version}.\n"
         none = dict, type(None)
-        plain = {n: v for n, v in source.settings.items() if not isinstance(v, none)}
+        plain = {n: v for n, v in settings.items() if not isinstance(v, none)}
         yield from _table("setting", {name: f"`{value}`" for name, value in plain.items()})
 
 

@@ -38,11 +38,6 @@ class Source(NamedTuple):
     scores: Mapping
 
     @property
-    def settings(self) -> Mapping:
-        """Returns the settings of the training."""
-        return self.record.get("settings", {})
-
-    @property
     def family(self) -> str:
         """Returns the model's type in `transformers`."""
         return "bert" if isinstance(self.config, BertConfig) else "albert"

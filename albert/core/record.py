@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
-from albert.core.files import read_json, sha256_of
+from albert.core.files import read_object, sha256_of
 
 _SHOWN = 100  # characters of a value in a message
 
@@ -36,11 +36,9 @@ def read_record(path: str, what: str, *members: str) -> dict[str, Any] | None:
     if not os.path.exists(path):
         return None
     try:
-        record = read_json(path, what)
+        record = read_object(path, what)
     except UserError as e:
         raise UserError(f"{path} is damaged: {e}") from e
-    if not isinstance(record, dict):
-        raise UserError(f"{path} is damaged: it is not a JSON object")
     for name in members:
         if not isinstance(record.get(name), dict):
             raise UserError(f'{path} is damaged: it has no object "{name}"')

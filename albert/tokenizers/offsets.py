@@ -124,7 +124,8 @@ class Aligner:
             return self._tokenize_by_pieces(prepared, origin)
         lasts = self._lengths[ids].cumsum()
         if self._keeps_plain_text and len(ids) and lasts[-1] == len(text) + 1 and _is_plain(text):
-            begins = _begins_of_kept_text(origin)
+            # The only change is the white space before the first word.
+            begins = np.concatenate([origin[:1], origin])
         else:
             spelled = "".join(map(self._pieces.__getitem__, encoded))
             begins = self._begins(prepared, origin, spelled)
@@ -159,7 +160,7 @@ class Aligner:
         """Returns the start in the text of each character of `normalized`, and the text's end."""
         if normalized == "▁" + prepared.replace(" ", "▁"):
             # The only change is the white space before the first word.
-            return _begins_of_kept_text(origin)
+            return np.concatenate([origin[:1], origin])
         spelled, offsets = self._model.normalize(prepared, with_offsets=True)
         if spelled != normalized:
             raise UserError(
@@ -258,11 +259,6 @@ class _Widths:
                 self._seen[ord(char)] = width or -self._basic.is_space(char)
             widths = self._seen[codes]
         return widths
-
-
-def _begins_of_kept_text(origin: np.ndarray) -> np.ndarray:
-    """Returns the starts of characters if only a white space is added before the first word."""
-    return np.concatenate([origin[:1], origin])
 
 
 def _spans(

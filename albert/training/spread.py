@@ -21,13 +21,11 @@ class Spread(NamedTuple):
 def spread_of_runs(runs: Sequence[Mapping[str, float]]) -> dict[str, Spread]:
     """Returns the spread of every score that all runs have, by name; needs at least one run."""
     names = [name for name in runs[0] if all(name in run for run in runs)]
-    columns = {name: np.array([run[name] for run in runs]) for name in names}
-    return {
-        name: Spread(*(float(f(values)) for f in (np.median, np.min, np.max, _deviation)))
-        for name, values in columns.items()
-    }
-
-
-def _deviation(values: np.ndarray) -> float:
-    """Returns the standard deviation of the population that the runs are a sample of."""
-    return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
+    spreads = {}
+    for name in names:
+        values = np.array([run[name] for run in runs])
+        # Of the population that the runs are a sample of.
+        deviation = np.std(values, ddof=1) if len(values) > 1 else math.nan
+        four = np.median(values), np.min(values), np.max(values), deviation
+        spreads[name] = Spread(*map(float, four))
+    return spreads
