@@ -131,7 +131,7 @@ test: lint
 	@$(VERSIONS)
 	$(PYTEST) --quick $(FLAGS)
 
-test-all: install-dev oracles
+test-all: install-dev oracles docs
 	tests/all.sh $(RUN)
 
 # What not every machine can install: without it, tests are skipped, and pytest says so at the end.

@@ -181,6 +181,11 @@ def mpirun() -> None:
 
 
 @pytest.fixture(scope="session")
+def site() -> None:
+    """Marks tests that need the built site, see `tests.helpers.needs`."""
+
+
+@pytest.fixture(scope="session")
 def torch() -> types.ModuleType:
     """Returns PyTorch, see `tests.helpers.needs`."""
     import torch

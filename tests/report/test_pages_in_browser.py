@@ -1,11 +1,14 @@
-"""The pages of predictions and of a server in a real browser: in one module, for one browser."""
+"""The pages of predictions, of a server and of the site in a real browser, in one module for it."""
 
 import csv
+import functools
+import http.server
 import json
 import pathlib
 import re
 import shlex
 import shutil
+import threading
 
 import numpy as np
 import pytest
@@ -22,6 +25,7 @@ from albert.serving.services import service_of
 from albert.serving.web import Limits
 from albert.tasks.classification.view import labels_view
 from albert.tasks.squad.view import FoundAnswer, sample_of
+from tests.helpers.forking import ROOT
 from tests.helpers.serving import LABELS, LONGEST, Gated, Served, load_once, model_of
 
 FITS = "return document.documentElement.scrollWidth <= innerWidth"
@@ -664,3 +668,33 @@ class TestServer:
             edge = page.find(f"#{name}").value_of_css_property("border-top-color")
             ground = page.find(f"#{around}").value_of_css_property("background-color")
             assert contrast(edge.replace("rgba", "rgb"), ground.replace("rgba", "rgb")) >= 3
+
+
+@pytest.mark.usefixtures("site")
+def test_the_site_is_searched_and_read_on_any_screen(chromium):
+    """It needs no other host; a search leads to its word, and no page scrolls sideways."""
+    folder = str(ROOT / "build/site")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=folder)
+    handler.log_message = lambda *_: None
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/"
+        page = Page(chromium, address)
+        page.run("document.querySelector('[for=__search]').click()")
+        page.type("[data-md-component=search-query]", "confusion matrix")
+        page.until(lambda: page.texts(".md-search-result__link"))
+        page.run("document.querySelector('.md-search-result__link').click()")
+        page.until(lambda: chromium.current_url != address)
+        assert "matrix" in page.text("article").lower()
+        page.run("document.querySelector('[data-md-color-media*=dark]').click()")
+        background = "return getComputedStyle(document.body).backgroundColor"
+        page.until(lambda: page.run("return document.body.dataset.mdColorScheme") == "slate")
+        assert contrast(page.run(background), "rgb(255, 255, 255)") > 10
+        hosts = "return performance.getEntriesByType('resource').map(e => new URL(e.name).host)"
+        for name in ("", "squad/", "flags/", "api/", "results/", "notebook/"):
+            page = Page(chromium, address + name)
+            emulate(chromium, width=390)
+            assert page.run(FITS), name
+            assert set(page.run(hosts)) <= {f"127.0.0.1:{server.server_port}"}
+        emulate(chromium)
+        server.shutdown()
