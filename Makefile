@@ -274,6 +274,4 @@ lock: $(VENV)/installed
 	--python-platform x86_64-manylinux_2_28 --no-emit-package habana-horovod
 
 clean:
-	rm -rf $(VENV) .venv-3.* $(GAUDI) $(DOCS) demo_output build
-	rm -rf $(VENV) .venv-3.* $(GAUDI) $(RELEASE) demo_output build
-	rm -rf $(VENV) .venv-3.* .venv-newest .venv-oldest $(GAUDI) $(RELEASE) demo_output build
+	rm -rf $(VENV) .venv-3.* .venv-newest .venv-oldest $(GAUDI) $(RELEASE) $(DOCS) demo_output build
