@@ -80,6 +80,13 @@ def train(
     a checkpoint. To resume the training, call the function again with the same folder. If several
     threads call it, the trainings run one at a time.
 
+        >>> result = train(
+        ...     "classify", "out/tickets", model="demo_output/run-1", task_name="tsv",
+        ...     data_dir="examples/tickets", train_steps=2, max_seq_length=32, verbose=False,
+        ... )
+        >>> sorted(result.scores)
+        ['eval_accuracy', 'eval_loss']
+
     Args:
       task: the name of the command that trains it, such as "squad", "squad 2.0" or "classify".
       output_dir: the folder for checkpoints and results.
@@ -126,6 +133,11 @@ def evaluate(
     **settings: Any,
 ) -> Result:
     """Scores a trained model on other data.
+
+        >>> data = "demo_output/data-1/dev-v1.1.json"
+        >>> result = evaluate("demo_output/run-1", predict_file=data, verbose=False)
+        >>> sorted(result.scores)
+        ['exact_match', 'f1']
 
     Args:
       model: the folder of the model's run, a result of `train`, an export, or a model of

@@ -63,6 +63,11 @@ def _model_of(folder: ModelFolder, engine: str) -> Model:
 def load(model: AnyPath | HasModel, engine: str = TENSORFLOW) -> Model | Embedder:
     """Loads a trained model to answer, classify or choose, or a pretrained model to embed texts.
 
+        >>> model = load("demo_output/run-1")
+        >>> result = model.answer("How old is it?", ["The bridge was ready in 1859."])
+        >>> result.answers[0].text in "The bridge was ready in 1859."
+        True
+
     Args:
       model: a result of `train`, or the folder of a run, an export or a model of `transformers`
         with a head. To compute embeddings, a pretrained model: its folder or its published name,

@@ -132,7 +132,7 @@ class LabelTask(TextTask):
             "labels": self.labels,
             **self.made_from(name),
         }
-        path, earlier = self.feature_path(name), self.settings.defaults()
+        path, earlier = self.feature_path(name), self.earlier_values()
         cached = CachedFile(path, source, numbers=self.header_numbers, earlier=earlier)
         read, workers = functools.partial(self.read, name), self.settings.preprocess_workers
         return ExampleFeatures(name, cached, self.record_spec(), read, self.records, workers)
@@ -150,6 +150,10 @@ class LabelTask(TextTask):
         flags = self.settings.flags().items()
         names = [n for n, flag in flags if Affects.FEATURES in flag.affects and not flag.is_path]
         return {name: getattr(self.settings, name) for name in names}
+
+    def earlier_values(self) -> dict[str, Any]:
+        """Returns the values of `made_from` that headers of earlier versions may lack."""
+        return self.settings.defaults()
 
     def contents(self, split: str) -> dict[str, Any]:
         return {**super().contents(split), "labels": self.labels}
@@ -210,6 +214,9 @@ class ClassificationTask(LabelTask):
     def made_from(self, split: str) -> dict[str, Any]:
         length = {"max_seq_length": self.settings.max_seq_length}
         return {"part": split, **length, **self.tokenizer.normalization._asdict()}
+
+    def earlier_values(self) -> dict[str, Any]:
+        return {}
 
     def input_contents(self, split: str) -> dict[str, Any]:
         input_sha256 = sha256_of_inputs(self.files(split))
