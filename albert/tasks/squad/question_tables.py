@@ -68,7 +68,11 @@ def read_questions(
             continue
         content = {"id": qas_id, "question": question}
         rows = [(location, row), *others]
-        if is_training or any(_ANSWER & one.keys() for _, one in rows):
+        has_answers = any(_ANSWER & one.keys() for _, one in rows)
+        if is_training and not has_answers:
+            bad.add(location, "there is no answer")
+            continue
+        if has_answers:
             answered = _answered(context, rows, is_training, bad)
             if not answered:
                 continue

@@ -138,8 +138,9 @@ class TestSameAsJson:
             None,
             [{"text": "98 km"} | ({"answer_start": 13} if later == "answers" else {})],
         ]
-        with pytest.raises(UserError):
+        with pytest.raises(UserError, match="1 row: there is no answer: line 1; "):
             read_squad_examples(path, is_training=True)
+        assert [question["id"] for question in questions_of(path, action="first")] == ["2"]
         for empty in (None, "", " ", []):
             path = write({**first, "answer": empty, "answers": listed}, as_json=True)
             (question,) = questions_of(path)
