@@ -50,7 +50,11 @@ def make_sequence(
 def cut_sequence(
     ids_a: Sequence[int], ids_b: Sequence[int], special_ids: Sequence[int], max_seq_length: int
 ) -> TokenSequence:
-    """Returns one or two texts as a truncated sequence; for the arguments see `make_feature`."""
+    """Returns one or two texts as a sequence; the longer one is truncated at its end if necessary.
+
+    `ids_a` and `ids_b` are the token ids of the texts; the second may be empty. `special_ids` are
+    those of [CLS] and [SEP].
+    """
     kept_a, kept_b = max_seq_length - _SINGLE_SPECIAL, 0
     if ids_b:
         kept_a, kept_b = _kept(len(ids_a), len(ids_b), max_seq_length - _PAIR_SPECIAL)

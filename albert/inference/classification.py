@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
-
-import numpy as np
 
 from albert.core.errors import UserError
 from albert.data.sequences import TokenSequence, sequences_of
@@ -21,7 +20,7 @@ from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.tasks.classification.multi_label import chosen
 from albert.tasks.glue.head import make_head
-from albert.tasks.glue.windows import FIRST, LATER, pooled, windows_of
+from albert.tasks.glue.windows import pooled, windows_of
 from albert.tasks.race.examples import InputExample, fill_blank
 from albert.tasks.race.features import make_sequences
 from albert.tasks.race.head import make_race_head
@@ -79,12 +78,12 @@ class TextClassifier(SentenceEncoder):
         has_windows = "long_texts" in folder.description
         self.stride = folder.value("doc_stride") if has_windows else None
         self.is_multi_label = folder.description.get("multi_label", False)
+        self._threshold = folder.value("label_threshold") if self.is_multi_label else None
         self._session = ModelSession(folder, self.head())
 
     def head(self) -> Head:
         """Returns the head, which other tasks on one or two texts override."""
-        threshold = self.folder.value("label_threshold") if self.is_multi_label else None
-        return make_head(len(self.labels), 0.0, label_threshold=threshold)
+        return make_head(len(self.labels), 0.0, label_threshold=self._threshold)
 
     def classify(self, text_a: str, text_b: str = "") -> LabelPrediction | LabelSetPrediction:
         """Labels a text or a pair of texts."""
@@ -100,28 +99,17 @@ class TextClassifier(SentenceEncoder):
         run in batches.
         """
         checked = [checked_texts(pair) for pair in checked_tuples(pairs, "text_a", "text_b")]
-        longest = self.folder.value("max_seq_length")
-        if self.stride is not None:
-            return [self._labelled(output) for output in self._pooled(checked, longest, pause)]
-        sequences = sequences_of(checked, self.folder.tokenizer, longest)
-        outputs = self._session.outputs([[sequence] for sequence in sequences])
-        return [self._labelled(output) for output in outputs]
-
-    def _pooled(
-        self, pairs: Sequence[list[str]], longest: int, pause: Callable[[], None] | None
-    ) -> list[Output]:
-        """Returns the outputs for texts, pooled from those of their windows."""
-        tokenizer, pooling = self.folder.tokenizer, self.folder.value("long_texts")
-        special_ids, stride = (tokenizer.cls_id, tokenizer.sep_id), self.folder.value("doc_stride")
-        pieces = map(tokenizer.encode, pairs)
-        texts = [windows_of(a, b, special_ids, longest, stride) for a, b in pieces]
-        outputs = self._session.outputs([[window] for one in texts for window in one], pause)
-        kinds = [LATER if number else FIRST for one in texts for number in range(len(one))]
-        numbered = (
-            {**o, "is_real_example": np.array(k)} for o, k in zip(outputs, kinds, strict=True)
-        )
-        threshold = self.folder.value("label_threshold") if self.is_multi_label else None
-        return pooled(numbered, pooling, threshold)
+        tokenizer, longest = self.folder.tokenizer, self.folder.value("max_seq_length")
+        if self.stride is None:
+            sequences = sequences_of(checked, tokenizer, longest)
+            outputs = self._session.outputs([[sequence] for sequence in sequences])
+            return list(map(self._labelled, outputs))
+        special_ids, pieces = (tokenizer.cls_id, tokenizer.sep_id), map(tokenizer.encode, checked)
+        texts = [windows_of(a, b, special_ids, longest, self.stride) for a, b in pieces]
+        rest = iter(self._session.outputs([[window] for one in texts for window in one], pause))
+        windows = (list(itertools.islice(rest, len(one))) for one in texts)
+        outputs = pooled(windows, self.folder.value("long_texts"), self._threshold)
+        return list(map(self._labelled, outputs))
 
     def _labelled(self, output: Output) -> LabelPrediction | LabelSetPrediction:
         if self.is_multi_label:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.data.sequences import SEQUENCE_KEYS, TokenSequence, padded
+from albert.data.sequences import SEQUENCE_KEYS, TokenSequence, cut_sequence, padded
 from albert.optimization import OptimizerOptions
 from albert.reference_api.common import create_albert, input_fn_of, model_fn_of, refuse
-from albert.tasks.classification.records import feature_spec
-from albert.tasks.glue.features import Feature, make_feature, serialize
+from albert.tasks.classification.records import feature_spec, serialize
+from albert.tasks.glue.features import label_id
 from albert.tasks.glue.head import classify, make_head
 
 
@@ -57,25 +57,23 @@ def convert_single_example(
     Raises:
       UserError: the label is not in `label_list`.
     """
-    feature = _feature(example, label_list, max_seq_length, tokenizer)
-    return InputFeatures(
-        *padded(feature.sequence, max_seq_length),
-        label_id=feature.label_id,
-        is_real_example=bool(feature.is_real_example),
-    )
+    sequence, label, is_real = _feature(example, label_list, max_seq_length, tokenizer)
+    columns = padded(sequence, max_seq_length)
+    return InputFeatures(*columns, label_id=label, is_real_example=is_real)
 
 
-def _feature(example, label_list, max_seq_length, tokenizer) -> Feature:
+def _feature(example, label_list, max_seq_length, tokenizer) -> tuple[TokenSequence, Any, bool]:
+    """Returns an example's sequence, its label, and whether it is no `PaddingInputExample`."""
     if isinstance(example, PaddingInputExample):
-        label_id = 0.0 if list(label_list) == [None] else 0
-        return Feature(TokenSequence([], 0), label_id, is_real_example=False)
+        return TokenSequence([], 0), 0.0 if list(label_list) == [None] else 0, False
     # A processor has already normalized the texts.
     ids_a, ids_b = (
         tokenizer.convert_tokens_to_ids(tokenizer.tokenize(text)) if text else []
         for text in (example.text_a, example.text_b)
     )
     special_ids = tokenizer.convert_tokens_to_ids(["[CLS]", "[SEP]"])
-    return make_feature(example, ids_a, ids_b, special_ids, label_list, max_seq_length)
+    sequence = cut_sequence(ids_a, ids_b, special_ids, max_seq_length)
+    return sequence, label_id(example, label_list), True
 
 
 def convert_examples_to_features(
@@ -94,8 +92,8 @@ def file_based_convert_examples_to_features(
     """Writes the features of examples to a TFRecord file; see `convert_single_example`."""
     with tf.io.TFRecordWriter(output_file) as writer:
         for example in examples:
-            feature = _feature(example, label_list, max_seq_length, tokenizer)
-            writer.write(serialize(feature, max_seq_length))
+            sequence, label, is_real = _feature(example, label_list, max_seq_length, tokenizer)
+            writer.write(serialize([sequence], label, max_seq_length, is_real))
 
 
 def input_fn_builder(

@@ -18,7 +18,7 @@ from albert.optimization import OptimizerOptions
 from albert.prediction.model import ModelOptions
 from albert.race_utils import RaceProcessor
 from albert.squad_utils import InputFeatures, RawResult, RawResultV2, SquadExample
-from albert.tasks.glue.features import FeatureMaker
+from albert.tasks.glue.features import make_records
 from albert.tasks.pretraining.head import make_head as make_pretraining_head
 from albert.tasks.pretraining.head import scores_of
 from albert.tasks.race.features import make_sequences
@@ -178,7 +178,7 @@ def assert_mrpc_features(figures: Figures, name: str, folder: pathlib.Path) -> N
     processor = MrpcProcessor(use_spm=True, do_lower_case=True)
     examples = processor.get_train_examples(str(folder))[: len(golden)]
     labels = processor.get_labels()
-    records = FeatureMaker(tokenizer, labels, 128).records(examples)
+    records = make_records(examples, tokenizer, labels, 128)
     features = classifier_utils.convert_examples_to_features(
         examples, labels, 128, tokenizer, "mrpc"
     )

@@ -3,89 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from albert.core.errors import UserError
-from albert.data.sequences import TokenSequence, cut_sequence
-from albert.tasks.classification import records
+from albert.tasks.classification.records import serialize
 from albert.tasks.glue.examples import InputExample
 from albert.tasks.glue.windows import FIRST, LATER, windows_of
 from albert.tokenization import FullTokenizer
 
 
-class Feature(NamedTuple):
-    """The model's input for an example; see `albert.tasks.classification.records.serialize`."""
-
-    sequence: TokenSequence
-    label_id: int | float | list[int]
-    is_real_example: int = FIRST
-
-
-class FeatureMaker:
-    """A converter of a task's examples to features."""
-
-    def __init__(
-        self,
-        tokenizer: FullTokenizer,
-        label_list: Sequence[str | None],
-        max_seq_length: int,
-        stride: int | None = None,
-    ):
-        """Stores shared arguments; raises a `UserError` if the tokenizer lacks [CLS] or [SEP].
-
-        `stride` is that of the windows on long texts, which are truncated if it is None.
-        """
-        self._tokenizer, self._stride = tokenizer, stride
-        special_ids = tokenizer.cls_id, tokenizer.sep_id
-        self._arguments = special_ids, label_list, max_seq_length
-
-    def records(self, examples: Sequence[InputExample]) -> list[bytes]:
-        """Returns the records of a processor's examples; a wrong label raises a `UserError`.
-
-        An example has one record, or one for each of its windows.
-        """
-        ids_a, ids_b = (
-            self._tokenizer.encode(texts, normalized=True)
-            for texts in ([e.text_a for e in examples], [e.text_b or "" for e in examples])
-        )
-        return [
-            serialize(feature, self._arguments[-1])
-            for example, a, b in zip(examples, ids_a, ids_b, strict=True)
-            for feature in self._features(example, a, b)
-        ]
-
-    def _features(self, example: InputExample, a: Sequence[int], b: Sequence[int]) -> list[Feature]:
-        if self._stride is None:
-            return [make_feature(example, a, b, *self._arguments)]
-        special_ids, labels, length = self._arguments
-        windows = windows_of(a, b, special_ids, length, self._stride)
-        label = _label_id(example, labels)
-        return [Feature(one, label, LATER if n else FIRST) for n, one in enumerate(windows)]
-
-
-def make_feature(
-    example: InputExample,
-    ids_a: Sequence[int],
-    ids_b: Sequence[int],
-    special_ids: Sequence[int],
+def make_records(
+    examples: Sequence[InputExample],
+    tokenizer: FullTokenizer,
     label_list: Sequence[str | None],
     max_seq_length: int,
-) -> Feature:
-    """Returns the feature of an example, with the longer text truncated at its end if necessary.
+    stride: int | None = None,
+) -> list[bytes]:
+    """Returns the records of a processor's examples: one for each, or one for each window.
 
-    Args:
-      ids_a, ids_b: token ids of its texts; the second may be empty.
-      special_ids: ids of [CLS] and [SEP].
-      label_list: labels in the order of their ids; `[None]` for regression.
-
-    Raises:
-      UserError: the label is not in `label_list`.
+    `stride` is that of the windows on long texts, which are truncated if it is None. Raises a
+    `UserError` if a label is wrong, or the tokenizer lacks [CLS] or [SEP].
     """
-    sequence = cut_sequence(ids_a, ids_b, special_ids, max_seq_length)
-    return Feature(sequence, _label_id(example, label_list))
+    special_ids = tokenizer.cls_id, tokenizer.sep_id
+    texts = [e.text_a for e in examples], [e.text_b or "" for e in examples]
+    ids = (tokenizer.encode(column, normalized=True) for column in texts)
+    records = list[bytes]()
+    for example, a, b in zip(examples, *ids, strict=True):
+        label = label_id(example, label_list)
+        for number, window in enumerate(windows_of(a, b, special_ids, max_seq_length, stride)):
+            kind = LATER if number else FIRST
+            records.append(serialize([window], label, max_seq_length, kind))
+    return records
 
 
-def _label_id(example: InputExample, label_list: Sequence[str | None]) -> int | float | list[int]:
+def label_id(example: InputExample, label_list: Sequence[str | None]) -> int | float | list[int]:
+    """Returns an example's label as in a record; raises a `UserError` if it is not in the list.
+
+    The labels are in the order of their ids; `[None]` for regression.
+    """
     if isinstance(example.label, tuple):
         return [int(label in example.label) for label in label_list]
     if list(label_list) == [None]:
@@ -96,9 +50,3 @@ def _label_id(example: InputExample, label_list: Sequence[str | None]) -> int | 
             f"{', '.join(map(str, label_list))}"
         )
     return list(label_list).index(example.label)
-
-
-def serialize(feature: Feature, max_seq_length: int) -> bytes:
-    """Returns the record of a feature; see `albert.tasks.classification.records.serialize`."""
-    sequence, label_id, is_real_example = feature
-    return records.serialize([sequence], label_id, max_seq_length, is_real_example)

@@ -35,12 +35,12 @@ from albert.tasks.classification.multi_label import (
 )
 from albert.tasks.glue.custom import TsvProcessor
 from albert.tasks.glue.examples import DataProcessor, InputExample
-from albert.tasks.glue.features import FeatureMaker
+from albert.tasks.glue.features import make_records
 from albert.tasks.glue.head import make_head
 from albert.tasks.glue.label_tables import TableOptions
 from albert.tasks.glue.settings import CUSTOM, TASKS, TRUNCATE, GlueSettings
 from albert.tasks.glue.tasks import PROCESSORS
-from albert.tasks.glue.windows import pooled
+from albert.tasks.glue.windows import FIRST, pooled
 from albert.training.evaluation import CheckpointScores
 from albert.training.output_folder import known_of_model
 
@@ -131,7 +131,7 @@ class GlueTask(ClassificationTask):
 
     def records(self, examples: Sequence[InputExample]) -> list[bytes]:
         length = self.settings.max_seq_length
-        return FeatureMaker(self.tokenizer, self.labels, length, self._stride).records(examples)
+        return make_records(examples, self.tokenizer, self.labels, length, self._stride)
 
     def head(self) -> Head:
         exported: float | None = self.settings.threshold_to_export
@@ -175,7 +175,13 @@ class GlueTask(ClassificationTask):
 
     def predictions(self, data: Data, outputs: Sequence[Output]) -> list[Output]:
         if self._stride is not None:
-            outputs = pooled(outputs, self.settings.long_texts, self.label_threshold)
+            windows = list[list[Output]]()
+            for output in outputs:
+                if output["is_real_example"] == FIRST:
+                    windows.append([output])
+                elif output["is_real_example"]:
+                    windows[-1].append(output)
+            outputs = pooled(windows, self.settings.long_texts, self.label_threshold)
         return super().predictions(data, outputs)
 
     def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:

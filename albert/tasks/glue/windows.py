@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from albert.data.sequences import TokenSequence, make_sequence, window_starts
+from albert.data.sequences import TokenSequence, cut_sequence, make_sequence, window_starts
 from albert.prediction.session import Output
 
 # How the probabilities of windows are pooled, by the value of --long_texts.
@@ -21,15 +21,16 @@ def windows_of(
     ids_b: Sequence[int],
     special_ids: Sequence[int],
     max_seq_length: int,
-    stride: int,
+    stride: int | None,
 ) -> list[TokenSequence]:
     """Returns a text or a pair as sequences, whose windows on the longer text begin every `stride`.
 
-    All have the shorter text, truncated to half of the room. See `make_feature` for the arguments.
+    All have the shorter text, truncated to half of the room. Without a stride, there is only the
+    first one. See `cut_sequence` for this and the other arguments.
     """
     room = max_seq_length - (3 if ids_b else 2)
-    if len(ids_a) + len(ids_b) <= room:
-        return [make_sequence(ids_a, ids_b, *special_ids)]
+    if stride is None or len(ids_a) + len(ids_b) <= room:
+        return [cut_sequence(ids_a, ids_b, special_ids, max_seq_length)]
     is_first = len(ids_a) >= len(ids_b)
     longer, shorter = (ids_a, ids_b) if is_first else (ids_b, ids_a)
     shorter = shorter[: room // 2]
@@ -39,18 +40,14 @@ def windows_of(
     return [make_sequence(*pair, *special_ids) for pair in pairs]
 
 
-def pooled(outputs: Iterable[Output], pooling: str, threshold: float | None = None) -> list[Output]:
-    """Returns the output for each text from those of its windows, without those that fill batches.
+def pooled(
+    texts: Iterable[Sequence[Output]], pooling: str, threshold: float | None = None
+) -> list[Output]:
+    """Returns the output for each text from those of its windows; a single one stays as it is.
 
-    A text with one window keeps its output. `threshold` is the probability from which a label is
-    predicted; None if a text has one label or number.
+    `threshold` is the probability from which a label is predicted; None if a text has one label or
+    number.
     """
-    texts = list[list[Output]]()
-    for output in outputs:
-        if output["is_real_example"] == FIRST:
-            texts.append([output])
-        elif output["is_real_example"]:
-            texts[-1].append(output)
     return [one[0] if len(one) == 1 else _pooled(one, pooling, threshold) for one in texts]
 
 

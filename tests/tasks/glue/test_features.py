@@ -11,7 +11,7 @@ from albert import classifier_utils, tokenization
 from albert.classifier_utils import ColaProcessor, InputExample
 from albert.core.errors import UserError
 from albert.data.sequences import SEQUENCE_KEYS
-from albert.tasks.glue.features import FeatureMaker
+from albert.tasks.glue.features import make_records
 from albert.tasks.glue.settings import GlueSettings
 from albert.tasks.glue.task import GlueTask
 from albert.tasks.glue.tasks import PROCESSORS
@@ -76,7 +76,7 @@ class TestLayout:
             0, example, ["0", "1"], 8, tokenizer, "task"
         )
         assert feature.input_ids == [2, 4, 5, 3, 6, 1, 3, 0]
-        (record,) = FeatureMaker(tokenizer, ["0", "1"], 8).records([example])
+        (record,) = make_records([example], tokenizer, ["0", "1"], 8)
         assert fields(record) == fields_of(feature)
 
 
@@ -92,7 +92,7 @@ def test_fast_records_equal_the_public_ones(tokenizer, tmp_path, labels, given):
         filled_up, labels, 32, tokenizer, path, "task"
     )
     *records, filling = tf.io.tf_record_iterator(path)
-    assert FeatureMaker(tokenizer, labels, 32).records(examples) == records
+    assert make_records(examples, tokenizer, labels, 32) == records
     features = classifier_utils.convert_examples_to_features(
         examples, labels, 32, tokenizer, "task"
     )

@@ -9,7 +9,7 @@ import pytest
 from albert.data.sequences import cut_sequence
 from albert.inference import load_model
 from albert.tasks.glue.head import make_head
-from albert.tasks.glue.windows import FIRST, LATER, pooled, windows_of
+from albert.tasks.glue.windows import pooled, windows_of
 from tests.helpers.serving import LABELS
 
 
@@ -35,8 +35,7 @@ def test_windows_have_all_of_the_longer_text_and_half_a_room_of_the_other(stride
 
 def outputs(counts, make):
     rng = np.random.default_rng(5)
-    kinds = [FIRST if not n else LATER for count in counts for n in range(count)]
-    return [{**make(rng), "is_real_example": kind} for kind in [*kinds, 0]]
+    return [[make(rng) for _ in range(count)] for count in counts]
 
 
 def softmax(rng):
@@ -49,24 +48,23 @@ def softmax(rng):
 def test_probabilities_of_windows_are_pooled(pooling):
     windows = outputs([1, 3, 2], softmax)
     texts = pooled(windows, pooling)
-    assert texts[0] is windows[0] and len(texts) == 3
-    shares = np.array([window["probabilities"] for window in windows], np.float64)
-    for text, part in ((texts[1], shares[1:4]), (texts[2], shares[4:6])):
+    assert texts[0] is windows[0][0] and len(texts) == 3
+    shares = [np.array([w["probabilities"] for w in one], np.float64) for one in windows]
+    for text, part in zip(texts[1:], shares[1:], strict=True):
         expected = part.mean(0) if pooling == "mean" else part.max(0) / part.max(0).sum()
         np.testing.assert_allclose(text["probabilities"], expected, rtol=1e-5)
         assert text["predictions"] == expected.argmax()
         # The loss is that of the pooled probabilities.
         np.testing.assert_allclose(text["logits"], np.log(expected), atol=1e-5)
-    assert pooled(texts, pooling) == texts
-    sets = pooled(windows, pooling, threshold=0.4)[1]
-    expected = getattr(shares[1:4], pooling)(0)
+    _, sets, _ = pooled(windows, pooling, threshold=0.4)
+    expected = getattr(shares[1], pooling)(0)
     np.testing.assert_array_equal(sets["predictions"], expected >= 0.4)
     np.testing.assert_allclose(1 / (1 + np.exp(-sets["logits"])), expected, rtol=1e-5)
     numbers = outputs([2], lambda rng: dict.fromkeys(("logits", "predictions"), rng.normal()))
-    for number in numbers:
+    for number in numbers[0]:
         number |= {"logits": np.float32(number["logits"])}
         number["probabilities"] = np.array([number["logits"]])
-    expected = getattr(np, pooling)([number["logits"] for number in numbers[:2]])
+    expected = getattr(np, pooling)([number["logits"] for number in numbers[0]])
     (text,) = pooled(numbers, pooling)
     assert text["predictions"] == text["logits"] == text["probabilities"][0] == expected
 
