@@ -6,7 +6,7 @@ import bisect
 import contextlib
 import functools
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 from albert.core.errors import UserError
@@ -51,6 +51,7 @@ class AnnotatedFile:
 
     Attributes:
       form: the name of its form.
+      inside: after reading, where spans begin that begin or end inside a word.
       unusual: after reading, where spans begin that are unusual, by what is.
       ignored: after reading, how much was ignored, by what it is.
     """
@@ -69,6 +70,7 @@ class AnnotatedFile:
         else:
             texts = ColumnTexts(path, is_labeled, options.token_column, options.tag_column)
         self._texts, self.form, self.ignored = texts, texts.form, texts.ignored
+        self.inside = list[SourceLine]()
         self.unusual = {_TRIMMED: list[SourceLine](), **texts.unusual}
 
     def read(self, labels: Collection[str], bad: BadRows) -> list[AnnotatedText]:
@@ -90,7 +92,9 @@ class AnnotatedFile:
     def log(self) -> None:
         """Logs how many spans are unusual, and what was ignored."""
         for what, locations in self.unusual.items():
-            warn_of_spans(self.path, locations, what)
+            if locations:
+                first = locations[0].name
+                LOG.warning("%s: %d spans %s; first: %s", self.path, len(locations), what, first)
         for what, count in self.ignored.items():
             if count:
                 LOG.info("%s: ignored %d %s", self.path, count, what)
@@ -107,8 +111,9 @@ class AnnotatedFile:
             if labels and span.label not in labels:
                 reason = f"the label ... is not one of {', '.join(labels)}"
                 raise UnusableTextError(where, reason, span.label)
-        spans, locations = [span for span, _ in pairs], [where for _, where in pairs]
-        return AnnotatedText(location, raw.text, raw.words, spans, locations)
+        edges = {edge for word in raw.words for edge in word}
+        self.inside += [where for span, where in pairs if not edges >= {span.start, span.end}]
+        return AnnotatedText(location, raw.text, raw.words, [span for span, _ in pairs])
 
     def _span(self, text: str, raw: RawSpan) -> Span:
         """Returns a checked span, without white space at its edges."""
@@ -142,13 +147,6 @@ class AnnotatedFile:
                     parts = {u: text[slice(*_edges(text, span, u) or (0, 0))] for u in units}
                     units = tuple(unit for unit in units if _is_same(span.text, parts[unit]))
         return f"; all texts of spans agree with --offsets={units[0]}" if units and count else ""
-
-
-def warn_of_spans(path: str, locations: Sequence[SourceLine], what: str) -> None:
-    """Logs how many spans, in which locations, are unusual."""
-    if locations:
-        first = locations[0].name
-        LOG.warning("%s: %d spans %s; first: %s", path, len(locations), what, first)
 
 
 def _is_same(stated: object, text: str) -> bool:

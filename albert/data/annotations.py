@@ -57,14 +57,12 @@ class AnnotatedText(NamedTuple):
       text: the text; the tokens of CoNLL are joined with spaces.
       words: starts and ends of its words.
       spans: its spans, in order, which do not overlap.
-      locations: the line in which each span begins.
     """
 
     location: SourceLine
     text: str
     words: list[tuple[int, int]]
     spans: list[Span]
-    locations: list[SourceLine]
 
     def tags(self, is_bioes: bool = False) -> list[str]:
         """Returns the tag of each word; a span has all words with characters in it."""
@@ -77,16 +75,6 @@ class AnnotatedText(NamedTuple):
                 prefixes = "S" if len(prefixes) == 1 else prefixes[:-1] + "E"
             tags[first:end] = [f"{prefix}-{span.label}" for prefix in prefixes[: end - first]]
         return tags
-
-
-def spans_inside_words(texts: Iterable[AnnotatedText]) -> list[SourceLine]:
-    """Returns where spans begin that begin or end inside a word."""
-    odd = list[SourceLine]()
-    for text in texts:
-        edges = {edge for word in text.words for edge in word}
-        pairs = zip(text.spans, text.locations, strict=True)
-        odd += [where for span, where in pairs if not edges >= {span.start, span.end}]
-    return odd
 
 
 def spans_of_tags(

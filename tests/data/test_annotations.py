@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 
 from albert.core.errors import UserError
 from albert.data.annotated_files import AnnotatedFile
-from albert.data.annotations import (
-    AnnotatedText,
-    spans_inside_words,
-    spans_of_tags,
-    write_annotated,
-)
+from albert.data.annotations import AnnotatedText, spans_of_tags, write_annotated
 from albert.data.bad_rows import ERROR, SKIP, BadRows
 from albert.data.tables import SourceLine
 from albert.report.spans import Span
@@ -78,7 +73,7 @@ def annotated(draw) -> AnnotatedText:
         if draw(st.booleans()):
             label, start, end = draw(st.sampled_from(["PER", "X-Y"])), 2 * first, 2 * last - 1
             spans.append(Span(start, end, text[start:end], label))
-    return AnnotatedText(LINE, text, words_of(count), spans, [LINE] * len(spans))
+    return AnnotatedText(LINE, text, words_of(count), spans)
 
 
 @given(annotated(), st.booleans())
@@ -119,10 +114,7 @@ def test_a_written_file_is_read_back(tmp_path, write):
     predicted = [[span._replace(probability=0.5) for span in text.spans] for text in texts]
     write_annotated(str(tmp_path / "written"), texts, predicted)
     again = read_annotated(str(tmp_path / "written"))
-    assert [text[1:] for text in again] == [
-        text._replace(locations=[location] * len(text.spans))[1:]
-        for text, location in zip(texts, (text.location for text in again), strict=True)
-    ]
+    assert [text[1:] for text in again] == [text[1:] for text in texts]
 
 
 def test_a_file_without_labels_can_be_read_for_prediction(write):
@@ -137,8 +129,9 @@ def test_a_file_without_labels_can_be_read_for_prediction(write):
 def test_unusual_spans_are_counted_and_only_tabs_and_spaces_separate_columns(write, log):
     read_annotated(write("a O\nb I-PER\nc I-PER\n\nd I-LOC\n"))
     assert log() == [f"{write('')}: 2 spans begin without B- or S-, as in IOB1; first: line 2"]
-    (text,) = read_annotated(write(spans(span(0, 3), span(5, 6), text="abc defg")))
-    assert spans_inside_words([text]) == [text.location]
+    file = AnnotatedFile(write(spans(span(0, 3), span(5, 6), text="abc defg")))
+    (text,) = file.read((), BadRows(file.path, ERROR))
+    assert file.inside == [text.location]
     assert text.tags() == ["B-A", "B-A"] and text.spans[1].text == "e"
     (text,) = read_annotated(write("a\u3000b  B-X \nc O\n"))
     assert text.text == "a\u3000b c" and text.spans[0].text == "a\u3000b"

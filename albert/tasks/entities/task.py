@@ -11,8 +11,8 @@ from albert.checkpoints.model_folder import recorded_settings
 from albert.core.errors import FlagError, UserError
 from albert.core.log import LOG
 from albert.data import TEST, TRAIN
-from albert.data.annotated_files import AnnotatedFile, ReadOptions, warn_of_spans
-from albert.data.annotations import AnnotatedText, spans_inside_words, write_annotated
+from albert.data.annotated_files import AnnotatedFile, ReadOptions
+from albert.data.annotations import AnnotatedText, write_annotated
 from albert.data.bad_rows import BadRows
 from albert.data.batches import Data
 from albert.prediction.model import Head
@@ -82,18 +82,17 @@ class EntitiesTask(LabelTask):
         file = AnnotatedFile(path, split != TEST, self._read_options)
         texts = file.read(labels, bad)
         bad.finish()
+        inside, total = len(file.inside), sum(len(text.spans) for text in texts)
+        if not self._units:
+            self._units = PIECE if inside > _MANY_INSIDE * total else WORD
+            if self._units == PIECE:
+                message = "%s: %d of %d spans begin or end inside a word: each piece gets a tag"
+                LOG.info(message, path, inside, total)
+        if self._units == WORD:
+            file.unusual["begin or end inside a word, and are learned as whole words"] = file.inside
         file.log()
         if not texts:
             raise UserError(f"{path} has no usable texts")
-        inside, total = spans_inside_words(texts), sum(len(text.spans) for text in texts)
-        if not self._units:
-            self._units = PIECE if len(inside) > _MANY_INSIDE * total else WORD
-            if self._units == PIECE:
-                message = "%s: %d of %d spans begin or end inside a word: each piece gets a tag"
-                LOG.info(message, path, len(inside), total)
-        if self._units == WORD:
-            what = "begin or end inside a word, and are learned as whole words"
-            warn_of_spans(path, inside, what)
         return texts
 
     def made_from(self, split: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ BIOES = ["O", "B-PER", "I-PER", "E-PER", "S-PER"]
 
 def annotated(text: str, *edges: tuple[int, int]) -> AnnotatedText:
     spans = [Span(start, end, text[start:end], "PER") for start, end in edges]
-    return AnnotatedText(LINE, text, words_in(text), spans, [LINE] * len(spans))
+    return AnnotatedText(LINE, text, words_in(text), spans)
 
 
 @pytest.fixture(scope="module", params=["spm.model", "vocab.txt", "cased.txt"])
