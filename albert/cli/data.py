@@ -117,9 +117,7 @@ def _label_overview(path: str, settings: DataSettings, tokenizer: FullTokenizer 
     from albert.tasks.glue.check import overview_of
     from albert.tasks.glue.label_tables import TableOptions
 
-    columns = settings.text_column, settings.text_b_column, settings.label_column
-    form = settings.tsv_regression, settings.multi_label, settings.label_separator
-    options = TableOptions(*columns, *form, settings.on_bad_row)
+    options = TableOptions.of(settings)
     length = settings.max_seq_length or GlueSettings().max_seq_length
     return overview_of(path, settings.num_examples, options, tokenizer, length)
 

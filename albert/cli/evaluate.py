@@ -192,7 +192,8 @@ def summarize_runs(paths: Sequence[str]) -> tuple[dict, list[str]]:
     from albert.training.spread import spread_of_runs
 
     if len(paths) == 1:
-        scores, classes = _scores_of_run(paths[0]), _classes_of_run(paths[0])
+        scores, has_samples = _scores_of_run(paths[0]), os.path.exists(f"{paths[0]}/{SAMPLES}")
+        classes = Classes(read_samples(paths[0]) if has_samples else ())
         lines = _table([[name, f"{value:.4g}"] for name, value in scores.items()])
         return scores | classes.as_json(), [*lines, *classes.lines(width_of_output())]
     spreads = spread_of_runs([_scores_of_run(path) for path in paths])
@@ -214,12 +215,6 @@ def _scores_of_run(path: str) -> dict[str, float]:
     if not floats:
         raise UserError(f"{path} is not a record of scores; for predictions, pass --data")
     return floats
-
-
-def _classes_of_run(path: str) -> Classes:
-    """Returns the labels that the best checkpoint of a run predicts right and wrong, if any."""
-    has_predictions = os.path.exists(os.path.join(path, SAMPLES))
-    return Classes(read_samples(path) if has_predictions else ())
 
 
 def _left_out(scorer: Scorer) -> dict[str, Any]:

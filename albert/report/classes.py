@@ -9,6 +9,7 @@ from typing import Any
 
 from albert.core.text import aligned, printable
 from albert.report.predictions import Sample
+from albert.report.spans import scores_of_counts
 
 
 class Classes:
@@ -50,9 +51,8 @@ class Classes:
             predicted[answer] += count
         scores = dict[str, dict[str, float]]()
         for label in self.labels:
-            hits, total = self._pairs[label, label], predicted[label] + true[label]
-            counts = {"precision": predicted[label], "recall": true[label], "f1": total / 2}
-            scores[label] = {name: hits / (count or 1) for name, count in counts.items()}
+            hits = self._pairs[label, label]
+            scores[label] = scores_of_counts(hits, predicted[label], true[label])
             scores[label]["support"] = true[label]
             if self._has_spans:
                 missed, spurious = self._pairs[label, None], self._pairs[None, label]

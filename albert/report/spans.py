@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+import collections
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert.report.predictions import Sample, View, finite, rounded
@@ -81,18 +82,20 @@ def span_scores(
     These are seqeval's, as fractions: a span is right if its start, end and label are. A score is 0
     if its denominator is.
     """
-    keys = [
-        {(n, s.start, s.end, s.label) for n, spans in enumerate(texts) for s in spans}
+    predicted, true = (
+        {(n, s.start, s.end, s.label or "") for n, spans in enumerate(texts) for s in spans}
         for texts in (predictions, truths)
-    ]
-    scores = _scores(*keys)
-    for label in sorted({key[-1] or "" for key in keys[0] | keys[1]}):
-        label_scores = _scores(*({key for key in each if key[-1] == label} for each in keys))
+    )
+    keys = predicted & true, predicted, true
+    counts = [collections.Counter(key[-1] for key in each) for each in keys]
+    scores = scores_of_counts(*map(len, keys))
+    for label in sorted(counts[1] | counts[2]):
+        label_scores = scores_of_counts(*(count[label] for count in counts))
         scores |= {f"{label}_{name}": score for name, score in label_scores.items()}
     return scores
 
 
-def _scores(predicted: Set[Any], true: Set[Any]) -> dict[str, float]:
-    hits, total = len(predicted & true), len(predicted) + len(true)
-    counts = {"precision": len(predicted), "recall": len(true), "f1": total / 2}
+def scores_of_counts(hits: int, predicted: int, true: int) -> dict[str, float]:
+    """Returns precision, recall and F1 from the numbers of right, predicted and true labels."""
+    counts = {"precision": predicted, "recall": true, "f1": (predicted + true) / 2}
     return {name: hits / (count or 1) for name, count in counts.items()}

@@ -208,7 +208,7 @@ class ClassificationTask(LabelTask):
         limits = {"input_ids": self.tokenizer.size}
         if self.labels != [None]:
             limits[LABELS] = 2 if self.processor.is_multi_label else len(self.labels)
-        features.accept_others(limits, self.way_out)
+        features.others = limits, self.way_out
         return features
 
     def made_from(self, split: str) -> dict[str, Any]:

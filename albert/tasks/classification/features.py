@@ -13,10 +13,14 @@ from albert.data.records import count_records_of_other_writers
 
 
 class ExampleFeatures(FeatureSource):
-    """The features of a split whose examples are read at once."""
+    """The features of a split whose examples are read at once.
+
+    `others` are the limits and the advice of `count_records_of_other_writers`, if their files are
+    accepted.
+    """
 
     trims = True
-    _others: tuple[Mapping[str, int], str] | None = None
+    others: tuple[Mapping[str, int], str] | None = None
 
     def __init__(
         self,
@@ -31,14 +35,10 @@ class ExampleFeatures(FeatureSource):
         self.name, self.cached, self.spec, self.workers = split, cached, spec, workers
         self._read, self._records = read, records
 
-    def accept_others(self, limits: Mapping[str, int], way_out: str) -> None:
-        """Accepts files of other programs; see `count_records_of_other_writers`."""
-        self._others = limits, way_out
-
     def check_records_of_other_writers(self) -> int:
-        if self._others is None:
+        if self.others is None:
             return super().check_records_of_other_writers()
-        limits, way_out = self._others
+        limits, way_out = self.others
         length, path = self.spec["input_ids"].shape[-1], self.cached.paths[0]
         return count_records_of_other_writers(path, self.spec, length, way_out, limits)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from albert.report.predictions import Sample, View, finite, rounded
+from albert.tasks.classification.multi_label import chosen
 
 
 def labels_view(
@@ -49,10 +50,7 @@ def _number(output: Mapping[str, np.ndarray]) -> Sample:
 
 
 def _set(output: Mapping[str, np.ndarray], labels: Sequence[str]) -> Sample:
-    truth, answer = (
-        [labels[number] for number in np.flatnonzero(output[key])]
-        for key in ("label_ids", "predictions")
-    )
+    truth, answer = (chosen(labels, output[key]) for key in ("label_ids", "predictions"))
     # F1 of a single example, which is 1 if no label is both true and predicted.
     count = len(truth) + len(answer)
     score = 2 * len({*truth} & {*answer}) / count if count else 1

@@ -34,6 +34,12 @@ class TableOptions(NamedTuple):
     separator: str = ","
     on_bad_row: str = ERROR
 
+    @classmethod
+    def of(cls, settings: Any) -> TableOptions:
+        """Returns the options in the settings of a training or a check."""
+        names = "tsv_regression", "multi_label", "label_separator", "on_bad_row"
+        return cls(*(getattr(settings, name) for name in (*cls._fields[:3], *names)))
+
 
 class LabeledText(NamedTuple):
     """A row; `text_b` may be empty, and `labels` has one label unless a row may have several."""

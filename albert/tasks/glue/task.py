@@ -11,9 +11,7 @@ from typing import Any, cast
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.model_folder import (
-    trained_threshold,
-)
+from albert.checkpoints.model_folder import trained_threshold
 from albert.core.errors import FlagError, UserError
 from albert.data import TEST, TRAIN
 from albert.data.batches import Data
@@ -23,11 +21,7 @@ from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.settings.run_settings import RunSettings
 from albert.tasks.classification.base import ClassificationTask, check_flags
-from albert.tasks.classification.class_weights import (
-    BALANCED,
-    balanced_weights,
-    parse_class_weights,
-)
+from albert.tasks.classification.head import BALANCED, balanced_weights, parse_class_weights
 from albert.tasks.classification.multi_label import (
     USUAL_THRESHOLD,
     best_threshold,
@@ -230,15 +224,7 @@ def make_processor(settings: GlueSettings) -> DataProcessor:
         raise FlagError("--label_separator is empty")
     use_spm = bool(settings.spm_model_file)
     if name == CUSTOM:
-        options = TableOptions(
-            settings.text_column,
-            settings.text_b_column,
-            settings.label_column,
-            settings.tsv_regression,
-            settings.multi_label,
-            settings.label_separator,
-            settings.on_bad_row,
-        )
+        options = TableOptions.of(settings)
         return TsvProcessor(use_spm, settings.do_lower_case, settings.data_dir, options)
     return PROCESSORS[name](use_spm=use_spm, do_lower_case=settings.do_lower_case)
 

@@ -166,14 +166,12 @@ def compare(first: Mapping[str, float], second: Mapping[str, float], seed: int) 
     """Compares two systems' scores by question id, on the questions that both have."""
     ids = [qas_id for qas_id in first if qas_id in second]
     differences = 100.0 * np.array([second[i] - first[i] for i in ids])
-    low, high = bootstrap_interval(differences, seed)
-    return Difference(
-        float(differences.mean()),
-        low,
-        high,
-        [i for i, difference in zip(ids, differences, strict=True) if difference > 0],
-        [i for i, difference in zip(ids, differences, strict=True) if difference < 0],
+    better, worse = (
+        [qas_id for qas_id, value in zip(ids, sign * differences, strict=True) if value > 0]
+        for sign in (1, -1)
     )
+    interval = bootstrap_interval(differences, seed)
+    return Difference(float(differences.mean()), *interval, better, worse)
 
 
 def bootstrap_interval(differences: np.ndarray, seed: int) -> tuple[float, float]:
