@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 import functools
 import itertools
@@ -155,21 +154,18 @@ def _is_same(stated: object, text: str) -> bool:
 
 
 @functools.lru_cache(maxsize=len(OFFSETS))
-def _offsets(text: str, unit: str) -> list[int]:
-    """Returns the offset of each character of a text, and that of its end."""
+def _characters(text: str, unit: str) -> dict[int, int]:
+    """Returns the number of the first character at each offset of a text, also at its end."""
     following = itertools.chain(text[1:], " ")
-    return [*itertools.accumulate(map(_COUNTS[unit], text, following), initial=0)]
+    offsets = [*itertools.accumulate(map(_COUNTS[unit], text, following), initial=0)]
+    return {offset: number for number, offset in reversed([*enumerate(offsets)])}
 
 
 def _edges(text: str, span: RawSpan, unit: str) -> tuple[int, int] | None:
     """Returns the start and end of a span in characters; None if they are not in the text."""
     start, end = span.start, span.end
-    if not (type(start) is type(end) is int and 0 <= start < end):
+    if not (type(start) is type(end) is int):
         return None
     if unit != CHARACTERS:
-        offsets = _offsets(text, unit)
-        numbers = bisect.bisect_left(offsets, start), bisect.bisect_left(offsets, end)
-        if [offsets[n : n + 1] for n in numbers] != [[start], [end]]:
-            return None
-        start, end = numbers
-    return (start, end) if end <= len(text) else None
+        start, end = (_characters(text, unit).get(offset, -1) for offset in (start, end))
+    return (start, end) if 0 <= start < end <= len(text) else None

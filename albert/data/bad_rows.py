@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Sequence
 
-from albert.core.errors import UserError
+from albert.core.errors import FlagError, UserError
 from albert.core.log import LOG
 from albert.core.text import listed
 from albert.data.tables import SourceLine
@@ -21,12 +21,14 @@ class BadRows:
 
     `action` is one of `choices`: "error", "skip", "first" or "lenient"; the last two skip them,
     too, but use some answers that occur several times or with other characters. `unit` is what a
-    row is.
+    row is. Raises a `FlagError` for other actions.
     """
 
     def __init__(
-        self, path: str, action: str, choices: Sequence[str] = ON_BAD_ROW, unit: str = "row"
+        self, path: str, action: str, choices: Sequence[str] = (ERROR, SKIP), unit: str = "row"
     ):
+        if action not in choices:
+            raise FlagError(f"--on_bad_row={action} is for questions only")
         self.action = action
         self.counts: collections.Counter[str] = collections.Counter()
         self._path, self._unit, self._ways_out = path, unit, " or ".join(choices[1:])

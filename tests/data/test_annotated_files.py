@@ -96,7 +96,7 @@ COLUMN_FORMS = {
 
 def read(path: str, action: str = ERROR, is_labeled: bool = True, **options) -> list:
     """Returns texts with their spans as triples."""
-    bad = BadRows(path, action, (ERROR, SKIP))
+    bad = BadRows(path, action)
     file = AnnotatedFile(path, is_labeled, ReadOptions(**options))
     texts = file.read((), bad)
     bad.finish()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from albert.core.errors import UserError
 from albert.data.annotated_files import AnnotatedFile
 from albert.data.annotations import AnnotatedText, spans_of_tags, write_annotated
-from albert.data.bad_rows import ERROR, SKIP, BadRows
+from albert.data.bad_rows import ERROR, BadRows
 from albert.data.tables import SourceLine
 from albert.report.spans import Span
 from tests.helpers.entities import as_columns, as_spans, sentences, spans_in
@@ -19,7 +19,7 @@ LINE = SourceLine("file", 1)
 
 
 def read_annotated(path: str, labels=(), is_labeled=True) -> list[AnnotatedText]:
-    bad = BadRows(path, ERROR, (ERROR, SKIP))
+    bad = BadRows(path, ERROR)
     file = AnnotatedFile(path, is_labeled)
     texts = file.read(labels, bad)
     bad.finish()

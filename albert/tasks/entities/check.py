@@ -6,13 +6,11 @@ import collections
 import itertools
 from typing import TYPE_CHECKING
 
-from albert.core.errors import FlagError
 from albert.data.annotated_files import AnnotatedFile, ReadOptions
 from albert.data.annotations import AnnotatedText
 from albert.data.bad_rows import ERROR, BadRows
 from albert.data.overview import SHOWN, Line, Overview, TokenCounts
 from albert.report.spans import texts_of_spans
-from albert.tasks.entities.settings import ON_BAD_ROW
 
 # It imports TensorFlow.
 if TYPE_CHECKING:
@@ -31,9 +29,7 @@ def overview_of(
 
     With a tokenizer, the overview also has how its tokens fit into a model with this length.
     """
-    if on_bad_row not in ON_BAD_ROW:
-        raise FlagError(f"--on_bad_row={on_bad_row} is for questions only")
-    file, bad = AnnotatedFile(path, options=options), BadRows(path, on_bad_row, ON_BAD_ROW)
+    bad, file = BadRows(path, on_bad_row), AnnotatedFile(path, options=options)
     texts = file.read((), bad)
     labels = collections.Counter(span.label for text in texts for span in text.spans)
     rows = [("texts", f"{len(texts):,}"), ("entities", f"{labels.total():,}")]

@@ -8,8 +8,6 @@ from albert.settings.fields import DATA, FEATURES, Affects, redefined, setting
 from albert.settings.run_settings import KeptCheckpoints
 from albert.settings.text_settings import TextSettings
 
-# What to do with texts that cannot be used.
-ON_BAD_ROW = (ERROR, SKIP)
 # What has a tag.
 AUTO, WORD, PIECE = ENTITY_UNITS = ("auto", "word", "piece")
 
@@ -52,7 +50,7 @@ class EntitiesSettings(KeptCheckpoints, TextSettings):
         "What to do with texts that cannot be used: error ends the run; skip skips them.",
         affects=Affects.FEATURES,
         theme=DATA,
-        choices=ON_BAD_ROW,
+        choices=(ERROR, SKIP),
     )
     entity_units: str = setting(
         AUTO,

@@ -22,7 +22,7 @@ from albert.report.spans import Span, span_scores, spans_view
 from albert.tasks.classification.base import LabelTask
 from albert.tasks.entities.features import Tagger
 from albert.tasks.entities.head import make_head
-from albert.tasks.entities.settings import AUTO, ON_BAD_ROW, PIECE, WORD, EntitiesSettings
+from albert.tasks.entities.settings import AUTO, PIECE, WORD, EntitiesSettings
 from albert.training.output_folder import known_of_model, recorded_labels
 
 # With a larger share of entities that begin or end inside a word, each piece gets a tag.
@@ -78,7 +78,7 @@ class EntitiesTask(LabelTask):
     def _read_file(self, split: str) -> list[AnnotatedText]:
         labels = () if split == TRAIN else self._tagger.labels
         path = self.input_path(split)
-        bad = BadRows(path, self.settings.on_bad_row, ON_BAD_ROW)
+        bad = BadRows(path, self.settings.on_bad_row)
         file = AnnotatedFile(path, split != TEST, self._read_options)
         texts = file.read(labels, bad)
         bad.finish()

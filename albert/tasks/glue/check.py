@@ -6,18 +6,11 @@ import collections
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from albert.core.errors import FlagError
 from albert.core.text import printable
 from albert.data.bad_rows import BadRows
 from albert.data.overview import SHOWN, Line, Overview, TokenCounts, columns_of
 from albert.data.tables import open_table
-from albert.tasks.glue.label_tables import (
-    ON_BAD_ROW,
-    LabeledText,
-    TableOptions,
-    parse_number,
-    read_labeled,
-)
+from albert.tasks.glue.label_tables import LabeledText, TableOptions, parse_number, read_labeled
 
 # The check does not need TensorFlow without a tokenizer.
 if TYPE_CHECKING:
@@ -37,9 +30,7 @@ def overview_of(
 
     Raises a `UserError` if the table is not valid, or lacks a column.
     """
-    if options.on_bad_row not in ON_BAD_ROW:
-        raise FlagError(f"--on_bad_row={options.on_bad_row} is for questions only")
-    table, bad = open_table(path), BadRows(path, options.on_bad_row, ON_BAD_ROW)
+    bad, table = BadRows(path, options.on_bad_row), open_table(path)
     # A test set needs no labels.
     is_labeled = options.label_column in table.columns
     counts = _Counts(options, tokenizer, max_seq_length)

@@ -11,13 +11,7 @@ from albert.core.errors import UserError
 from albert.data import TEST, TRAIN
 from albert.data.bad_rows import ERROR, BadRows
 from albert.tasks.glue.examples import DataProcessor, InputExample
-from albert.tasks.glue.label_tables import (
-    ON_BAD_ROW,
-    LabeledText,
-    TableOptions,
-    parse_number,
-    read_labeled,
-)
+from albert.tasks.glue.label_tables import LabeledText, TableOptions, parse_number, read_labeled
 
 _ENDINGS = (".csv", ".tsv", ".jsonl")
 
@@ -51,7 +45,7 @@ class TsvProcessor(DataProcessor):
         if self.is_regression:
             return ()
         path = self.path(self._data_dir, TRAIN)
-        bad = BadRows(path, self._options.on_bad_row, ON_BAD_ROW)
+        bad = BadRows(path, self._options.on_bad_row)
         rows = read_labeled(path, self._options, bad)
         labels = {label for row in rows for label in row.labels}
         if bad.action == ERROR:
@@ -81,9 +75,10 @@ class TsvProcessor(DataProcessor):
 
     def _examples(self, path: str, split: str) -> Iterator[InputExample]:
         is_test = split == TEST
-        # Predictions of a test set have the order of its rows.
-        choices = (ERROR,) if is_test else ON_BAD_ROW
-        bad = BadRows(path, ERROR if is_test else self._options.on_bad_row, choices)
+        bad = BadRows(path, self._options.on_bad_row)
+        if is_test:
+            # Its predictions have the order of its rows.
+            bad = BadRows(path, ERROR, choices=[ERROR])
         known = None if self.is_regression or is_test else frozenset(self.labels)
         rows = read_labeled(path, self._options, bad, not is_test, known)
         for number, row in enumerate(rows):

@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
 from albert.core.files import parse_json
-from albert.data.bad_rows import ERROR, SKIP, BadRows
+from albert.data.bad_rows import ERROR, BadRows
 from albert.data.tables import SourceLine, Table, open_table
 
-# What to do with rows that cannot be used.
-ON_BAD_ROW = (ERROR, SKIP)
 # JSON can contain a lone surrogate, which UTF-8 cannot encode.
 _NOT_IN_A_TABLE = re.compile("[\t\r\n\ud800-\udfff]")
 _TEXT_B = "text_b"

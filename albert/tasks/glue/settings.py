@@ -8,7 +8,7 @@ from typing import Any
 
 from albert.core.errors import FlagError, see_help
 from albert.core.files import resource
-from albert.data.bad_rows import ERROR
+from albert.data.bad_rows import ERROR, SKIP
 from albert.settings.fields import (
     ANSWERS,
     DATA,
@@ -20,7 +20,6 @@ from albert.settings.fields import (
     setting,
 )
 from albert.tasks.classification.settings import ClassificationSettings
-from albert.tasks.glue.label_tables import ON_BAD_ROW
 
 CUSTOM = "tsv"
 # The tasks of `albert.tasks.glue.tasks`, whose import needs TensorFlow, and the custom one.
@@ -114,7 +113,7 @@ class GlueSettings(ClassificationSettings, theme=DATA):
         "With --task_name=tsv: what to do with rows for training or development whose text or "
         "label is missing or not valid: error ends the run, skip skips them.",
         affects=Affects.FEATURES,
-        choices=ON_BAD_ROW,
+        choices=(ERROR, SKIP),
     )
     label_threshold: float | None = setting(
         None,
