@@ -131,14 +131,13 @@ def _is_tag(text: str) -> bool:
 
 def _blocks(path: str) -> Iterator[list[_Line]]:
     """Yields lines up to an empty or a -DOCSTART- line, split at tabs if any, else at spaces."""
-    block = list[_Line]()
-    for location, line in read_lines(path):
-        if not line.strip() or line.startswith("-DOCSTART-"):
-            if block:
-                yield block
-            block = []
-            continue
-        columns = line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))
-        block.append((location, columns))
-    if block:
-        yield block
+
+    def is_in_block(row: tuple[SourceLine, str]) -> bool:
+        return bool(row[1].strip()) and not row[1].startswith("-DOCSTART-")
+
+    for is_block, rows in itertools.groupby(read_lines(path), is_in_block):
+        if is_block:
+            yield [
+                (location, line.split("\t") if "\t" in line else re.split(" +", line.strip(" ")))
+                for location, line in rows
+            ]
