@@ -10,7 +10,7 @@ import pytest
 from albert.cli import data
 from albert.cli.data import DataSettings
 from albert.core.errors import FlagError, UserError
-from albert.data.kinds import kind_of
+from albert.data.kinds import look_of
 from albert.tasks.squad.examples import read_examples
 from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
 from albert.tokenization import FullTokenizer
@@ -287,12 +287,12 @@ def test_a_file_without_questions_is_named(file, content, look):
         list(Questions(QuestionSource(str(file(content)))).checked())
     kinds = {"a table of labels": "labels", "tokens and tags as in CoNLL": "entities"}
     kind = "entities" if look.startswith("annotated") else kinds.get(look, "")
-    assert kind_of(str(file(content))) == kind
+    assert look_of(str(file(content))).kind == kind
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_questions_are_recognized(file, form):
-    assert kind_of(str(file(FORMS[form]))) == "questions"
+    assert look_of(str(file(FORMS[form]))).kind == "questions"
 
 
 def test_check_accepts_questions_without_answers(call, table):

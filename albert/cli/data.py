@@ -21,7 +21,7 @@ from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable, check_regular, open_atomically
 from albert.core.text import printable
 from albert.data.bad_rows import ERROR
-from albert.data.kinds import ENTITIES, KINDS, LABELS, QUESTIONS, kind_of
+from albert.data.kinds import ENTITIES, KINDS, LABELS, QUESTIONS, look_of
 from albert.data.overview import Overview
 from albert.report.terminal import style_of_output, width_of_output, wrapped
 from albert.settings.fields import OWN, redefined, setting
@@ -97,7 +97,7 @@ def main(request: tuple[DataSettings, list[str]]) -> None:
         convert(Questions(QuestionSource(path, settings.on_bad_row)), target[0])
         return
     check_readable(path, "file")
-    kind = settings.kind or (LABELS if settings.given & _LABEL_FLAGS else kind_of(path))
+    kind = settings.kind or (LABELS if settings.given & _LABEL_FLAGS else look_of(path).kind)
     # A file that looks like nothing known gets the message of a file of questions.
     overview_of = _OVERVIEWS.get(kind, _question_overview)
     check(overview_of(path, settings, _tokenizer(settings)), path)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import codecs
 import json
 import os
+import re
 from collections.abc import Iterator
 from typing import Any
 
 # Bytes to read at a time, at least.
 CHUNK = 1 << 16
 UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_SPACE = " \t\n\r"
+_SPACES = re.compile(r"[ \t\n\r]*")
 _decode = json.JSONDecoder().raw_decode
 # The characters after a complete value; before another one, a number may continue.
 _AFTER_VALUE = frozenset(",:]} \t\n\r")
@@ -47,9 +48,9 @@ class JsonReader:
                 self._at = end
                 return value
 
-    def is_array(self) -> bool:
-        """Returns whether the next value is an array."""
-        return self._peek() == "["
+    def begins(self, bracket: str) -> bool:
+        """Returns whether the next value begins with a bracket."""
+        return self._peek() == bracket
 
     def members(self) -> Iterator[str]:
         """Yields the keys of an object; the caller reads the value of each."""
@@ -96,15 +97,10 @@ class JsonReader:
 
     def _peek(self) -> str:
         """Returns the next character that is not white space; "" at the end."""
-        while (character := self._text[self._at : self._at + 1]) <= " ":
-            if not character:
-                if not self._grow():
-                    break
-            elif character in _SPACE:
-                self._at += 1
-            else:
-                break
-        return character
+        while True:
+            self._at = _SPACES.match(self._text, self._at).end()  # type: ignore[union-attr]
+            if self._at < len(self._text) or not self._grow():
+                return self._text[self._at : self._at + 1]
 
     def _grow(self) -> bool:
         """Reads more text; returns False at the end of the file."""

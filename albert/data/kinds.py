@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError, reporting
-from albert.data.tables import NESTED, Table, find_rows
+from albert.data.tables import NESTED, Table, find_table
 
 QUESTIONS, LABELS, ENTITIES = KINDS = ("questions", "labels", "entities")
 _HEAD = 1 << 12
@@ -30,18 +30,8 @@ class Look(NamedTuple):
     kind: str = ""
 
 
-def kind_of(path: str) -> str:
-    """Returns the kind of a file, by its first rows; "" if it is unknown."""
-    return _look(path).kind
-
-
-def look_of(path: str) -> str:
-    """Returns the name of what a file without questions looks like; "" if unknown."""
-    look = _look(path)
-    return "" if look.kind == QUESTIONS else look.name
-
-
-def _look(path: str) -> Look:
+def look_of(path: str) -> Look:
+    """Returns the look of a file, by its first rows; its name is "" if it is unknown."""
     with reporting(f"{path} cannot be read"), open(path, "rb") as file:
         head = file.read(_HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()
     for first, name in _FIRST_BYTES.items():
@@ -53,8 +43,7 @@ def _look(path: str) -> Look:
     if any(line.startswith("-DOCSTART-") for line in lines[:1]):
         return Look("tokens and tags as in CoNLL", ENTITIES)
     try:
-        table = find_rows(path)
-        if table and (look := _look_of_table(table)):
+        if look := _look_of_table(find_table(path)):
             return look
     except UserError:
         pass

@@ -6,6 +6,7 @@ for messages.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import re
@@ -28,8 +29,6 @@ _HEAD = 1 << 16
 _LONGEST_CELL = 1 << 23
 # Number of characters of a list of names in a message.
 _LONGEST_LIST = 200
-# A string, and after a key whether its value is a list; or a bracket.
-_TOKENS = re.compile(rb'("(?:[^"\\]|\\.)*")(\s*:\s*(?=\[))?|[{}\[\]]', re.DOTALL)
 
 
 class SourceLine(NamedTuple):
@@ -164,9 +163,11 @@ class Table(NamedTuple):
             yield location, dict(zip(columns, cells, strict=True))
 
 
-def find_table(path: str) -> Table | None:
-    """Returns the table in a file, without columns if it is empty; None for a JSON document.
+def find_table(path: str) -> Table:
+    """Returns the table in a file; it has no columns if it has no rows.
 
+    The rows of a JSON document are the objects of an array, or of its member "data". If the first
+    one has a key of `NESTED`, it is the last one in `columns`.
     Raises a `UserError` if the file cannot be read, or its header or first row is not valid.
     """
     check_regular(path, path)
@@ -175,8 +176,9 @@ def find_table(path: str) -> Table | None:
     if head[:2] in UTF16_MARKS:
         head = head.decode("utf-16", errors="ignore").encode()
     if head.lstrip()[:1] in (b"{", b"["):
-        if _is_document(head):
-            return None
+        keys = _keys_in_document(path, head)
+        if keys is not None:
+            return Table(path, "[", keys)
         _, first = next(read_json_lines(path))
         return Table(path, "", list(first))
     first_line = next(iter(head.lstrip(b"\r\n").splitlines()), b"")
@@ -191,27 +193,32 @@ def find_table(path: str) -> Table | None:
     return Table(path, delimiter, columns)
 
 
-def find_rows(path: str) -> Table | None:
-    """Returns the table in a file as `find_table` does, or the one in a JSON document, if any.
+def _keys_in_document(path: str, head: bytes) -> list[str] | None:
+    """Returns the keys of a JSON document's first row, if any; None for an object per line."""
+    line, end, rest = head.lstrip().partition(b"\n")
+    line = line.rstrip()
+    # A file may begin with a byte order mark, which is no longer in `head`.
+    is_part = not end and len(head) >= _HEAD - 3
+    is_row = line[:1] == b"{" and line != b"{}" and (is_part or line[-1:] == b"}")
+    # No document has another object after it, so a row may have a list "data", too.
+    if is_row and rest.lstrip().startswith(b"{"):
+        return None
+    keys = None if is_row else list[str]()
+    with open(path, "rb") as file, contextlib.suppress(OSError, ValueError):
+        reader = JsonReader(file.fileno())
+        for _ in _lists_of(reader):
+            keys = []
+            for _ in reader.items():
+                return list(_keys_of_row(reader))
+    return keys
 
-    The latter is an array of objects, or the member "data" of an object is. If the first one has a
-    key of `NESTED`, it is the last one in `columns`.
-    """
-    if table := find_table(path):
-        return table
-    with open(path, "rb") as file:
-        reader, columns = JsonReader(file.fileno()), list[str]()
-        try:
-            for _ in items_of(reader):
-                for key in reader.members():
-                    columns.append(key)
-                    if key in NESTED:
-                        break
-                    reader.value()
-                return Table(path, "[", columns)
-        except (OSError, ValueError):
-            pass
-    return None
+
+def _keys_of_row(reader: JsonReader) -> Iterator[str]:
+    for key in reader.members():
+        yield key
+        if key in NESTED:
+            return
+        reader.value()
 
 
 def items_of(reader: JsonReader) -> Iterator[None]:
@@ -219,18 +226,23 @@ def items_of(reader: JsonReader) -> Iterator[None]:
 
     Raises a `ValueError` if the document is neither.
     """
-    if reader.is_array():
+    for _ in _lists_of(reader):
         yield from reader.items()
+
+
+def _lists_of(reader: JsonReader) -> Iterator[None]:
+    if reader.begins("["):
+        yield
         return
     has_data = False
-    for key in reader.members():
-        if key == "data":
+    for key in reader.members() if reader.begins("{") else ():
+        if key == "data" and reader.begins("["):
             has_data = True
-            yield from reader.items()
+            yield
         else:
             reader.value()
     if not has_data:
-        raise ValueError('it has no list "data"')
+        raise ValueError('it has no list "data" at the top level')
 
 
 def _read_json_rows(path: str) -> Iterator[Row]:
@@ -247,37 +259,16 @@ def _read_json_rows(path: str) -> Iterator[Row]:
             raise
         except ValueError as e:
             # To locate it.
-            read_json(path, path)
+            read_json(path, "table")
             raise UserError(f"{path} cannot be read: {e}") from e
 
 
 def open_table(path: str) -> Table:
     """Returns the table in a file; raises as `find_table` does, and for a JSON document."""
     table = find_table(path)
-    if table is None:
+    if table.delimiter == "[":
         raise UserError(f"{path} is neither CSV, TSV nor JSON Lines, but a JSON document")
     return table
-
-
-def _is_document(head: bytes) -> bool:
-    """Returns whether JSON is one value, such as a SQuAD file, instead of an object per line."""
-    line, end, rest = head.lstrip().partition(b"\n")
-    line = line.rstrip()
-    # A file may begin with a byte order mark, which is no longer in `head`.
-    is_part = not end and len(head) >= _HEAD - 3
-    is_row = line[:1] == b"{" and line != b"{}" and (is_part or line[-1:] == b"}")
-    # No document has another object after it, so a row may have a list "data", too.
-    return not is_row or (not rest.lstrip().startswith(b"{") and _has_list_of_data(line))
-
-
-def _has_list_of_data(line: bytes) -> bool:
-    """Returns whether an object, or its beginning, has a member "data" that is a list."""
-    depth = 0
-    for token in _TOKENS.finditer(line):
-        if token[1] == b'"data"' and token[2] and depth == 1:
-            return True
-        depth += (token[0] in b"{[") - (token[0] in b"}]")
-    return False
 
 
 def _delimiter(header: str, path: str) -> str:

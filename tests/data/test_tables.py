@@ -52,7 +52,7 @@ class TestFormats:
     )
     def test_a_json_document_is_no_table(self, write, content):
         path = write(content)
-        assert find_table(path) is None
+        assert find_table(path).format == "JSON"
         with pytest.raises(UserError, match="neither CSV, TSV nor JSON Lines, but a JSON document"):
             open_table(path)
 
@@ -63,7 +63,7 @@ class TestFormats:
         row = {"a": "x", "data": [1]}
         text = json.dumps(row)
         assert rows_of(write(f"{text}\n\n{text}\n".replace("\n\n", "\r\n"))) == [(1, row), (2, row)]
-        assert find_table(write(f"{text}\n")) is None
+        assert find_table(write(f"{text}\n")).format == "JSON"
 
     def test_the_name_of_a_file_tells_the_format_of_a_single_column(self, write):
         for path in (write("a\nx, y\n", "file.tsv"), write('a\n"x, y"\n')):

@@ -25,8 +25,8 @@ from albert.core.errors import UserError
 from albert.core.files import check_readable, read_bytes, read_json
 from albert.core.json_reader import JsonReader
 from albert.data.bad_rows import ERROR, ON_BAD_ROW, SKIP, BadRows
-from albert.data.kinds import look_of
-from albert.data.tables import NESTED, find_rows, items_of
+from albert.data.kinds import QUESTIONS, look_of
+from albert.data.tables import NESTED, find_table, items_of
 from albert.tasks.squad import ONE
 from albert.tasks.squad.answers import is_at, usable_answer, why_empty
 from albert.tasks.squad.question_tables import read_questions
@@ -139,16 +139,14 @@ class Questions:
         self.path, self.source = source.path, source
         self._count: int | None = None
         check_readable(self.path, "SQuAD file")
-        table = find_rows(self.path)
-        is_known = table and {"context", "question"} & set(table.columns)
-        if table and table.delimiter != "[" and not is_known:
-            raise UserError(
-                f'{self.path} is not SQuAD: it has neither a list "data" nor columns context and '
-                f"question{_look_of(self.path)}"
-            )
-        is_nested = table and not {*NESTED}.isdisjoint(table.columns)
-        self.table = table if is_known and not is_nested else None
-        self.is_squad = not self.table and not (table and "qas" in table.columns)
+        table = find_table(self.path)
+        names = {*table.columns}
+        is_known = not names.isdisjoint(("context", "question"))
+        if table.delimiter != "[" and not is_known:
+            needed = 'it has neither a list "data" nor columns context and question'
+            raise _error(self.path, needed)
+        self.table = table if is_known and names.isdisjoint(NESTED) else None
+        self.is_squad = not self.table and "qas" not in names
         self.format = "SQuAD JSON" if self.is_squad else "JSON with a list of contexts"
         if self.table:
             self.format = self.table.format
@@ -243,33 +241,34 @@ def _read_paragraphs(path: str, descriptor: int) -> Iterator[tuple[str, Paragrap
     """Yields the paragraphs of an open JSON file with their locations, unchecked."""
     reader = JsonReader(descriptor)
     try:
-        name = "" if reader.is_array() else "data"
+        name = "" if reader.begins("[") else "data"
         for a, _ in enumerate(items_of(reader)):
             location, article = f"{name}[{a}]", dict[str, Any]()
+            if not reader.begins("{"):
+                _get(reader.value(), "paragraphs", list, path, location)
             for p, _ in enumerate(_paragraphs_of(reader, article)):
                 yield f"{location}.paragraphs[{p}]", Paragraph(article, reader.value())
-            if "paragraphs" not in article:
+            if "qas" in article and "paragraphs" not in article:
                 yield location, Paragraph({"paragraphs": []}, article)
+            else:
+                _get(article, "paragraphs", list, path, location)
         reader.end()
+    except UserError:
+        raise
     except (OSError, ValueError) as e:
-        if isinstance(e, UserError):
-            raise
-        raise _malformed(path, str(e)) from e
+        # To locate it.
+        read_json(path, "SQuAD file")
+        raise _error(path, str(e)) from e
 
 
 def _paragraphs_of(reader: JsonReader, article: dict[str, Any]) -> Iterator[None]:
-    """Yields None for each paragraph of an article, to read it; adds the other members.
-
-    Raises a `ValueError` if it is neither an article nor a context with its questions.
-    """
+    """Yields None for each paragraph of an article, to read it; adds the other members."""
     for key in reader.members():
-        if key == "paragraphs":
+        if key == "paragraphs" and reader.begins("["):
             article[key] = []
             yield from reader.items()
         else:
             article[key] = reader.value()
-    if article.keys().isdisjoint(NESTED):
-        raise ValueError('an object has no list "paragraphs"')
 
 
 def _usable(paragraph: Paragraph, bad: BadRows) -> Paragraph:
@@ -293,26 +292,11 @@ def _usable(paragraph: Paragraph, bad: BadRows) -> Paragraph:
     return paragraph._replace(content={**paragraph.content, "qas": questions})
 
 
-def _malformed(path: str, problem: str) -> UserError:
-    """Returns the error for a file whose JSON has a problem; parses it again to locate it."""
-    content = read_json(path, "SQuAD file")
-    items = content.get("data") if isinstance(content, dict) else content
-    if not isinstance(items, list):
-        return UserError(
-            f'{path} is not SQuAD: it has no list "data" at the top level{_look_of(path)}'
-        )
-    look = _look_of(path)
-    for number, item in enumerate(items):
-        if not (isinstance(item, dict) and "qas" in item):
-            location = f"{'data' if isinstance(content, dict) else ''}[{number}]"
-            _get(item, "paragraphs", list, path, location, look)
-    return UserError(f"{path} is not SQuAD: {problem}")
-
-
-def _look_of(path: str) -> str:
-    """Returns the end of a message about a file that is not SQuAD: what it looks like."""
-    look = look_of(path)
-    return look and f"; it looks like {look}"
+def _error(path: str, problem: str) -> UserError:
+    """Returns the error for a file that is not SQuAD; it also says what the file looks like."""
+    name, kind = look_of(path)
+    look = f"; it looks like {name}" if name and kind != QUESTIONS else ""
+    return UserError(f"{path} is not SQuAD: {problem}{look}")
 
 
 def _check_paragraph(
@@ -338,27 +322,23 @@ def _check_question(question: Any, input_file: str, location: str, is_training: 
             _get(answer, "answer_start", int, input_file, f"{location}.answers[{a}]")
     impossible = question.get("is_impossible")
     if not isinstance(impossible, bool | None):
-        raise UserError(
-            f'{input_file} is not SQuAD: {location}: "is_impossible" must be true or false, not '
-            f"{impossible!r:.80}"
-        )
+        problem = f'"is_impossible" must be true or false, not {impossible!r:.80}'
+        raise _error(input_file, f"{location}: {problem}")
     if type(question.get("id")) is int:
         return str(question["id"])
     return _get(question, "id", str, input_file, location)
 
 
-def _get(owner: Any, key: str, kind: type, path: str, location: str, look: str = "") -> Any:
-    """Returns `owner[key]` after checking its type; `look` is the end of a message."""
-    value = owner.get(key) if isinstance(owner, dict) else owner
-    if isinstance(owner, dict) and type(value) is kind:
-        return value
+def _get(owner: Any, key: str, kind: type, path: str, location: str) -> Any:
+    """Returns `owner[key]` after checking its type."""
     if not isinstance(owner, dict):
-        problem = f"{location} must be an object, not {json.dumps(value):.80}"
-    elif key in owner:
-        problem = f'{location}: "{key}" must be {_TYPES[kind]}, not {json.dumps(value):.80}'
-    else:
-        raise UserError(f'{path} is not SQuAD: {location} has no {kind.__name__} "{key}"{look}')
-    raise UserError(f"{path} is not SQuAD: {problem}{look}")
+        raise _error(path, f"{location} must be an object, not {json.dumps(owner):.80}")
+    if key not in owner:
+        raise _error(path, f'{location} has no {kind.__name__} "{key}"')
+    if type(value := owner[key]) is not kind:
+        needed = _TYPES[kind]
+        raise _error(path, f'{location}: "{key}" must be {needed}, not {json.dumps(value):.80}')
+    return value
 
 
 def check_all_answerable(input_file: str, what: str) -> None:
