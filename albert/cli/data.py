@@ -20,14 +20,19 @@ from albert.cli import command_line, require_standard_output
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable, check_regular, open_atomically
 from albert.core.text import printable
+from albert.data.annotated_files import ReadOptions
 from albert.data.bad_rows import ERROR
-from albert.data.kinds import ENTITIES, KINDS, LABELS, QUESTIONS, look_of
+from albert.data.kinds import ENTITIES, KINDS, LABELS, look_of
 from albert.data.overview import Overview
 from albert.report.terminal import style_of_output, width_of_output, wrapped
 from albert.settings.fields import OWN, redefined, setting
 from albert.settings.text_settings import NormalizationSettings, TextSettings
+from albert.tasks.entities import check as entities
 from albert.tasks.entities.settings import EntitiesSettings
+from albert.tasks.glue import check as labels
+from albert.tasks.glue.label_tables import TableOptions
 from albert.tasks.glue.settings import GlueSettings
+from albert.tasks.squad import check as questions
 from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
 from albert.tasks.squad.settings import SquadSettings
 
@@ -98,43 +103,22 @@ def main(request: tuple[DataSettings, list[str]]) -> None:
         return
     check_readable(path, "file")
     kind = settings.kind or (LABELS if settings.given & _LABEL_FLAGS else look_of(path).kind)
-    # A file that looks like nothing known gets the message of a file of questions.
-    overview_of = _OVERVIEWS.get(kind, _question_overview)
-    check(overview_of(path, settings, _tokenizer(settings)), path)
+    check(_overview(kind, path, settings), path)
 
 
-def _question_overview(
-    path: str, settings: DataSettings, tokenizer: FullTokenizer | None
-) -> Overview:
-    from albert.tasks.squad.check import overview_of
-
-    length = settings.max_seq_length or SquadSettings().max_seq_length
-    lengths = length, settings.doc_stride, settings.max_query_length
-    return overview_of(path, settings.num_examples, settings.on_bad_row, tokenizer, lengths)
-
-
-def _label_overview(path: str, settings: DataSettings, tokenizer: FullTokenizer | None) -> Overview:
-    from albert.tasks.glue.check import overview_of
-    from albert.tasks.glue.label_tables import TableOptions
-
-    options = TableOptions.of(settings)
-    length = settings.max_seq_length or GlueSettings().max_seq_length
-    return overview_of(path, settings.num_examples, options, tokenizer, length)
-
-
-def _entity_overview(
-    path: str, settings: DataSettings, tokenizer: FullTokenizer | None
-) -> Overview:
-    from albert.data.annotated_files import ReadOptions
-    from albert.tasks.entities.check import overview_of
-
-    options = ReadOptions(settings.offsets, settings.token_column, settings.tag_column)
-    length = settings.max_seq_length or EntitiesSettings().max_seq_length
-    number, on_bad_row = settings.num_examples, settings.on_bad_row
-    return overview_of(path, number, options, on_bad_row, tokenizer, length)
-
-
-_OVERVIEWS = {QUESTIONS: _question_overview, LABELS: _label_overview, ENTITIES: _entity_overview}
+def _overview(kind: str, path: str, settings: DataSettings) -> Overview:
+    """Returns the overview of a file; an unknown kind gets the message of a file of questions."""
+    given = path, settings.num_examples, settings.on_bad_row, _tokenizer(settings)
+    length = settings.max_seq_length
+    if kind == LABELS:
+        length = length or GlueSettings().max_seq_length
+        return labels.overview_of(*given, length, TableOptions.of(settings))
+    if kind == ENTITIES:
+        options = ReadOptions(settings.offsets, settings.token_column, settings.tag_column)
+        length = length or EntitiesSettings().max_seq_length
+        return entities.overview_of(*given, length, options)
+    lengths = length or SquadSettings().max_seq_length, settings.doc_stride
+    return questions.overview_of(*given, (*lengths, settings.max_query_length))
 
 
 def _tokenizer(settings: DataSettings) -> FullTokenizer | None:
@@ -176,7 +160,7 @@ def convert(source: Questions, target: str) -> None:
         raise UserError(f"{target} already exists; give another name, or remove it")
     if source.is_squad:
         raise UserError(f"{path} is SQuAD's JSON already, and not a table or another form")
-    questions = is_version_2 = 0
+    count = is_version_2 = 0
     with open_atomically(target) as file:
         mark = '{"data": [\n'
         bad = source.bad_rows(is_strict=True)
@@ -184,13 +168,13 @@ def convert(source: Questions, target: str) -> None:
             file.write(mark + json.dumps(article))
             mark = ",\n"
             for question in (q for p in article["paragraphs"] for q in p["qas"]):
-                questions += 1
+                count += 1
                 is_version_2 |= "is_impossible" in question
         bad.finish()
-        if not questions:
+        if not count:
             raise UserError(f"{path} has no usable questions")
         file.write(f'\n], "version": "{"v2.0" if is_version_2 else "1.1"}"}}\n')
-    print(f"{target}: {questions:,} questions")
+    print(f"{target}: {count:,} questions")
 
 
 def _print_row(name: str, value: str) -> None:

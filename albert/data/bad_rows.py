@@ -11,7 +11,8 @@ from albert.core.text import listed
 from albert.data.tables import SourceLine
 
 # What to do with them; the last two values are for questions only.
-ERROR, SKIP, FIRST, LENIENT = ON_BAD_ROW = ("error", "skip", "first", "lenient")
+ERROR, SKIP, FIRST, LENIENT = ON_BAD_QUESTION = ("error", "skip", "first", "lenient")
+ON_BAD_ROW = (ERROR, SKIP)
 _NAMED = 3  # number of rows that a message names
 _REASONS = 9  # number of reasons that a message names
 
@@ -21,11 +22,11 @@ class BadRows:
 
     `action` is one of `choices`: "error", "skip", "first" or "lenient"; the last two skip them,
     too, but use some answers that occur several times or with other characters. `unit` is what a
-    row is. Raises a `FlagError` for other actions.
+    row is. Raises a `FlagError` for an action that is not one of the choices.
     """
 
     def __init__(
-        self, path: str, action: str, choices: Sequence[str] = (ERROR, SKIP), unit: str = "row"
+        self, path: str, action: str, choices: Sequence[str] = ON_BAD_ROW, unit: str = "row"
     ):
         if action not in choices:
             raise FlagError(f"--on_bad_row={action} is for questions only")

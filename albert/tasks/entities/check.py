@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 def overview_of(
     path: str,
     num_examples: int = 5,
-    options: ReadOptions | None = None,
     on_bad_row: str = ERROR,
     tokenizer: FullTokenizer | None = None,
     max_seq_length: int = 128,
+    options: ReadOptions | None = None,
 ) -> Overview:
     """Returns the overview of a file as `albert entities` reads it; raises as `AnnotatedFile`.
 

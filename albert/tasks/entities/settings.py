@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from albert.data.annotated_files import OFFSETS
-from albert.data.bad_rows import ERROR, SKIP
+from albert.data.bad_rows import ERROR, ON_BAD_ROW
 from albert.settings.fields import DATA, FEATURES, Affects, redefined, setting
 from albert.settings.run_settings import KeptCheckpoints
 from albert.settings.text_settings import TextSettings
@@ -50,7 +50,7 @@ class EntitiesSettings(KeptCheckpoints, TextSettings):
         "What to do with texts that cannot be used: error ends the run; skip skips them.",
         affects=Affects.FEATURES,
         theme=DATA,
-        choices=(ERROR, SKIP),
+        choices=ON_BAD_ROW,
     )
     entity_units: str = setting(
         AUTO,

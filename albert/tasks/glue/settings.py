@@ -8,7 +8,7 @@ from typing import Any
 
 from albert.core.errors import FlagError, see_help
 from albert.core.files import resource
-from albert.data.bad_rows import ERROR, SKIP
+from albert.data.bad_rows import ERROR, ON_BAD_ROW
 from albert.settings.fields import (
     ANSWERS,
     DATA,
@@ -113,7 +113,7 @@ class GlueSettings(ClassificationSettings, theme=DATA):
         "With --task_name=tsv: what to do with rows for training or development whose text or "
         "label is missing or not valid: error ends the run, skip skips them.",
         affects=Affects.FEATURES,
-        choices=(ERROR, SKIP),
+        choices=ON_BAD_ROW,
     )
     label_threshold: float | None = setting(
         None,

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from albert.core.errors import FlagError
 from albert.core.text import printable
-from albert.data.bad_rows import BadRows
 from albert.data.overview import SHOWN, Line, Overview, TokenCounts, columns_of
 from albert.tasks.squad.example import SquadExample
+from albert.tasks.squad.examples import IMPOSSIBLE, NO_ANSWER
 from albert.tasks.squad.question_tables import COLUMNS
 from albert.tasks.squad.questions import Questions, QuestionSource
 
 # The check does not need TensorFlow without a tokenizer.
 if TYPE_CHECKING:
     from albert.tokenization import FullTokenizer
+
+
+# What else is counted, with the rest of its text.
+_ROWS = {
+    "repeated": " have the text and the context of another one",
+    "unanswerable": "; train with `albert squad 2.0`",
+    "several answers": "; for --predict_file, or train with --answers=first or all",
+    "without answers": "; only for --predict_file",
+}
 
 
 def overview_of(
@@ -34,63 +44,39 @@ def overview_of(
     table, bad = questions.table, questions.bad_rows(is_strict=True)
     # Without answers, the questions of a table can only be predicted.
     is_training = not table or not {"answer", "answers"}.isdisjoint(table.columns)
-    counts = _Counts(bad)
+    counts, unknown, before = collections.Counter[str](), list[str](), None
+    # A number takes less memory than the texts.
+    keys = set[int]()
     tokens = tokenizer and _Tokens(tokenizer, *lengths)
     examples = list[tuple[str, list[Line]]]()
     for paragraph in questions.paragraphs(is_training, bad):
+        context = paragraph.context
         for question in paragraph.questions:
-            counts.add(paragraph.context, question)
+            answers, is_impossible = question.get("answers"), question.get("is_impossible")
+            counts["contexts"] += context != before
+            counts["questions"] += 1
+            counts["unanswerable"] += bool(is_impossible)
+            counts["several answers"] += len(answers or ()) > 1
+            before = context
+            keys.add(hash((context, question["question"])))
+            if is_impossible and answers:
+                bad.add(question["id"], IMPOSSIBLE)
+            if not (is_impossible or answers):
+                unknown.append(question["id"])
             if tokens:
-                tokens.add(paragraph.context, question)
+                tokens.add(context, question)
             if len(examples) < num_examples:
                 title = f"id {printable(question['id'])}"
-                examples.append((title, list(_lines_of(paragraph.context, question))))
+                examples.append((title, list(_lines_of(context, question))))
+    counts["repeated"] = counts["questions"] - len(keys)
+    counts["without answers"] = len(unknown)
+    if len(unknown) < counts["questions"] and not counts["unanswerable"]:
+        for qas_id in unknown:
+            bad.add(qas_id, NO_ANSWER)
     rows = columns_of(table, COLUMNS) if table else []
-    rows += [*counts.rows(), *(tokens.rows() if tokens else ())]
-    return Overview(questions.format, rows, examples, bad)
-
-
-class _Counts:
-    """Counts questions by their answers, and those that a training would skip."""
-
-    def __init__(self, bad: BadRows):
-        self._bad, self._context, self._keys = bad, "", set[int]()
-        self.total = self.contexts = self.unanswerable = self.several = 0
-        self._unknown = list[str]()
-
-    def add(self, context: str, question: Mapping[str, Any]) -> None:
-        self.contexts += context != self._context or not self.total
-        self.total += 1
-        self._context = context
-        # A number takes less memory than the texts.
-        self._keys.add(hash((context, question["question"])))
-        answers = question.get("answers")
-        self.several += len(answers or ()) > 1
-        if question.get("is_impossible"):
-            self.unanswerable += 1
-            if answers:
-                self._bad.add(question["id"], "it is impossible, and has an answer")
-        elif not answers:
-            self._unknown.append(question["id"])
-
-    def rows(self) -> Iterator[tuple[str, str]]:
-        repeated, unknown = self.total - len(self._keys), len(self._unknown)
-        yield "contexts", f"{self.contexts:,}"
-        yield "questions", f"{self.total:,}"
-        if repeated:
-            yield "repeated", f"{repeated:,} have the text and the context of another one"
-        if self.unanswerable:
-            yield "unanswerable", f"{self.unanswerable:,}; train with `albert squad 2.0`"
-        if self.several:
-            yield (
-                "several answers",
-                f"{self.several:,}; for --predict_file, or train with --answers=first or all",
-            )
-        if unknown:
-            yield "without answers", f"{unknown:,}; only for --predict_file"
-        if 0 < unknown < self.total and not self.unanswerable:
-            for qas_id in self._unknown:
-                self._bad.add(qas_id, "there is no answer")
+    rows += [(name, f"{counts[name]:,}") for name in ("contexts", "questions")]
+    rows += [(name, f"{counts[name]:,}{text}") for name, text in _ROWS.items() if counts[name]]
+    return Overview(questions.format, [*rows, *(tokens.rows() if tokens else ())], examples, bad)
 
 
 class _Tokens:

@@ -11,6 +11,10 @@ from albert.tasks.squad import ALL, ONE
 from albert.tasks.squad.example import SquadExample
 from albert.tasks.squad.questions import Questions, QuestionSource
 
+# Reasons why a training skips a question.
+NO_ANSWER = "there is no answer"
+IMPOSSIBLE = "it is impossible, and has an answer"
+
 
 def no_question_error(input_file: str, skipped: Mapping[str, int]) -> UserError:
     """Returns the error for a file without other questions; `skipped` counts them by reason."""
@@ -60,11 +64,11 @@ def _trained(
     answers, which = question.get("answers") or [], questions.source.answers
     if question.get("is_impossible", unanswerable and not answers):
         if unanswerable and answers:
-            bad.add(question["id"], "it is impossible, and has an answer")
+            bad.add(question["id"], IMPOSSIBLE)
             return []
         return [("", -1)]
     if not answers:
-        bad.add(question["id"], "there is no answer")
+        bad.add(question["id"], NO_ANSWER)
     if len(answers) > 1 and which == ONE:
         raise UserError(
             f"{questions.path}: question {question['id']} has {len(answers)} answers; training "

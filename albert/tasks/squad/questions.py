@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from albert.core.errors import UserError
 from albert.core.files import check_readable, read_bytes, read_json
 from albert.core.json_reader import JsonReader
-from albert.data.bad_rows import ERROR, ON_BAD_ROW, SKIP, BadRows
+from albert.data.bad_rows import ERROR, ON_BAD_QUESTION, SKIP, BadRows
 from albert.data.kinds import QUESTIONS, look_of
 from albert.data.tables import NESTED, find_table, items_of
 from albert.tasks.squad import ONE
@@ -174,9 +174,9 @@ class Questions:
         """
         action = self.source.on_bad_row
         if self.table:
-            return BadRows(self.path, action, ON_BAD_ROW)
+            return BadRows(self.path, action, ON_BAD_QUESTION)
         action = SKIP if action == ERROR and not is_strict else action
-        return BadRows(self.path, action, ON_BAD_ROW, unit="question")
+        return BadRows(self.path, action, ON_BAD_QUESTION, "question")
 
     def __len__(self) -> int:
         """Returns the number of questions; the first time, it checks the file as `checked` does."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from albert.data.bad_rows import ERROR, ON_BAD_ROW
+from albert.data.bad_rows import ERROR, ON_BAD_QUESTION
 from albert.settings.fields import ANSWERS, DATA, FEATURES, TRAINING, Affects, setting
 from albert.settings.text_settings import TextSettings
 from albert.tasks.squad import ONE, WHICH_ANSWERS
@@ -58,7 +58,7 @@ class SquadSettings(TextSettings, theme=DATA):
         "its place, and ignores differences in spaces, Unicode form and case. Training skips "
         "questions of SQuAD's JSON instead of ending.",
         affects=Affects.FEATURES,
-        choices=ON_BAD_ROW,
+        choices=ON_BAD_QUESTION,
     )
     answers: str = setting(
         ONE,
