@@ -48,36 +48,31 @@ class JsonReader:
                 self._at = end
                 return value
 
-    def begins(self, bracket: str) -> bool:
-        """Returns whether the next value begins with a bracket."""
-        return self._peek() == bracket
+    def begins(self, character: str) -> bool:
+        """Returns whether the next value begins with a character."""
+        return self._peek() == character
 
     def members(self) -> Iterator[str]:
         """Yields the keys of an object; the caller reads the value of each."""
-        self._expect("{")
         keys = set[str]()
-        if self._take("}"):
-            return
-        while self._peek() == '"':
+        for _ in self.items("{}"):
+            if not self.begins('"'):
+                raise ValueError("a key is not a text")
             key = self.value()
             if key in keys:
                 raise ValueError(f"the key {key} occurs twice")
             keys.add(key)
             self._expect(":")
             yield key
-            if self._take("}"):
-                return
-            self._expect(",")
-        raise ValueError("an object is not complete")
 
-    def items(self) -> Iterator[None]:
+    def items(self, brackets: str = "[]") -> Iterator[None]:
         """Yields None for each item of an array; the caller reads its value."""
-        self._expect("[")
-        if self._take("]"):
+        self._expect(brackets[0])
+        if self._take(brackets[1]):
             return
         while True:
             yield
-            if self._take("]"):
+            if self._take(brackets[1]):
                 return
             self._expect(",")
 
@@ -91,7 +86,7 @@ class JsonReader:
 
     def _take(self, character: str) -> bool:
         """Reads a character if it is the next one, and returns whether it is."""
-        is_next = self._peek() == character
+        is_next = self.begins(character)
         self._at += is_next
         return is_next
 

@@ -15,12 +15,6 @@ _HEAD = 1 << 12
 _TAGGED = re.compile(r"\S+[ \t](.*[ \t])?(O|[BIESLUM](-\S+)?)")
 # A member of JSON with annotated texts, such as a single one on several lines.
 _SPANS = re.compile(rb'^[\[{].*"(spans|entities|annotations)"\s*:', re.DOTALL)
-_FIRST_BYTES = {
-    b"PK": "a workbook of Excel or another archive; save it as CSV",
-    b"\x1f\x8b": "a compressed file; unpack it",
-    b"%PDF": "PDF",
-    b"<": "XML or HTML",
-}
 
 
 class Look(NamedTuple):
@@ -30,18 +24,26 @@ class Look(NamedTuple):
     kind: str = ""
 
 
+_COLUMNS = Look("tokens and tags as in CoNLL", ENTITIES)
+_FIRST_BYTES = {
+    b"PK": Look("a workbook of Excel or another archive; save it as CSV"),
+    b"\x1f\x8b": Look("a compressed file; unpack it"),
+    b"%PDF": Look("PDF"),
+    b"<": Look("XML or HTML"),
+    b"-DOCSTART-": _COLUMNS,
+}
+
+
 def look_of(path: str) -> Look:
     """Returns the look of a file, by its first rows; its name is "" if it is unknown."""
     with reporting(f"{path} cannot be read"), open(path, "rb") as file:
         head = file.read(_HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()
-    for first, name in _FIRST_BYTES.items():
-        if head.startswith(first):
-            return Look(name)
     if not head:
         return Look("an empty file")
+    for first, known in _FIRST_BYTES.items():
+        if head.startswith(first):
+            return known
     lines = [line for line in head.decode(errors="replace").splitlines() if line.strip()]
-    if any(line.startswith("-DOCSTART-") for line in lines[:1]):
-        return Look("tokens and tags as in CoNLL", ENTITIES)
     try:
         if look := _look_of_table(find_table(path)):
             return look
@@ -52,7 +54,7 @@ def look_of(path: str) -> Look:
     # The last line may be incomplete.
     tagged = [_TAGGED.fullmatch(line.rstrip("\r")) for line in lines[:20] if line[:1] != "#"]
     if tagged and all(tagged):
-        return Look("tokens and tags as in CoNLL", ENTITIES)
+        return _COLUMNS
     return Look("")
 
 

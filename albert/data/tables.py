@@ -63,7 +63,11 @@ def read_whole_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
             location = SourceLine(path, number)
-            yield location, _decoded(line, location)
+            try:
+                text = line.decode()
+            except UnicodeDecodeError as e:
+                raise location.error(f"byte {e.start + 1} of the line is not UTF-8") from e
+            yield location, text
 
 
 def _utf16_lines(path: str, file: io.BufferedReader) -> Iterator[tuple[SourceLine, str]]:
@@ -73,13 +77,6 @@ def _utf16_lines(path: str, file: io.BufferedReader) -> Iterator[tuple[SourceLin
             yield SourceLine(path, number), line
     except UnicodeDecodeError as e:
         raise SourceLine(path, number + 1).error("it or a line after it is not UTF-16") from e
-
-
-def _decoded(line: bytes, location: SourceLine) -> str:
-    try:
-        return line.decode()
-    except UnicodeDecodeError as e:
-        raise location.error(f"byte {e.start + 1} of the line is not UTF-8") from e
 
 
 def read_lines(path: str) -> Iterator[tuple[SourceLine, str]]:

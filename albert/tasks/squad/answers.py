@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import unicodedata
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from albert.data.bad_rows import FIRST, LENIENT, BadRows
@@ -31,24 +31,31 @@ def why_empty(context: str, question: str) -> str | None:
     return None if question.strip() else "the question is empty"
 
 
-def is_at(context: str, text: str, start: int) -> bool:
-    """Returns whether an answer, which is not empty, is at a location."""
-    return start >= 0 and context.startswith(text, start) and bool(text.strip())
-
-
 def usable_answer(
-    context: str, text: str, start: int | None, location: SourceLine | str, bad: BadRows
+    context: str, answer: dict[str, Any], location: SourceLine | str, bad: BadRows
 ) -> dict[str, Any] | None:
     """Returns an answer as in SQuAD's JSON, with its offset in the context.
 
-    Without `start`, it must occur exactly once. Returns None, after adding the `location` to `bad`,
-    if the answer cannot be used.
+    Without an `answer_start`, it must occur exactly once. Returns None, after adding the `location`
+    to `bad`, if the answer cannot be used.
     """
+    text, start = answer["text"], answer.get("answer_start")
     if not text.strip():
         bad.add(location, "the answer is empty")
         return None
-    text = text if start is not None else text.strip()
-    start, reason, detail = _offset_of(context, text, start)
+    detail = ""
+    if start is not None:
+        is_there = start >= 0 and context.startswith(text, start)
+        reason = "" if is_there else _ELSEWHERE
+    else:
+        text = text.strip()
+        start, reason = context.find(text), ""
+        if start < 0:
+            reason, detail = _MISSING, _visible(text)
+        elif context.find(text, start + 1) >= 0:
+            # At least twice, if it overlaps itself.
+            times = max(2, context.count(text))
+            reason, detail = _SEVERAL, f"{_visible(text)}, {times} times"
     if reason:
         is_used = reason == _SEVERAL and bad.action == FIRST
         if reason != _SEVERAL and bad.action == LENIENT:
@@ -61,31 +68,14 @@ def usable_answer(
         bad.add(location, reason, detail and f" ({detail})", is_used)
         if not is_used:
             return None
-    return {"text": text, "answer_start": start}
-
-
-def _offset_of(context: str, text: str, start: int | None) -> tuple[int, str, str]:
-    """Returns the location of an answer, and why it is not known, with a detail."""
-    if start is not None:
-        return start, "" if is_at(context, text, start) else _ELSEWHERE, ""
-    start = context.find(text)
-    if start < 0:
-        return start, _MISSING, _visible(text)
-    if context.find(text, start + 1) < 0:
-        return start, "", ""
-    # At least twice, if it overlaps itself.
-    return start, _SEVERAL, f"{_visible(text)}, {max(2, context.count(text))} times"
+    return {**answer, "text": text, "answer_start": start}
 
 
 def _difference(context: str, text: str) -> str:
     """Returns how the context has a missing answer, for a message; "" if it has not."""
     for start, end in _similar(context, text)[:1]:
         own = context[start:end]
-        names = [
-            name
-            for name in _FOLDS
-            if _folded(own, _FOLDS.keys() - {name})[0] != _folded(text, _FOLDS.keys() - {name})[0]
-        ]
+        names = [name for name in _FOLDS if _folded(own, name)[0] != _folded(text, name)[0]]
         return f"; the context has {_visible(own)}, with other {' and '.join(names)}"
     return ""
 
@@ -101,7 +91,7 @@ def _visible(text: str) -> str:
 
 def _similar(context: str, text: str) -> list[tuple[int, int]]:
     """Returns the starts and ends of all parts that differ in nothing but `_FOLDS`."""
-    (folded, offsets), (answer, _) = _folded(context, _FOLDS), _folded(text.strip(), _FOLDS)
+    (folded, offsets), (answer, _) = _folded(context), _folded(text.strip())
     spans, at = [], folded.find(answer)
     while at >= 0:
         if {at, at + len(answer)} <= offsets.keys():
@@ -110,15 +100,11 @@ def _similar(context: str, text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _folded(text: str, names: Collection[str]) -> tuple[str, dict[int, int]]:
-    """Returns a changed text, and the offset in the text for each offset where a part begins."""
-    return _fold(text, frozenset(names))
-
-
 # Consecutive questions have the same context.
 @functools.lru_cache(maxsize=16)
-def _fold(text: str, names: frozenset[str]) -> tuple[str, dict[int, int]]:
-    folds = [fold for name, fold in _FOLDS.items() if name in names]
+def _folded(text: str, left_out: str = "") -> tuple[str, dict[int, int]]:
+    """Returns a changed text, and the offset in the text for each offset where a part begins."""
+    folds = [fold for name, fold in _FOLDS.items() if name != left_out]
     folded, offsets, length = [], {0: 0}, 0
     for _, end in itertools.pairwise([0, *_ends(text)]):
         part = text[offsets[length] : end]

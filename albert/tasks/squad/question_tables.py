@@ -8,6 +8,7 @@ the same id are one question with several answers.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -85,24 +86,20 @@ def _answered(context: str, rows: Sequence[Row], is_training: bool, bad: BadRows
 
     Returns an empty dict if it has answers, and none can be used.
     """
-    rows_answers = [(line, *answer) for line, row in rows for answer in _answers(line, row)]
+    answers = [(line, answer) for line, row in rows for answer in _answers(line, row)]
     marks = {_is_impossible(*row) for row in rows} - {None}
-    if not rows_answers:
+    if not answers:
         return {"answers": [], "is_impossible": marks != {False}}
-    answers = []
-    for location, text, start in rows_answers:
-        known = {} if start is None else {"answer_start": start}
-        answer: dict[str, Any] | None = {"text": text, **known}
-        if is_training:
-            answer = usable_answer(context, text, start, location, bad)
-        if answer:
-            answers.append(answer)
+    usable = [
+        usable_answer(context, answer, location, bad) if is_training else answer
+        for location, answer in answers
+    ]
     known = {"is_impossible": True in marks} if marks else {}
-    return {"answers": answers, **known} if answers else {}
+    return {"answers": list(filter(None, usable)), **known} if any(usable) else {}
 
 
-def _answers(location: SourceLine, row: Mapping[str, Any]) -> list[tuple[str, int | None]]:
-    """Returns the texts and starts of a row's answers; an empty list if it has none."""
+def _answers(location: SourceLine, row: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Returns a row's answers, with their starts if it has them."""
     if not _ANSWER & row.keys():
         raise location.error(f"answer is missing; found {columns(row)}")
     texts, starts = row.get("answer"), row.get("answer_start")
@@ -126,7 +123,8 @@ def _answers(location: SourceLine, row: Mapping[str, Any]) -> list[tuple[str, in
                 f"answer must be a text, a list of texts or null, not {text!r:.40}"
             )
         if text.strip():
-            answers.append((text, _number(location, start)))
+            number = _number(location, start)
+            answers.append({"text": text} | ({} if number is None else {"answer_start": number}))
     return answers
 
 
@@ -139,15 +137,14 @@ def _is_impossible(location: SourceLine, row: Mapping[str, Any]) -> bool | None:
     return _TRUTH_VALUES[known]
 
 
-def _number(location: SourceLine, value: object) -> int | None:
+def _number(location: SourceLine, value: Any) -> int | None:
     """Returns an answer_start; None if the cell is empty."""
     if value is None or value == "":
         return None
-    try:
-        number = float(value) if isinstance(value, str | int | float) else 0.5
-    except (ValueError, OverflowError):
-        # An integer of very many digits does not fit into a float.
-        number = 0.5
+    number = 0.5
+    # An integer of very many digits does not fit into a float.
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        number = float(value)
     if isinstance(value, bool) or not number.is_integer():
         raise location.error(f"answer_start must be a whole number, not {value!r:.40}")
     return int(number)

@@ -28,7 +28,7 @@ from albert.data.bad_rows import ERROR, ON_BAD_QUESTION, SKIP, BadRows
 from albert.data.kinds import QUESTIONS, look_of
 from albert.data.tables import NESTED, find_table, items_of
 from albert.tasks.squad import ONE
-from albert.tasks.squad.answers import is_at, usable_answer, why_empty
+from albert.tasks.squad.answers import usable_answer, why_empty
 from albert.tasks.squad.question_tables import read_questions
 
 # In a text, the quotation marks would be escaped with a backslash.
@@ -147,9 +147,8 @@ class Questions:
             raise _error(self.path, needed)
         self.table = table if is_known and names.isdisjoint(NESTED) else None
         self.is_squad = not self.table and "qas" not in names
-        self.format = "SQuAD JSON" if self.is_squad else "JSON with a list of contexts"
-        if self.table:
-            self.format = self.table.format
+        nested = "SQuAD JSON" if self.is_squad else "JSON with a list of contexts"
+        self.format = self.table.format if self.table else nested
         # Kept open, so that the file may be replaced while the job runs.
         self._file = open(self.path, "rb")  # noqa: SIM115
         self._state = self._current_state()
@@ -173,10 +172,9 @@ class Questions:
         If `is_strict`, `ERROR` has the same meaning for SQuAD's JSON as for a table.
         """
         action = self.source.on_bad_row
-        if self.table:
-            return BadRows(self.path, action, ON_BAD_QUESTION)
-        action = SKIP if action == ERROR and not is_strict else action
-        return BadRows(self.path, action, ON_BAD_QUESTION, "question")
+        if action == ERROR and not (self.table or is_strict):
+            action = SKIP
+        return BadRows(self.path, action, ON_BAD_QUESTION, "row" if self.table else "question")
 
     def __len__(self) -> int:
         """Returns the number of questions; the first time, it checks the file as `checked` does."""
@@ -275,16 +273,12 @@ def _usable(paragraph: Paragraph, bad: BadRows) -> Paragraph:
     """Returns a paragraph with the questions and answers that training can use."""
     context, questions = paragraph.context, list[dict[str, Any]]()
     for question in paragraph.questions:
-        answers = question.get("answers") or []
         if reason := why_empty(context, question["question"]):
             bad.add(question["id"], reason)
             continue
-        are_usable = [is_at(context, a["text"], a["answer_start"]) for a in answers]
-        if not (all(are_usable) or question.get("is_impossible")):
-            usable = (
-                usable_answer(context, answer["text"], answer["answer_start"], question["id"], bad)
-                for answer in answers
-            )
+        answers = question.get("answers")
+        if answers and not question.get("is_impossible"):
+            usable = [usable_answer(context, answer, question["id"], bad) for answer in answers]
             question = {**question, "answers": [answer for answer in usable if answer]}
             if not question["answers"]:
                 continue
@@ -300,33 +294,28 @@ def _error(path: str, problem: str) -> UserError:
 
 
 def _check_paragraph(
-    paragraph: Any, input_file: str, location: str, is_training: bool, ids: set[str]
+    paragraph: Any, path: str, location: str, is_training: bool, ids: set[str]
 ) -> None:
-    _get(paragraph, "context", str, input_file, location)
-    for q, question in enumerate(_get(paragraph, "qas", list, input_file, location)):
+    """Checks the form of a paragraph, and adds the ids of its questions."""
+    _get(paragraph, "context", str, path, location)
+    for q, question in enumerate(_get(paragraph, "qas", list, path, location)):
         here = f"{location}.qas[{q}]"
-        qas_id = _check_question(question, input_file, here, is_training)
-        if qas_id in ids:
-            raise UserError(f"{input_file}: question id {qas_id} occurs twice ({here})")
-        ids.add(qas_id)
-
-
-def _check_question(question: Any, input_file: str, location: str, is_training: bool) -> str:
-    """Returns the id of a question after checking its form."""
-    _get(question, "question", str, input_file, location)
-    if question.get("answers") is not None:
-        _get(question, "answers", list, input_file, location)
-    for a, answer in enumerate(question.get("answers") or []):
-        _get(answer, "text", str, input_file, f"{location}.answers[{a}]")
-        if is_training:
-            _get(answer, "answer_start", int, input_file, f"{location}.answers[{a}]")
-    impossible = question.get("is_impossible")
-    if not isinstance(impossible, bool | None):
-        problem = f'"is_impossible" must be true or false, not {impossible!r:.80}'
-        raise _error(input_file, f"{location}: {problem}")
-    if type(question.get("id")) is int:
-        return str(question["id"])
-    return _get(question, "id", str, input_file, location)
+        _get(question, "question", str, path, here)
+        has_answers = question.get("answers") is not None
+        answers = _get(question, "answers", list, path, here) if has_answers else ()
+        for a, answer in enumerate(answers):
+            _get(answer, "text", str, path, f"{here}.answers[{a}]")
+            if is_training:
+                _get(answer, "answer_start", int, path, f"{here}.answers[{a}]")
+        impossible = question.get("is_impossible")
+        if not isinstance(impossible, bool | None):
+            problem = f'"is_impossible" must be true or false, not {impossible!r:.80}'
+            raise _error(path, f"{here}: {problem}")
+        if type(qas_id := question.get("id")) is not int:
+            _get(question, "id", str, path, here)
+        if str(qas_id) in ids:
+            raise UserError(f"{path}: question id {qas_id} occurs twice ({here})")
+        ids.add(str(qas_id))
 
 
 def _get(owner: Any, key: str, kind: type, path: str, location: str) -> Any:
