@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from albert.core.text import printable
@@ -57,18 +57,17 @@ def overview_of(
         if len(examples) < num_examples:
             examples.append((row.location.name, list(_lines_of(row))))
     rows = [*columns_of(table, options[:3]), ("texts", f"{total:,}")]
-    rows += _numbers(labels) if options.is_regression and labels else _shares(labels, total)
+    if options.is_regression and labels:
+        numbers = sorted(map(parse_number, labels))
+        rows.append(("numbers", f"from {numbers[0]:g} to {numbers[-1]:g}"))
+    else:
+        rows += _shares(labels, total)
     if repeated := total - len(seen):
         others = f"{contradictory:,} of them other labels"
         rows.append(("repeated", f"{repeated:,} have the texts of an earlier row, {others}"))
     if tokens:
         rows += [tokens.row(), ("truncated", f"{truncated:,} of more than {max_seq_length} tokens")]
     return Overview(table.format, rows, examples, bad)
-
-
-def _numbers(labels: Iterable[str]) -> list[tuple[str, str]]:
-    numbers = sorted(map(parse_number, labels))
-    return [("numbers", f"from {numbers[0]:g} to {numbers[-1]:g}")]
 
 
 def _shares(labels: collections.Counter[str], total: int) -> Iterator[tuple[str, str]]:
