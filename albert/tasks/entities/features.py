@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -19,7 +21,7 @@ from albert.data.sequences import (
 )
 from albert.prediction.session import Output
 from albert.report.spans import Span
-from albert.tasks.entities.settings import PIECE, WORD
+from albert.tasks.entities.settings import CHARACTER, PIECE, WORD
 from albert.tokenization import FullTokenizer
 
 # The feature with the tag of a word at its first piece or of each piece, from 1, and 0 elsewhere.
@@ -28,10 +30,22 @@ Words = list[tuple[int, int]]
 Windows = list[tuple[TokenSequence, np.ndarray]]
 
 
+def characters_in(text: str) -> Words:
+    """Returns the start and end of each character with its marks, without white space."""
+    characters = Words()
+    for position, character in enumerate(text):
+        is_mark = unicodedata.category(character)[0] == "M"
+        if is_mark and characters and characters[-1][1] == position:
+            characters[-1] = characters[-1][0], position + 1
+        elif not character.isspace():
+            characters.append((position, position + 1))
+    return characters
+
+
 class Tagger(NamedTuple):
     """A converter of texts to inputs of a model that tags words, and of its outputs to spans.
 
-    `units` is what has a tag: each word, at its first piece, or each piece.
+    `units` is what has a tag: each word, at its first piece, each piece, or each character.
     """
 
     tokenizer: FullTokenizer
@@ -51,12 +65,21 @@ class Tagger(NamedTuple):
         return dict.fromkeys(keys, tf.io.FixedLenFeature([self.max_seq_length], tf.int64))
 
     def encode(self, text: str, words: Words) -> tuple[Words, Windows]:
-        """Returns the words or pieces to tag, and windows with the positions of their tags."""
-        tokens, room = self.tokenizer.encode_with_offsets(text), self.max_seq_length - 2
+        """Returns the parts of a text to tag, and windows with the positions of their tags."""
         windows, special_ids = Windows(), (self.tokenizer.cls_id, self.tokenizer.sep_id)
+        room, is_apart = self.max_seq_length - 2, self.units == CHARACTER
+        if is_apart:
+            # No piece extends beyond a word.
+            characters = characters_in(text)
+            text = " ".join(text[start:end] for start, end in characters)
+            words = [match.span() for match in re.finditer("[^ ]+", text)]
+        tokens = self.tokenizer.encode_with_offsets(text)
         if self.units == PIECE:
             words = tokens.pieces_in(text)
         pieces, tagged = tokens.first_pieces(words)
+        if is_apart:
+            located = dict(zip(words, characters, strict=True))
+            tagged = [located[word] for word in tagged]
         for start, positions in positions_in_windows(len(tokens.ids), room, pieces):
             ids = tokens.ids[start : start + room].tolist()
             windows.append((make_sequence(ids, [], *special_ids), positions - start + 1))

@@ -9,7 +9,7 @@ from albert.settings.run_settings import KeptCheckpoints
 from albert.settings.text_settings import TextSettings
 
 # What has a tag.
-AUTO, WORD, PIECE = ENTITY_UNITS = ("auto", "word", "piece")
+AUTO, WORD, PIECE, CHARACTER = ENTITY_UNITS = ("auto", "word", "piece", "character")
 
 
 def _file(what: str, affects: Affects) -> str:
@@ -54,9 +54,11 @@ class EntitiesSettings(KeptCheckpoints, TextSettings):
     )
     entity_units: str = setting(
         AUTO,
-        "What has a tag: each word, or each piece of the tokenizer, for languages that do not "
-        "separate words. auto decides for pieces if more than 5% of the entities in --train_file "
-        "begin or end inside a word. Scores and later uses of the model do the same.",
+        "What has a tag: each word; or, for languages that do not separate words, each piece of "
+        "the tokenizer, or each character, which becomes a separate word. If more than 5% of the "
+        "entities in --train_file begin or end inside a word, auto decides for pieces, or for "
+        "characters if as many begin or end inside a piece. Scores and later uses of the model do "
+        "the same.",
         FEATURES,
         Affects.FEATURES,
         choices=ENTITY_UNITS,

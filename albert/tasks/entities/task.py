@@ -22,10 +22,10 @@ from albert.report.spans import Span, span_scores, spans_view
 from albert.tasks.classification.base import LabelTask
 from albert.tasks.entities.features import Tagger
 from albert.tasks.entities.head import make_head
-from albert.tasks.entities.settings import AUTO, PIECE, WORD, EntitiesSettings
+from albert.tasks.entities.settings import AUTO, CHARACTER, PIECE, WORD, EntitiesSettings
 from albert.training.output_folder import known_of_model, recorded_labels
 
-# With a larger share of entities that begin or end inside a word, each piece gets a tag.
+# With a larger share of entities that begin or end inside words or pieces, smaller parts get tags.
 _MANY_INSIDE = 0.05
 
 
@@ -48,7 +48,7 @@ class EntitiesTask(LabelTask):
             self.tokenizer, self.labels, settings.max_seq_length, self._units or WORD
         )
         # As in the records of earlier versions, nothing is recorded for words.
-        self._own = {"entity_units": PIECE} if self._units == PIECE else {}
+        self._own = {"entity_units": self._units} if self._units in (PIECE, CHARACTER) else {}
 
     def _known_units(self) -> str:
         """Returns the units of tags that the model was trained with; "" if the data decides."""
@@ -60,7 +60,8 @@ class EntitiesTask(LabelTask):
             known = recorded_settings(settings.output_dir)
         if known is None or (trains and settings.entity_units != AUTO):
             return settings.entity_units.replace(AUTO, "")
-        units = PIECE if known.get("entity_units") == PIECE else WORD
+        units = known.get("entity_units")
+        units = units if units in (PIECE, CHARACTER) else WORD
         if settings.entity_units not in (AUTO, units):
             raise FlagError(f"the model has a tag for each {units}; pass --entity_units={units}")
         return units
@@ -84,16 +85,24 @@ class EntitiesTask(LabelTask):
         bad.finish()
         inside, total = len(file.inside), sum(len(text.spans) for text in texts)
         if not self._units:
-            self._units = PIECE if inside > _MANY_INSIDE * total else WORD
-            if self._units == PIECE:
-                message = "%s: %d of %d spans begin or end inside a word: each piece gets a tag"
-                LOG.info(message, path, inside, total)
+            self._units = WORD
+            if inside > _MANY_INSIDE * total:
+                cut = sum(map(self._cut_by_pieces, texts))
+                self._units = CHARACTER if cut > _MANY_INSIDE * total else PIECE
+                message = "%s: %d of %d spans begin or end inside a word: each %s gets a tag"
+                LOG.info(message, path, inside, total, self._units)
         if self._units == WORD:
             file.unusual["begin or end inside a word, and are learned as whole words"] = file.inside
         file.log()
         if not texts:
             raise UserError(f"{path} has no usable texts")
         return texts
+
+    def _cut_by_pieces(self, text: AnnotatedText) -> int:
+        """Returns the number of spans that begin or end inside a piece."""
+        pieces = self.tokenizer.encode_with_offsets(text.text).pieces_in(text.text)
+        edges = {edge for piece in pieces for edge in piece}
+        return sum(not edges >= {span.start, span.end} for span in text.spans)
 
     def made_from(self, split: str) -> dict[str, Any]:
         # The labels are the tags.
