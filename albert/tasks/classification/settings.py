@@ -21,8 +21,8 @@ class ClassificationSettings(KeptCheckpoints, TextSettings, theme=DATA):
     max_seq_length: int = redefined(TextSettings, "max_seq_length", 512)
     data_dir: str = setting(
         "",
-        "Folder that has a subfolder for each task, such as MRPC. With --task_name=tsv, the folder "
-        "of the data itself. Required.",
+        "Folder of the data: with --task_name=tsv, that of its tables; otherwise one that has a "
+        "subfolder for each task, such as MRPC. Required.",
         affects=Affects.FEATURES,
         basic=True,
         path=True,

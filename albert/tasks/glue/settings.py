@@ -48,11 +48,11 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 class GlueSettings(ClassificationSettings, theme=DATA):
     r"""Fine-tunes ALBERT on a GLUE task or your own data, scores it, and labels the test set.
 
+      albert classify --task_name=tsv --data_dir=FOLDER-OF-train.csv-AND-dev.csv --do_train \
+        --do_eval --model=albert_base_v2 --num_train_epochs=3 --output_dir=out
       albert classify --task_name=MRPC --data_dir=data/glue --do_train --do_eval --do_predict \
-        --albert_config_file=albert_base_v2/albert_config.json \
-        --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
-        --train_steps=800 --warmup_step=200 --learning_rate=2e-5 --max_seq_length=128 \
-        --output_dir=out
+        --model=albert_base_v2 --train_steps=800 --warmup_step=200 --learning_rate=2e-5 \
+        --max_seq_length=128 --output_dir=out
 
     --task_name=all trains the eight tasks of run_glue.sh in sequence, each with the settings of its
     file in configs/. --seeds=1,2,3 trains each task with each seed. A table shows the scores, or
@@ -62,7 +62,12 @@ class GlueSettings(ClassificationSettings, theme=DATA):
     """
 
     feature_files = {"cached_dir": ""}
-    train_steps: int = redefined(ClassificationSettings, "train_steps", 1000)
+    train_steps: int = redefined(
+        ClassificationSettings,
+        "train_steps",
+        1000,
+        help="Number of training steps, unless only --num_train_epochs is given.",
+    )
     save_checkpoints_steps: int = redefined(ClassificationSettings, "save_checkpoints_steps", 1000)
     max_seq_length: int = redefined(ClassificationSettings, "max_seq_length", 512, lower=SHORTEST)
     task_name: str = setting(
