@@ -80,7 +80,6 @@ def value_of(text: str | None) -> float | str | None:
     [
         ("glue-race", 0, "run_classifier", 3),
         ("glue-race", 1, "run_race", 8),
-        ("classify", 0, "run_classifier", 2),
         ("entities", 0, "run_ner", 3),
     ],
 )

@@ -13,8 +13,7 @@ from albert.devices import ops
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import ModelOptions
 from albert.reference_api import common, glue
-from albert.tasks.glue.features import Feature
-from albert.tasks.glue.features import serialize as serialize_pair
+from albert.tasks.classification.records import serialize as serialize_example
 from albert.tasks.squad.head import outside_answers
 from tests.helpers.files import write_records
 from tests.helpers.sessions import batches_of, quick_session
@@ -91,7 +90,7 @@ def file_batches(tmp_path):
         records = []
         for number, label in enumerate(labels):
             sequence = TokenSequence([20 + number] * (5 + number), 3)
-            records.append(serialize_pair(Feature(sequence, label, number != 9), LENGTH))
+            records.append(serialize_example([sequence], label, LENGTH, number != 9))
         path, parts = write_records(tmp_path / "records", records), more.get("multiple", 1)
         arguments = (path, LENGTH // parts, training, drop, task, False, bsz)
         input_fn = classifier_utils.file_based_input_fn_builder(*arguments, **more)
