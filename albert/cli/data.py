@@ -114,24 +114,21 @@ def _overview(kind: str, path: str, settings: DataSettings) -> Overview:
         length = length or GlueSettings().max_seq_length
         return labels.overview_of(*given, length, TableOptions.of(settings))
     if kind == ENTITIES:
-        options = ReadOptions(settings.offsets, settings.token_column, settings.tag_column)
         length = length or EntitiesSettings().max_seq_length
-        return entities.overview_of(*given, length, options)
+        return entities.overview_of(*given, length, ReadOptions.of(settings))
     lengths = length or SquadSettings().max_seq_length, settings.doc_stride
     return questions.overview_of(*given, (*lengths, settings.max_query_length))
 
 
 def _tokenizer(settings: DataSettings) -> FullTokenizer | None:
-    """Returns the tokenizer of the flags, after checking it; None without flags."""
+    """Returns the tokenizer of the flags; None without flags."""
     if not (settings.model or settings.spm_model_file or settings.vocab_file):
         return None
     from albert.checkpoints.model_flags import with_model
     from albert.tokenization import FullTokenizer
 
     values = vars(with_model(settings))
-    tokenizer = FullTokenizer.of(values, values)
-    tokenizer.check()
-    return tokenizer
+    return FullTokenizer.of(values, values)
 
 
 def check(overview: Overview, path: str) -> None:

@@ -58,8 +58,7 @@ def make_corpus(sources: Sequence[Source], output_dir: str, options: Options, wo
     _check_installed(sources)
     described = [source.described() for source in sources]
     # Everything that the text depends on.
-    has_wikitext = any(kind_of(path) is Kind.DUMP for one in sources for path in one.paths)
-    version = _VERSION_OF_WIKITEXT if has_wikitext else _VERSION
+    version = _VERSION_OF_WIKITEXT if _has_wikitext(sources) else _VERSION
     made_from = {"version": version, "options": options._asdict(), "inputs": described}
     # Unfinished folders are in the parent of the real one.
     output_dir = os.path.realpath(output_dir)
@@ -84,9 +83,13 @@ def check_faults(report: dict, output_dir: str) -> None:
         )
 
 
+def _has_wikitext(sources: Sequence[Source]) -> bool:
+    return any(kind_of(path) is Kind.DUMP for one in sources for path in one.paths)
+
+
 def _check_installed(sources: Sequence[Source]) -> None:
     paths, packages = [path for source in sources for path in source.paths], ["sentencex"]
-    packages += ["mwparserfromhell"] * any(kind_of(path) is Kind.DUMP for path in paths)
+    packages += ["mwparserfromhell"] * _has_wikitext(sources)
     packages += ["backports.zstd"] * any(path.lower().endswith(".zst") for path in paths)
     for package in packages:
         with optional(package):

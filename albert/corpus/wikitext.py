@@ -104,7 +104,9 @@ def plain_text(wikitext: str, hidden: Container[str]) -> str | None:
     """
     text = _without_tags(_VARIANTS.sub(_first_variant, _COMMENT.sub("", wikitext)))
     for _ in range(_DEPTH):
-        text = _INLINE.sub(_shown_of_template, text)
+        text, count = _INLINE.subn(_shown_of_template, text)
+        if not count:
+            break
     text = _without_nested(_without_nested(text, _BRACES), _TABLES)
     paragraphs = list(_paragraphs(_SWITCH.sub("", text)))
     if sum(len(_MARKS.findall(paragraph)) ** 2 for paragraph in paragraphs) > _MOST_WORK:

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
 from albert.core.log import LOG
@@ -43,6 +43,11 @@ class ReadOptions(NamedTuple):
     offsets: str = CHARACTERS
     token_column: int | None = None
     tag_column: int | None = None
+
+    @classmethod
+    def of(cls, settings: Any) -> ReadOptions:
+        """Returns the options in the settings of a training or a check."""
+        return cls(*(getattr(settings, name) for name in cls._fields))
 
 
 class AnnotatedFile:

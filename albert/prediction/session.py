@@ -44,10 +44,10 @@ class PredictSession:
         Args:
           model_fn: as for an estimator; builds the model in the mode `PREDICT`.
           config: options of the session; None for TensorFlow's own.
-          is_portable: whether `save` writes the graph, so that it needs operations that every
-            machine has.
           seed: seed of initial values. Without one, a deterministic run cannot create random
             operations, such as initializers.
+          is_portable: whether `save` writes the graph, so that it needs operations that every
+            machine has.
         """
         with tf.Graph().as_default() as graph:
             tf.set_random_seed(seed)

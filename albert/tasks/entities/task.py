@@ -42,7 +42,7 @@ class EntitiesTask(LabelTask):
         super().__init__(settings, (), dropout=0.1)
         self._units = self._known_units()
         self._read = functools.cache(self._read_file)
-        self._read_options = ReadOptions(*(getattr(settings, n) for n in ReadOptions._fields))
+        self._read_options = ReadOptions.of(settings)
         self.labels = self._new_tags() if TRAIN in self._splits else recorded_labels(settings)
         self._tagger = Tagger(
             self.tokenizer, self.labels, settings.max_seq_length, self._units or WORD
