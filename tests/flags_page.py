@@ -1,20 +1,16 @@
 """The page of all flags, made from the settings: `python -m tests.flags_page --write`."""
 
-import contextlib
 import dataclasses
-import io
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
-from unittest import mock
 
 from albert.cli.main import COMMANDS, command_of
-from albert.core.arguments import Parser
-from albert.core.errors import FlagError
 from albert.settings.fields import IGNORED, THEMES, Settings
 from albert.tasks import by_name
 from tests.helpers.forking import ROOT
+from tests.public import in_help
 
 PAGE = ROOT / "docs/flags.md"
 HEAD = """# Flags
@@ -71,29 +67,12 @@ def shown(default: Any) -> str:
     return str(default).replace(os.path.expanduser("~"), "$HOME")
 
 
-def rows_of_parser(command: Any, name: str) -> list[Row]:
+def rows_of_parser(name: str) -> list[Row]:
     """Returns the flags of a command that uses argparse."""
-    parsers = list[Parser]()
-
-    def keep(self: Parser, *_: Any) -> None:
-        parsers.append(self)
-        raise SystemExit
-
-    # Some commands need another word first.
-    patch = mock.patch.object(Parser, "parse_known_args", keep)
-    with (
-        patch,
-        contextlib.redirect_stdout(io.StringIO()),
-        contextlib.suppress(SystemExit, FlagError),
-    ):
-        command.parse([f"albert {name}"])
     return [
         Row(action.option_strings[-1].lstrip("-"), shown(action.default), action.help)
-        for action in (parsers[0]._actions if parsers else ())
-        if action.option_strings
-        and action.help
-        and "help" not in action.dest
-        and action.help != "==SUPPRESS=="
+        for action in in_help(name)[1]
+        if action.option_strings and action.help and "help" not in action.dest
     ]
 
 
@@ -117,7 +96,7 @@ def page() -> str:
     for name in (name for name in COMMANDS if name not in {n.split()[0] for n in tasks}):
         module = command_of(name)
         settings = getattr(module, name.title().replace("-", "") + "Settings", None)
-        rows = rows_of(settings) if settings else rows_of_parser(module, name)
+        rows = rows_of(settings) if settings else rows_of_parser(name)
         if rows:
             lines += ["", f"## albert {name}", *table(rows)]
     return "\n".join(lines) + "\n" + NEXT

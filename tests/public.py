@@ -3,6 +3,7 @@
 python -m tests.public    writes tests/golden/public.txt, which tests/test_public.py compares
 """
 
+import argparse
 import inspect
 import json
 import os
@@ -11,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from typing import Any
 from unittest import mock
 
 import albert
@@ -68,21 +70,28 @@ def flags() -> str:
 
 def _flags_of(name: str, word: str) -> set[str]:
     """Returns a line for each flag of a command: what its help would show."""
-    lines = set[str]()
+    lines, (settings, actions) = set[str](), in_help(name, word)
+    for one in settings:
+        value = "(cores)" if one.name == _CORES else one.default
+        mark = "  (ignored)" if one.flag.theme == IGNORED else ""
+        lines.add(_line(f"--{one.name}", value) + mark)
+    for action in actions:
+        for option in action.option_strings or [action.dest.upper()]:
+            if option not in ("-h", "--help", "--version"):
+                is_flag = bool(action.option_strings)
+                lines.add(_line(option, action.default) if is_flag else f"  {option}")
+    return lines
 
-    def note_settings(text: str, settings: command_line.Classes, full: bool) -> None:
-        for one in command_line._flags_of(settings):
-            value = "(cores)" if one.name == _CORES else one.default
-            mark = "  (ignored)" if one.flag.theme == IGNORED else ""
-            lines.add(_line(f"--{one.name}", value) + mark)
+
+def in_help(name: str, word: str = "") -> tuple[list[Any], list[argparse.Action]]:
+    """Returns what the help of a command shows: flags of settings, and arguments of argparse."""
+    settings, actions = list[Any](), list[argparse.Action]()
+
+    def note_settings(text: str, classes: command_line.Classes, full: bool) -> None:
+        settings.extend(command_line._flags_of(classes))
 
     def note_parser(parser: Parser, file: object = None) -> None:
-        for action in parser._actions:
-            shown = not action.help or action.help != "==SUPPRESS=="
-            for option in action.option_strings or [action.dest.upper()] if shown else ():
-                if option not in ("-h", "--help", "--version"):
-                    is_flag = bool(action.option_strings)
-                    lines.add(_line(option, action.default) if is_flag else f"  {option}")
+        actions.extend(one for one in parser._actions if one.help != argparse.SUPPRESS)
 
     command = command_of(name)
     with (
@@ -97,7 +106,7 @@ def _flags_of(name: str, word: str) -> set[str]:
             command.main(command.parse([f"albert {name}", *words, "--helpfull"]))
         except SystemExit:
             pass
-    return lines
+    return settings, actions
 
 
 def _line(name: str, default: object) -> str:
