@@ -6,10 +6,9 @@ the time of the model's forward pass, and so are embeddings. `encode` is timed w
 on texts of all lengths. The table has medians.
 
 Answers of `model.answer` and requests to `albert serve` are also compared with the forward pass of
-ONNX Runtime on one sequence of the same length, without tokenization. These take turns. ONNX
-Runtime has a thread for each core, which spins or not, and the faster of both counts. Its model
-comes from `albert convert`. Its time with one thread is for information, because this project
-always uses all cores.
+OpenVINO on one sequence of the same length, without tokenization, in float32 and, on a processor
+with such instructions, in bfloat16. These take turns. ONNX Runtime is in the table of float32.
+OpenVINO and ONNX Runtime have a thread for each core, and a model from `albert convert`.
 """
 
 import contextlib
@@ -33,7 +32,7 @@ def main() -> None:
     lists = {"lengths": "32,64,128,256,384", "peer_lengths": "32,128,384"}
     flags = parse(__doc__, config=BASE, rounds=9, starts=3, **lists)
     lengths, peer_lengths = ([int(n) for n in getattr(flags, name).split(",")] for name in lists)
-    table = Table("seconds", "times", "of", name_width=50)
+    table = Table("seconds", "times", "of", name_width=52)
 
     def row(name: str, seconds: float, times: float, base: str = "the forward pass") -> None:
         table.row(name, f"{seconds:.4f}", f"{times:.2f}", f"  {base}")
@@ -53,10 +52,10 @@ def main() -> None:
         times = statistics.median(answer / imported for imported, answer in starts)
         row("first answer", answers, times, f"import tensorflow ({imports:.2f} s)")
         of_peer = {length: texts[length] for length in peer_lengths}
-        compared = peer_answers.compare(folder, model, of_peer, flags.rounds)
-    for length, ways in compared.items():
+        compared = peer_answers.compare(folder, of_peer, flags.rounds)
+    for (length, dtype), ways in compared.items():
         for name, way in ways.items():
-            row(f"{length} tokens: {name}", *way, "ONNX Runtime on all cores")
+            row(f"{length} tokens, {dtype}: {name}", *way, "OpenVINO")
 
 
 def later_answers(model: QuestionAnswerer, text: str, rounds: int) -> tuple[float, float]:

@@ -41,7 +41,7 @@ def texts(squad_dir, tmp_path_factory) -> list[pathlib.Path]:
 def call(capsys, monkeypatch):
     """Runs the command in this process without changing its log; returns its output, notes last."""
     level = LOG.level
-    monkeypatch.setattr(inference, "load_model", lambda path, engine: load_once(str(path), engine))
+    monkeypatch.setattr(inference, "load_model", lambda path, *how: load_once(str(path), *how))
 
     def call(*arguments: object, standard_input: bytes = b"") -> str:
         stream = io.TextIOWrapper(io.BytesIO(standard_input), encoding="utf-8")
@@ -71,7 +71,7 @@ def test_an_answer_is_printed_with_its_place(call, exported, texts):
         line = text.split("\n")[answer["line"] - 1]
         assert line[answer["character"] - 1 :].startswith(answer["text"].split("\r")[0])
         assert answer["text"] in answer["sentence"]
-    shown = call(*arguments, "--engine=onnxruntime")
+    shown = call(*arguments, "--engine=openvino", "--precision=float32")
     where = f"{first['context']}, line {first['line']}, character {first['character']}:"
     text = printable(first["text"])
     assert f"\n{QUESTION}\n  {text}  ({first['probability']:.1%})\n    {where}\n" in shown

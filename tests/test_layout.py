@@ -23,7 +23,7 @@ def test_imports_run_downward():
 def test_answering_does_not_need_the_code_of_training():
     files = reachable("albert.inference.loading")
     assert {file.room for file in files} & {"training", "preflight", "sweep"} == set()
-    assert sum(file.text.count("\n") for file in files) < 12_000
+    assert sum(file.text.count("\n") for file in files) < 12_500
 
 
 def test_the_list_shows_the_actual_rooms():
@@ -33,7 +33,7 @@ def test_the_list_shows_the_actual_rooms():
 
 def test_drivers_horovod_and_optional_packages_have_one_module_each():
     packages = ("backports", "habana_frameworks", "horovod", "mlflow", "mwparserfromhell", "onnx")
-    for package in (*packages, "onnxruntime", "optuna", "sentencex"):
+    for package in (*packages, "openvino", "optuna", "sentencex"):
         assert len([s.name for s in sources() if package in s.tops]) == 1
 
 

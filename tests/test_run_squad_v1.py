@@ -19,7 +19,7 @@ BF16 = "TF_BF16_CONVERSION"
 
 
 def test_a_file_without_answers_can_be_answered(trained, squad_dir, tmp_path):
-    """From an initial checkpoint, by ONNX Runtime as by TensorFlow; a blank text has no answer."""
+    """From an initial checkpoint, by OpenVINO as by TensorFlow; a blank text has no answer."""
     paragraphs = [p for a in read(squad_dir / "dev-v1.1.json")["data"] for p in a["paragraphs"]]
     for question in (question for paragraph in paragraphs for question in paragraph["qas"]):
         del question["answers"]
@@ -27,7 +27,7 @@ def test_a_file_without_answers_can_be_answered(trained, squad_dir, tmp_path):
     path = tmp_path / "dev.json"
     path.write_text(json.dumps({"data": [{"title": "", "paragraphs": paragraphs}]}))
     initial = f"--init_checkpoint={trained / 'model.ckpt-best.index'}"
-    flags = initial, "--do_train=false", f"--predict_file={path}", "--engine=onnxruntime"
+    flags = initial, "--do_train=false", f"--predict_file={path}", "--engine=openvino"
     succeed(squad_command(squad_dir, tmp_path / "out", *flags))
     expected = {**read(trained / "predictions.json"), "blank": ""}
     assert read(tmp_path / "out/predictions.json") == expected

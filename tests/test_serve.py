@@ -73,21 +73,24 @@ def test_flags_set_the_limits(starts, monkeypatch):
     def begin(service, *arguments):
         raise InterruptedError(arguments)
 
-    engines = []
+    chosen = []
 
-    def load(path, engine):
-        engines.append(engine)
-        return load_once(str(path))
+    def load(path, *how):
+        chosen.append(how)
+        return load_once(str(path), *how)
 
     monkeypatch.setattr(inference, "load_model", load)
     monkeypatch.setattr(web, "Api", begin)
     monkeypatch.setenv(serve.TOKEN, "secret")
     flags = ("--max_bytes=1", "--max_seconds=2.5", "--max_queue=3", "--max_batch=4")
     with pytest.raises(InterruptedError) as caught:
-        starts("--port=0", *flags, "--allowed_hosts=A.example,b", "--engine=onnxruntime")
-    assert engines == ["onnxruntime"]
+        hosts, engine = "--allowed_hosts=A.example,b", "--engine=openvino"
+        starts("--port=0", *flags, hosts, engine, "--precision=float32")
+    computing = {"engine": "openvino", "precision": "float32"}
+    assert chosen == [tuple(computing.values())]
     limits = web.Limits(body_bytes=1, seconds=2.5, waiting=3, together=4)
-    assert caught.value.args == (("squad-1.1", limits, "secret", ["a.example", "b"]),)
+    expected = ("squad-1.1", limits, "secret", ["a.example", "b"], computing)
+    assert caught.value.args == (expected,)
 
 
 def test_a_missing_package_is_an_error(starts, monkeypatch):

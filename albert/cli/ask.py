@@ -31,8 +31,8 @@ from albert.core.log import LOG
 from albert.core.text import printable
 from albert.report.spans import Span
 from albert.report.terminal import style_of_output, width_of_output, wrapped
-from albert.settings.engines import ENGINES, TENSORFLOW
-from albert.settings.run_settings import ENGINE_HELP
+from albert.settings.engines import AUTO, ENGINES, LOADED_PRECISIONS, TENSORFLOW
+from albert.settings.run_settings import ENGINE_HELP, PRECISION_HELP
 
 # The help does not need TensorFlow.
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         help="number of answers to show for each question (default: 1)",
     )
     add("--engine", choices=ENGINES, default=TENSORFLOW, help=ENGINE_HELP)
+    add("--precision", choices=LOADED_PRECISIONS, default=AUTO, help=PRECISION_HELP)
     add("--json", action="store_true", help="print one JSON object per line, for programs")
     args = parser.parse_intermixed_args(argv[1:])
     if args.n_best < 1:
@@ -111,7 +112,7 @@ def main(args: argparse.Namespace) -> None:
     # Only the answers matter to the user.
     LOG.setLevel(logging.WARNING)
     contexts = list(_contexts(args))
-    model = inference.load_model(args.model, args.engine)
+    model = inference.load_model(args.model, args.engine, args.precision)
     if isinstance(model, TextClassifier):
         _label(model, args, contexts)
     elif isinstance(model, SpanFinder):

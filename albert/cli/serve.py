@@ -22,8 +22,8 @@ from albert.core import signals
 from albert.core.arguments import Parser
 from albert.core.errors import FlagError, UserError, optional
 from albert.core.log import LOG
-from albert.settings.engines import ENGINES, TENSORFLOW
-from albert.settings.run_settings import ENGINE_HELP
+from albert.settings.engines import AUTO, ENGINES, LOADED_PRECISIONS, TENSORFLOW
+from albert.settings.run_settings import ENGINE_HELP, PRECISION_HELP
 
 _HOSTS = (
     "values to accept in a request's Host header, separated by commas; * accepts any (default: "
@@ -50,6 +50,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add_with_default("--max_queue", int, 64, "largest number of requests that may wait")
     add_with_default("--max_batch", int, 8, "largest number of windows in a batch")
     add("--engine", choices=ENGINES, default=TENSORFLOW, help=ENGINE_HELP)
+    add("--precision", choices=LOADED_PRECISIONS, default=AUTO, help=PRECISION_HELP)
     add("--allowed_hosts", default="", help=_HOSTS)
     args = parser.parse_args(argv[1:])
     if not 0 <= args.port < 2**16:
@@ -76,10 +77,12 @@ def main(args: argparse.Namespace) -> None:
     limits = Limits(args.max_bytes, args.max_seconds, args.max_queue, args.max_batch)
     listener = listen(args.host, args.port)
     token = _token(args.host, is_local(listener))
-    model = load_model(args.model, args.engine)
+    model = load_model(args.model, args.engine, args.precision)
     service, task = service_of(model), model.folder.value("task")
     service.warm_up()
-    api = Api(service, task, limits, token, hosts_of(listener, args.allowed_hosts))
+    computing = {"engine": model.folder.engine, "precision": model.folder.precision}
+    hosts = hosts_of(listener, args.allowed_hosts)
+    api = Api(service, task, limits, token, hosts, computing)
     # With a shorter interval, short requests wait less for the Python code of a long one.
     sys.setswitchinterval(0.0005)
     server = HttpServer(api.app(), listener, 2 * limits.seconds)

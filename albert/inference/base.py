@@ -18,7 +18,10 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
 from albert.data.sequences import LENGTH_STEP, SEQUENCE_KEYS, TokenSequence, padded, sequences_of
+from albert.devices import device
 from albert.inference.folders import ModelFolder
+from albert.precision import configuration, conversion
+from albert.prediction.engine import precision_list
 from albert.prediction.model import Encode, Head, HeadOutput, ModelOptions, make_predict_fn
 from albert.prediction.session import Output, PredictSession, placeholders
 from albert.report.spans import Span
@@ -48,7 +51,10 @@ class ModelSession:
         self._length_step = LENGTH_STEP if folder.engine == TENSORFLOW else 1
         shape = [None, options, None] if options else [None, None]
         specs = {name: tf.TensorSpec(shape, tf.int32) for name in SEQUENCE_KEYS}
-        predict_fn = make_predict_fn(folder.config, head, ModelOptions(engine=folder.engine))
+        computed = ModelOptions(engine=folder.engine, precision=folder.precision)
+        predict_fn = make_predict_fn(folder.config, head, computed)
+        if folder.engine == TENSORFLOW:
+            predict_fn = conversion.convert(predict_fn, _list_of(folder), device.kind())
         self._session = PredictSession(predict_fn, placeholders(specs))
         self._session.load(folder.checkpoint)
 
@@ -112,6 +118,13 @@ class ModelSession:
                     "weights are too large; use another model"
                 )
         return outputs
+
+
+def _list_of(folder: ModelFolder) -> configuration.PrecisionConfig | None:
+    """Returns the operations that a model computes in low precision, if any."""
+    if folder.precision == "float32":
+        return None
+    return configuration.chosen(folder.precision, precision_list(folder.config))
 
 
 POOLINGS = ("mean", "cls")

@@ -31,6 +31,7 @@ class ModelFolder(NamedTuple):
       description: content of `assets.extra/model.json`, or of `description_of`.
       checkpoint: prefix of the weights.
       engine: what computes the encoder, a value of --engine.
+      precision: the type of the products, "float32" or "bfloat16".
     """
 
     path: str
@@ -39,6 +40,7 @@ class ModelFolder(NamedTuple):
     config: EncoderConfig
     tokenizer: FullTokenizer
     engine: str = TENSORFLOW
+    precision: str = "float32"
 
     def __str__(self) -> str:
         sizes = f"{self.config.num_hidden_layers} layers of {self.config.hidden_size}"

@@ -17,7 +17,8 @@ from albert.inference.classification import OptionChooser, TextClassifier
 from albert.inference.embedding import Embedder
 from albert.inference.folders import ModelFolder, open_folder
 from albert.inference.squad import QuestionAnswerer
-from albert.settings.engines import ENGINES, TENSORFLOW
+from albert.prediction.engine import check_engine, choose_precision
+from albert.settings.engines import AUTO, ENGINES, LOADED_PRECISIONS, TENSORFLOW
 from albert.tasks import TASKS
 
 AnyPath = str | os.PathLike[str]
@@ -31,12 +32,11 @@ class HasModel(Protocol):
     def model(self) -> str: ...
 
 
-def load_model(path: str, engine: str = TENSORFLOW) -> Model:
+def load_model(path: str, engine: str = TENSORFLOW, precision: str = AUTO) -> Model:
     """Loads a model that answers, from a folder of this project or of `transformers`.
 
-    `engine` computes the encoder: "tensorflow", or "onnxruntime", which is for the CPU. Raises a
-    `UserError` if there is no model, a file or a package is missing, or the task or the engine is
-    not supported.
+    See `load` for the arguments. Raises a `UserError` if there is no model, a file or a package is
+    missing, or the task, the engine or the precision is not supported.
     """
     folder = open_folder(path)
     if "task" not in folder.description:
@@ -44,23 +44,29 @@ def load_model(path: str, engine: str = TENSORFLOW) -> Model:
             f"{path} has a pretrained model without a head, which only computes embeddings: use "
             "`albert embed` or `albert.load`, or fine-tune it"
         )
-    return _model_of(folder, engine)
+    return _model_of(folder, engine, precision)
 
 
-def _model_of(folder: ModelFolder, engine: str) -> Model:
-    """Returns the model for the task of a folder; checks the engine."""
+def _model_of(folder: ModelFolder, engine: str, precision: str) -> Model:
+    """Returns the model for the task of a folder; checks the engine and the precision."""
     if engine not in ENGINES:
         raise UserError(f"the engine {engine!r} is not one of {', '.join(ENGINES)}")
+    if precision not in LOADED_PRECISIONS:
+        raise UserError(f"the precision {precision!r} is not one of {', '.join(LOADED_PRECISIONS)}")
     path, task, entries = folder.path, folder.value("task"), {e.kind: e for e in TASKS if e.model}
     if task not in entries:
         raise UserError(
             f"{path} has a model for {task}, which cannot answer or classify; supported tasks are "
             f"{', '.join(entries)}"
         )
-    return entries[task].load_model_class()(folder._replace(engine=engine))
+    precision = choose_precision(precision)
+    check_engine(engine, precision)
+    return entries[task].load_model_class()(folder._replace(engine=engine, precision=precision))
 
 
-def load(model: AnyPath | HasModel, engine: str = TENSORFLOW) -> Model | Embedder:
+def load(
+    model: AnyPath | HasModel, engine: str = TENSORFLOW, precision: str = AUTO
+) -> Model | Embedder:
     """Loads a trained model to answer, classify or choose, or a pretrained model to embed texts.
 
         >>> model = load("demo_output/run-1")
@@ -72,7 +78,10 @@ def load(model: AnyPath | HasModel, engine: str = TENSORFLOW) -> Model | Embedde
       model: a result of `train`, or the folder of a run, an export or a model of `transformers`
         with a head. To compute embeddings, a pretrained model: its folder or its published name,
         such as "albert_base_v2". A published model is downloaded unless it is already on disk.
-      engine: what computes a trained model: "tensorflow", or "onnxruntime" on the CPU.
+      engine: what computes a trained model: "tensorflow", or "openvino" on the CPU, which is
+        faster for short texts.
+      precision: the type of a trained model's products: "float32", "bfloat16", or "auto" for
+        bfloat16 on a CPU that multiplies faster in it. A pretrained model computes in float32.
 
     Returns:
       A `QuestionAnswerer`, `TextClassifier`, `OptionChooser` or `SpanFinder`, depending on the
@@ -87,9 +96,9 @@ def load(model: AnyPath | HasModel, engine: str = TENSORFLOW) -> Model | Embedde
     with shown_log(verbose=False):
         folder = open_folder(path)
         if "task" in folder.description:
-            return _model_of(folder, engine)
-        if engine != TENSORFLOW:
-            raise UserError(f"{path} is a pretrained model, which only TensorFlow computes")
+            return _model_of(folder, engine, precision)
+        if engine != TENSORFLOW or precision not in (AUTO, "float32"):
+            raise UserError(f"{path} is a pretrained model, which TensorFlow computes in float32")
         return Embedder(folder, layers=[-1], pooled=True)
 
 

@@ -1,1 +1,1 @@
-"""Encoders in ONNX: their graphs, and ONNX Runtime as another engine for prediction."""
+"""Encoders in ONNX: their graphs, and OpenVINO as another engine for prediction."""

@@ -1,17 +1,16 @@
-"""An encoder that ONNX Runtime (https://onnxruntime.ai) computes, on the CPU in float32.
+"""An encoder that OpenVINO (https://docs.openvino.ai) computes, on the CPU.
 
 In a TensorFlow graph for prediction, it takes the place of `modeling.Encoder`: one operation calls
-ONNX Runtime. Heads, inputs and checkpoints stay as they are.
+OpenVINO. Heads, inputs and checkpoints stay as they are.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import onnxruntime
+import openvino
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints import transformers_names as names
@@ -19,17 +18,17 @@ from albert.devices import host
 from albert.distributed import collectives
 from albert.model.layers import dense
 from albert.modeling import BertConfig, Encoder, EncoderConfig
-from albert.onnx.graph import EPSILON, FLOAT, INPUTS, INT32, Graph, add_encoder
+from albert.onnx.graph import FLOAT, INPUTS, Graph, add_encoder
 
-# The domain of the operations that ONNX Runtime adds to the standard.
-_DOMAIN = "com.microsoft"
+# OpenVINO's names of the types of products.
+_TYPES = {"float32": "f32", "bfloat16": "bf16"}
 
 
-class OnnxEncoder(Encoder):
+class OpenVinoEncoder(Encoder):
     """An encoder with its pooler in the current graph, for prediction.
 
     It has the states of the last layer only. Its variables are those of `Encoder`. After they are
-    restored, `hook`, a hook of the session, passes them to ONNX Runtime.
+    restored, `hook`, a hook of the session, passes them to OpenVINO.
     """
 
     def __init__(
@@ -39,14 +38,18 @@ class OnnxEncoder(Encoder):
         input_mask: tf.Tensor,
         token_type_ids: tf.Tensor,
         positions: tf.Tensor | None = None,
+        precision: str = "float32",
     ):
-        """Builds the graph; see `Encoder` for the arguments."""
+        """Builds the graph; see `Encoder` for the arguments.
+
+        `precision` is "float32" or "bfloat16", the type of the products.
+        """
         config.validate()
         family = "bert" if isinstance(config, BertConfig) else "albert"
         pairs = names.pairs_of(family, config.to_dict())[names.ENCODER]
         variables = {pair: tf.get_variable(pair.ours, pair.shape) for pair in pairs}
         self.output_embedding_table, *_ = variables.values()  # The words come first.
-        self.hook = _PassWeights(config, variables)
+        self.hook = _PassWeights(config, variables, precision)
         inputs = [input_ids, input_mask, token_type_ids]
         states = tf.numpy_function(self.hook.states, inputs, tf.float32)
         states.set_shape([*input_ids.shape, config.hidden_size])
@@ -60,11 +63,16 @@ class OnnxEncoder(Encoder):
 
 
 class _PassWeights(tf.train.SessionRunHook):
-    """Builds the model of ONNX Runtime from the variables of a session, and computes with it."""
+    """Compiles a model of OpenVINO with the variables of a session, and computes with it."""
 
-    def __init__(self, config: EncoderConfig, variables: Mapping[names.VariablePair, tf.Variable]):
-        self._config, self._variables = config, variables
-        self._session: Any = None
+    def __init__(
+        self,
+        config: EncoderConfig,
+        variables: Mapping[names.VariablePair, tf.Variable],
+        precision: str,
+    ):
+        self._config, self._variables, self._precision = config, variables, precision
+        self._request: Any = None
 
     def after_create_session(self, session: tf.Session, coord: Any) -> None:
         """Takes the weights from a session, whose variables have their values."""
@@ -73,52 +81,23 @@ class _PassWeights(tf.train.SessionRunHook):
             pair.theirs: value.T if pair.is_transposed else value
             for pair, value in zip(self._variables, values, strict=True)
         }
-        graph, width = _FusedGraph(weights), self._config.hidden_size
+        graph, width = Graph(weights), self._config.hidden_size
         states = add_encoder(graph, self._config)
         model = graph.build({"states": (states, FLOAT, ["batch", "sequence", width])})
-        options = onnxruntime.SessionOptions()
-        # By default, it would use all cores of the machine, even those of other workers and
-        # containers.
-        options.intra_op_num_threads = host.count_cores(collectives.local_size())
-        self._session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
+        options = {
+            "INFERENCE_PRECISION_HINT": _TYPES[self._precision],
+            "PERFORMANCE_HINT": "LATENCY",
+            # By default, it would use the cores of other workers, too, and bind threads to them.
+            "INFERENCE_NUM_THREADS": host.count_cores(collectives.local_size()),
+            "ENABLE_CPU_PINNING": False,
+        }
+        core = openvino.Core()
+        compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", options)
+        self._request = compiled.create_infer_request()
 
     def states(self, *inputs: np.ndarray) -> np.ndarray:
         """Computes the last states, float32 [B, S, H]."""
         named = zip(INPUTS, inputs, strict=True)
-        return self._session.run(None, {name: value.astype(np.int64) for name, value in named})[0]
-
-
-class _FusedGraph(Graph):
-    """A graph with operations of ONNX Runtime, each of which takes the place of several."""
-
-    domains = (_DOMAIN,)
-
-    def attention(self, state: str, mask: str, name: str, heads: int) -> str:
-        """Makes query, key and value with one product; see `Graph.attention`."""
-
-        def joined(kind: str) -> np.ndarray:
-            parts = (self.weights[f"{name}.{part}.{kind}"] for part in ("query", "key", "value"))
-            return np.concatenate([part.T for part in parts], axis=-1)
-
-        # Layers that share weights share the joined ones, too.
-        weights = [
-            self.initializer(f"{name}.{kind}", functools.partial(joined, kind))
-            for kind in ("weight", "bias")
-        ]
-        mask = self.add_once("Cast", mask, to=INT32)
-        return self.add("Attention", state, *weights, mask, domain=_DOMAIN, num_heads=heads)
-
-    def dense_activation(self, x: str, name: str, activation: str | Callable | None) -> str:
-        if activation != "gelu":
-            return super().dense_activation(x, name, activation)
-        product = self.add("MatMul", x, self.weight(f"{name}.weight"))
-        return self.add("FastGelu", product, self.weight(f"{name}.bias"), domain=_DOMAIN)
-
-    def dense_residual_norm(self, x: str, name: str, residual: str, norm: str) -> str:
-        product = self.add("MatMul", x, self.weight(f"{name}.weight"))
-        weights = [*self.norm_weights(norm), self.weight(f"{name}.bias")]
-        return self.add(
-            "SkipLayerNormalization", product, residual, *weights, domain=_DOMAIN, epsilon=EPSILON
-        )
+        results = self._request.infer({name: value.astype(np.int64) for name, value in named})
+        # The request writes the next results to the same memory.
+        return results[0].copy()

@@ -33,12 +33,7 @@ Output = tuple[str, int, list[str | int]]
 
 
 class Graph:
-    """A graph under construction; its methods add nodes and return the names of their outputs.
-
-    `domains` are those of operations that are not in the standard.
-    """
-
-    domains: Sequence[str] = ()
+    """A graph under construction; its methods add nodes and return the names of their outputs."""
 
     def __init__(self, weights: Mapping[str, np.ndarray]):
         """Takes weights, named as in `transformers`; raises a `UserError` if they are too large."""
@@ -156,7 +151,7 @@ class Graph:
         return helper.make_model(
             built,
             producer_name="albert-tf",
-            opset_imports=[standard, *(helper.make_opsetid(domain, 1) for domain in self.domains)],
+            opset_imports=[standard],
             # The version of the format that came with the operators.
             ir_version=helper.find_min_ir_version_for([standard]),
         )

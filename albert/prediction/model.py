@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from albert.core import estimators
 from albert.modeling import Encoder, EncoderConfig, Packing
 from albert.optimizers.options import OptimizerOptions
-from albert.settings.engines import ONNXRUNTIME, TENSORFLOW
+from albert.settings.engines import OPENVINO, TENSORFLOW
 
 # The name of the outputs of an exported model.
 DEFAULT_SIGNATURE = tf.saved_model.signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY
@@ -48,6 +48,8 @@ class ModelOptions(NamedTuple):
       new_head: see `compare_with_checkpoint`.
       gradient_checkpointing: only in training.
       engine: one of `ENGINES`, which computes the encoder in prediction.
+      precision: the type of the products of another engine than TensorFlow: "float32" or
+        "bfloat16".
       remove_padding: only for batches that are shortened when they are read. If all batches have
         one length, a device may need to know every shape.
     """
@@ -61,6 +63,7 @@ class ModelOptions(NamedTuple):
     gradient_checkpointing: bool = False
     remove_padding: bool = False
     engine: str = TENSORFLOW
+    precision: str = "float32"
 
 
 def make_predict_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> Callable:
@@ -99,11 +102,11 @@ def build_output(
         packing: Packing | None = None,
     ) -> Encoder:
         inputs = sequences["input_ids"], sequences["input_mask"], sequences["segment_ids"]
-        if options.engine == ONNXRUNTIME and hooks is not None:
+        if options.engine == OPENVINO and hooks is not None:
             # An optional package.
-            from albert.onnx.encoder import OnnxEncoder
+            from albert.onnx.encoder import OpenVinoEncoder
 
-            encoder = OnnxEncoder(config, *inputs, positions)
+            encoder = OpenVinoEncoder(config, *inputs, positions, options.precision)
             hooks.append(encoder.hook)
             return encoder
         return Encoder(

@@ -7,7 +7,7 @@ import functools
 import hmac
 import logging
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -57,10 +57,15 @@ class Api:
         limits: Limits,
         token: str = "",
         hosts: Sequence[str] = (),
+        computing: Mapping[str, str] = {},
     ):
-        """Starts the model's threads; an empty `token` or empty `hosts` do not limit requests."""
+        """Starts the model's threads; an empty `token` or empty `hosts` do not limit requests.
+
+        `computing` is what /health reports in addition to the task.
+        """
         self._service, self._task, self._limits = service, task, limits
         self._token, self._hosts = token, frozenset(hosts)
+        self._health_values = {"status": "ok", "task": task, "version": VERSION, **computing}
         self._metrics = Metrics()
         sizes, note = (limits.waiting, limits.together), self._metrics.batch_size.observe
         self._short = Batcher(service.answer_all, *sizes, note)
@@ -121,7 +126,7 @@ class Api:
         return Response(self._page, media_type="text/html", headers=self._page_headers)
 
     async def _health(self, request: Request) -> Response:
-        return JSONResponse({"status": "ok", "task": self._task, "version": VERSION})
+        return JSONResponse(self._health_values)
 
     async def _openapi(self, request: Request) -> Response:
         return JSONResponse(self._description)

@@ -24,8 +24,12 @@ from albert.settings.fields import (
 # The same values as in `optimization`, whose import needs TensorFlow.
 OPTIMIZERS = ("adamw", "adamw_corrected", "lamb", "radam")
 ENGINE_HELP = (
-    "Software that computes the encoder in prediction. onnxruntime is for the CPU and float32, and "
-    "needs the packages onnx and onnxruntime."
+    "Software that computes the encoder in prediction. openvino is for the CPU, fastest for short "
+    "texts, and needs the packages onnx and openvino."
+)
+PRECISION_HELP = (
+    "Type in which the encoder computes. auto: the value of TF_BF16_CONVERSION, and without it "
+    "bfloat16 on a CPU that multiplies faster in it, otherwise float32."
 )
 PRECISIONS = ("float32", "bfloat16", "float16")
 SCHEDULES = ("linear", "constant", "cosine")

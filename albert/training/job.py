@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import tensorflow.compat.v1 as tf
 
 from albert.core import signals
-from albert.core.errors import FlagError, UserError, optional
+from albert.core.errors import FlagError, UserError
 from albert.core.text import one_line
 from albert.devices import device, host
 from albert.distributed import collectives, exchange, heartbeats, launcher
 from albert.distributed.failure import fail
 from albert.precision import configuration
-from albert.settings.engines import TENSORFLOW
+from albert.prediction.engine import check_engine
 from albert.settings.run_settings import RunSettings
 from albert.training import tracking
 from albert.training.task import Task
@@ -37,23 +37,10 @@ def begin_job(settings: RunSettings) -> None:
     tf.logging.info("Processor: %s", host.find_processor())
     host.limit_threads()
     # Report a faulty configuration before any work.
-    configuration.chosen(settings.precision)
+    precision = configuration.chosen(settings.precision)
     if settings.precision:
         device.check_precision(settings.precision)
-    check_engine(settings)
-
-
-def check_engine(settings: RunSettings) -> None:
-    """Raises a `FlagError` if --engine does not fit, and a `UserError` if it is not installed."""
-    if settings.engine == TENSORFLOW:
-        return
-    insist = f"--engine={settings.engine} computes on the CPU in float32: "
-    if device.kind() != "cpu":
-        raise FlagError(f"{insist}pass --device=cpu, or --engine={TENSORFLOW}")
-    if configuration.chosen(settings.precision):
-        raise FlagError(f"{insist}pass --precision=float32, or --engine={TENSORFLOW}")
-    with optional("onnx==1.18.0", "onnxruntime", why=f"--engine={settings.engine}: "):
-        import albert.onnx.encoder  # noqa: F401
+    check_engine(settings.engine, precision.dtype.name if precision else "float32")
 
 
 def _check(settings: RunSettings) -> None:

@@ -19,9 +19,10 @@ from albert.data.records import share_of_token
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.devices import device
 from albert.distributed import collectives
-from albert.modeling import BertConfig, EncoderConfig, read_config
+from albert.modeling import EncoderConfig, read_config
 from albert.optimization import OptimizerOptions
 from albert.precision import configuration, conversion
+from albert.prediction.engine import precision_list
 from albert.prediction.model import Head, ModelOptions
 from albert.prediction.session import Output
 from albert.report import PAGE, PREDICTIONS
@@ -280,12 +281,15 @@ class Task(abc.ABC):
             del values["num_hidden_groups"], values["inner_group_num"]
         return {CONFIG_FLAGS[0]: values}
 
-    def model_fn(self, steps: tuple[int, int] | None, engine: str = TENSORFLOW) -> Callable:
+    def model_fn(
+        self, steps: tuple[int, int] | None, engine: str = TENSORFLOW, precision: str = "float32"
+    ) -> Callable:
         """Returns the `model_fn`.
 
         Args:
           steps: the numbers of training and warm-up steps; None for prediction.
           engine: what computes the encoder in prediction, a value of --engine.
+          precision: see `ModelOptions`.
         """
         settings = self.settings
         options = ModelOptions(
@@ -297,19 +301,21 @@ class Task(abc.ABC):
             gradient_checkpointing=settings.gradient_checkpointing,
             remove_padding=self._removes_padding(),
             engine=engine,
+            precision=precision,
         )
         return make_model_fn(self.config, self.head(), options)
 
     def converted_model_fn(self, steps: tuple[int, int] | None) -> Callable:
         """Returns the `model_fn` that computes in the precision of the flags; see `model_fn`."""
-        model_fn = self.model_fn(steps, self.settings.engine)
-        return conversion.convert(model_fn, self.precision_config(), device.kind())
+        config, engine = self.precision_config(), self.settings.engine
+        if steps is None and engine != TENSORFLOW:
+            return self.model_fn(None, engine, config.dtype.name if config else "float32")
+        return conversion.convert(self.model_fn(steps), config, device.kind())
 
     @property
     def precision_list(self) -> str:
         """Returns the path of the model's list of operations in low precision."""
-        is_bert = isinstance(self.config, BertConfig)
-        return configuration.SHIPPED_FOR_BERT if is_bert else configuration.SHIPPED
+        return precision_list(self.config)
 
     def precision_config(self) -> configuration.PrecisionConfig | None:
         """Returns the configuration of --precision and the environment; None for float32."""

@@ -1,10 +1,10 @@
-"""Times answers next to the forward pass of ONNX Runtime on a sequence of the same length."""
+"""Times answers next to the forward pass of OpenVINO on a sequence of the same length."""
 
 import contextlib
 import http.client
 import os
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -13,14 +13,17 @@ from albert.checkpoints.checkpoint_files import BEST
 from albert.checkpoints.model_folder import ASSETS, CONFIG, SPM_MODEL
 from albert.convert.convert import MODEL, to_onnx
 from albert.convert.settings import ConvertSettings
+from albert.devices import host
 from albert.inference import load_model
 from albert.inference.squad import QuestionAnswerer
-from benchmarks.parts import onnx_runtime
+from albert.settings.engines import OPENVINO
+from benchmarks.parts import onnx_runtime, openvino_runtime
 from benchmarks.parts.harness import seconds_of
 from benchmarks.parts.models import QUESTION
 from benchmarks.parts.program import SEQUENCES
 from benchmarks.parts.server import HOST, ask, served
 
+_ENGINE, _PEER = f"--engine={OPENVINO}", "OpenVINO"
 # Timed calls of a way in a round, after one that does not count: the way before it was another.
 _CALLS = 3
 # A way of answering a text, which takes the number of the call.
@@ -28,50 +31,57 @@ Way = Callable[[int], object]
 
 
 class Times(NamedTuple):
-    """Medians of the rounds: seconds, and their ratio to the fastest setting of ONNX Runtime on
-    all cores."""
+    """Medians of the rounds: seconds, and their ratio to OpenVINO in the same precision."""
 
     seconds: float
     times: float
 
 
 def compare(
-    folder: str, model: QuestionAnswerer, texts: Mapping[int, str], rounds: int
-) -> dict[int, dict[str, Times]]:
-    """Returns the times of all ways, for texts that make one window, by its number of tokens.
-
-    The model is in the folder.
-    """
-    target, cores = os.path.join(folder, "onnx"), len(os.sched_getaffinity(0))
+    folder: str, texts: Mapping[int, str], rounds: int
+) -> dict[tuple[int, str], dict[str, Times]]:
+    """Returns the times of all ways, for texts that make one window, by its number of tokens and
+    the precision; `folder` has the model."""
+    target = os.path.join(folder, "onnx")
     config, pieces = (os.path.join(folder, ASSETS, name) for name in (CONFIG, SPM_MODEL))
     files = ConvertSettings(albert_config_file=config, spm_model_file=pieces)
     to_onnx(os.path.join(folder, BEST), target, files)
-    settings = {
-        f"threads: {cores}": {"threads": cores},
-        f"threads: {cores}, no spinning": {"threads": cores, "spins": False},
-        "threads: 1": {"threads": 1},
+    types = ["float32", *(["bfloat16"] if host.find_processor().bfloat16()[0] else [])]
+    return {
+        (length, dtype): times
+        for dtype in types
+        for length, times in _compare(folder, os.path.join(target, MODEL), dtype, texts, rounds)
     }
-    sessions = {
-        f"ONNX Runtime, {name}": onnx_runtime.open_session(os.path.join(target, MODEL), options)
-        for name, options in settings.items()
+
+
+def _compare(
+    folder: str, onnx: str, dtype: str, texts: Mapping[int, str], rounds: int
+) -> Iterator[tuple[int, dict[str, Times]]]:
+    """Yields the times of all ways for each text, with its number of tokens."""
+    models = {
+        "answer": load_model(folder, precision=dtype),
+        f"answer, {_ENGINE}": load_model(folder, OPENVINO, dtype),
     }
-    models = {"answer": model, "answer, --engine=onnxruntime": load_model(folder, "onnxruntime")}
-    compared = {}
-    flags = "--max_batch=8", "--engine=onnxruntime", "--max_seconds=3600"
+    request = openvino_runtime.open_request(onnx, dtype)
+    session = onnx_runtime.open_session(onnx, {})
+    flags = "--max_batch=8", _ENGINE, f"--precision={dtype}", "--max_seconds=3600"
     with (
         served(folder, *flags) as server,
         contextlib.closing(http.client.HTTPConnection(HOST, server.port)) as connection,
     ):
         for length, text in texts.items():
+            batch = {name: np.zeros([1, length], np.int32) for name in SEQUENCES}
+            batch["input_mask"] += 1
             ways = {name: _direct(loaded, text) for name, loaded in models.items()}
-            ways["request, --engine=onnxruntime"] = _request(connection, text)
-            ways |= {name: _forward(session, length) for name, session in sessions.items()}
+            ways[f"request, {_ENGINE}"] = _request(connection, text)
+            ways[_PEER] = lambda _, batch=batch: openvino_runtime.predict(request, batch)
+            if dtype == "float32":
+                ways["ONNX Runtime"] = lambda _, batch=batch: onnx_runtime.predict(session, batch)
             timed = [
                 {name: median_seconds(way, number) for name, way in ways.items()}
                 for number in range(rounds)
             ]
-            compared[length] = summary(timed, [*sessions][:2])
-    return compared
+            yield length, summary(timed, _PEER)
 
 
 def _direct(model: QuestionAnswerer, text: str) -> Way:
@@ -82,23 +92,16 @@ def _request(connection: http.client.HTTPConnection, text: str) -> Way:
     return lambda n: ask(connection, f"{n} {text}")
 
 
-def _forward(session: object, length: int) -> Way:
-    batch = {name: np.zeros([1, length], np.int32) for name in SEQUENCES}
-    batch["input_mask"] += 1
-    return lambda _: onnx_runtime.predict(session, batch)
-
-
 def median_seconds(way: Way, round_number: int) -> float:
     """Returns the seconds of a call, the median of several with different numbers."""
     numbers = range(10 * round_number, 10 * round_number + _CALLS + 1)
     return statistics.median([seconds_of(lambda n=n: way(n)) for n in numbers][1:])
 
 
-def summary(rounds: list[dict[str, float]], bases: list[str]) -> dict[str, Times]:
-    """Returns medians of the rounds, which have the seconds of all ways; the fastest of `bases`
-    counts for the ratios."""
+def summary(rounds: list[dict[str, float]], base: str) -> dict[str, Times]:
+    """Returns medians of the rounds, which have the seconds of all ways; `base` is that of the
+    ratios."""
     seconds = {name: statistics.median(timed[name] for timed in rounds) for name in rounds[0]}
-    base = min(bases, key=seconds.__getitem__)
     return {
         name: Times(median, statistics.median(timed[name] / timed[base] for timed in rounds))
         for name, median in seconds.items()

@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.parts.flags import Flags
 from benchmarks.parts.turns import Program
 
-KINDS = ("transformers", "compiled", "onnxruntime")
+KINDS = ("transformers", "compiled", "onnxruntime", "openvino")
 # The compiler may then rearrange weights, and use products of oneDNN.
 _FROZEN = {"TORCHINDUCTOR_FREEZING": "1"}
 # A core for each thread of OpenMP, which PyTorch uses.
@@ -26,13 +26,14 @@ def _onnx(model: str, **options: Any) -> Program:
     return Program("onnxruntime", {"model": model, **options}, peak=not model.endswith("int8"))
 
 
+_OPENVINO = {"OpenVINO": Program("openvino", {"model": "model"})}
 _TRANSFORMERS = {"transformers": _torch()}
 _TORCH = {**_TRANSFORMERS, "transformers, compiled": _torch(_FROZEN, compile=True)}
 _INT8 = {"ONNX Runtime, int8": _onnx("pytorch-int8")}
 # By the type of products of this project.
 PEERS = {
-    "float32": {**_TORCH, "ONNX Runtime": _onnx("model"), **_INT8},
-    "bfloat16": {**_TORCH, **_INT8},
+    "float32": {**_TORCH, "ONNX Runtime": _onnx("model"), **_OPENVINO, **_INT8},
+    "bfloat16": {**_TORCH, **_OPENVINO, **_INT8},
     "tf32": _TRANSFORMERS,
 }
 _TORCH_SETTINGS = {

@@ -30,7 +30,10 @@ RATE, EPSILON, DECAY = 1e-5, 1e-6, 0.01
 BEST, TRANSFORMERS, ONNX = "model.ckpt-best", "transformers", "onnx"
 SEQUENCES = ("input_ids", "input_mask", "segment_ids")
 # A peer must not import TensorFlow.
-_MODULES = {"transformers": "pytorch", "compiled": "pytorch", "onnxruntime": "onnx_runtime"}
+_MODULES = {
+    **{"transformers": "pytorch", "compiled": "pytorch"},
+    **{"onnxruntime": "onnx_runtime", "openvino": "openvino_runtime"},
+}
 
 
 def main() -> None:

@@ -11,9 +11,9 @@ from albert.convert.settings import ConvertSettings
 from albert.devices import device, memory_use
 from albert.modeling import EncoderConfig, read_config
 from albert.optimization import OptimizerOptions
-from albert.precision import configuration
-from albert.prediction.model import ModelOptions
-from albert.prediction.session import optimized_twice
+from albert.precision import configuration, conversion
+from albert.prediction.model import ModelOptions, make_predict_fn
+from albert.prediction.session import PredictSession, placeholders
 from albert.tasks.squad.head import make_v1_head
 from benchmarks.parts import program, step
 from benchmarks.parts.flags import Flags
@@ -48,26 +48,40 @@ def without_dropout(config_file: str) -> EncoderConfig:
 def load(settings: Flags) -> program.Functions:
     """Returns the functions of this project."""
     choose_device(settings)
-    is_training = settings.work == "training"
+    model = without_dropout(settings.config)
+    checkpoint = os.path.join(settings.model, program.BEST)
+    make = training_of if settings.work == "training" else prediction_of
+    return make(settings, model, checkpoint), peak_memory_of_device
+
+
+def training_of(settings: Flags, model: EncoderConfig, checkpoint: str) -> Callable:
+    """Returns a function that makes a step of training."""
     numbers = {"epsilon": program.EPSILON, "weight_decay": program.DECAY}
     optimizer = OptimizerOptions(program.RATE, 10**9, optimizer="radam", **numbers)
     options = ModelOptions(optimizer, remove_padding=True)
-    config = device.session_config()
-    config = config if is_training else optimized_twice(config)
     records = program.read_features(settings)
     records = {name: values[:1].copy() for name, values in records.items() if name != "order"}
-    mode = step.TRAIN if is_training else step.PREDICT
-    model = without_dropout(settings.config)
-    session, run = step.session_of(model, records, options, mode, config, any_shape=True)
+    session, run = step.session_of(model, records, options, any_shape=True)
     with session.graph.as_default():
-        checkpoint = os.path.join(settings.model, program.BEST)
         tf.train.Saver(tf.trainable_variables()).restore(session, checkpoint)
+    return run
 
-    def memory() -> int:
-        of_device = memory_use.device_memory()
-        return of_device.peak if of_device else peak_memory()
 
-    return run, memory
+def prediction_of(settings: Flags, model: EncoderConfig, checkpoint: str) -> Callable:
+    """Returns a function that predicts a batch, with the session of the programs."""
+    head = make_v1_head(mask_padding_in_loss=True)
+    model_fn = make_predict_fn(model, head, ModelOptions(remove_padding=True))
+    model_fn = conversion.convert(model_fn, configuration.chosen(), device.kind())
+    specs = {name: tf.TensorSpec([None, None], tf.int32) for name in program.SEQUENCES}
+    session = PredictSession(model_fn, placeholders(specs), device.session_config())
+    session.load(checkpoint)
+    return lambda batch: list(session.run_all({name: batch[name] for name in specs})[0].values())
+
+
+def peak_memory_of_device() -> int:
+    """Returns the largest number of bytes that were in use on the GPU, or otherwise the host."""
+    of_device = memory_use.device_memory()
+    return of_device.peak if of_device else peak_memory()
 
 
 def product_turn(settings: Flags) -> Callable[[int], dict[str, float]]:

@@ -65,14 +65,14 @@ def commands_of(flags: Flags) -> tuple[dict[str, Command], set[str]]:
     for dtype in flags.dtypes:
         converts = {"TF_BF16_CONVERSION": "1"} if dtype == "bfloat16" else {}
         ours[f"{turns.OURS}, {dtype}"] = words, converts
+        if "openvino" in flags.peers:
+            ours[f"{turns.OURS}, OpenVINO, {dtype}"] = [*words, "--engine=openvino"], converts
         peers, needed = peers_of(PEERS[dtype], flags.peers)
         models |= needed
         for name, peer in peers.items():
             command = turns.command_of(peer, dtype, flags, os.path.join(_OUTPUT, _PREDICTIONS))
             full = name if peer.kind == "onnxruntime" else f"{name}, {dtype}"
             others[full] = command, peer.environment
-    if models:
-        ours[f"{turns.OURS}, ONNX Runtime"] = [*words, "--engine=onnxruntime"], {}
     return {**ours, **others}, models
 
 

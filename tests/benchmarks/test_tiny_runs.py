@@ -28,8 +28,8 @@ RUNS = {
     "answers": (f"{_SMALL} --data={{}} --questions=60 --max_seq_length=128", "1.1|2.0"),
     "ask": (
         f"{_SMALL} --lengths=32,48 --peer_lengths=48 --starts=1",
-        "first answer|answer, 48 tokens|encode, all lengths|48 tokens: answer|48 tokens: request, "
-        "--engine=onnxruntime|48 tokens: ONNX Runtime, threads: 1",
+        "first answer|answer, 48 tokens|encode, all lengths|48 tokens, float32: answer|"
+        "48 tokens, float32: request, --engine=openvino|48 tokens, float32: ONNX Runtime",
     ),
     "bound": (
         f"{_SMALL} --batch_size=2 --seq_length=32 --steps=1 --matrix_size=64",
@@ -74,11 +74,11 @@ RUNS = {
 RUNS_WITH_PEERS = {
     ("train", _TURNS): "this project|transformers",
     ("predict", _TURNS): (
-        "this project|transformers|transformers, compiled|ONNX Runtime|ONNX Runtime, int8"
+        "this project|transformers|transformers, compiled|ONNX Runtime|OpenVINO|ONNX Runtime, int8"
     ),
-    ("predict", f"{_TURNS} --programs --rounds=1 --peers=transformers,onnxruntime"): (
-        "this project, float32|this project, ONNX Runtime|transformers, float32|ONNX Runtime|"
-        "ONNX Runtime, int8"
+    ("predict", f"{_TURNS} --programs --rounds=1 --peers=transformers,openvino"): (
+        "this project, float32|this project, OpenVINO, float32|transformers, float32|"
+        "OpenVINO, float32"
     ),
     ("predict", f"{_TURNS} --settings --peers=onnxruntime"): (
         "model of albert convert|the same, fused by its optimizer|..., parallel execution|"

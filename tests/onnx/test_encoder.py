@@ -1,4 +1,4 @@
-"""The encoder that ONNX Runtime computes: its states are those of TensorFlow's."""
+"""The encoder that OpenVINO computes: its states are those of TensorFlow's."""
 
 import sys
 
@@ -8,15 +8,14 @@ import tensorflow.compat.v1 as tf
 
 from albert import modeling
 from albert.core.errors import FlagError, UserError
+from albert.devices import host
 from albert.inference import load_model
-from albert.onnx.encoder import OnnxEncoder
-from albert.settings.engines import ONNXRUNTIME, TENSORFLOW
-from albert.settings.run_settings import RunSettings
+from albert.onnx.encoder import OpenVinoEncoder
+from albert.prediction.engine import check_engine
+from albert.settings.engines import OPENVINO, TENSORFLOW
 from albert.tasks.race.head import make_race_head
 from albert.tasks.squad.head import make_v1_head
-from albert.training.job import check_engine
 from tests.helpers import models
-from tests.helpers.files import settings_of
 
 
 @pytest.mark.parametrize("act", ["gelu", "gelu_erf"])
@@ -33,7 +32,7 @@ def test_states_are_those_of_tensorflow(family, act):
         encoders = []
         for options in ({}, {"positions": tf.constant(positions)}):
             with tf.variable_scope(tf.get_variable_scope(), reuse=True):
-                encoders.append(OnnxEncoder(config, *map(tf.constant, inputs), **options))
+                encoders.append(OpenVinoEncoder(config, *map(tf.constant, inputs), **options))
         assert variables == {v.op.name: v for v in tf.trainable_variables()}
         whole, chosen = encoders
         rng = np.random.default_rng(1)
@@ -74,23 +73,23 @@ def test_loaded_models_use_the_engine(random_model, num_options):
 
 
 def both(folder: str) -> list:
-    models = [load_model(folder, engine) for engine in (ONNXRUNTIME, TENSORFLOW)]
+    models = [load_model(folder, engine, "float32") for engine in (OPENVINO, TENSORFLOW)]
     assert [model._session._length(17) for model in models] == [17, 32]
     return models
 
 
 def test_an_engine_that_does_not_fit_is_an_error(monkeypatch, on_device):
-    def check(*flags: str) -> None:
-        check_engine(settings_of(RunSettings, f"--engine={ONNXRUNTIME}", *flags))
-
-    check()
-    with pytest.raises(FlagError, match="on the CPU in float32: pass --precision=float32, or"):
-        check("--precision=bfloat16")
+    check_engine(OPENVINO, "float32")
+    with pytest.raises(FlagError, match="in float32 or bfloat16: pass another --precision, or --e"):
+        check_engine(OPENVINO, "float16")
+    monkeypatch.setattr(host, "find_processor", lambda: host.Cpu("", ("AVX2",)))
+    with pytest.raises(FlagError, match="--precision=bfloat16: the processor has neither AVX512_B"):
+        check_engine(OPENVINO, "bfloat16")
     on_device("gpu")
-    with pytest.raises(FlagError, match="on the CPU in float32: pass --device=cpu, or --eng"):
-        check()
+    with pytest.raises(FlagError, match="in float32 or bfloat16: pass --device=cpu, or --engine"):
+        check_engine(OPENVINO, "float32")
     on_device("cpu")
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setitem(sys.modules, "openvino", None)
     monkeypatch.delitem(sys.modules, "albert.onnx.encoder")
-    with pytest.raises(UserError, match="onnxruntime is missing: .*install onnx==1.18.0 onnxru"):
-        check()
+    with pytest.raises(UserError, match="openvino is missing: .*install onnx==1.18.0 openvino"):
+        check_engine(OPENVINO, "float32")

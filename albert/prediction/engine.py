@@ -1,0 +1,73 @@
+"""The choice of the precision of prediction, and the check of its engine, on this machine."""
+
+from __future__ import annotations
+
+import os
+
+from albert.core.errors import FlagError, optional
+from albert.core.log import LOG
+from albert.devices import device, host
+from albert.modeling import BertConfig, EncoderConfig
+from albert.precision import configuration
+from albert.settings.engines import AUTO, TENSORFLOW
+
+
+def check_engine(engine: str, precision: str) -> None:
+    """Raises a `FlagError` if an engine does not fit, and a `UserError` if it is not installed.
+
+    `precision` is the type of its products: "float32", "bfloat16" or "float16".
+    """
+    if engine == TENSORFLOW:
+        return
+    insist = f"--engine={engine} computes on the CPU in float32 or bfloat16: "
+    if device.kind() != "cpu":
+        raise FlagError(f"{insist}pass --device=cpu, or --engine={TENSORFLOW}")
+    if precision == "float16":
+        raise FlagError(f"{insist}pass another --precision, or --engine={TENSORFLOW}")
+    check_native(precision)
+    with optional("onnx==1.18.0", "openvino", why=f"--engine={engine}: "):
+        import albert.onnx.encoder  # noqa: F401
+
+
+def check_native(precision: str) -> None:
+    """Raises a `FlagError` if this processor would have to emulate a type."""
+    has_bfloat16, why = host.find_processor().bfloat16()
+    if precision == "bfloat16" and device.kind() == "cpu" and has_bfloat16 is False:
+        raise FlagError(f"--precision=bfloat16: {why}; pass --precision=float32")
+
+
+def precision_list(config: EncoderConfig) -> str:
+    """Returns the path of a model's list of operations in low precision."""
+    is_bert = isinstance(config, BertConfig)
+    return configuration.SHIPPED_FOR_BERT if is_bert else configuration.SHIPPED
+
+
+def choose_precision(requested: str) -> str:
+    """Returns the type of the products of a loaded model, "float32" or "bfloat16", and logs it.
+
+    `requested` is that, or "auto" for the choice of `TF_BF16_CONVERSION`, and without it for the
+    fastest. Raises a `FlagError` if the processor lacks the type, or the variable contradicts it.
+    """
+    variable = os.environ.get(configuration.VARIABLE)
+    if requested == AUTO and variable is None:
+        precision, why = fastest_precision()
+    else:
+        named = configuration.chosen(None if requested == AUTO else requested)
+        precision = "float32" if named is None else named.dtype.name
+        why = "--precision" if requested != AUTO else configuration.VARIABLE
+        check_native(precision)
+    LOG.info("Precision: %s (%s)", precision, why)
+    return precision
+
+
+def fastest_precision() -> tuple[str, str]:
+    """Returns the type in which this device predicts fastest, and the reason."""
+    processor = host.find_processor()
+    names = processor.instructions or ()
+    if device.kind() != "cpu":
+        return "float32", "the precision without --precision"
+    # Without AMX, bfloat16 took 1.7 times as long as float32 on an Intel processor with
+    # AVX512_BF16, but 0.55 times as long on AMD's (docs/benchmark-log.md).
+    if "AMX" in names or ("AVX512_BF16" in names and "AMD" in processor.model):
+        return "bfloat16", processor.bfloat16()[1]
+    return "float32", f"this processor does not multiply faster in bfloat16: {processor}"
