@@ -32,7 +32,9 @@ FLOORS = (
     ("tasks.entities", "tasks.glue", "tasks.pretraining", "tasks.race", "tasks.squad"),
     ("inference", "preflight", "reference_api"),
     ("demo", "serving", *NAMES_ONLY),
-    ("api", "cli"),
+    ("api",),
+    ("quantization",),
+    ("cli",),
     ("create_pretraining_data", "run_classifier", "run_pretraining", "run_race"),
     ("__main__", "run_squad_v1", "run_squad_v2"),
 )

@@ -45,6 +45,10 @@ _CONFIG = "albert_config_file"
 TOKENIZERS = {"spm_model_file": SPM_MODEL, "vocab_file": VOCABULARY}
 
 
+# An encoder in int8, of a model that `albert quantize` has written, in `ASSETS`.
+QUANTIZED = "encoder.xml"
+
+
 class Assets(NamedTuple):
     """A task's description of its model: JSON values by name, and paths by `ASSET_NAMES`."""
 
@@ -75,6 +79,12 @@ def read_description(folder: str) -> dict[str, Any] | None:
     if not isinstance(about.get("task"), str):
         raise UserError(f"{path} does not name the model's task")
     return about
+
+
+def quantized_encoder(folder: str) -> str:
+    """Returns the path of a model's encoder in int8; "" if it has none."""
+    path = os.path.join(folder, ASSETS, QUANTIZED)
+    return path if os.path.exists(path) else ""
 
 
 def read_run_record(folder: str) -> dict | None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from albert.checkpoints.model_folder import quantized_encoder
 from albert.core.errors import UserError
 from albert.data.sequences import LENGTH_STEP, SEQUENCE_KEYS, TokenSequence, padded, sequences_of
 from albert.devices import device
@@ -51,7 +52,11 @@ class ModelSession:
         self._length_step = LENGTH_STEP if folder.engine == TENSORFLOW else 1
         shape = [None, options, None] if options else [None, None]
         specs = {name: tf.TensorSpec(shape, tf.int32) for name in SEQUENCE_KEYS}
-        computed = ModelOptions(engine=folder.engine, precision=folder.precision)
+        computed = ModelOptions(
+            engine=folder.engine,
+            precision=folder.precision,
+            quantized=quantized_encoder(folder.path) if folder.engine != TENSORFLOW else "",
+        )
         predict_fn = make_predict_fn(folder.config, head, computed)
         if folder.engine == TENSORFLOW:
             predict_fn = conversion.convert(predict_fn, _list_of(folder), device.kind())

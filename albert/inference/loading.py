@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from typing import Protocol
 
+from albert.checkpoints.model_folder import quantized_encoder
 from albert.core.errors import UserError
 from albert.core.log import shown_log
 from albert.inference.base import SpanFinder
@@ -18,7 +19,7 @@ from albert.inference.embedding import Embedder
 from albert.inference.folders import ModelFolder, open_folder
 from albert.inference.squad import QuestionAnswerer
 from albert.prediction.engine import check_engine, choose_precision
-from albert.settings.engines import AUTO, ENGINES, LOADED_PRECISIONS, TENSORFLOW
+from albert.settings.engines import AUTO, ENGINES, LOADED_PRECISIONS, OPENVINO, TENSORFLOW
 from albert.tasks import TASKS
 
 AnyPath = str | os.PathLike[str]
@@ -58,6 +59,10 @@ def _model_of(folder: ModelFolder, engine: str, precision: str) -> Model:
         raise UserError(
             f"{path} has a model for {task}, which cannot answer or classify; supported tasks are "
             f"{', '.join(entries)}"
+        )
+    if engine == TENSORFLOW and quantized_encoder(path):
+        raise UserError(
+            f"{path} has an encoder in int8: pass --engine={OPENVINO}, which computes it"
         )
     precision = choose_precision(precision)
     check_engine(engine, precision)

@@ -6,7 +6,8 @@ OpenVINO. Heads, inputs and checkpoints stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import openvino
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints import transformers_names as names
+from albert.core.errors import UserError
 from albert.devices import host
 from albert.distributed import collectives
 from albert.model.layers import dense
@@ -39,17 +41,19 @@ class OpenVinoEncoder(Encoder):
         token_type_ids: tf.Tensor,
         positions: tf.Tensor | None = None,
         precision: str = "float32",
+        quantized: str = "",
     ):
         """Builds the graph; see `Encoder` for the arguments.
 
-        `precision` is "float32" or "bfloat16", the type of the products.
+        `precision` is "float32" or "bfloat16", the type of the products. `quantized` is the path of
+        an encoder with products in int8, which does not need the variables.
         """
         config.validate()
         family = "bert" if isinstance(config, BertConfig) else "albert"
         pairs = names.pairs_of(family, config.to_dict())[names.ENCODER]
         variables = {pair: tf.get_variable(pair.ours, pair.shape) for pair in pairs}
         self.output_embedding_table, *_ = variables.values()  # The words come first.
-        self.hook = _PassWeights(config, variables, precision)
+        self.hook = _PassWeights(config, variables, precision, quantized)
         inputs = [input_ids, input_mask, token_type_ids]
         states = tf.numpy_function(self.hook.states, inputs, tf.float32)
         states.set_shape([*input_ids.shape, config.hidden_size])
@@ -62,6 +66,54 @@ class OpenVinoEncoder(Encoder):
             self.pooled_output = tf.tanh(first)
 
 
+class Recording:
+    """The last encoder that was built from variables, and the inputs of all batches."""
+
+    def __init__(self):
+        self.model: openvino.Model | None = None
+        self.batches: list[dict[str, np.ndarray]] = []
+
+
+_recordings: list[Recording] = []
+
+
+@contextlib.contextmanager
+def recording() -> Iterator[Recording]:
+    """Records what encoders of this process compute in the `with` block."""
+    _recordings.append(Recording())
+    try:
+        yield _recordings[-1]
+    finally:
+        _recordings.pop()
+
+
+def read_quantized(path: str) -> openvino.Model:
+    """Reads an encoder in int8; raises a `UserError` if OpenVINO cannot."""
+    try:
+        return openvino.Core().read_model(path)
+    except RuntimeError as e:
+        raise UserError(
+            f"{path} cannot be read by OpenVINO {openvino.__version__}: quantize the model again"
+        ) from e
+
+
+def write_model(model: openvino.Model, path: str) -> None:
+    """Writes an encoder; `path` ends with ".xml", and the weights go to a file next to it."""
+    openvino.save_model(model, path, compress_to_fp16=False)
+
+
+def compile_model(model: openvino.Model, precision: str) -> openvino.InferRequest:
+    """Compiles an encoder for this process's cores; `precision` is that of `OpenVinoEncoder`."""
+    options = {
+        "INFERENCE_PRECISION_HINT": _TYPES[precision],
+        "PERFORMANCE_HINT": "LATENCY",
+        # By default, it would use the cores of other workers, too, and bind threads to them.
+        "INFERENCE_NUM_THREADS": host.count_cores(collectives.local_size()),
+        "ENABLE_CPU_PINNING": False,
+    }
+    return openvino.Core().compile_model(model, "CPU", options).create_infer_request()
+
+
 class _PassWeights(tf.train.SessionRunHook):
     """Compiles a model of OpenVINO with the variables of a session, and computes with it."""
 
@@ -70,12 +122,18 @@ class _PassWeights(tf.train.SessionRunHook):
         config: EncoderConfig,
         variables: Mapping[names.VariablePair, tf.Variable],
         precision: str,
+        quantized: str,
     ):
         self._config, self._variables, self._precision = config, variables, precision
+        self._quantized = quantized
         self._request: Any = None
 
     def after_create_session(self, session: tf.Session, coord: Any) -> None:
         """Takes the weights from a session, whose variables have their values."""
+        model = read_quantized(self._quantized) if self._quantized else self._model_of(session)
+        self._request = compile_model(model, self._precision)
+
+    def _model_of(self, session: tf.Session) -> openvino.Model:
         values = session.run(list(self._variables.values()))
         weights = {
             pair.theirs: value.T if pair.is_transposed else value
@@ -84,20 +142,17 @@ class _PassWeights(tf.train.SessionRunHook):
         graph, width = Graph(weights), self._config.hidden_size
         states = add_encoder(graph, self._config)
         model = graph.build({"states": (states, FLOAT, ["batch", "sequence", width])})
-        options = {
-            "INFERENCE_PRECISION_HINT": _TYPES[self._precision],
-            "PERFORMANCE_HINT": "LATENCY",
-            # By default, it would use the cores of other workers, too, and bind threads to them.
-            "INFERENCE_NUM_THREADS": host.count_cores(collectives.local_size()),
-            "ENABLE_CPU_PINNING": False,
-        }
-        core = openvino.Core()
-        compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", options)
-        self._request = compiled.create_infer_request()
+        read = openvino.Core().read_model(model.SerializeToString())
+        for recorded in _recordings:
+            recorded.model = read
+        return read
 
     def states(self, *inputs: np.ndarray) -> np.ndarray:
         """Computes the last states, float32 [B, S, H]."""
         named = zip(INPUTS, inputs, strict=True)
-        results = self._request.infer({name: value.astype(np.int64) for name, value in named})
+        values = {name: value.astype(np.int64) for name, value in named}
+        for recorded in _recordings:
+            recorded.batches.append(values)
+        results = self._request.infer(values)
         # The request writes the next results to the same memory.
         return results[0].copy()

@@ -50,9 +50,11 @@ class Graph:
 
     def add_all(self, kind: str, count: int, *inputs: str, **attributes: Any) -> list[str]:
         """Adds an operation with several outputs."""
-        number = len(self.nodes)
-        outputs = [f"{kind}_{number}:{output}" for output in range(count)]
-        self.nodes.append(helper.make_node(kind, inputs, outputs, f"{kind}_{number}", **attributes))
+        # The name of a product ends with that of its weights: `albert.onnx.quantization` needs it.
+        weights = [f"/{name}" for name in inputs if name in self.weights]
+        name = "".join([f"{kind}_{len(self.nodes)}", *weights])
+        outputs = [f"{name}:{output}" for output in range(count)]
+        self.nodes.append(helper.make_node(kind, inputs, outputs, name, **attributes))
         return outputs
 
     def add_once(self, kind: str, *inputs: str, **attributes: Any) -> str:

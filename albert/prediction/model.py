@@ -50,6 +50,7 @@ class ModelOptions(NamedTuple):
       engine: one of `ENGINES`, which computes the encoder in prediction.
       precision: the type of the products of another engine than TensorFlow: "float32" or
         "bfloat16".
+      quantized: path of an encoder in int8, which takes the place of the variables' in OpenVINO.
       remove_padding: only for batches that are shortened when they are read. If all batches have
         one length, a device may need to know every shape.
     """
@@ -64,6 +65,7 @@ class ModelOptions(NamedTuple):
     remove_padding: bool = False
     engine: str = TENSORFLOW
     precision: str = "float32"
+    quantized: str = ""
 
 
 def make_predict_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> Callable:
@@ -106,7 +108,8 @@ def build_output(
             # An optional package.
             from albert.onnx.encoder import OpenVinoEncoder
 
-            encoder = OpenVinoEncoder(config, *inputs, positions, options.precision)
+            chosen = options.precision, options.quantized
+            encoder = OpenVinoEncoder(config, *inputs, positions, *chosen)
             hooks.append(encoder.hook)
             return encoder
         return Encoder(

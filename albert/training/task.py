@@ -9,8 +9,16 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import tensorflow.compat.v1 as tf
 
+from albert.checkpoints.checkpoint_files import list_checkpoints
 from albert.checkpoints.initialization import Initialization, compare_with_checkpoint
-from albert.checkpoints.model_folder import CONFIG, TOKENIZERS, Assets, used_model
+from albert.checkpoints.model_files import model_of_checkpoint
+from albert.checkpoints.model_folder import (
+    CONFIG,
+    TOKENIZERS,
+    Assets,
+    quantized_encoder,
+    used_model,
+)
 from albert.core.errors import ErrorCollector, FlagError
 from albert.core.files import content_of
 from albert.data import DEV, TEST, TRAIN
@@ -282,14 +290,18 @@ class Task(abc.ABC):
         return {CONFIG_FLAGS[0]: values}
 
     def model_fn(
-        self, steps: tuple[int, int] | None, engine: str = TENSORFLOW, precision: str = "float32"
+        self,
+        steps: tuple[int, int] | None,
+        engine: str = TENSORFLOW,
+        precision: str = "float32",
+        quantized: str = "",
     ) -> Callable:
         """Returns the `model_fn`.
 
         Args:
           steps: the numbers of training and warm-up steps; None for prediction.
           engine: what computes the encoder in prediction, a value of --engine.
-          precision: see `ModelOptions`.
+          precision, quantized: see `ModelOptions`.
         """
         settings = self.settings
         options = ModelOptions(
@@ -302,6 +314,7 @@ class Task(abc.ABC):
             remove_padding=self._removes_padding(),
             engine=engine,
             precision=precision,
+            quantized=quantized,
         )
         return make_model_fn(self.config, self.head(), options)
 
@@ -309,8 +322,15 @@ class Task(abc.ABC):
         """Returns the `model_fn` that computes in the precision of the flags; see `model_fn`."""
         config, engine = self.precision_config(), self.settings.engine
         if steps is None and engine != TENSORFLOW:
-            return self.model_fn(None, engine, config.dtype.name if config else "float32")
+            quantized = "" if self.settings.do_train else self._quantized_encoder()
+            precision = config.dtype.name if config else "float32"
+            return self.model_fn(None, engine, precision, quantized)
         return conversion.convert(self.model_fn(steps), config, device.kind())
+
+    def _quantized_encoder(self) -> str:
+        """Returns the path of the encoder in int8 next to the initial checkpoint, or ""."""
+        start, own = self.settings.init_checkpoint, list_checkpoints(self.settings.output_dir)
+        return quantized_encoder(model_of_checkpoint(start).folder) if start and not own else ""
 
     @property
     def precision_list(self) -> str:

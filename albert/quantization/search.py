@@ -1,0 +1,132 @@
+"""A search for the products of a model that can be in int8 without losing its score."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import tempfile
+import time
+from typing import Any, NamedTuple, Protocol
+
+from albert import api
+from albert.checkpoints.checkpoint_files import BEST, copy_checkpoint
+from albert.checkpoints.model_files import find_model
+from albert.checkpoints.model_folder import (
+    ASSETS,
+    CONFIG,
+    QUANTIZED,
+    TOKENIZERS,
+    Assets,
+    write_assets,
+)
+from albert.core.errors import UserError
+from albert.core.log import LOG
+from albert.data import DEV
+from albert.devices import host
+from albert.onnx.encoder import Recording, compile_model, read_quantized, recording
+from albert.onnx.quantization import GROUPS, write_quantized
+from albert.settings.engines import OPENVINO
+from albert.sweep.trial_process import scores_in
+from albert.tasks import TASKS
+
+_SECONDS = 3.0  # of a measurement of speed
+
+
+class Options(Protocol):
+    """The settings of `albert quantize`."""
+
+    data: str
+    max_loss: float
+    examples: int
+    seed: int
+
+
+class Scored(NamedTuple):
+    """A row of the table: the encoder's products, the score in points, and sequences per second."""
+
+    products: str
+    score: float
+    speed: float
+
+
+class Trial:
+    """A copy of a model, whose encoder in int8 changes until the score is good enough.
+
+    Attributes:
+      folder: that of the copy.
+      score_name: the name of the score that counts.
+    """
+
+    def __init__(self, path: str, work: str, options: Options):
+        """Copies a model to a folder; raises a `UserError` if it cannot be quantized."""
+        model = find_model(path)
+        if not model.is_trained:
+            raise UserError(f"{path} is not the folder of a run or an export: convert it first")
+        about = model.description()
+        entry = next(entry for entry in TASKS if entry.kind == about["task"])
+        flags = entry.load("task").input_flags(entry.load("settings")())
+        self._data = {flags[DEV]: os.path.abspath(options.data)}
+        self._scale = 1.0 if entry.command == "squad" else 100.0
+        self._work, self._options, self.score_name = work, options, "score"
+        self._recording = Recording()
+        self.folder = os.path.join(work, "model")
+        names = {"albert_config_file": CONFIG, **TOKENIZERS}
+        files = {names[flag]: file for flag, file in model.files.items() if flag in names}
+        write_assets(self.folder, Assets(about, files))
+        copy_checkpoint(model.files["init_checkpoint"], os.path.join(self.folder, BEST))
+
+    def search(self) -> list[Scored]:
+        """Scores the model in floating point, then in int8 with more and more products in floating
+        point, until the loss is small enough; the encoder of the last row is in the folder."""
+        with recording() as self._recording:
+            exact = self._score("float32", "float32")
+        rows = [exact]
+        if host.find_processor().bfloat16()[0]:
+            rows.append(self._score("bfloat16", "bfloat16"))
+        rows.append(self._quantized([]))
+        if self._is_enough(exact, rows[-1]):
+            return rows
+        alone = {group: self._quantized([group]) for group in GROUPS}
+        best = sorted(GROUPS, key=lambda group: -alone[group].score)
+        for kept in itertools.accumulate([group] for group in best):
+            rows.append(self._quantized(kept))
+            if self._is_enough(exact, rows[-1]):
+                break
+        return rows
+
+    def _is_enough(self, exact: Scored, scored: Scored) -> bool:
+        return exact.score - scored.score <= self._options.max_loss
+
+    def _quantized(self, kept: list[str]) -> Scored:
+        """Writes and scores an encoder in int8, except for some groups of products."""
+        path, options = os.path.join(self.folder, ASSETS, QUANTIZED), self._options
+        write_quantized(path, self._recording, options.examples, options.seed, kept)
+        return self._score(" except ".join(["int8", *filter(None, [", ".join(kept)])]), "float32")
+
+    def _score(self, products: str, precision: str) -> Scored:
+        output = tempfile.mkdtemp(dir=self._work)
+        chosen: dict[str, Any] = {"engine": OPENVINO, "precision": precision, **self._data}
+        api.evaluate(self.folder, output, verbose=False, **chosen)
+        if not (scores := scores_in(output)):
+            raise UserError(f"{self._options.data} has no labels, by which the model is scored")
+        self.score_name = scores[-1].name
+        scored = Scored(products, self._scale * scores[-1].value, self._speed(precision))
+        LOG.info("%s: %s %.2f", products, self.score_name, scored.score)
+        return scored
+
+    def _speed(self, precision: str) -> float:
+        """Returns the sequences per second of the encoder on recorded inputs."""
+        path = os.path.join(self.folder, ASSETS, QUANTIZED)
+        model = read_quantized(path) if os.path.exists(path) else self._recording.model
+        request, count = compile_model(model, precision), 0
+        # Batches of all lengths, each of which is slower the first time.
+        batches = self._recording.batches[:: len(self._recording.batches) // 8 + 1]
+        for batch in batches:
+            request.infer(batch)
+        began = time.perf_counter()
+        for batch in itertools.cycle(batches):
+            request.infer(batch)
+            count += len(batch["input_ids"])
+            if (seconds := time.perf_counter() - began) > _SECONDS:
+                break
+        return count / seconds

@@ -1,0 +1,74 @@
+"""Quantization: the search for the products in int8, and the model that it writes."""
+
+import json
+import os
+
+import pytest
+
+from albert.checkpoints.model_folder import quantized_encoder
+from albert.cli import quantize
+from albert.core.errors import UserError
+from albert.inference import load_model
+from albert.settings.engines import OPENVINO
+from tests.helpers.files import settings_of
+
+pytest.importorskip("nncf", reason="need NNCF, which Python 3.12 does not install")
+from albert.onnx.quantization import GROUPS
+from albert.quantization.search import Scored, Trial
+
+QUESTION, TEXT = "How long is it?", "The bridge was ready in 1859. It is 20 m long."
+
+
+def run(model, target, data, *flags):
+    settings = settings_of(quantize.QuantizeSettings, f"--data={data}", *flags)
+    quantize.main((settings, [str(model), str(target)]))
+
+
+@pytest.mark.slow
+def test_a_quantized_model_answers_with_openvino_only(trained, squad_dir, tmp_path, capsys):
+    target = tmp_path / "new" / "int8"
+    run(trained, target, squad_dir / "dev-v1.1.json", "--max_loss=100", "--examples=8")
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    scores = json.loads((trained / "eval_results.json").read_text())
+    assert rows[0] == ["products", "in", "f1", "loss", "speed"]
+    assert rows[1] == ["float32", f"{scores['f1']:.2f}", "0.00", "1.00"] and rows[-1][0] == "int8"
+    assert sorted(os.listdir(target.parent)) == ["int8"]
+    exact = load_model(str(trained), OPENVINO, "float32").answer(QUESTION, [TEXT])
+    rounded = load_model(str(target), OPENVINO, "float32").answer(QUESTION, [TEXT])
+    first, second = (result.answers[0].probability for result in (exact, rounded))
+    assert first != second and first == pytest.approx(second, abs=0.1)
+    with pytest.raises(UserError, match="has an encoder in int8: pass --engine=openvino"):
+        load_model(str(target))
+    with pytest.raises(UserError, match="exists; pass a new folder"):
+        run(trained, target, squad_dir / "dev-v1.1.json")
+    with open(quantized_encoder(str(target)), "w", encoding="utf-8") as file:
+        file.write("<net")
+    with pytest.raises(UserError, match="encoder.xml cannot be read by OpenVINO .*: quantize the"):
+        load_model(str(target), OPENVINO)
+
+
+def test_the_groups_that_cost_most_stay_in_floating_point(monkeypatch):
+    """Each group is tried alone; then they are added, best first, until the loss is small."""
+    gains, trial = dict(zip(GROUPS, (0.5, 3.0, 0.0, 2.0, 1.0), strict=True)), object.__new__(Trial)
+    trial._options = quantize.QuantizeSettings(max_loss=0.6)
+    names = {}
+
+    def quantized(kept):
+        names[tuple(kept)] = row = Scored("int8", 84.0 + sum(gains[name] for name in kept), 2.0)
+        return row
+
+    monkeypatch.setattr(trial, "_quantized", quantized)
+    monkeypatch.setattr(trial, "_score", lambda products, precision: Scored(products, 90.0, 1.0))
+    assert trial.search()[-1].score == 90.0
+    first, second, third, fourth, fifth = GROUPS
+    alone = [(name,) for name in GROUPS]
+    assert [*names] == [(), *alone, (second, fourth), (second, fourth, fifth)]
+
+
+@pytest.mark.slow
+def test_a_model_that_loses_too_much_is_not_written(monkeypatch, trained, squad_dir, tmp_path):
+    rows = [Scored("float32", 90.0, 1.0), Scored("int8", 80.0, 2.0)]
+    monkeypatch.setattr(Trial, "search", lambda self: rows)
+    with pytest.raises(UserError, match="int8 loses more than 0.5 points, so .* is not written"):
+        run(trained, tmp_path / "int8", squad_dir / "dev-v1.1.json")
+    assert os.listdir(tmp_path) == []
