@@ -15,7 +15,10 @@ from albert.core.cores import usable_cores
 from albert.distributed import collectives
 
 # The instruction sets, by Linux's names of their flags.
-_NAMES = {"avx2": "AVX2", "avx512f": "AVX-512", "avx512_bf16": "AVX512_BF16", "amx_bf16": "AMX"}
+_NAMES = {
+    **{"avx2": "AVX2", "avx512f": "AVX-512", "avx512_vnni": "AVX512_VNNI"},
+    **{"avx512_bf16": "AVX512_BF16", "amx_bf16": "AMX"},
+}
 _TOOL_SECONDS = 20
 _WITH_BFLOAT16 = ("AVX512_BF16", "AMX")
 # For each kind of device, the command that lists cards as lines such as "0, 00000000:3B:00.0": the
@@ -32,7 +35,7 @@ _CARDS = {
 class Cpu(NamedTuple):
     """A processor; its `str` is human-readable.
 
-    `model` is "" if unknown; `instructions`, of AVX2, AVX-512, AVX512_BF16 and AMX, are None then.
+    `model` is "" if unknown; `instructions`, some of the names above, are None then.
     """
 
     model: str

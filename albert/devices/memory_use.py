@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import sys
 from typing import NamedTuple
 
 import tensorflow as tf2
 
-from albert.devices import device
+from albert.devices import device, host
 
 
 class DeviceMemory(NamedTuple):
@@ -35,6 +36,9 @@ def device_memory() -> DeviceMemory | None:
 
 def peak_host_memory() -> int:
     """Returns the peak resident memory of this process, in bytes."""
+    # Linux counts in `ru_maxrss` the process that started this one.
+    if peak := re.search(r"^VmHWM:\s+(\d+) kB$", host.read("/proc/self/status"), re.MULTILINE):
+        return int(peak[1]) * 1024
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return size if sys.platform == "darwin" else size * 1024
 

@@ -24,6 +24,7 @@ from albert.preflight.duration import RemoteWorkers, describe_duration, measure
 from albert.preflight.report import Report, Row, describe_environment
 from albert.preflight.scaling import Link
 from albert.preflight.settings import CheckSettings
+from albert.preflight.speed import describe_speed
 from albert.settings.run_settings import RunSettings
 from albert.training.job import configure_habana
 from albert.training.output_folder import split_settings
@@ -60,6 +61,8 @@ def check(
         measured = measure(checked, only_features=bool(settings.device_memory))
         if collectives.is_chief():
             describe_duration(report, checked, measured, on)
+    if settings.measure and checked and report.ok and collectives.is_chief():
+        describe_speed(report, checked.task)
     by_rank = [[Row(*row) for row in rows] for rows in exchange.all_gather_objects(report.rows)]
     verdicts = _MACHINE_VERDICTS
     if task_class:

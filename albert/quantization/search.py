@@ -86,8 +86,8 @@ class Trial:
         rows.append(self._quantized([]))
         if self._is_enough(exact, rows[-1]):
             return rows
-        alone = {group: self._quantized([group]) for group in GROUPS}
-        best = sorted(GROUPS, key=lambda group: -alone[group].score)
+        gains = {group: self._quantized([group]) for group in GROUPS}
+        best = sorted(GROUPS, key=lambda group: -gains[group].score)
         for kept in itertools.accumulate([group] for group in best):
             rows.append(self._quantized(kept))
             if self._is_enough(exact, rows[-1]):
@@ -108,7 +108,7 @@ class Trial:
         chosen: dict[str, Any] = {"engine": OPENVINO, "precision": precision, **self._data}
         api.evaluate(self.folder, output, verbose=False, **chosen)
         if not (scores := scores_in(output)):
-            raise UserError(f"{self._options.data} has no labels, by which the model is scored")
+            raise UserError(f"{self._options.data} has no labels to score the model with")
         self.score_name = scores[-1].name
         scored = Scored(products, self._scale * scores[-1].value, self._speed(precision))
         LOG.info("%s: %s %.2f", products, self.score_name, scored.score)

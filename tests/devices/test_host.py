@@ -176,7 +176,7 @@ SLOW, FAST = "the processor has neither AVX512_BF16 nor AMX", "the processor has
         ("avx", "no AVX2", (False, SLOW)),
         ("avx avx2", "AVX2", (False, SLOW)),
         # The names of some integer instructions begin with the same letters.
-        (f"{SKYLAKE} avx512_vnni amx_int8", "AVX2, AVX-512", (False, SLOW)),
+        (f"{SKYLAKE} avx512_vnni amx_int8", "AVX2, AVX-512, AVX512_VNNI", (False, SLOW)),
         (f"{SKYLAKE} avx512_bf16", "AVX2, AVX-512, AVX512_BF16", (True, FAST)),
         (
             f"amx_bf16 {SKYLAKE} avx512_bf16 amx_tile",
@@ -205,7 +205,8 @@ def test_peak_host_memory_is_the_kernels_figure(monkeypatch):
     with open("/proc/self/status", encoding="ascii") as file:
         kilobytes = next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
     assert memory_use.peak_host_memory() == pytest.approx(kilobytes * 1024, rel=0.01)
-    # On macOS, the size is in bytes.
+    # macOS has no such file, and a size in bytes.
+    monkeypatch.setattr(host, "read", lambda path: "")
     usage = types.SimpleNamespace(ru_maxrss=5_000_000)
     monkeypatch.setattr(resource, "getrusage", lambda who: usage)
     monkeypatch.setattr(sys, "platform", "darwin")

@@ -48,7 +48,7 @@ def test_a_quantized_model_answers_with_openvino_only(trained, squad_dir, tmp_pa
 
 
 def test_the_groups_that_cost_most_stay_in_floating_point(monkeypatch):
-    """Each group is tried alone; then they are added, best first, until the loss is small."""
+    """Each is tried separately; then they are added, best first, until the loss is small."""
     gains, trial = dict(zip(GROUPS, (0.5, 3.0, 0.0, 2.0, 1.0), strict=True)), object.__new__(Trial)
     trial._options = quantize.QuantizeSettings(max_loss=0.6)
     names = {}
@@ -61,8 +61,8 @@ def test_the_groups_that_cost_most_stay_in_floating_point(monkeypatch):
     monkeypatch.setattr(trial, "_score", lambda products, precision: Scored(products, 90.0, 1.0))
     assert trial.search()[-1].score == 90.0
     first, second, third, fourth, fifth = GROUPS
-    alone = [(name,) for name in GROUPS]
-    assert [*names] == [(), *alone, (second, fourth), (second, fourth, fifth)]
+    separate = [(name,) for name in GROUPS]
+    assert [*names] == [(), *separate, (second, fourth), (second, fourth, fifth)]
 
 
 @pytest.mark.slow
