@@ -41,7 +41,7 @@ def test_a_model_answers_a_range_of_a_file(call, trained, squad_dir, tmp_path):
     ids = re.findall(r"^(\S+)  (?:right|wrong) ", output, re.MULTILINE)
     assert ids == [qas_id for qas_id, *_ in questions[40:43]]
     # Each answer is highlighted in its paragraph, on each line that has a part of it.
-    model, text = load_model(str(trained)), " ".join(re.sub(r"[{}]", "", output).split())
+    model, text = load_model(str(trained), precision="float32"), " ".join(re.sub(r"[{}]", "", output).split())
     text = text.replace("] [", " ")
     for _, question, context in questions[40:43]:
         (best, *_) = model.answer(question, context).answers

@@ -139,7 +139,8 @@ def view_of_answers(folder: str, questions: QuestionFile) -> View:
     from albert.inference.squad import QuestionAnswerer
     from albert.tasks.squad.view import view_of
 
-    model = load_model(folder)
+    # As the scores of a run.
+    model = load_model(folder, precision="float32")
     if not isinstance(model, QuestionAnswerer):
         raise UserError(f"the model in {folder} was not trained on SQuAD: it answers no questions")
     pairs = [(question["question"], context) for context, question in questions]

@@ -74,8 +74,8 @@ def convert(model_fn: Callable, config: PrecisionConfig | None, device: str = "c
 
     The model is built in a copy of the estimator's graph, so that all names and random seeds are
     those of the float32 model. Its new nodes are rewritten and imported into the estimator's graph.
-    Of what the `model_fn` returns, a scaffold, export outputs, and hooks other than
-    `estimators.GraphParts` are lost.
+    Of what the `model_fn` returns, a scaffold, and hooks other than `estimators.GraphParts` are
+    lost.
     """
     if config is None or device == "hpu":
         return model_fn
@@ -91,9 +91,12 @@ def convert(model_fn: Callable, config: PrecisionConfig | None, device: str = "c
         names = rewrite(graph_def, planned)
         _add_new(graph_def, built, names)
         _built.setdefault(target, []).append(built)
-        fields, carried = _counterpart(_parts(spec), target, names)
+        fields, carried, exported = _counterpart(_parts(spec), target, names)
         return estimators.EstimatorSpec(
-            mode, **fields, training_hooks=[estimators.GraphParts(parts) for parts in carried]
+            mode,
+            **fields,
+            training_hooks=[estimators.GraphParts(parts) for parts in carried],
+            export_outputs={key: estimators.PredictOutput(exported[key]) for key in exported},
         )
 
     return converted_model_fn
@@ -129,10 +132,11 @@ def plan_model(
     return built, spec, plan(built.as_graph_def(), config, device, others, outputs)
 
 
-def _parts(spec: estimators.EstimatorSpec) -> tuple[dict[str, Any], list]:
-    """Returns the parts of the graph in a specification: its fields and `GraphParts`."""
+def _parts(spec: estimators.EstimatorSpec) -> tuple[dict[str, Any], list, dict[str, Any]]:
+    """Returns the parts of the graph in a specification: its fields, `GraphParts` and exports."""
     fields = {field: getattr(spec, field) for field in _PARTS}
-    return fields, [hook.parts for hook in spec.training_hooks]
+    exported = {key: output.outputs for key, output in (spec.export_outputs or {}).items()}
+    return fields, [hook.parts for hook in spec.training_hooks], exported
 
 
 def _copy_of(graph: tf.Graph) -> tf.Graph:
