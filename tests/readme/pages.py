@@ -31,6 +31,7 @@ NOT_RUN = {
         _DOWNLOADS: "git clone, cd albert, pip install",
         _NEEDS_MODEL: "out/tickets",
     },
+    "benchmark-log.md": {_NEEDS_MODEL: "--output_dir=out/xxlarge_64"},
     "checking.md": {
         _IS_A_FORM: "albert check classify FLAGS-OF-THE-JOB",
         _NEEDS_CARD: "albert compare-devices",
@@ -69,7 +70,6 @@ NOT_RUN = {
         _DOWNLOADS: "enwiki, books/, out/wiki",
         "needs records of a large text": "--flagfile=configs/pretrain",
     },
-    "results.md": {_NEEDS_MODEL: "--output_dir=out/xxlarge_64"},
     "squad.md": {_DOWNLOADS: "albert download", _NEEDS_MODEL: "out/squad"},
     "serving.md": {
         "goes on until it is stopped; tests/test_serve.py starts and stops it": (
