@@ -36,10 +36,6 @@ NOT_RUN = {
         _IS_A_FORM: "albert check classify FLAGS-OF-THE-JOB",
         _NEEDS_CARD: "albert compare-devices",
     },
-    "clusters.md": {
-        _NEEDS_MODEL: "deploy/preset.sh",
-        "needs a cluster; tests/deploy has one that is made up": "sbatch",
-    },
     "gaudi.md": {
         _NEEDS_CARD: "hl-smi, /dev/accel, albert compare-devices, out/first_step, deploy/mpirun.sh",
         _INSTALLS: "make install",
@@ -81,6 +77,8 @@ NOT_RUN = {
     "workers.md": {
         _IS_RUN_BY_CI: "make horovod",
         _IS_A_FORM: "deploy/mpirun.sh, mpirun --allow-run-as-root",
+        _NEEDS_MODEL: "deploy/preset.sh",
+        "needs a cluster; tests/deploy has one that is made up": "sbatch",
     },
 }
 
