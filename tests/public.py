@@ -24,7 +24,7 @@ from tests.helpers.forking import ROOT
 
 FILE = ROOT / "tests/golden/public.txt"
 WRITES = "ALBERT_WRITES_PUBLIC"
-_HEAD = """What others build on, see docs/installing.md. A change of this file is a change for users.
+_HEAD = """What others build on, see docs/installing.md. A change here is a change for users.
 `make public` writes it.
 """
 # Of commands of a task, those of the training come first; the others only have what differs.
