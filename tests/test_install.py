@@ -121,6 +121,20 @@ def test_locks_are_exact_and_name_no_registry():
             assert re.match(r"[\w.-]+==\S+.*\\\n +--hash=sha256:", block), block
 
 
+def test_make_installs_packages_without_hashes_only_where_the_pages_say_so():
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    calls = re.findall(r"(?:INSTALL\)|install\.sh \S+) (?:--no-deps )?(.+)", makefile)
+    calls += re.findall(r"pip install (.+)", makefile)
+    named = {words.partition(" ||")[0] for words in calls}
+    loose = {words for words in named if "lock-" not in words and "$(LOCK)" not in words}
+    assert {words for words in loose if "--editable ." not in words} == {
+        "torch==2.13.0",
+        # `make test-oldest`, `make test-newest` and `make lock`.
+        "--quiet --resolution=$(RESOLUTION) -r requirements.txt \\",
+        "--quiet --disable-pip-version-check -r requirements/uv.txt",
+    }
+
+
 def test_each_python_gets_its_tensorflow():
     versions = {"3.10": "2.15.1", "3.11": "2.15.1", "3.12": "2.21.0", "3.13": "2.21.0"}
     for python, version in versions.items():
