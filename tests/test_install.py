@@ -94,8 +94,8 @@ def test_the_package_is_built_with_locked_packages(tmp_path):
     plan = make("-n", "install", "DEVICE=cpu", f"VENV={tmp_path}").stdout
     assert "-r requirements/lock-build.txt\n" in plan
     assert "--no-deps --no-build-isolation --editable .\n" in plan
-    requires = re.search(r'^requires = \["(.*)"\]$', PYPROJECT, re.M)[1]
-    assert requires in map(str, requirements(ROOT / "requirements/build.txt"))
+    needed = tomllib.loads(PYPROJECT)["build-system"]["requires"]
+    assert needed == [*map(str, requirements(ROOT / "requirements/build.txt"))]
 
 
 def test_on_top_of_an_image_its_python_gets_what_is_missing(tmp_path):
@@ -240,6 +240,13 @@ def wheel(tmp_path_factory) -> zipfile.ZipFile:
 def test_the_wheel_has_the_package_and_its_files_without_tests(wheel):
     expected = {*tracked("albert"), *(f"albert/{f}" for f in tracked("configs", "bf16_config"))}
     assert {name for name in wheel.namelist() if ".dist-info/" not in name} == expected
+
+
+def test_links_and_pictures_of_the_long_description_work_on_a_package_index(wheel):
+    (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    links = re.findall(r"\]\(([^)\s]+)", wheel.read(name).decode())
+    assert len(links) > 50
+    assert [link for link in links if not link.startswith("https://")] == []
 
 
 def test_the_packages_files_are_found_in_clone_and_wheel(wheel, tmp_path):
