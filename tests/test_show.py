@@ -41,11 +41,13 @@ def test_a_model_answers_a_range_of_a_file(call, trained, squad_dir, tmp_path):
     ids = re.findall(r"^(\S+)  (?:right|wrong) ", output, re.MULTILINE)
     assert ids == [qas_id for qas_id, *_ in questions[40:43]]
     # Each answer is highlighted in its paragraph, on each line that has a part of it.
-    model, text = load_model(str(trained), precision="float32"), " ".join(re.sub(r"[{}]", "", output).split())
-    text = text.replace("] [", " ")
+    model = load_model(str(trained), precision="float32")
+    text = " ".join(re.sub(r"[{}]", "", output).split()).replace("] [", " ")
     for _, question, context in questions[40:43]:
         (best, *_) = model.answer(question, context).answers
-        assert f"{context[: best.start]}[{best.text}]{context[best.end :]}" in text
+        # An answer that occurs twice is marked where the true one is.
+        places = [match.span() for match in re.finditer(re.escape(best.text), context)]
+        assert any(f"{context[:a]}[{best.text}]{context[b:]}" in text for a, b in places)
     assert re.search(r"Samples 40 to 42 of 48 in .*; exact_match [\d.]+, f1 ", output)
     last = call(*command, "--start_sample=47", f"--page={tmp_path}/page.html")
     assert "Samples 47 to 47 of 48" in last
@@ -58,15 +60,18 @@ def test_a_model_answers_a_range_of_a_file(call, trained, squad_dir, tmp_path):
 
 
 def test_a_range_of_a_2_0_file_is_counted_by_outcome(call, trained, squad_dir, tmp_path):
-    """Every third question has no answer, which a model for 1.1 always gives."""
+    """Every third question has no answer; a model for 1.1 rarely has a span without words."""
     make_unanswerable(squad_dir / "train-v1.1.json", tmp_path / "train-v2.0.json")
     flags = f"--data={tmp_path}/train-v2.0.json", "--start_sample=4", "--num_test_samples=6"
     output = call(trained, *flags, "--only=unanswerable")
-    assert output.count("  wrong  ") == output.count("  true       no answer") == 2
+    right = output.count("  predicted  [no answer]")
+    assert output.count("  wrong  ") == 2 - right and output.count("  right  ") == right
+    assert output.count("  true       no answer") == 2
     last = output.splitlines()[-1]
     assert last.startswith("Samples 4 to 9 of 48 in ") and ", of which 2 are unanswerable; " in last
-    assert "NoAns_exact 0.00" in last and "total" not in last
-    assert ", of which 0 are abstained; " in call(trained, *flags, "--only=abstained")
+    assert f"NoAns_exact {50 * right:.2f}" in last and "total" not in last
+    output = call(trained, *flags, "--only=abstained")
+    assert f", of which {output.count('  predicted  [no answer]')} are abstained; " in output
 
 
 def test_the_page_of_separate_files_is_that_of_the_run(call, trained, squad_dir, tmp_path):

@@ -86,7 +86,8 @@ def test_commands_on_files_need_no_tensorflow(tmp_path, command):
     (tmp_path / "answers.json").write_text('{"1-0-0-0": ""}')
     (tmp_path / "text").mkdir()
     (tmp_path / "text/a.txt").write_text("One sentence. And another one.\n")
-    result = run([sys.executable, "-c", ON_FILES, *command.split()], cwd=tmp_path)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    result = run([sys.executable, "-c", ON_FILES, *command.split()], cwd=tmp_path, env=environment)
     assert result.stdout.splitlines()[-1] == "False", result.stderr
 
 
