@@ -29,6 +29,9 @@ def test_a_run_becomes_a_folder_of_transformers(there, trained, squad_dir):
     assert {*os.listdir(there)} == expected | {"tokenizer_config.json"}
     modes = {path.stat().st_mode for path in there.iterdir()}
     assert modes == {(trained / "run.json").stat().st_mode}
+    # That of the model, although the run was without any: --deterministic_run.
+    config = json.loads((there / "config.json").read_text())
+    assert config["hidden_dropout_prob"] == config["attention_probs_dropout_prob"] == 0.1
     assert (there / "spiece.model").read_bytes() == (squad_dir / "spm.model").read_bytes()
     card, scores = (there / "README.md").read_text(), trained / "eval_results.json"
     best = json.loads(scores.read_text())

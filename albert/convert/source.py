@@ -57,15 +57,20 @@ def find_source(path: str, config_file: str | None) -> Source:
     if os.path.basename(checkpoint) not in (BEST, scores.get("checkpoint")):
         # They belong to another checkpoint.
         scores = {}
-    config = _config(model.folder, config_file, record.get("settings", {}))
+    config = _config(model, config_file, record.get("settings", {}))
     return Source(checkpoint, model, config, record, scores)
 
 
-def _config(folder: str, config_file: str | None, settings: Mapping) -> AlbertConfig | BertConfig:
+def _config(
+    model: ModelFiles, config_file: str | None, settings: Mapping
+) -> AlbertConfig | BertConfig:
     if config_file:
         return read_config(config_file)
-    recorded = settings.get("albert_config_file")
+    recorded, folder = settings.get("albert_config_file"), model.folder
     if isinstance(recorded, dict):
+        # The record of a run with --deterministic_run has no dropout.
+        if os.path.exists(kept := model.files["albert_config_file"]):
+            return read_config(kept)
         is_albert = "num_hidden_groups" in recorded
         return AlbertConfig.from_dict(recorded) if is_albert else BertConfig.from_dict(recorded)
     beside = [os.path.join(folder, name) for name in CONFIGS.values()]
