@@ -12,6 +12,8 @@ from albert.convert.convert import from_transformers, to_transformers
 from albert.convert.settings import ConvertSettings
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of
+from albert.inference import load_model
+from albert.tasks.glue.head import make_head
 from albert.tokenization import FullTokenizer
 from tests.helpers import models
 from tests.helpers.files import limited
@@ -181,3 +183,15 @@ def test_a_full_disk_leaves_nothing(run, back):
         else:
             to_transformers(str(run), str(target), ConvertSettings())
     assert set(run.parent.iterdir()) == before
+
+
+def test_a_classifier_keeps_its_windows_on_long_texts(random_model, tmp_path):
+    own = {"long_texts": "max", "doc_stride": 10}
+    head = make_head(2, 0.0)
+    run = random_model(head, task="glue", limits=None, labels=["a", "b"], **own)
+    settings = ConvertSettings(albert_config_file=f"{run}/assets.extra/config.json")
+    to_transformers(run, str(tmp_path / "there"), settings)
+    from_transformers(str(tmp_path / "there"), str(tmp_path / "back"))
+    for folder in (tmp_path / "there", tmp_path / "back"):
+        model = load_model(str(folder))
+        assert own.items() <= model.folder.description.items() and model.stride == 10
