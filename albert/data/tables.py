@@ -261,10 +261,10 @@ def _read_json_rows(path: str) -> Iterator[Row]:
 
 
 def open_table(path: str) -> Table:
-    """Returns the table in a file; raises as `find_table` does, and for a JSON document."""
+    """Returns the table in a file; raises as `find_table` does, and for JSON without rows."""
     table = find_table(path)
-    if table.delimiter == "[":
-        raise UserError(f"{path} is neither CSV, TSV nor JSON Lines, but a JSON document")
+    if table.delimiter == "[" and not {*table.columns} - {*NESTED}:
+        raise UserError(f"{path} is neither CSV, TSV, JSON Lines nor a JSON array of rows")
     return table
 
 

@@ -33,6 +33,7 @@ class TestFormats:
             ("TSV", ["a \tb", '"x, ""y""; z"\t é ', "\t1"]),
             ("JSON Lines", [json.dumps(row) for row in ROWS]),
             ("JSON Lines", [json.dumps(row, ensure_ascii=False) for row in ROWS]),
+            ("JSON", [f"[{json.dumps(ROWS[0])},", f"{json.dumps(ROWS[1])}]"]),
         ],
     )
     def test_all_formats_give_the_same_rows(self, write, name, lines, mark, end):
@@ -40,20 +41,21 @@ class TestFormats:
             path = write(mark + end.join(lines) + last)
             table = open_table(path)
             assert (table.format, [*table.columns]) == (name, ["a", "b"])
-            first = 1 if name == "JSON Lines" else 2
+            first = 1 if name.startswith("JSON") else 2
             assert rows_of(path) == [(first, ROWS[0]), (first + 1, ROWS[1])]
 
     @pytest.mark.parametrize(
         "content",
         [
             *('{"data": []}', '{"version": "1.1", "data": []}', '\ufeff\n {\n"data": [{}]}', "{}"),
-            *("[]", '[{"a": 1}]', '{"a": 1,\n"b": 2}', '{"a": "x', '{"version": 1,"data":[{"a":'),
+            *("[]", "[1]", '[{"paragraphs": []}]', '{"a": 1,\n"b": 2}', '{"a": "x'),
+            '{"version": 1,"data":[{"a":',
         ],
     )
     def test_a_json_document_is_no_table(self, write, content):
         path = write(content)
         assert find_table(path).format == "JSON"
-        with pytest.raises(UserError, match="neither CSV, TSV nor JSON Lines, but a JSON document"):
+        with pytest.raises(UserError, match="is neither CSV, TSV, JSON Lines nor a JSON array of"):
             open_table(path)
 
     def test_a_text_or_a_row_with_a_list_of_data_is_a_row(self, write):
