@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
 from albert.core.files import check_readable, read_bytes, read_json
-from albert.core.json_reader import JsonReader
+from albert.core.json_reader import UTF16_MARKS, JsonReader
 from albert.data.bad_rows import ERROR, ON_BAD_QUESTION, SKIP, BadRows
 from albert.data.kinds import QUESTIONS, look_of
 from albert.data.tables import NESTED, find_table, items_of
@@ -338,7 +338,9 @@ def check_all_answerable(input_file: str, what: str) -> None:
     """
     try:
         questions = Questions(QuestionSource(input_file))
-        if not questions.table and not _MAY_BE_IMPOSSIBLE.search(read_bytes(input_file)):
+        content = read_bytes(input_file)
+        may_be = content[:2] in UTF16_MARKS or _MAY_BE_IMPOSSIBLE.search(content)
+        if not questions.table and not may_be:
             return
         impossible = [
             question["id"]

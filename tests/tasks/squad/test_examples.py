@@ -1,6 +1,7 @@
 """read_squad_examples(): SQuAD JSON of both versions, useless questions, and malformed files."""
 
 import itertools
+import json
 import logging
 
 import pytest
@@ -197,6 +198,13 @@ class TestVersion2:
         examples, _ = read_examples(questions, True)
         positions = [(e.qas_id, e.start_position, e.is_impossible) for e in examples]
         assert positions == [("a", 14, False), ("d", -1, True), ("e", -1, True)]
+
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+    def test_a_2_0_file_is_recognized_in_each_encoding(self, tmp_path, encoding):
+        path, content = tmp_path / "dev.json", squad(question(answers=(), is_impossible=True))
+        path.write_text(json.dumps(content), encoding=encoding)
+        with pytest.raises(UserError, match="is SQuAD 2.0: it has 1 unanswerable questions"):
+            check_all_answerable(str(path), "--train_file")
 
     def test_files_that_are_not_2_0_pass(self, write, tmp_path):
         """Other files are not parsed here. Refused ones are in `tests/test_run_squad_v1.py`."""
