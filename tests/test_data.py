@@ -147,6 +147,12 @@ def test_check_counts_what_only_one_version_trains_on(call, file):
         call("check", file(squad(impossible)))
 
 
+def test_check_of_a_table_with_unknown_columns_names_the_flags_for_labels(call, file):
+    message = r"nor columns context and question; for labels, pass --text_column and --label_column"
+    with pytest.raises(UserError, match=f"{message}$"):
+        call("check", file("message,topic\nx,y\n"))
+
+
 WRONG_STARTS = {None: "null", "13": '"13"', 13.0: "13.0", True: "true"}
 
 

@@ -102,8 +102,15 @@ def main(request: tuple[DataSettings, list[str]]) -> None:
         convert(Questions(QuestionSource(path, settings.on_bad_row)), target[0])
         return
     check_readable(path, "file")
-    kind = settings.kind or (LABELS if settings.given & _LABEL_FLAGS else look_of(path).kind)
-    check(_overview(kind, path, settings), path)
+    look = look_of(path)
+    kind = settings.kind or (LABELS if settings.given & _LABEL_FLAGS else look.kind)
+    try:
+        overview = _overview(kind, path, settings)
+    except UserError as e:
+        if kind or look.name:
+            raise
+        raise UserError(f"{e}; for labels, pass --text_column and --label_column") from e
+    check(overview, path)
 
 
 def _overview(kind: str, path: str, settings: DataSettings) -> Overview:
