@@ -14,6 +14,7 @@ import requests
 
 from albert import inference
 from albert.cli import serve
+from albert.cli.serve import task_of
 from albert.core.errors import FlagError, UserError
 from albert.serving import web
 from tests.helpers.forking import LONGEST
@@ -130,3 +131,8 @@ def test_a_signal_ends_it_after_all_answers(exported):
         assert all(isinstance(error, requests.ConnectionError) for error in refused)
         assert process.wait(LONGEST) == 128 + signal.SIGTERM
         assert process.stderr.read().splitlines()[-1] == "albert serve: stopped by SIGTERM"
+
+
+@pytest.mark.parametrize(("name", "task"), [("tsv", "classify"), ("mrpc", "glue")])
+def test_a_model_of_your_own_table_is_not_called_glue(name, task):
+    assert task_of({"task": "glue", "task_name": name}) == task
