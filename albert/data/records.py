@@ -366,12 +366,15 @@ def share_of_token(files: Sequence[str], token: int, most: int = 1000) -> float:
     return hits / max(total, 1)
 
 
-def share_without_padding(files: Sequence[str], most: int = 1000) -> tuple[float, bool]:
+def share_without_padding(
+    files: Sequence[str], length: int, most: int = 1000
+) -> tuple[float, bool]:
     """Returns the share of records without padding, and whether it is from a sample of `most`.
 
-    The sample is that of `share_of_token`.
+    Of a record with several sequences of `length` tokens, one without padding counts. The sample is
+    that of `share_of_token`.
     """
-    full = [bool(mask.all()) for _, mask in _sampled(files, most)]
+    full = [bool(mask.reshape(-1, length).all(1).any()) for _, mask in _sampled(files, most)]
     return sum(full) / max(len(full), 1), len(full) == most
 
 

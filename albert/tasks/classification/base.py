@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.model_folder import TOKENIZERS
 from albert.core.errors import FlagError, UserError
@@ -17,7 +18,9 @@ from albert.data import DEV, TEST, TRAIN
 from albert.data.batches import Data
 from albert.data.cached_file import CachedFile
 from albert.data.feature_file import sha256_of_inputs
+from albert.data.records import share_without_padding
 from albert.data.sequences import LABELS
+from albert.distributed import collectives
 from albert.prediction.session import Output
 from albert.report.predictions import View, write_samples
 from albert.settings.fields import Affects
@@ -196,6 +199,22 @@ class ClassificationTask(LabelTask):
     @classmethod
     def input_flags(cls, settings: RunSettings) -> Mapping[str, str]:
         return dict.fromkeys(cls.done_by, "data_dir")
+
+    @property
+    def against_truncation(self) -> str:
+        """Returns the remedy against truncation of long texts; "" if they are not truncated."""
+        return "raise --max_seq_length"
+
+    def prepared(self, split: str) -> Data:
+        data, length = super().prepared(split), self.settings.max_seq_length
+        if self.against_truncation and collectives.is_chief():
+            share, is_sampled = share_without_padding(data.files, length)
+            count, about = round(share * data.num_records), "about " * is_sampled
+            tf.logging.info(
+                f"{split}: {about}{count} of {data.num_records} texts have at least {length} "
+                f"tokens; longer ones are truncated, unless you {self.against_truncation}"
+            )
+        return data
 
     def files(self, split: str) -> list[str]:
         return self.processor.files_of(self.settings.data_dir, split)

@@ -15,8 +15,6 @@ from albert.checkpoints.model_folder import trained_threshold
 from albert.core.errors import FlagError, UserError
 from albert.data import TEST, TRAIN
 from albert.data.batches import Data
-from albert.data.records import share_without_padding
-from albert.distributed import collectives
 from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.settings.run_settings import RunSettings
@@ -112,16 +110,9 @@ class GlueTask(ClassificationTask):
         """Returns the distance between windows; None if long texts are truncated."""
         return None if self.settings.long_texts == TRUNCATE else self.settings.doc_stride
 
-    def prepared(self, split: str) -> Data:
-        data, length = super().prepared(split), self.settings.max_seq_length
-        if self._stride is None and collectives.is_chief():
-            share, is_sampled = share_without_padding(data.files)
-            count, about = round(share * data.num_records), "about " * is_sampled
-            tf.logging.info(
-                f"{split}: {about}{count} of {data.num_records} texts have at least {length} "
-                "tokens; longer ones are truncated, unless you pass --long_texts=mean"
-            )
-        return data
+    @property
+    def against_truncation(self) -> str:
+        return "pass --long_texts=mean" if self._stride is None else ""
 
     def records(self, examples: Sequence[InputExample]) -> list[bytes]:
         length = self.settings.max_seq_length

@@ -2,6 +2,7 @@
 
 from albert.tasks.race.settings import RaceSettings
 from albert.tasks.race.task import RaceTask
+from tests.helpers.race import write_race
 
 
 def test_flags_reach_the_task_and_its_description(make_task, tmp_path):
@@ -16,3 +17,13 @@ def test_flags_reach_the_task_and_its_description(make_task, tmp_path):
     assert make().settings.warmup_step > 0 and steps == (10, 5)
     described = make().assets().description
     assert described["max_seq_length"] == 32 and described["max_qa_length"] == 8
+
+
+def test_examples_whose_passage_may_be_truncated_are_counted(make_task, tmp_path, caplog):
+    write_race(tmp_path, ["n", "r"])
+    out = f"--output_dir={tmp_path}/out"
+    flags = out, f"--data_dir={tmp_path}", "--do_eval", "--max_qa_length=4"
+    with caplog.at_level("INFO", "tensorflow"):
+        make_task(RaceTask, RaceSettings, *flags, "--max_seq_length=12").prepared("dev")
+    line = "dev: 24 of 24 texts have at least 12 tokens; longer ones are truncated, unless you "
+    assert f"{line}raise --max_seq_length" in caplog.text
