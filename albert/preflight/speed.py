@@ -35,7 +35,7 @@ def describe_speed(report: Report, task: Task) -> None:
         for engine, precision in ways():
             LOG.info("measuring %s in %s", engine, precision)
             settings = task.settings.replaced(engine=engine, precision=precision)
-            # A process of its own has the memory of one engine.
+            # A separate process has only the memory of this engine.
             spawn = multiprocessing.get_context("spawn")
             with ProcessPoolExecutor(1, mp_context=spawn) as pool:
                 rate, memory = pool.submit(_measure, type(task), settings, name).result()
