@@ -16,7 +16,7 @@ import os
 import tempfile
 
 from albert.cli import command_line
-from albert.core.errors import FlagError, UserError, optional
+from albert.core.errors import FlagError, UserError, optional, require
 from albert.core.log import LOG
 from albert.core.text import aligned
 from albert.settings.fields import Settings, setting
@@ -51,7 +51,9 @@ def main(request: Request) -> None:
     path, target = map(os.path.abspath, paths)
     if os.path.lexists(target):
         raise FlagError(f"{target} exists; pass a new folder")
-    with optional("nncf", "onnx==1.18.0", "openvino", why="albert quantize: "):
+    packages = "nncf", "onnx==1.18.0", "openvino"
+    require("nncf", *packages, why="albert quantize: ")
+    with optional(*packages, why="albert quantize: "):
         from albert.quantization.search import Trial
     parent = os.path.dirname(target)
     os.makedirs(parent, exist_ok=True)

@@ -11,7 +11,6 @@ import logging
 import sys
 from collections.abc import Iterable
 
-import nncf
 import numpy as np
 
 from albert.onnx.encoder import Recording, write_model
@@ -38,6 +37,9 @@ def write_quantized(
       count: the number of sequences for the calibration, chosen at random with `seed`.
       kept: names of `GROUPS` that stay in floating point.
     """
+    # An optional package, which takes long to import.
+    import nncf
+
     logging.getLogger("nncf").setLevel(logging.ERROR)
     calibration = nncf.Dataset(_sequences(recording, count, seed))
     ignored = nncf.IgnoredScope(patterns=[GROUPS[name] for name in kept], validate=False)
