@@ -21,6 +21,9 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("tests")
 
+# Loaded models compute in float32 on every processor, unless a test asks for bfloat16.
+os.environ.setdefault("TF_BF16_CONVERSION", "0")
+
 # A TensorFlow session that a test left open, and a forked child collects, ends the child.
 os.register_at_fork(after_in_child=gc.freeze)
 

@@ -126,10 +126,12 @@ class ModelSession:
 
 
 def _list_of(folder: ModelFolder) -> configuration.PrecisionConfig | None:
-    """Returns the operations that a model computes in low precision, if any."""
+    """Returns the operations of the encoder that a model computes in low precision, if any."""
     if folder.precision == "float32":
         return None
-    return configuration.chosen(folder.precision, precision_list(folder.config))
+    config = configuration.chosen(folder.precision, precision_list(folder.config))
+    # In bfloat16, a head would round its scores to three digits.
+    return configuration.in_encoder(config) if config else None
 
 
 POOLINGS = ("mean", "cls")

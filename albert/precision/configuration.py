@@ -91,15 +91,21 @@ def chosen(precision: str | None = None, shipped: str = SHIPPED) -> PrecisionCon
             "unset the variable, or remove the flag"
         )
     if precision == "float16":
-        config, pattern = load("1", shipped), NodePattern(re.compile(_NOT_IN_ENCODER), "")
+        config = load("1", shipped)
         assert config is not None
-        kept = (*config.non_convertible_exceptions, pattern)
-        return config._replace(dtype=tf.float16, non_convertible_exceptions=kept)
+        return in_encoder(config)._replace(dtype=tf.float16)
     if precision == "bfloat16" and not names_list:
         return load("1", shipped)
     if DEPRECATED_VARIABLE in os.environ:
         _warn_of_deprecated()
     return load(value, shipped)
+
+
+def in_encoder(config: PrecisionConfig) -> PrecisionConfig:
+    """Returns a configuration that converts only the encoder and its gradients, not the heads."""
+    pattern = NodePattern(re.compile(_NOT_IN_ENCODER), "")
+    kept = (*config.non_convertible_exceptions, pattern)
+    return config._replace(non_convertible_exceptions=kept)
 
 
 @functools.cache
