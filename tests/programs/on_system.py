@@ -27,7 +27,8 @@ from tests.helpers import forking
 STUBS = pathlib.Path(mypy.__file__).parent / "typeshed/stdlib"
 POSIX = ("fcntl", "grp", "pwd", "readline", "resource", "termios")
 THIRD = ("absl.app", "filelock", "google_crc32c", "h11", "requests", "safetensors.numpy")
-THIRD += ("sentencepiece", "starlette.applications", "tensorflow.compat.v1", "tqdm", "uvicorn")
+THIRD += ("openvino", "sentencepiece", "starlette.applications", "tensorflow.compat.v1", "tqdm")
+THIRD += ("uvicorn",)
 
 
 def names_of(nodes: list[ast.stmt], system: str) -> Iterator[str]:
@@ -89,7 +90,8 @@ def main() -> None:
         return
     for name in THIRD:
         importlib.import_module(name)
-    multiprocessing.set_start_method("spawn")
+    # A package has already chosen one.
+    multiprocessing.set_start_method("spawn", force=True)
     ctypes.CDLL = mock.Mock(side_effect=OSError("this is not a library of this system"))
     become(system)
     forking.serve(lambda: importlib.import_module("albert.distributed.collectives"))
