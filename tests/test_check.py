@@ -138,8 +138,8 @@ def test_another_program_cannot_be_checked():
 )
 def test_each_fault_is_named(squad_dir, tmp_path, flags, message):
     named = {"TF_BF16_CONVERSION": "none.json"} if "none.json" in message else {}
-    named |= os.environ
-    result = run(command(squad_dir, tmp_path, *flags.split()), env=named, cwd=ROOT)
+    environment = {**os.environ, **named}
+    result = run(command(squad_dir, tmp_path, *flags.split()), env=environment, cwd=ROOT)
     assert any(re.search(message, line) for line in faults_of(result)), result.stdout
     if "--device_memory" in flags:
         assert "host memory" not in result.stdout
