@@ -60,13 +60,12 @@ def main(request: Request) -> None:
     with tempfile.TemporaryDirectory(prefix=".quantize-", dir=parent) as work:
         trial = Trial(path, work, settings)
         rows = trial.search()
-        exact, last = rows[0], rows[-1]
-        cells = [(r.products, f"{r.score:.2f}", f"{exact.score - r.score:.2f}") for r in rows]
-        speeds = [f"{row.speed / exact.speed:.2f}" for row in rows]
+        _, exact, speed = rows[0]
+        cells = [(r.products, r.score, exact - r.score, r.speed / speed) for r in rows]
+        lines = [(products, *(f"{number:.2f}" for number in rest)) for products, *rest in cells]
         titles = ("products in", trial.score_name, "loss", "speed")
-        lines = [(*cell, speed) for cell, speed in zip(cells, speeds, strict=True)]
         print("\n".join(aligned([titles, *lines], right=True)))
-        if exact.score - last.score > settings.max_loss:
+        if not trial.is_enough(rows[0], rows[-1]):
             raise UserError(
                 f"int8 loses more than {settings.max_loss:g} points, so {target} is not written; "
                 "raise --max_loss, or use bfloat16"

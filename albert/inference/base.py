@@ -55,7 +55,7 @@ class ModelSession:
         computed = ModelOptions(
             engine=folder.engine,
             precision=folder.precision,
-            quantized=quantized_encoder(folder.path) if folder.engine != TENSORFLOW else "",
+            quantized=quantized_encoder(folder.path),
         )
         predict_fn = make_predict_fn(folder.config, head, computed)
         if folder.engine == TENSORFLOW:

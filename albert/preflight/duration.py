@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -136,6 +136,14 @@ def _training_pace(task: Task, data: Data) -> BatchTime:
 
 
 def _prediction_pace(task: Task, data: Data) -> BatchTime:
+    # With many workers, some may have no batch. Rank 0, which reports, has the first one.
+    return BatchTime.of(prediction_seconds(task, data, _is_enough) or [0.0])
+
+
+def prediction_seconds(
+    task: Task, data: Data, is_enough: Callable[[list[float]], bool]
+) -> list[float]:
+    """Predicts batches with initial weights until their times are enough; returns the seconds."""
     seconds, began = [], time.perf_counter()
     # In the order of the file, because the longest records are not typical.
     predictor = make_predictor(task, data, by_length=False)
@@ -144,10 +152,9 @@ def _prediction_pace(task: Task, data: Data) -> BatchTime:
             now = time.perf_counter()
             seconds.append(now - began)
             began = now
-            if _is_enough(seconds):
+            if is_enough(seconds):
                 break
-    # With many workers, some may have no batch. Rank 0, which reports, has the first one.
-    return BatchTime.of(seconds or [0.0])
+    return seconds
 
 
 class RemoteWorkers(NamedTuple):

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import multiprocessing
 import tempfile
-import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 from albert.core.errors import UserError
 from albert.core.log import LOG
 from albert.data import TRAIN
-from albert.data.records import reading_records
 from albert.devices import device, host, memory_use
+from albert.preflight.duration import prediction_seconds
 from albert.preflight.report import Report
 from albert.settings.engines import OPENVINO, TENSORFLOW
 from albert.settings.run_settings import RunSettings
-from albert.training.prediction import make_predictor
 from albert.training.prepared import requested_splits
 from albert.training.task import Task
 
@@ -60,14 +57,8 @@ def _measure(task_class: type[Task], settings: RunSettings, name: str) -> tuple[
     with tempfile.TemporaryDirectory(prefix="albert-check-") as folder:
         task = task_class(settings.replaced(output_dir=folder))
         data, _ = task.split(name).sample(folder)
-        # In the order of the file, because the longest records are not typical.
-        predictor = make_predictor(task, data, by_length=False)
-        seconds, began = [], time.perf_counter()
-        with reading_records(data.files), contextlib.closing(predictor):
-            for _ in predictor.batches(None):
-                seconds.append(time.perf_counter() - began)
-                began = time.perf_counter()
-                if sum(seconds[_FIRST_BATCHES:]) > _SECONDS:
-                    break
+        seconds = prediction_seconds(
+            task, data, lambda seconds: sum(seconds[_FIRST_BATCHES:]) > _SECONDS
+        )
     later = seconds[_FIRST_BATCHES:] or seconds[-1:]
     return settings.predict_batch_size * len(later) / sum(later), memory_use.peak_host_memory()

@@ -84,17 +84,18 @@ class Trial:
         if host.find_processor().bfloat16()[0]:
             rows.append(self._score("bfloat16", "bfloat16"))
         rows.append(self._quantized([]))
-        if self._is_enough(exact, rows[-1]):
+        if self.is_enough(exact, rows[-1]):
             return rows
         gains = {group: self._quantized([group]) for group in GROUPS}
         best = sorted(GROUPS, key=lambda group: -gains[group].score)
         for kept in itertools.accumulate([group] for group in best):
             rows.append(self._quantized(kept))
-            if self._is_enough(exact, rows[-1]):
+            if self.is_enough(exact, rows[-1]):
                 break
         return rows
 
-    def _is_enough(self, exact: Scored, scored: Scored) -> bool:
+    def is_enough(self, exact: Scored, scored: Scored) -> bool:
+        """Returns whether a score is close enough to the exact one."""
         return exact.score - scored.score <= self._options.max_loss
 
     def _quantized(self, kept: list[str]) -> Scored:

@@ -17,7 +17,7 @@ from albert.prediction.session import PredictSession, placeholders
 from albert.tasks.squad.head import make_v1_head
 from benchmarks.parts import program, step
 from benchmarks.parts.flags import Flags
-from benchmarks.parts.harness import peak_memory, seconds_of
+from benchmarks.parts.harness import seconds_of
 from benchmarks.parts.models import write_random_weights, write_tokenizer
 
 
@@ -81,7 +81,7 @@ def prediction_of(settings: Flags, model: EncoderConfig, checkpoint: str) -> Cal
 def peak_memory_of_device() -> int:
     """Returns the largest number of bytes that were in use on the GPU, or otherwise the host."""
     of_device = memory_use.device_memory()
-    return of_device.peak if of_device else peak_memory()
+    return of_device.peak if of_device else memory_use.peak_host_memory()
 
 
 def product_turn(settings: Flags) -> Callable[[int], dict[str, float]]:
