@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.sharded_state import StateShard
 from albert.core.errors import NOT_FINITE
-from albert.devices import ops
+from albert.devices import device, ops
 from albert.distributed import collectives
 from albert.optimizers.gradients import (
     Gradients,
@@ -24,6 +26,7 @@ from albert.optimizers.options import GRADIENTS, NONE, OptimizerOptions, learnin
 from albert.optimizers.sharded import ShardedOptimizer
 
 _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
+_LARGE = 2.0**50
 
 
 class TrainStep(NamedTuple):
@@ -305,12 +308,46 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         self, gradient: tf.Tensor, variable: tf.Variable, step: tf.Tensor | tf.Variable | None
     ) -> list:
         m, v = self._moments_of(variable)
+        decay = self.decay_of(variable.op.name)
+        if _has_fused_step(variable) and not self.adapts(variable.op.name):
+            return [self._fused_step(gradient, variable, (m, v), decay, step)]
         next_m, next_v, update = self.next_state(gradient, m, v, step)
-        if decay := self.decay_of(variable.op.name):
+        if decay:
             with tf.control_dependencies([update]):
                 update += decay * variable
         rate = self._rate(variable, update)
         return [variable.assign(variable - rate * update), m.assign(next_m), v.assign(next_v)]
+
+    def _fused_step(
+        self,
+        gradient: tf.Tensor,
+        variable: tf.Variable,
+        moments: tuple[tf.Variable, tf.Variable],
+        decay: float,
+        step: tf.Tensor | tf.Variable | None,
+    ) -> tf.Operation:
+        """Updates a variable and its moments in one pass over them, after a pass for the decay."""
+        rate = tf.convert_to_tensor(self.learning_rate, variable.dtype)
+        factor, epsilon = self._factor_and_epsilon(step)
+        m, v = moments
+        # The operation computes 1 - beta_2 in float32, and v is thus too small by a constant factor
+        # (0.999987 for a beta_2 of 0.999), as is its root.
+        root = math.sqrt((1.0 - float(np.float32(self.beta_2))) / (1.0 - self.beta_2))
+        decayed = [variable.assign_sub(rate * decay * variable)] if decay else []
+        with tf.control_dependencies(decayed):
+            return tf.raw_ops.ResourceApplyAdam(
+                var=variable.handle,
+                m=m.handle,
+                v=v.handle,
+                # The factor has the correction of the bias, so the operation makes none.
+                beta1_power=0.0,
+                beta2_power=0.0,
+                lr=rate * factor * root,
+                beta1=self.beta_1,
+                beta2=self.beta_2,
+                epsilon=epsilon * root,
+                grad=gradient,
+            )
 
     def next_state(
         self, gradient: tf.Tensor, m: tf.Tensor, v: tf.Tensor, step: tf.Tensor | tf.Variable | None
@@ -321,7 +358,8 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         with tf.control_dependencies([next_m]):
             next_v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient)
         with tf.control_dependencies([next_v]):
-            return next_m, next_v, self._update(next_m, next_v, step)
+            factor, epsilon = self._factor_and_epsilon(step)
+            return next_m, next_v, factor * next_m / (tf.sqrt(next_v) + epsilon)
 
     def decay_of(self, name: str) -> float:
         """Returns the rate of decay of the variable with a name."""
@@ -331,11 +369,12 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         """Returns whether `trust_ratio` scales the rate of the variable with a name."""
         return False
 
-    def _update(
-        self, m: tf.Tensor, v: tf.Tensor, step: tf.Tensor | tf.Variable | None
-    ) -> tf.Tensor:
-        """Returns the update of a variable at a learning rate of 1, without decay."""
-        return m / (tf.sqrt(v) + self.epsilon)
+    def _factor_and_epsilon(self, step: tf.Tensor | tf.Variable | None) -> tuple[Any, Any]:
+        """Returns the scalars of the update at a rate of 1 without decay, which is
+
+        factor * m / (sqrt(v) + epsilon)
+        """
+        return 1.0, self.epsilon
 
     def _weight_sums(
         self, step: tf.Tensor | tf.Variable | None
@@ -425,12 +464,10 @@ class CorrectedAdamOptimizer(AdamWeightDecayOptimizer):
     small data degenerate for some seeds (https://arxiv.org/abs/2006.05987).
     """
 
-    def _update(
-        self, m: tf.Tensor, v: tf.Tensor, step: tf.Tensor | tf.Variable | None
-    ) -> tf.Tensor:
+    def _factor_and_epsilon(self, step: tf.Tensor | tf.Variable | None) -> tuple[Any, Any]:
         _, sum_1, sum_2 = self._weight_sums(step)
-        root = tf.cast(tf.sqrt(sum_2), v.dtype)
-        return m / tf.cast(sum_1, m.dtype) / (tf.sqrt(v) / root + self.epsilon)
+        root = tf.sqrt(sum_2)
+        return tf.cast(root / sum_1, tf.float32), tf.cast(root * self.epsilon, tf.float32)
 
 
 class RAdamOptimizer(AdamWeightDecayOptimizer):
@@ -448,9 +485,7 @@ class RAdamOptimizer(AdamWeightDecayOptimizer):
     five steps are not rectified.
     """
 
-    def _update(
-        self, m: tf.Tensor, v: tf.Tensor, step: tf.Tensor | tf.Variable | None
-    ) -> tf.Tensor:
+    def _factor_and_epsilon(self, step: tf.Tensor | tf.Variable | None) -> tuple[Any, Any]:
         # In float64, because rho_5 = 4.996 is the difference of two numbers near 2000, and float32
         # may round it to a value above 5.
         t, sum_1, sum_2 = self._weight_sums(step)
@@ -459,9 +494,10 @@ class RAdamOptimizer(AdamWeightDecayOptimizer):
         is_rectified = rho_t > 5.0
         rho_t = tf.maximum(rho_t, 5.0)
         r_t = tf.sqrt((rho_t - 4.0) * (rho_t - 2.0) * rho / ((rho - 4.0) * (rho - 2.0) * rho_t))
-        factor = tf.where(is_rectified, r_t * tf.sqrt(sum_2), tf.ones_like(t)) / sum_1
-        divisor = tf.where_v2(is_rectified, tf.sqrt(v) + self.epsilon, 1.0)
-        return tf.cast(factor, m.dtype) * m / divisor
+        # Next to a large power of two, the second moment does not count, and nothing is rounded.
+        factor = tf.where_v2(is_rectified, r_t * tf.sqrt(sum_2), _LARGE) / sum_1
+        epsilon = tf.where_v2(is_rectified, self.epsilon, _LARGE)
+        return tf.cast(factor, tf.float32), tf.cast(epsilon, tf.float32)
 
 
 OPTIMIZERS = {
@@ -470,6 +506,11 @@ OPTIMIZERS = {
     "lamb": LAMBOptimizer,
     "radam": RAdamOptimizer,
 }
+
+
+def _has_fused_step(variable: tf.Variable) -> bool:
+    """Returns whether TensorFlow has an operation for a step of Adam with this kind of variable."""
+    return not device.is_hpu() and variable.op.type == "VarHandleOp"
 
 
 def _matches(name: str, patterns: Sequence[str] | None) -> bool:

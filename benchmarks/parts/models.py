@@ -81,6 +81,14 @@ def write_tokenizer(path: str, size: int) -> str:
     return path
 
 
+def write_vocabulary(path: str, size: int) -> None:
+    """Writes a WordPiece vocabulary with as many pieces as a model needs, nearly all unused."""
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    pieces = [*special, *(f"[unused{number}]" for number in range(size - len(special)))]
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"{piece}\n" for piece in pieces)
+
+
 def _entry(field: int, content: bytes) -> bytes:
     """Returns a field of a protocol buffer, for bytes or a message shorter than 128."""
     return bytes([field << 3 | 2, len(content)]) + content

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from albert.convert.convert import to_onnx, to_transformers
 from albert.convert.settings import ConvertSettings
 from albert.devices import device, memory_use
-from albert.modeling import EncoderConfig, read_config
+from albert.modeling import BertConfig, EncoderConfig, read_config
 from albert.optimization import OptimizerOptions
 from albert.precision import configuration, conversion
 from albert.prediction.model import ModelOptions, make_predict_fn
@@ -18,7 +18,7 @@ from albert.tasks.squad.head import make_v1_head
 from benchmarks.parts import program, step
 from benchmarks.parts.flags import Flags
 from benchmarks.parts.harness import seconds_of
-from benchmarks.parts.models import write_random_weights, write_tokenizer
+from benchmarks.parts.models import write_random_weights, write_tokenizer, write_vocabulary
 
 
 def write_models(folder: str, config_file: str, onnx: Sequence[str]) -> None:
@@ -27,8 +27,10 @@ def write_models(folder: str, config_file: str, onnx: Sequence[str]) -> None:
     config = without_dropout(config_file)
     write_random_weights(folder, config, make_v1_head(mask_padding_in_loss=True))
     # It is not read, but a model without a tokenizer cannot be converted.
-    tokenizer = write_tokenizer(os.path.join(folder, "spm.model"), config.vocab_size)
-    options = ConvertSettings(albert_config_file=config_file, spm_model_file=tokenizer)
+    is_bert, tokenizer = isinstance(config, BertConfig), os.path.join(folder, "tokenizer")
+    (write_vocabulary if is_bert else write_tokenizer)(tokenizer, config.vocab_size)
+    flag = "vocab_file" if is_bert else "spm_model_file"
+    options = ConvertSettings(albert_config_file=config_file, **{flag: tokenizer})
     checkpoint = os.path.join(folder, program.BEST)
     to_transformers(checkpoint, os.path.join(folder, program.TRANSFORMERS), options)
     if onnx:
