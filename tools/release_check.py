@@ -115,8 +115,9 @@ def fields() -> Iterator[Finding]:
     text = f"the metadata lacks {', '.join(missing)}" if missing else "the metadata is complete"
     yield Finding(FAILED if missing else OK, text)
     urls = about.get_all("Project-URL", [])
-    # The long description has addresses, too.
-    state = OPEN if "OWNER/" in about.as_string() else OK
+    # The long description, README.md, has addresses, too.
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    state = OPEN if "OWNER/" in about.as_string() + site else OK
     yield Finding(state, f"pyproject.toml names the address of the project: {urls[0].split()[-1]}")
     version = about["Version"]
     yield Finding(OPEN if "dev" in version else OK, f"{version} is the version of a release")

@@ -54,7 +54,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     """Parses a command line; raises a `FlagError` if the arguments are invalid."""
     parser = Parser(argv[0], __doc__)
     add = parser.add_argument
-    add("model", metavar="MODEL", help="export or --output_dir of a run")
+    add("model", metavar="MODEL", help="export, --output_dir of a run, or folder of transformers")
     add(
         "text",
         nargs="*",

@@ -41,7 +41,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     """Parses a command line; raises a `FlagError` if the arguments are invalid."""
     parser = Parser(argv[0], __doc__)
     add = parser.add_argument
-    add("model", metavar="MODEL", help="export or --output_dir of a run")
+    add("model", metavar="MODEL", help="export, --output_dir of a run, or folder of transformers")
 
     def add_with_default(name: str, kind: type, default: object, text: str) -> None:
         add(name, type=kind, default=default, help=f"{text} (default: %(default)s)")
@@ -83,7 +83,7 @@ def main(args: argparse.Namespace) -> None:
     model = load_model(args.model, args.engine, args.precision)
     service, task = service_of(model), task_of(model.folder.description)
     service.warm_up()
-    computing = {"engine": model.folder.engine, "precision": model.folder.precision}
+    computing = {"engine": model.folder.engine, "precision": model.folder.encoder_precision}
     hosts = hosts_of(listener, args.allowed_hosts)
     api = Api(service, task, limits, token, hosts, computing)
     # With a shorter interval, short requests wait less for the Python code of a long one.

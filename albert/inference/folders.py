@@ -14,6 +14,7 @@ from albert.checkpoints.model_folder import (
     RECORD,
     TOKENIZERS,
     model_differences,
+    quantized_encoder,
     recorded_model,
     used_model,
 )
@@ -41,6 +42,11 @@ class ModelFolder(NamedTuple):
     tokenizer: FullTokenizer
     engine: str = TENSORFLOW
     precision: str = "float32"
+
+    @property
+    def encoder_precision(self) -> str:
+        """Returns the type of the encoder's products: `precision`, or "int8" if quantized."""
+        return "int8" if quantized_encoder(self.path) else self.precision
 
     def __str__(self) -> str:
         sizes = f"{self.config.num_hidden_layers} layers of {self.config.hidden_size}"

@@ -33,7 +33,9 @@ def test_a_quantized_model_answers_with_openvino_only(trained, squad_dir, tmp_pa
     assert rows[1] == ["float32", f"{scores['f1']:.2f}", "0.00", "1.00"] and rows[-1][0] == "int8"
     assert sorted(os.listdir(target.parent)) == ["int8"]
     exact = load_model(str(trained), OPENVINO, "float32").answer(QUESTION, [TEXT])
-    rounded = load_model(str(target), OPENVINO, "float32").answer(QUESTION, [TEXT])
+    quantized = load_model(str(target), OPENVINO, "float32")
+    assert quantized.folder.encoder_precision == "int8"
+    rounded = quantized.answer(QUESTION, [TEXT])
     first, second = (result.answers[0].probability for result in (exact, rounded))
     assert first != second and first == pytest.approx(second, abs=0.1)
     with pytest.raises(UserError, match="has an encoder in int8: pass --engine=openvino"):
