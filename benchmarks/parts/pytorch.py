@@ -80,11 +80,11 @@ def load(settings: argparse.Namespace) -> Functions:
         is_decayed = not any(word in name for word in ("bias", "LayerNorm", "layer_norm"))
         groups[DECAY if is_decayed else 0.0].append(weight)
     params = [{"params": weights, "weight_decay": decay} for decay, weights in groups.items()]
-    optimizer = torch.optim.RAdam(params, RATE, eps=EPSILON, decoupled_weight_decay=True)
+    optimizer = torch.optim.AdamW(params, RATE, eps=EPSILON, fused=True)
     model.module.train()
 
     def step(batch: Batch) -> float:
-        """Makes a step: gradients, clipping, RAdam."""
+        """Makes a step: gradients, clipping, AdamW."""
         optimizer.zero_grad()
         value = model.loss(batch)
         value.backward()

@@ -59,7 +59,7 @@ def load(settings: Flags) -> program.Functions:
 def training_of(settings: Flags, model: EncoderConfig, checkpoint: str) -> Callable:
     """Returns a function that makes a step of training."""
     numbers = {"epsilon": program.EPSILON, "weight_decay": program.DECAY}
-    optimizer = OptimizerOptions(program.RATE, 10**9, optimizer="radam", **numbers)
+    optimizer = OptimizerOptions(program.RATE, 10**9, optimizer="adamw_corrected", **numbers)
     options = ModelOptions(optimizer, remove_padding=True)
     records = program.read_features(settings)
     records = {name: values[:1].copy() for name, values in records.items() if name != "order"}
