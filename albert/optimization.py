@@ -333,7 +333,9 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         # The operation computes 1 - beta_2 in float32, and v is thus too small by a constant factor
         # (0.999987 for a beta_2 of 0.999), as is its root.
         root = math.sqrt((1.0 - float(np.float32(self.beta_2))) / (1.0 - self.beta_2))
-        decayed = [variable.assign_sub(rate * decay * variable)] if decay else []
+        # The gradient is computed from the values before the decay.
+        with tf.control_dependencies([gradient]):
+            decayed = [variable.assign_sub(rate * decay * variable)] if decay else []
         with tf.control_dependencies(decayed):
             return tf.raw_ops.ResourceApplyAdam(
                 var=variable.handle,

@@ -190,7 +190,11 @@ def test_excluded_and_unused_variables_stay(graph):
     assert result["w/adam_m"] == pytest.approx(0.05) and result["w"] < -0.05
 
 
-@pytest.mark.parametrize(("graph", "name"), [(True, "lamb"), (False, "radam")], indirect=["graph"])
+@pytest.mark.parametrize(
+    ("graph", "name"),
+    [(True, "adamw"), (True, "lamb"), (False, "radam")],
+    indirect=["graph"],
+)
 def test_non_finite_gradients_change_nothing(graph, name):
     """2e38 is finite, but the norm is not. The next step can be an ordinary one."""
     bad = tf.get_variable("bad", initializer=[1.0, 2.0])
