@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -27,6 +27,7 @@ from albert.optimizers.sharded import ShardedOptimizer
 
 _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
 _LARGE = 2.0**50
+Factors = tuple[float | tf.Tensor, float | tf.Tensor]
 
 
 class TrainStep(NamedTuple):
@@ -371,10 +372,9 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         """Returns whether `trust_ratio` scales the rate of the variable with a name."""
         return False
 
-    def _factor_and_epsilon(self, step: tf.Tensor | tf.Variable | None) -> tuple[Any, Any]:
-        """Returns the scalars of the update at a rate of 1 without decay, which is
-
-        factor * m / (sqrt(v) + epsilon)
+    def _factor_and_epsilon(self, step: tf.Tensor | tf.Variable | None) -> Factors:
+        """Returns the factor and the epsilon of the update at a rate of 1 without decay, which is
+        factor * m / (sqrt(v) + epsilon); `step` is counted from 0.
         """
         return 1.0, self.epsilon
 
@@ -466,7 +466,7 @@ class CorrectedAdamOptimizer(AdamWeightDecayOptimizer):
     small data degenerate for some seeds (https://arxiv.org/abs/2006.05987).
     """
 
-    def _factor_and_epsilon(self, step: tf.Tensor | tf.Variable | None) -> tuple[Any, Any]:
+    def _factor_and_epsilon(self, step: tf.Tensor | tf.Variable | None) -> Factors:
         _, sum_1, sum_2 = self._weight_sums(step)
         root = tf.sqrt(sum_2)
         return tf.cast(root / sum_1, tf.float32), tf.cast(root * self.epsilon, tf.float32)
@@ -487,7 +487,7 @@ class RAdamOptimizer(AdamWeightDecayOptimizer):
     five steps are not rectified.
     """
 
-    def _factor_and_epsilon(self, step: tf.Tensor | tf.Variable | None) -> tuple[Any, Any]:
+    def _factor_and_epsilon(self, step: tf.Tensor | tf.Variable | None) -> Factors:
         # In float64, because rho_5 = 4.996 is the difference of two numbers near 2000, and float32
         # may round it to a value above 5.
         t, sum_1, sum_2 = self._weight_sums(step)
