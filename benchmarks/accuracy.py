@@ -182,7 +182,8 @@ def own_command(run: Run, flags: Flags, folder: str) -> list[str]:
 def peer_command(run: Run, flags: Flags, folder: str) -> list[str]:
     """Returns the command of `transformers`."""
     settings = {**data_of(run.task, flags), **recipe_of(run, flags), "weights": flags.weights}
-    settings |= {"task": run.task, "output_dir": folder}
+    # PyTorch's environment need not have what this project's scoring needs.
+    settings |= {"task": run.task, "output_dir": folder, "python": sys.executable}
     module = "benchmarks.parts.torch_fine_tuning"
     return [flags.torch_python, "-m", module, json.dumps(settings)]
 

@@ -5,8 +5,8 @@ this project, and `transformers` with PyTorch's fused attention, padded to the l
 the batch. They take turns: each turn has --batches whose shapes are new, and then the same batches
 again. They start from the same random weights, which `albert convert` passes to `transformers`.
 There is no dropout, the loss excludes padding, AdamW updates the weights (`adamw_corrected` here, a
-fused one in PyTorch), and the losses of the first steps are compared. --config is a configuration
-of ALBERT or BERT.
+fused one in PyTorch), and the losses of the first step are compared; in later ones, AdamW magnifies
+the rounding of tiny gradients. --config is a configuration of ALBERT or BERT.
 
 --rows are some of float32, bfloat16 and, with --device=gpu, tf32. On a GPU, both use the first one.
 PyTorch with CUDA's libraries may need a separate environment, whose Python --torch_python names.
@@ -25,8 +25,8 @@ from benchmarks.parts import turns
 from benchmarks.parts.flags import Flags
 from benchmarks.parts.turns import OURS, Program
 
-# Largest difference between the losses of the first steps, in float32.
-MOST_APART = 1e-3
+# Largest difference between the losses of the first step, in float32.
+MOST_APART = 1e-4
 
 
 def main() -> int:
@@ -45,8 +45,8 @@ def measure(dtype: str, flags: Flags) -> bool:
     losses = np.array([result.losses for result in measured.values()])
     if dtype != "float32" or len(losses) == 1:
         return True
-    apart = float(np.max(np.abs(losses - losses[0])[:, :10]))
-    print(f"losses of the first {min(10, losses.shape[1])} steps: {apart:.1e} apart")
+    apart = float(np.ptp(losses[:, 0]))
+    print(f"losses of the first step: {apart:.1e} apart")
     return apart <= MOST_APART
 
 

@@ -126,7 +126,8 @@ def squad(settings: Settings) -> dict[str, float]:
     if settings.task == "squad 2.0":
         files.write_json(f"{folder}/null_odds.json", odds)
         words.append(f"--null_odds_file={folder}/null_odds.json")
-    scores = json.loads(subprocess.check_output(files.command(*words)))
+    command = [settings.python, *files.command(*words)[1:]]
+    scores = json.loads(subprocess.check_output(command))
     # Those of SQuAD 2.0 at the best threshold.
     return {name: scores.get(f"best_{name}", value) for name, value in scores.items()}
 
