@@ -27,7 +27,7 @@ from albert.optimizers.sharded import ShardedOptimizer
 
 _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")
 _LARGE = 2.0**50
-Factors = tuple[float | tf.Tensor, float | tf.Tensor]
+_Factors = tuple[float | tf.Tensor, float | tf.Tensor]
 
 
 class TrainStep(NamedTuple):
@@ -294,6 +294,7 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
           global_step: the step, counted from 0. As in the reference, it is not incremented.
           factor: factor of the gradients; None for 1.
         """
+        factors = self.factors(global_step)
         assignments: list[tf.Operation] = []
         before: list[tf.Operation] = []
         for gradient, variable in grads_and_vars:
@@ -301,36 +302,29 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
                 gradient = tf.convert_to_tensor(gradient)
                 with tf.control_dependencies(before):
                     gradient = gradient if factor is None else gradient * factor
-                    before = self._assignments(gradient, variable, global_step)
+                    before = self._assignments(gradient, variable, factors)
                 assignments += before
         return tf.group(*assignments, name=name)
 
-    def _assignments(
-        self, gradient: tf.Tensor, variable: tf.Variable, step: tf.Tensor | tf.Variable | None
-    ) -> list:
-        m, v = self._moments_of(variable)
-        decay = self.decay_of(variable.op.name)
+    def _assignments(self, gradient: tf.Tensor, variable: tf.Variable, factors: _Factors) -> list:
         if _has_fused_step(variable) and not self.adapts(variable.op.name):
-            return [self._fused_step(gradient, variable, (m, v), decay, step)]
-        next_m, next_v, update = self.next_state(gradient, m, v, step)
-        if decay:
+            return [self._fused_step(gradient, variable, factors)]
+        m, v = self._moments_of(variable)
+        next_m, next_v, update = self.next_state(gradient, m, v, factors)
+        if decay := self.decay_of(variable.op.name):
             with tf.control_dependencies([update]):
                 update += decay * variable
         rate = self._rate(variable, update)
         return [variable.assign(variable - rate * update), m.assign(next_m), v.assign(next_v)]
 
     def _fused_step(
-        self,
-        gradient: tf.Tensor,
-        variable: tf.Variable,
-        moments: tuple[tf.Variable, tf.Variable],
-        decay: float,
-        step: tf.Tensor | tf.Variable | None,
+        self, gradient: tf.Tensor, variable: tf.Variable, factors: _Factors
     ) -> tf.Operation:
         """Updates a variable and its moments in one pass over them, after a pass for the decay."""
         rate = tf.convert_to_tensor(self.learning_rate, variable.dtype)
-        factor, epsilon = self._factor_and_epsilon(step)
-        m, v = moments
+        decay = self.decay_of(variable.op.name)
+        factor, epsilon = factors
+        m, v = self._moments_of(variable)
         # The operation computes 1 - beta_2 in float32, and v is thus too small by a constant factor
         # (0.999987 for a beta_2 of 0.999), as is its root.
         root = math.sqrt((1.0 - float(np.float32(self.beta_2))) / (1.0 - self.beta_2))
@@ -353,15 +347,15 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
             )
 
     def next_state(
-        self, gradient: tf.Tensor, m: tf.Tensor, v: tf.Tensor, step: tf.Tensor | tf.Variable | None
+        self, gradient: tf.Tensor, m: tf.Tensor, v: tf.Tensor, factors: _Factors
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns the moments after a step, and the update at a rate of 1 without decay."""
+        factor, epsilon = factors
         # In sequence, like the variables, because each of these takes copies of the variable.
         next_m = self.beta_1 * m + (1.0 - self.beta_1) * gradient
         with tf.control_dependencies([next_m]):
             next_v = self.beta_2 * v + (1.0 - self.beta_2) * tf.square(gradient)
         with tf.control_dependencies([next_v]):
-            factor, epsilon = self._factor_and_epsilon(step)
             return next_m, next_v, factor * next_m / (tf.sqrt(next_v) + epsilon)
 
     def decay_of(self, name: str) -> float:
@@ -372,9 +366,10 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         """Returns whether `trust_ratio` scales the rate of the variable with a name."""
         return False
 
-    def _factor_and_epsilon(self, step: tf.Tensor | tf.Variable | None) -> Factors:
-        """Returns the factor and the epsilon of the update at a rate of 1 without decay, which is
-        factor * m / (sqrt(v) + epsilon); `step` is counted from 0.
+    def factors(self, step: tf.Tensor | tf.Variable | None) -> _Factors:
+        """Returns the factor and the epsilon of all updates of a step, which is counted from 0.
+
+        An update at a rate of 1 without decay is factor * m / (sqrt(v) + epsilon).
         """
         return 1.0, self.epsilon
 
@@ -466,7 +461,7 @@ class CorrectedAdamOptimizer(AdamWeightDecayOptimizer):
     small data degenerate for some seeds (https://arxiv.org/abs/2006.05987).
     """
 
-    def _factor_and_epsilon(self, step: tf.Tensor | tf.Variable | None) -> Factors:
+    def factors(self, step: tf.Tensor | tf.Variable | None) -> _Factors:
         _, sum_1, sum_2 = self._weight_sums(step)
         root = tf.sqrt(sum_2)
         return tf.cast(root / sum_1, tf.float32), tf.cast(root * self.epsilon, tf.float32)
@@ -487,7 +482,7 @@ class RAdamOptimizer(AdamWeightDecayOptimizer):
     five steps are not rectified.
     """
 
-    def _factor_and_epsilon(self, step: tf.Tensor | tf.Variable | None) -> Factors:
+    def factors(self, step: tf.Tensor | tf.Variable | None) -> _Factors:
         # In float64, because rho_5 = 4.996 is the difference of two numbers near 2000, and float32
         # may round it to a value above 5.
         t, sum_1, sum_2 = self._weight_sums(step)

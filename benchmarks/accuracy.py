@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from albert.core import files
 from benchmarks.parts import weights
-from benchmarks.parts.flags import Flags, parse
+from benchmarks.parts.flags import Flags, choose, parse
 from benchmarks.parts.harness import ROOT, Table, spread, timed
 
 PEER = "transformers"
@@ -88,20 +88,14 @@ def parse_flags() -> Flags:
     """Returns the flags, with absolute paths and lists, and the model."""
     more = {"weights": None, "mrpc": None, "squad": None, "output_dir": "out/accuracy"}
     more |= {"programs": f"{PEER},adamw_corrected", "precisions": "float32,bfloat16", "seeds": 5}
-    more |= {
-        "tasks": ",".join(TASKS),
-        "rate": 1e-4,
-        "epochs": 3.0,
-        "batch_size": 16,
-        "report": False,
-    }
+    more |= {"tasks": ",".join(TASKS), "rate": 1e-4, "epochs": 3.0, "batch_size": 16}
+    more |= {"report": False}
     flags = parse(__doc__, **more, torch_python=sys.executable)
     flags.output_dir = os.path.abspath(flags.output_dir)
     os.makedirs(flags.output_dir, exist_ok=True)
     flags.programs, flags.precisions = flags.programs.split(","), flags.precisions.split(",")
-    if unknown := {*flags.tasks.split(",")} - {*TASKS}:
-        sys.exit(f"benchmark: error: no task is {', '.join(unknown)}; there are {', '.join(TASKS)}")
-    flags.tasks = [name for name in flags.tasks.split(",") if getattr(flags, TASKS[name].folder)]
+    chosen = choose(flags.tasks, TASKS, "task")
+    flags.tasks = [name for name in chosen if getattr(flags, TASKS[name].folder)]
     if not flags.tasks:
         sys.exit("benchmark: error: pass --mrpc, --squad or both; see --help")
     for name in ("mrpc", "squad"):
@@ -183,7 +177,7 @@ def peer_command(run: Run, flags: Flags, folder: str) -> list[str]:
     """Returns the command of `transformers`."""
     settings = {**data_of(run.task, flags), **recipe_of(run, flags), "weights": flags.weights}
     # PyTorch's environment need not have what this project's scoring needs.
-    settings |= {"task": run.task, "output_dir": folder, "python": sys.executable}
+    settings |= {"task": run.task, "output_dir": folder, "evaluate": files.command("evaluate")}
     module = "benchmarks.parts.torch_fine_tuning"
     return [flags.torch_python, "-m", module, json.dumps(settings)]
 

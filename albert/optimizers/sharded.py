@@ -125,13 +125,14 @@ class ShardedOptimizer:
           shares: this worker's shards of the gradients, from `scatter`.
           step: counted from 0.
         """
+        factors = optimizer.factors(step)
         updates, weights = [], []
         assignments: list[tf.Operation] = []
         for bucket, share in zip(self._buckets, shares, strict=True):
             # One bucket at a time, as the optimizer does with variables, to save memory.
             with tf.control_dependencies(assignments[-1:]):
                 m, v = (moment.variable for moment in bucket.moments)
-                next_m, next_v, update = optimizer.next_state(share * factor, m, v, step)
+                next_m, next_v, update = optimizer.next_state(share * factor, m, v, factors)
                 weights.append(bucket.weights())
                 pairs = zip(bucket.pieces, weights[-1], bucket.cut(update), strict=True)
                 updates.append([_with_decay(optimizer, *pair) for pair in pairs])

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from benchmarks.parts.harness import ROOT, Way, give
@@ -24,6 +24,8 @@ FILES = {
     "spm_model_file": "spm.model",
     "vocab_file": "vocab.txt",
 }
+# Pieces of every WordPiece vocabulary.
+SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # The flags of a benchmark.
 Flags = argparse.Namespace
 _GENERATED = os.path.join(ROOT, "out", "benchmark_data")
@@ -69,6 +71,16 @@ def parse(
     return parsed
 
 
+def choose(names: str, known: Collection[str], what: str) -> list[str]:
+    """Returns the names of a list with commas; ends the program if one of them is not known."""
+    chosen = [name for name in names.split(",") if name]
+    if unknown := set(chosen) - set(known):
+        sys.exit(
+            f"benchmark: error: no {what} is {', '.join(unknown)}; there are {', '.join(known)}"
+        )
+    return chosen
+
+
 def _generate() -> None:
     """Writes the generated files if they are missing."""
     if os.path.exists(_GENERATED):
@@ -98,7 +110,7 @@ def write_pieces(questions: str, target: str) -> None:
     tokenizer = BasicTokenizer(do_lower_case=True)
     counts = collections.Counter(word for text in texts for word in tokenizer.tokenize(text))
     letters = sorted(set("".join(counts)))
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{c}" for c in letters)]
+    pieces = [*SPECIAL_PIECES, *letters, *(f"##{c}" for c in letters)]
     pieces += [word for word, _ in counts.most_common() if len(word) > 1]
     with open(target, "w", encoding="utf-8") as file:
         file.write("\n".join(pieces[:VOCAB_SIZE]) + "\n")

@@ -16,6 +16,7 @@ from albert.modeling import EncoderConfig, read_config
 from albert.prediction.model import Head, ModelOptions
 from albert.tasks.squad.head import make_v1_head
 from albert.training.model_fn import make_model_fn
+from benchmarks.parts.flags import SPECIAL_PIECES
 from benchmarks.parts.harness import output_of
 
 QUESTION = "what is the name of the river ?"
@@ -83,10 +84,9 @@ def write_tokenizer(path: str, size: int) -> str:
 
 def write_vocabulary(path: str, size: int) -> None:
     """Writes a WordPiece vocabulary with as many pieces as a model needs, nearly all unused."""
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    pieces = [*special, *(f"[unused{number}]" for number in range(size - len(special)))]
+    unused = (f"[unused{number}]" for number in range(size - len(SPECIAL_PIECES)))
     with open(path, "w", encoding="utf-8") as file:
-        file.writelines(f"{piece}\n" for piece in pieces)
+        file.writelines(f"{piece}\n" for piece in (*SPECIAL_PIECES, *unused))
 
 
 def _entry(field: int, content: bytes) -> bytes:

@@ -3,10 +3,9 @@ tried."""
 
 import os
 import shutil
-import sys
 from typing import Any
 
-from benchmarks.parts.flags import Flags
+from benchmarks.parts.flags import Flags, choose
 from benchmarks.parts.turns import Program
 
 KINDS = ("transformers", "compiled", "onnxruntime", "openvino")
@@ -67,9 +66,7 @@ SETTINGS = {
 
 def kinds_of(flags: Flags) -> list[str]:
     """Returns the kinds of --peers that this machine can run."""
-    kinds = [kind for kind in flags.peers.split(",") if kind]
-    if unknown := set(kinds) - set(KINDS):
-        sys.exit(f"benchmark: error: no peer is {', '.join(unknown)}; there are {', '.join(KINDS)}")
+    kinds = choose(flags.peers, KINDS, "peer")
     if flags.device == "gpu":
         return [kind for kind in kinds if kind == "transformers"]
     if "compiled" in kinds and not shutil.which(os.environ.get("CXX", "g++")):

@@ -27,9 +27,11 @@ def write_models(folder: str, config_file: str, onnx: Sequence[str]) -> None:
     config = without_dropout(config_file)
     write_random_weights(folder, config, make_v1_head(mask_padding_in_loss=True))
     # It is not read, but a model without a tokenizer cannot be converted.
-    is_bert, tokenizer = isinstance(config, BertConfig), os.path.join(folder, "tokenizer")
-    (write_vocabulary if is_bert else write_tokenizer)(tokenizer, config.vocab_size)
-    flag = "vocab_file" if is_bert else "spm_model_file"
+    flag, write = "spm_model_file", write_tokenizer
+    if isinstance(config, BertConfig):
+        flag, write = "vocab_file", write_vocabulary
+    tokenizer = os.path.join(folder, "tokenizer")
+    write(tokenizer, config.vocab_size)
     options = ConvertSettings(albert_config_file=config_file, **{flag: tokenizer})
     checkpoint = os.path.join(folder, program.BEST)
     to_transformers(checkpoint, os.path.join(folder, program.TRANSFORMERS), options)

@@ -122,12 +122,11 @@ def squad(settings: Settings) -> dict[str, float]:
     answers, odds = _answers(model, _windows(model, list(_questions(settings.predict_file))))
     folder = settings.output_dir
     files.write_json(f"{folder}/predictions.json", answers)
-    words = ["evaluate", f"{folder}/predictions.json", f"--data={settings.predict_file}", "--json"]
+    words = [f"{folder}/predictions.json", f"--data={settings.predict_file}", "--json"]
     if settings.task == "squad 2.0":
         files.write_json(f"{folder}/null_odds.json", odds)
         words.append(f"--null_odds_file={folder}/null_odds.json")
-    command = [settings.python, *files.command(*words)[1:]]
-    scores = json.loads(subprocess.check_output(command))
+    scores = json.loads(subprocess.check_output([*settings.evaluate, *words]))
     # Those of SQuAD 2.0 at the best threshold.
     return {name: scores.get(f"best_{name}", value) for name, value in scores.items()}
 

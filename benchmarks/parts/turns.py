@@ -56,9 +56,7 @@ def parse(text: str, work: str, source: str, turns: int, /, **flags: Any) -> Fla
     parsed = common.parse(text, None, (source, "spm_model_file"), **flags)
     parsed.work, parsed.config = work, os.path.abspath(parsed.config)
     known = ["float32", "bfloat16", *(["tf32"] if parsed.device == "gpu" else [])]
-    parsed.dtypes = parsed.rows.split(",") if parsed.rows else known
-    if unknown := set(parsed.dtypes) - {*known}:
-        sys.exit(f"benchmark: error: no row is {', '.join(unknown)}; there are {', '.join(known)}")
+    parsed.dtypes = common.choose(parsed.rows or ",".join(known), known, "row")
     has_bfloat16, why = host.find_processor().bfloat16()
     if parsed.device == "cpu" and not has_bfloat16 and "bfloat16" in parsed.dtypes:
         print(f"without the row in bfloat16: {why or 'the instructions are not known'}")
