@@ -1,7 +1,7 @@
 """Fine-tunes with `transformers` and PyTorch: the peer of `benchmarks.accuracy`.
 
 The argument has the settings of `accuracy.peer_command` as JSON. The loop is that of the examples
-of `transformers`, with their tokenization, losses and schedule.
+of `transformers`, with their tokenization and losses.
 """
 
 import argparse
@@ -32,16 +32,21 @@ class Model:
         transformers.set_seed(settings.seed)
         torch.set_num_threads(len(os.sched_getaffinity(0)))
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(settings.weights)
+        self._on = torch.device("cuda" if settings.device == "gpu" else "cpu")
         self._module = kind.from_pretrained(settings.weights, attn_implementation="sdpa")
+        self._module.to(self._on)
 
-    def train(self, features: Mapping[str, Any]) -> None:
-        """Trains on features: inputs of different lengths, and labels by their name."""
+    def train(self, features: Mapping[str, Any], examples: int) -> None:
+        """Trains on features of some examples: inputs of different lengths, and labels by their
+        name. The number of steps and the rates are those of this project."""
         settings, count = self.settings, len(features["input_ids"])
         size = settings.train_batch_size
-        steps = int(count * settings.num_train_epochs / size)
+        steps = int(examples * settings.num_train_epochs / size)
         optimizer = torch.optim.AdamW(self._parameters(), settings.learning_rate)
         warmup = int(steps * settings.warmup_proportion)
-        schedule = transformers.get_linear_schedule_with_warmup(optimizer, warmup, steps)
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: step / warmup if step < warmup else 1 - step / steps
+        )
         epochs = (torch.randperm(count) for _ in range(-(-steps * size // count)))
         order = torch.cat(list(epochs)).tolist()
         self._module.train()
@@ -65,7 +70,7 @@ class Model:
             rows = order[first : first + PREDICTION_BATCH]
             with torch.inference_mode():
                 outputs = self._outputs(inputs, rows)
-            scores = [outputs[k].float().numpy() for k in outputs if k.endswith("logits")]
+            scores = [outputs[k].float().cpu().numpy() for k in outputs if k.endswith("logits")]
             yield from zip(rows, map(list, zip(*scores, strict=True)), strict=True)
 
     def _outputs(self, features: Mapping[str, Any], rows: list[int]) -> Any:
@@ -73,8 +78,9 @@ class Model:
         inputs = {name: chosen.pop(name) for name in _INPUTS}
         batch = {**self.tokenizer.pad(inputs, return_tensors="pt")}
         batch |= {name: torch.tensor(values) for name, values in chosen.items()}
+        batch = {name: values.to(self._on) for name, values in batch.items()}
         mixes = self.settings.precision == "bfloat16"
-        with torch.autocast("cpu", torch.bfloat16, enabled=mixes):
+        with torch.autocast(self._on.type, torch.bfloat16, enabled=mixes):
             return self._module(**batch)
 
     def _parameters(self) -> list[dict[str, Any]]:
@@ -100,7 +106,8 @@ def mrpc(settings: Settings) -> dict[str, float]:
         features = model.tokenizer(*pairs, truncation=True, max_length=settings.max_seq_length)
         return {**features, "labels": [int(row[0]) for row in rows]}
 
-    model.train(features_of(settings.train_file))
+    training = features_of(settings.train_file)
+    model.train(training, len(training["labels"]))
     features = features_of(settings.predict_file)
     answers = {number: int(np.argmax(scores)) for number, (scores,) in model.predict(features)}
     pairs = [(answers[number], truth) for number, truth in enumerate(features["labels"])]
@@ -112,13 +119,15 @@ def mrpc(settings: Settings) -> dict[str, float]:
 
 
 def squad(settings: Settings) -> dict[str, float]:
-    """Trains on questions; returns the scores, in SQuAD 2.0 at the best threshold."""
+    """Trains on questions; returns the scores."""
     model = Model(settings, AutoModelForQuestionAnswering)
-    training = _windows(model, list(_questions(settings.train_file)))
+    questions = list(_questions(settings.train_file))
+    training = _windows(model, questions)
     positions = map(_positions, training["questions"], training["offset_mapping"])
     starts, ends = zip(*positions, strict=True)
     inputs = {name: training[name] for name in _INPUTS}
-    model.train({**inputs, "start_positions": starts, "end_positions": ends})
+    labels = {"start_positions": starts, "end_positions": ends}
+    model.train({**inputs, **labels}, len(questions))
     answers, odds = _answers(model, _windows(model, list(_questions(settings.predict_file))))
     folder = settings.output_dir
     files.write_json(f"{folder}/predictions.json", answers)
@@ -126,9 +135,7 @@ def squad(settings: Settings) -> dict[str, float]:
     if settings.task == "squad 2.0":
         files.write_json(f"{folder}/null_odds.json", odds)
         words.append(f"--null_odds_file={folder}/null_odds.json")
-    scores = json.loads(subprocess.check_output([*settings.evaluate, *words]))
-    # Those of SQuAD 2.0 at the best threshold.
-    return {name: scores.get(f"best_{name}", value) for name, value in scores.items()}
+    return json.loads(subprocess.check_output([*settings.evaluate, *words]))
 
 
 def _questions(path: str) -> Iterator[dict[str, Any]]:
