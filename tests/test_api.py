@@ -45,7 +45,7 @@ def test_the_import_is_cheap_and_changes_nothing():
     # The programs silence TensorFlow with it.
     env = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
     done = run([sys.executable, "-c", text], cwd=ROOT, env=env)
-    # TensorFlow 2.21 prints lines of its own, whatever its level.
+    # TensorFlow 2.21 prints lines at any log level.
     assert (done.returncode, done.stdout) == (0, "") and "albert" not in done.stderr, done.stderr
 
 

@@ -148,9 +148,13 @@ def test_check_counts_what_only_one_version_trains_on(call, file):
 
 
 def test_check_of_a_table_with_unknown_columns_names_the_flags_for_labels(call, file):
-    message = r"nor columns context and question; for labels, pass --text_column and --label_column"
-    with pytest.raises(UserError, match=f"{message}$"):
+    flags = "--text_column=message and --label_column=topic"
+    with pytest.raises(
+        UserError, match=f"nor columns context and question; for labels, pass {flags}$"
+    ):
         call("check", file("message,topic\nx,y\n"))
+    with pytest.raises(UserError, match="line 1: Topic is missing; found message, topic$"):
+        call("check", file("message,topic\nx,y\n"), "--text_column=message", "--label_column=Topic")
 
 
 WRONG_STARTS = {None: "null", "13": '"13"', 13.0: "13.0", True: "true"}

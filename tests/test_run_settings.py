@@ -82,7 +82,7 @@ _NOT_CHANGED_IN_SQUAD |= {"predict_feature_left_file"}
 NOT_CHANGED_IN = {
     "run_squad_v1": _NOT_CHANGED_IN_SQUAD,
     "run_squad_v2": _NOT_CHANGED_IN_SQUAD,
-    "run_classifier": {"doc_stride", "input_file", "label_threshold", "seeds"},
+    "run_classifier": {"dev_fraction", "doc_stride", "input_file", "label_threshold", "seeds"},
     "run_pretraining": {"num_train_epochs", "warmup_proportion", "export_dir", "phases"},
 }
 

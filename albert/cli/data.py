@@ -24,6 +24,7 @@ from albert.data.annotated_files import ReadOptions
 from albert.data.bad_rows import ERROR
 from albert.data.kinds import ENTITIES, KINDS, LABELS, look_of
 from albert.data.overview import Overview
+from albert.data.tables import open_table
 from albert.report.terminal import style_of_output, width_of_output, wrapped
 from albert.settings.fields import OWN, redefined, setting
 from albert.settings.text_settings import NormalizationSettings, TextSettings
@@ -109,8 +110,17 @@ def main(request: tuple[DataSettings, list[str]]) -> None:
     except UserError as e:
         if kind or look.name:
             raise
-        raise UserError(f"{e}; for labels, pass --text_column and --label_column") from e
+        raise UserError(f"{e}; for labels, pass {_label_flags(path)}") from e
     check(overview, path)
+
+
+def _label_flags(path: str) -> str:
+    """Returns the flags for a table of labels, with the names of its columns if it has two."""
+    try:
+        first, last = open_table(path).columns
+    except (UserError, ValueError):
+        first, last = "TEXT", "LABEL"
+    return f"--text_column={first} and --label_column={last}"
 
 
 def _overview(kind: str, path: str, settings: DataSettings) -> Overview:

@@ -31,6 +31,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 _RETRY_SECONDS = 1
 # Longest time that a long request waits for short ones between two of its windows.
 _YIELD_SECONDS = 0.1
+_NO_PATH = "there is no such path; send requests to POST /v1/answer"
 _log = logging.getLogger(__name__)
 
 
@@ -211,7 +212,8 @@ def _read(body: bytes, service: Service) -> Any:
 
 async def _fault(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return JSONResponse({"error": error.detail}, error.status_code, error.headers)
+    detail = _NO_PATH if error.status_code == 404 else error.detail
+    return JSONResponse({"error": detail}, error.status_code, error.headers)
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 
 import pytest
 
@@ -13,6 +14,8 @@ from albert.onnx.quantization import GROUPS
 from albert.quantization.search import Scored, Trial
 from albert.settings.engines import OPENVINO
 from tests.helpers.files import settings_of
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run as run_process
 
 QUESTION, TEXT = "How long is it?", "The bridge was ready in 1859. It is 20 m long."
 
@@ -46,6 +49,22 @@ def test_a_quantized_model_answers_with_openvino_only(trained, squad_dir, tmp_pa
         file.write("<net")
     with pytest.raises(UserError, match="encoder.xml cannot be read by OpenVINO .*: quantize the"):
         load_model(str(target), OPENVINO)
+
+
+@pytest.mark.slow
+def test_nncf_sends_no_usage_data():
+    """In a separate process, because NNCF sends nothing where pytest is imported."""
+    pytest.importorskip("nncf", reason="need NNCF, which is not for NumPy 2.5")
+    text = """if True:
+        import contextlib
+        from albert.onnx.quantization import write_quantized
+        with contextlib.suppress(AttributeError):
+            write_quantized("encoder.xml", None, count=1, seed=1)
+        import nncf.telemetry
+        print(type(nncf.telemetry.telemetry).__name__)
+    """
+    done = run_process([sys.executable, "-c", text], cwd=ROOT)
+    assert done.stdout.split() == ["MagicMock"], done.stderr
 
 
 def test_the_groups_that_cost_most_stay_in_floating_point(monkeypatch):

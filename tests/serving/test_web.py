@@ -26,6 +26,7 @@ from tests.helpers.forking import ROOT
 from tests.helpers.serving import BODY, LONGEST, TEXT, Gated, Served, load_once, model_of, until
 
 BEARER = {"Authorization": "Bearer secret"}
+NO_PATH = {"error": "there is no such path; send requests to POST /v1/answer"}
 
 
 @pytest.fixture(scope="module")
@@ -96,12 +97,12 @@ def test_other_methods_get_405_and_no_redirects_happen(served):
     assert (response.status_code, response.headers["Allow"]) == (405, "POST")
     # A request's host never becomes a redirect's target.
     response = served.post(headers={**BEARER, "Host": "evil.example"}, path="/v1/answer/")
-    assert (response.status_code, response.json()) == (404, {"error": "Not Found"})
+    assert (response.status_code, response.json()) == (404, NO_PATH)
 
 
 def test_metrics_count_requests_and_time_answers(serve, model):
     served = serve(QuestionService(model))
-    assert [served.get(path).json() for path in ("/a", "/b")] == [{"error": "Not Found"}] * 2
+    assert [served.get(path).json() for path in ("/a", "/b")] == [NO_PATH] * 2
     assert served.post({"question": " "}).status_code == 422
     assert served.metric('albert_requests_total{path="other",status="404"}') == 2
     assert served.metric('albert_requests_total{path="/v1/answer",status="422"}') == 1

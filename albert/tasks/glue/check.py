@@ -11,6 +11,7 @@ from albert.data.bad_rows import BadRows
 from albert.data.overview import SHOWN, Line, Overview, TokenCounts, columns_of
 from albert.data.tables import open_table
 from albert.tasks.glue.label_tables import (
+    LABEL,
     LabeledText,
     TableOptions,
     parse_number,
@@ -37,8 +38,8 @@ def overview_of(
     Raises a `UserError` if the table is not valid, or lacks a column.
     """
     table, bad = open_table(path), BadRows(path, on_bad_row)
-    # A test set needs no labels.
-    is_labeled = options.label_column in table.columns
+    # A test set needs no labels, unless their column has been named.
+    is_labeled = options.label_column in table.columns or options.label_column != LABEL
     total, contradictory, truncated = 0, 0, 0
     labels, seen = collections.Counter[str](), dict[int, int]()
     tokens = TokenCounts(tokenizer.unk_id) if tokenizer else None
@@ -62,6 +63,8 @@ def overview_of(
         rows.append(("numbers", f"from {numbers[0]:g} to {numbers[-1]:g}"))
     else:
         rows += _shares(labels, total)
+    if not is_labeled:
+        rows.append(("labels", f"none, as in a test set; training needs the column {LABEL}"))
     if repeated := total - len(seen):
         others = f"{contradictory:,} of them other labels"
         rows.append(("repeated", f"{repeated:,} have the texts of an earlier row, {others}"))

@@ -7,26 +7,36 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from albert.core.errors import UserError
-from albert.data import TEST, TRAIN
+from albert.core.errors import FlagError, UserError
+from albert.data import DEV, TEST, TRAIN
 from albert.data.bad_rows import ERROR, BadRows
+from albert.data.dev_split import DevSplit
 from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.tasks.glue.label_tables import LabeledText, TableOptions, parse_number, read_labeled
 
 _ENDINGS = (".csv", ".tsv", ".jsonl")
+_NO_DEV_SPLIT = DevSplit(0.0, 0)
 
 
 class TsvProcessor(DataProcessor):
     """A reader of train, dev and test tables in one folder, each CSV, TSV or JSON Lines.
 
     For classification, the labels are the sorted labels in the training file. Columns or keys other
-    than those in the options are ignored. A test set needs no labels.
+    than those in the options are ignored. A test set needs no labels. If the fraction of
+    `dev_split` is not 0, the development set is a part of the training table.
     """
 
-    def __init__(self, use_spm, do_lower_case, data_dir: str, options: TableOptions):
+    def __init__(
+        self,
+        use_spm,
+        do_lower_case,
+        data_dir: str,
+        options: TableOptions,
+        dev_split: DevSplit = _NO_DEV_SPLIT,
+    ):
         super().__init__(use_spm, do_lower_case)
         self._data_dir = data_dir
-        self._options = options
+        self._options, self._dev_split = options, dev_split
         self.is_multi_label = options.is_multi_label
         self.metrics = ("eval_accuracy",)
         if options.is_regression:
@@ -63,15 +73,36 @@ class TsvProcessor(DataProcessor):
         """Returns the file of a split; raises a `UserError` unless it exists in one format only."""
         names = [split + ending for ending in _ENDINGS]
         existing = [name for name in names if os.path.exists(os.path.join(data_dir, name))]
+        if split == DEV and self._dev_split.fraction:
+            if existing:
+                which = os.path.join(data_dir, existing[0])
+                raise FlagError(f"--dev_fraction replaces {which}: remove the flag or the file")
+            return self.path(data_dir, TRAIN)
         if len(existing) != 1:
             which = " and ".join(existing) or "none"
+            if split == DEV and not existing:
+                which += "; --dev_fraction=0.2 uses a fifth of the training table instead"
             raise UserError(f"{data_dir} must have one of {', '.join(names)}, not {which}")
         return os.path.join(data_dir, existing[0])
 
     def made_from(self) -> dict[str, Any]:
         # None as in headers of earlier versions, which lack these values.
         own, defaults = self._options._asdict(), TableOptions()._asdict()
-        return {name: None if own[name] == defaults[name] else own[name] for name in own}
+        made = {name: None if own[name] == defaults[name] else own[name] for name in own}
+        fraction, seed = self._dev_split if self._dev_split.fraction else (None, None)
+        return {**made, "dev_fraction": fraction, "dev_seed": seed}
+
+    @functools.cached_property
+    def _dev_limit(self) -> bytes:
+        path = self.path(self._data_dir, TRAIN)
+        rows = read_labeled(path, self._options, BadRows(path, self._options.on_bad_row))
+        return self._dev_split.limit((row.text_a for row in rows), path)
+
+    def _is_in(self, split: str, row: LabeledText) -> bool:
+        """Returns whether a row of the file of a split is in it."""
+        if split == TEST or not self._dev_split.fraction:
+            return True
+        return (self._dev_split.rank(row.text_a) <= self._dev_limit) == (split == DEV)
 
     def _examples(self, path: str, split: str) -> Iterator[InputExample]:
         is_test = split == TEST
@@ -81,7 +112,7 @@ class TsvProcessor(DataProcessor):
             bad = BadRows(path, ERROR, choices=[ERROR])
         known = None if self.is_regression or is_test else frozenset(self.labels)
         rows = read_labeled(path, self._options, bad, not is_test, known)
-        for number, row in enumerate(rows):
+        for number, row in enumerate(row for row in rows if self._is_in(split, row)):
             yield InputExample(
                 guid=str(number) if is_test else f"{split}-{number}",
                 text_a=self.process_text(row.text_a),

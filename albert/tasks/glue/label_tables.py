@@ -15,7 +15,7 @@ from albert.data.tables import SourceLine, Table, open_table
 
 # JSON can contain a lone surrogate, which UTF-8 cannot encode.
 _NOT_IN_A_TABLE = re.compile("[\t\r\n\ud800-\udfff]")
-_TEXT_B = "text_b"
+_TEXT_B, LABEL = "text_b", "label"
 
 
 class TableOptions(NamedTuple):
@@ -26,7 +26,7 @@ class TableOptions(NamedTuple):
 
     text_column: str = "text_a"
     text_b_column: str = _TEXT_B
-    label_column: str = "label"
+    label_column: str = LABEL
     is_regression: bool = False
     is_multi_label: bool = False
     separator: str = ","

@@ -66,7 +66,7 @@ class GlueSettings(ClassificationSettings, theme=DATA):
         ClassificationSettings,
         "train_steps",
         1000,
-        help="Number of training steps, unless only --num_train_epochs is given.",
+        help="Number of training steps. If you pass only --num_train_epochs, that decides.",
     )
     save_checkpoints_steps: int = redefined(ClassificationSettings, "save_checkpoints_steps", 1000)
     max_seq_length: int = redefined(ClassificationSettings, "max_seq_length", 512, lower=SHORTEST)
@@ -103,7 +103,10 @@ class GlueSettings(ClassificationSettings, theme=DATA):
         affects=Affects.FEATURES,
     )
     text_column: str = setting(
-        "text_a", "With --task_name=tsv: the column of the text.", affects=Affects.FEATURES
+        "text_a",
+        "With --task_name=tsv: the column of the text.",
+        affects=Affects.FEATURES,
+        basic=True,
     )
     text_b_column: str = setting(
         "text_b",
@@ -111,7 +114,25 @@ class GlueSettings(ClassificationSettings, theme=DATA):
         affects=Affects.FEATURES,
     )
     label_column: str = setting(
-        "label", "With --task_name=tsv: the column of the label.", affects=Affects.FEATURES
+        "label",
+        "With --task_name=tsv: the column of the label.",
+        affects=Affects.FEATURES,
+        basic=True,
+    )
+    dev_fraction: float = setting(
+        0.0,
+        "With --task_name=tsv: instead of a table dev, score on this fraction of the different "
+        "texts in the table train, and train on the others.",
+        affects=Affects.WEIGHTS | Affects.SCORES,
+        basic=True,
+        lower=0.0,
+        upper=0.9,
+    )
+    dev_seed: int = setting(
+        12345,
+        "Seed with which --dev_fraction chooses texts.",
+        affects=Affects.WEIGHTS | Affects.SCORES,
+        lower=0,
     )
     on_bad_row: str = setting(
         ERROR,

@@ -15,6 +15,7 @@ from albert.checkpoints.model_folder import trained_threshold
 from albert.core.errors import FlagError, UserError
 from albert.data import TEST, TRAIN
 from albert.data.batches import Data
+from albert.data.dev_split import DevSplit
 from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.settings.run_settings import RunSettings
@@ -39,6 +40,7 @@ from albert.training.output_folder import known_of_model
 _MNLI_TASKS = ("mnli", "mismnli", "ax")
 _CUSTOM_FLAGS = {"tsv_regression", "multi_label", "label_separator", "label_threshold"}
 _CUSTOM_FLAGS |= {"text_column", "text_b_column", "label_column", "on_bad_row"}
+_CUSTOM_FLAGS |= {"dev_fraction", "dev_seed"}
 
 
 class GlueTask(ClassificationTask):
@@ -216,7 +218,8 @@ def make_processor(settings: GlueSettings) -> DataProcessor:
     use_spm = bool(settings.spm_model_file)
     if name == CUSTOM:
         options = TableOptions.of(settings)
-        return TsvProcessor(use_spm, settings.do_lower_case, settings.data_dir, options)
+        dev_split = DevSplit(settings.dev_fraction, settings.dev_seed)
+        return TsvProcessor(use_spm, settings.do_lower_case, settings.data_dir, options, dev_split)
     return PROCESSORS[name](use_spm=use_spm, do_lower_case=settings.do_lower_case)
 
 

@@ -12,7 +12,6 @@ The file is read again for every pass, so that memory need not hold it.
 from __future__ import annotations
 
 import functools
-import hashlib
 import itertools
 import json
 import operator
@@ -25,6 +24,7 @@ from albert.core.errors import UserError
 from albert.core.files import check_readable, read_bytes, read_json
 from albert.core.json_reader import UTF16_MARKS, JsonReader
 from albert.data.bad_rows import ERROR, ON_BAD_QUESTION, SKIP, BadRows
+from albert.data.dev_split import DevSplit
 from albert.data.kinds import QUESTIONS, look_of
 from albert.data.tables import NESTED, find_table, items_of
 from albert.tasks.squad import ONE
@@ -70,32 +70,6 @@ def articles_of(paragraphs: Iterable[Paragraph]) -> Iterator[dict[str, Any]]:
         article["paragraphs"].append(paragraph.content)
     if article is not None:
         yield article
-
-
-class DevSplit(NamedTuple):
-    """A split of a file's contexts into a training and a development part.
-
-    Attributes:
-      fraction: fraction of the different contexts in the development part.
-      seed: with other seeds, other contexts are in it.
-    """
-
-    fraction: float
-    seed: int
-
-    def limit(self, contexts: Iterable[str], input_file: str) -> bytes:
-        """Returns the highest rank of a context in the development part; no part is empty."""
-        ranks = sorted(set(map(self.rank, contexts)))
-        if len(ranks) < 2:
-            raise UserError(
-                f"{input_file} has {len(ranks)} different contexts; --dev_fraction needs two"
-            )
-        return ranks[min(max(round(self.fraction * len(ranks)), 1), len(ranks) - 1) - 1]
-
-    def rank(self, context: str) -> bytes:
-        """Returns a function of the text: a context keeps its rank if others change their order."""
-        text = f"{self.seed} {context}"
-        return hashlib.sha256(text.encode(errors="surrogatepass")).digest()
 
 
 class QuestionSource(NamedTuple):

@@ -18,6 +18,7 @@ from albert.core.errors import ErrorCollector, FlagError
 from albert.core.files import content_of, write_json, write_members
 from albert.data import DEV, TRAIN
 from albert.data.batches import Data
+from albert.data.dev_split import DevSplit
 from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.report.predictions import Sample, View, writing_samples
@@ -41,7 +42,6 @@ from albert.tasks.squad.predictions import (
     no_answer_odds,
 )
 from albert.tasks.squad.questions import (
-    DevSplit,
     Questions,
     QuestionSource,
     articles_of,

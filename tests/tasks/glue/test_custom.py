@@ -7,6 +7,7 @@ import time
 import pytest
 
 from albert.core.errors import UserError
+from albert.data.dev_split import DevSplit
 from albert.tasks.glue.custom import TsvProcessor
 from albert.tasks.glue.label_tables import TableOptions
 
@@ -24,8 +25,9 @@ def write(tmp_path):
     return write
 
 
-def processor(folder, is_regression=False, lower=True, **options):
-    return TsvProcessor(True, lower, folder, TableOptions(is_regression=is_regression, **options))
+def processor(folder, is_regression=False, lower=True, split=(0.0, 0), **options):
+    options = TableOptions(is_regression=is_regression, **options)
+    return TsvProcessor(True, lower, folder, options, DevSplit(*split))
 
 
 def contents(examples):
@@ -57,6 +59,25 @@ class TestFormats:
         assert contents(own.get_dev_examples(folder)) == [("dev-0", "x", None, "no")]
         expected = [("0", "x", None, "no"), ("1", "y", None, "no")]
         assert contents(own.get_test_examples(folder)) == expected
+
+    def test_a_part_of_the_training_table_can_be_the_development_set(self, write):
+        rows = [{"label": str(n % 2), "text_a": f"Text {n % 40}"} for n in range(60)]
+        folder = write(train_jsonl=rows, test_jsonl=[{"text_a": "Text 1"}])
+        own = processor(folder, split=(0.25, 1))
+        train, dev = own.get_train_examples(folder), own.get_dev_examples(folder)
+        train_texts, dev_texts = ({e.text_a for e in part} for part in (train, dev))
+        assert (len(train_texts), len(dev_texts), len(train + dev)) == (30, 10, 60)
+        assert not train_texts & dev_texts and len(own.get_test_examples(folder)) == 1
+        other = processor(folder, split=(0.25, 2))
+        assert {e.text_a for e in other.get_dev_examples(folder)} != dev_texts
+        made = [processor(folder), own, other]
+        assert len({str(one.made_from()) for one in made}) == 3
+        assert not any(made[0].made_from().values()), "files of earlier versions are reused"
+        with pytest.raises(UserError, match="--dev_fraction=0.2 uses a fifth of the training"):
+            processor(folder).get_dev_examples(folder)
+        write(dev_csv="label,text_a\n1,x\n")
+        with pytest.raises(UserError, match="--dev_fraction replaces .*dev.csv: remove"):
+            own.get_dev_examples(folder)
 
     def test_labels_are_sorted_text_and_keep_their_case(self, write):
         folder = write(train_tsv="label\ttext_a\nb\tx\nA\tx\nc d\tx\nb\tx\n")

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from albert.core import json_reader
 from albert.core.errors import UserError
-from albert.tasks.squad.questions import DevSplit, Questions, QuestionSource, articles_of
+from albert.data.dev_split import DevSplit
+from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
 from tests.helpers.squad import make_squad
 
 
@@ -150,7 +151,7 @@ class TestParts:
     @pytest.mark.parametrize(("fraction", "count"), [(0.01, 1), (0.9, 3)])
     def test_both_parts_have_a_context(self, fraction, count):
         assert len(dev_contexts(CONTEXTS[:4], fraction)) == count
-        with pytest.raises(UserError, match="file has 1 different contexts; --dev_fraction needs"):
+        with pytest.raises(UserError, match="file has 1 different texts; --dev_fraction needs"):
             dev_contexts(CONTEXTS[:1] * 2, fraction)
 
     def test_bad_rows_do_not_change_the_split(self, tmp_path):
