@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import sys
 from collections.abc import Iterable
 
@@ -38,8 +37,6 @@ def write_quantized(
       count: the number of sequences for the calibration, chosen at random with `seed`.
       kept: names of `GROUPS` that stay in floating point.
     """
-    # Otherwise, NNCF sends usage data to Intel.
-    os.environ.setdefault("NNCF_CI", "1")
     # An optional package, which takes long to import.
     import nncf
 

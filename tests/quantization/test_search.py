@@ -52,7 +52,7 @@ def test_a_quantized_model_answers_with_openvino_only(trained, squad_dir, tmp_pa
 
 
 @pytest.mark.slow
-def test_nncf_sends_no_usage_data():
+def test_openvino_and_nncf_send_no_usage_data(tmp_path):
     """In a separate process, because NNCF sends nothing where pytest is imported."""
     pytest.importorskip("nncf", reason="need NNCF, which is not for NumPy 2.5")
     text = """if True:
@@ -63,8 +63,11 @@ def test_nncf_sends_no_usage_data():
         import nncf.telemetry
         print(type(nncf.telemetry.telemetry).__name__)
     """
-    done = run_process([sys.executable, "-c", text], cwd=ROOT)
+    environment = {**os.environ, "HOME": str(tmp_path)}
+    done = run_process([sys.executable, "-c", text], cwd=ROOT, env=environment)
     assert done.stdout.split() == ["MagicMock"], done.stderr
+    # Otherwise, each user gets a number, which is kept there.
+    assert not (tmp_path / "intel").exists()
 
 
 def test_the_groups_that_cost_most_stay_in_floating_point(monkeypatch):
