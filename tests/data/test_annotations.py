@@ -178,7 +178,7 @@ def test_a_fault_names_the_line(write, content, line, reason, detail):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a O\nb\xff O\n", ", line 2: byte 2 of the line is not UTF-8"),
+        (b"a O\nb\xff O\n", ", line 2: byte 2 of the line is not UTF-8; save the file as UTF-8"),
         *((content, " has no texts") for content in ("", "\n\n", "-DOCSTART- O\n\n")),
     ],
 )

@@ -54,9 +54,8 @@ class GlueSettings(ClassificationSettings, theme=DATA):
         --model=albert_base_v2 --train_steps=800 --warmup_step=200 --learning_rate=2e-5 \
         --max_seq_length=128 --output_dir=out
 
-    --task_name=all trains the eight tasks of run_glue.sh in sequence, each with the settings of its
-    file in configs/. --seeds=1,2,3 trains each task with each seed. A table shows the scores, or
-    their medians.
+    --task_name=all trains the eight tasks of run_glue.sh, each with its file in configs/.
+    --seeds=1,2,3 trains each task with each seed. A table shows the scores, or their medians.
 
     Run the same command again to resume a run that was stopped. A finished run ends at once.
     """
@@ -84,7 +83,6 @@ class GlueSettings(ClassificationSettings, theme=DATA):
         "Seeds, such as 1,2,3. Each task is trained with each of them, in its own folder, and the "
         "table shows the median scores. Replaces --seed.",
         TRAINING,
-        basic=True,
         parser=parse_seeds,
     )
     tsv_regression: bool = setting(
@@ -121,8 +119,7 @@ class GlueSettings(ClassificationSettings, theme=DATA):
     )
     dev_fraction: float = setting(
         0.0,
-        "With --task_name=tsv: instead of a table dev, score on this fraction of the different "
-        "texts in the table train, and train on the others.",
+        "With --task_name=tsv: the part of the table train to score on.",
         affects=Affects.WEIGHTS | Affects.SCORES,
         basic=True,
         lower=0.0,
