@@ -66,7 +66,9 @@ def read_whole_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
             try:
                 text = line.decode()
             except UnicodeDecodeError as e:
-                raise location.error(f"byte {e.start + 1} of the line is not UTF-8; save the file as UTF-8") from e
+                raise location.error(
+                    f"byte {e.start + 1} of the line is not UTF-8; save the file as UTF-8"
+                ) from e
             yield location, text
 
 
