@@ -1,14 +1,15 @@
 """Times ALBERT-base with random weights behind `albert serve`, next to calling the model directly.
 
 The server runs in a separate process; each client asks, waits for the answer, and asks again, for
---seconds in each of --rounds. "One by one" means direct calls in this process, without HTTP. The
-ways take turns. The table has requests a second, their ratio to those of one by one as the median
-of the rounds, and percentiles of the time to an answer. Next to them is the time that one by one
-would need for all requests that may be ahead of a new one.
+--seconds in each of --rounds. "One by one" and "together" mean direct calls in this process,
+without HTTP. The ways take turns. The table has questions a second, their ratio to those of one by
+one as the median of the rounds, and percentiles of the time to an answer. Next to them is the time
+that one by one would need for all requests that may be ahead of a new one.
 """
 
 import concurrent.futures
 import contextlib
+import functools
 import http.client
 import statistics
 import sys
@@ -55,37 +56,44 @@ def measure(model: QuestionAnswerer, port: int, length: int, flags: Flags, table
     def answer(number: int) -> None:
         model.answer(QUESTION, [f"{number} {text}"])
 
+    def answer_together(number: int) -> None:
+        model.answer(QUESTION, [f"{number} {n} {text}" for n in range(MOST_TOGETHER)])
+
+    ways: dict[str, Callable[[], Measured]] = {
+        "one by one": lambda: timed(answer, flags.seconds),
+        f"{MOST_TOGETHER} together": lambda: timed(answer_together, flags.seconds, MOST_TOGETHER),
+    }
+    of_clients = {f"{count} clients": count for count in counts}
+    for name, count in of_clients.items():
+        ways[name] = functools.partial(asked_by, count, port, text, flags.seconds)
     # The first use of a batch's shape is slow.
     asked_by(max(counts), port, text, flags.seconds)
-    measured: dict[int, list[Measured]] = {count: [] for count in (0, *counts)}
+    answer_together(0)
+    measured: dict[str, list[Measured]] = {name: [] for name in ways}
     for _ in range(flags.rounds):
-        for count, rounds in measured.items():
-            one = (
-                asked_by(count, port, text, flags.seconds)
-                if count
-                else timed(answer, flags.seconds)
-            )
-            rounds.append(one)
-    base, holds = [rate for rate, _ in measured[0]], True
-    for count, rounds in measured.items():
+        for name, way in ways.items():
+            measured[name].append(way())
+    base, holds = [rate for rate, _ in measured["one by one"]], True
+    for name, rounds in measured.items():
         rates, seconds = zip(*rounds, strict=True)
         times = statistics.median(ratios_of(rates, base))
         p50, p99 = np.percentile(np.concatenate(seconds), [50, 99])
-        bound = (count + MOST_TOGETHER) / statistics.median(base)
-        name = f"{count} clients" if count else "one by one"
-        shown = [f"{1000 * value:.1f}" for value in ((p50, p99, bound) if count else (p50, p99))]
+        shown, count = [p50, p99], of_clients.get(name)
+        if count:
+            shown.append((count + MOST_TOGETHER) / statistics.median(base))
+            holds = holds and p99 <= shown[-1] and (count != ENOUGH or times >= 1)
         rate = f"{statistics.median(rates):.1f}"
-        table.row(f"{length} tokens, {name}", rate, f"{times:.2f}", *shown)
-        holds = holds and (not count or p99 <= bound) and (count != ENOUGH or times >= 1)
+        cells = (f"{1000 * value:.1f}" for value in shown)
+        table.row(f"{length} tokens, {name}", rate, f"{times:.2f}", *cells)
     return holds
 
 
-def timed(asks: Callable[[int], object], seconds: float) -> Measured:
-    """Asks repeatedly, with different numbers."""
+def timed(asks: Callable[[int], object], seconds: float, together: int = 1) -> Measured:
+    """Asks repeatedly, with different numbers, some questions together."""
     start, each = time.perf_counter(), []
     while not each or time.perf_counter() - start < seconds:
         each.append(seconds_of(lambda: asks(len(each))))
-    return len(each) / (time.perf_counter() - start), each
+    return together * len(each) / (time.perf_counter() - start), each
 
 
 def asked_by(count: int, port: int, text: str, seconds: float) -> Measured:

@@ -53,7 +53,7 @@ RUNS = {
     "pretraining_text": ("--mb=0.2 --rounds=1", "plain, one process|one process|2 workers"),
     "serve": (
         f"{_SMALL} --lengths=32 --clients=1,2 --seconds=0.1",
-        "32 tokens, one by one|32 tokens, 1 clients|32 tokens, 2 clients",
+        "32 tokens, one by one|32 tokens, 8 together|32 tokens, 1 clients|32 tokens, 2 clients",
     ),
     "server_load": (
         "--seconds=0.1 --idle=5 --half=5 --large=1",
