@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
 
@@ -20,6 +20,13 @@ class DevSplit(NamedTuple):
     fraction: float
     seed: int
 
+    @classmethod
+    def of(cls, settings: Any) -> DevSplit | None:
+        """Returns the split of --dev_fraction and --dev_seed; None without --dev_fraction."""
+        if not settings.dev_fraction:
+            return None
+        return cls(settings.dev_fraction, settings.dev_seed)
+
     def limit(self, texts: Iterable[str], input_file: str) -> bytes:
         """Returns the highest rank of a text in the development part; no part is empty."""
         ranks = sorted(set(map(self.rank, texts)))
@@ -32,3 +39,9 @@ class DevSplit(NamedTuple):
     def rank(self, text: str) -> bytes:
         """Returns a function of the text: a text keeps its rank if others change their order."""
         return hashlib.sha256(f"{self.seed} {text}".encode(errors="surrogatepass")).digest()
+
+
+def made_from(split: DevSplit | None) -> dict[str, Any]:
+    """Returns values that features depend on; None as in headers of earlier versions."""
+    fraction, seed = split or (None, None)
+    return {"dev_fraction": fraction, "dev_seed": seed}

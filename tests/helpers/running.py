@@ -49,6 +49,12 @@ def succeed(command: list[str], **kwargs) -> str:
     return result.stderr
 
 
+def without_tensorflow(text: str) -> str:
+    """Removes the lines that TensorFlow 2.21 prints at any log level when it is imported."""
+    own = r"^(WARNING: All log messages before absl::InitializeLog|I0000 .* port\.cc:\d+\] oneDNN)"
+    return re.sub(own + r".*\n", "", text, flags=re.M)
+
+
 def run_text(folder: pathlib.Path, text: str, *arguments: str) -> subprocess.CompletedProcess:
     """Runs the text of a program that imports the project, in a forked process."""
     (folder / "program.py").write_text(text)

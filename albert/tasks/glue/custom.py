@@ -10,20 +10,19 @@ from typing import Any
 from albert.core.errors import FlagError, UserError
 from albert.data import DEV, TEST, TRAIN
 from albert.data.bad_rows import ERROR, BadRows
-from albert.data.dev_split import DevSplit
+from albert.data.dev_split import DevSplit, made_from
 from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.tasks.glue.label_tables import LabeledText, TableOptions, parse_number, read_labeled
 
 _ENDINGS = (".csv", ".tsv", ".jsonl")
-_NO_DEV_SPLIT = DevSplit(0.0, 0)
 
 
 class TsvProcessor(DataProcessor):
     """A reader of train, dev and test tables in one folder, each CSV, TSV or JSON Lines.
 
     For classification, the labels are the sorted labels in the training file. Columns or keys other
-    than those in the options are ignored. A test set needs no labels. If the fraction of
-    `dev_split` is not 0, the development set is a part of the training table.
+    than those in the options are ignored. A test set needs no labels. With a
+    `dev_split`, the development set is a part of the training table.
     """
 
     def __init__(
@@ -32,7 +31,7 @@ class TsvProcessor(DataProcessor):
         do_lower_case,
         data_dir: str,
         options: TableOptions,
-        dev_split: DevSplit = _NO_DEV_SPLIT,
+        dev_split: DevSplit | None = None,
     ):
         super().__init__(use_spm, do_lower_case)
         self._data_dir = data_dir
@@ -73,7 +72,7 @@ class TsvProcessor(DataProcessor):
         """Returns the file of a split; raises a `UserError` unless it exists in one format only."""
         names = [split + ending for ending in _ENDINGS]
         existing = [name for name in names if os.path.exists(os.path.join(data_dir, name))]
-        if split == DEV and self._dev_split.fraction:
+        if split == DEV and self._dev_split:
             if existing:
                 which = os.path.join(data_dir, existing[0])
                 raise FlagError(f"--dev_fraction replaces {which}: remove the flag or the file")
@@ -89,18 +88,18 @@ class TsvProcessor(DataProcessor):
         # None as in headers of earlier versions, which lack these values.
         own, defaults = self._options._asdict(), TableOptions()._asdict()
         made = {name: None if own[name] == defaults[name] else own[name] for name in own}
-        fraction, seed = self._dev_split if self._dev_split.fraction else (None, None)
-        return {**made, "dev_fraction": fraction, "dev_seed": seed}
+        return {**made, **made_from(self._dev_split)}
 
     @functools.cached_property
     def _dev_limit(self) -> bytes:
+        assert self._dev_split
         path = self.path(self._data_dir, TRAIN)
         rows = read_labeled(path, self._options, BadRows(path, self._options.on_bad_row))
         return self._dev_split.limit((row.text_a for row in rows), path)
 
     def _is_in(self, split: str, row: LabeledText) -> bool:
         """Returns whether a row of the file of a split is in it."""
-        if split == TEST or not self._dev_split.fraction:
+        if split == TEST or not self._dev_split:
             return True
         return (self._dev_split.rank(row.text_a) <= self._dev_limit) == (split == DEV)
 

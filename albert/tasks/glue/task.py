@@ -218,7 +218,7 @@ def make_processor(settings: GlueSettings) -> DataProcessor:
     use_spm = bool(settings.spm_model_file)
     if name == CUSTOM:
         options = TableOptions.of(settings)
-        dev_split = DevSplit(settings.dev_fraction, settings.dev_seed)
+        dev_split = DevSplit.of(settings)
         return TsvProcessor(use_spm, settings.do_lower_case, settings.data_dir, options, dev_split)
     return PROCESSORS[name](use_spm=use_spm, do_lower_case=settings.do_lower_case)
 

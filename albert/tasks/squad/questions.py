@@ -24,7 +24,7 @@ from albert.core.errors import UserError
 from albert.core.files import check_readable, read_bytes, read_json
 from albert.core.json_reader import UTF16_MARKS, JsonReader
 from albert.data.bad_rows import ERROR, ON_BAD_QUESTION, SKIP, BadRows
-from albert.data.dev_split import DevSplit
+from albert.data.dev_split import DevSplit, made_from
 from albert.data.kinds import QUESTIONS, look_of
 from albert.data.tables import NESTED, find_table, items_of
 from albert.tasks.squad import ONE
@@ -92,11 +92,10 @@ class QuestionSource(NamedTuple):
     def made_from(self) -> dict[str, Any]:
         """Returns values that features depend on, in addition to the content of the file."""
         # None as in headers of earlier versions, which lack these values.
-        fraction, seed = self.split or (None, None)
         on_bad_row = None if self.on_bad_row == ERROR else self.on_bad_row
         answers = None if self.answers == ONE else self.answers
         own = {"on_bad_row": on_bad_row, "answers": answers}
-        return {**own, "dev_fraction": fraction, "dev_seed": seed}
+        return {**own, **made_from(self.split)}
 
 
 class Questions:

@@ -120,12 +120,9 @@ class SquadTask(TextTask):
 
     def _source(self, split: str) -> QuestionSource:
         """Returns the questions of a split."""
-        settings, dev_split = self.settings, None
-        if settings.dev_fraction:
-            dev_split = DevSplit(settings.dev_fraction, settings.dev_seed)
-        path = self.input_path(split)
+        settings, path = self.settings, self.input_path(split)
         bad, answers = settings.on_bad_row, settings.answers
-        return QuestionSource(path, bad, dev_split, split == DEV, answers)
+        return QuestionSource(path, bad, DevSplit.of(settings), split == DEV, answers)
 
     def model_inputs(self) -> Mapping[str, Any]:
         return feature_spec(self.settings.max_seq_length, is_training=True, with_p_mask=False)

@@ -25,9 +25,9 @@ def write(tmp_path):
     return write
 
 
-def processor(folder, is_regression=False, lower=True, split=(0.0, 0), **options):
+def processor(folder, is_regression=False, lower=True, split=None, **options):
     options = TableOptions(is_regression=is_regression, **options)
-    return TsvProcessor(True, lower, folder, options, DevSplit(*split))
+    return TsvProcessor(True, lower, folder, options, split)
 
 
 def contents(examples):
@@ -63,12 +63,12 @@ class TestFormats:
     def test_a_part_of_the_training_table_can_be_the_development_set(self, write):
         rows = [{"label": str(n % 2), "text_a": f"Text {n % 40}"} for n in range(60)]
         folder = write(train_jsonl=rows, test_jsonl=[{"text_a": "Text 1"}])
-        own = processor(folder, split=(0.25, 1))
+        own = processor(folder, split=DevSplit(0.25, 1))
         train, dev = own.get_train_examples(folder), own.get_dev_examples(folder)
         train_texts, dev_texts = ({e.text_a for e in part} for part in (train, dev))
         assert (len(train_texts), len(dev_texts), len(train + dev)) == (30, 10, 60)
         assert not train_texts & dev_texts and len(own.get_test_examples(folder)) == 1
-        other = processor(folder, split=(0.25, 2))
+        other = processor(folder, split=DevSplit(0.25, 2))
         assert {e.text_a for e in other.get_dev_examples(folder)} != dev_texts
         made = [processor(folder), own, other]
         assert len({str(one.made_from()) for one in made}) == 3
