@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -398,8 +398,8 @@ def _block(
     config, hidden_dropout, attention_dropout, use_einsum, *_ = building
     scopes = _scopes_of(config)
 
-    def layer(x: tf.Tensor, size: int, name: str = "dense") -> tf.Tensor:
-        return dense(x, size, config.initializer_range, use_einsum=use_einsum, name=name)
+    def layer(x: tf.Tensor, size: int, name: str = "dense", activation: Any = None) -> tf.Tensor:
+        return dense(x, size, config.initializer_range, use_einsum, name, activation)
 
     with tf.variable_scope(scopes.attention):
         with tf.variable_scope("self"):
@@ -418,9 +418,7 @@ def _block(
             attention = dropout(attention, hidden_dropout, site=f"{site}/attention_output")
     attention = layer_norm(attention + state, scopes.attention_norm)
     with tf.variable_scope(scopes.wide):
-        wide = layer(attention, config.intermediate_size)
-        activation = get_activation(config.hidden_act)
-        wide = activation(wide) if activation else wide
+        wide = layer(attention, config.intermediate_size, activation=config.hidden_act)
     with tf.variable_scope(scopes.output):
         output = layer(wide, config.hidden_size)
         output = dropout(output, hidden_dropout, site=f"{site}/output")

@@ -16,7 +16,7 @@ import math
 
 import tensorflow.compat.v1 as tf
 
-from albert.devices import device, habana
+from albert.devices import device, habana, onednn
 
 # Constants of the tanh form of GELU.
 _GELU_SCALE, _GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715
@@ -29,53 +29,11 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
     """
     if device.is_hpu():
         return habana.layer_norm(x, gamma, beta, epsilon)
-    if x.shape.ndims in _RANKS and tf.get_collection(_FUSES) and has_layer_norm_kernel():
-        return _fused_layer_norm(x, gamma, beta, epsilon)
+    if (fused := onednn.layer_norm(x, gamma, beta, epsilon)) is not None:
+        return fused
     centered = x - tf.reduce_mean(x, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
     return centered * tf.rsqrt(variance + epsilon) * gamma + beta
-
-
-def allow_fused() -> None:
-    """Allows operations in the current graph that only TensorFlow's CPU kernels with oneDNN have.
-
-    Such a graph has no gradients, and works only in a session of this process. On other devices and
-    processors, it is built as usual.
-    """
-    if device.kind() == "cpu":
-        tf.add_to_collection(_FUSES, True)
-
-
-# Name of the collection that is not empty in a graph with fused operations.
-_FUSES = "fused_operations"
-_LAYER_NORM, _RANKS = "_MklLayerNorm", (2, 3)
-
-
-@functools.cache
-def has_layer_norm_kernel() -> bool:
-    """Returns whether this TensorFlow has oneDNN's layer norm, an internal operation."""
-    with tf.Graph().as_default(), tf.Session(config=device.session_config()) as session:
-        ones = tf.ones([2, 2])
-        try:
-            result = session.run(_fused_layer_norm(ones, ones[0], ones[0], 1.0))
-        except (ValueError, RuntimeError, tf.errors.OpError):
-            return False
-    return bool((result == 1.0).all())
-
-
-def _fused_layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) -> tf.Tensor:
-    """Applies oneDNN's kernel. TensorFlow's own fusion of the formula would drop the epsilon."""
-    attributes = {
-        "T": tf.AttrValue(type=x.dtype.as_datatype_enum),
-        "epsilon": tf.AttrValue(f=epsilon),
-    }
-    inputs = [tf.convert_to_tensor(value) for value in (x, gamma, beta)]
-    # An operation's default name is its type, and no name may begin with "_".
-    operation = tf.get_default_graph().create_op(
-        _LAYER_NORM, inputs, [x.dtype], name="layer_norm", attrs=attributes
-    )
-    operation.outputs[0].set_shape(x.shape)
-    return operation.outputs[0]
 
 
 def gelu(x: tf.Tensor) -> tf.Tensor:

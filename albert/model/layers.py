@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
-from albert.devices import ops
+from albert.devices import onednn, ops
 
 # Added to the attention scores of masked positions, as in the reference. exp(-10000) is 0 in
 # float32 and in bfloat16.
@@ -222,16 +222,28 @@ def _gradient_of_scores() -> str:
 
 
 def dense(
-    x: tf.Tensor, size: int, initializer_range: float, use_einsum: bool = False, name: str = "dense"
+    x: tf.Tensor,
+    size: int,
+    initializer_range: float,
+    use_einsum: bool = False,
+    name: str = "dense",
+    activation: str | Callable | None = None,
 ) -> tf.Tensor:
-    """Applies a kernel [K, `size`] and a bias [`size`] in variable scope `name` to `x` [M, K]."""
+    """Applies a kernel [K, `size`] and a bias [`size`] in variable scope `name` to `x` [M, K].
+
+    Then it applies an activation, see `get_activation`.
+    """
     with tf.variable_scope(name):
         kernel = tf.get_variable(
             "kernel", [x.shape[-1], size], initializer=create_initializer(initializer_range)
         )
         bias = tf.get_variable("bias", [size], initializer=tf.zeros_initializer())
+        if (fused := onednn.dense(x, kernel, bias, activation)) is not None:
+            return fused
         product = tf.einsum("mk,kn->mn", x, kernel) if use_einsum else tf.matmul(x, kernel)
-        return tf.nn.bias_add(product, bias)
+        result = tf.nn.bias_add(product, bias)
+    function = get_activation(activation)
+    return function(result) if function else result
 
 
 def layer_norm(input_tensor: tf.Tensor, name: str | None = None) -> tf.Tensor:

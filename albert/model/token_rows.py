@@ -25,8 +25,10 @@ from albert.model.layers import (
 )
 
 # The number of rows and the lengths in attention are multiples of these, which limits the number of
-# shapes: libraries prepare a matrix product for every new shape.
+# shapes: libraries prepare a matrix product for every new shape. Few rows are multiples of less,
+# because idle rows would take much of the time.
 _ROWS, _LENGTHS = 64, 16
+_FEW, _FEW_ROWS = 256, 16
 # Attention splits a batch's sequences into this many groups, each as long as its longest sequence.
 _GROUPS = 4
 
@@ -108,7 +110,8 @@ class UnpaddedRows(TokenRows):
         positions = tf.cast(tf.where(tf.reshape(real, [-1]))[:, 0], tf.int32)
         count = tf.size(positions)
         # At least one row is idle.
-        self._num_rows = (count // _ROWS + 1) * _ROWS
+        step = tf.where(count < _FEW, _FEW_ROWS, _ROWS)
+        self._num_rows = (count // step + 1) * step
         self._idle = self._num_rows - 1
         self._is_real = tf.range(self._num_rows) < count
         # For each row, its position in [B * S]; idle rows have position 0.

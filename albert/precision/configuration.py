@@ -56,8 +56,7 @@ class NodePattern(NamedTuple):
 class PrecisionConfig(NamedTuple):
     """The content of a configuration file; `source` is its path, or "basic".
 
-    `dtype` is the type of the converted operations, bfloat16 or float16. Files have no
-    `conditional_exceptions`; these are nodes that are converted if a neighbor is.
+    `dtype` is the type of the converted operations, bfloat16 or float16.
     """
 
     source: str
@@ -66,7 +65,6 @@ class PrecisionConfig(NamedTuple):
     strict_conditional_list: frozenset[str] = frozenset()
     non_convertible_exceptions: tuple[NodePattern, ...] = ()
     convertible_exceptions: tuple[NodePattern, ...] = ()
-    conditional_exceptions: tuple[NodePattern, ...] = ()
     dtype: tf.DType = tf.bfloat16
 
     def digest(self) -> str:

@@ -10,7 +10,6 @@ needs a loss scale (`albert.optimizers.loss_scale`).
 from __future__ import annotations
 
 import functools
-import re
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,16 +18,12 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from albert.core import estimators
-from albert.precision.configuration import NodePattern, PrecisionConfig
+from albert.devices import onednn
+from albert.precision.configuration import SHIPPED, SHIPPED_FOR_BERT, PrecisionConfig
 from albert.precision.graph_defs import Body, bodies
 from albert.precision.rules import ConversionPlan, borders, plan
+from albert.precision.weights import SETTERS, hold_weights
 
-# The nodes of GELU in an encoder, see `albert.devices.ops`. If they have the type of the preceding
-# product, and no gradient needs the intermediate values, TensorFlow fuses all of them into one
-# operation, which computes in float32 internally.
-_GELU = tuple(
-    NodePattern(re.compile(r".*/intermediate/[^/]*"), op) for op in ("AddV2", "Mul", "Tanh")
-)
 # Fields of an EstimatorSpec.
 _PARTS = ("predictions", "loss", "train_op", "eval_metric_ops")
 # The graphs that models were built in, by the graph that the converted one was imported into. They
@@ -89,7 +84,10 @@ def convert(model_fn: Callable, config: PrecisionConfig | None, device: str = "c
             logged.add(mode)
         graph_def = built.as_graph_def()
         names = rewrite(graph_def, planned)
+        setters = hold_weights(graph_def) if onednn.allows_dense(built) else []
         _add_new(graph_def, built, names)
+        for name in setters:
+            target.add_to_collection(SETTERS, target.get_operation_by_name(name))
         _built.setdefault(target, []).append(built)
         fields, carried, exported = _counterpart(_parts(spec), target, names)
         return estimators.EstimatorSpec(
@@ -119,11 +117,11 @@ def plan_model(
     current = tf.get_default_graph()
     built = _copy_of(current)
     with built.as_default():
+        if config.source in (SHIPPED, SHIPPED_FOR_BERT) and config.dtype == tf.bfloat16:
+            onednn.allow_dense()
+            config = config._replace(allowlist=config.allowlist | {onednn.DENSE})
         here = functools.partial(_counterpart, graph=built)
         spec = model_fn(here(features), here(labels), mode, params)
-    fuses = device == "cpu" and config.dtype == tf.bfloat16 and "BiasAdd" in config.allowlist
-    if fuses and mode == estimators.ModeKeys.PREDICT:
-        config = config._replace(conditional_exceptions=_GELU)
     others = set().union(*_names_in(current.as_graph_def()))
     # The tensors that an estimator or a hook can access.
     collected = [built.get_collection(key) for key in built.get_all_collection_keys()]

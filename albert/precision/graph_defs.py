@@ -207,7 +207,8 @@ def convertible_attributes(
         return names
     probe = tf.NodeDef(name="probe", op=node.op, device=f"/device:{device.upper()}:0")
     for name, value in node.attr.items():
-        if not name.startswith("_"):
+        # The label of a kernel is the only private attribute that it depends on.
+        if name == "_kernel" or not name.startswith("_"):
             probe.attr[name].CopyFrom(value)
     for name in names:
         probe.attr[name].type = dtype.as_datatype_enum

@@ -6,8 +6,8 @@ those that take its float32 outputs.
 
 - A node that matches a non-convertible exception stays float32, regardless of the other rules.
 - A node that matches a convertible exception, or whose type is in the allowlist, is converted.
-- A conditional node, by its type or by a conditional exception, is converted if at least one
-  neighbor is. This is the least fixpoint, so conditional nodes do not convert only each other.
+- A conditional node, by its type, is converted if at least one neighbor is. This is the least
+  fixpoint, so conditional nodes do not convert only each other.
 - A strict conditional node is converted if, in addition, all convertible neighbors are. This is the
   greatest fixpoint, so a chain of strict nodes does not wait for itself. Whether a neighbor is
   convertible depends only on its op: a node in no list is, a variable is not.
@@ -179,7 +179,7 @@ def _own_rule(names: Sequence[str], op: str, config: PrecisionConfig) -> str:
         return FORCED
     if op in config.allowlist:
         return ALLOWED
-    if op in config.conditional_list or _matches(config.conditional_exceptions, names, op):
+    if op in config.conditional_list:
         return CONDITIONAL
     if op in config.strict_conditional_list:
         return STRICT

@@ -10,8 +10,9 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import as_files, check_fits, restoring
 from albert.core import estimators
-from albert.devices import ops
+from albert.devices import onednn
 from albert.distributed import collectives
+from albert.precision.weights import SETTERS
 from albert.prediction.model import DEFAULT_SIGNATURE
 
 # A model's outputs, by name, for an example or for all examples of a batch.
@@ -52,7 +53,7 @@ class PredictSession:
         with tf.Graph().as_default() as graph:
             tf.set_random_seed(seed)
             if not is_portable:
-                ops.allow_fused()
+                onednn.allow()
             self._inputs, hooks = make_inputs()
             spec = model_fn(self._inputs, None, estimators.ModeKeys.PREDICT, None)
             exports = spec.export_outputs or {}
@@ -65,20 +66,30 @@ class PredictSession:
             self._hooks = [*hooks, *collectives.starting_hooks(), *spec.prediction_hooks]
             for hook in self._hooks:
                 hook.begin()
-        self._session = tf.Session(graph=graph, config=optimized_twice(config))
+            self._setters = tf.get_collection(SETTERS)
+        self._config = optimized_twice(config)
+        self._session = tf.Session(graph=graph, config=self._config)
+        self._is_new = True
 
     def load(self, checkpoint: str | None) -> None:
         """Loads the weights of a checkpoint, or initial ones for None; rewinds the inputs.
 
         Raises a `UserError` if the checkpoint does not match the model, or is damaged.
         """
-        with self._session.graph.as_default():
+        graph = self._session.graph
+        if self._setters and not self._is_new:
+            # Fused operations keep the first weights of their session.
+            self._session.close()
+            self._session = tf.Session(graph=graph, config=self._config)
+        self._is_new = False
+        with graph.as_default():
             if checkpoint:
                 self._restore(checkpoint)
             else:
                 self._session.run(self._initial)
             for hook in self._hooks:
                 hook.after_create_session(self._session, None)
+            self._session.run(self._setters)
 
     def _restore(self, checkpoint: str) -> None:
         with restoring(checkpoint), as_files(checkpoint) as prefix:
@@ -124,7 +135,7 @@ def optimized_twice(config: tf.ConfigProto | None) -> tf.ConfigProto:
     """Returns the options of a session whose graph TensorFlow optimizes in two passes.
 
     Only the second pass computes GELU in the matrix product before it, which saves some of the time
-    of prediction in float32, and a fifth in bfloat16.
+    of prediction in float32.
     """
     config = tf.ConfigProto.FromString((config or tf.ConfigProto()).SerializeToString())
     rewrites = config.graph_options.rewrite_options

@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
+import scipy.special
 import tensorflow.compat.v1 as tf
 
-from albert.devices import device, ops
+from albert.devices import device, onednn, ops
 
 
 def layer_norm_of(x, gamma, beta):
     """Returns the result in a graph that allows fused operations, and its types of operations."""
     with tf.Graph().as_default() as graph, tf.Session(config=device.session_config()) as session:
-        ops.allow_fused()
+        onednn.allow()
         normalized = ops.layer_norm(tf.constant(x), tf.constant(gamma), tf.constant(beta), 1e-12)
         return session.run(normalized), {operation.type for operation in graph.get_operations()}
 
@@ -21,8 +22,8 @@ def layer_norm_of(x, gamma, beta):
 def test_layer_norm_is_that_of_the_paper_with_and_without_a_kernel(monkeypatch, has_kernel, shape):
     """A small variance shows another epsilon than 1e-12. The kernel is for matrices and batches."""
     if not has_kernel:
-        monkeypatch.setattr(ops, "has_layer_norm_kernel", lambda: False)
-    elif not ops.has_layer_norm_kernel():
+        monkeypatch.setattr(onednn, "has_layer_norm", lambda: False)
+    elif not onednn.has_layer_norm():
         pytest.skip("this TensorFlow has no such kernel")
     rng = np.random.default_rng(0)
     x, gamma, beta = (rng.normal(size=n).astype(np.float32) for n in ([*shape, 64], 64, 64))
@@ -37,6 +38,32 @@ def test_layer_norm_is_that_of_the_paper_with_and_without_a_kernel(monkeypatch, 
 def test_other_devices_build_the_usual_operations(monkeypatch):
     monkeypatch.setattr(device, "_device", device.Device("gpu", "a test"))
     with tf.Graph().as_default():
-        ops.allow_fused()
+        onednn.allow()
         ops.layer_norm(tf.ones([2, 2]), tf.ones([2]), tf.ones([2]), 1e-12)
         assert "_MklLayerNorm" not in {o.type for o in tf.get_default_graph().get_operations()}
+
+
+ACTIVATIONS = {
+    None: lambda x: x,
+    "linear": lambda x: x,
+    "gelu": lambda x: x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+    "GELU_erf": lambda x: x / 2 * (1 + scipy.special.erf(x / np.sqrt(2))),
+    "relu": lambda x: np.maximum(x, 0),
+    "tanh": np.tanh,
+}
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_fused_dense_layer_computes_its_formula(activation):
+    if not onednn.has_dense():
+        pytest.skip("this TensorFlow has no such kernel here")
+    rng = np.random.default_rng(0)
+    x, kernel, bias = (rng.normal(size=n).astype(np.float32) for n in ([5, 12], [12, 7], 7))
+    with tf.Graph().as_default(), tf.Session(config=device.session_config()) as session:
+        onednn.allow()
+        assert onednn.dense(x, kernel, bias, activation) is None
+        onednn.allow_dense()
+        result = session.run(onednn.dense(x, kernel, bias, activation))
+        assert onednn.dense(x, kernel, bias, "swish") is None
+    exact = ACTIVATIONS[activation](x.astype(np.float64) @ kernel + bias)
+    np.testing.assert_allclose(result, exact, rtol=0, atol=3e-6)

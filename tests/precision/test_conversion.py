@@ -227,19 +227,6 @@ class TestModel:
                 assert other.graph is converted
         assert steps[1].op is other_spec.train_op
 
-    @pytest.mark.parametrize(
-        ("value", "mode", "is_converted"),
-        [("1", {"mode": PREDICT}, True), ("1", {}, False), ("basic", {"mode": PREDICT}, False)],
-    )
-    def test_gelu_has_the_type_of_the_product_it_fuses_with(self, value, mode, is_converted):
-        forward = re.compile(r"bert/encoder/transformer/.*/ffn_1/intermediate/[^/]*")
-        operations = [
-            o for o in build(value, **mode)[0].get_operations() if forward.fullmatch(o.name)
-        ]
-        actual = [o for o in operations if o.type in ("AddV2", "Mul", "Tanh")]
-        assert len(actual) == 9
-        assert {o.outputs[0].dtype == tf.bfloat16 for o in actual} == {is_converted}
-
     def test_predictions_are_float32(self):
         graph, spec = build(BERT_LIST, mode=PREDICT)
         types = {key: tensor.dtype for key, tensor in spec.predictions.items()}

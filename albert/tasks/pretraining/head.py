@@ -42,10 +42,12 @@ def predict_masked_tokens(
     with tf.variable_scope("cls/predictions"):
         with tf.variable_scope("transform"):
             hidden = modeling.dense(
-                masked, albert_config.embedding_size, albert_config.initializer_range
+                masked,
+                albert_config.embedding_size,
+                albert_config.initializer_range,
+                activation=albert_config.hidden_act,
             )
-            activation = modeling.get_activation(albert_config.hidden_act)
-            hidden = modeling.layer_norm(activation(hidden) if activation else hidden)
+            hidden = modeling.layer_norm(hidden)
         bias = tf.get_variable(
             "output_bias", [albert_config.vocab_size], initializer=tf.zeros_initializer()
         )
