@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from albert.devices import device
+from albert.devices.host import find_processor
 
 # The types of the operations of `dense` and `layer_norm`.
 DENSE, _LAYER_NORM = "_MklNativeFusedMatMul", "_MklLayerNorm"
@@ -77,6 +78,9 @@ def has_layer_norm() -> bool:
 @functools.cache
 def has_dense() -> bool:
     """Returns whether TensorFlow has this dense layer, in bfloat16 and on this processor."""
+    # On an older processor, the operation ends the process.
+    if not find_processor().bfloat16()[0]:
+        return False
 
     def build(ones: tf.Tensor) -> tf.Tensor:
         low = tf.cast(ones, tf.bfloat16)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import collections
+import math
+
 import tensorflow.compat.v1 as tf
+
+from albert.devices import onednn
 
 # Name of the collection of the operations that set these variables from those of the model. They
 # must run after the model's variables have changed.
 SETTERS = "setters_of_weights"
+# Layers that share weights have a reordered copy each. They get none if copies would take more
+# bytes than this: ALBERT-large may have them, and ALBERT-xlarge, with 2.3 GB, may not.
+_MOST_BYTES = 10**9
 
 
 def hold_weights(graph_def: tf.GraphDef) -> list[str]:
     """Replaces each cast of a variable by a variable that holds its result.
 
-    So a prediction does not cast the weights again. Returns the names of the operations that set
-    these variables.
+    So a prediction does not cast the weights again. Dense layers reorder their weights in every run
+    if the copies would be too large. Returns the names of the operations that set the variables.
     """
     nodes = {node.name: node for node in graph_def.node}
     setters = []
@@ -35,4 +43,16 @@ def hold_weights(graph_def: tf.GraphDef) -> list[str]:
             user.device = cast.device
             user.attr["dtype"].CopyFrom(cast.attr["DstT"])
         setters.append(setter.name)
+    _limit_copies(graph_def)
     return setters
+
+
+def _limit_copies(graph_def: tf.GraphDef) -> None:
+    nodes = {node.name: node for node in graph_def.node}
+    layers = [node for node in graph_def.node if node.op == onednn.DENSE]
+    uses = collections.Counter(nodes[node.input[1]].input[0] for node in layers)
+    shapes = {name: nodes[name].attr["shape"].shape for name in uses}
+    sizes = {name: 2 * math.prod(dim.size for dim in shape.dim) for name, shape in shapes.items()}
+    if sum(sizes[name] * (count - 1) for name, count in uses.items()) > _MOST_BYTES:
+        for node in layers:
+            node.attr["is_filter_const"].b = False

@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.devices import device, onednn
-from albert.precision import configuration, conversion
+from albert.precision import configuration, conversion, weights
 from albert.prediction.model import HeadOutput, ModelOptions, make_predict_fn
 from albert.prediction.session import PredictSession, placeholders
 from tests.helpers.encoders import albert, bert, load_random_values, make_inputs
@@ -57,3 +57,18 @@ def test_a_session_in_bfloat16_uses_the_weights_of_each_checkpoint(tmp_path, con
         np.testing.assert_array_equal(again["states"], actual)
     types = [operation.type for operation in rounded._session.graph.get_operations()]
     assert types.count(onednn.DENSE) == number
+
+
+@pytest.mark.parametrize(("config", "has_copies"), [(albert(), False), (bert(), True)])
+def test_only_layers_that_share_weights_have_too_many_copies_of_them(
+    monkeypatch, config, has_copies
+):
+    """Then every run reorders the weights."""
+    if not onednn.has_dense():
+        pytest.skip("this TensorFlow has no fused dense layers in bfloat16 here")
+    monkeypatch.setattr(weights, "_MOST_BYTES", 0)
+    plain = make_predict_fn(config, head, ModelOptions())
+    low = conversion.convert(plain, configuration.load("1"), device.kind())
+    graph = PredictSession(low, placeholders(SPECS))._session.graph
+    layers = [one for one in graph.get_operations() if one.type == onednn.DENSE]
+    assert {layer.get_attr("is_filter_const") for layer in layers} == {has_copies}
