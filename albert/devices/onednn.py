@@ -7,6 +7,7 @@ the processor lacks a kernel, and on other devices, a graph has the usual operat
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,10 +21,12 @@ DENSE, _LAYER_NORM = "_MklNativeFusedMatMul", "_MklLayerNorm"
 # The ranks that the kernel of layer normalization takes.
 _RANKS = (2, 3)
 # The names of activations in the operation of `dense`, by those in `get_activation`.
-_ACTIVATIONS: dict[Any, list[bytes]] = {
-    **dict.fromkeys((None, "", "linear"), []),
-    **{"gelu": [b"GeluApproximate"], "gelu_erf": [b"GeluExact"]},
-    **{"relu": [b"Relu"], "tanh": [b"Tanh"]},
+_ACTIVATIONS: dict[str, list[bytes]] = {
+    "linear": [],
+    "gelu": [b"GeluApproximate"],
+    "gelu_erf": [b"GeluExact"],
+    "relu": [b"Relu"],
+    "tanh": [b"Tanh"],
 }
 # Names of collections that are not empty in a graph that may have such operations, and in one whose
 # dense layers are such operations.
@@ -31,15 +34,15 @@ _ALLOWED, _DENSE_ALLOWED = "onednn", "onednn_dense"
 
 
 def allow() -> None:
-    """Allows these operations in the current graph, if it runs on the CPU."""
-    if device.kind() == "cpu":
+    """Allows these operations in the current graph, if it runs on the CPU with oneDNN."""
+    if device.kind() == "cpu" and os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0":
         tf.add_to_collection(_ALLOWED, True)
 
 
 def allow_dense() -> None:
-    """Allows `dense` in the current graph, if that allows these operations and the kernel exists.
+    """Allows `dense` in the current graph, if that allows these operations and TensorFlow has it.
 
-    In a session, only the first values of the variables of such a layer count.
+    A graph whose weights have changed needs a new session, because `dense` keeps the first ones.
     """
     if tf.get_collection(_ALLOWED) and has_dense():
         tf.add_to_collection(_DENSE_ALLOWED, True)
@@ -57,16 +60,16 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
     return None
 
 
-def dense(x: Any, kernel: Any, bias: Any, activation: Any) -> tf.Tensor | None:
-    """Applies a dense layer in one operation, which reorders the kernel only in its first run.
+def dense(x: tf.Tensor, weights: Any, bias: Any, activation: object) -> tf.Tensor | None:
+    """Applies a dense layer in one operation, which keeps the weights in the order that suits it.
 
-    `x` is [M, K], `kernel` [K, N] and `bias` [N]; the activation is as for `get_activation`.
-    Returns None where it is not allowed, or for another activation.
+    `x` is [M, K], `weights` are [K, N] and `bias` is [N]; the activation is as for
+    `get_activation`. Returns None where it is not allowed, or for another rank or activation.
     """
-    name = activation.lower() if isinstance(activation, str) else activation
-    if not allows_dense(tf.get_default_graph()) or name not in _ACTIVATIONS:
+    name = (activation or "linear").lower() if isinstance(activation, str | None) else ""
+    if not allows_dense(x.graph) or x.shape.ndims != 2 or name not in _ACTIVATIONS:
         return None
-    return _dense(x, kernel, bias, name)
+    return _dense(x, weights, bias, name)
 
 
 @functools.cache
@@ -84,7 +87,7 @@ def has_dense() -> bool:
 
     def build(ones: tf.Tensor) -> tf.Tensor:
         low = tf.cast(ones, tf.bfloat16)
-        return tf.cast(_dense(low, low, low[0], None), tf.float32)
+        return tf.cast(_dense(low, low, low[0], "linear"), tf.float32)
 
     return _computes(3.0, build)
 
@@ -105,19 +108,20 @@ def _layer_norm(x: tf.Tensor, gamma: Any, beta: Any, epsilon: float) -> tf.Tenso
     return _create("layer_norm", _LAYER_NORM, [x, gamma, beta], attributes, x.shape)
 
 
-def _dense(x: Any, kernel: Any, bias: Any, activation: Any) -> tf.Tensor:
+def _dense(x: tf.Tensor, weights: Any, bias: Any, activation: str) -> tf.Tensor:
     fused = tf.AttrValue.ListValue(s=[b"BiasAdd", *_ACTIVATIONS[activation]])
     attributes = {
         "num_args": tf.AttrValue(i=1),
         "fused_ops": tf.AttrValue(list=fused),
-        # TensorFlow sets this only for constants. Otherwise, the operation would reorder the kernel
-        # in every run, or use a slower product of oneDNN.
+        # TensorFlow sets this only for constants. Without it, the operation would reorder the
+        # weights in every run, or use a slower product of oneDNN.
         "is_filter_const": tf.AttrValue(b=True),
         # The label with which the operation is registered.
         "_kernel": tf.AttrValue(s=b"MklNameChangeOp"),
     }
-    shape = [x.shape[0], kernel.shape[1]]
-    return _create("fused_dense", DENSE, [x, kernel, bias], attributes, shape)
+    shape = [x.shape[0], weights.shape[1]]
+    # The name is that of the product which it replaces, for the rules of precision.
+    return _create("MatMul", DENSE, [x, weights, bias], attributes, shape)
 
 
 def _create(

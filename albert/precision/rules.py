@@ -6,12 +6,14 @@ those that take its float32 outputs.
 
 - A node that matches a non-convertible exception stays float32, regardless of the other rules.
 - A node that matches a convertible exception, or whose type is in the allowlist, is converted.
-- A conditional node, by its type, is converted if at least one neighbor is. This is the least
-  fixpoint, so conditional nodes do not convert only each other.
+- A node whose type is in the conditional list is converted if at least one neighbor is. This is the
+  least fixpoint, so conditional nodes do not convert only each other.
 - A strict conditional node is converted if, in addition, all convertible neighbors are. This is the
   greatest fixpoint, so a chain of strict nodes does not wait for itself. Whether a neighbor is
   convertible depends only on its op: a node in no list is, a variable is not.
 - A node in no list stays float32.
+
+The dense layers of `albert.devices.onednn` follow the rules for their product, `MatMul`.
 
 Only nodes with a kernel of this precision on the device are converted. Each function's body is
 decided separately; arguments and results of functions stay float32. An exception applies to a node
@@ -27,6 +29,7 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from albert.devices import onednn
 from albert.precision.configuration import NodePattern, PrecisionConfig
 from albert.precision.graph_defs import (
     Body,
@@ -154,7 +157,8 @@ def plan(
             op_def = body.op_defs.get(node.op)
             if not op_def or name in others or not float32_attributes(node, op_def):
                 continue
-            own_rules[name] = rule = _own_rule(body.names_of(name), node.op, config)
+            op = "MatMul" if node.op == onednn.DENSE else node.op
+            own_rules[name] = rule = _own_rule(body.names_of(name), op, config)
             # Only for nodes that may be converted, because checking for a kernel creates one, with
             # its side effects.
             if rule in _CONVERTING:

@@ -12,16 +12,16 @@ from albert.devices import onednn
 # Name of the collection of the operations that set these variables from those of the model. They
 # must run after the model's variables have changed.
 SETTERS = "setters_of_weights"
-# Layers that share weights have a reordered copy each. They get none if copies would take more
-# bytes than this: ALBERT-large may have them, and ALBERT-xlarge, with 2.3 GB, may not.
+# Layers that share weights have a reordered copy each. All copies except the first of every weight
+# may take this many bytes: those of ALBERT-large do, and those of ALBERT-xlarge take 2.3 GB.
 _MOST_BYTES = 10**9
 
 
 def hold_weights(graph_def: tf.GraphDef) -> list[str]:
     """Replaces each cast of a variable by a variable that holds its result.
 
-    So a prediction does not cast the weights again. Dense layers reorder their weights in every run
-    if the copies would be too large. Returns the names of the operations that set the variables.
+    So a prediction does not cast the weights again. Returns the names of the operations that set
+    these variables.
     """
     nodes = {node.name: node for node in graph_def.node}
     setters = []
@@ -43,11 +43,11 @@ def hold_weights(graph_def: tf.GraphDef) -> list[str]:
             user.device = cast.device
             user.attr["dtype"].CopyFrom(cast.attr["DstT"])
         setters.append(setter.name)
-    _limit_copies(graph_def)
     return setters
 
 
-def _limit_copies(graph_def: tf.GraphDef) -> None:
+def limit_copies(graph_def: tf.GraphDef) -> None:
+    """Makes dense layers reorder their weights in every run, if copies would be too large."""
     nodes = {node.name: node for node in graph_def.node}
     layers = [node for node in graph_def.node if node.op == onednn.DENSE]
     uses = collections.Counter(nodes[node.input[1]].input[0] for node in layers)

@@ -77,8 +77,7 @@ class PredictSession:
         Raises a `UserError` if the checkpoint does not match the model, or is damaged.
         """
         graph = self._session.graph
-        if self._setters and not self._is_new:
-            # Fused operations keep the first weights of their session.
+        if onednn.allows_dense(graph) and not self._is_new:
             self._session.close()
             self._session = tf.Session(graph=graph, config=self._config)
         self._is_new = False

@@ -58,12 +58,22 @@ def test_a_fused_dense_layer_computes_its_formula(activation):
     if not onednn.has_dense():
         pytest.skip("this TensorFlow has no such kernel here")
     rng = np.random.default_rng(0)
-    x, kernel, bias = (rng.normal(size=n).astype(np.float32) for n in ([5, 12], [12, 7], 7))
+    values = [rng.normal(size=n).astype(np.float32) for n in ([5, 12], [12, 7], 7)]
     with tf.Graph().as_default(), tf.Session(config=device.session_config()) as session:
+        tensors = [tf.constant(value) for value in values]
         onednn.allow()
-        assert onednn.dense(x, kernel, bias, activation) is None
+        assert onednn.dense(*tensors, activation) is None
         onednn.allow_dense()
-        result = session.run(onednn.dense(x, kernel, bias, activation))
-        assert onednn.dense(x, kernel, bias, "swish") is None
-    exact = ACTIVATIONS[activation](x.astype(np.float64) @ kernel + bias)
-    np.testing.assert_allclose(result, exact, rtol=0, atol=3e-6)
+        result = session.run(onednn.dense(*tensors, activation))
+        assert onednn.dense(*tensors, "swish") is None
+        assert onednn.dense(tensors[0][tf.newaxis], *tensors[1:], activation) is None
+    x, weights, bias = (value.astype(np.float64) for value in values)
+    np.testing.assert_allclose(result, ACTIVATIONS[activation](x @ weights + bias), atol=3e-6)
+
+
+def test_oneDNN_can_be_switched_off(monkeypatch):
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    with tf.Graph().as_default() as graph:
+        onednn.allow()
+        onednn.allow_dense()
+        assert not onednn.allows_dense(graph)

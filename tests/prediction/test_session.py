@@ -1,6 +1,8 @@
 """A session that predicts: the weights of its fused operations, in bfloat16."""
 
+import json
 import os
+import pathlib
 
 import numpy as np
 import pytest
@@ -29,6 +31,24 @@ def write_checkpoint(path, model_fn, seed):
         return tf.train.Saver().save(session, os.fspath(path))
 
 
+@pytest.fixture(autouse=True)
+def needs_dense():
+    if not onednn.has_dense():
+        pytest.skip("this TensorFlow has no fused dense layers in bfloat16 here")
+
+
+def sessions(config, precision):
+    """Returns the model, and its session in float32 and in low precision."""
+    plain = make_predict_fn(config, head, ModelOptions())
+    low = conversion.convert(plain, precision, device.kind())
+    return plain, *(PredictSession(model_fn, placeholders(SPECS)) for model_fn in (plain, low))
+
+
+def dense_layers(session):
+    graph = session._session.graph
+    return [operation for operation in graph.get_operations() if operation.type == onednn.DENSE]
+
+
 @pytest.mark.parametrize(
     ("config", "number"),
     # Three blocks with six layers each, the pooler, and in ALBERT the layer before the first block.
@@ -41,11 +61,7 @@ def write_checkpoint(path, model_fn, seed):
 )
 def test_a_session_in_bfloat16_uses_the_weights_of_each_checkpoint(tmp_path, config, number):
     """The operations of dense layers keep the first weights of their TensorFlow session."""
-    if not onednn.has_dense():
-        pytest.skip("this TensorFlow has no fused dense layers in bfloat16 here")
-    plain = make_predict_fn(config, head, ModelOptions())
-    low = conversion.convert(plain, configuration.load("1"), device.kind())
-    exact, rounded = (PredictSession(model_fn, placeholders(SPECS)) for model_fn in (plain, low))
+    plain, exact, rounded = sessions(config, configuration.load("1"))
     paths = [write_checkpoint(tmp_path / str(seed), plain, seed) for seed in (1, 2)]
     for path in (*paths, paths[0]):
         for session in (exact, rounded):
@@ -55,20 +71,46 @@ def test_a_session_in_bfloat16_uses_the_weights_of_each_checkpoint(tmp_path, con
         assert (actual != expected).any()
         again, _ = rounded.run_all(VALUES)
         np.testing.assert_array_equal(again["states"], actual)
-    types = [operation.type for operation in rounded._session.graph.get_operations()]
-    assert types.count(onednn.DENSE) == number
+    assert len(dense_layers(rounded)) == number
 
 
-@pytest.mark.parametrize(("config", "has_copies"), [(albert(), False), (bert(), True)])
-def test_only_layers_that_share_weights_have_too_many_copies_of_them(
-    monkeypatch, config, has_copies
-):
+def test_the_list_decides_the_precision_of_dense_layers(tmp_path):
+    """It may have any path. Its exceptions name products. Layers in float32 keep weights, too."""
+    content = json.loads(pathlib.Path(configuration.SHIPPED).read_text())
+    path = tmp_path / "own.json"
+
+    def types(**exceptions):
+        path.write_text(json.dumps({**content, **exceptions}))
+        return sessions(albert(), configuration.load(os.fspath(path)))
+
+    for exception, converted in (([], 20), ([".*/layer_1/.*", "MatMul"], 14), ([".*", ""], 0)):
+        configuration.load.cache_clear()
+        *_, rounded = types(non_convertible_exceptions=[exception] if exception else [])
+        dtypes = [layer.outputs[0].dtype for layer in dense_layers(rounded)]
+        assert (len(dtypes), dtypes.count(tf.bfloat16)) == (20, converted)
+    plain, exact, rounded = types(non_convertible_exceptions=[[".*", ""]])
+    for seed in (1, 2):
+        checkpoint = write_checkpoint(tmp_path / str(seed), plain, seed)
+        results = []
+        for session in (exact, rounded):
+            session.load(checkpoint)
+            results.append(session.run_all(VALUES)[0]["states"])
+        np.testing.assert_allclose(*results, rtol=0, atol=1e-5)
+    in_float16 = configuration.load("1")._replace(dtype=tf.float16)
+    assert not dense_layers(sessions(albert(), in_float16)[-1])
+
+
+# Two more copies of the weights of a block, in bfloat16.
+COPIES = 2 * 2 * (4 * 24 * 24 + 2 * 24 * 40)
+
+
+@pytest.mark.parametrize(
+    ("config", "most", "has_copies"),
+    [(albert(), COPIES, True), (albert(), COPIES - 1, False), (bert(), 0, True)],
+)
+def test_only_layers_that_share_weights_have_too_many_copies(monkeypatch, config, most, has_copies):
     """Then every run reorders the weights."""
-    if not onednn.has_dense():
-        pytest.skip("this TensorFlow has no fused dense layers in bfloat16 here")
-    monkeypatch.setattr(weights, "_MOST_BYTES", 0)
-    plain = make_predict_fn(config, head, ModelOptions())
-    low = conversion.convert(plain, configuration.load("1"), device.kind())
-    graph = PredictSession(low, placeholders(SPECS))._session.graph
-    layers = [one for one in graph.get_operations() if one.type == onednn.DENSE]
-    assert {layer.get_attr("is_filter_const") for layer in layers} == {has_copies}
+    monkeypatch.setattr(weights, "_MOST_BYTES", most)
+    *_, rounded = sessions(config, configuration.load("1"))
+    kept = {layer.get_attr("is_filter_const") for layer in dense_layers(rounded)}
+    assert kept == {has_copies}
