@@ -16,7 +16,7 @@ from albert.prediction.model import ModelOptions
 from benchmarks.parts.flags import BASE, Flags, parse
 from benchmarks.parts.harness import Table, Way, in_turns, seconds_of
 from benchmarks.parts.step import make_batch, session_of
-from benchmarks.parts.this_project import choose_device, product_turn, without_dropout
+from benchmarks.parts.this_project import choose_device, product_turn, with_dropout
 from benchmarks.parts.turns import matrix_work
 
 # What each way removes.
@@ -41,7 +41,7 @@ def measure(flags: Flags) -> tuple[float, float]:
     """Returns the median time of a step, and the share of the peak."""
     choose_device(flags)
     remove(_REMOVED[flags.way])
-    config = without_dropout(flags.config)
+    config = with_dropout(flags.config)
     options = ModelOptions(OptimizerOptions(1e-5, 10**9, optimizer="radam"))
     batch = make_batch(config, flags.batch_size, flags.seq_length)
     session, step = session_of(config, batch, options)

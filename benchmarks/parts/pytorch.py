@@ -37,7 +37,8 @@ class Model:
             os.path.join(settings.model, TRANSFORMERS),
             attn_implementation=options.get("attention", "sdpa"),
             dtype=self._dtype if converts else torch.float32,
-            **dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0),
+            hidden_dropout_prob=settings.dropout,
+            attention_probs_dropout_prob=settings.dropout,
         )
         self.module.to(self.on)
         compiles = options.get("compile", False)

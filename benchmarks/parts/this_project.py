@@ -24,7 +24,7 @@ from benchmarks.parts.models import write_random_weights, write_tokenizer, write
 def write_models(folder: str, config_file: str, onnx: Sequence[str]) -> None:
     """Writes random weights, for this project, `transformers` and, if named, ONNX Runtime."""
     os.makedirs(folder)
-    config = without_dropout(config_file)
+    config = with_dropout(config_file)
     write_random_weights(folder, config, make_v1_head(mask_padding_in_loss=True))
     # It is not read, but a model without a tokenizer cannot be converted.
     flag, write = "spm_model_file", write_tokenizer
@@ -42,17 +42,17 @@ def write_models(folder: str, config_file: str, onnx: Sequence[str]) -> None:
         write_variants(folder, onnx)
 
 
-def without_dropout(config_file: str) -> EncoderConfig:
-    """Reads a configuration, with no dropout."""
+def with_dropout(config_file: str, probability: float = 0.0) -> EncoderConfig:
+    """Reads a configuration, and sets its probabilities of dropout."""
     config = read_config(config_file)
-    config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
+    config.hidden_dropout_prob = config.attention_probs_dropout_prob = probability
     return config
 
 
 def load(settings: Flags) -> program.Functions:
     """Returns the functions of this project."""
     choose_device(settings)
-    model = without_dropout(settings.config)
+    model = with_dropout(settings.config, settings.dropout)
     checkpoint = os.path.join(settings.model, program.BEST)
     make = training_of if settings.work == "training" else prediction_of
     return make(settings, model, checkpoint), peak_memory_of_device

@@ -68,6 +68,7 @@ def command_of(program: Program, dtype: str, flags: Flags, output: str = "") -> 
     """Returns the command of a program."""
     settings = {name: getattr(flags, name) for name in _SETTINGS}
     settings |= {"kind": program.kind, "options": program.options, "dtype": dtype, "output": output}
+    settings["dropout"] = getattr(flags, "dropout", 0.0)
     python = flags.torch_python if program.kind in ("transformers", "compiled") else sys.executable
     return [python, "-m", "benchmarks.parts.program", json.dumps(settings)]
 
