@@ -1,7 +1,6 @@
 """The process of a trial: its scores are followed, and it ends with the sweep."""
 
 import os
-import pathlib
 import signal
 import sys
 
