@@ -259,7 +259,7 @@ def test_dropout_of_earlier_versions_is_not_resumed(program, effects, tmp_path):
         assert effects()["W"] == settings
         return
     message = (
-        r"dropout masks \(was by operation, is by place, of 16 bits(, in the last layer| of real)"
+        r"dropout masks \(was by operation, is by place(, in the last layer| of real)"
     )
     with pytest.raises(FlagError, match=message):
         effects()

@@ -258,7 +258,7 @@ class Task(abc.ABC):
                 "" if self.needs_all_states else ", in the last layer of the tokens that are needed"
             )
             rows = " of real tokens" if self._removes_padding() else ""
-            masks = {"dropout masks": f"by place, of 16 bits{last}{rows}"}
+            masks = {"dropout masks": f"by place{last}{rows}"}
         inputs = self.input_contents(split)
         return {"albert_config_file": self.config.to_dict(), **masks, **inputs}
 
