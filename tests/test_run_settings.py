@@ -258,9 +258,7 @@ def test_dropout_of_earlier_versions_is_not_resumed(program, effects, tmp_path):
     if not with_dropout:
         assert effects()["W"] == settings
         return
-    message = (
-        r"dropout masks \(was by operation, is by place(, in the last layer| of real)"
-    )
+    message = r"dropout masks \(was by operation, is by place(, in the last layer| of real)"
     with pytest.raises(FlagError, match=message):
         effects()
     assert effects("--deterministic_run", "--overwrite_output_dir")
