@@ -139,8 +139,9 @@ def test_runs_are_summarized(call, trained, squad_dir, tmp_path):
     assert summary.keys() == {"runs", "f1", "exact_match"} and "median" in call(trained, other)
     scores = {name: own[name] for name in ("exact_match", "f1")}
     assert json.loads(call(trained, "--json")) == scores
-    shown = [line.split() for line in call(trained).splitlines()]
-    assert shown == [[name, f"{value:.4g}"] for name, value in scores.items()]
+    texts = {name: f"{value:.4g}" for name, value in scores.items()}
+    width = max(map(len, texts.values()))
+    assert call(trained) == "".join(f"{n:<13}{text:>{width}}\n" for n, text in texts.items())
     broken = write(tmp_path / "nan.json", {**own, "f1": float("nan")})
     assert json.loads(call(broken, "--json"))["f1"] is None and "NaN" not in call(broken, "--json")
     # Scored by their predictions.
