@@ -115,6 +115,14 @@ def check_precision(precision: str) -> None:
                 f"--precision=bfloat16: the GPU has compute capability {number}, and bfloat16 "
                 "needs 8.0 or later; pass --precision=float16"
             )
+    processor = host.find_processor()
+    # TensorFlow looks for AVX-512 itself, then ends the process when oneDNN refuses.
+    refuses = bool(processor.limit) and "AVX-512" not in (processor.instructions or ())
+    if precision == "bfloat16" and refuses and has_onednn():
+        raise FlagError(
+            f"--precision=bfloat16: {processor.limit} rules out the instructions that TensorFlow "
+            "uses for bfloat16; unset it, or pass --precision=float32"
+        )
     if precision == "float16" and _device.kind == "cpu":
         tf.logging.warning(
             "--precision=float16: most CPUs emulate float16 slowly; it is meant for GPUs"
@@ -202,6 +210,11 @@ def chosen() -> Device:
 def kind() -> str:
     """Returns "hpu", "gpu" or "cpu"."""
     return _device.kind
+
+
+def has_onednn() -> bool:
+    """Returns whether this process computes on the CPU with oneDNN."""
+    return _device.kind == "cpu" and os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0"
 
 
 def is_hpu() -> bool:

@@ -7,7 +7,6 @@ the processor lacks a kernel, and on other devices, a graph has the usual operat
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -35,7 +34,7 @@ _ALLOWED, _DENSE_ALLOWED = "onednn", "onednn_dense"
 
 def allow() -> None:
     """Allows these operations in the current graph, if it runs on the CPU with oneDNN."""
-    if device.kind() == "cpu" and os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0":
+    if device.has_onednn():
         tf.add_to_collection(_ALLOWED, True)
 
 

@@ -38,9 +38,9 @@ def begin_job(settings: RunSettings) -> None:
     host.limit_threads()
     # Report a faulty configuration before any work.
     precision = configuration.chosen(settings.precision)
-    if settings.precision:
-        device.check_precision(settings.precision)
-    check_engine(settings.engine, precision.dtype.name if precision else "float32")
+    name = precision.dtype.name if precision else "float32"
+    device.check_precision(name)
+    check_engine(settings.engine, name)
 
 
 def _check(settings: RunSettings) -> None:

@@ -1,5 +1,6 @@
 """The choice of the device, and the error where it is missing."""
 
+import contextlib
 import fnmatch
 import logging
 import os
@@ -9,7 +10,7 @@ import pytest
 import tensorflow as tf
 
 from albert.core.errors import FlagError, UserError
-from albert.devices import device, habana
+from albert.devices import device, habana, host
 from albert.devices.device import Device
 from albert.preflight import report
 from albert.preflight.report import Report
@@ -76,6 +77,17 @@ def test_a_missing_precision_is_an_error(
     else:
         device.check_precision(precision)
     assert any("emulate" in line for line in log(logging.WARNING)) == (kind == "cpu")
+
+
+@pytest.mark.parametrize("onednn", ["0", "1"])
+def test_bfloat16_that_would_end_the_process_is_an_error(on_device, monkeypatch, onednn):
+    limited = host.Cpu("AMD", ("AVX2",), f"{host.LIMIT}=AVX2")
+    monkeypatch.setattr(host, "find_processor", lambda: limited)
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", onednn)
+    on_device("cpu")
+    expects = pytest.raises(FlagError, match="ONEDNN_MAX_CPU_ISA=AVX2 rules out .* unset it")
+    with expects if onednn == "1" else contextlib.nullcontext():
+        device.check_precision("bfloat16")
 
 
 @pytest.fixture

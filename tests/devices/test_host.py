@@ -193,6 +193,23 @@ def test_instructions_tell_whether_bfloat16_is_fast(tmp_path, flags, said, bfloa
 
 
 @pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ("avx2", "AVX2, limited by ONEDNN_MAX_CPU_ISA=avx2"),
+        ("AVX512_CORE_VNNI", "AVX2, AVX-512, limited by ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI"),
+        ("AVX512_CORE_BF16", "AVX2, AVX-512, AVX512_BF16"),
+        ("ALL", "AVX2, AVX-512, AVX512_BF16"),
+    ],
+)
+def test_instructions_that_onednn_may_not_use_do_not_count(tmp_path, monkeypatch, limit, said):
+    monkeypatch.setenv(host.LIMIT, limit)
+    files = {"proc/cpuinfo": PROCESSOR.format(f"{SKYLAKE} avx512_bf16")}
+    cpu = host.find_processor(write_files(tmp_path, files))
+    assert str(cpu) == f"EPYC ({said})"
+    assert cpu.bfloat16()[0] == ("limited" not in said)
+
+
+@pytest.mark.parametrize(
     "files", [{}, {"proc/cpuinfo": "processor\t: 0\nFeatures\t: fp bf16\nCPU part\t: 0xd40\n"}]
 )
 def test_an_unknown_processor_is_reported_as_unknown(tmp_path, files):
