@@ -11,7 +11,7 @@ from typing import NamedTuple
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from albert.core.errors import FlagError, UserError
+from albert.core.errors import UserError
 from albert.devices import habana, host
 from albert.distributed import collectives
 
@@ -19,8 +19,6 @@ _NVIDIA_DEVICE_FILES = "/dev/nvidia[0-9]*"
 _NVIDIA_DRIVER_VERSION = "/sys/module/nvidia/version"
 # The oldest driver for each major version of CUDA, from NVIDIA's page on CUDA compatibility.
 _OLDEST_DRIVERS = {"11": "450.80.02", "12": "525.60.13", "13": "580.65.06"}
-# NVIDIA's Ampere is the first generation that multiplies in bfloat16.
-_BFLOAT16_CAPABILITY = (8, 0)
 _INSIST = "pass --device=cpu to use the CPU"
 
 
@@ -94,39 +92,6 @@ def _why_no_gpu(cards: int) -> str:
 
 def _numbers(version: str) -> list[int]:
     return [int(part) for part in version.split(".") if part.isdecimal()]
-
-
-def check_precision(precision: str) -> None:
-    """Raises a `FlagError` if the chosen device lacks a type; warns if it only emulates the type.
-
-    `precision` is "float32", "bfloat16" or "float16".
-    """
-    if precision == "float16" and is_hpu():
-        raise FlagError(
-            "--precision=float16: Gaudi cards compute in bfloat16; pass --precision=bfloat16"
-        )
-    if precision == "bfloat16" and _device.kind == "gpu":
-        gpus = tf2.config.list_physical_devices("GPU")
-        own = gpus[collectives.local_rank() % len(gpus)]
-        capability = tf2.config.experimental.get_device_details(own).get("compute_capability")
-        if capability and capability < _BFLOAT16_CAPABILITY:
-            number = ".".join(map(str, capability))
-            raise FlagError(
-                f"--precision=bfloat16: the GPU has compute capability {number}, and bfloat16 "
-                "needs 8.0 or later; pass --precision=float16"
-            )
-    processor = host.find_processor()
-    # TensorFlow looks for AVX-512 itself, then ends the process when oneDNN refuses.
-    refuses = bool(processor.limit) and "AVX-512" not in (processor.instructions or ())
-    if precision == "bfloat16" and refuses and has_onednn():
-        raise FlagError(
-            f"--precision=bfloat16: {processor.limit} rules out the instructions that TensorFlow "
-            "uses for bfloat16; unset it, or pass --precision=float32"
-        )
-    if precision == "float16" and _device.kind == "cpu":
-        tf.logging.warning(
-            "--precision=float16: most CPUs emulate float16 slowly; it is meant for GPUs"
-        )
 
 
 def count_nvidia_cards() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from albert.core import signals
@@ -21,6 +22,8 @@ from albert.training.task import Task
 
 # TensorFlow takes a checkpoint's path with one of these for a pattern, and may not find its files.
 _WILDCARDS = frozenset("*?[\\")
+# NVIDIA's Ampere is the first generation that multiplies in bfloat16.
+_BFLOAT16_CAPABILITY = (8, 0)
 
 
 def begin_job(settings: RunSettings) -> None:
@@ -39,7 +42,7 @@ def begin_job(settings: RunSettings) -> None:
     # Report a faulty configuration before any work.
     precision = configuration.chosen(settings.precision)
     name = precision.dtype.name if precision else "float32"
-    device.check_precision(name)
+    check_precision(name)
     check_engine(settings.engine, name)
 
 
@@ -88,6 +91,39 @@ def _check_workers(settings: RunSettings) -> None:
         raise FlagError(
             f"--shard_optimizer={shard} with --allreduce_dtype=float16 does not work on the HPU: "
             "the reduce-scatter of habana-horovod has no float16; use bfloat16 or float32"
+        )
+
+
+def check_precision(precision: str) -> None:
+    """Raises a `FlagError` if the chosen device lacks a type; warns if it only emulates the type.
+
+    `precision` is "float32", "bfloat16" or "float16".
+    """
+    if precision == "float16" and device.is_hpu():
+        raise FlagError(
+            "--precision=float16: Gaudi cards compute in bfloat16; pass --precision=bfloat16"
+        )
+    if precision == "bfloat16" and device.kind() == "gpu":
+        gpus = tf2.config.list_physical_devices("GPU")
+        own = gpus[collectives.local_rank() % len(gpus)]
+        capability = tf2.config.experimental.get_device_details(own).get("compute_capability")
+        if capability and capability < _BFLOAT16_CAPABILITY:
+            number = ".".join(map(str, capability))
+            raise FlagError(
+                f"--precision=bfloat16: the GPU has compute capability {number}, and bfloat16 "
+                "needs 8.0 or later; pass --precision=float16"
+            )
+    if precision == "bfloat16" and device.has_onednn():
+        processor = host.find_processor()
+        # TensorFlow looks for AVX-512 itself, then ends the process when oneDNN refuses.
+        if processor.limit and "AVX-512" not in (processor.instructions or ()):
+            raise FlagError(
+                f"--precision=bfloat16: {processor.limit} rules out the instructions that "
+                "TensorFlow uses for bfloat16; unset it, or pass --precision=float32"
+            )
+    if precision == "float16" and device.kind() == "cpu":
+        tf.logging.warning(
+            "--precision=float16: most CPUs emulate float16 slowly; it is meant for GPUs"
         )
 
 

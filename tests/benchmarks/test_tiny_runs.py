@@ -147,9 +147,10 @@ def test_accuracy_compares_scores_and_resumes(squad_dir, tmp_path, torch):
     assert len(files) == 6
     files.pop(0).unlink()
     times = [path.stat().st_mtime_ns for path in files]
-    run("accuracy", flags, squad_dir)
+    more = " --tasks=mrpc --programs=transformers,transformers_grouped,adamw_corrected"
+    run("accuracy", flags + more, squad_dir)
     assert [path.stat().st_mtime_ns for path in files] == times
-    assert len(sorted((tmp_path / "out").glob("*.json"))) == 6
+    assert len(sorted((tmp_path / "out").glob("*.json"))) == 7
 
 
 def test_precision_tabulates_finished_runs(squad_dir, trained, tmp_path, monkeypatch, capsys):

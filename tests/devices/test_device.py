@@ -15,6 +15,7 @@ from albert.devices.device import Device
 from albert.preflight import report
 from albert.preflight.report import Report
 from albert.settings.run_settings import RunSettings
+from albert.training import job
 from albert.training.loop import make_estimator
 
 
@@ -73,9 +74,9 @@ def test_a_missing_precision_is_an_error(
     monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda gpu: details)
     if message:
         with pytest.raises(FlagError, match=f"^--precision={precision}: .*{message}"):
-            device.check_precision(precision)
+            job.check_precision(precision)
     else:
-        device.check_precision(precision)
+        job.check_precision(precision)
     assert any("emulate" in line for line in log(logging.WARNING)) == (kind == "cpu")
 
 
@@ -87,7 +88,7 @@ def test_bfloat16_that_would_end_the_process_is_an_error(on_device, monkeypatch,
     on_device("cpu")
     expects = pytest.raises(FlagError, match="ONEDNN_MAX_CPU_ISA=AVX2 rules out .* unset it")
     with expects if onednn == "1" else contextlib.nullcontext():
-        device.check_precision("bfloat16")
+        job.check_precision("bfloat16")
 
 
 @pytest.fixture
