@@ -33,7 +33,7 @@ from benchmarks.parts import weights
 from benchmarks.parts.flags import Flags, choose, parse
 from benchmarks.parts.harness import ROOT, Table, spread, timed
 
-PEER, GROUPED = "transformers", "transformers_grouped"
+PEER, GROUPED = _PEERS = "transformers", "transformers_grouped"
 _MOST_BELOW, _MOST_BY_PRECISION, _LEAST_ON_MRPC = 0.5, 0.3, 81.0
 _MRPC_FILES = {
     "train.tsv": "msr_paraphrase_train.txt",
@@ -136,7 +136,7 @@ def measure(run: Run, flags: Flags) -> None:
     folder, environment = run.path(flags), {"PYTHONPATH": ROOT, "NVIDIA_TF32_OVERRIDE": "0"}
     # The time of a resumed run would lack its first part.
     is_new = not os.path.exists(folder)
-    command = peer_command if run.program in (PEER, GROUPED) else own_command
+    command = peer_command if run.program in _PEERS else own_command
     done = timed(command(run, flags, folder), f"{folder}.log", environment)
     with open(os.path.join(folder, "eval_results.json"), encoding="utf-8") as file:
         raw = json.load(file)
@@ -209,7 +209,7 @@ def report(runs: list[Run], flags: Flags) -> bool:
 def missed(medians: dict[tuple, float]) -> Iterator[str]:
     """Yields a line for each goal that the medians of the first score miss."""
     for (task, program, precision), median in medians.items():
-        if program in (PEER, GROUPED):
+        if program in _PEERS:
             continue
         name = f"{task}, {program}, {precision}: {median:.2f}"
         if (peer := medians.get((task, PEER, precision), 0)) - median > _MOST_BELOW:

@@ -41,8 +41,10 @@ def begin_job(settings: RunSettings) -> None:
     host.limit_threads()
     # Report a faulty configuration before any work.
     precision = configuration.chosen(settings.precision)
+    if settings.precision:
+        check_precision(settings.precision)
     name = precision.dtype.name if precision else "float32"
-    check_precision(name)
+    check_onednn(name)
     check_engine(settings.engine, name)
 
 
@@ -97,7 +99,7 @@ def _check_workers(settings: RunSettings) -> None:
 def check_precision(precision: str) -> None:
     """Raises a `FlagError` if the chosen device lacks a type; warns if it only emulates the type.
 
-    `precision` is "float32", "bfloat16" or "float16".
+    `precision` is the value of the flag: "float32", "bfloat16" or "float16".
     """
     if precision == "float16" and device.is_hpu():
         raise FlagError(
@@ -113,17 +115,22 @@ def check_precision(precision: str) -> None:
                 f"--precision=bfloat16: the GPU has compute capability {number}, and bfloat16 "
                 "needs 8.0 or later; pass --precision=float16"
             )
-    if precision == "bfloat16" and device.has_onednn():
-        processor = host.find_processor()
-        # TensorFlow looks for AVX-512 itself, then ends the process when oneDNN refuses.
-        if processor.limit and "AVX-512" not in (processor.instructions or ()):
-            raise FlagError(
-                f"--precision=bfloat16: {processor.limit} rules out the instructions that "
-                "TensorFlow uses for bfloat16; unset it, or pass --precision=float32"
-            )
     if precision == "float16" and device.kind() == "cpu":
         tf.logging.warning(
             "--precision=float16: most CPUs emulate float16 slowly; it is meant for GPUs"
+        )
+
+
+def check_onednn(precision: str) -> None:
+    """Raises a `FlagError` if TensorFlow would crash in a type, chosen by flag or environment."""
+    if precision != "bfloat16" or not device.has_onednn():
+        return
+    processor = host.find_processor()
+    # TensorFlow looks for AVX-512 itself, then ends the process when oneDNN refuses.
+    if processor.limit and "AVX-512" not in (processor.instructions or ()):
+        raise FlagError(
+            f"--precision=bfloat16: {processor.limit} rules out the instructions that TensorFlow "
+            "uses for bfloat16; unset it, or compute in float32"
         )
 
 

@@ -5,7 +5,6 @@ of `transformers`, with their tokenization and losses.
 """
 
 import argparse
-import itertools
 import json
 import os
 import subprocess
@@ -41,18 +40,16 @@ class Model:
     def train(self, features: Mapping[str, Any], examples: int) -> None:
         """Trains on features of some examples: inputs of different lengths, and labels by their
         name. The number of steps and the rates are those of this project."""
-        settings, count = self.settings, len(features["input_ids"])
-        size = settings.train_batch_size
+        settings, size = self.settings, self.settings.train_batch_size
         steps = int(examples * settings.num_train_epochs / size)
         optimizer = torch.optim.AdamW(self._parameters(), settings.learning_rate)
         warmup = int(steps * settings.warmup_proportion)
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: step / warmup if step < warmup else 1 - step / steps
         )
-        lengths = [sum(_mask(features, number)) for number in range(count)]
-        grouped = LengthGroupedSampler(size, lengths=lengths) if settings.is_grouped else None
-        epochs = (grouped or torch.randperm(count) for _ in range(-(-steps * size // count)))
-        order = list(map(int, itertools.chain.from_iterable(epochs)))
+        order: list[int] = []
+        while len(order) < steps * size:
+            order += self._epoch(features)
         self._module.train()
         for step in range(steps):
             rows = order[step * size : (step + 1) * size]
@@ -65,10 +62,18 @@ class Model:
             if step % 20 == 0 or step == steps - 1:
                 print(f"step {step + 1}/{steps} loss {loss.item():.4f}", flush=True)
 
+    def _epoch(self, features: Mapping[str, Any]) -> list[int]:
+        """Returns the numbers of all features in a random order."""
+        count = len(features["input_ids"])
+        if not self.settings.is_grouped:
+            return torch.randperm(count).tolist()
+        lengths = [_length(features, number) for number in range(count)]
+        return list(LengthGroupedSampler(self.settings.train_batch_size, lengths=lengths))
+
     def predict(self, features: Mapping[str, Any]) -> Iterator[tuple[int, list[np.ndarray]]]:
         """Yields the number of each feature with its scores, in the order of the lengths."""
         self._module.eval()
-        order = sorted(range(len(features["input_ids"])), key=lambda n: -sum(_mask(features, n)))
+        order = sorted(range(len(features["input_ids"])), key=lambda n: -_length(features, n))
         inputs = {name: features[name] for name in _INPUTS}
         for first in range(0, len(order), PREDICTION_BATCH):
             rows = order[first : first + PREDICTION_BATCH]
@@ -95,8 +100,8 @@ class Model:
         return [{"params": weights, "weight_decay": decay} for decay, weights in groups.items()]
 
 
-def _mask(features: Mapping[str, Any], number: int) -> list[int]:
-    return features["attention_mask"][number]
+def _length(features: Mapping[str, Any], number: int) -> int:
+    return sum(features["attention_mask"][number])
 
 
 def mrpc(settings: Settings) -> dict[str, float]:

@@ -88,7 +88,7 @@ def test_bfloat16_that_would_end_the_process_is_an_error(on_device, monkeypatch,
     on_device("cpu")
     expects = pytest.raises(FlagError, match="ONEDNN_MAX_CPU_ISA=AVX2 rules out .* unset it")
     with expects if onednn == "1" else contextlib.nullcontext():
-        job.check_precision("bfloat16")
+        job.check_onednn("bfloat16")
 
 
 @pytest.fixture
