@@ -219,6 +219,7 @@ def test_the_building_blocks_compose_to_the_model():
 def test_tables_and_weights_have_their_names_and_spread():
     ids = make_inputs()[0]
     with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(1)
         words, table = modeling.embedding_lookup(tf.constant(ids), 100, 50, 0.5, "chars")
         names = {"token_type_embedding_name": "kinds", "position_embedding_name": "places"}
         kinds = True, tf.zeros_like(ids)
@@ -303,13 +304,13 @@ def test_each_dropout_can_be_set_and_keeps_the_mean():
         for first, second in zip(session.run(others), session.run(others), strict=True):
             assert not np.array_equal(first, second)
     with tf.Graph().as_default(), tf.Session() as session:
-        ones = tf.ones([200, 200])
+        ones = tf.ones([400, 400])
         dropped = modeling.dropout(ones, 0.3)
         session.run(tf.global_variables_initializer())
         actual = session.run(dropped)
         assert all(modeling.dropout(ones, rate) is ones for rate in (0, 0.0, None))
     kept = actual != 0
-    # 40,000 draws: the standard deviation of the fraction is 0.0023.
+    # 160,000 draws: the standard deviation of the fraction is 0.0011.
     assert abs(kept.mean() - 0.7) < 0.01
     np.testing.assert_allclose(actual[kept], 1 / 0.7, rtol=1e-6)
 
