@@ -26,6 +26,8 @@ _BEFORE, _AFTER = 12, 4
 _CHECKSUM_ADDED = 0xA282EAD8
 # Records to read at a time in order.
 _AT_A_TIME = 256
+# Batches that are made at the same time, and those that wait.
+_AHEAD = 4
 # Parts of TensorFlow's messages for records with other lengths, or with ids out of range.
 _SIGNS_OF_DAMAGE = ("ParseExample", "is not in [0, ", "outside the valid range of [0, ")
 
@@ -295,10 +297,11 @@ def parsed_batches(
     batches = tf.data.Dataset.range(rank, num_batches, num_workers)
     if count < end:
         batches = batches.map(no_autograph(lambda number: number * end // count))
-    parsed = batches.map(read_op).map(
-        parse, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
-    )
-    return parsed.prefetch(tf.data.AUTOTUNE)
+    parsed = batches.map(read_op).map(parse, num_parallel_calls=_AHEAD, deterministic=True)
+    options = tf.data.Options()
+    # The end of a session could wait up to a minute for the thread that tunes a pipeline.
+    options.autotune.enabled = False
+    return parsed.prefetch(_AHEAD).with_options(options)
 
 
 def map_arrays(
@@ -335,8 +338,8 @@ def map_arrays(
             output.set_shape([rows, *feature.shape])
         return {name: features[name] for name in kept} | dict(zip(spec, outputs, strict=True))
 
-    mapped = batches.enumerate().map(apply, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    return mapped.prefetch(tf.data.AUTOTUNE)
+    mapped = batches.enumerate().map(apply, num_parallel_calls=_AHEAD, deterministic=True)
+    return mapped.prefetch(_AHEAD)
 
 
 def sequence_lengths(files: Sequence[str], spec: Mapping[str, Any]) -> np.ndarray:

@@ -124,6 +124,14 @@ def linear_model_fn(features, labels, mode, params):
     return estimators.EstimatorSpec(mode, {"y": outputs}, loss, update, training_hooks=[carrier])
 
 
+def test_no_thread_tunes_the_pipeline(tmp_path):
+    """The end of a session could wait for it: TensorFlow's cancellation may come too early."""
+    path = write_records(tmp_path / "f", [serialize({"x": [1]})])
+    spec = {"x": tf.io.FixedLenFeature([], tf.int64)}
+    batches = parsed_batches([path], spec, 1, shuffle_seed=None).map(lambda x: x)
+    assert batches.options().autotune.enabled is False
+
+
 def test_damage_during_a_run_is_a_one_line_error(tmp_path, capfd):
     """TensorFlow's error becomes the original one again, in training and in prediction."""
     path = write_records(tmp_path / "f", [serialize({"x": [k]}) for k in range(100)])
