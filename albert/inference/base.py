@@ -87,12 +87,10 @@ class ModelSession:
         size = 1 if pause else batch_size or self._batch_size
         lengths = [max(len(sequence.ids) for sequence in example) for example in examples]
         order = sorted(range(len(examples)), key=lengths.__getitem__)
-        for start in range(0, len(order), size):
-            if pause:
-                pause()
-            batch = order[start : start + size]
-            # The last example is the longest.
-            outputs = self._predict([examples[i] for i in batch], self._length(lengths[batch[-1]]))
+        batches = [order[start : start + size] for start in range(0, len(order), size)]
+        values = (self._values([examples[i] for i in batch], pause) for batch in batches)
+        for batch, (outputs, scores) in zip(batches, self._session.run_all(values), strict=True):
+            self._check_finite(scores)
             for row, number in enumerate(batch):
                 yield number, {name: values[row] for name, values in outputs.items()}
 
@@ -107,22 +105,25 @@ class ModelSession:
         rounded = -(-longest // self._length_step) * self._length_step
         return min(rounded, self._longest) if self._trims else self._longest
 
-    def _predict(
-        self, examples: Sequence[Sequence[TokenSequence]], length: int
+    def _values(
+        self, examples: Sequence[Sequence[TokenSequence]], pause: Callable[[], None] | None
     ) -> dict[str, np.ndarray]:
+        """Returns the values of the inputs for a batch of examples; the last one is the longest."""
+        if pause:
+            pause()
+        length = self._length(max(len(sequence.ids) for sequence in examples[-1]))
         rows = [padded(sequence, length) for example in examples for sequence in example]
         shape = [-1, self._options, length] if self._options else [-1, length]
         columns = zip(SEQUENCE_KEYS, zip(*rows, strict=True), strict=True)
-        outputs, scores = self._session.run_all(
-            {name: np.array(values, np.int32).reshape(shape) for name, values in columns}
-        )
+        return {name: np.array(values, np.int32).reshape(shape) for name, values in columns}
+
+    def _check_finite(self, scores: Output) -> None:
         for name, values in scores.items():
             if values.dtype.kind == "f" and not np.isfinite(values).all():
                 raise UserError(
                     f"{self._path}: {name} of a text is not finite (NaN or infinite) because the "
                     "weights are too large; use another model"
                 )
-        return outputs
 
 
 def _list_of(folder: ModelFolder) -> configuration.PrecisionConfig | None:

@@ -7,6 +7,7 @@ OpenVINO. Heads, inputs and checkpoints stay as they are.
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -127,6 +128,7 @@ class _PassWeights(tf.train.SessionRunHook):
         self._config, self._variables, self._precision = config, variables, precision
         self._quantized = quantized
         self._request: Any = None
+        self._lock = threading.Lock()
 
     def after_create_session(self, session: tf.Session, coord: Any) -> None:
         """Takes the weights from a session, whose variables have their values."""
@@ -153,6 +155,6 @@ class _PassWeights(tf.train.SessionRunHook):
         values = {name: value.astype(np.int64) for name, value in named}
         for recorded in _recordings:
             recorded.batches.append(values)
-        results = self._request.infer(values)
-        # The request writes the next results to the same memory.
-        return results[0].copy()
+        with self._lock:
+            # The request writes the next results to the same memory.
+            return self._request.infer(values)[0].copy()

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import as_files, check_fits, restoring
 from albert.core import estimators
-from albert.devices import onednn
+from albert.devices import device, onednn
 from albert.distributed import collectives
 from albert.precision.weights import SETTERS
 from albert.prediction.model import DEFAULT_SIGNATURE
 
-# A model's outputs, by name, for an example or for all examples of a batch.
+# A model's outputs, by name, for an example or for all examples of a batch, and values of inputs.
 Output = dict[str, np.ndarray]
+Batch = Mapping[str, np.ndarray]
 # Builds a model's features in the current graph, and returns them with hooks of the session.
 MakeInputs = Callable[[], tuple[Mapping[str, tf.Tensor], Sequence[tf.train.SessionRunHook]]]
+# Batches that a CPU computes at a time. One of them uses the cores that the other leaves idle.
+AT_ONCE = 2
 
 
 def placeholders(specs: Mapping[str, tf.TensorSpec]) -> MakeInputs:
@@ -99,31 +105,27 @@ class PredictSession:
                 # A host without the file receives its variables from rank 0.
                 self._session.run(self._initial)
 
-    def run(self) -> Output:
-        """Returns the predictions for a pipeline's next batch, or raises `OutOfRangeError`."""
-        return self._session.run(self._predictions)
-
-    def run_all(self, values: Mapping[str, np.ndarray]) -> tuple[Output, Output]:
-        """Returns the predictions for the values of placeholders, and the outputs of an export.
+    def run_all(self, batches: Iterator[Batch]) -> Iterator[tuple[Output, Output]]:
+        """Yields the predictions for values of placeholders, and the outputs of an export.
 
         The exported outputs have all scores; the predictions may have only the best ones.
         """
-        feed = {self._inputs[name]: value for name, value in values.items()}
-        return self._session.run((self._predictions, self._exported), feed)
+        return self._compute((self._predictions, self._exported), batches)
 
-    def save(self, folder: str) -> None:
-        """Writes a SavedModel whose default signature returns the exported outputs."""
-        with self._session.graph.as_default():
-            signature = tf.saved_model.predict_signature_def(self._inputs, self._exported)
-            builder = tf.saved_model.Builder(folder)
-            builder.add_meta_graph_and_variables(
-                self._session,
-                [tf.saved_model.SERVING],
-                {DEFAULT_SIGNATURE: signature},
-                strip_default_attrs=True,
-                saver=self._saver,
-            )
-            builder.save()
+    def _compute(self, tensors: Any, batches: Iterator[Batch]) -> Iterator[Any]:
+        """Yields the values of tensors for each batch of the model's inputs, in order."""
+        inputs = tf.nest.flatten(self._inputs)
+
+        def compute(batch: Batch) -> Any:
+            values = tf.nest.flatten(batch)
+            return self._session.run(tensors, dict(zip(inputs, values, strict=True)))
+
+        at_once = AT_ONCE if device.kind() == "cpu" else 1
+        with ThreadPoolExecutor(at_once) as pool:
+            # More than at a time, so that threads rarely wait for each other.
+            while some := list(itertools.islice(batches, 2 * at_once)):
+                # A single answer does not wait for the start of a thread.
+                yield from (pool.map if len(some) > 1 else map)(compute, some)
 
     def close(self) -> None:
         """Closes the session and frees its memory."""

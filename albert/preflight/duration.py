@@ -27,7 +27,8 @@ from albert.training.prepared import PreparedRun, requested_splits, take_folder
 from albert.training.task import Task
 from albert.training.trainer import train_run
 
-# A measurement of batches of one kind ends after this many batches or this many seconds.
+# A measurement of batches of one kind ends after this many batches or this many seconds. After the
+# first batch, their number is even, because a prediction computes two at a time.
 _MOST_BATCHES = 3
 _MOST_SECONDS = 300.0
 _SCORING = {DEV: "scoring", TEST: "labeling"}

@@ -20,7 +20,7 @@ from albert.core.log import progress_bar
 from albert.data.batches import Data
 from albert.data.cached_file import CachedFile
 from albert.data.records import reading_records
-from albert.devices import memory_use
+from albert.devices import device, memory_use
 from albert.distributed import collectives, exchange
 from albert.prediction.session import Output, PredictSession
 from albert.training.log_hook import format_seconds, log_statistics
@@ -79,6 +79,21 @@ def make_predictor(task: Task, data: Data, by_length: bool = True) -> Predictor:
     return Predictor(estimator, data.input_fn(size, order=order), size, data.num_records, order)
 
 
+class _Session(PredictSession):
+    def run(self) -> Iterator[Output]:
+        """Yields the predictions for each of a pipeline's batches, in order."""
+        # A batch that is on a card stays there.
+        is_on_card = device.kind() != "cpu"
+        read = self._read(self._predictions if is_on_card else self._inputs)
+        return read if is_on_card else self._compute(self._predictions, read)
+
+    def _read(self, tensors: Any) -> Iterator[Any]:
+        """Yields the values of tensors until the end of the pipeline."""
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            while True:
+                yield self._session.run(tensors)
+
+
 class Predictor:
     """Computes a model's outputs for every example on all workers, and returns them in order.
 
@@ -113,7 +128,7 @@ class Predictor:
         workers = np.arange(num_examples) // batch_size % collectives.size()
         self._num_own = int(np.sum(workers == collectives.rank()))
         self._seconds: list[float] = []
-        self._session: PredictSession | None = None
+        self._session: _Session | None = None
 
     def outputs(self, checkpoint: str) -> OutputRows:
         """Returns the model's outputs for every example, with the weights of a checkpoint.
@@ -177,13 +192,11 @@ class Predictor:
         """Yields this worker's batches of outputs, with initial values if `checkpoint` is None."""
         if self._session is None:
             model, config = self._estimator, self._estimator._session_config
-            self._session = PredictSession(
+            self._session = _Session(
                 model.model_fn, self._inputs, config, model.config.tf_random_seed
             )
         self._session.load(checkpoint)
-        with contextlib.suppress(tf.errors.OutOfRangeError):
-            while True:
-                yield self._session.run()
+        yield from self._session.run()
 
     def _inputs(self) -> tuple[Mapping[str, tf.Tensor], Sequence[tf.train.SessionRunHook]]:
         """Builds the input pipeline; Habana's estimator places it on the device."""

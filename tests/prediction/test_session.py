@@ -44,6 +44,10 @@ def sessions(config, precision):
     return plain, *(PredictSession(model_fn, placeholders(SPECS)) for model_fn in (plain, low))
 
 
+def outputs(session):
+    return next(session.run_all(iter([VALUES])))[0]["states"]
+
+
 def dense_layers(session):
     graph = session._session.graph
     return [operation for operation in graph.get_operations() if operation.type == onednn.DENSE]
@@ -66,11 +70,10 @@ def test_a_session_in_bfloat16_uses_the_weights_of_each_checkpoint(tmp_path, con
     for path in (*paths, paths[0]):
         for session in (exact, rounded):
             session.load(path)
-        expected, actual = (one.run_all(VALUES)[0]["states"] for one in (exact, rounded))
+        expected, actual = map(outputs, (exact, rounded))
         np.testing.assert_allclose(actual, expected, rtol=0, atol=0.06)
         assert (actual != expected).any()
-        again, _ = rounded.run_all(VALUES)
-        np.testing.assert_array_equal(again["states"], actual)
+        np.testing.assert_array_equal(outputs(rounded), actual)
     assert len(dense_layers(rounded)) == number
 
 
@@ -92,7 +95,7 @@ def test_the_list_decides_the_precision_of_dense_layers(tmp_path):
         results = []
         for session in (exact, rounded):
             session.load(checkpoint)
-            results.append(session.run_all(VALUES)[0]["states"])
+            results.append(outputs(session))
         np.testing.assert_allclose(*results, rtol=0, atol=1e-5)
     in_float16 = configuration.load("1")._replace(dtype=tf.float16)
     # "basic" does not name the sum with the bias.

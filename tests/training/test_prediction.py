@@ -1,6 +1,7 @@
 """Prediction: distributed batches end up in order, and checkpoints share a graph."""
 
 import itertools
+import threading
 
 import numpy as np
 import pytest
@@ -42,13 +43,37 @@ def test_checkpoints_share_a_graph_until_the_end(tmp_path, request):
     assert predictor._session is session
     predictor.finish()
     with pytest.raises(RuntimeError, match="closed"):
-        session.run()
+        next(session.run())
     # As after a training that continues.
     assert predictor.outputs(checkpoints[1])[9]["product"] == 27
     # Not only the first one is checked.
     other = write_checkpoint(tmp_path / "model.ckpt-9", {"weight": np.ones(2, "f4")})
     with pytest.raises(UserError, match=r"model.ckpt-9 does not match the model.*weight \[2\]"):
         predictor.outputs(other)
+
+
+def test_two_batches_at_a_time_keep_their_order(tmp_path):
+    """Each waits until the next one is computed, too."""
+    barrier, threads = threading.Barrier(2, timeout=20), {"inter_op_parallelism_threads": 2}
+
+    def wait(values):
+        barrier.wait()
+        return values + 1
+
+    def model_fn(features, labels, mode, params):
+        tf.train.get_or_create_global_step()
+        values = tf.numpy_function(wait, [features["number"]], tf.int64)
+        return estimators.EstimatorSpec(mode, predictions={"value": values})
+
+    def input_fn():
+        return tf.data.Dataset.range(20).map(lambda x: {"number": x}).batch(2)
+
+    session_config = tf.ConfigProto(use_per_session_threads=True, **threads)
+    config = estimators.RunConfig(session_config=session_config)
+    predictor = Predictor(estimators.Estimator(model_fn, str(tmp_path), config), input_fn, 2, 20)
+    found = [batch["value"].tolist() for batch in predictor.batches(None)]
+    predictor.close()
+    assert found == [[n, n + 1] for n in range(1, 21, 2)]
 
 
 def rows_of(numbers: list[int], length: int) -> dict[str, np.ndarray]:
