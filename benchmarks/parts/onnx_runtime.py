@@ -19,7 +19,15 @@ import numpy as np
 import onnxruntime
 
 from benchmarks.parts.harness import peak_memory
-from benchmarks.parts.program import ONNX, SEQUENCES, TRANSFORMERS, Batch, Functions
+from benchmarks.parts.program import (
+    ONNX,
+    SEQUENCES,
+    TRANSFORMERS,
+    Batch,
+    Functions,
+    in_streams,
+    streams_of,
+)
 
 _NAMES = ("input_ids", "attention_mask", "token_type_ids")
 _INT8 = "-int8"
@@ -28,8 +36,9 @@ _INT8 = "-int8"
 def load(settings: argparse.Namespace) -> Functions:
     """Returns the functions of ONNX Runtime for the model that `options` name."""
     path = os.path.join(settings.model, ONNX, f"{settings.options['model']}.onnx")
-    session = open_session(path, settings.options)
-    return lambda batch: predict(session, batch), peak_memory
+    streams, threads = streams_of(settings)
+    session = open_session(path, {"threads": threads, **settings.options})
+    return in_streams(lambda batch: predict(session, batch), streams), peak_memory
 
 
 def open_session(path: str, options: Mapping[str, Any]) -> onnxruntime.InferenceSession:

@@ -62,7 +62,7 @@ def _compare(
         "answer": load_model(folder, precision=dtype),
         f"answer, {_ENGINE}": load_model(folder, OPENVINO, dtype),
     }
-    request = openvino_runtime.open_request(onnx, dtype)
+    request = openvino_runtime.compile_model(onnx, dtype).create_infer_request()
     session = onnx_runtime.open_session(onnx, {})
     flags = "--max_batch=8", _ENGINE, f"--precision={dtype}", "--max_seconds=3600"
     with (

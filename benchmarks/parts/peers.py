@@ -13,19 +13,22 @@ KINDS = ("transformers", "compiled", "onnxruntime", "openvino")
 _FROZEN = {"TORCHINDUCTOR_FREEZING": "1"}
 # A core for each thread of OpenMP, which PyTorch uses.
 _BOUND = {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"}
+# Two batches at a time, as in this project.
+_STREAMS = {"streams": 2}
 
 
 def _torch(environment: dict[str, str] | None = None, **options: Any) -> Program:
     kind = "compiled" if options.get("compile") else "transformers"
-    return Program(kind, {"attention": "sdpa", **options}, environment or {})
+    return Program(kind, {"attention": "sdpa", **_STREAMS, **options}, environment or {})
 
 
 def _onnx(model: str, **options: Any) -> Program:
     # No type of ours has eight bits.
-    return Program("onnxruntime", {"model": model, **options}, peak=not model.endswith("int8"))
+    options = {"model": model, **_STREAMS, **options}
+    return Program("onnxruntime", options, peak=not model.endswith("int8"))
 
 
-_OPENVINO = {"OpenVINO": Program("openvino", {"model": "model"})}
+_OPENVINO = {"OpenVINO": Program("openvino", {"model": "model", **_STREAMS})}
 _TRANSFORMERS = {"transformers": _torch()}
 _TORCH = {**_TRANSFORMERS, "transformers, compiled": _torch(_FROZEN, compile=True)}
 _INT8 = {"ONNX Runtime, int8": _onnx("pytorch-int8")}
@@ -37,10 +40,11 @@ PEERS = {
 }
 _TORCH_SETTINGS = {
     "attention: sdpa": _torch(),
+    "sdpa, one batch at a time": _torch(streams=1),
     "attention: eager": _torch(attention="eager"),
     "sdpa, torch.compile(dynamic=True)": _torch(compile=True),
     "the same with frozen weights": _torch(_FROZEN, compile=True),
-    "sdpa, threads bound to cores": _torch(_BOUND),
+    "sdpa, threads bound to cores": _torch(_BOUND, streams=1),
     "sdpa, denormal numbers count as zero": _torch(flush_denormal=True),
 }
 _MODELS = {
@@ -50,11 +54,12 @@ _MODELS = {
 }
 _ONNX_SETTINGS = {
     **{name: _onnx(model) for name, model in _MODELS.items()},
-    "..., parallel execution": _onnx("model", parallel=True),
+    "..., one batch at a time": _onnx("model", streams=1),
+    "..., parallel execution": _onnx("model", parallel=True, streams=1),
     "..., extended optimizations": _onnx("model", level="EXTENDED"),
     "..., basic optimizations": _onnx("model", level="BASIC"),
     "..., threads do not spin": _onnx("model", spins=False),
-    "..., threads bound to cores": _onnx("model", bound=True),
+    "..., threads bound to cores": _onnx("model", bound=True, streams=1),
     **{f"int8: {name}": _onnx(f"{model}-int8") for name, model in _MODELS.items()},
 }
 SETTINGS = {

@@ -5,6 +5,9 @@ input, a program works on the batches of this turn and prints their seconds, the
 memory as a line of JSON. Before that, it works on two examples and prints an empty object. With
 `output`, it predicts all features instead, long ones first, and writes the positions of the most
 probable answers.
+
+A peer predicts as many batches at a time, on equal shares of the CPU's cores, as `streams` of its
+options says.
 """
 
 import argparse
@@ -13,7 +16,8 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -21,9 +25,11 @@ import numpy as np
 from benchmarks.parts.harness import seconds_of
 
 Batch = dict[str, np.ndarray]
-# A function that returns a training step's loss or a prediction's scores, and one that returns the
-# peak memory in bytes, of the GPU or otherwise of the host.
-Functions = tuple[Callable[[Batch], Any], Callable[[], int]]
+# A function that returns the results of batches, in order: the losses of training steps, or the
+# scores of predictions.
+Run = Callable[[Iterable[Batch]], Iterable[Any]]
+# That, and a function that returns the peak memory in bytes, of the GPU or otherwise of the host.
+Functions = tuple[Run, Callable[[], int]]
 # Learning rate; small, so that random weights do not diverge.
 RATE, EPSILON, DECAY = 1e-5, 1e-6, 0.01
 # Files in the folder of a model.
@@ -55,33 +61,50 @@ def main() -> None:
         print(json.dumps(turn(int(line))), file=output, flush=True)
 
 
+def streams_of(settings: argparse.Namespace) -> tuple[int, int]:
+    """Returns the number of batches that are predicted at a time, and that of threads for each."""
+    cores = len(os.sched_getaffinity(0))
+    streams = min(cores, settings.options.get("streams", 1)) if settings.device == "cpu" else 1
+    return streams, cores // streams
+
+
+def in_streams(
+    predict: Callable[[Batch], Any], streams: int, begin: Callable[[], Any] | None = None
+) -> Run:
+    """Returns a function that predicts batches in threads, in each of which `begin` runs first."""
+    pool = ThreadPoolExecutor(streams, initializer=begin)
+    return lambda batches: pool.map(predict, batches)
+
+
 def turns(
-    step: Callable[[Batch], Any], memory: Callable[[], int], settings: argparse.Namespace
+    run: Run, memory: Callable[[], int], settings: argparse.Namespace
 ) -> Callable[[int], dict]:
     """Returns a function that takes a turn and returns its measurements."""
     records = read_features(settings)
     order = records.pop("order")
     # The first work of a process is slower with any shape. Two examples, because a compiler may
     # take a size of one for a constant.
-    step(batch_of(records, order[0, 0, :2]))
+    list(run([batch_of(records, order[0, 0, :2])]))
 
     def turn(number: int) -> dict:
         results: list = []
         batches = [batch_of(records, rows) for rows in order[number]]
-        seconds = [seconds_of(lambda b=batch: results.append(step(b))) for batch in batches]
+        seconds = seconds_of(lambda: results.extend(run(batches)))
         losses = results if settings.work == "training" else []
         return {"seconds": seconds, "losses": losses, "memory": memory() / 1e9}
 
     return turn
 
 
-def write_answers(predict: Callable[[Batch], list[np.ndarray]], settings) -> None:
+def write_answers(predict: Run, settings: argparse.Namespace) -> None:
     """Predicts all features and writes their answers."""
     records, answers = read_features(settings), {}
     order = np.argsort(-records["input_mask"].sum(axis=1), kind="stable")
-    for first in range(0, len(order), settings.batch_size):
-        rows = order[first : first + settings.batch_size]
-        positions = (scores.argmax(axis=1).tolist() for scores in predict(batch_of(records, rows)))
+    size = settings.batch_size
+    batches = [order[first : first + size] for first in range(0, len(order), size)]
+    predicted = predict(batch_of(records, rows) for rows in batches)
+    for rows, scores in zip(batches, predicted, strict=True):
+        positions = (values.argmax(axis=1).tolist() for values in scores)
         for row, *answer in zip(rows.tolist(), *positions, strict=True):
             answers[row] = answer
     with open(settings.output, "w", encoding="utf-8") as file:

@@ -16,7 +16,17 @@ import torch
 from transformers import AutoModelForQuestionAnswering
 
 from benchmarks.parts.harness import peak_memory
-from benchmarks.parts.program import DECAY, EPSILON, RATE, SEQUENCES, TRANSFORMERS, Batch, Functions
+from benchmarks.parts.program import (
+    DECAY,
+    EPSILON,
+    RATE,
+    SEQUENCES,
+    TRANSFORMERS,
+    Batch,
+    Functions,
+    in_streams,
+    streams_of,
+)
 
 _MASKED = -1e30
 
@@ -26,7 +36,6 @@ class Model:
 
     def __init__(self, settings: argparse.Namespace):
         options = settings.options
-        torch.set_num_threads(len(os.sched_getaffinity(0)))
         torch.set_flush_denormal(options.get("flush_denormal", False))
         torch.backends.cuda.matmul.allow_tf32 = settings.dtype == "tf32"
         self.on = torch.device("cuda" if settings.device == "gpu" else "cpu")
@@ -73,9 +82,11 @@ def load(settings: argparse.Namespace) -> Functions:
     """Returns the functions of `transformers`."""
     model = Model(settings)
     memory = torch.cuda.max_memory_allocated if model.on.type == "cuda" else peak_memory
+    streams, threads = streams_of(settings)
+    torch.set_num_threads(threads)
     if settings.work == "prediction":
         model.module.eval()
-        return model.predict, memory
+        return in_streams(model.predict, streams, lambda: torch.set_num_threads(threads)), memory
     groups = {DECAY: [], 0.0: []}
     for name, weight in model.module.named_parameters():
         is_decayed = not any(word in name for word in ("bias", "LayerNorm", "layer_norm"))
@@ -93,4 +104,4 @@ def load(settings: argparse.Namespace) -> Functions:
         optimizer.step()
         return value.item()
 
-    return step, memory
+    return lambda batches: map(step, batches), memory

@@ -1,8 +1,9 @@
 """This project as a program of `benchmarks.parts.program`, and its random weights."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
@@ -12,8 +13,8 @@ from albert.devices import device, memory_use
 from albert.modeling import BertConfig, EncoderConfig, read_config
 from albert.optimization import OptimizerOptions
 from albert.precision import configuration, conversion
+from albert.prediction import session as sessions
 from albert.prediction.model import ModelOptions, make_predict_fn
-from albert.prediction.session import PredictSession, placeholders
 from albert.tasks.squad.head import make_v1_head
 from benchmarks.parts import program, step
 from benchmarks.parts.flags import Flags
@@ -58,8 +59,8 @@ def load(settings: Flags) -> program.Functions:
     return make(settings, model, checkpoint), peak_memory_of_device
 
 
-def training_of(settings: Flags, model: EncoderConfig, checkpoint: str) -> Callable:
-    """Returns a function that makes a step of training."""
+def training_of(settings: Flags, model: EncoderConfig, checkpoint: str) -> program.Run:
+    """Returns a function that makes steps of training."""
     numbers = {"epsilon": program.EPSILON, "weight_decay": program.DECAY}
     optimizer = OptimizerOptions(program.RATE, 10**9, optimizer="adamw_corrected", **numbers)
     options = ModelOptions(optimizer, remove_padding=True)
@@ -68,18 +69,25 @@ def training_of(settings: Flags, model: EncoderConfig, checkpoint: str) -> Calla
     session, run = step.session_of(model, records, options, any_shape=True)
     with session.graph.as_default():
         tf.train.Saver(tf.trainable_variables()).restore(session, checkpoint)
-    return run
+    return lambda batches: map(run, batches)
 
 
-def prediction_of(settings: Flags, model: EncoderConfig, checkpoint: str) -> Callable:
-    """Returns a function that predicts a batch, with the session of the programs."""
+def prediction_of(settings: Flags, model: EncoderConfig, checkpoint: str) -> program.Run:
+    """Returns a function that predicts batches, with the session of the programs."""
     head = make_v1_head(mask_padding_in_loss=True)
     model_fn = make_predict_fn(model, head, ModelOptions(remove_padding=True))
     model_fn = conversion.convert(model_fn, configuration.chosen(), device.kind())
     specs = {name: tf.TensorSpec([None, None], tf.int32) for name in program.SEQUENCES}
-    session = PredictSession(model_fn, placeholders(specs), device.session_config())
+    inputs = sessions.placeholders(specs)
+    session = sessions.PredictSession(model_fn, inputs, device.session_config())
     session.load(checkpoint)
-    return lambda batch: list(session.run_all({name: batch[name] for name in specs})[0].values())
+    sessions.AT_ONCE = settings.options.get("streams", sessions.AT_ONCE)
+
+    def run(batches: Iterable[program.Batch]) -> Iterator[list[np.ndarray]]:
+        values = ({name: batch[name] for name in specs} for batch in batches)
+        return (list(predictions.values()) for predictions, _ in session.run_all(values))
+
+    return run
 
 
 def peak_memory_of_device() -> int:

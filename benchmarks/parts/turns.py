@@ -103,7 +103,7 @@ def take_turns(
     peak = max(one["rate"] for one in measured.pop(_PRODUCT))
     examples, results = flags.batch_size * flags.batches, {}
     for name, passes in measured.items():
-        speeds = [examples / sum(one["seconds"]) for one in passes]
+        speeds = [examples / one["seconds"] for one in passes]
         losses = [loss for one in passes for loss in one["losses"]]
         results[name] = Measurement(speeds[::2], speeds[1::2], losses, passes[-1]["memory"])
     return results, peak
