@@ -25,7 +25,7 @@ one flag with an equals sign. A flag without a default has no value, or its text
 """
 NEXT = """
 Next: [compare the flags with those of the reference](differences.md), or [search for the best
-values](running.md#searching-for-hyperparameters).
+values](python.md#search-for-hyperparameters).
 """
 
 

@@ -28,7 +28,7 @@ _HEAD = """What others build on, see docs/installing.md. A change here is a chan
 `make public` writes it.
 """
 # Of commands of a task, those of the training come first; the others only have what differs.
-_LIKE = {"check": "{}", "sweep": "{}", "squad": "squad"}
+_LIKE = {"check": "{}", "squad": "squad"}
 # Defaults that depend on the machine.
 _OF_MACHINE = {os.path.join(os.environ.get("HOME", "."), "tmp"): "$HOME/tmp"}
 _CORES = "preprocess_workers"
@@ -131,7 +131,7 @@ def functions() -> str:
     return "\n".join(lines) + "\n"
 
 
-_FUNCTIONS = ("evaluate", "load", "train")
+_FUNCTIONS = ("TextClassifier", "evaluate", "load", "train")
 
 
 def _members(kind: type) -> Iterator[str]:

@@ -158,22 +158,22 @@ def _note_interrupt(number: int, frame: object) -> None:
     _state.requested = number
 
 
-def follow_parent(parent: int, number: int = signal.SIGKILL) -> None:
-    """Makes the system signal this process when its parent ends; ends it if that has happened."""
-    # Elsewhere, a thread looks at it, until this process runs another program.
+def follow_parent(parent: int) -> None:
+    """Makes the system kill this process when its parent ends; ends it if that has happened."""
+    # Elsewhere, a thread looks at it.
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     else:
-        threading.Thread(target=_await_end, args=(parent, number), daemon=True).start()
+        threading.Thread(target=_await_end, args=(parent,), daemon=True).start()
     if os.getppid() != parent:
         os._exit(1)
 
 
-def _await_end(parent: int, number: int) -> None:
-    """Sends a signal to this process after its parent has ended."""
+def _await_end(parent: int) -> None:
+    """Kills this process after its parent has ended."""
     while os.getppid() == parent:
         time.sleep(_PARENT_SECONDS)
-    os.kill(os.getpid(), number)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def reinstall() -> None:

@@ -26,8 +26,8 @@ from albert.devices import host
 from albert.onnx.encoder import Recording, compile_model, read_quantized, recording
 from albert.onnx.quantization import GROUPS, write_quantized
 from albert.settings.engines import OPENVINO
-from albert.sweep.trial_process import scores_in
 from albert.tasks import TASKS
+from albert.training import metrics
 
 _SECONDS = 3.0  # of a measurement of speed
 
@@ -110,10 +110,10 @@ class Trial:
         output = tempfile.mkdtemp(dir=self._work)
         chosen: dict[str, Any] = {"engine": OPENVINO, "precision": precision, **self._data}
         api.evaluate(self.folder, output, verbose=False, **chosen)
-        if not (scores := scores_in(output)):
+        if (best := metrics.deciding_score(output)) is None:
             raise UserError(f"{self._options.data} has no labels to score the model with")
-        self.score_name = scores[-1].name
-        scored = Scored(products, self._scale * scores[-1].value, self._speed(precision))
+        self.score_name, value = best
+        scored = Scored(products, self._scale * value, self._speed(precision))
         LOG.info("%s: %s %.2f", products, self.score_name, scored.score)
         return scored
 

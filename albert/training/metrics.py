@@ -45,6 +45,17 @@ def parse(content: bytes) -> list[Line]:
     return [line for _, line in _lines_of(content)]
 
 
+def deciding_score(folder: str) -> tuple[str, float] | None:
+    """Returns the last score that decides which checkpoint is best, with its name, or None.
+
+    It is NaN if it was not finite. Without true answers there are no scores.
+    """
+    for line in reversed(read(folder)):
+        if line["kind"] == SCORES and (name := line["best_by"]) in line:
+            return name, float("nan") if line[name] is None else line[name]
+    return None
+
+
 def keep(folder: str, is_kept: Callable[[Line], bool]) -> None:
     """Keeps only some of the lines, and removes the incomplete line of a killed run in any case.
 

@@ -9,7 +9,6 @@ import pytest
 from albert.checkpoints.model_flags import with_model
 from albert.core.errors import FlagError
 from albert.settings.text_settings import TextSettings
-from tests.helpers.files import settings_of
 
 OPTIONS = {"do_lower_case": True, "strip_accents": False, "tokenize_chinese_chars": False}
 
@@ -33,14 +32,6 @@ def test_a_folder_of_transformers_gives_its_files_and_its_tokenizers_flags(folde
     settings = with_model(TextSettings.of(init_checkpoint=folder))
     assert {name: getattr(settings, name) for name in OPTIONS} == OPTIONS
     assert settings.vocab_file is None and with_model(TextSettings()).given == frozenset()
-
-
-def test_a_command_line_can_have_the_flags_of_a_model(trained):
-    """One without a value is omitted: as a switch, it has no argument for None."""
-    settings = with_model(TextSettings.of(model=str(trained)))
-    assert settings.strip_accents is None and "strip_accents" in settings.given
-    again = settings_of(TextSettings, *settings.arguments())
-    assert again.arguments() == settings.arguments() and again.strip_accents is None
 
 
 def test_a_run_and_a_published_checkpoint_give_theirs(trained, squad_dir, tmp_path):

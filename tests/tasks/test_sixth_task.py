@@ -141,13 +141,3 @@ def test_its_command_is_listed_explained_and_checked(flags, run, tmp_path):
     assert "\n  albert rate --train_file" in run(albert("rate", "--help")).stdout
     checked = run(albert("check", "rate", *flags, f"--output_dir={tmp_path}/out"))
     assert checked.stdout.endswith("the job can run\n"), checked.stdout
-
-
-@pytest.mark.slow
-def test_a_sweep_varies_its_flags(flags, run, tmp_path):
-    ranges = "--trials=2", "--epochs=1,2", "--batch_sizes=4,8", f"--output_dir={tmp_path}"
-    own = [flag for flag in flags if "batch_size" not in flag]
-    result = run(albert("sweep", "rate", *own, *ranges, "--checkpoints=1"))
-    assert result.returncode == 0, result.stderr
-    assert "best: pearson" in result.stdout
-    assert not list(tmp_path.glob("trial-*/*.tf_record")), "features are shared"

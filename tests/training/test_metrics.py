@@ -1,6 +1,7 @@
 """`metrics.jsonl`: what resuming and scoring again keep, and what a killed run leaves."""
 
 import json
+import math
 import os
 import signal
 
@@ -67,3 +68,16 @@ def test_numbers_that_are_not_finite_become_null_and_errors_are_named(tmp_path):
     assert line["loss"] is line["rate"] is None
     with pytest.raises(UserError, match="metrics.jsonl cannot be written: No such file"):
         metrics.append(str(tmp_path / "none"), "training", 1, {})
+
+
+def test_the_deciding_score_is_the_last_one(tmp_path):
+    assert metrics.deciding_score(str(tmp_path)) is None
+    write(tmp_path, ("scores", 1), ("scores", 5), ("training", 9))
+    assert metrics.deciding_score(str(tmp_path)) == ("value", 0.5)
+    # Without true answers, the last checkpoint counts as the best.
+    without = {"checkpoint": "model.ckpt-9", "best_by": "global_step"}
+    metrics.append(str(tmp_path), "scores", 9, without)
+    assert metrics.deciding_score(str(tmp_path)) == ("value", 0.5)
+    metrics.append(str(tmp_path), "scores", 10, {"best_by": "f1", "f1": float("nan")})
+    name, value = metrics.deciding_score(str(tmp_path))
+    assert name == "f1" and math.isnan(value)

@@ -1,1 +1,0 @@
-"""The search for the best flags of a task: `albert sweep`."""
