@@ -22,22 +22,18 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert import api
-from albert.cli.check import find_task
 from albert.convert.convert import to_transformers
 from albert.convert.settings import ConvertSettings
 from albert.core.errors import UserError
-from albert.data import DEV, TRAIN
 from albert.inference import load_model
 from albert.report.predictions import read_samples
 from albert.report.spans import Span
-from albert.sweep.search import trial_settings
 from albert.tasks.entities.features import Tagger
 from albert.tasks.race.examples import RaceProcessor
 from albert.tokenization import FullTokenizer
 from albert.tokenizers.wordpiece_text import words_in
 from tests.helpers.checkpoints import FILE_STORE, losses, tracked_runs, weights
 from tests.helpers.entities import write_entities
-from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import LABELS, ROWS
 from tests.helpers.golden import read_json as read
@@ -169,7 +165,9 @@ class Promises:
     def test_a_killed_run_resumes_bit_for_bit(self, whole, done, task):
         """It has dropout; its files are those of an uninterrupted run."""
         assert names_in(done) == names_in(whole)
-        compared = [*task.outputs, *task.label_outputs, "run.json", "eval_results.txt"]
+        compared = [*task.outputs, "run.json", "eval_results.txt"]
+        # Own tables have no test set.
+        compared += [name for name in task.label_outputs if (whole / name).exists()]
         compared += [path.name for path in whole.glob("model.ckpt-*.data*")]
         for name in compared:
             assert (done / name).read_bytes() == (whole / name).read_bytes(), name
@@ -265,7 +263,7 @@ class Promises:
 
 
 class Answering(Promises):
-    """The tests of a task whose model is also exported and asked, and of which there are sweeps.
+    """The tests of a task whose model is also exported and asked.
 
     A task has `check_exported`, which checks the exported model's outputs for all features, and
     `check_asked`, which asks a model about the texts that the run has answered, and compares. The
@@ -304,18 +302,6 @@ class Answering(Promises):
         assets = folder / "out/assets.extra"
         for path in assets.iterdir():
             assert (exported / "assets.extra" / path.name).read_bytes() == path.read_bytes()
-
-    def test_trials_of_a_sweep_share_their_features(self, command, task, tmp_path):
-        (tmp_path / "sweep").mkdir()
-        settings = find_task(f"{self.program}.py").load("settings")
-        given = command(tmp_path / "sweep", "--preprocess_workers=1")[2:]
-        shared = trial_settings(settings_of(settings, *given), task.done_by)
-        for number in range(2):
-            of_trial = shared.replaced(output_dir=str(tmp_path / f"trial-{number}"))
-            trial = task(settings_of(settings, *of_trial.arguments()))
-            data = [trial.split(part).prepared() for part in (TRAIN, DEV)]
-            assert all(f.startswith(f"{tmp_path}/sweep/") for split in data for f in split.files)
-        assert not list(tmp_path.glob("trial-*/*"))
 
     @pytest.mark.parametrize("place", ["out", "export", "there"])
     def test_a_folder_answers_as_the_run_did(self, done, folder, command, place, tmp_path):
@@ -529,16 +515,17 @@ class TestStsB(Glue):
 
 
 @pytest.mark.slow
-class TestSeveralLabels(Labels):
+class TestSeveralLabels(Answering):
     """Your own task, with several labels per text; tables are CSV with other names of columns."""
 
     program, labels = "run_classifier", ["a,b", "c", "d"]
-    features = ("tsv_train.tf_record", "tsv_eval.tf_record", "predict.tf_record")
-    best_by, is_compared, field, parsed = "micro_f1", False, "labels", staticmethod(json.loads)
+    features = ("tsv_train.tf_record", "tsv_eval.tf_record")
+    best_by, is_compared = "micro_f1", False
     flags = (
-        *(*MODEL, *LABELLING, "--task_name=tsv", "--multi_label", "--label_separator=|"),
-        *("--text_column=text", "--label_column=topics", "--train_step=30", "--warmup_step=3"),
-        *("--save_checkpoints_steps=10", "--max_seq_length=24"),
+        *(*MODEL, *LABELLING, "--do_predict=false", "--task_name=tsv", "--recipe=reference"),
+        *("--multi_label", "--label_separator=|", "--text_column=text", "--label_column=topics"),
+        *("--train_step=30", "--warmup_step=3", "--save_checkpoints_steps=10"),
+        "--max_seq_length=24",
     )
     steps, kept = (10, 20, 30), (20, 30)
 
@@ -553,36 +540,32 @@ class TestSeveralLabels(Labels):
         return rows
 
     def write_input(self, folder, squad_dir):
-        for seed, part in enumerate(("train", "dev", "test")):
+        for seed, part in enumerate(("train", "dev")):
             with (folder / f"{part}.csv").open("w", newline="") as file:
-                rows = [["text", "topics"], *self.rows(seed)]
-                csv.writer(file).writerows(row[: 1 + (part != "test")] for row in rows)
+                csv.writer(file).writerows([["text", "topics"], *self.rows(seed)])
 
-    def ask(self, model, folder):
-        return model.classify_all([(text, "") for text, _ in self.rows(2)])
+    def shares(self, done: pathlib.Path) -> np.ndarray:
+        """Returns the probabilities of the labels of the development set, with four digits."""
+        return np.array([[*s["probabilities"].values()] for s in read_samples(str(done))])
 
     def check_exported(self, found, done):
-        super().check_exported(found, done)
-        expected = [json.loads(answer) for _, answer in table(done / "submit_results.tsv")[1:]]
-        names = np.array(self.labels)
-        assert [names[row == 1].tolist() for row in found["predictions"]] == expected
+        np.testing.assert_allclose(found["probabilities"], self.shares(done), atol=5.1e-5)
+        names, answers = np.array(self.labels), [s["answer"] for s in read_samples(str(done))]
+        assert [names[row == 1].tolist() for row in found["predictions"]] == answers
         threshold = read(done / "eval_results.json")["label_threshold"]
         assert found["threshold"] == pytest.approx(threshold)
 
     def check_asked(self, model, done, command):
         """The threshold is that of the best checkpoint on the development set."""
-        super().check_asked(model, done, command)
+        found = model.classify_all([(text, "") for text, _ in self.rows(1)])
+        assert [one.labels for one in found] == [s["answer"] for s in read_samples(str(done))]
+        shares = [[*one.probabilities.values()] for one in found]
+        np.testing.assert_allclose(shares, self.shares(done), atol=5.1e-5)
         threshold = read(done / "eval_results.json")["label_threshold"]
         assert model.folder.description["label_threshold"] == threshold
 
-    def test_the_test_set_is_labeled(self, done, folder):
-        _, *rows = table(done / "submit_results.tsv")
-        probabilities = np.loadtxt(done / "test_results.tsv", ndmin=2)
-        best = read(done / "eval_results.json")
-        chosen = [np.array(self.labels)[row >= best["label_threshold"]] for row in probabilities]
-        assert [name for name, _ in rows] == self.ids(folder)
-        assert [json.loads(labels) for _, labels in rows] == [list(row) for row in chosen]
-        samples = list(read_samples(str(done)))
+    def test_the_labels_are_those_above_the_threshold(self, done, folder):
+        best, samples = read(done / "eval_results.json"), list(read_samples(str(done)))
         truth, answers = (
             np.array([[label in sample[key] for label in self.labels] for sample in samples])
             for key in ("truth", "answer")
@@ -600,15 +583,13 @@ class TestSeveralLabels(Labels):
     def test_the_stored_threshold_is_used_elsewhere(self, done, command, tmp_path):
         """A flag overrides it; a model with one label per text is refused."""
         initial = f"--init_checkpoint={done / 'model.ckpt-best'}"
-        job = command(tmp_path / "out", initial, "--do_train=false", "--do_eval=false")
+        job = command(tmp_path / "out", initial, "--do_train=false", "--label_threshold=0")
         succeed(job)
-        expected = (done / "submit_results.tsv").read_text()
-        assert (tmp_path / "out/submit_results.tsv").read_text() == expected
-        succeed([*job, "--label_threshold=0"])
-        _, *rows = table(tmp_path / "out/submit_results.tsv")
-        assert {labels for _, labels in rows} == {json.dumps(self.labels)}
+        answers = [sample["answer"] for sample in read_samples(str(tmp_path / "out"))]
+        assert answers == [self.labels] * ROWS
         message = "was trained with --multi_label, not without --multi_label"
-        assert_fails(run([*job, "--multi_label=false"]), 1, message)
+        job = command(tmp_path / "other", initial, "--do_train=false", "--multi_label=false")
+        assert_fails(run(job), 1, message)
 
 
 @pytest.mark.slow

@@ -148,11 +148,12 @@ def test_check_counts_what_only_one_version_trains_on(call, file):
 
 
 def test_check_of_a_table_with_unknown_columns_names_the_flags_for_labels(call, file):
-    flags = "--text_column=message and --label_column=topic"
+    assert "label y" in call("check", file("message,topic\nx,y\n")), "the names are plain"
+    flags = "--text_column=note and --label_column=kind"
     with pytest.raises(
         UserError, match=f"nor columns context and question; for labels, pass {flags}$"
     ):
-        call("check", file("message,topic\nx,y\n"))
+        call("check", file("note,kind\nx,y\n"))
     with pytest.raises(UserError, match="line 1: Topic is missing; found message, topic$"):
         call("check", file("message,topic\nx,y\n"), "--text_column=message", "--label_column=Topic")
 

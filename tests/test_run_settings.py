@@ -73,8 +73,8 @@ OTHER_IN = {
 }
 # Flags that get no other value here: they select what is done and where, they need other workers,
 # whose number is tested below, they are for WordPiece, or they have no effect without another flag.
-# --seeds sets --seed, and --model the flags of files.
-NOT_CHANGED = {"do_eval", "do_predict", "do_train", "model", "output_dir", "use_horovod"}
+# --seeds sets --seed, --model the flags of files, and --recipe those of the training.
+NOT_CHANGED = {"do_eval", "do_predict", "do_train", "model", "output_dir", "recipe", "use_horovod"}
 NOT_CHANGED |= {"strip_accents", "vocab_file"}
 # Files that may be missing, or belong to another flag; flags that are refused.
 _NOT_CHANGED_IN_SQUAD = {"dev_fraction", "input_file", "predict_feature_file"}
@@ -83,6 +83,7 @@ NOT_CHANGED_IN = {
     "run_squad_v1": _NOT_CHANGED_IN_SQUAD,
     "run_squad_v2": _NOT_CHANGED_IN_SQUAD,
     "run_classifier": {"dev_fraction", "doc_stride", "input_file", "label_threshold", "seeds"},
+    "run_ner": {"dev_fraction"},
     "run_pretraining": {"num_train_epochs", "warmup_proportion", "export_dir", "phases"},
 }
 
@@ -95,12 +96,11 @@ ARGUMENTS = {
     "run_squad_v2": f"{_SQUAD} --dropout_prob=0",
     "run_classifier": """
         --data_dir={0} --task_name=tsv --do_train --do_eval --max_seq_length=32
-        --preprocess_workers=1
+        --preprocess_workers=1 --recipe=reference
     """,
     "run_ner": """
         --train_file={0}/entities/train.conll --predict_file={0}/entities/dev.jsonl
-        --max_seq_length=32
-        --preprocess_workers=1
+        --max_seq_length=32 --preprocess_workers=1 --recipe=reference
     """,
     "run_pretraining": """
         --input_file={0}/train.records --eval_file={0}/eval.records --do_eval --max_seq_length=32

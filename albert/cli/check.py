@@ -39,8 +39,9 @@ def parse(argv: list[str]) -> Request:
     program, *rest = argv
     word, version = pop_task(rest)
     task = find_task("squad" if word is None else word, version)
-    command_line.parse([program, *rest], __doc__, task.load("settings"), CheckSettings)
-    return job_of(task), word is not None, CheckSettings.from_flags()
+    kinds = task.load("settings"), CheckSettings
+    paths = command_line.parse([program, *rest], __doc__, *kinds, arguments=True)
+    return job_of(task, paths), word is not None, CheckSettings.from_flags()
 
 
 def pop_task(words: list[str]) -> tuple[str | None, str]:

@@ -12,6 +12,7 @@ it may be larger than the memory.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from typing import TYPE_CHECKING
@@ -31,7 +32,7 @@ from albert.settings.text_settings import NormalizationSettings, TextSettings
 from albert.tasks.entities import check as entities
 from albert.tasks.entities.settings import EntitiesSettings
 from albert.tasks.glue import check as labels
-from albert.tasks.glue.label_tables import TableOptions
+from albert.tasks.glue.label_tables import TableOptions, find_columns
 from albert.tasks.glue.settings import GlueSettings
 from albert.tasks.squad import check as questions
 from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
@@ -105,8 +106,13 @@ def main(request: tuple[DataSettings, list[str]]) -> None:
     check_readable(path, "file")
     look = look_of(path)
     kind = settings.kind or (LABELS if settings.given & _LABEL_FLAGS else look.kind)
+    options = TableOptions.of(settings)
+    if kind == LABELS or not (settings.kind or look.name):
+        # A test set has no labels.
+        with contextlib.suppress(UserError):
+            options, kind = find_columns(path, options, settings.given), LABELS
     try:
-        overview = _overview(kind, path, settings)
+        overview = _overview(kind, path, settings, options)
     except UserError as e:
         if kind or look.name:
             raise
@@ -123,13 +129,13 @@ def _label_flags(path: str) -> str:
     return f"--text_column={first} and --label_column={last}"
 
 
-def _overview(kind: str, path: str, settings: DataSettings) -> Overview:
+def _overview(kind: str, path: str, settings: DataSettings, options: TableOptions) -> Overview:
     """Returns the overview of a file; an unknown kind gets the message of a file of questions."""
     given = path, settings.num_examples, settings.on_bad_row, _tokenizer(settings)
     length = settings.max_seq_length
     if kind == LABELS:
         length = length or GlueSettings().max_seq_length
-        return labels.overview_of(*given, length, TableOptions.of(settings))
+        return labels.overview_of(*given, length, options)
     if kind == ENTITIES:
         length = length or EntitiesSettings().max_seq_length
         return entities.overview_of(*given, length, ReadOptions.of(settings))

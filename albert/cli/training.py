@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from albert.cli.command_line import parse
@@ -26,9 +27,16 @@ class Job(NamedTuple):
         return self._replace(settings=with_model(self.settings))
 
 
-def job_of(entry: Entry) -> Job:
-    """Returns the job that the parsed flags describe; raises a `FlagError` if it is invalid."""
+def job_of(entry: Entry, paths: Sequence[str] = ()) -> Job:
+    """Returns the job that the parsed flags describe, on own data if there is a path.
+
+    Raises a `FlagError` if it is invalid.
+    """
     settings = entry.load("settings").from_flags()
+    if paths:
+        settings = settings.with_data(paths[0])
+    if len(paths) > 1:
+        raise FlagError(f"{paths[1]!r} is a second path; put the files of the splits in a folder")
     # Checked here, before the import of TensorFlow.
     settings.runs()
     return Job(entry, settings)
@@ -61,12 +69,12 @@ class TaskCommand:
         """Parses a command line and returns the job that it describes."""
         name, *rest = argv
         entry = self._version(rest.pop(0) if rest and rest[0] in self.WORDS else "")
-        if rest and not rest[0].startswith("-") and self.WORDS:
+        if rest and rest[0][:1] != "-" and self.WORDS and not os.path.exists(rest[0]):
             known = " or ".join(self.WORDS)
-            raise FlagError(f"{rest[0]!r} is not a version; use {known}, before the flags")
+            raise FlagError(f"{rest[0]!r} is neither a file nor a version, which is {known}")
         settings = entry.load("settings")
-        parse([name, *rest], inspect.getdoc(settings) or "", settings)
-        return job_of(entry)
+        paths = parse([name, *rest], inspect.getdoc(settings) or "", settings, arguments=True)
+        return job_of(entry, paths)
 
     @staticmethod
     def main(job: Job) -> None:

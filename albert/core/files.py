@@ -159,6 +159,20 @@ def check_readable(path: str, what: str) -> None:
         pass
 
 
+def file_of_split(folder: str, split: str) -> str:
+    """Returns the file of a split in a folder, such as train.csv; "" if it does not exist.
+
+    Raises a `UserError` if there are several. Feature files, such as train.tf_record, do not count.
+    """
+    with reporting(f"{folder} cannot be read"):
+        names = sorted(os.listdir(folder))
+    ending = re.compile(r"\.(csv|tsv|jsonl?|parquet|conll|txt)")
+    own = [n for n in names if n.startswith(split) and ending.fullmatch(n[len(split) :])]
+    if len(own) > 1:
+        raise UserError(f"{folder} has {' and '.join(own)}; keep one of them")
+    return os.path.join(folder, own[0]) if own else ""
+
+
 def check_regular(path: str, what: str) -> None:
     """Raises a `UserError` if a path is a device, or a pipe, which would block."""
     if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):

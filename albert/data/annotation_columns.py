@@ -19,7 +19,7 @@ _RANGE = re.compile(r"\d+[-.]\d+")
 _LOOKS = {
     r"\s*<(!doctype|html|\?xml)": "HTML or XML; pass texts in columns or JSON",
     r"\W*(label|labels|text|sentence|id)\W*[,;\t].*\b(label|labels|text|sentence)\b": (
-        "a table of labels; pass its folder to `albert classify`"
+        "a table of labels; pass it to `albert classify`"
     ),
 }
 

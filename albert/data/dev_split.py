@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import collections
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
+
+# Of fewer texts, a part says nothing.
+FEWEST_TEXTS = 10
 
 
 class DevSplit(NamedTuple):
@@ -27,13 +31,32 @@ class DevSplit(NamedTuple):
             return None
         return cls(settings.dev_fraction, settings.dev_seed)
 
+    def chosen(self, texts: Iterable[tuple[str, Hashable]], input_file: str) -> frozenset[bytes]:
+        """Returns the ranks of the development part, which has each label's fraction.
+
+        `texts` come with their labels; the first label of a text counts. A label keeps a text for
+        training. Raises a `UserError` if there is no text for each part.
+        """
+        labels = dict[bytes, Hashable]()
+        for text, label in texts:
+            labels.setdefault(self.rank(text), label)
+        ranks = collections.defaultdict(list)
+        for rank in sorted(labels):
+            ranks[labels[rank]].append(rank)
+        numbers = ((ranks[n], round(self.fraction * len(ranks[n]))) for n in ranks)
+        dev = [rank for own, number in numbers for rank in own[: min(number, len(own) - 1)]]
+        self._check(len(labels), input_file)
+        return frozenset(dev or max(ranks.values(), key=len)[:1])
+
+    @staticmethod
+    def _check(texts: int, input_file: str) -> None:
+        if texts < 2:
+            raise UserError(f"{input_file} has {texts} different texts; --dev_fraction needs two")
+
     def limit(self, texts: Iterable[str], input_file: str) -> bytes:
         """Returns the highest rank of a text in the development part; no part is empty."""
         ranks = sorted(set(map(self.rank, texts)))
-        if len(ranks) < 2:
-            raise UserError(
-                f"{input_file} has {len(ranks)} different texts; --dev_fraction needs two"
-            )
+        self._check(len(ranks), input_file)
         return ranks[min(max(round(self.fraction * len(ranks)), 1), len(ranks) - 1) - 1]
 
     def rank(self, text: str) -> bytes:

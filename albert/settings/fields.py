@@ -209,11 +209,6 @@ class Settings:
             if field.name in flags and not flags[field.name].is_path
         }
 
-    def arguments(self) -> list[str]:
-        """Returns the flags that the user set, as arguments of a command line; None is no value."""
-        values = {name: getattr(self, name) for name in sorted(self.given & self.flags().keys())}
-        return [argument(name, value) for name, value in values.items() if value is not None]
-
     def require(self, *names: str | tuple[str, ...]) -> None:
         """Raises a `FlagError` that lists settings without a value; of a tuple, one needs it."""
         missing = []
@@ -223,7 +218,9 @@ class Settings:
             if not any(getattr(self, one, None) for one in either):
                 missing.append(" or ".join(f"--{one}" for one in either))
         if missing:
-            raise FlagError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} required")
+            are = "is" if len(missing) == 1 else "are"
+            model = "; --model=NAME sets those of a model" * ("config_file" in " ".join(missing))
+            raise FlagError(f"{', '.join(missing)} {are} required{model}")
 
 
 def argument(name: str, value: Any) -> str:

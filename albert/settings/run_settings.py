@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
+from albert.core.errors import FlagError
 from albert.settings.engines import ENGINES, TENSORFLOW
 from albert.settings.fields import (
     CHECKPOINTS,
@@ -33,6 +34,8 @@ PRECISION_HELP = (
 )
 PRECISIONS = ("float32", "bfloat16", "float16")
 SCHEDULES = ("linear", "constant", "cosine")
+# Values of --recipe.
+AUTO_RECIPE, REFERENCE = RECIPES = ("auto", "reference")
 # Values of --track.
 NO_TRACKER, MLFLOW = "none", "mlflow"
 EPSILON, WEIGHT_DECAY = 1e-6, 0.01
@@ -358,15 +361,31 @@ class RunSettings(
         """Returns each run's settings by name, "" for one; raises a `FlagError` if invalid."""
         return {"": self}
 
+    def with_data(self: AnyRunSettings, path: str) -> AnyRunSettings:
+        """Returns the settings of a training on own data: a file, or a folder with its splits.
+
+        Raises a `FlagError` if the task has no own data, or a flag contradicts the path.
+        """
+        raise FlagError(f"{path!r} is not a flag; flags are --name=value, see --help")
+
+    def _implying(self: AnyRunSettings, path: str, **values: Any) -> AnyRunSettings:
+        """Returns the settings with values that own data implies, unless the user set them."""
+        if not os.path.exists(path):
+            raise FlagError(
+                f"{path!r} is neither a file nor a folder with data; flags are --name=value"
+            )
+        for name in values.keys() & self.given:
+            if self.flags()[name].is_path:
+                raise FlagError(f"{path} and --{name} are two inputs; remove one of them")
+        name = os.path.basename(os.path.abspath(path))
+        name = name if os.path.isdir(path) else os.path.splitext(name)[0]
+        values = {"output_dir": os.path.join("out", name), "recipe": AUTO_RECIPE, **values}
+        values = {name: values[name] for name in values.keys() - self.given}
+        return self.replaced(given=self.given | values.keys(), **values)
+
     def feature_path(self, flag: str) -> str:
         """Returns the value of a flag of `feature_files`, or its default."""
         return getattr(self, flag) or os.path.join(self.output_dir, self.feature_files[flag])
-
-    def sharing_features(self: AnyRunSettings, folder: str) -> AnyRunSettings:
-        """Returns the settings with feature files in a folder, except those that the user named."""
-        flags = self.feature_files.keys() - self.given
-        paths = {flag: os.path.join(folder, self.feature_files[flag]) for flag in flags}
-        return self.replaced(given=self.given | flags, **paths)
 
 
 class KeptCheckpoints(Settings, theme=CHECKPOINTS):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from typing import Any, TypeVar
 
 from albert.core.cores import default_processes
+from albert.core.errors import FlagError
+from albert.core.files import file_of_split
 from albert.settings.fields import (
+    DATA,
     FEATURES,
     LONGEST_SEQUENCE,
     MODEL,
@@ -15,7 +19,13 @@ from albert.settings.fields import (
     parse_lengths,
     setting,
 )
-from albert.settings.run_settings import RunSettings
+from albert.settings.run_settings import AUTO_RECIPE, RECIPES, RunSettings
+
+# The part of own data that is kept for scores.
+USUAL_FRACTION = 0.2
+
+AnyTextSettings = TypeVar("AnyTextSettings", bound="TextSettings")
+AnyFileSettings = TypeVar("AnyFileSettings", bound="FileSettings")
 
 
 class NormalizationSettings(Settings):
@@ -102,9 +112,57 @@ class TextSettings(NormalizationSettings, RunSettings):
         FEATURES,
         lower=1,
     )
+    recipe: str | None = setting(
+        None,
+        "How to set what you do not pass: reference takes the defaults; auto chooses the "
+        "optimizer, its rate and warm-up, the steps, batch size, length and checkpoints by the "
+        "data and the model, and logs why. Default: auto for tables of your own and for entities, "
+        "otherwise reference.",
+        TRAINING,
+        Affects.WEIGHTS,
+        basic=True,
+        choices=RECIPES,
+    )
     from_scratch: bool | None = setting(
         False,
         "Start from random weights on purpose, without a warning about a missing "
         "--init_checkpoint.",
         MODEL,
     )
+
+    def is_auto(self) -> bool:
+        """Returns whether the recipe is auto."""
+        return self.recipe == AUTO_RECIPE
+
+
+class DevSplitSettings(Settings, theme=DATA, affects=Affects.WEIGHTS | Affects.SCORES):
+    """The part of a training file to score on."""
+
+    dev_fraction: float = setting(
+        0.0,
+        "Without a development set: the fraction of the different texts (for SQuAD, of the "
+        "contexts) in the training file to score on instead of to train on.",
+        lower=0.0,
+        upper=0.9,
+    )
+    dev_seed: int = setting(12345, "Seed with which --dev_fraction chooses texts.", lower=0)
+
+
+class FileSettings(DevSplitSettings, TextSettings):
+    """The settings of a task with a training file, and a file or a part of it to score on."""
+
+    train_file: str = ""
+    predict_file: str = ""
+
+    def with_data(self: AnyFileSettings, path: str) -> AnyFileSettings:
+        train, dev = (path, "") if self.do_train else ("", path)
+        if os.path.isdir(path):
+            train, dev = (file_of_split(path, split) for split in ("train", "dev"))
+            if not (train if self.do_train else dev):
+                needed = "train" if self.do_train else "dev"
+                raise FlagError(f"{path} has no {needed}.csv, {needed}.json or similar file")
+        values: dict[str, Any] = {"train_file": train} if self.do_train else {}
+        values |= {"predict_file": dev} if dev else {}
+        if not ({"predict_file"} & (self.given | values.keys())):
+            values["dev_fraction"] = USUAL_FRACTION
+        return self._implying(path, **values)

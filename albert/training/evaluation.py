@@ -23,7 +23,7 @@ from albert.checkpoints.model_folder import SCORES
 from albert.core.errors import UserError
 from albert.core.files import open_atomically, sha256_of, write_json
 from albert.core.record import change_in, differences, read_record
-from albert.settings.run_settings import RunSettings
+from albert.settings.run_settings import AUTO_RECIPE, RunSettings
 from albert.training import metrics
 
 _VERSION = 1
@@ -51,6 +51,9 @@ class Evaluation:
         """
         self._folder = output_dir = run.output_dir
         self._key, self._settings = key, settings
+        # Small development sets have many ties, and a later checkpoint has learned more. The
+        # reference keeps the first one.
+        self._takes_last = getattr(run, "recipe", "") == AUTO_RECIPE
         # Records of earlier versions lack newer flags.
         self._defaults = run.defaults()
         self._init_checkpoint = run.init_checkpoint or None
@@ -66,8 +69,15 @@ class Evaluation:
 
     @property
     def best(self) -> dict:
-        """Returns the first best entry of the history: "global_step", "checkpoint" and scores."""
-        return max(self._history, key=lambda entry: entry[self._key])
+        """Returns the best entry of the history: "global_step", "checkpoint" and scores."""
+        best = self._history[0]
+        for entry in self._history[1:]:
+            best = entry if self._is_better(entry, best) else best
+        return best
+
+    def _is_better(self, entry: dict, best: dict) -> bool:
+        score, other = entry[self._key], best[self._key]
+        return score > other or (self._takes_last and score == other)
 
     def since_best(self) -> int:
         """Returns how many checkpoints have been scored after the best one."""
@@ -132,7 +142,7 @@ class Evaluation:
             "global_step": checkpoint_step(checkpoint),
             "checkpoint": os.path.basename(checkpoint),
         }
-        is_best = not self._history or entry[self._key] > self.best[self._key]
+        is_best = not self._history or self._is_better(entry, self.best)
         if is_best and self._history:
             # The recorded files are about to be replaced. If the run is stopped now, the record
             # without them lets it resume here.
@@ -190,7 +200,7 @@ class Evaluation:
         best = self._history[0]
         for entry in self._history:
             yield from self._score_lines(entry)
-            if entry is best or entry[self._key] > best[self._key]:
+            if entry is best or self._is_better(entry, best):
                 best = entry
                 if self._keeps_best:
                     yield f"saved {entry['checkpoint']} to {BEST}"

@@ -157,12 +157,10 @@ class Predictor:
         while (checkpoint := exchange.broadcast_object(None)) is not None:
             for _ in self._all_batches(checkpoint):
                 pass
-        self.close()
 
     def finish(self) -> None:
-        """Tells the other workers that there are no more checkpoints, and closes the model."""
+        """Tells the other workers that there are no more checkpoints for now."""
         exchange.broadcast_object(None)
-        self.close()
 
     def close(self) -> None:
         """Frees the model's memory; the next prediction builds the model again."""
@@ -237,6 +235,7 @@ def write_labels(task: Task, data: Data, contents: Mapping[str, Any]) -> None:
     predictor = make_predictor(task, data)
     if not collectives.is_chief():
         predictor.follow()
+        predictor.close()
         return
     checkpoint = checkpoint_to_use(task.settings)
     made_from = {"checkpoint": content_of(checkpoint + ".index")}
@@ -247,6 +246,7 @@ def write_labels(task: Task, data: Data, contents: Mapping[str, Any]) -> None:
             with labels.building() as (names, summary):
                 summary |= task.write_labels(data, outputs, names)
     predictor.finish()
+    predictor.close()
     predictor.log_statistics()
     tf.logging.info("Predictions of %s in %s", checkpoint, " and ".join(labels.paths))
 

@@ -6,6 +6,7 @@ reported before any training.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import resolve_checkpoint
 from albert.core import locks
-from albert.core.errors import FlagError
+from albert.core.errors import FlagError, UserError
 from albert.core.files import make_writable_folder
 from albert.data import DEV, TEST, TRAIN
 from albert.data.batches import Data
@@ -26,6 +27,7 @@ from albert.training.loop import make_deterministic
 from albert.training.output_folder import (
     check_output_dir,
     check_weights,
+    known_of_model,
     precision_digest,
     split_settings,
     training_settings,
@@ -124,8 +126,20 @@ def prepare(task: Task) -> PreparedRun:
         elif split == TEST and collectives.is_chief():
             check_labels(task)
         data[split] = task.prepared(split)
+        if split == DEV and not recorded:
+            _warn_of_training_data(task, contents[split])
         facts |= {**settings, f"{split} features": data[split].content}
     return PreparedRun(task, data, contents, recorded, facts)
+
+
+def _warn_of_training_data(task: Task, contents: Mapping[str, Any]) -> None:
+    """Logs a warning if the texts to score on are those of the training."""
+    # Without a checkpoint, scoring it raises the error.
+    with contextlib.suppress(UserError):
+        trained_on = known_of_model(task.settings)[1].get("train_file")
+        if trained_on and trained_on == contents.get("predict_file"):
+            path = task.input_path(DEV)
+            tf.logging.warning("The model was trained on %s: its scores are too high", path)
 
 
 def _recorded(task: Task, current: dict[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from albert.core.version import VERSION
 from albert.distributed import launcher
 from albert.precision.configuration import VARIABLE as BF16_VARIABLE
 from albert.report import PREDICTIONS
-from albert.settings.run_settings import RunSettings
+from albert.settings.run_settings import REFERENCE, RunSettings
 from albert.training.metrics import METRICS
 from albert.training.plan import WORKERS
 from albert.training.task import Task
@@ -111,7 +111,7 @@ def _files(folder: str) -> Iterator[str]:
 # Version 1 did not list the files that the run writes.
 _VERSION = 2
 # Values that the records of earlier versions lack.
-_EARLIER_VALUES = {"dropout masks": "by operation"}
+_EARLIER_VALUES = {"dropout masks": "by operation", "recipe": REFERENCE}
 
 
 def begin_run(task: Task, recorded: dict) -> None:

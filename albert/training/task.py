@@ -42,6 +42,7 @@ from albert.tokenizers.normalization import Normalization
 from albert.training.evaluation import CheckpointScores
 from albert.training.model_fn import make_model_fn
 from albert.training.plan import steps_with_warmup
+from albert.training.recipe import Facts, with_recipe
 
 # Both flags name the configuration, and each accepts ALBERT and BERT.
 CONFIG_FLAGS = ("albert_config_file", "bert_config_file")
@@ -97,7 +98,7 @@ class Task(abc.ABC):
     done_by = {TRAIN: "do_train", DEV: "do_eval", TEST: "do_predict"}
     best_by: str = ""
     outputs: Sequence[str] = ()
-    label_outputs: ClassVar[Sequence[str]] = ()
+    label_outputs: Sequence[str] = ()
     described: ClassVar[Sequence[str]] = ()
     needs_all_states: ClassVar[bool] = True
     trims: bool = True
@@ -393,6 +394,14 @@ class TextTask(Task):
         done = dict.fromkeys(f for split, f in flags if getattr(settings, cls.done_by[split]))
         return (*super().file_flags(settings), *TOKENIZERS, *done)
 
+    def facts(self) -> Facts:
+        """Returns the facts about the training data that --recipe=auto depends on."""
+        return Facts(self.split(TRAIN).num_examples())
+
+    def apply_recipe(self) -> None:
+        """Replaces the settings that --recipe=auto chooses, once the data can be read."""
+        self.settings = with_recipe(self.kind, self.settings, self.config, self._splits, self.facts)
+
     def contents(self, split: str) -> dict[str, Any]:
         name = next(name for name in TOKENIZERS if getattr(self.settings, name))
         return {**super().contents(split), name: content_of(getattr(self.settings, name))}
@@ -428,7 +437,9 @@ class TextTask(Task):
 def load_config(settings: RunSettings) -> EncoderConfig:
     """Returns the model's configuration; raises a `UserError` if the flags do not fit it."""
     config = read_config(settings.albert_config_file)
-    if settings.max_seq_length > config.max_position_embeddings:
+    is_chosen = isinstance(settings, TextSettings) and settings.is_auto() and settings.do_train
+    is_chosen = is_chosen and "max_seq_length" not in settings.given
+    if not is_chosen and settings.max_seq_length > config.max_position_embeddings:
         raise FlagError(
             f"--max_seq_length {settings.max_seq_length} is more than the "
             f"{config.max_position_embeddings} positions of {settings.albert_config_file}"

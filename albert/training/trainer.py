@@ -48,6 +48,7 @@ class Scorer:
         After a training, keeps the best checkpoint and the last --keep_checkpoint_max.
         """
         evaluation = self._score_new()
+        self._predictor.close()
         if evaluation is None:
             return None
         self._predictor.log_statistics()

@@ -220,7 +220,7 @@ def moved(text: str) -> list[dict]:
         ('{"text": "a", "spans": []}\n{"text"\n', "line 2 is not JSON: "),
         (
             "label\ttext\ngood\tNia\n",
-            " looks like a table of labels; pass its folder to `albert cl",
+            " looks like a table of labels; pass it to `albert cl",
         ),
         ("<!DOCTYPE html>\n<p>a\n", " looks like HTML or XML"),
         (

@@ -38,7 +38,7 @@ FLAGS = {
     "run_ner": (
         *(*_BERT, *SHORT, "--train_file={folder}/train.conll", "--max_seq_length=12"),
         *("--predict_file={folder}/dev.jsonl", "--test_file={folder}/test.txt"),
-        "--keep_checkpoint_max=2",
+        *("--keep_checkpoint_max=2", "--recipe=reference"),
     ),
     "run_pretraining": (
         *(*SHORT, MODEL[0], "--input_file={folder}/train.records", "--do_eval"),

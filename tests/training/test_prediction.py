@@ -41,11 +41,13 @@ def test_checkpoints_share_a_graph_until_the_end(tmp_path, request):
         session = predictor._session
     assert predictor.outputs(checkpoints[0])[9]["product"] == 18
     assert predictor._session is session
+    # As after a checkpoint of a training that continues.
     predictor.finish()
+    assert predictor.outputs(checkpoints[1])[9]["product"] == 27
+    assert predictor._session is session
+    predictor.close()
     with pytest.raises(RuntimeError, match="closed"):
         next(session.run())
-    # As after a training that continues.
-    assert predictor.outputs(checkpoints[1])[9]["product"] == 27
     # Not only the first one is checked.
     other = write_checkpoint(tmp_path / "model.ckpt-9", {"weight": np.ones(2, "f4")})
     with pytest.raises(UserError, match=r"model.ckpt-9 does not match the model.*weight \[2\]"):

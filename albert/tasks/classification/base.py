@@ -40,17 +40,17 @@ from albert.training.task import CONFIG_FLAGS, TextTask
 _FILES = {TRAIN: "train_file", DEV: "predict_file", TEST: "test_file"}
 
 
-def check_flags(settings: ClassificationSettings) -> None:
+def check_flags(settings: ClassificationSettings, takes_file: bool = False) -> None:
     """Checks the flags that all classification tasks share.
 
-    Raises a `FlagError` if there is nothing to do, or there are no training steps, and a
-    `UserError` if --data_dir is not a folder.
+    With `takes_file`, --data_dir may be a file. Raises a `FlagError` if there is nothing to do, or
+    there are no training steps, and a `UserError` if --data_dir does not exist.
     """
     if not (settings.export_dir or splits_of(settings)):
         raise FlagError("nothing to do: pass --do_train, --do_eval, --do_predict or --export_dir")
     if settings.train_steps < 1:
         raise FlagError(f"--train_steps must be positive, not {settings.train_steps}")
-    if not os.path.isdir(settings.data_dir):
+    if not (os.path.isdir(settings.data_dir) or (takes_file and os.path.exists(settings.data_dir))):
         raise UserError(f"--data_dir {settings.data_dir} is not a folder")
 
 
@@ -182,7 +182,7 @@ class ClassificationTask(LabelTask):
 
     required = ("data_dir", "task_name", CONFIG_FLAGS, tuple(TOKENIZERS), "output_dir")
     settings: ClassificationSettings
-    label_outputs = ("test_results.tsv", "submit_results.tsv")
+    label_outputs: Sequence[str] = ("test_results.tsv", "submit_results.tsv")
     best_by = "eval_accuracy"
     metrics: Sequence[str] = (best_by,)
     input_name: ClassVar[str] = "{}_file"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from albert.data.annotated_files import OFFSETS
 from albert.data.bad_rows import ERROR, ON_BAD_ROW
 from albert.settings.fields import DATA, FEATURES, Affects, redefined, setting
-from albert.settings.run_settings import KeptCheckpoints
-from albert.settings.text_settings import TextSettings
+from albert.settings.run_settings import REFERENCE, KeptCheckpoints
+from albert.settings.text_settings import FileSettings, TextSettings
 
 # What has a tag.
 AUTO, WORD, PIECE, CHARACTER = ENTITY_UNITS = ("auto", "word", "piece", "character")
@@ -17,13 +17,14 @@ def _file(what: str, affects: Affects) -> str:
     return setting("", text, DATA, affects, basic=True, path=True)
 
 
-class EntitiesSettings(KeptCheckpoints, TextSettings):
+class EntitiesSettings(KeptCheckpoints, FileSettings):
     r"""Trains a model to find named entities in texts, scores it, and finds those of other texts.
 
+      albert entities texts.jsonl --model=bert_base_cased --do_lower_case=false
       albert entities --train_file=train.conll --predict_file=dev.conll --output_dir=out \
-        --albert_config_file=albert_base_v2/albert_config.json \
-        --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2
+        --model=bert_base_cased --do_lower_case=false
 
+    The first command scores on a fifth of the texts.
     Run the same command again to resume a run that was stopped. A finished run ends at once.
     """
 
@@ -94,3 +95,6 @@ class EntitiesSettings(KeptCheckpoints, TextSettings):
         FEATURES,
         path=True,
     )
+
+    def is_auto(self) -> bool:
+        return self.recipe != REFERENCE

@@ -5,25 +5,28 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from albert.checkpoints.model_folder import recorded_settings
 from albert.core.errors import FlagError, UserError
 from albert.core.log import LOG
-from albert.data import TEST, TRAIN
+from albert.data import DEV, TEST, TRAIN
 from albert.data.annotated_files import AnnotatedFile, ReadOptions
 from albert.data.annotations import AnnotatedText, write_annotated
 from albert.data.bad_rows import BadRows
 from albert.data.batches import Data
+from albert.data.dev_split import DevSplit, made_from
 from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.report.predictions import View
 from albert.report.spans import Span, span_scores, spans_view
+from albert.settings.run_settings import RunSettings
 from albert.tasks.classification.base import LabelTask
 from albert.tasks.entities.features import Tagger
 from albert.tasks.entities.head import make_head
 from albert.tasks.entities.settings import AUTO, CHARACTER, PIECE, WORD, EntitiesSettings
 from albert.training.output_folder import known_of_model, recorded_labels
+from albert.training.recipe import Facts
 
 # With a larger share of entities that begin or end inside words or pieces, smaller parts get tags.
 _MANY_INSIDE = 0.05
@@ -43,12 +46,30 @@ class EntitiesTask(LabelTask):
         self._units = self._known_units()
         self._read = functools.cache(self._read_file)
         self._read_options = ReadOptions.of(settings)
+        self._dev_split = DevSplit.of(settings)
         self.labels = self._new_tags() if TRAIN in self._splits else recorded_labels(settings)
+        self.apply_recipe()
+        settings = self.settings
         self._tagger = Tagger(
             self.tokenizer, self.labels, settings.max_seq_length, self._units or WORD
         )
         # As in the records of earlier versions, nothing is recorded for words.
         self._own = {"entity_units": self._units} if self._units in (PIECE, CHARACTER) else {}
+
+    @classmethod
+    def input_flags(cls, settings: RunSettings) -> Mapping[str, str]:
+        is_split = cast(EntitiesSettings, settings).dev_fraction
+        return {**super().input_flags(settings), **({DEV: "train_file"} if is_split else {})}
+
+    def find_splits(self) -> list[str]:
+        if self.settings.dev_fraction and self.settings.predict_file:
+            raise FlagError("--dev_fraction replaces --predict_file: pass only one of them")
+        return super().find_splits()
+
+    def facts(self) -> Facts:
+        texts = self._read(TRAIN)
+        lengths = [len(ids) + 2 for ids in self.tokenizer.encode(text.text for text in texts)]
+        return Facts(len(texts), lengths)
 
     def _known_units(self) -> str:
         """Returns the units of tags that the model was trained with; "" if the data decides."""
@@ -67,7 +88,8 @@ class EntitiesTask(LabelTask):
         return units
 
     def _new_tags(self) -> list[str]:
-        labels = sorted({span.label or "" for text in self._read(TRAIN) for span in text.spans})
+        texts = [*self._read(TRAIN), *(self._read(DEV) if self._dev_split else [])]
+        labels = sorted({span.label or "" for text in texts for span in text.spans})
         if not labels:
             raise UserError(f"--train_file {self.settings.train_file} has no entities")
         prefixes = self.settings.tagging.replace("O", "")
@@ -77,8 +99,11 @@ class EntitiesTask(LabelTask):
         return self._read(split)
 
     def _read_file(self, split: str) -> list[AnnotatedText]:
-        labels = () if split == TRAIN else self._tagger.labels
         path = self.input_path(split)
+        # Both parts of a training file may have any label.
+        is_training_file = split == TRAIN or (split == DEV and self._dev_split)
+        has_any = is_training_file and TRAIN in self._splits
+        labels = () if has_any else self._tagger.labels
         bad = BadRows(path, self.settings.on_bad_row)
         file = AnnotatedFile(path, split != TEST, self._read_options)
         texts = file.read(labels, bad)
@@ -96,6 +121,9 @@ class EntitiesTask(LabelTask):
         file.log()
         if not texts:
             raise UserError(f"{path} has no usable texts")
+        if is_training_file and (dev := self._dev_split):
+            limit = dev.limit((text.text for text in texts), path)
+            texts = [text for text in texts if (dev.rank(text.text) <= limit) == (split == DEV)]
         return texts
 
     def _cut_by_pieces(self, text: AnnotatedText) -> int:
@@ -107,6 +135,7 @@ class EntitiesTask(LabelTask):
     def made_from(self, split: str) -> dict[str, Any]:
         # The labels are the tags.
         source = {**super().made_from(split), "entity_units": self._own.get("entity_units", AUTO)}
+        source |= made_from(self._dev_split) if self._dev_split else {}
         return {name: value for name, value in source.items() if name != "tagging"}
 
     def contents(self, split: str) -> dict[str, Any]:
@@ -140,7 +169,7 @@ class EntitiesTask(LabelTask):
         scores: Mapping[str, float],
     ) -> View:
         texts = {text.location.name: text.text for text in examples}
-        title = f"Entities: {os.path.basename(self.settings.predict_file)}"
+        title = f"Entities: {os.path.basename(self.input_path(DEV))}"
         return spans_view(title, texts, predictions, [text.spans for text in examples], scores)
 
     def write_labels(self, data: Data, outputs: Sequence[Output], names: Sequence[str]) -> dict:

@@ -17,6 +17,7 @@ from albert.core.errors import UserError
 from albert.core.files import copy_atomically, write_json
 from albert.core.text import aligned
 from albert.distributed import collectives, exchange
+from albert.settings.run_settings import REFERENCE
 from albert.tasks.classification.base import splits_of
 from albert.tasks.glue.settings import GlueSettings
 from albert.tasks.glue.task import GlueTask
@@ -92,8 +93,9 @@ def _check_data(settings: GlueSettings) -> None:
 
 def _prepare_follow_ups(run: PreparedRun) -> None:
     for one in cast(GlueSettings, run.settings).follow_ups():
-        # Without a check of the model, which does not exist before the run is trained.
-        task = GlueTask(one.replaced(do_train=True))
+        # Without a check of the model, which does not exist before the run is trained. Some have
+        # no data that a recipe could look at.
+        task = GlueTask(one.replaced(do_train=True, recipe=REFERENCE))
         for split in splits_of(one):
             task.split(split).prepared()
 

@@ -5,24 +5,100 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from albert.core.errors import FlagError, UserError
-from albert.data import DEV, TEST, TRAIN
+from albert.core.files import file_of_split
+from albert.core.log import LOG
+from albert.data import DEV, TRAIN
 from albert.data.bad_rows import ERROR, BadRows
-from albert.data.dev_split import DevSplit, made_from
+from albert.data.dev_split import FEWEST_TEXTS, DevSplit, made_from
+from albert.data.feature_file import sha256_of_input
+from albert.settings.text_settings import USUAL_FRACTION
 from albert.tasks.glue.examples import DataProcessor, InputExample
-from albert.tasks.glue.label_tables import LabeledText, TableOptions, parse_number, read_labeled
+from albert.tasks.glue.label_tables import (
+    LabeledText,
+    TableOptions,
+    find_columns,
+    parse_number,
+    read_labeled,
+)
+from albert.tasks.glue.settings import GlueSettings
+from albert.training.output_folder import known_of_model
 
-_ENDINGS = (".csv", ".tsv", ".jsonl")
+# In a table of at least this number of rows, labels repeat; more labels need two rows each.
+_MANY_ROWS, _MANY_LABELS = 8, 50
+_OF_MODEL = ("max_seq_length", "text_column", "text_b_column", "label_column")
+
+
+def with_own_data(settings: GlueSettings) -> GlueSettings:
+    """Returns settings with the columns and the development part of the tables in --data_dir.
+
+    What is not given comes from the model if it is not trained, and else from the tables. Raises a
+    `UserError` if tables are missing, or it is not clear which columns to use.
+    """
+    trains, folder, given = settings.do_train, settings.data_dir, set(settings.given)
+    has_dev = os.path.isdir(folder) and bool(file_of_split(folder, DEV))
+    path, values = table_of(folder, DEV if has_dev and not trains else TRAIN), dict[str, Any]()
+    if not trains:
+        known = known_of_model(settings)[1]
+        if not has_dev and known.get("train_file") == digest_of(path):
+            # Without the split, most of the texts to score on would be those of the training.
+            names = "dev_fraction", "dev_seed"
+            values = {name: known[name] for name in names if name in known}
+        values |= {name: known[name] for name in _OF_MODEL if name in known}
+        values = {name: values[name] for name in values.keys() - given}
+    elif settings.do_eval and "dev_fraction" not in given:
+        if not has_dev:
+            values["dev_fraction"] = USUAL_FRACTION
+            LOG.info("%s: a fifth of the texts is for the scores (--dev_fraction)", path)
+    elif settings.do_eval and not (has_dev or settings.dev_fraction):
+        raise FlagError(
+            f"--dev_fraction=0 leaves no text of {path} to score on; add --do_eval=false, or pass "
+            "a folder with train.csv and dev.csv"
+        )
+    settings = settings.replaced(**values)
+    columns = find_columns(path, TableOptions.of(settings), given | values.keys())._asdict()
+    return settings.replaced(**{name: columns[name] for name in TableOptions._fields[:3]})
+
+
+def table_of(folder: str, split: str) -> str:
+    """Returns the table of a split, or `folder` if it is a table; a `UserError` if it is none."""
+    if os.path.isfile(folder):
+        return folder
+    if not (path := file_of_split(folder, split)):
+        names = ", ".join(f"{split}.{ending}" for ending in ("csv", "tsv", "jsonl", "parquet"))
+        raise UserError(f"{folder} has no table for {split}: it must have one of {names}")
+    return path
+
+
+def digest_of(path: str) -> str:
+    """Returns the digest of a table as the record of a run has it."""
+    return f"sha256:{sha256_of_input(path)[:16]}"
+
+
+class _Survey(NamedTuple):
+    """What a pass over the training table has found.
+
+    Attributes:
+      rows: number of rows that can be used.
+      labels: the different labels.
+      dev: ranks of the texts in the development part.
+      has_pairs: whether rows have a second text.
+    """
+
+    rows: int
+    labels: set[str]
+    dev: frozenset[bytes]
+    has_pairs: bool
 
 
 class TsvProcessor(DataProcessor):
-    """A reader of train, dev and test tables in one folder, each CSV, TSV or JSON Lines.
+    """A reader of train and dev tables in one folder, each CSV, TSV, JSON Lines or Parquet.
 
     For classification, the labels are the sorted labels in the training file. Columns or keys other
-    than those in the options are ignored. A test set needs no labels. With a
-    `dev_split`, the development set is a part of the training table.
+    than those in the options are ignored. With a `dev_split`, the development set is a part of the
+    training table. The folder may also be a table, for both.
     """
 
     def __init__(
@@ -47,42 +123,43 @@ class TsvProcessor(DataProcessor):
     def is_regression(self) -> bool:
         return self._options.is_regression
 
+    @property
+    def columns(self) -> dict[str, str]:
+        """Returns the columns of the training table that the model needs again, by flag."""
+        second = "text_b_column"
+        names = "text_column", "label_column", *([second] if self._survey.has_pairs else [])
+        return {name: getattr(self._options, name) for name in names}
+
     # mypy considers a cached property read-only, although it can be set.
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Returns the labels in the training file; fewer than two raise a `UserError`."""
+        """Returns the labels in the training file; raises a `UserError` if they are none."""
         if self.is_regression:
             return ()
-        path = self.path(self._data_dir, TRAIN)
-        bad = BadRows(path, self._options.on_bad_row)
-        rows = read_labeled(path, self._options, bad)
-        labels = {label for row in rows for label in row.labels}
-        if bad.action == ERROR:
-            # Otherwise, the second pass logs them.
-            bad.finish()
+        path, (rows, labels, *_) = self.path(self._data_dir, TRAIN), self._survey
+        column = self._options.label_column
         if len(labels) < 2:
             known = ", ".join(map(repr, labels)) or "none"
             raise UserError(
-                f"{path}: classification needs two different labels, found: {known}; "
-                "pass --tsv_regression if labels are numbers"
+                f"{path}: classification needs two different labels, found in {column}: {known}; "
+                "name another column with --label_column, or pass --tsv_regression for numbers"
+            )
+        are_many = len(labels) == rows >= _MANY_ROWS or len(labels) > max(rows / 2, _MANY_LABELS)
+        if are_many and not self.is_multi_label:
+            raise UserError(
+                f"{path}: the column {column} has {len(labels)} different values in {rows} rows, "
+                "too many for labels; name another column with --label_column, or pass "
+                "--tsv_regression for numbers"
             )
         return tuple(sorted(labels))
 
     def path(self, data_dir: str, split: str) -> str:
         """Returns the file of a split; raises a `UserError` unless it exists in one format only."""
-        names = [split + ending for ending in _ENDINGS]
-        existing = [name for name in names if os.path.exists(os.path.join(data_dir, name))]
         if split == DEV and self._dev_split:
-            if existing:
-                which = os.path.join(data_dir, existing[0])
-                raise FlagError(f"--dev_fraction replaces {which}: remove the flag or the file")
-            return self.path(data_dir, TRAIN)
-        if len(existing) != 1:
-            which = " and ".join(existing) or "none"
-            if split == DEV and not existing:
-                which += "; --dev_fraction=0.2 uses a fifth of the training table instead"
-            raise UserError(f"{data_dir} must have one of {', '.join(names)}, not {which}")
-        return os.path.join(data_dir, existing[0])
+            if os.path.isdir(data_dir) and (dev := file_of_split(data_dir, DEV)):
+                raise FlagError(f"--dev_fraction replaces {dev}: remove the flag or the file")
+            split = TRAIN
+        return table_of(data_dir, split)
 
     def made_from(self) -> dict[str, Any]:
         # None as in headers of earlier versions, which lack these values.
@@ -91,39 +168,51 @@ class TsvProcessor(DataProcessor):
         return {**made, **made_from(self._dev_split)}
 
     @functools.cached_property
-    def _dev_limit(self) -> bytes:
-        assert self._dev_split
-        path = self.path(self._data_dir, TRAIN)
-        rows = read_labeled(path, self._options, BadRows(path, self._options.on_bad_row))
-        return self._dev_split.limit((row.text_a for row in rows), path)
+    def _survey(self) -> _Survey:
+        path, labels = self.path(self._data_dir, TRAIN), set[str]()
+        bad, count, has_pairs = BadRows(path, self._options.on_bad_row), 0, False
+        texts = dict[str, str | None]()
+        for row in read_labeled(path, self._options, bad):
+            count += 1
+            labels.update(row.labels)
+            has_pairs |= bool(row.text_b)
+            single = None if self.is_regression or self.is_multi_label else row.labels[0]
+            texts.setdefault(row.text_a, single)
+        if bad.action == ERROR:
+            # Otherwise, the pass that makes features logs them.
+            bad.finish()
+        dev = frozenset[bytes]()
+        if self._dev_split:
+            dev = self._dev_split.chosen(texts.items(), path)
+            if len(texts) < FEWEST_TEXTS:
+                raise UserError(
+                    f"{path} has {len(texts)} different texts, too few to train on and to score "
+                    "on; add rows (20 of each label are a beginning), or pass a folder with "
+                    "train.csv and dev.csv"
+                )
+        return _Survey(count, labels, dev, has_pairs)
 
     def _is_in(self, split: str, row: LabeledText) -> bool:
         """Returns whether a row of the file of a split is in it."""
-        if split == TEST or not self._dev_split:
+        if not self._dev_split:
             return True
-        return (self._dev_split.rank(row.text_a) <= self._dev_limit) == (split == DEV)
+        return (self._dev_split.rank(row.text_a) in self._survey.dev) == (split == DEV)
 
     def _examples(self, path: str, split: str) -> Iterator[InputExample]:
-        is_test = split == TEST
         bad = BadRows(path, self._options.on_bad_row)
-        if is_test:
-            # Its predictions have the order of its rows.
-            bad = BadRows(path, ERROR, choices=[ERROR])
-        known = None if self.is_regression or is_test else frozenset(self.labels)
-        rows = read_labeled(path, self._options, bad, not is_test, known)
+        known = None if self.is_regression else frozenset(self.labels)
+        rows = read_labeled(path, self._options, bad, known=known)
         for number, row in enumerate(row for row in rows if self._is_in(split, row)):
             yield InputExample(
-                guid=str(number) if is_test else f"{split}-{number}",
+                guid=f"{split}-{number}",
                 text_a=self.process_text(row.text_a),
                 text_b=self.process_text(row.text_b) or None,
-                label=self._label_of(row, is_test),
+                label=self._label_of(row),
             )
         bad.finish()
 
-    def _label_of(self, row: LabeledText, is_test: bool) -> str | float | Sequence[str]:
-        """Returns the label of a row, or its labels; any label if it is not known."""
+    def _label_of(self, row: LabeledText) -> str | float | Sequence[str]:
+        """Returns the label of a row, its number, or its labels."""
         if self.is_regression:
-            return 0.0 if is_test else parse_number(row.labels[0])
-        if self.is_multi_label:
-            return tuple(row.labels)
-        return self.labels[0] if is_test else row.labels[0]
+            return parse_number(row.labels[0])
+        return tuple(row.labels) if self.is_multi_label else row.labels[0]

@@ -19,6 +19,8 @@ from albert.settings.fields import (
     redefined,
     setting,
 )
+from albert.settings.run_settings import REFERENCE
+from albert.settings.text_settings import DevSplitSettings
 from albert.tasks.classification.settings import ClassificationSettings
 
 CUSTOM = "tsv"
@@ -45,18 +47,17 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     return seeds
 
 
-class GlueSettings(ClassificationSettings, theme=DATA):
+class GlueSettings(DevSplitSettings, ClassificationSettings, theme=DATA):
     r"""Fine-tunes ALBERT on a GLUE task or your own data, scores it, and labels the test set.
 
-      albert classify --task_name=tsv --data_dir=FOLDER-OF-train.csv-AND-dev.csv --do_train \
-        --do_eval --model=albert_base_v2 --num_train_epochs=3 --output_dir=out
+      albert classify reviews.csv --model=albert_base_v2
       albert classify --task_name=MRPC --data_dir=data/glue --do_train --do_eval --do_predict \
         --model=albert_base_v2 --train_steps=800 --warmup_step=200 --learning_rate=2e-5 \
         --max_seq_length=128 --output_dir=out
 
-    --task_name=all trains the eight tasks of run_glue.sh, each with its file in configs/.
-    --seeds=1,2,3 trains each task with each seed. A table shows the scores, or their medians.
-
+    The first command trains on a table, or a folder with train.csv and dev.csv, with --recipe=auto;
+    `albert predict out/reviews FILE` then labels other texts. --task_name=all trains the eight
+    tasks of run_glue.sh, each with its file in configs/, and --seeds=1,2,3 each with these seeds.
     Run the same command again to resume a run that was stopped. A finished run ends at once.
     """
 
@@ -102,9 +103,9 @@ class GlueSettings(ClassificationSettings, theme=DATA):
     )
     text_column: str = setting(
         "text_a",
-        "With --task_name=tsv: the column of the text.",
+        "With --task_name=tsv: the column of the text. Default: text_a, or the column whose name "
+        "or content says it.",
         affects=Affects.FEATURES,
-        basic=True,
     )
     text_b_column: str = setting(
         "text_b",
@@ -113,23 +114,8 @@ class GlueSettings(ClassificationSettings, theme=DATA):
     )
     label_column: str = setting(
         "label",
-        "With --task_name=tsv: the column of the label.",
+        "With --task_name=tsv: the column of the label. Default: label, or as for --text_column.",
         affects=Affects.FEATURES,
-        basic=True,
-    )
-    dev_fraction: float = setting(
-        0.0,
-        "With --task_name=tsv: the part of the table train to score on.",
-        affects=Affects.WEIGHTS | Affects.SCORES,
-        basic=True,
-        lower=0.0,
-        upper=0.9,
-    )
-    dev_seed: int = setting(
-        12345,
-        "Seed with which --dev_fraction chooses texts.",
-        affects=Affects.WEIGHTS | Affects.SCORES,
-        lower=0,
     )
     on_bad_row: str = setting(
         ERROR,
@@ -188,6 +174,16 @@ class GlueSettings(ClassificationSettings, theme=DATA):
         float("nan"), "Number that the exported model returns as `threshold`.", ANSWERS
     )
 
+    def is_auto(self) -> bool:
+        is_own = self.task_name.lower() == CUSTOM
+        return self.recipe != REFERENCE if is_own else super().is_auto()
+
+    def with_data(self, path: str) -> GlueSettings:
+        if "task_name" in self.given and self.task_name.lower() != CUSTOM:
+            raise FlagError(f"{path} has your own data: remove --task_name, or the path")
+        own = {"task_name": CUSTOM, "data_dir": path, "do_train": True, "do_eval": True}
+        return self._implying(path, **own)
+
     def is_benchmark(self) -> bool:
         """Returns whether runs have their own folders in --output_dir, and a table of scores."""
         return bool(self.seeds) or "," in self.task_name or self.task_name.lower() == ALL
@@ -200,6 +196,8 @@ class GlueSettings(ClassificationSettings, theme=DATA):
         """
         if not self.is_benchmark():
             return {"": self}
+        if self.task_name.lower() == CUSTOM:
+            raise FlagError("--seeds is for the tasks of GLUE: pass --seed and an --output_dir")
         for name in ("input_file", "tsv_regression"):
             if getattr(self, name):
                 raise FlagError(f"--{name} is for a single run of one task; remove it")

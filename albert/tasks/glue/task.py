@@ -26,7 +26,7 @@ from albert.tasks.classification.multi_label import (
     best_threshold,
     with_predictions,
 )
-from albert.tasks.glue.custom import TsvProcessor
+from albert.tasks.glue.custom import TsvProcessor, with_own_data
 from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.tasks.glue.features import make_records
 from albert.tasks.glue.head import make_head
@@ -36,11 +36,14 @@ from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.glue.windows import FIRST, pooled
 from albert.training.evaluation import CheckpointScores
 from albert.training.output_folder import known_of_model
+from albert.training.recipe import Facts
 
 _MNLI_TASKS = ("mnli", "mismnli", "ax")
 _CUSTOM_FLAGS = {"tsv_regression", "multi_label", "label_separator", "label_threshold"}
 _CUSTOM_FLAGS |= {"text_column", "text_b_column", "label_column", "on_bad_row"}
 _CUSTOM_FLAGS |= {"dev_fraction", "dev_seed"}
+# Number of examples whose lengths are counted.
+_SAMPLE = 10_000
 
 
 class GlueTask(ClassificationTask):
@@ -52,12 +55,20 @@ class GlueTask(ClassificationTask):
     way_out = "pass another --cached_dir"
 
     def __init__(self, settings: GlueSettings):
+        _check_flags(settings)
+        if settings.task_name.lower() == CUSTOM:
+            settings = with_own_data(settings)
         processor = load_processor(settings)
         if not (settings.do_train or {"long_texts", "doc_stride"} & settings.given):
             known = known_of_model(settings)[1]
             own = {name: known[name] for name in ("long_texts", "doc_stride") if name in known}
             settings = settings.replaced(**own)
         super().__init__(settings, processor, dropout=0.1)
+        if isinstance(processor, TsvProcessor):
+            # `albert predict` labels texts of your own.
+            self.label_outputs = ()
+        # Examples that were read before their features are made.
+        self._ahead = dict[str, list[Any]]()
         self.metrics, self.limits = processor.metrics, processor.limits
         self.best_by = processor.metrics[0]
         if settings.class_weights is not None:
@@ -65,6 +76,7 @@ class GlueTask(ClassificationTask):
                 raise FlagError("--class_weights needs one label per text, not numbers or several")
             if settings.class_weights != BALANCED:
                 parse_class_weights(settings.class_weights, processor.labels)
+        self.apply_recipe()
 
     @classmethod
     def run_several(cls, settings: RunSettings) -> None:
@@ -116,6 +128,17 @@ class GlueTask(ClassificationTask):
     def against_truncation(self) -> str:
         return "pass --long_texts=mean" if self._stride is None else ""
 
+    def read(self, split: str) -> list[Any]:
+        return self._ahead.pop(split, None) or super().read(split)
+
+    def facts(self) -> Facts:
+        examples = self._ahead[TRAIN] = self.read(TRAIN)
+        sample = examples[:: -(-len(examples) // _SAMPLE)]
+        texts = (e.text_a for e in sample), (e.text_b or "" for e in sample)
+        columns = (self.tokenizer.encode(column, normalized=True) for column in texts)
+        lengths = [len(a) + len(b) + (3 if b else 2) for a, b in zip(*columns, strict=True)]
+        return Facts(len(examples), lengths)
+
     def records(self, examples: Sequence[InputExample]) -> list[bytes]:
         length = self.settings.max_seq_length
         return make_records(examples, self.tokenizer, self.labels, length, self._stride)
@@ -147,6 +170,8 @@ class GlueTask(ClassificationTask):
             own |= {"multi_label": True, "label_threshold": threshold}
         if self._stride is not None:
             own |= {"long_texts": self.settings.long_texts, "doc_stride": self._stride}
+        if isinstance(self.processor, TsvProcessor) and self.settings.do_train:
+            own |= self.processor.columns
         return {**super().description(), "limits": self.limits, **own}
 
     @property
@@ -191,10 +216,10 @@ class GlueTask(ClassificationTask):
         return summary
 
 
-def make_processor(settings: GlueSettings) -> DataProcessor:
-    """Returns the processor of --task_name; raises a `UserError` if a flag is invalid."""
-    check_flags(settings)
+def _check_flags(settings: GlueSettings) -> None:
+    """Raises a `FlagError` if flags contradict each other or the task."""
     name = settings.task_name.lower()
+    check_flags(settings, takes_file=name == CUSTOM)
     if settings.is_benchmark():
         raise FlagError(
             "a list of tasks and --seeds are for the command `albert classify`; pass one task and "
@@ -215,6 +240,13 @@ def make_processor(settings: GlueSettings) -> DataProcessor:
         raise FlagError("--class_weights=balanced cannot count the labels in --input_file")
     if not settings.label_separator:
         raise FlagError("--label_separator is empty")
+    if name == CUSTOM and settings.do_predict:
+        raise FlagError("--do_predict is for the tasks of GLUE: use `albert predict MODEL FILE`")
+
+
+def make_processor(settings: GlueSettings) -> DataProcessor:
+    """Returns the processor of --task_name."""
+    name = settings.task_name.lower()
     use_spm = bool(settings.spm_model_file)
     if name == CUSTOM:
         options = TableOptions.of(settings)
@@ -226,7 +258,7 @@ def make_processor(settings: GlueSettings) -> DataProcessor:
 def load_processor(settings: GlueSettings) -> DataProcessor:
     """Returns the processor of --task_name, with the labels on which the model was trained.
 
-    Raises a `UserError` if a flag is invalid, or the model was trained on other labels.
+    Raises a `UserError` if the model was trained on other labels.
     """
     processor = make_processor(settings)
     if settings.do_train:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from albert.data.bad_rows import ERROR, ON_BAD_QUESTION
 from albert.settings.fields import ANSWERS, DATA, FEATURES, TRAINING, Affects, setting
-from albert.settings.text_settings import TextSettings
+from albert.settings.text_settings import FileSettings
 from albert.tasks.squad import ONE, WHICH_ANSWERS
 
 
-class SquadSettings(TextSettings, theme=DATA):
+class SquadSettings(FileSettings, theme=DATA):
     """The settings of both versions of SQuAD."""
 
     feature_files = {
@@ -35,20 +35,6 @@ class SquadSettings(TextSettings, theme=DATA):
         affects=Affects.SCORES,
         basic=True,
         path=True,
-    )
-    dev_fraction: float = setting(
-        0.0,
-        "Instead of --predict_file: answer the questions about this fraction of the contexts in "
-        "--train_file, and train on those about the others.",
-        affects=Affects.WEIGHTS | Affects.SCORES,
-        lower=0.0,
-        upper=0.9,
-    )
-    dev_seed: int = setting(
-        12345,
-        "Seed with which --dev_fraction chooses contexts.",
-        affects=Affects.WEIGHTS | Affects.SCORES,
-        lower=0,
     )
     on_bad_row: str = setting(
         ERROR,
@@ -137,12 +123,13 @@ class SquadSettings(TextSettings, theme=DATA):
 class SquadV1Settings(SquadSettings):
     r"""Fine-tunes ALBERT on SQuAD 1.1, answers a file of questions, and scores the answers.
 
-      albert squad --albert_config_file=albert_base_v2/albert_config.json \
-        --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
-        --train_file=data/squad/train-v1.1.json --predict_file=data/squad/dev-v1.1.json \
-        --output_dir=out
+      albert squad questions.csv --model=albert_base_v2
+      albert squad --model=albert_base_v2 --train_file=data/squad/train-v1.1.json \
+        --predict_file=data/squad/dev-v1.1.json --output_dir=out
 
-    "albert squad 2.0" does the same on SQuAD 2.0, where a question may have no answer.
+    The first command trains on questions of your own, in a table or in SQuAD's JSON, with
+    --recipe=auto and a fifth of the contexts for the scores. "albert squad 2.0" does the same on
+    SQuAD 2.0, where a question may have no answer.
     Run the same command again to resume a run that was stopped. A finished run ends at once.
     Without --train_file, it scores the checkpoints in --output_dir, or --init_checkpoint if there
     are none.
@@ -160,10 +147,8 @@ class SquadV1Settings(SquadSettings):
 class SquadV2Settings(SquadSettings, theme=ANSWERS, affects=Affects.SCORES):
     r"""Fine-tunes ALBERT on SQuAD 2.0, where a question may have no answer, and scores answers.
 
-      albert squad 2.0 --albert_config_file=albert_base_v2/albert_config.json \
-        --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
-        --train_file=data/squad/train-v2.0.json --predict_file=data/squad/dev-v2.0.json \
-        --output_dir=out
+      albert squad 2.0 --model=albert_base_v2 --train_file=data/squad/train-v2.0.json \
+        --predict_file=data/squad/dev-v2.0.json --output_dir=out
 
     Run the same command again to resume a run that was stopped. A finished run ends at once.
     Without --train_file, it scores the checkpoints in --output_dir, or --init_checkpoint if there

@@ -81,9 +81,13 @@ class SquadTask(TextTask):
         with faults.collect():
             self._paths = _feature_paths(settings)
         with faults.collect():
-            _check_lengths(settings)
+            if not settings.is_auto():
+                _check_lengths(settings)
         faults.raise_all()
         self.trims = settings.trim_batches
+        self.apply_recipe()
+        # The recipe may have shortened the features.
+        _check_lengths(self.settings)
         if settings.dev_fraction:
             self.outputs = (*self.outputs, DEV_SPLIT)
 

@@ -52,28 +52,33 @@ class TestFormats:
             assert contents(processor(folder).get_train_examples(folder)) == expected
             (pathlib.Path(folder) / next(iter(file)).replace("_", ".")).unlink()
 
-    def test_splits_may_differ_in_form_and_test_needs_no_label(self, write):
-        dev, test = "label\ttext_a\nno\tx\n", "text_a\nx\ny\n"
-        folder = write(train_jsonl=RECORDS, dev_tsv=dev, test_tsv=test)
+    def test_splits_may_differ_in_form(self, write):
+        folder = write(train_jsonl=RECORDS, dev_tsv="label\ttext_a\nno\tx\n")
         own = processor(folder)
         assert contents(own.get_dev_examples(folder)) == [("dev-0", "x", None, "no")]
-        expected = [("0", "x", None, "no"), ("1", "y", None, "no")]
-        assert contents(own.get_test_examples(folder)) == expected
 
     def test_a_part_of_the_training_table_can_be_the_development_set(self, write):
-        rows = [{"label": str(n % 2), "text_a": f"Text {n % 40}"} for n in range(60)]
-        folder = write(train_jsonl=rows, test_jsonl=[{"text_a": "Text 1"}])
+        """Of each label, a quarter of the different texts; a text whose label is rare stays."""
+        rows = [{"label": "yn"[n % 40 > 7], "text_a": f"Text {n % 40}"} for n in range(60)]
+        rows += [{"label": "rare", "text_a": "Rare"}]
+        folder = write(train_jsonl=rows)
         own = processor(folder, split=DevSplit(0.25, 1))
         train, dev = own.get_train_examples(folder), own.get_dev_examples(folder)
         train_texts, dev_texts = ({e.text_a for e in part} for part in (train, dev))
-        assert (len(train_texts), len(dev_texts), len(train + dev)) == (30, 10, 60)
-        assert not train_texts & dev_texts and len(own.get_test_examples(folder)) == 1
+        assert (len(train_texts), len(dev_texts), len(train + dev)) == (31, 10, 61)
+        assert not train_texts & dev_texts and "rare" not in dev_texts
+        labels = {e.text_a: e.label for e in dev}
+        assert sorted(labels.values()) == ["n"] * 8 + ["y"] * 2
+        path = next(pathlib.Path(folder).glob("train*"))
+        path.write_text("".join(reversed(path.read_text().splitlines(True))))
+        again = processor(folder, split=DevSplit(0.25, 1)).get_dev_examples(folder)
+        assert {e.text_a for e in again} == dev_texts, "whatever the order of the rows"
         other = processor(folder, split=DevSplit(0.25, 2))
         assert {e.text_a for e in other.get_dev_examples(folder)} != dev_texts
         made = [processor(folder), own, other]
         assert len({str(one.made_from()) for one in made}) == 3
         assert not any(made[0].made_from().values()), "files of earlier versions are reused"
-        with pytest.raises(UserError, match="--dev_fraction=0.2 uses a fifth of the training"):
+        with pytest.raises(UserError, match="has no table for dev: it must have one of dev.csv"):
             processor(folder).get_dev_examples(folder)
         write(dev_csv="label,text_a\n1,x\n")
         with pytest.raises(UserError, match="--dev_fraction replaces .*dev.csv: remove"):
@@ -112,18 +117,16 @@ class TestFormats:
             (pathlib.Path(folder) / next(iter(file)).replace("_", ".")).unlink()
         folder = write(train_csv=f"label;text_a\na;x\n{'[' * 100_000};y\n")
         assert processor(folder, is_multi_label=True).get_labels() == ["[" * 100_000, "a"]
-        folder = write(train_csv="label;text_a\na|b,c;x\n", test_csv="text_a\nx\n")
+        folder = write(train_csv="label;text_a\na|b,c;x\n")
         own = processor(folder, is_multi_label=True, separator="|")
         assert own.get_labels() == ["a", "b,c"] and own.metrics == ("micro_f1", "macro_f1")
-        assert own.get_test_examples(folder)[0].label == ()
 
     def test_labels_of_a_regression_are_numbers(self, write):
         numbers = [{"label": v, "text_a": "x"} for v in (1, "2.5", -3e2)]
-        folder = write(train_jsonl=numbers, test_tsv="text_a\nx\n")
+        folder = write(train_jsonl=numbers)
         task = processor(folder, is_regression=True)
         assert task.is_regression and task.get_labels() == [None]
         assert [e.label for e in task.get_train_examples(folder)] == [1.0, 2.5, -300.0]
-        assert [e.label for e in task.get_test_examples(folder)] == [0.0]
         assert task.metrics[0] == "pearson"
         assert not processor(folder).is_regression
 
@@ -167,9 +170,8 @@ class TestFaults:
         assert own.made_from() != processor(folder, **options).made_from()
 
     def test_rows_that_are_skipped_have_no_labels_and_are_logged_once(self, write, log):
-        """In a test set, no row is skipped: predictions have the order of the rows."""
         rows = "label\ttext_a\nyes\tx\nno\ty\nother\t\n\tz\n\t\nno\tw\n"
-        folder = write(train_tsv=rows, test_tsv=rows)
+        folder = write(train_tsv=rows)
         own = processor(folder, on_bad_row="skip")
         assert own.get_labels() == ["no", "yes"]
         assert [example.text_a for example in own.get_train_examples(folder)] == ["x", "y", "w"]
@@ -177,8 +179,6 @@ class TestFaults:
             "skipped 1 row: text_a is empty: line 4",
             "skipped 1 row: label is missing: line 5",
         ]
-        with pytest.raises(UserError, match="test.tsv: 1 row: text_a is empty: line 4; correct th"):
-            own.get_test_examples(folder)
 
     def test_a_file_without_texts_or_examples_is_an_error(self, write):
         for content, reason in (
@@ -195,14 +195,14 @@ class TestFaults:
         with pytest.raises(UserError, match=r"1 row: the label is 'yes', not a number: line 2"):
             processor(folder, is_regression=True).get_train_examples(folder)
         folder = write(train_tsv="label\ttext_a\nyes\tx\nyes\ty\n")
-        with pytest.raises(UserError, match="two different labels, found: 'yes'; .*regression"):
+        with pytest.raises(
+            UserError, match="two different labels, found in label: 'yes'; .*regression"
+        ):
             processor(folder).get_labels()
         # Both files, or neither.
         folder = write(train_jsonl=[])
-        with pytest.raises(UserError, match=r"must have one of .*, not train.tsv and train.jsonl$"):
+        with pytest.raises(UserError, match=r" has train.jsonl and train.tsv; keep one of them$"):
             processor(folder).get_labels()
-        with pytest.raises(UserError, match=r"must have one of dev.csv, dev.*dev.jsonl, not none"):
-            processor(folder).get_dev_examples(folder)
 
 
 @pytest.mark.slow

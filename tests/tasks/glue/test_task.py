@@ -115,9 +115,10 @@ def test_features_are_where_the_reference_has_them(make, tmp_path):
     assert paths == [*cached, f"{tmp_path}/out/predict.tf_record"]
 
 
-def test_a_model_predicts_for_all_tasks_that_share_it(make):
+def test_a_model_predicts_for_all_tasks_that_share_it(make, tmp_path):
     """MNLI's model serves three sets of pairs; a user's own texts may go to any model."""
     assert make("MRPC").identity() == {"task": "glue", "task_name": "mrpc"}
+    (tmp_path / "train.csv").write_text("text,label\na b,1\nc d,2\n")
     for name in ("MNLI", "MisMNLI", "AX", "tsv"):
         assert make(name, f"--tsv_regression={name == 'tsv'}").identity() == {"task": "glue"}
 
