@@ -178,7 +178,9 @@ def test_spans_are_marked_and_listed(call, random_model, monkeypatch):
     typed = call(model, "--json", standard_input=b"Anna went.\n\nTo Rome.\n")
     assert [row["text"] for row in rows(typed)] == ["Anna went.", "To Rome."]
     assert [row["text"] for row in rows(call(model, "a", "b", "c", "--json"))] == ["a", "b", "c"]
-    with pytest.raises(FlagError, match="labels texts: remove --question and --option"):
+    with pytest.raises(
+        FlagError, match="labels texts: remove --question, --questions and --option"
+    ):
         call(model, "a", "--question", "Who?")
 
 
@@ -233,3 +235,59 @@ def test_ctrl_c_at_the_prompt_ends_quietly(exported):
         process.send_signal(signal.SIGINT)
         assert process.wait(LONGEST) == 130
     assert os.read(ours, 1000) == b"\r\nalbert ask: stopped by SIGINT\r\n"
+
+
+def test_a_file_of_questions_gets_a_table_of_answers(call, exported, texts, tmp_path, log):
+    questions = [QUESTION, "Where, and who?", "Is it one word?"]
+    (tmp_path / "questions.txt").write_text("\n\n".join(questions) + "\n")
+    arguments = [exported, "--context_file", *texts, "--questions"]
+    model = load_once(str(exported), "tensorflow", "auto")
+    contexts = [ask.Context(str(path), path.read_bytes().decode()) for path in texts]
+    expected = [model.answer(question, [c.text for c in contexts]) for question in questions]
+    tokenized = list[str]()
+    encode = model.folder.tokenizer.encode_with_offsets
+    model.folder.tokenizer.encode_with_offsets = lambda text: tokenized.append(text) or encode(text)
+    try:
+        call(*arguments, tmp_path / "questions.txt", "--output", tmp_path / "answers.jsonl")
+    finally:
+        del model.folder.tokenizer.encode_with_offsets
+    assert sorted(tokenized) == sorted(context.text for context in contexts)
+    said = log()
+    assert any(line.startswith("Answering 3 questions, each from the") for line in said)
+    assert any(line.startswith("Answered the first in ") for line in said)
+    found = [json.loads(line) for line in (tmp_path / "answers.jsonl").read_text().splitlines()]
+    for row, question, answered in zip(found, questions, expected, strict=True):
+        best = answered.answers[0]
+        assert (row["question"], row["answer"]) == (question, best.text)
+        assert row["document"] == contexts[best.context].name
+        assert row["probability"] == pytest.approx(best.probability, abs=1e-5)
+        line = contexts[best.context].text.split("\n")[row["line"] - 1]
+        assert line[row["character"] - 1 :].startswith(best.text.split("\r")[0])
+    # A table keeps its other columns; without --output, it is printed.
+    (tmp_path / "some.csv").write_bytes(b'id;question\r\n"a";"Where, and who?"\r\n')
+    printed = call(*arguments, tmp_path / "some.csv")
+    head, row, _ = printed.split("\r\n")[:3]
+    assert head == "id;question;answer;probability;document;line;character"
+    assert row.startswith('"a";"Where, and who?";')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "part"),
+    [
+        (["--output=x.csv"], FlagError, "--output needs --questions"),
+        (["--questions=x", "--json"], FlagError, "--questions needs no --question, --option, --j"),
+        (["--questions=none.txt"], UserError, "--questions none.txt cannot be read: No such file"),
+        (["--questions={0}/own.csv"], UserError, "own.csv has no column question; found a, b"),
+        (["--questions={0}/empty.csv"], UserError, "question is empty: line 3; correct them"),
+        (["--questions={0}/q.txt", "--output={0}/own.csv"], UserError, "own.csv exists already"),
+        (["--questions={0}/q.txt", "--output=x.xls"], FlagError, "the ending '.xls' is not one"),
+    ],
+)
+def test_a_bad_file_of_questions_is_an_error(call, exported, tmp_path, arguments, error, part):
+    (tmp_path / "own.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "empty.csv").write_text("a,question\n1,Who?\n1,\n")
+    (tmp_path / "q.txt").write_text("Who?\n")
+    with pytest.raises(error) as caught:
+        call(exported, "--context=A word.", *(one.format(tmp_path) for one in arguments))
+    assert type(caught.value) is error
+    assert part in str(caught.value) and "\n" not in str(caught.value)

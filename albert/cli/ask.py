@@ -3,6 +3,7 @@
   albert ask MODEL --context_file article.txt --question "Who wrote it?"
   albert ask MODEL --context_file *.txt                      prompts for questions
   cat article.txt | albert ask MODEL - --question "Who?"
+  albert ask MODEL --context_file *.txt --questions questions.txt --output answers.csv
   albert ask MODEL "A text to label." ["A second text."]     a GLUE model, or one for your own task
   albert ask MODEL "A text." ["Another text." ...]           a model of named entities
   albert ask MODEL --context_file passage.txt --question "It is _ ." \\
@@ -17,18 +18,23 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+import os
 import pathlib
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from albert.cli import require_standard_output
 from albert.core import signals
 from albert.core.arguments import Parser
 from albert.core.errors import NO_UTF8, FlagError, UserError
-from albert.core.files import print_json
-from albert.core.log import LOG
+from albert.core.files import check_readable, open_atomically, print_json
+from albert.core.log import LOG, progress
 from albert.core.text import printable
+from albert.data.bad_rows import ERROR, BadRows
+from albert.data.extended_tables import ENDINGS, ExtendedTable, ending_of
+from albert.data.tables import TEXT, Table, columns, open_table
 from albert.report.spans import Span
 from albert.report.terminal import style_of_output, width_of_output, wrapped
 from albert.settings.engines import AUTO, ENGINES, LOADED_PRECISIONS, TENSORFLOW
@@ -46,6 +52,8 @@ if TYPE_CHECKING:
     from albert.inference.squad import QuestionAnswer, QuestionAnswerer
 
 _STANDARD_INPUT = "-"
+# Columns of the answers to --questions.
+_OF_ANSWER = ("answer", "probability", "document", "line", "character")
 # With a larger fraction of pieces that the tokenizer does not know, answers are guesses.
 _MOST_UNKNOWN = 0.2
 
@@ -82,6 +90,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         default=[],
         help="question to answer; repeat it for several questions",
     )
+    _add_file_of_questions(add)
     add("--option", action="append", default=[], help="possible answer, for a RACE model")
     add(
         "--n_best",
@@ -96,10 +105,28 @@ def parse(argv: list[str]) -> argparse.Namespace:
     args = parser.parse_intermixed_args(argv[1:])
     if args.n_best < 1:
         parser.error("--n_best must be positive")
+    if args.output and not args.questions:
+        parser.error("--output needs --questions")
+    if args.questions and (args.question or args.option or args.json or args.n_best > 1):
+        parser.error("--questions needs no --question, --option, --json or --n_best; remove them")
     for question in args.question:
         if not question.strip():
             parser.error("--question is empty")
     return args
+
+
+def _add_file_of_questions(add: Callable) -> None:
+    add(
+        "--questions",
+        metavar="FILE",
+        help="file with a question per line, or a table with the column question",
+    )
+    add(
+        "--output",
+        metavar="FILE",
+        help="new table for the answers to --questions, whose name ends in .csv, .tsv or .jsonl; "
+        "by default, they are printed as CSV",
+    )
 
 
 def main(args: argparse.Namespace) -> None:
@@ -109,8 +136,9 @@ def main(args: argparse.Namespace) -> None:
     from albert.inference.classification import OptionChooser, TextClassifier
 
     require_standard_output()
-    # Only the answers matter to the user.
-    LOG.setLevel(logging.WARNING)
+    if not args.questions:
+        # Only the answers matter to the user.
+        LOG.setLevel(logging.WARNING)
     contexts = list(_contexts(args))
     model = inference.load_model(args.model, args.engine, args.precision)
     if isinstance(model, TextClassifier):
@@ -170,6 +198,9 @@ def _answer(model: QuestionAnswerer, args: argparse.Namespace, contexts: list[Co
         raise FlagError(f"{args.model} answers questions about texts: {what}; see --help")
     texts = [context.text for context in contexts]
     _note_unknown(model, texts, "the text")
+    if args.questions:
+        _answer_rows(model, args, contexts)
+        return
     for question in args.question or _typed("question> ", args, contexts):
         _note_unknown(model, [question], "the question")
         answered = model.answer(question, texts)
@@ -178,6 +209,59 @@ def _answer(model: QuestionAnswerer, args: argparse.Namespace, contexts: list[Co
             print_json(answer_as_json(question, answered, texts, args.n_best, names))
         else:
             _print_answer(question, answered, contexts, args.n_best)
+
+
+def _answer_rows(
+    model: QuestionAnswerer, args: argparse.Namespace, contexts: list[Context]
+) -> None:
+    """Writes a table of questions with their answers."""
+    from albert.inference.rows import RowPredictor, check_rows
+
+    path, texts = args.questions, [context.text for context in contexts]
+    check_readable(path, "--questions")
+    is_table = ending_of(path) in (*ENDINGS, ".json", ".parquet")
+    table = open_table(path) if is_table else Table(path, TEXT, ["question"])
+    if "question" not in table.columns:
+        raise UserError(f"{path} has no column question; found {columns(table.columns)}")
+    if args.output and os.path.lexists(args.output):
+        raise UserError(f"{args.output} exists already; remove it, or give another --output")
+    ending = ending_of(args.output) if args.output else ".csv"
+    output = ExtendedTable(table, ending, _OF_ANSWER)
+    predictor = RowPredictor(model, ["question"])
+    check_rows(table, predictor, output, BadRows(path, ERROR, [ERROR]))
+    questions = [str(row["question"]) for _, row in table.rows()]
+    if questions:
+        number = model.count_windows(questions[0], texts)
+        what = "Answering %d questions, each from the %d windows of %d texts"
+        LOG.info(what, len(questions), number, len(texts))
+    begin, rest = time.perf_counter(), progress(questions, len(questions), "questions", "questions")
+    opened = open_atomically(args.output, "wb") if args.output else None
+    with opened or contextlib.nullcontext(sys.stdout.buffer) as file:
+        file.write(output.head())
+        for record in table.records():
+            values = {}
+            if record.values:
+                question = next(rest)
+                values = _values_of(model.answer(question, texts), contexts)
+                if question is questions[0]:
+                    seconds = time.perf_counter() - begin
+                    estimate = seconds * len(questions) / 60
+                    LOG.info("Answered the first in %.1f s; all need %.1f min", seconds, estimate)
+            file.write(output.row(record, values))
+
+
+def _values_of(answered: QuestionAnswer, contexts: list[Context]) -> dict[str, Any]:
+    from albert.inference.as_json import location_of
+    from albert.inference.rows import CONFIDENCE, PREDICTION, values_of_answer
+
+    values = values_of_answer(answered)
+    own = {"answer": values[PREDICTION], "probability": values[CONFIDENCE]}
+    if not own["answer"]:
+        return own
+    best = answered.answers[0]
+    name, text = contexts[best.context]
+    where = location_of(text, best.start, best.end)
+    return {**own, "document": name, "line": where.line, "character": where.character}
 
 
 def _print_answer(
@@ -212,8 +296,9 @@ def _print_marked(text: str, spans: Sequence[Span], indent: str) -> None:
 
 def _texts(args: argparse.Namespace, contexts: list[Context]) -> list[str]:
     """Returns the texts to label; raises a `FlagError` for other models' flags or an empty text."""
-    if args.question or args.option:
-        raise FlagError(f"{args.model} labels texts: remove --question and --option; see --help")
+    if args.question or args.questions or args.option:
+        flags = "--question, --questions and --option"
+        raise FlagError(f"{args.model} labels texts: remove {flags}; see --help")
     texts = [context.text for context in contexts]
     texts += [text for text in args.text if text != _STANDARD_INPUT]
     if texts and not texts[0].strip():

@@ -24,12 +24,10 @@ from albert.tasks import TASKS, versions_of
 
 # Commands with their lines in the list of commands.
 GROUPS = {
-    "train a model": {
-        **{entry.command: entry.summary for entry in TASKS},
-        "sweep": "search for the best learning rate, epochs, batch size and seed",
-    },
+    "train a model": {entry.command: entry.summary for entry in TASKS},
     "use a model": {
         "ask": "ask questions about texts, or for the labels of texts or entities",
+        "predict": "label the rows of a file with a trained model",
         "serve": "serve the model over HTTP",
         "embed": "write embeddings of texts",
         "convert": "convert weights to or from Hugging Face's transformers",

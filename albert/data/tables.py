@@ -1,4 +1,4 @@
-"""Lines and rows of text files, and tables with named columns in CSV, TSV, JSON Lines or JSON.
+"""Lines and rows of files, and tables with named columns: CSV, TSV, JSON Lines, JSON or Parquet.
 
 All are read one at a time, so that a file may be larger than the memory. Each has its line number
 for messages.
@@ -6,6 +6,7 @@ for messages.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import io
@@ -16,9 +17,13 @@ from typing import Any, NamedTuple
 from albert.core.errors import UserError, reporting
 from albert.core.files import check_regular, parse_json, read_json
 from albert.core.json_reader import UTF16_MARKS, JsonReader
+from albert.data import parquet
 
-# Names of formats by their delimiters; JSON Lines has none, and JSON is an array of rows.
-_FORMATS = {",": "CSV", ";": "CSV with semicolons", "\t": "TSV", "": "JSON Lines", "[": "JSON"}
+# Marks of formats: their delimiters; JSON Lines has none, and JSON is an array of rows. In text,
+# each line is the only cell of a row.
+CSV, TSV, JSON_LINES, JSON, TEXT = ",", "\t", "", "[", "\n"
+_FORMATS = {CSV: "CSV", ";": "CSV with semicolons", TSV: "TSV", JSON_LINES: "JSON Lines"}
+_FORMATS |= {JSON: "JSON", parquet.MARK: "Parquet", TEXT: "text"}
 # The first line of some files of Excel, which is no row.
 _SEPARATOR = re.compile('"?sep=([,;\t])"?\r?\n?', re.IGNORECASE)
 # In a JSON file of questions, the items with these keys are no rows.
@@ -72,6 +77,15 @@ def read_whole_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
             yield location, text
 
 
+def encoding_of(path: str) -> tuple[bytes, str]:
+    """Returns the byte order mark of a file, or b"", and the encoding of the text after it."""
+    with reporting(f"{path} cannot be read"), open(path, "rb") as file:
+        head = file.read(3)
+    marks = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le"}
+    marks |= {codecs.BOM_UTF16_BE: "utf-16-be", b"": "utf-8"}
+    return next((mark, name) for mark, name in marks.items() if head.startswith(mark))
+
+
 def _utf16_lines(path: str, file: io.BufferedReader) -> Iterator[tuple[SourceLine, str]]:
     number = 0
     try:
@@ -107,16 +121,34 @@ def read_json_lines(path: str) -> Iterator[tuple[SourceLine, Mapping[str, Any]]]
 
     Empty lines are skipped.
     """
-    for location, line in read_lines(path):
-        if not line.strip():
-            continue
-        record = parse_json(line, f"{location.path}, line {location.line}")
-        if not isinstance(record, dict):
-            raise location.error("not a JSON object")
-        yield location, record
+    for location, _, values, _ in _json_lines(path):
+        if values is not None:
+            yield location, values
+
+
+def _json_lines(path: str) -> Iterator[Record]:
+    for location, line in read_whole_lines(path):
+        values = None
+        if line.strip():
+            values = parse_json(line.rstrip("\r\n"), f"{location.path}, line {location.line}")
+            if not isinstance(values, dict):
+                raise location.error("not a JSON object")
+        yield Record(location, line, values)
 
 
 Row = tuple[SourceLine, Mapping[str, Any]]
+
+
+class Record(NamedTuple):
+    """A row with the text that contains it and its line end, if the format `has_text`.
+
+    `values` is None for the header and for empty lines, and {} if all cells are empty.
+    """
+
+    location: SourceLine
+    text: str
+    values: Mapping[str, Any] | None
+    is_header: bool = False
 
 
 class Table(NamedTuple):
@@ -132,7 +164,12 @@ class Table(NamedTuple):
     @property
     def has_cells(self) -> bool:
         """Returns whether it is CSV or TSV, where every row has the same columns."""
-        return self.delimiter not in ("", "[")
+        return self.delimiter in (CSV, ";", TSV)
+
+    @property
+    def has_text(self) -> bool:
+        """Returns whether no line has two rows: whether it is CSV, TSV or JSON Lines."""
+        return self.has_cells or self.delimiter == JSON_LINES
 
     @property
     def format(self) -> str:
@@ -146,20 +183,41 @@ class Table(NamedTuple):
         columns `required` must exist; every row of JSON needs these keys. Rows whose cells are all
         empty are skipped. Raises a `UserError` if a column is missing, or a row is not valid.
         """
+        for location, _, values, is_header in self.records():
+            if is_header:
+                _check(location, required, self.columns)
+            elif values or (values is not None and not self.has_cells):
+                if not self.has_cells:
+                    _check(location, required, values)
+                yield location, values
+
+    def records(self) -> Iterator[Record]:
+        """Yields the rows with their texts, and all other lines; raises as `rows` does."""
         if not self.has_cells:
-            read = _read_json_rows if self.delimiter else read_json_lines
-            for location, record in read(self.path):
-                _check(location, required, record)
-                yield location, record
+            yield from self._other_records()
             return
-        rows, columns = _cells(self.path, self.delimiter), self.columns
-        for location, _ in rows:
-            _check(location, required, columns)
-            break
-        for location, cells in rows:
-            if len(cells) != len(columns):
+        columns, is_header = self.columns, True
+        for location, text, cells in _cells(self.path, self.delimiter):
+            if not any(cells):
+                yield Record(location, text, {} if cells and not is_header else None)
+            elif is_header:
+                yield Record(location, text, None, is_header)
+                is_header = False
+            elif len(cells) != len(columns):
                 raise location.error(_wrong_width(len(cells), len(columns), self.delimiter))
-            yield location, dict(zip(columns, cells, strict=True))
+            else:
+                yield Record(location, text, dict(zip(columns, cells, strict=True)))
+
+    def _other_records(self) -> Iterator[Record]:
+        if self.delimiter == JSON_LINES:
+            yield from _json_lines(self.path)
+        elif self.delimiter == TEXT:
+            for location, line in read_lines(self.path):
+                yield Record(location, "", {self.columns[0]: line} if line.strip() else None)
+        else:
+            read = _read_json_rows if self.delimiter == JSON else _read_parquet_rows
+            for location, values in read(self.path):
+                yield Record(location, "", values)
 
 
 def find_table(path: str) -> Table:
@@ -174,16 +232,19 @@ def find_table(path: str) -> Table:
         head = file.read(_HEAD).removeprefix(b"\xef\xbb\xbf")
     if head[:2] in UTF16_MARKS:
         head = head.decode("utf-16", errors="ignore").encode()
+    if head.startswith(parquet.MARK.encode()):
+        return Table(path, parquet.MARK, parquet.read_columns(path))
     if head.lstrip()[:1] in (b"{", b"["):
         keys = _keys_in_document(path, head)
         if keys is not None:
-            return Table(path, "[", keys)
+            return Table(path, JSON, keys)
         _, first = next(read_json_lines(path))
-        return Table(path, "", list(first))
+        return Table(path, JSON_LINES, list(first))
     first_line = next(iter(head.lstrip(b"\r\n").splitlines()), b"")
     # Python 3.10 cannot parse NUL.
     delimiter = _delimiter(first_line.replace(b"\0", b"").decode(errors="replace"), path)
-    location, header = next(_cells(path, delimiter), (SourceLine(path, 1), []))
+    rows = ((location, cells) for location, _, cells in _cells(path, delimiter) if any(cells))
+    location, header = next(rows, (SourceLine(path, 1), []))
     columns = [" ".join(name.split()) for name in header]
     for number, name in enumerate(columns):
         # Spreadsheets may have empty columns at the right.
@@ -262,11 +323,16 @@ def _read_json_rows(path: str) -> Iterator[Row]:
             raise UserError(f"{path} cannot be read: {e}") from e
 
 
+def _read_parquet_rows(path: str) -> Iterator[Row]:
+    for number, values in enumerate(parquet.read_rows(path), start=1):
+        yield SourceLine(path, number, "row"), values
+
+
 def open_table(path: str) -> Table:
     """Returns the table in a file; raises as `find_table` does, and for JSON without rows."""
     table = find_table(path)
-    if table.delimiter == "[" and not {*table.columns} - {*NESTED}:
-        raise UserError(f"{path} is neither CSV, TSV, JSON Lines nor a JSON array of rows")
+    if table.delimiter == JSON and not {*table.columns} - {*NESTED}:
+        raise UserError(f"{path} is neither CSV, TSV, JSON Lines, Parquet nor a JSON array of rows")
     return table
 
 
@@ -282,18 +348,19 @@ def _delimiter(header: str, path: str) -> str:
     return max(("\t", ",", ";") if path.endswith(".tsv") else (",", ";", "\t"), key=count)
 
 
-def _cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, list[str]]]:
-    """Yields the cells of every row that is not empty, with the row's first line.
+def _cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, str, list[str]]]:
+    """Yields the cells of every row, with its first line and its text; empty lines have none.
 
     In TSV, quotation marks inside a cell are text.
     """
-    if delimiter != "\t":
+    if delimiter != TSV:
         yield from _csv_cells(path, delimiter)
         return
-    for location, line in read_lines(path):
-        if line.strip("\t") and not (location.line == 1 and _SEPARATOR.fullmatch(line)):
-            cells = line.split("\t")
-            yield location, [_unquoted(cell) for cell in cells] if '"' in line else cells
+    for location, text in read_whole_lines(path):
+        line = text.rstrip("\r\n")
+        is_row = line and not (location.line == 1 and _SEPARATOR.fullmatch(line))
+        cells = line.split("\t") if is_row else []
+        yield location, text, [_unquoted(cell) for cell in cells] if '"' in line else cells
 
 
 def _unquoted(cell: str) -> str:
@@ -302,9 +369,15 @@ def _unquoted(cell: str) -> str:
     return inner.replace('""', '"') if is_quoted else cell
 
 
-def _csv_cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, list[str]]]:
+def quoted(cell: str) -> str:
+    """Returns a text as a cell of TSV, with quotation marks if it would lose its own."""
+    return cell if _unquoted(cell) == cell else '"' + cell.replace('"', '""') + '"'
+
+
+def _csv_cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, str, list[str]]]:
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
-    reader = csv.reader(_csv_lines(path), delimiter=delimiter, strict=True)
+    lines = list[str]()
+    reader = csv.reader(_csv_lines(path, lines), delimiter=delimiter, strict=True)
     while True:
         location = SourceLine(path, reader.line_num + 1)
         try:
@@ -313,14 +386,16 @@ def _csv_cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, list[str
             return
         except csv.Error as e:
             raise location.error(_meaning(str(e))) from e
-        if any(row):
-            yield location, row
+        yield location, "".join(lines), row
+        lines.clear()
 
 
-def _csv_lines(path: str) -> Iterator[str]:
+def _csv_lines(path: str, lines: list[str]) -> Iterator[str]:
+    """Yields the lines for the `csv` module, and appends them to those of the current row."""
     for location, line in read_whole_lines(path):
         if "\0" in line:
             raise location.error("a NUL character; the file is not UTF-8 text")
+        lines.append(line)
         yield "\n" if location.line == 1 and _SEPARATOR.fullmatch(line) else line
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from albert.data.rows import texts_of
 from albert.inference.base import (
     ModelSession,
     SentenceEncoder,
@@ -103,6 +104,13 @@ class QuestionAnswerer(SentenceEncoder):
         (answered,) = self.answer_all([(question, contexts)])
         return answered
 
+    def count_windows(self, question: str, contexts: Iterable[str]) -> int:
+        """Returns the number of windows of texts with a question; keeps the texts' tokens for all
+        questions to come."""
+        self._windows.remember_all()
+        examples = [SquadExample("", question, p.text) for p in _parts([(question, [*contexts])])]
+        return sum(1 for _ in self._windows.windows(examples))
+
     def answer_all(
         self,
         questions: Iterable[tuple[str, str | Iterable[str]]],
@@ -134,6 +142,14 @@ class QuestionAnswerer(SentenceEncoder):
                 candidates[part.question].append(best)
                 odds[part.question].append(odd)
         return list(map(self._answered, (texts for _, texts in checked), candidates, odds))
+
+    def predict(self, data: object) -> list[str]:
+        """Returns the answer of each row, "" for none; raises a `UserError`.
+
+        Rows are pairs, or have the columns `question` and `context`; see `rows_of`.
+        """
+        answered = self.answer_all(texts_of(data, "question", "context"))
+        return [one.answers[0].text if one.answers and not one.abstains else "" for one in answered]
 
     def _best(
         self, examples: Sequence[SquadExample], pause: Callable[[], None] | None

@@ -55,7 +55,7 @@ class TestFormats:
     def test_a_json_document_is_no_table(self, write, content):
         path = write(content)
         assert find_table(path).format == "JSON"
-        with pytest.raises(UserError, match="is neither CSV, TSV, JSON Lines nor a JSON array of"):
+        with pytest.raises(UserError, match="is neither CSV, TSV, JSON Lines, Parquet nor a JSON"):
             open_table(path)
 
     def test_a_text_or_a_row_with_a_list_of_data_is_a_row(self, write):

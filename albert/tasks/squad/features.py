@@ -111,6 +111,10 @@ class WindowMaker:
         self._extends_answers = tokenizer.is_wordpiece and not exact_answers
         self._tokenize = functools.lru_cache(_REMEMBERED_PARAGRAPHS)(tokenizer.encode_with_offsets)
 
+    def remember_all(self) -> None:
+        """Keeps the tokens of all paragraphs from now on, not only those of the last ones."""
+        self._tokenize = functools.cache(self._tokenizer.encode_with_offsets)
+
     def windows(self, examples: Sequence[SquadExample], first_index: int = 0) -> Iterator[Window]:
         """Yields the windows of examples, which are numbered from `first_index`."""
         questions = self._tokenizer.encode(example.question_text for example in examples)

@@ -1,0 +1,201 @@
+"""Predictions for the rows of a table, in blocks, and files that a killed program continues."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from albert.core.errors import UserError
+from albert.core.files import read_object, remove_temporary_files, write_json
+from albert.core.locks import Claim
+from albert.core.log import LOG
+from albert.data.bad_rows import BadRows
+from albert.data.extended_tables import ExtendedTable
+from albert.data.tables import Record, Table
+from albert.inference.base import SpanFinder
+from albert.inference.classification import LabelPrediction, LabelSetPrediction, TextClassifier
+from albert.inference.squad import QuestionAnswer, QuestionAnswerer
+from albert.report.spans import Span
+from albert.tasks.glue.label_tables import TableOptions, text_of, texts_of
+
+RowModel = TextClassifier | SpanFinder | QuestionAnswerer
+PREDICTION, CONFIDENCE = "prediction", "confidence"
+# A block has at most as many rows, and about as many characters.
+_MOST_ROWS, _MOST_CHARACTERS = 4096, 1 << 22
+
+
+class RowPredictor:
+    """A model that predicts values of new columns, `names`, from the texts in a row.
+
+    `columns` are those of the text, and of the second text, if any; or of question and context.
+    """
+
+    def __init__(self, model: RowModel, columns: Sequence[str], with_probabilities: bool = False):
+        self._model, self._columns, self.names = model, columns, [PREDICTION]
+        if not isinstance(model, SpanFinder) and getattr(model, "labels", ()) != [None]:
+            self.names.append(CONFIDENCE)
+        if with_probabilities and isinstance(model, TextClassifier):
+            self.names += [f"probability {label}" for label in model.labels]
+
+    def texts(self, row: Mapping[str, Any]) -> tuple[str, ...]:
+        """Returns the texts of a row; raises a `ValueError` with the reason if one is unusable."""
+        if isinstance(self._model, TextClassifier) and len(self._columns) == 2:
+            text, second = self._columns
+            return texts_of(row, TableOptions(text, second))
+        return tuple(text_of(row, column) for column in self._columns)
+
+    def predict(self, rows: Sequence[tuple[str, ...]]) -> list[dict[str, Any]]:
+        """Returns the values of the new columns for the texts of rows."""
+        model = self._model
+        if isinstance(model, QuestionAnswerer):
+            pairs = [(question, context) for question, context in rows]
+            return list(map(values_of_answer, model.answer_all(pairs)))
+        if isinstance(model, SpanFinder):
+            predicted = model.find_all(text for (text,) in rows)
+            return [{PREDICTION: list(map(_values_of_span, spans))} for spans in predicted]
+        return list(map(self._label_values, model.classify_all((a, "".join(b)) for a, *b in rows)))
+
+    def _label_values(self, labelled: LabelPrediction | LabelSetPrediction) -> dict[str, Any]:
+        if isinstance(labelled, LabelPrediction) and labelled.label is None:
+            return {PREDICTION: _rounded(labelled.number)}
+        prediction, shares = labelled[:2]
+        chosen = prediction if isinstance(prediction, list) else [str(prediction)]
+        least = min((shares[label] for label in chosen), default=None)
+        # Without --probabilities, there are no more names.
+        numbers = zip(self.names[1:], [least, *shares.values()], strict=False)
+        return {PREDICTION: prediction, **{name: _rounded(number) for name, number in numbers}}
+
+
+def _values_of_span(span: Span) -> dict[str, Any]:
+    own = dict(zip(("start", "end", "text", "label"), span[:4], strict=True))
+    return {**own, "probability": _rounded(span.probability)}
+
+
+def values_of_answer(answered: QuestionAnswer) -> dict[str, Any]:
+    """Returns the best answer and its probability; "" if the model abstains."""
+    if answered.abstains or not answered.answers:
+        return {PREDICTION: "", CONFIDENCE: _rounded(answered.no_answer_probability)}
+    best = answered.answers[0]
+    return {PREDICTION: best.text, CONFIDENCE: _rounded(best.probability)}
+
+
+def _rounded(number: float | None) -> Any:
+    """Returns a number with the digits that float32 has."""
+    return None if number is None else float(f"{number:.7g}")
+
+
+def check_rows(table: Table, predictor: RowPredictor, output: ExtendedTable, bad: BadRows) -> int:
+    """Returns the number of records of a table, and adds the rows without texts to `bad`.
+
+    Raises a `UserError` if the table, or a row of the output, is not valid, or if `bad` does.
+    """
+    count = 0
+    for record in table.records():
+        count += 1
+        if not table.has_cells:
+            output.check_names(record.values or (), f"{table.path}, {record.location.name}")
+        if not output.keeps_texts:
+            output.row(record, {})
+        if record.values or (record.values is not None and not table.has_cells):
+            try:
+                predictor.texts(record.values)
+            except ValueError as e:
+                bad.add(record.location, str(e))
+    bad.finish()
+    return count
+
+
+def predicted_blocks(
+    records: Iterable[Record], predictor: RowPredictor, output: ExtendedTable
+) -> Iterator[tuple[int, bytes]]:
+    """Yields blocks of rows with their predictions: the number of records, and their text."""
+    for block in _blocks(records, predictor):
+        predicted = iter(predictor.predict([texts for _, texts in block if texts]))
+        rows = (output.row(record, next(predicted) if texts else {}) for record, texts in block)
+        yield len(block), b"".join(rows)
+
+
+def _blocks(
+    records: Iterable[Record], predictor: RowPredictor
+) -> Iterator[list[tuple[Record, tuple[str, ...]]]]:
+    """Yields blocks of records with their texts, () for those without prediction."""
+    block, length = list[tuple[Record, tuple[str, ...]]](), 0
+    for record in records:
+        texts: tuple[str, ...] = ()
+        with contextlib.suppress(ValueError):
+            texts = predictor.texts(record.values or {})
+        block.append((record, texts))
+        length += sum(map(len, texts)) + len(record.text)
+        if len(block) >= _MOST_ROWS or length > _MOST_CHARACTERS:
+            yield block
+            block, length = [], 0
+    if block:
+        yield block
+
+
+def write_resumably(
+    path: str,
+    made_from: Mapping[str, Any],
+    head: bytes,
+    blocks_after: Callable[[int], Iterator[tuple[int, bytes]]],
+) -> None:
+    """Writes blocks to a file; if that was interrupted with the same `made_from`, continues.
+
+    Until the end, the blocks are in `path.partial`, and their number is in `path.partial.json`.
+
+    Args:
+      blocks_after: yields the blocks after a number of records, with theirs.
+    """
+    partial, progress = path + ".partial", path + ".partial.json"
+    claim = Claim(path)
+    if not claim.take():
+        raise UserError(f"another process is writing {path}; wait for it, or give another name")
+    try:
+        count, size = _begun(path, made_from) if os.path.exists(progress) else (0, 0)
+        if not count:
+            # It must not describe what another run writes from now on.
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(progress)
+        with _writing(partial), open(partial, "r+b" if count else "wb") as file:
+            file.truncate(size)
+            file.seek(size)
+            file.write(b"" if count else head)
+        for number, text in blocks_after(count):
+            with _writing(partial), open(partial, "ab") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            count, size = count + number, os.path.getsize(partial)
+            state = {"records": count, "bytes": size, "made_from": made_from}
+            write_json(progress, state, indent=None)
+        os.replace(partial, path)
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(progress)
+        remove_temporary_files(progress)
+    finally:
+        claim.release()
+
+
+def _begun(path: str, made_from: Mapping[str, Any]) -> tuple[int, int]:
+    """Returns the number of records that are written, and their bytes; 0, 0 to start again."""
+    changed: list[str] = []
+    with contextlib.suppress(UserError, LookupError, AttributeError, TypeError, OSError):
+        state = read_object(path + ".partial.json", "progress")
+        changed = [name for name in made_from if state["made_from"].get(name) != made_from[name]]
+        if not changed and os.path.getsize(path + ".partial") >= state["bytes"]:
+            LOG.info("Resuming %s after %d lines or rows", path, state["records"])
+            return state["records"], state["bytes"]
+    why = f"{' and '.join(changed)} changed" if changed else "its partial file is damaged"
+    LOG.info("Starting %s again: %s", path, why)
+    return 0, 0
+
+
+@contextlib.contextmanager
+def _writing(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as e:
+        advice = "correct this, and repeat the command, which resumes"
+        raise UserError(f"{path} cannot be written: {e.strerror}; {advice}") from e
