@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from albert.api import Result, evaluate, train
     from albert.core.errors import UserError
     from albert.inference.loading import load
+    from albert.sklearn import TextClassifier
 
-__all__ = ["Result", "UserError", "evaluate", "load", "train"]
+__all__ = ["Result", "TextClassifier", "UserError", "evaluate", "load", "train"]
+# Those that are not in `albert.api`. Answering does not need the code of training.
+_MODULES = {"load": "albert.inference.loading", "TextClassifier": "albert.sklearn"}
 
 
 def __getattr__(name: str) -> Any:
@@ -34,10 +37,8 @@ def __getattr__(name: str) -> Any:
     quietens = "tensorflow" not in sys.modules and level not in os.environ
     if quietens:
         os.environ[level] = "1"
-    # Answering does not need the code of training.
-    module = "albert.inference.loading" if name == "load" else "albert.api"
     try:
-        return getattr(importlib.import_module(module), name)
+        return getattr(importlib.import_module(_MODULES.get(name, "albert.api")), name)
     finally:
         if quietens:
             del os.environ[level]

@@ -20,7 +20,8 @@ from albert.checkpoints.model_folder import recorded_scores
 from albert.core import locks, signals
 from albert.core.errors import UserError
 from albert.core.log import shown_log
-from albert.data import DEV
+from albert.data import DEV, TRAIN
+from albert.data.rows import rows_of, write_splits
 from albert.download.named_model import local_folder
 from albert.inference.base import table
 from albert.inference.loading import AnyPath, Model, load_model, path_of
@@ -28,11 +29,14 @@ from albert.report import PREDICTIONS
 from albert.report.predictions import read_samples
 from albert.report.spans import Span, prediction_of
 from albert.settings.fields import Affects
+from albert.settings.run_settings import RunSettings
 from albert.tasks import by_name
 from albert.training.run import run
 
 # A run changes the output, the log and the environment of the process, so threads take turns.
 _ONE_RUN = threading.RLock()
+# The columns of rows that are tuples.
+_TUPLES = ("text", "label"), ("text_a", "text_b", "label")
 
 
 class Result(NamedTuple):
@@ -70,6 +74,8 @@ def train(
     task: str,
     output_dir: AnyPath,
     *,
+    data: object = None,
+    dev_data: object = None,
     model: AnyPath | Result | None = None,
     verbose: bool = True,
     **settings: Any,
@@ -90,6 +96,10 @@ def train(
     Args:
       task: the name of the command that trains it, such as "squad", "squad 2.0" or "classify".
       output_dir: the folder for checkpoints and results.
+      data: your own data: a path, with the same effect as on the command line, or rows: a list of
+        dictionaries, a DataFrame or a table of Arrow; for "classify" also pairs (text, label). Rows
+        are written to `data/` in the folder.
+      dev_data: rows to score on; by default, a fifth of `data`.
       model: a model to start from: a result of `train`, the folder of a run, or a pretrained model,
         by its folder or its published name, such as "albert_base_v2". A published model is
         downloaded unless it is already on disk.
@@ -115,9 +125,13 @@ def train(
         values |= {"do_train": True, "do_eval": True}
     if model is not None:
         values["model"] = path_of(model)
-    checked = with_model(kind.of(**{**values, **settings}))
-    with _running(verbose):
-        run(tasks[task].load("task"), checked)
+    checked = kind.of(**{**values, **settings})
+    with _ONE_RUN:
+        if data is not None or dev_data is not None:
+            checked = _with_data(checked, task, data, dev_data)
+        checked = with_model(checked)
+        with _running(verbose):
+            run(tasks[task].load("task"), checked)
     folder, predictions = values["output_dir"], {}
     scores = {n: value for n, value in recorded_scores(folder).items() if isinstance(value, float)}
     if os.path.exists(os.path.join(folder, PREDICTIONS)):
@@ -146,7 +160,8 @@ def evaluate(
         is removed, and the returned `output_dir` is that of the model.
       verbose: see `train`.
       settings: flags of the command that trained the model: the data, such as
-        `predict_file="dev.json"`, and any flag whose value must differ from the training.
+        `predict_file="dev.json"` or `data=rows`, and any flag whose value must differ from the
+        training.
 
     Raises:
       UserError: the folder has no model with a head, or see `train`.
@@ -171,6 +186,32 @@ def evaluate(
     with tempfile.TemporaryDirectory() as temporary:
         result = train(task, temporary, verbose=verbose, **values)
     return result._replace(output_dir=folder, model=folder)
+
+
+def _with_data(settings: RunSettings, task: str, data: object, dev_data: object) -> RunSettings:
+    """Returns the settings of a run on a path or on rows, which it writes."""
+    if type(settings).with_data is RunSettings.with_data:
+        raise UserError(f"data is not for {task!r}; pass the flags of `albert {task}`")
+    has_dev = dev_data is not None
+    if has_dev and (data is None or isinstance(data, str | os.PathLike)):
+        raise UserError("dev_data needs rows as data; for files, pass a folder with both as data")
+    taken = {"data_dir", "train_file"} | ({"predict_file", "dev_fraction"} if has_dev else set())
+    for name in sorted(taken & settings.given):
+        raise UserError(f"data and {name} contradict each other; remove one of them")
+    if isinstance(data, str | os.PathLike):
+        return settings.with_data(os.path.abspath(data))
+    names = _TUPLES if task == "classify" else ()
+    rows = {
+        TRAIN: rows_of(data, names),
+        DEV: rows_of(dev_data, names, "dev_data") if has_dev else None,
+    }
+    if not settings.do_train:
+        if has_dev:
+            raise UserError("dev_data is for training; pass the rows to score on as data")
+        rows = {TRAIN: None, DEV: rows[TRAIN]}
+    folder = os.path.join(settings.output_dir, "data")
+    write_splits(folder, rows)
+    return settings.with_data(folder)
 
 
 @contextlib.contextmanager

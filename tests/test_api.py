@@ -3,21 +3,27 @@
 import json
 import logging
 import os
+import random
 import shutil
 import signal
 import sys
 import threading
+import unittest.mock
 
+import numpy as np
 import pytest
 
 import albert
 from albert import api
 from albert.checkpoints.checkpoint_files import list_checkpoints
+from albert.checkpoints.model_folder import recorded_scores
 from albert.core.errors import FlagError, UserError
 from albert.core.log import LOG
+from tests.helpers import running
 from tests.helpers.forking import ROOT
 from tests.helpers.running import succeed, without_tensorflow
 from tests.helpers.squad import squad_command
+from tests.readme.pages import blocks_of, files_of
 
 TINY = {"max_seq_length": 64, "max_query_length": 20, "doc_stride": 16, "train_batch_size": 4}
 TINY |= {"from_scratch": True, "verbose": False}
@@ -69,6 +75,92 @@ def test_training_equals_that_of_the_command(trained, squad_dir, files, tmp_path
     other = albert.train("squad 2.0", tmp_path / "v2", model=result, **tiny)
     assert other.predictions.keys() == result.predictions.keys() and "f1" in other.scores
     assert list_checkpoints(other.output_dir).keys() == {1}
+
+
+WORDS = "nrlscmegbpta"
+
+
+class TestRows:
+    """Training and predicting without files."""
+
+    @pytest.fixture(scope="class")
+    def model(self, squad_dir):
+        files = {"albert_config_file": "albert.json", "spm_model_file": "spm.model"}
+        steps = {"train_steps": 4, "train_batch_size": 4, "max_seq_length": 16}
+        return {**{n: squad_dir / file for n, file in files.items()}, **steps, "from_scratch": True}
+
+    @pytest.fixture(scope="class")
+    def rows(self):
+        rng = random.Random(1)
+        return [(" ".join(rng.choices(WORDS, k=6)), number % 2) for number in range(24)]
+
+    def test_rows_are_trained_on_like_a_table(self, model, rows, tmp_path):
+        """Bit for bit; a repeated call trains nothing, and other rows are another run."""
+        table = tmp_path / "texts.csv"
+        table.write_text("".join(f"{text},{label}\n" for text, label in [("text", "label"), *rows]))
+        flags = [f"--{name}={value}" for name, value in model.items()]
+        succeed(running.albert("classify", table, *flags, "--output_dir=there"), cwd=tmp_path)
+        settings, out = {**model, "verbose": False}, tmp_path / "out"
+        result = albert.train("classify", out, data=rows, **settings)
+        for name in ("tsv_train.tf_record", "tsv_eval.tf_record", "predictions.jsonl"):
+            assert (out / name).read_bytes() == (tmp_path / "there" / name).read_bytes(), name
+        last = "model.ckpt-4.data-00000-of-00001"
+        assert (out / last).read_bytes() == (tmp_path / "there" / last).read_bytes()
+        assert result.scores["eval_accuracy"] == recorded_scores(out)["eval_accuracy"]
+        before = os.stat(out / last)
+        frame = [{"text": text, "label": np.int64(label)} for text, label in rows]
+        assert albert.train("classify", out, data=frame, **settings) == result
+        assert os.stat(out / last) == before
+        others = [*rows[:-1], ("n n", 1)]
+        with pytest.raises(UserError, match="holds a run with other flags: --train_file"):
+            albert.train("classify", out, data=others, **settings)
+        settings |= {"overwrite_output_dir": True, "train_steps": 1}
+        other = albert.train("classify", out, data=others, dev_data=rows[:4], **settings)
+        assert list_checkpoints(str(out)).keys() == {1} and len(other.predictions) == 4
+        assert sorted(os.listdir(out / "data")) == ["README.txt", "dev.jsonl", "train.jsonl"]
+        loaded, texts = other.load(), [text for text, _ in rows[:3]]
+        expected = [one.label for one in loaded.classify_all((text, "") for text in texts)]
+        for data in (
+            texts,
+            np.array(texts),
+            [(t, "") for t in texts],
+            [{"text": t} for t in texts],
+        ):
+            assert loaded.predict(data) == expected
+        with pytest.raises(UserError, match="data, row 1: text is None, not a text; it has text_a"):
+            loaded.predict([{"text_a": "n"}])
+        scored = albert.evaluate(other, data=rows[:4], verbose=False)
+        assert scored.scores["eval_accuracy"] == other.scores["eval_accuracy"]
+
+    def test_pairs_numbers_and_several_labels(self, model, rows, tmp_path):
+        settings = {**model, "verbose": False, "train_steps": 1, "do_eval": False}
+        pairs = [(text, text[::-1], label / 3) for text, label in rows]
+        made = albert.train("classify", tmp_path / "1", data=pairs, tsv_regression=True, **settings)
+        (number,) = made.load().predict([{"text_a": "n r", "text_b": None}])
+        assert isinstance(number, float) and made.scores == {}
+        several = [{"review": text, "label": ["a", "b"][: label + 1]} for text, label in rows]
+        made = albert.train("classify", tmp_path / "2", data=several, multi_label=True, **settings)
+        (labels,) = made.load().predict([{"review": "n r"}])
+        assert set(labels) <= {"a", "b"}
+
+    def test_questions_and_entities(self, model, rows, tmp_path):
+        settings = {**model, "verbose": False, "train_steps": 1}
+        asked = [{"context": t, "question": "n?", "answer": t, "note": 1} for t, _ in rows]
+        size = {"max_seq_length": 32, "max_query_length": 8, "doc_stride": 8}
+        for task in ("squad", "squad 2.0"):
+            options = {**settings, **size, "answers": "first"}
+            made = albert.train(task, tmp_path / task, data=asked, dev_data=asked[:2], **options)
+            assert len(made.predictions) == 2
+            loaded, (first, second) = made.load(), made.predictions.values()
+            assert loaded.predict(asked[:2]) == [first, second]
+            assert loaded.predict([("n?", rows[0][0])]) == [first]
+        spans = [
+            {"text": t, "spans": [(0, 1, "X"), {"start": 2, "end": 3, "label": "Y"}]}
+            for t, _ in rows
+        ]
+        made = albert.train("entities", tmp_path / "entities", data=spans, **settings)
+        loaded, texts = made.load(), [text for text, _ in rows[:2]]
+        assert loaded.predict(texts) == loaded.predict(spans[:2]) == loaded.find_all(texts)
 
 
 def test_a_model_and_its_answers_are_shown_in_a_notebook(trained):
@@ -151,6 +243,50 @@ def test_mistakes_are_one_line_errors(call, message, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: albert.train("race", "out", data="train.csv"), "data is not for 'race'; pass the"),
+        (lambda: albert.train("squad", "out", dev_data=[{}]), "dev_data needs rows as data"),
+        (lambda: albert.train("squad", "out", data="x", dev_data=[{}]), "dev_data needs rows as"),
+        (
+            lambda: albert.train("classify", "out", data=[("a", 1)], data_dir="x"),
+            "data and data_dir contradict each other",
+        ),
+        (
+            lambda: albert.train("squad", "out", data="x", train_file="y"),
+            "data and train_file contradict each other",
+        ),
+        (
+            lambda: albert.train("squad", "out", data=[{}], dev_data=[{}], predict_file="x"),
+            "data and predict_file contradict each other",
+        ),
+        (
+            lambda: albert.train("classify", "out", data="nowhere.csv"),
+            "nowhere.csv' is neither a file nor a folder",
+        ),
+        (
+            lambda: albert.train("entities", "out", data=[{"text": "a"}, "b"]),
+            "data, row 2: a dict is needed, not 'b'",
+        ),
+        (
+            lambda: albert.train("classify", "out", data=iter(())),
+            "data must be a list, a DataFrame or a table, not a tuple_iterator",
+        ),
+        (
+            lambda: albert.train("classify", "out", data=[("a", 1)], dev_data=[("a", 1), "b"]),
+            "dev_data, row 2: a dict or",
+        ),
+        (lambda: albert.train("classify", "out", data=[]), "there are no rows for train"),
+    ],
+)
+def test_data_that_cannot_be_used_are_one_line_errors(call, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=message):
+        call()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_runs_in_two_threads_take_turns():
     """They change the output and the environment of the process, and restore them."""
     before, begun = (sys.stdout, dict(os.environ)), [threading.Event(), threading.Event()]
@@ -171,3 +307,36 @@ def test_runs_in_two_threads_take_turns():
     first.join()
     second.join()
     assert (sys.stdout, dict(os.environ)) == before
+
+
+@pytest.mark.slow
+def test_the_search_of_the_page_resumes_a_training(trained, tmp_path, monkeypatch):
+    optuna = pytest.importorskip("optuna", reason="need Optuna: make install-dev")
+    blocks = blocks_of(ROOT / "docs/python.md")
+    (script,) = (block.text for block in blocks if "import optuna" in block.text)
+    smaller = {"[16, 32]": "[2, 3]", '"num_train_epochs", 2, 5': '"num_train_epochs", 1, 2'}
+    for old, new in {'"albert_base_v2"': repr(str(trained)), **smaller}.items():
+        assert script.count(old) == 1
+        script = script.replace(old, new)
+
+    def search(trials: int) -> list:
+        exec(script.replace("TRIALS, STATES = 20", f"TRIALS, STATES = {trials}"), names := {})
+        return names["study"].trials
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out/own").mkdir(parents=True)
+    texts = "".join(b.text for b in blocks_of(ROOT / "docs/classify.md") if "out/own" in b.text)
+    for name, content in files_of(texts).items():
+        (tmp_path / name).write_text(content)
+    (first,) = search(1)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(albert, "train", unittest.mock.Mock(side_effect=KeyboardInterrupt))
+        search(2)
+    again, interrupted, resumed = search(2)
+    states = optuna.trial.TrialState
+    assert again == first and interrupted.state != states.COMPLETE == resumed.state
+    assert interrupted.params == resumed.params != first.params
+    folders = {trial.user_attrs["folder"] for trial in (first, interrupted, resumed)}
+    assert len(folders) == 2 and all((tmp_path / f / "run.json").is_file() for f in folders)
+    assert list((tmp_path / "out/search").glob("*.tf_record"))
+    assert not list((tmp_path / "out/search").glob("*/*.tf_record")), "features are shared"

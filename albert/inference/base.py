@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.model_folder import quantized_encoder
 from albert.core.errors import UserError
+from albert.data.rows import texts_of
 from albert.data.sequences import LENGTH_STEP, SEQUENCE_KEYS, TokenSequence, padded, sequences_of
 from albert.devices import device
 from albert.inference.folders import ModelFolder
@@ -271,6 +272,10 @@ class SpanFinder(SentenceEncoder, abc.ABC):
         """Returns the spans of a text, in order."""
         (spans,) = self.find_all([text])
         return spans
+
+    def predict(self, data: object) -> list[list[Span]]:
+        """Returns the spans of texts, or of a table's column `text`; raises a `UserError`."""
+        return self.find_all(text for (text,) in texts_of(data, "text"))
 
     @abc.abstractmethod
     def find_all(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
+from albert.data.rows import texts_of
 from albert.data.sequences import TokenSequence, sequences_of
 from albert.inference.base import (
     ModelSession,
@@ -110,6 +111,20 @@ class TextClassifier(SentenceEncoder):
         windows = (list(itertools.islice(rest, len(one))) for one in texts)
         outputs = pooled(windows, self.folder.value("long_texts"), self._threshold)
         return list(map(self._labelled, outputs))
+
+    def predict(self, data: object) -> list[str] | list[float] | list[list[str]]:
+        """Returns the label of each row, its labels or its number; raises a `UserError`.
+
+        Rows are texts, pairs, or have the columns of the training; see `rows_of`.
+        """
+        first, second = (
+            self.folder.description.get(f"{name}_column", default)
+            for name, default in (("text", "text_a"), ("text_b", "text_b"))
+        )
+        predicted: list[Any] = self.classify_all(texts_of(data, first, optional=second))
+        if self.is_multi_label:
+            return [one.labels for one in predicted]
+        return [one.number if one.label is None else one.label for one in predicted]
 
     def _labelled(self, output: Output) -> LabelPrediction | LabelSetPrediction:
         if self.is_multi_label:
