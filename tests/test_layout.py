@@ -22,8 +22,8 @@ def test_imports_run_downward():
 
 def test_answering_does_not_need_the_code_of_training():
     files = reachable("albert.inference.loading")
-    assert {file.room for file in files} & {"training", "preflight", "sweep"} == set()
-    assert sum(file.text.count("\n") for file in files) < 12_700
+    assert {file.room for file in files} & {"training", "preflight"} == set()
+    assert sum(file.text.count("\n") for file in files) < 13_000
 
 
 def test_the_list_shows_the_actual_rooms():
@@ -33,7 +33,7 @@ def test_the_list_shows_the_actual_rooms():
 
 def test_drivers_horovod_and_optional_packages_have_one_module_each():
     packages = ("backports", "habana_frameworks", "horovod", "mlflow", "mwparserfromhell", "onnx")
-    for package in (*packages, "nncf", "openvino", "optuna", "sentencex"):
+    for package in (*packages, "nncf", "openvino", "pyarrow", "sentencex", "sklearn"):
         assert len([s.name for s in sources() if package in s.tops]) == 1
 
 

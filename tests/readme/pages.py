@@ -29,9 +29,10 @@ NOT_RUN = {
     "README.md": {
         _IS_RUN_BY_CI: "make demo",
         _DOWNLOADS: "git clone, cd albert, pip install",
-        _NEEDS_MODEL: "out/tickets",
+        _NEEDS_MODEL: "out/tickets, examples/tickets",
     },
     "benchmark-log.md": {_NEEDS_MODEL: "--output_dir=out/xxlarge_64"},
+    "classify.md": {_NEEDS_MODEL: "albert classify reviews.csv"},
     "checking.md": {
         _IS_A_FORM: "albert check classify FLAGS-OF-THE-JOB",
         _NEEDS_CARD: "albert compare-devices",

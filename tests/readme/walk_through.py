@@ -30,7 +30,7 @@ RUN = [block for block in BLOCKS if block.is_run()]
 RESULTS = """
     demo_output/run-1-own/predictions.json out/embeddings.npz out/export/saved_model
     out/finetuned/predictions.json out/metrics.txt out/ner/run/test_predictions.jsonl
-    out/own/run/submit_results.tsv out/rivers/run-v2/null_odds.json out/sweep/trials.svg
+    out/own/new.predicted.csv out/rivers/run-v2/null_odds.json
     out/table/run/dev_split.json out/tensorflow/model.ckpt.index out/theirs.html
     out/topics/run/predictions.html
 """
