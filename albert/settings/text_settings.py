@@ -154,6 +154,10 @@ class FileSettings(DevSplitSettings, TextSettings):
     train_file: str = ""
     predict_file: str = ""
 
+    def dev_flag(self) -> str:
+        """Returns the flag of the file to score on."""
+        return "train_file" if self.dev_fraction else "predict_file"
+
     def with_data(self: AnyFileSettings, path: str) -> AnyFileSettings:
         train, dev = (path, "") if self.do_train else ("", path)
         if os.path.isdir(path):

@@ -36,7 +36,7 @@ from albert.prediction.session import Output
 from albert.report import PAGE, PREDICTIONS
 from albert.settings.engines import TENSORFLOW
 from albert.settings.run_settings import RunSettings
-from albert.settings.text_settings import TextSettings
+from albert.settings.text_settings import FileSettings, TextSettings
 from albert.tokenization import FullTokenizer
 from albert.tokenizers.normalization import Normalization
 from albert.training.evaluation import CheckpointScores
@@ -387,6 +387,12 @@ class TextTask(Task):
             if config := getattr(self, "config", None):
                 self.tokenizer.check_size(config.vocab_size, settings.albert_config_file)
         faults.raise_all()
+
+    def find_splits(self) -> list[str]:
+        settings = self.settings
+        if isinstance(settings, FileSettings) and settings.dev_fraction and settings.predict_file:
+            raise FlagError("--dev_fraction replaces --predict_file: pass only one of them")
+        return super().find_splits()
 
     @classmethod
     def file_flags(cls, settings: RunSettings) -> Sequence[str]:

@@ -44,7 +44,7 @@ class EntitiesTask(LabelTask):
     def __init__(self, settings: EntitiesSettings):
         super().__init__(settings, (), dropout=0.1)
         self._units = self._known_units()
-        self._read = functools.cache(self._read_file)
+        self._file = functools.cache(self._read_file)
         self._read_options = ReadOptions.of(settings)
         self._dev_split = DevSplit.of(settings)
         self.labels = self._new_tags() if TRAIN in self._splits else recorded_labels(settings)
@@ -58,16 +58,11 @@ class EntitiesTask(LabelTask):
 
     @classmethod
     def input_flags(cls, settings: RunSettings) -> Mapping[str, str]:
-        is_split = cast(EntitiesSettings, settings).dev_fraction
-        return {**super().input_flags(settings), **({DEV: "train_file"} if is_split else {})}
-
-    def find_splits(self) -> list[str]:
-        if self.settings.dev_fraction and self.settings.predict_file:
-            raise FlagError("--dev_fraction replaces --predict_file: pass only one of them")
-        return super().find_splits()
+        dev_flag = cast(EntitiesSettings, settings).dev_flag()
+        return {**super().input_flags(settings), DEV: dev_flag}
 
     def facts(self) -> Facts:
-        texts = self._read(TRAIN)
+        texts = self.read(TRAIN)
         lengths = [len(ids) + 2 for ids in self.tokenizer.encode(text.text for text in texts)]
         return Facts(len(texts), lengths)
 
@@ -88,22 +83,23 @@ class EntitiesTask(LabelTask):
         return units
 
     def _new_tags(self) -> list[str]:
-        texts = [*self._read(TRAIN), *(self._read(DEV) if self._dev_split else [])]
-        labels = sorted({span.label or "" for text in texts for span in text.spans})
+        # Those of the development part, too.
+        labels = sorted({span.label or "" for text in self._file(TRAIN) for span in text.spans})
         if not labels:
             raise UserError(f"--train_file {self.settings.train_file} has no entities")
         prefixes = self.settings.tagging.replace("O", "")
         return ["O", *(f"{prefix}-{label}" for label in labels for prefix in prefixes)]
 
     def read(self, split: str) -> list[AnnotatedText]:
-        return self._read(split)
+        if split == TEST or not (dev := self._dev_split):
+            return self._file(split)
+        texts, path = self._file(TRAIN), self.input_path(TRAIN)
+        limit = dev.limit((text.text for text in texts), path)
+        return [text for text in texts if (dev.rank(text.text) <= limit) == (split == DEV)]
 
     def _read_file(self, split: str) -> list[AnnotatedText]:
+        labels = () if split == TRAIN and TRAIN in self._splits else self._tagger.labels
         path = self.input_path(split)
-        # Both parts of a training file may have any label.
-        is_training_file = split == TRAIN or (split == DEV and self._dev_split)
-        has_any = is_training_file and TRAIN in self._splits
-        labels = () if has_any else self._tagger.labels
         bad = BadRows(path, self.settings.on_bad_row)
         file = AnnotatedFile(path, split != TEST, self._read_options)
         texts = file.read(labels, bad)
@@ -121,9 +117,6 @@ class EntitiesTask(LabelTask):
         file.log()
         if not texts:
             raise UserError(f"{path} has no usable texts")
-        if is_training_file and (dev := self._dev_split):
-            limit = dev.limit((text.text for text in texts), path)
-            texts = [text for text in texts if (dev.rank(text.text) <= limit) == (split == DEV)]
         return texts
 
     def _cut_by_pieces(self, text: AnnotatedText) -> int:

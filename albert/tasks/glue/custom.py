@@ -8,12 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from albert.core.errors import FlagError, UserError
-from albert.core.files import file_of_split
+from albert.core.files import content_of, file_of_split
 from albert.core.log import LOG
 from albert.data import DEV, TRAIN
 from albert.data.bad_rows import ERROR, BadRows
 from albert.data.dev_split import FEWEST_TEXTS, DevSplit, made_from
-from albert.data.feature_file import sha256_of_input
 from albert.settings.text_settings import USUAL_FRACTION
 from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.tasks.glue.label_tables import (
@@ -42,7 +41,7 @@ def with_own_data(settings: GlueSettings) -> GlueSettings:
     path, values = table_of(folder, DEV if has_dev and not trains else TRAIN), dict[str, Any]()
     if not trains:
         known = known_of_model(settings)[1]
-        if not has_dev and known.get("train_file") == digest_of(path):
+        if not has_dev and known.get("train_file") == content_of(path):
             # Without the split, most of the texts to score on would be those of the training.
             names = "dev_fraction", "dev_seed"
             values = {name: known[name] for name in names if name in known}
@@ -70,11 +69,6 @@ def table_of(folder: str, split: str) -> str:
         names = ", ".join(f"{split}.{ending}" for ending in ("csv", "tsv", "jsonl", "parquet"))
         raise UserError(f"{folder} has no table for {split}: it must have one of {names}")
     return path
-
-
-def digest_of(path: str) -> str:
-    """Returns the digest of a table as the record of a run has it."""
-    return f"sha256:{sha256_of_input(path)[:16]}"
 
 
 class _Survey(NamedTuple):

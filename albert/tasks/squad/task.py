@@ -86,15 +86,15 @@ class SquadTask(TextTask):
         faults.raise_all()
         self.trims = settings.trim_batches
         self.apply_recipe()
-        # The recipe may have shortened the features.
-        _check_lengths(self.settings)
+        if settings.is_auto():
+            # The recipe may have shortened the features.
+            _check_lengths(self.settings)
         if settings.dev_fraction:
             self.outputs = (*self.outputs, DEV_SPLIT)
 
     @classmethod
     def input_flags(cls, settings: RunSettings) -> Mapping[str, str]:
-        is_split = cast(SquadSettings, settings).dev_fraction
-        return {TRAIN: "train_file", DEV: "train_file" if is_split else "predict_file"}
+        return {TRAIN: "train_file", DEV: cast(SquadSettings, settings).dev_flag()}
 
     @classmethod
     def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
@@ -107,11 +107,6 @@ class SquadTask(TextTask):
                 folder = os.path.dirname(path) or "."
                 downloads[f"--{name} {path}"] = "squad", *file, f"--data_dir={folder}"
         return downloads
-
-    def find_splits(self) -> list[str]:
-        if self.settings.dev_fraction and self.settings.predict_file:
-            raise FlagError("--dev_fraction replaces --predict_file: pass only one of them")
-        return super().find_splits()
 
     def split(self, name: str) -> SquadFeatures:
         settings = self.settings
