@@ -20,7 +20,6 @@ from albert.checkpoints.transformers_folder import TransformersFolder
 from albert.core.errors import UserError
 from albert.corpus.documents import Options, Tally, read_documents
 from albert.corpus.sources import Source
-from albert.corpus.wikitext import plain_text
 from albert.data.records import RecordFile, record_error
 from albert.download.archive import unpack
 from albert.serving import fields, web
@@ -176,20 +175,19 @@ def test_any_body_of_a_request_is_read_or_refused(body):
             raise
 
 
-PAGE = b"""<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/"><siteinfo><namespaces>
-<namespace key="6">File</namespace></namespaces></siteinfo>
-<page><title>A</title><ns>0</ns><revision><text>The '''bridge''' [[Tamar|here]]. {{x|y}}</text>
-</revision></page></mediawiki>"""
+ARTICLE = b"""<doc id="4" title="A">
+A
+
+The bridge &lt;ref&gt; is here.
+</doc>
+"""
 
 
 @many
-@hypothesis.given(content=damaged(PAGE), is_packed=st.booleans())
-def test_any_bytes_are_a_dump_or_refused(content, is_packed, tmp_path):
-    path = tmp_path / ("dump.xml.gz" if is_packed else "dump.xml")
+@hypothesis.given(content=damaged(ARTICLE), is_packed=st.booleans())
+def test_any_bytes_are_articles_or_refused(content, is_packed, tmp_path):
+    path = tmp_path / ("wiki_00.gz" if is_packed else "wiki_00")
     path.write_bytes(gzip.compress(content) if is_packed else content)
     tally = Tally()
-    for document in read_documents(
-        0, Source("dump", [str(path)]), Options(), tally, lambda n: None
-    ):
-        plain_text(document.text, document.hidden or ())
+    list(read_documents(0, Source("files", [str(path)]), Options(), tally, lambda n: None))
     assert len(tally.faults) <= 1 and all("\n" not in fault for fault in tally.faults)

@@ -32,7 +32,7 @@ def test_the_list_shows_the_actual_rooms():
 
 
 def test_drivers_horovod_and_optional_packages_have_one_module_each():
-    packages = ("backports", "habana_frameworks", "horovod", "mlflow", "mwparserfromhell", "onnx")
+    packages = ("backports", "habana_frameworks", "horovod", "mlflow", "onnx")
     for package in (*packages, "nncf", "openvino", "pyarrow", "sentencex", "sklearn"):
         assert len([s.name for s in sources() if package in s.tops]) == 1
 

@@ -6,8 +6,6 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Iterable
-from xml.sax.saxutils import escape
 
 import pytest
 from backports import zstd
@@ -19,40 +17,8 @@ from albert.corpus.sources import find_sources
 from tests.helpers.files import limited
 from tests.helpers.running import albert, assert_fails, run, succeed
 
-HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">
-<siteinfo><sitename>Wiki</sitename><namespaces><namespace key="0" />
-<namespace key="6">Datei</namespace><namespace key="14">Kategorie</namespace></namespaces>
-</siteinfo>
-"""
-
-
-def page(text: str, namespace: int = 0, redirect: bool = False, title: str = "A page") -> str:
-    to = '<redirect title="Another" />' if redirect else ""
-    return (
-        f"<page><title>{escape(title)}</title><ns>{namespace}</ns><id>1</id>{to}<revision><id>2</id>"
-        f"<contributor><username>Somebody</username></contributor><model>wikitext</model>"
-        f'<text bytes="{len(text)}" xml:space="preserve">{escape(text)}</text></revision></page>\n'
-    )
-
-
-def dump(pages: Iterable[str]) -> bytes:
-    return (HEAD + "".join(pages) + "</mediawiki>\n").encode()
-
-
-BOB = (
-    "{{Box|a={{b}}}}'''Bob''' is a [[man]].<ref>x</ref> He lives.\n{|\n| a\n|}\n* item\n\n"
-    "[[Datei:a.jpg]]"
-)
-PAGES = [
-    page(BOB),
-    page("He is a talk page. Really.", namespace=1),
-    page("#REDIRECT [[Bob]]", redirect=True),
-    page("Ann is a woman. {{open\n\nShe [[live|lives]] here. She works."),
-    page(BOB.replace("a={{b}}", "c")),
-    page("Too short."),
-    page("[[a|" * 20_000),
-]
-WIKI = "Bob is a man.\nHe lives.\n\nShe lives here.\nShe works.\n"
+BOB = "Bob is a man. He lives."
+TEXTS = [BOB, "Ann is a woman. She\nworks.", "BOB is a  man.\nHe lives.", "Too short.", None]
 
 
 def pretraining_text(folder, *flags, inputs="in"):
@@ -70,7 +36,7 @@ def report_of(folder):
 
 
 def streams(content, size=700):
-    """Returns content as several streams of bzip2 in a row, as in the multistream dumps."""
+    """Returns content as several streams of bzip2 in a row."""
     parts = (content[start : start + size] for start in range(0, len(content), size))
     return b"".join(map(bz2.compress, parts))
 
@@ -79,7 +45,8 @@ def streams(content, size=700):
 def mixed(tmp_path):
     folder = tmp_path / "in"
     (folder / "sub").mkdir(parents=True)
-    (folder / "a.xml-p1p2.bz2").write_bytes(streams(dump(PAGES)))
+    lines = [json.dumps({"text": text}) for text in TEXTS[:-1]]
+    (folder / "a.jsonl.bz2").write_bytes(streams("\n".join(lines).encode(), 30))
     (folder / "b.txt").write_text(
         "\ufeffA file. Its end\nis here.\r\n\r\nA new paragraph. It ends."
     )
@@ -100,13 +67,14 @@ def test_all_kinds_of_input_make_the_same_text_for_any_number_of_workers(mixed):
     assert result.returncode == 0, result.stderr
     numbers = "".join(f"\nNumber {k} is first.\nIt is {k}.\n" for k in (1, 2))
     files = "\nA file.\nIts end is here.\nA new paragraph.\nIt ends.\n\nZipped text.\nMore of it.\n"
-    assert text_of(mixed) == WIKI + files + numbers
+    articles = "Bob is a man.\nHe lives.\n\nAnn is a woman.\nShe works.\n"
+    assert text_of(mixed) == articles + files + numbers
     report, text = report_of(mixed), (mixed / "out/train-00000.txt").read_bytes()
-    expected = {"read": 13, "redirect": 1, "other_namespace": 1, "unreadable": 1, "too_short": 1}
-    expected |= {"duplicate": 3, "kept": 6, "sentences": 14, "faults": []}
+    expected = {"read": 10, "unreadable": 0, "too_short": 1, "duplicate": 3, "kept": 6}
+    expected |= {"sentences": 14, "faults": []}
     (counted,) = report["inputs"]
     assert {name: counted[name] for name in expected} == expected
-    assert result.stdout.splitlines()[1].split()[1:5] == ["13", "1", "1", "1"]
+    assert result.stdout.splitlines()[1].split()[1:4] == ["10", "1", "3"]
     # The same command ends at once; another folder gets the same bytes from three workers.
     before = (mixed / "out/report.json").stat().st_mtime_ns
     assert "Reusing" in succeed(pretraining_text(mixed, "--preprocess_workers=3"))
@@ -134,7 +102,7 @@ Ann is a woman. She lives here.
 """
 
 
-def test_what_wikiextractor_and_the_search_index_write_is_read(tmp_path):
+def test_what_wikiextractor_writes_is_read(tmp_path):
     """Articles are documents, and their lines are paragraphs; titles, tags and ids are no text."""
     folder = tmp_path / "in/AA"
     folder.mkdir(parents=True)
@@ -143,11 +111,6 @@ def test_what_wikiextractor_and_the_search_index_write_is_read(tmp_path):
     article = {"id": "6", "title": "Wye", "text": "Wye\nThe Wye is long.\nIt winds"}
     (folder / "wiki_02").write_text(json.dumps(article))
     (folder / "x.txt").write_text(EXTRACTED.replace("is a", "has been a"))
-    lines = [{"index": {"_id": "1"}}, {"title": "Exe", "namespace": 0, "text": "The Exe. It is."}]
-    lines += [{"index": {"_id": "2"}}, {"namespace": 1, "text": "A talk page. It is."}]
-    (tmp_path / "in/xwiki-2025-cirrussearch-content.json.gz").write_bytes(
-        gzip.compress("\n".join(map(json.dumps, lines)).encode())
-    )
     succeed(pretraining_text(tmp_path))
     bob, ann = (
         "Bob {}a man.\nHe lives.\nHistory.\nOnce a < b.\n",
@@ -155,11 +118,25 @@ def test_what_wikiextractor_and_the_search_index_write_is_read(tmp_path):
     )
     texts = [one.format(verb) for verb in ("is ", "was ", "has been ") for one in (bob, ann)]
     texts.insert(4, "The Wye is long.\nIt winds\n")
-    assert text_of(tmp_path) == "\n".join(["The Exe.\nIt is.\n", *texts])
-    assert report_of(tmp_path)["totals"]["other_namespace"] == 1
+    assert text_of(tmp_path) == "\n".join(texts)
     (folder / "wiki_00").write_text(EXTRACTED[:-8])
     (tmp_path / "out").rename(tmp_path / "first")
     assert_fails(run(pretraining_text(tmp_path)), 1, "wiki_00 is incomplete: its last <doc>")
+
+
+def test_a_column_of_parquet_is_read(tmp_path, pyarrow):
+    from pyarrow import parquet
+
+    (tmp_path / "in").mkdir()
+    columns = {"id": list("12345"), "text": TEXTS}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "in/train-00000-of-00041.parquet")
+    succeed(pretraining_text(tmp_path))
+    assert text_of(tmp_path) == "Bob is a man.\nHe lives.\n\nAnn is a woman.\nShe works.\n"
+    totals = report_of(tmp_path)["totals"]
+    assert (totals["read"], totals["unreadable"], totals["duplicate"]) == (5, 1, 1)
+    (tmp_path / "out").rename(tmp_path / "first")
+    message = "has no column 'body'; see --text_field"
+    assert_fails(run(pretraining_text(tmp_path, "--text_field=body")), 1, message)
 
 
 def test_a_rerun_with_other_input_or_options_is_refused(mixed):
@@ -173,13 +150,6 @@ def test_a_rerun_with_other_input_or_options_is_refused(mixed):
     for content in ("{", "[" * 100_000):
         (mixed / "out/report.json").write_text(content)
         assert_fails(run(pretraining_text(mixed)), 1, "report.json is not the report of a corpus")
-
-
-def test_text_of_an_earlier_version_is_reused(earlier):
-    # The archive has whole seconds.
-    os.utime(earlier / "text/in.txt", (1_700_000_000, 1_700_000_000))
-    flags = "--input=text/in.txt", "--output_dir=text/out"
-    assert "Reusing" in succeed(albert("pretraining-text", *flags), cwd=earlier)
 
 
 def corpus(tmp_path, texts, **options):
@@ -228,33 +198,30 @@ def test_a_blank_line_can_end_a_document_and_a_long_one_is_cut(tmp_path, monkeyp
 
 
 def test_damaged_files_lose_only_what_is_behind_the_damage(mixed):
-    many = [page(f"Town {k} is old. It has {os.urandom(3000).hex()}.") for k in range(40)]
-    (mixed / "in/cut.xml.bz2").write_bytes(streams(dump(many), 20_000)[:-30_000])
-    (mixed / "in/cut.xml").write_bytes(dump(PAGES[3:4])[:-20])
+    many = [{"text": f"Town {k} is old. It has {os.urandom(3000).hex()}."} for k in range(40)]
+    content = "\n".join(map(json.dumps, many)).encode()
+    (mixed / "in/cut.jsonl.bz2").write_bytes(streams(content, 20_000)[:-30_000])
     (mixed / "in/cut.jsonl.zst").write_bytes(zstd.compress(b'{"text": "No."}\n' * 9)[:-6])
-    (mixed / "in/html.xml").write_text("<html></html>")
+    (mixed / "in/html.parquet").write_text("<html></html>")
     (mixed / "in/latin.txt").write_bytes("Ein schöner Tag. Ja.".encode("latin-1"))
     (mixed / "in/zero.txt").write_bytes(b"Bin\0ary. It is.")
-    # The index of a dump, which is in the same folder.
-    (mixed / "in/x-multistream-index1.txt-p1p9.bz2").write_bytes(b"not compressed")
-    (mixed / "in/x-multistream-index.txt").write_text("600:1:A title. 600:2:Another title.")
     (mixed / "in/lines.jsonl").write_bytes(b'{"text": "First is. Last is."}\nno\n[1]\n\xff\n')
     result = run(pretraining_text(mixed))
-    assert_fails(result, 1, "cut.jsonl.zst", "; and 4 more", f"is in {mixed / 'out'}")
+    assert_fails(result, 1, "cut.jsonl.zst", "; and 3 more", f"is in {mixed / 'out'}")
     faults = " | ".join(report_of(mixed)["inputs"][0]["faults"])
     for part in (
-        *("cut.xml.bz2 is damaged or incomplete", "cut.xml is damaged", "cut.jsonl.zst is damaged"),
-        *("html.xml is not a dump", "latin.txt, line 1 is not UTF-8", "zero.txt, line 1 is not t"),
+        *("cut.jsonl.bz2 is damaged or incomplete", "cut.jsonl.zst is damaged", "html.parquet "),
+        *("latin.txt, line 1 is not UTF-8", "zero.txt, line 1 is not t"),
         "lines.jsonl, line 2: the line is not JSON",
     ):
         assert part in faults
     text = text_of(mixed)
     assert "Town 0 is old." in text and "Town 39" not in text and "First is." in text
-    assert "Zipped text." in text and "Ein sch" not in text and "title" not in text
+    assert "Zipped text." in text and "Ein sch" not in text
     # Of the documents with the damage, those of .txt and .jsonl.
-    assert report_of(mixed)["totals"]["unreadable"] == 1 + 2 + 3
+    assert report_of(mixed)["totals"]["unreadable"] == 2 + 3
     # A rerun says it again.
-    assert_fails(run(pretraining_text(mixed)), 1, "; and 4 more")
+    assert_fails(run(pretraining_text(mixed)), 1, "; and 3 more")
 
 
 @pytest.mark.parametrize(
@@ -262,7 +229,8 @@ def test_damaged_files_lose_only_what_is_behind_the_damage(mixed):
     [
         ("none", 1, "none matches no file"),
         ("empty", 1, "empty contains no file"),
-        ("a.png", 1, "does not end in .xml"),
+        ("a.png", 1, "does not end in .txt"),
+        ("a.xml.bz2", 1, "extract the text of a dump with WikiExtractor"),
         ("a.txt,{0}/*.txt", 1, "a.txt twice"),
         (".", 2, "is inside the input"),
         ("a.txt", 1, "no document to keep (1 read, 1 too_short)"),
@@ -270,7 +238,7 @@ def test_damaged_files_lose_only_what_is_behind_the_damage(mixed):
 )
 def test_wrong_input_writes_nothing(tmp_path, inputs, code, part):
     (tmp_path / "empty").mkdir()
-    for name in ("a.png", "a.txt"):
+    for name in ("a.png", "a.txt", "a.xml.bz2"):
         (tmp_path / name).write_text("Alone.")
     before = sorted(tmp_path.rglob("*"))
     assert_fails(run(pretraining_text(tmp_path, inputs=inputs.format(tmp_path))), code, part)
@@ -279,7 +247,7 @@ def test_wrong_input_writes_nothing(tmp_path, inputs, code, part):
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [("mwparserfromhell", "a.xml"), ("sentencex", "a.txt"), ("backports.zstd", "a.txt.zst")],
+    [("pyarrow", "a.parquet"), ("sentencex", "a.txt"), ("backports.zstd", "a.txt.zst")],
 )
 def test_a_missing_package_is_named_before_any_work(tmp_path, monkeypatch, module, name):
     (tmp_path / name).write_text("Text.")

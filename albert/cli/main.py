@@ -43,7 +43,7 @@ GROUPS = {
         "data": "check a file of questions or labels, or convert questions to SQuAD's JSON",
         "check": "check a job before you book a card",
         "compare-devices": "compare the results of a card with those of the CPU",
-        "pretraining-text": "make text for pretraining from Wikipedia's dumps and other files",
+        "pretraining-text": "make text for pretraining from texts, JSON Lines and Parquet",
         "pretraining-data": "make pretraining records from text files",
         "sentencepiece": "train a SentencePiece model on text files",
         "completion": "complete commands and flags in bash or zsh",

@@ -1,7 +1,6 @@
-r"""Makes text for pretraining from Wikipedia's dumps, folders of texts, and JSON Lines.
+r"""Makes text for pretraining from texts, JSON Lines, Parquet and WikiExtractor's output.
 
-  albert pretraining-text --input=enwiki-latest-pages-articles.xml.bz2 --output_dir=text \
-    --dev_fraction=0.001
+  albert pretraining-text --input=wikipedia/20231101.en --output_dir=text --dev_fraction=0.001
   albert pretraining-text --input=books/,'news/*.jsonl.zst' --output_dir=text --min_chars=200
 
 Writes one sentence per line, and a blank line between documents, as `albert pretraining-data` reads
@@ -28,8 +27,9 @@ class PretrainingTextSettings(Settings):
 
     input: str = setting(
         "",
-        "Files and folders, names or globs, separated by commas: MediaWiki's dumps (.xml), texts "
-        "(.txt) and JSON Lines (.jsonl), also compressed (.bz2, .gz, .zst). Required.",
+        "Files and folders, names or globs, separated by commas: texts (.txt), JSON Lines (.jsonl) "
+        "and WikiExtractor's files (wiki_00), also compressed (.bz2, .gz, .zst), and Parquet "
+        "(.parquet). Required.",
     )
     output_dir: str = setting("", "New folder for the text. Required.")
     language: str = setting(
@@ -37,7 +37,9 @@ class PretrainingTextSettings(Settings):
         "Code of the text's language, such as en or de, for splitting it into sentences. If "
         "sentencex has no rules for it, it uses those of a related language, or of English.",
     )
-    text_field: str = setting("text", "Field of a line of JSON Lines that holds the text.")
+    text_field: str = setting(
+        "text", "Field of JSON Lines, or column of Parquet, that holds the text."
+    )
     blank_line_ends_document: bool = setting(
         False,
         "Begin a new document after each blank line of a .txt file. Otherwise a file is one "

@@ -1,1 +1,1 @@
-"""Text for pretraining from Wikipedia's dumps, folders of texts, and JSON Lines."""
+"""Text for pretraining from folders of texts, JSON Lines and Parquet."""

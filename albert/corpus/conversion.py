@@ -15,19 +15,19 @@ from albert.core.files import remove_temporary_files, temporary_folder, write_js
 from albert.core.locks import exclusive
 from albert.core.log import LOG, progress_bar
 from albert.core.record import change_in, differences, read_record
-from albert.corpus import sentences, wikitext
+from albert.corpus import sentences
 from albert.corpus.documents import Document, Options, Tally, read_documents
 from albert.corpus.sources import Kind, Source, kind_of
 from albert.data.process_pool import ordered_map
 
 REPORT = "report.json"
-# Raise these when the same input gives other text.
-_VERSION, _VERSION_OF_WIKITEXT = 1, 2
+# Raise this when the same input gives other text.
+_VERSION = 1
 # Characters of text that a worker converts at a time, roughly.
 _BATCH = 256 << 10
 _FAULTS_SHOWN = 3
 # The reasons to drop a document, and what is counted of the others.
-REASONS = ("redirect", "other_namespace", "unreadable", "too_short", "too_long", "duplicate")
+REASONS = ("unreadable", "too_short", "too_long", "duplicate")
 COUNTS = (
     *("read", *REASONS, "kept", "dev"),
     *("sentences", "characters", "cut_sentences", "cut_documents"),
@@ -58,8 +58,7 @@ def make_corpus(sources: Sequence[Source], output_dir: str, options: Options, wo
     _check_installed(sources)
     described = [source.described() for source in sources]
     # Everything that the text depends on.
-    version = _VERSION_OF_WIKITEXT if _has_wikitext(sources) else _VERSION
-    made_from = {"version": version, "options": options._asdict(), "inputs": described}
+    made_from = {"version": _VERSION, "options": options._asdict(), "inputs": described}
     # Unfinished folders are in the parent of the real one.
     output_dir = os.path.realpath(output_dir)
     with exclusive(output_dir):
@@ -83,13 +82,9 @@ def check_faults(report: dict, output_dir: str) -> None:
         )
 
 
-def _has_wikitext(sources: Sequence[Source]) -> bool:
-    return any(kind_of(path) is Kind.DUMP for one in sources for path in one.paths)
-
-
 def _check_installed(sources: Sequence[Source]) -> None:
     paths, packages = [path for source in sources for path in source.paths], ["sentencex"]
-    packages += ["mwparserfromhell"] * _has_wikitext(sources)
+    packages += ["pyarrow"] * any(kind_of(path) is Kind.PARQUET for path in paths)
     packages += ["backports.zstd"] * any(path.lower().endswith(".zst") for path in paths)
     for package in packages:
         with optional(package):
@@ -221,13 +216,8 @@ class _Corpus:
 
 def convert(document: Document, options: Options) -> Converted:
     """Converts a document to lines of sentences, or says why it is dropped."""
-    text: str | None = document.text
-    if document.hidden is not None:
-        text = wikitext.plain_text(document.text, document.hidden)
-    if text is None:
-        return Converted(document.source, "unreadable")
-    # JSON and wikitext can have halves of surrogate pairs, which UTF-8 cannot.
-    text = text.encode(errors="replace").decode()
+    # JSON can have halves of surrogate pairs, which UTF-8 cannot.
+    text = document.text.encode(errors="replace").decode()
     lines, cut = sentences.split_sentences(text, options.language)
     characters = sum(map(len, lines))
     if not lines or characters < options.min_chars or len(lines) < options.min_sentences:

@@ -1,4 +1,4 @@
-"""Documents of text files, JSON Lines and dumps, with what is wrong with these files."""
+"""Documents of text files, JSON Lines and Parquet, with what is wrong with these files."""
 
 from __future__ import annotations
 
@@ -7,25 +7,21 @@ import collections
 import dataclasses
 import html
 import io
+import os
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple
-from xml.parsers import expat
 
 from albert.core.errors import UserError
 from albert.core.files import parse_json
 from albert.corpus.sources import Kind, Source, kind_of, opened
+from albert.data import parquet
 
 # A longer document is cut, so that a file of any size fits into memory. In characters.
 LONGEST_DOCUMENT = 8 << 20
 # Bytes; a longer line of JSON Lines is not parsed.
 _LONGEST_LINE = 64 << 20
 _PIECE = 1 << 20
-# MediaWiki refuses pages of more than 2 MiB ($wgMaxArticleSize).
-LONGEST_PAGE = 2 << 20
-# The namespaces of files and of categories; links to their pages are not part of a page's text.
-_HIDDEN_NAMESPACES = ("6", "14")
-_COLLECTED = frozenset(("ns", "text", "namespace"))
 # The begin of an article in the output of WikiExtractor, and tags that it has not removed.
 _DOC_MARK = b"<doc id="
 _DOC = re.compile(r'<doc id=.*\btitle="(.*)">$')
@@ -33,14 +29,10 @@ _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
 
 
 class Document(NamedTuple):
-    """A document of a source, as it was read.
-
-    `hidden` has, for wikitext, the namespaces whose links do not show; it is None for plain text.
-    """
+    """A document of a source, as it was read."""
 
     source: int
     text: str
-    hidden: frozenset[str] | None = None
 
 
 class Options(NamedTuple):
@@ -75,15 +67,9 @@ def read_documents(
     """
     for path in source.paths:
         try:
-            with opened(path, watch) as stream:
-                if kind_of(path) is Kind.DUMP:
-                    dump = DumpReader(path, tally.counts)
-                    for text in dump.texts(stream):
-                        yield Document(number, text, frozenset(dump.hidden))
-                    continue
-                for text in _texts(stream, path, options, tally):
-                    tally.counts["read"] += 1
-                    yield Document(number, text)
+            for text in _texts_of_path(path, options, tally, watch):
+                tally.counts["read"] += 1
+                yield Document(number, text)
         except UserError as e:
             tally.faults.append(str(e))
             if kind_of(path) is Kind.TEXT:
@@ -91,8 +77,30 @@ def read_documents(
                 tally.counts.update(("read", "unreadable"))
 
 
+def _texts_of_path(
+    path: str, options: Options, tally: Tally, watch: Callable[[int], object]
+) -> Iterator[str]:
+    if kind_of(path) is Kind.PARQUET:
+        yield from _texts_of_rows(path, options.text_field, tally)
+        watch(os.path.getsize(path))
+    else:
+        with opened(path, watch) as stream:
+            yield from _texts(stream, path, options, tally)
+
+
+def _texts_of_rows(path: str, field: str, tally: Tally) -> Iterator[str]:
+    """Yields the texts of a Parquet file, such as those of `wikimedia/wikipedia` on the hub."""
+    if field not in parquet.read_columns(path):
+        raise UserError(f"{path} has no column {field!r}; see --text_field")
+    for row in parquet.read_rows(path, [field]):
+        try:
+            yield from _cut(_field_of(row, field), tally)
+        except ValueError:
+            tally.counts.update(("read", "unreadable"))
+
+
 def _texts(stream: BinaryIO, path: str, options: Options, tally: Tally) -> Iterator[str]:
-    """Yields the documents of a file without wikitext; its beginning tells WikiExtractor's form."""
+    """Yields the documents of a file; its beginning tells WikiExtractor's form."""
     kind, field = kind_of(path), options.text_field
     head = stream.peek(len(_DOC_MARK)).lstrip()  # type: ignore[attr-defined]
     if kind in (Kind.TEXT, Kind.EXTRACTED) and head.startswith(_DOC_MARK):
@@ -103,8 +111,6 @@ def _texts(stream: BinaryIO, path: str, options: Options, tally: Tally) -> Itera
         return _texts_of_lines(
             stream, path, lambda line: _extracted(_field_of(line, field), line.get("title")), tally
         )
-    if kind is Kind.SEARCH_INDEX:
-        return _texts_of_lines(stream, path, lambda line: _indexed(line, field, tally), tally)
     return _texts_of_lines(stream, path, lambda line: _field_of(line, field), tally)
 
 
@@ -128,16 +134,6 @@ def _extracted(text: str, title: object) -> str:
     """Returns the paragraphs, which are lines, of an article without its title and tags."""
     lines = _TAG.sub("", html.unescape(text)).strip().split("\n")
     return "\n\n".join(lines[lines[0].strip() == title :])
-
-
-def _indexed(line: dict[str, Any], field: str, tally: Tally) -> str | None:
-    """Returns the text of an article; the lines before articles only have their ids."""
-    if "index" in line and field not in line:
-        return None
-    if line.get("namespace", 0):
-        tally.counts.update(("read", "other_namespace"))
-        return None
-    return _field_of(line, field)
 
 
 def _texts_of_file(stream: BinaryIO, path: str, options: Options, tally: Tally) -> Iterator[str]:
@@ -182,7 +178,7 @@ def _decoded(stream: BinaryIO, path: str) -> Iterator[str]:
 
 
 def _texts_of_lines(
-    stream: BinaryIO, path: str, text_of: Callable[[dict[str, Any]], str | None], tally: Tally
+    stream: BinaryIO, path: str, text_of: Callable[[dict[str, Any]], str], tally: Tally
 ) -> Iterator[str]:
     """Yields the texts of JSON Lines; of the lines that are wrong, the first is a fault."""
     number, is_rest, wrong = 0, False, ""
@@ -201,8 +197,7 @@ def _texts_of_lines(
             tally.counts.update(("read", "unreadable"))
             wrong = wrong or f"{path}, line {number}: {e}"
             continue
-        if text is not None:
-            yield from _cut(text, tally)
+        yield from _cut(text, tally)
     if wrong:
         raise UserError(wrong)
 
@@ -228,91 +223,3 @@ def _cut(text: str, tally: Tally) -> list[str]:
         text = text[end:]
         tally.counts["cut_documents"] += 1
     return [*pieces, text]
-
-
-class DumpReader:
-    """A reader of a dump of MediaWiki, which https://www.mediawiki.org/wiki/Help:Export describes.
-
-    A dump holds `<siteinfo>` with the names of the namespaces, and then `<page>` elements with
-    `<ns>`, perhaps `<redirect>`, and revisions with `<text>`. `hidden` are the namespaces, in lower
-    case, whose links show no text.
-    """
-
-    def __init__(self, path: str, counts: collections.Counter[str]):
-        """Takes the name for messages, and what counts pages by the reason to skip them."""
-        self._path, self._counts = path, counts
-        self.hidden = {"file", "image", "category"}
-        self._pages: list[str] = []
-        self._parts: list[str] | None = None
-        self._size = 0
-        self._root = ""
-        self._begin_page()
-        self._parser = parser = expat.ParserCreate()
-        parser.buffer_text, parser.buffer_size = True, _PIECE
-        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
-        parser.CharacterDataHandler = self._characters
-        parser.StartDoctypeDeclHandler = self._refuse
-
-    def texts(self, stream: BinaryIO) -> Iterator[str]:
-        """Yields the wikitext of articles; raises a `UserError` for damage or another format."""
-        try:
-            while chunk := stream.read1(_PIECE):  # type: ignore[attr-defined]
-                self._parser.Parse(chunk, False)
-                yield from self._finished()
-            self._parser.Parse(b"", True)
-        except expat.ExpatError as e:
-            yield from self._finished()
-            raise UserError(f"{self._path} is damaged or incomplete XML: {e}") from e
-
-    def _finished(self) -> list[str]:
-        pages, self._pages = self._pages, []
-        return pages
-
-    def _begin_page(self) -> None:
-        self._namespace, self._text, self._is_redirect, self._is_too_long = "0", "", False, False
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        if not self._root:
-            self._root = name
-            if name != "mediawiki":
-                self._refuse()
-        if name == "page":
-            self._begin_page()
-        elif name == "redirect":
-            self._is_redirect = True
-        elif name in _COLLECTED:
-            self._parts, self._size = [], 0
-            self._key = attributes.get("key")
-
-    def _characters(self, characters: str) -> None:
-        if self._parts is not None and self._size <= LONGEST_PAGE:
-            self._parts.append(characters)
-            self._size += len(characters)
-
-    def _end(self, name: str) -> None:
-        if name in _COLLECTED and self._parts is not None:
-            value, self._parts = "".join(self._parts), None
-            if name == "ns":
-                self._namespace = value
-            elif name == "namespace":
-                if self._key in _HIDDEN_NAMESPACES:
-                    self.hidden.add(value.lower())
-            else:
-                # Of several revisions, the last one counts.
-                self._text, self._is_too_long = value, self._size > LONGEST_PAGE
-        elif name == "page":
-            self._end_page()
-
-    def _end_page(self) -> None:
-        self._counts["read"] += 1
-        if self._namespace != "0":
-            self._counts["other_namespace"] += 1
-        elif self._is_redirect:
-            self._counts["redirect"] += 1
-        elif self._is_too_long:
-            self._counts["unreadable"] += 1
-        else:
-            self._pages.append(self._text)
-
-    def _refuse(self, *_) -> None:
-        raise UserError(f"{self._path} is not a dump of MediaWiki; its root must be <mediawiki>")

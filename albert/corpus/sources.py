@@ -1,7 +1,7 @@
 """Input files of text: finding them, and reading them decompressed.
 
-The name of a file says what it holds (such as `.xml`, `.txt`, `.jsonl`) and how it is compressed
-(`.bz2`, `.gz`, `.zst`).
+The name of a file says what it holds (such as `.txt`, `.jsonl` or `.parquet`) and how it is
+compressed (`.bz2`, `.gz`, `.zst`).
 """
 
 from __future__ import annotations
@@ -25,23 +25,16 @@ from albert.core.files import check_readable
 class Kind(enum.Enum):
     """The kinds of files, each with the pattern of its names."""
 
-    # The parts of a dump have names such as "pages-articles1.xml-p1p41242.bz2".
-    DUMP = r"\.xml(?:-p\d+p\d+)?"
     TEXT = r"\.txt"
     JSON_LINES = r"\.(?:jsonl|ndjson)"
-    # A dump of MediaWiki's search index: "enwiki-20250101-cirrussearch-content.json.gz".
-    SEARCH_INDEX = r"-cirrussearch-\w+\.json"
+    PARQUET = r"\.parquet"
     # The output of WikiExtractor, as <doc> elements or JSON Lines, has no suffix.
     EXTRACTED = r"^wiki_\d+"
 
 
 _END = r"(?:\.(?:bz2|gz|zst))?$"
 _NAME = re.compile(rf"(?:{'|'.join(f'(?P<{kind.name}>{kind.value})' for kind in Kind)}){_END}")
-# The index of a dump, which is published in the same folder.
-_INDEX = re.compile(rf"-multistream-index\d*\.txt(?:-p\d+p\d+)?{_END}")
-_SUFFIXES = (
-    ".xml, .txt, .jsonl, .ndjson or -cirrussearch-content.json, also followed by .bz2, .gz or .zst"
-)
+_SUFFIXES = ".txt, .jsonl or .ndjson, also followed by .bz2, .gz or .zst, or in .parquet"
 
 
 class Source(NamedTuple):
@@ -70,14 +63,13 @@ def kind_of(path: str) -> Kind | None:
 def find_sources(patterns: str, output_dir: str) -> list[Source]:
     """Returns the files and folders that match comma-separated names or globs, in order.
 
-    Of a folder, hidden files and files with other suffixes are skipped, and of a folder or glob,
-    the index of a dump. Raises a `FlagError` if there is no name, or a folder contains
-    `output_dir`, and a `UserError` if a name or glob matches nothing, or a file cannot be used.
+    Of a folder, hidden files and files with other suffixes are skipped. Raises a `FlagError` if
+    there is no name, or a folder contains `output_dir`, and a `UserError` if a name or glob matches
+    nothing, or a file cannot be used.
     """
     sources = []
     for pattern in filter(None, patterns.split(",")):
-        matching = (path for path in glob.glob(pattern) if not _INDEX.search(path))
-        paths = [pattern] if os.path.exists(pattern) else sorted(matching)
+        paths = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern))
         if not paths:
             raise UserError(f"--input: {pattern} matches no file")
         sources += [_source(path, output_dir) for path in paths]
@@ -95,12 +87,13 @@ def _source(path: str, output_dir: str) -> Source:
     if not os.path.isdir(path):
         check_readable(path, "--input")
         if not kind_of(path):
-            raise UserError(f"--input: the name of {path} does not end in {_SUFFIXES}")
+            hint = "; extract the text of a dump with WikiExtractor" if ".xml" in path else ""
+            raise UserError(f"--input: the name of {path} does not end in {_SUFFIXES}{hint}")
         return Source(path, [path])
     whole, output = os.path.realpath(path), os.path.realpath(output_dir)
     if os.path.commonpath([whole, output]) == whole:
         raise FlagError(f"--output_dir {output_dir} is inside the input {path}; give another")
-    files = [one for one in _files_in(path) if kind_of(one) and not _INDEX.search(one)]
+    files = [one for one in _files_in(path) if kind_of(one)]
     if not files:
         raise UserError(f"--input: {path} contains no file that ends in {_SUFFIXES}")
     for file in files:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from albert.core.errors import UserError, optional
@@ -31,8 +31,8 @@ def read_columns(path: str) -> list[str]:
         return list(file.schema_arrow.names)
 
 
-def read_rows(path: str) -> Iterator[dict[str, Any]]:
-    """Yields the rows, with values by column; raises as `read_columns` does."""
+def read_rows(path: str, columns: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
+    """Yields the rows, with values by column, all or some; raises as `read_columns` does."""
     with _opened(path) as file:
-        for batch in file.iter_batches(_AT_ONCE):
+        for batch in file.iter_batches(_AT_ONCE, columns=columns):
             yield from batch.to_pylist()

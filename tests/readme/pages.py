@@ -64,7 +64,7 @@ NOT_RUN = {
         ),
     },
     "pretraining.md": {
-        _DOWNLOADS: "enwiki, books/, out/wiki",
+        _DOWNLOADS: "wikipedia, books/, out/wiki",
         "needs records of a large text": "--flagfile=configs/pretrain",
     },
     "squad.md": {_DOWNLOADS: "albert download", _NEEDS_MODEL: "out/squad"},
