@@ -116,8 +116,6 @@ def prepare() -> None:
 
     Raises a `UserError` if a library does not load, or this host has more workers than cards.
     """
-    if _device.kind != "cpu":
-        host.bind_to_card(_device.kind)
     if is_hpu():
         workers, cards = collectives.local_size(), habana.count_cards()
         if workers > cards:
