@@ -46,7 +46,6 @@ GROUPS = {
         "pretraining-text": "make text for pretraining from texts, JSON Lines and Parquet",
         "pretraining-data": "make pretraining records from text files",
         "sentencepiece": "train a SentencePiece model on text files",
-        "completion": "complete commands and flags in bash or zsh",
     },
 }
 HELP = ("-h", "--help", "-help", "--helpfull", "--helpshort", "help")

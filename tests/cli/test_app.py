@@ -97,33 +97,6 @@ def test_a_mistyped_command_or_flag_gets_a_suggestion():
 
 
 @pytest.mark.slow
-def test_bash_completes_commands_words_and_flags(tmp_path):
-    (tmp_path / "albert").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{ROOT}/albert" "$@"\n')
-    (tmp_path / "albert").chmod(0o755)
-    expected = {
-        "albert squ": "squad",
-        "albert squad ''": "1.1 2.0",
-        "albert squad 2.0 --null": "--null_score_diff_threshold",
-        "albert squad 2.0 --null-s": "--null-score-diff-threshold",
-        "albert check race --max_q": "--max_qa_length",
-        # The name is in another flag's help, where it is not a flag.
-        "albert pretrain --do_": "--do_eval --do_train",
-        "albert ask --cont": "--context --context_file",
-        # Files, which the shell completes.
-        "albert ask ''": "",
-        "albert download squ": "squad",
-        "albert download squad --dat": "--data_dir",
-        "albert serve --he": "--help --helpfull",
-    }
-    text = 'eval "$(albert completion bash)"\n'
-    for typed in expected:
-        count = len(typed.split())
-        text += f'COMP_WORDS=({typed}); COMP_CWORD={count - 1}; _albert; echo "${{COMPREPLY[@]}}"\n'
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    result = run(["bash", "-c", text], env=environment)
-    assert dict(zip(expected, result.stdout.splitlines(), strict=True)) == expected, result.stderr
-
-
 def test_help_into_a_closed_pipe_ends_quietly():
     command = 'set -o pipefail; "$@" --help | true'
     result = run(["bash", "-c", command, "bash", sys.executable, f"{ROOT}/run_squad_v1.py"])
