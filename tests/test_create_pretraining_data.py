@@ -5,8 +5,14 @@ import sys
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.cli.pretraining_data import PretrainingDataSettings, data_options, output_files
+from albert.cli.pretraining_data import (
+    PretrainingDataSettings,
+    data_options,
+    output_files,
+    part_of,
+)
 from albert.core.errors import FlagError
+from albert.distributed import launcher
 from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run, succeed
@@ -31,7 +37,7 @@ def test_records_are_written_once_and_reused(command, tmp_path):
     flags = (f"--output_file={path}", "--num_shards=1", "--preprocess_workers=2")
     log = succeed(command(*flags))
     records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
-    assert f"{len(records)} records to 1 files" in log and len(records) > 2 * 400
+    assert f" {len(records)} records from 400 documents" in log and len(records) > 2 * 400
     assert "400 documents (0 with only one sentence)" in log and "WARNING" not in log
     before = path.stat().st_mtime_ns
     assert f"Reusing {path}" in succeed(command(*flags))
@@ -48,6 +54,15 @@ def test_each_text_gets_a_file_and_documents_of_one_sentence_warn(command, tmp_p
     assert first > 9 * second > 9000
     (warning,) = [line for line in log.splitlines() if "WARNING" in line]
     assert "No record has its sentences in order" in warning
+
+
+def test_a_process_makes_the_part_of_its_rank_or_flag(monkeypatch):
+    monkeypatch.setattr(launcher, "started", launcher.Worker(3, 8))
+    assert part_of(settings_of(PretrainingDataSettings)) == (3, 8)
+    assert part_of(settings_of(PretrainingDataSettings, "--shard=2/5")) == (1, 5)
+    for wrong in ("0/5", "6/5", "2", "2/", "a/b", "-1/5"):
+        with pytest.raises(FlagError, match=f"--shard={wrong} is not a part such as 2/8"):
+            part_of(settings_of(PretrainingDataSettings, f"--shard={wrong}"))
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ r"""Makes masked sentence pairs for pretraining from text files.
 Each line of a text file is a sentence. A blank line, or the end of the file, ends a document. The
 text is streamed, so it may be larger than memory. The records do not depend on the number of worker
 processes. If you run the same command again, it makes only the output files that are missing or
-that were made from different input. Several hosts with a common file system share the output files
-among themselves if mpirun, srun or you start the same command on each, with --num_shards.
+that were made from different input. Several processes, also on several hosts, share the output
+files: each makes a part, such as --shard=2/8, or the one of its rank under mpirun or srun.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -59,6 +60,11 @@ class PretrainingDataSettings(NormalizationSettings):
         "stopped run is resumed, it keeps the shards that are complete.",
         lower=1,
         upper=99_999,
+    )
+    shard: str = setting(
+        "",
+        "Part of the output files that this process makes, such as 2/8 for the second of eight "
+        "parts. Default: that of its rank under mpirun or srun, otherwise all.",
     )
     model: str = redefined(TextSettings, "model", "", theme=OWN)
     spm_model_file: str | None = redefined(TextSettings, "spm_model_file", None, theme=OWN)
@@ -157,32 +163,39 @@ def main(settings: PretrainingDataSettings) -> None:
     tokenizer = FullTokenizer.of(vars(settings), vars(settings))
     one_of_each_file = settings.parallel or not settings.output_file
     plan = plan_shards(files, output_files(files, settings), settings.dupe_factor, one_of_each_file)
-    worker = launcher.started
+    part, parts = part_of(settings)
     workers = settings.preprocess_workers
     if "preprocess_workers" not in settings.given:
-        workers = min(workers, count_cores(worker.local_size))
-    if worker.size > 1 and launcher.is_first():
-        tf.logging.info("%d processes, with %d workers in this one", worker.size, workers)
-        if len(plan.shards) < worker.size:
-            tf.logging.warning(
-                "%d output files for %d processes: some have nothing to do; pass --num_shards=%d "
-                "or more",
-                *(len(plan.shards), worker.size, worker.size),
-            )
+        workers = min(workers, count_cores(launcher.started.local_size))
+    if len(plan.shards) < parts and part == 0:
+        tf.logging.warning(
+            "%d output files for %d processes: some have nothing to do; pass --num_shards=%d or "
+            "more",
+            *(len(plan.shards), parts, parts),
+        )
     started = time.perf_counter()
-    counts = make_shards(plan, tokenizer, data_options(settings), workers)
-    if not launcher.is_first():
-        return
+    counts = make_shards(plan, tokenizer, data_options(settings), workers, (part, parts))
     tf.logging.info(
-        "Wrote %d records to %d files, from %d documents (%d with only one sentence), in %.1f s",
-        *(counts["records"], len(plan.shards), counts["documents"]),
+        "%s%d records from %d documents (%d with only one sentence), in %.1f s",
+        f"Part {part + 1} of {parts}: " if parts > 1 else "",
+        *(counts["records"], counts["documents"]),
         *(counts["documents_of_one_sentence"], time.perf_counter() - started),
     )
-    if not counts["in_order"]:
+    if counts["records"] and not counts["in_order"]:
         tf.logging.warning(
             "No record has its sentences in order, so the model cannot learn their order. Write "
             "one sentence per line, and blank lines only between documents"
         )
+
+
+def part_of(settings: PretrainingDataSettings) -> tuple[int, int]:
+    """Returns the number of the part to make, from 0, and the number of parts."""
+    if not settings.shard:
+        return launcher.started.rank, launcher.started.size
+    match = re.fullmatch(r"(\d{1,6})/(\d{1,6})", settings.shard)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise FlagError(f"--shard={settings.shard} is not a part such as 2/8")
+    return int(match[1]) - 1, int(match[2])
 
 
 def output_files(input_files: list[str], settings: PretrainingDataSettings) -> list[str]:

@@ -25,8 +25,10 @@ _held = contextlib.ExitStack()
 
 
 @contextlib.contextmanager
-def exclusive(path: str) -> Iterator[bool]:
+def exclusive(path: str, waits: bool = True) -> Iterator[bool]:
     """Waits for the lock `path.lock` and holds it in the block; yields whether it had to wait.
+
+    With `waits=False`, it raises a `UserError` instead if a live process holds the lock.
 
     The lock is a file that exists while the lock is held, because network volumes may refuse an
     `flock` or grant it to everyone. If a live holder is assumed dead, two processes work at the
@@ -36,8 +38,12 @@ def exclusive(path: str) -> Iterator[bool]:
     with reporting(f"{path} cannot be written"):
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         try:
-            lock.acquire(timeout=0)
-        except filelock.Timeout:
+            lock.acquire(timeout=0 if waits else _GLANCE_SECONDS)
+        except filelock.Timeout as e:
+            if not waits:
+                raise UserError(
+                    f"another process is writing {path}; wait for it, or give another name"
+                ) from e
             LOG.info("Waiting for another process that is making %s", path)
             lock.acquire()
             waited = True
@@ -45,32 +51,6 @@ def exclusive(path: str) -> Iterator[bool]:
         yield waited
     finally:
         lock.release()
-
-
-class Claim:
-    """The lock `path.lock`, for a process that does other work while another one holds it.
-
-    To notice that a holder on another host is dead, keep the object and call `take` repeatedly.
-    """
-
-    def __init__(self, path: str):
-        self._path = path
-        self._lock = _lease(path)
-
-    def take(self) -> bool:
-        """Takes the lock unless a live process holds it; returns whether this process has it."""
-        with reporting(f"{self._path} cannot be written"):
-            os.makedirs(os.path.dirname(os.path.abspath(self._path)), exist_ok=True)
-            # The first attempt may remove the lock of a dead process, and the second then takes it.
-            for _ in range(2):
-                with contextlib.suppress(filelock.Timeout):
-                    self._lock.acquire(timeout=0)
-                    return True
-        return False
-
-    def release(self) -> None:
-        """Releases the lock if this process has it."""
-        self._lock.release()
 
 
 def remove_abandoned(path: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from albert.core.errors import UserError
 from albert.core.files import read_object, remove_temporary_files, write_json
-from albert.core.locks import Claim
+from albert.core.locks import exclusive
 from albert.core.log import LOG
 from albert.data.bad_rows import BadRows
 from albert.data.extended_tables import ExtendedTable
@@ -149,10 +149,7 @@ def write_resumably(
       blocks_after: yields the blocks after a number of records, with theirs.
     """
     partial, progress = path + ".partial", path + ".partial.json"
-    claim = Claim(path)
-    if not claim.take():
-        raise UserError(f"another process is writing {path}; wait for it, or give another name")
-    try:
+    with exclusive(path, waits=False):
         count, size = _begun(path, made_from) if os.path.exists(progress) else (0, 0)
         if not count:
             # It must not describe what another run writes from now on.
@@ -174,8 +171,6 @@ def write_resumably(
         with contextlib.suppress(FileNotFoundError):
             os.remove(progress)
         remove_temporary_files(progress)
-    finally:
-        claim.release()
 
 
 def _begun(path: str, made_from: Mapping[str, Any]) -> tuple[int, int]:
