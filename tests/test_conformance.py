@@ -240,27 +240,6 @@ class Promises:
         assert all("--init_checkpoint is not given: this run starts" in w for w in warnings)
         assert {f: f.stat().st_mtime_ns for f in done.rglob("*")} == before
 
-    @pytest.mark.slow
-    def test_a_run_of_an_earlier_version_resumes(self, earlier):
-        """It was killed after its first checkpoint, or had ended."""
-        folder = earlier / type(self).__name__
-        flags = self.flags or FLAGS[self.program]
-        flags = [flag.format(squad=earlier / "squad", folder=folder) for flag in flags]
-        record = folder / "out/eval_results.json"
-        before = read(record)["history"] if record.exists() else None
-        program = str(ROOT / f"{self.program}.py")
-        log = succeed([sys.executable, program, f"--output_dir={folder / 'out'}", *flags])
-        first, *_, last = self.steps
-        assert f"Training from step {first} to {last}" in log or before
-        # That version did not write predictions.jsonl.
-        again = "predictions.jsonl is missing: predicting with the best checkpoint again"
-        assert (again in log) == bool(before)
-        assert log.count("Reusing") >= len(self.features) and "Making" not in log
-        history = read(record)["history"]
-        assert [entry["global_step"] for entry in history] == list(self.steps)
-        for old, new in zip(before or history, history, strict=True):
-            assert new == pytest.approx(old, rel=1e-5)
-
 
 class Answering(Promises):
     """The tests of a task whose model is also exported and asked.
@@ -491,8 +470,6 @@ class TestStsB(Glue):
 
     name, columns, labels = "STS-B", ("sentence1", "sentence2"), [None]
     features = ("sts-b_train.tf_record", "sts-b_eval.tf_record", "predict.tf_record")
-    # The same program as that of MRPC.
-    test_a_run_of_an_earlier_version_resumes = None
     flags = (*MODEL, *LABELLING, "--task_name=sts-b")
     best_by, is_compared = "pearson", False
 

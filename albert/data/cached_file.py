@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -32,15 +32,12 @@ from albert.core.locks import exclusive, remove_abandoned
 from albert.core.record import change_in, differences
 from albert.core.text import first_line
 from albert.distributed import collectives
-from albert.tokenizers.normalization import Normalization
 
 _FORMAT, _VERSION = "albert-derived-file", 1
 # The first bytes of every header, which identify a truncated one too.
 _BEGINNING = f'{{\n  "format": "{_FORMAT}"'.encode()
 _PARTS = ("source", "facts", "files")
-# Values that the headers of earlier versions lack.
-_EARLIER_VALUES = Normalization()._asdict()
-# The hash of the rest of a header. Headers of earlier versions lack it, and are accepted too.
+# The hash of the rest of a header.
 _OWN_HASH = "header_sha256"
 # Seconds within which a launcher ends a job after one of its processes has failed.
 _END_OF_JOB = 10.0
@@ -81,8 +78,7 @@ class LockLostError(UserError):
 class CachedFile:
     """A derived file with its companions, all in `paths`, and its sources.
 
-    `made_from` is a JSON object with everything that the content depends on, and `earlier` has the
-    values that the headers of earlier versions lack.
+    `made_from` is a JSON object with everything that the content depends on.
     """
 
     def __init__(
@@ -91,12 +87,11 @@ class CachedFile:
         made_from: dict,
         companions: Sequence[str] = (),
         numbers: Sequence[str] = (),
-        earlier: Mapping[str, Any] | None = None,
     ):
         """Describes the file; `numbers` are names of integers that its summary must contain."""
         self.paths = [path, *companions]
         self.made_from = made_from
-        self._numbers, self._earlier = numbers, {**_EARLIER_VALUES, **(earlier or {})}
+        self._numbers = numbers
         self._header_path = path + ".json"
 
     def reusable(self, explain: bool = True, check_content: bool = True) -> dict | None:
@@ -118,19 +113,6 @@ class CachedFile:
         if explain:
             tf.logging.info("Making %s again: %s", self.paths[0], reason)
         return None
-
-    def header_state(self) -> tuple[int, ...] | None:
-        """Returns values that change when the files are made again; None without a header."""
-        return _state(self._header_path)
-
-    def check_source(self) -> None:
-        """Raises a `UserError` if files that another process just made have other sources."""
-        header = self._header()
-        if header is not None and self._is_sound(header) and (other := self._other_source(header)):
-            raise UserError(
-                f"{self.paths[0]} was made by another process while this one ran, and {other}; "
-                "give all processes the same files and flags"
-            )
 
     def state(self, check: Callable[[], object]) -> str:
         """Returns, human-readable, whether `build_once` would reuse the files; changes nothing.
@@ -297,8 +279,7 @@ class CachedFile:
         if header is None:
             return False
         files = header.get("files")
-        is_damaged = _OWN_HASH in header and not self._is_sound(header)
-        return is_damaged or not isinstance(files, dict) or self._key(path) in files
+        return not self._is_sound(header) or not isinstance(files, dict) or self._key(path) in files
 
     def _why_not(self, header: dict, check_content: bool = True) -> str | None:
         """Returns why the files that this header describes cannot be reused; None if they can."""
@@ -318,18 +299,18 @@ class CachedFile:
     def _other_source(self, header: dict) -> str | None:
         """Returns how the sources in a sound header differ from those of these files, or None."""
         source = {n: value for n, value in header["source"].items() if n in self.made_from}
-        different = ", ".join(map(str, differences(source, self.made_from, self._earlier)))
+        different = ", ".join(map(str, differences(source, self.made_from)))
         return f"it was made with other values of {different}" if different else None
 
     def _is_sound(self, header: dict) -> bool:
-        """Returns whether a header of this version is complete and matches its hash, if any."""
+        """Returns whether a header of this version is complete and matches its hash."""
         rest = dict(header)
         own_hash = rest.pop(_OWN_HASH, None)
         return (
             rest.keys() == {"format", "version", *_PARTS}
             and all(isinstance(rest[part], dict) for part in _PARTS)
             and all(type(rest["facts"].get(name)) is int for name in self._numbers)
-            and (_OWN_HASH not in header or own_hash == _hash(rest))
+            and own_hash == _hash(rest)
         )
 
     def _key(self, path: str) -> str:

@@ -134,9 +134,7 @@ class FeatureSource(abc.ABC):
 
         path = self.cached.paths[0]
         summary, snapshot = self.cached.build_once(self._build, check)
-        num_examples = summary["num_examples"]
-        # Headers of earlier versions lack this number if it equals the number of examples.
-        num_features = summary.get("num_features", num_examples)
+        num_examples, num_features = summary["num_examples"], summary["num_features"]
         tf.logging.info("%s: %d features from %d examples", path, num_features, num_examples)
         content, source = content_of_records(path), None
         if collectives.is_chief():

@@ -183,7 +183,6 @@ class Evaluation:
                 return []
             if differences(record["settings"], self._settings, self._defaults):
                 return []
-            # Earlier versions listed no files, or not all.
             files, index = record.get("files", {}), f"{BEST}.index"
             if self._has_best:
                 resolve_checkpoint(self._best_path)

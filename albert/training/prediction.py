@@ -265,4 +265,4 @@ def _label_files(task: Task, made_from: dict) -> CachedFile:
     """Returns the cached files of test predictions, for the sources in `made_from`."""
     folder = task.settings.output_dir
     first, *others = (os.path.join(folder, name) for name in task.label_outputs)
-    return CachedFile(first, made_from, others, earlier=task.settings.defaults())
+    return CachedFile(first, made_from, others)

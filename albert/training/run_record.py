@@ -27,8 +27,7 @@ from albert.core.record import differences
 from albert.core.version import VERSION
 from albert.distributed import launcher
 from albert.precision.configuration import VARIABLE as BF16_VARIABLE
-from albert.report import PREDICTIONS
-from albert.settings.run_settings import REFERENCE, RunSettings
+from albert.settings.run_settings import RunSettings
 from albert.training.metrics import METRICS
 from albert.training.plan import WORKERS
 from albert.training.task import Task
@@ -108,10 +107,7 @@ def _files(folder: str) -> Iterator[str]:
             yield from (f"{entry.name}/{e.name}" for e in os.scandir(entry) if not e.is_dir())
 
 
-# Version 1 did not list the files that the run writes.
 _VERSION = 2
-# Values that the records of earlier versions lack.
-_EARLIER_VALUES = {"dropout masks": "by operation", "recipe": REFERENCE}
 
 
 def begin_run(task: Task, recorded: dict) -> None:
@@ -124,8 +120,7 @@ def begin_run(task: Task, recorded: dict) -> None:
     settings, outputs = task.settings, task.files_of_results()
     output_dir = settings.output_dir
     if settings.overwrite_output_dir:
-        # The records of earlier versions lack the last three.
-        names = {*_written(output_dir, outputs), METRICS, MLFLOW, PREDICTIONS}
+        names = _written(output_dir, outputs)
         if removed := _remove(output_dir, _pattern(names)):
             tf.logging.info("--overwrite_output_dir: removed %d files in %s", removed, output_dir)
     check_run(settings, recorded)
@@ -149,7 +144,7 @@ def check_run(settings: RunSettings, current: dict) -> None:
             )
         return
     # Records of earlier versions lack newer flags.
-    different = differences(recorded, current, {**settings.defaults(), **_EARLIER_VALUES})
+    different = differences(recorded, current, settings.defaults())
     if different:
         # Flags, or members of a flag's file; the names of other values have spaces.
         named = (

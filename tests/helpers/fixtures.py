@@ -9,7 +9,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-import tarfile
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ import pytest
 from albert.core import locks
 from albert.core.log import LOG
 from tests.helpers.files import copy_of_shared, settings_class, settings_of
-from tests.helpers.forking import LONGEST, ROOT
+from tests.helpers.forking import LONGEST
 from tests.helpers.running import succeed, task_of
 from tests.helpers.squad import make_squad_files, squad_command
 
@@ -149,14 +148,6 @@ def squad_dir(tmp_path_factory) -> pathlib.Path:
     """Returns a folder with train-v1.1.json (48 questions), dev-v1.1.json (12), spm.model,
     vocab.txt with as many pieces, albert.json and bert.json."""
     return copy_of_shared(tmp_path_factory, "squad", make_squad_files)
-
-
-@pytest.fixture
-def earlier(tmp_path) -> pathlib.Path:
-    """Returns a folder with what an earlier version has written, see `tests/golden/README.md`."""
-    with tarfile.open(ROOT / "tests/golden/earlier.tar.xz") as archive:
-        archive.extractall(tmp_path / "earlier")
-    return tmp_path / "earlier"
 
 
 @pytest.fixture(scope="session")

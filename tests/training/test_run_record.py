@@ -176,15 +176,13 @@ class TestOverwrite:
         assert {*os.listdir(folder)} == before - {"model.ckpt-1.index"} | {"run.json"}
 
     def test_the_records_list_decides_what_is_removed(self, full):
-        # Earlier versions did not list the last three.
-        removed = "null_odds.json", "metrics.jsonl", "mlflow.json", "predictions.jsonl"
-        write(full, removed)
+        write(full, ["null_odds.json"])
         checkpoints = ["model.ckpt-*", "resume.ckpt-*"]
         outputs = ["null_odds.json", *checkpoints, "../run.json", "eval", "run.json"]
         record = {"version": 2, "settings": SETTINGS, "outputs": outputs}
         (full / "run.json").write_text(json.dumps(record))
         begin(full, overwrite=True)
-        kept = [name for name in OUTPUTS if ".ckpt-" not in name and name not in removed]
+        kept = [name for name in OUTPUTS if ".ckpt-" not in name]
         assert contents(full).keys() == {"run.json", *OTHERS, *kept}
 
         # Without a list, as in the records of an earlier version, this run's outputs.

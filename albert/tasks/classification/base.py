@@ -135,8 +135,7 @@ class LabelTask(TextTask):
             "labels": self.labels,
             **self.made_from(name),
         }
-        path, earlier = self.feature_path(name), self.earlier_values()
-        cached = CachedFile(path, source, numbers=self.header_numbers, earlier=earlier)
+        cached = CachedFile(self.feature_path(name), source, numbers=self.header_numbers)
         read, workers = functools.partial(self.read, name), self.settings.preprocess_workers
         return ExampleFeatures(name, cached, self.record_spec(), read, self.records, workers)
 
@@ -153,10 +152,6 @@ class LabelTask(TextTask):
         flags = self.settings.flags().items()
         names = [n for n, flag in flags if Affects.FEATURES in flag.affects and not flag.is_path]
         return {name: getattr(self.settings, name) for name in names}
-
-    def earlier_values(self) -> dict[str, Any]:
-        """Returns the values of `made_from` that headers of earlier versions may lack."""
-        return self.settings.defaults()
 
     def contents(self, split: str) -> dict[str, Any]:
         return {**super().contents(split), "labels": self.labels}
@@ -233,9 +228,6 @@ class ClassificationTask(LabelTask):
     def made_from(self, split: str) -> dict[str, Any]:
         length = {"max_seq_length": self.settings.max_seq_length}
         return {"part": split, **length, **self.tokenizer.normalization._asdict()}
-
-    def earlier_values(self) -> dict[str, Any]:
-        return {}
 
     def input_contents(self, split: str) -> dict[str, Any]:
         input_sha256 = sha256_of_inputs(self.files(split))
