@@ -25,6 +25,8 @@ TRAINING, SCORES = "training", "scores"
 _BETWEEN_FLUSHES = 10.0
 
 Line = dict[str, Any]
+# Functions that `append` calls with each line.
+LISTENERS: list[Callable[[Line], object]] = []
 
 
 def append(folder: str, kind: str, step: int, values: Mapping[str, Any]) -> None:
@@ -33,6 +35,8 @@ def append(folder: str, kind: str, step: int, values: Mapping[str, Any]) -> None
     line = {"kind": kind, "step": int(step), "time": round(time.time(), 3), **values}
     with reporting(f"{path} cannot be written"), open(path, "a", encoding="utf-8") as file:
         file.write(strict_json(line) + "\n")
+    for listener in LISTENERS:
+        listener(line)
 
 
 def read(folder: str) -> list[Line]:

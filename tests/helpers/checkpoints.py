@@ -54,7 +54,9 @@ def tracked_runs(store: pathlib.Path) -> list[tuple]:
         found = []
         for run in client.search_runs(experiments):
             histories = {
-                name: [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)]
+                name: sorted(
+                    (m.step, m.value) for m in client.get_metric_history(run.info.run_id, name)
+                )
                 for name in run.data.metrics
             }
             found.append((run, histories))

@@ -57,45 +57,41 @@ def track(folder, *lines, ends_with=None, start=True):
             raise ends_with
 
 
-def test_a_resumed_run_repeats_and_loses_no_step(folder, store):
-    """Steps that are trained again are sent once; another score of a checkpoint is sent."""
-    lines = ("training", 1, 0.5), ("training", 2, 0.25), ("training", 3, 0.125), ("scores", 2, 7.0)
+def test_a_resumed_run_continues_its_run(folder, store):
     with pytest.raises(ZeroDivisionError):
+        lines = ("training", 1, 0.5), ("training", 2, 0.25), ("scores", 2, 7.0)
         track(folder, *lines, ends_with=ZeroDivisionError())
     ((run, _),) = tracked_runs(store)
     assert (run.info.status, run.data.params["flag_149"]) == ("FAILED", "149")
     assert len(run.data.params["albert_config_file"]) == 6000
-    metrics.keep_until(str(folder), 2)
-    metrics.keep(str(folder), lambda line: line["kind"] == "training")
-    more = [("training", step, 0.125) for step in range(3, 1500)]
-    track(folder, *more, ("scores", 2, 8.0))
+    track(folder, *(("training", step, 0.125) for step in range(3, 1500)), ("scores", 9, 8.0))
     ((run, histories),) = tracked_runs(store)
     assert run.info.status == "FINISHED"
     assert histories["value"] == [(1, 0.5), (2, 0.25), *((step, 0.125) for step in range(3, 1500))]
-    assert histories["eval/value"] == [(2, 7.0), (2, 8.0)]
-    assert histories["eval/R_D_f1"] == [(2, 0.5)]
+    assert histories["eval/value"] == [(2, 7.0), (9, 8.0)]
+    assert histories["eval/R_D_f1"] == [(2, 0.5), (9, 0.5)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", str(store / "another"))
+        message = "^--track=mlflow: .*another cannot be used: .*not found.*"
+        with pytest.raises(UserError, match=message):
+            track(folder)
 
 
-def test_a_servers_error_is_a_warning_and_the_rest_is_sent_later(folder, store, log, monkeypatch):
-    track(folder, ("training", 1, 0.5))
-    with monkeypatch.context() as patch:
-        from mlflow import MlflowClient
+@pytest.mark.parametrize(
+    ("action", "reason"),
+    [(lambda: 1 / 0, "division by zero"), (lambda: time.sleep(2), "no answer within 0.5 s")],
+)
+def test_what_mlflow_does_not_take_is_a_warning(folder, store, log, monkeypatch, action, reason):
+    """It neither ends nor delays the run."""
+    from mlflow.store.tracking.file_store import FileStore
 
-        def fail(*args, **named):
-            raise ConnectionError("refused\nat once")
-
-        patch.setattr(MlflowClient, "log_batch", fail)
-        log()
-        track(folder, ("training", 2, 0.25))
+    monkeypatch.setattr(FileStore, "log_batch", lambda *args, **named: action())
+    monkeypatch.setattr(tracking, "_SECONDS_AT_END", 0.5)
+    began = time.monotonic()
+    track(folder, ("training", 2, 0.25))
+    assert time.monotonic() - began < 2
     (warning,) = log(logging.WARNING)
-    assert warning == "--track=mlflow: refused; the run continues, and sends this later"
-    track(folder, ("training", 3, 0.125))
-    ((_, histories),) = tracked_runs(store)
-    assert histories["value"] == [(1, 0.5), (2, 0.25), (3, 0.125)]
-    track(folder)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(store / "another"))
-    with pytest.raises(UserError, match="^--track=mlflow: .*another cannot be used: .*not found.*"):
-        track(folder)
+    assert warning == f"--track=mlflow: MLflow has not taken all of the run: {reason}"
 
 
 @contextlib.contextmanager
@@ -103,29 +99,6 @@ def silent_server() -> Iterator[str]:
     """Yields the address of a server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield "http://127.0.0.1:{1}".format(*server.getsockname())
-
-
-def test_a_server_that_stops_answering_does_not_delay_the_end(folder, store, log, monkeypatch):
-    """The user's variables allow more time."""
-    from mlflow import MlflowClient
-
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "100")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setattr(tracking, "_SECONDS_AT_END", 0.5)
-    run = tracking.MlflowRun(str(folder), "squad-1.1")
-    run.start()
-    with silent_server() as address:
-        run._client = MlflowClient(address)
-        log()
-        began = time.monotonic()
-        run.end("FINISHED")
-        assert 0.4 < time.monotonic() - began < 5
-        (warning,) = log(logging.WARNING)
-        assert "has not taken everything within 0.5 s; the same command sends the rest" in warning
-    run._thread.join(30)
-    track(folder, ("training", 1, 0.5))
-    ((tracked, histories),) = tracked_runs(store)
-    assert (tracked.info.status, histories["value"]) == ("FINISHED", [(1, 0.5)])
 
 
 @pytest.mark.parametrize("is_silent", [True, False])
