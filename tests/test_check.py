@@ -12,7 +12,8 @@ from absl.flags import IllegalFlagValueError
 from albert.cli.check import CheckSettings, find_task
 from albert.core.errors import FlagError
 from albert.devices import habana
-from albert.preflight.job_check import estimated_workers, print_reports, table_line
+from albert.preflight import job_check
+from albert.preflight.job_check import print_reports, table_line
 from albert.preflight.report import Row
 from albert.settings.engines import ENGINES
 from tests.helpers.checkpoints import weights
@@ -100,21 +101,12 @@ def test_every_run_of_a_job_is_checked(squad_dir, tmp_path):
     assert fault.startswith(f"{tmp_path}/STS-B/train.tsv cannot be read")
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ("--workers=0", "--workers=0: 0 is not an integer in the range .1, "),
-        ("--examples_per_second=0", "--examples_per_second=0: 0.0 is not "),
-        ("--gbit=0", "--gbit=0: 0.0 is not number >= 0.001"),
-        ("--workers=64", "--workers is for --estimate; add it"),
-        ("--examples_per_second=3", "--examples_per_second is for --estimate; add it"),
-        ("--estimate --device_memory=32GB", "pass the speed measured there"),
-        ("--device_memory=32", "--device_memory=32: '32' is not a size"),
-    ],
-)
-def test_bad_flags_are_errors(flags, message):
-    with pytest.raises((FlagError, IllegalFlagValueError), match=message):
-        estimated_workers(settings_of(CheckSettings, *flags.split()))
+def test_bad_flags_are_errors():
+    with pytest.raises(IllegalFlagValueError, match="--device_memory=32: '32' is not a size"):
+        settings_of(CheckSettings, "--device_memory=32")
+    settings = settings_of(CheckSettings, "--estimate", "--device_memory=32GB")
+    with pytest.raises(FlagError, match="--estimate measures this machine, and --device_memory"):
+        job_check.check(None, None, settings, "")
 
 
 def test_another_program_cannot_be_checked():
@@ -243,22 +235,6 @@ def test_a_classification_is_checked_and_timed(squad_dir, tmp_path):
     assert re.search(r": 7 steps of 2 .* over 2 batches after the first$", rows["training"])
     assert ": 1 x 3 features, " in rows["scoring"]
     assert ": 1 x 3 features, " in rows["labeling"]
-
-
-def test_a_job_for_another_machine_is_estimated(squad_dir, tmp_path):
-    """Nothing is trained or written here, where a batch would not even fit."""
-    flags = ["--train_batch_size=1000000", "--train_steps=6", "--device_memory=1000GB", "--json"]
-    flags += ["--estimate", "--examples_per_second=1e6", "--workers=4"]
-    result = run(command(squad_dir, tmp_path / "out", *flags))
-    assert result.returncode == 0 and not list(tmp_path.iterdir())
-    (rows,) = rows_of(result)
-    assert rows["training features"] == rows["prediction features"] == "will be made"
-    (warning,) = (row["value"] for row in json.loads(result.stdout)["ranks"][0] if row["warns"])
-    assert warning.startswith("none: training starts from random weights; pass --init_checkpoint")
-    assert rows["4 workers: training"].startswith("6.0 s: 6 steps of 4000000 examples, ")
-    of_all = rows["4 workers: whole job"]
-    assert ", estimated from 1000000.00 examples/s of a single worker, as given" in of_all
-    assert not {"training", "whole job"} & rows.keys()
 
 
 def test_pretraining_is_checked(squad_dir, tmp_path):

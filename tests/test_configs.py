@@ -7,7 +7,6 @@ import re
 
 import pytest
 
-from albert.distributed.collectives import simulated_workers
 from albert.modeling import AlbertConfig, EncoderConfig, read_config
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.pretraining.settings import PretrainingSettings
@@ -17,7 +16,7 @@ from albert.tasks.squad.task import SquadV1Task, SquadV2Task
 from albert.training.plan import global_batch_size
 from tests.helpers.files import defaults_of, flags_in, settings_of
 from tests.helpers.forking import ROOT
-from tests.helpers.running import albert, run, succeed
+from tests.helpers.running import albert, run, simulated_workers, succeed
 from tests.helpers.squad import squad_command, write_vocabulary
 
 # Millions of parameters, table 1 of https://arxiv.org/abs/1909.11942.
@@ -185,12 +184,10 @@ def test_pretrainings_pass_the_check_and_fit_cards_of_32_gb(name, records, tmp_p
     job += [f"--{part}_file={records}/{model}-{{max_seq_length}}" for part in ("input", "eval")]
     if model == "albert":
         job = [flag.format(max_seq_length=512) for flag in job]
-    cards = "--device_memory=32GB", "--estimate", "--workers=64", "--examples_per_second=50"
-    result = run([*albert("check"), "pretrain", *job, *cards])
+    result = run([*albert("check"), "pretrain", *job, "--device_memory=32GB"])
     assert result.returncode == 0, result.stdout
     for steps, warmup, batch in PRETRAININGS[name]:
         plan = rf"steps +{steps}, {warmup} of them warmup, {batch} examples each\n"
         assert re.search(plan, result.stdout), result.stdout
-        assert f": {steps} steps of {batch} examples, " in result.stdout, result.stdout
     assert (f"the last one of {out}/phase_1" in result.stdout) == (model == "bert")
     assert not out.exists()

@@ -12,7 +12,6 @@ import tensorflow.compat.v1 as tf
 from albert import optimization
 from albert.core.errors import FlagError
 from albert.data import DEV, TRAIN
-from albert.distributed import collectives
 from albert.optimization import OptimizerOptions
 from albert.optimizers.options import DECAYS
 from albert.settings import run_settings
@@ -28,7 +27,7 @@ from tests.helpers.files import flags_in, settings_class, settings_of
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import write_all
 from tests.helpers.race import write_race
-from tests.helpers.running import task_of
+from tests.helpers.running import simulated_workers, task_of
 from tests.helpers.squad import train_tokenizer
 
 # Other values than the defaults or those of `ARGUMENTS`; a switch has only one.
@@ -236,7 +235,7 @@ def test_a_vocabulary_and_its_case_affect_features(program, effects):
 def test_workers_precision_and_the_scored_run_count(effects, monkeypatch, tmp_path):
     """Scores belong to one training, not to another one that was started in the same folder."""
     before = effects()
-    with collectives.simulated_workers(2):
+    with simulated_workers(2):
         assert difference(before, effects()) == "W"
     with monkeypatch.context() as patched:
         patched.setenv("TF_BF16_CONVERSION", "1")
@@ -246,22 +245,6 @@ def test_workers_precision_and_the_scored_run_count(effects, monkeypatch, tmp_pa
     before = effects()
     (tmp_path / "run.json").write_text(json.dumps({**record, "another": True}))
     assert difference(before, effects()) == "S"
-
-
-def test_dropout_of_earlier_versions_is_not_resumed(program, effects, tmp_path):
-    """Its masks were different; a run without dropout is resumed."""
-    with_dropout = program in ("run_classifier", "run_ner", "run_race")
-    settings = effects()["W"]
-    earlier = {name: value for name, value in settings.items() if name != "dropout masks"}
-    assert (earlier != settings) == with_dropout
-    (tmp_path / "run.json").write_text(json.dumps({"settings": earlier}))
-    if not with_dropout:
-        assert effects()["W"] == settings
-        return
-    message = r"dropout masks \(was by operation, is by place(, in the last layer| of real)"
-    with pytest.raises(FlagError, match=message):
-        effects()
-    assert effects("--deterministic_run", "--overwrite_output_dir")
 
 
 def test_a_record_without_a_flag_means_its_default(program, effects, tmp_path, files):

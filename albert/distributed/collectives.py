@@ -7,12 +7,11 @@ not wait for each other before `connect`.
 
 from __future__ import annotations
 
-import contextlib
 import importlib.metadata
 import importlib.util
 import os
 import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -136,18 +135,6 @@ def local_size() -> int:
 def size() -> int:
     """Returns the number of workers."""
     return _worker.size
-
-
-@contextlib.contextmanager
-def simulated_workers(workers: int) -> Iterator[None]:
-    """Changes the result of `size` in the `with` block, to plan a job with other workers."""
-    global _worker
-    actual = _worker
-    _worker = actual._replace(size=workers)
-    try:
-        yield
-    finally:
-        _worker = actual
 
 
 def is_chief() -> bool:

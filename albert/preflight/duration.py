@@ -11,14 +11,12 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import list_checkpoints
-from albert.core.errors import UserError
 from albert.data import DEV, TEST, TRAIN
 from albert.data.batches import Data
 from albert.data.records import reading_records
 from albert.distributed import collectives, exchange
 from albert.preflight.checks import Checked
 from albert.preflight.report import Report
-from albert.preflight.scaling import Link, scale, step_traffic
 from albert.settings.fields import TOO_LARGE
 from albert.settings.run_settings import RunSettings
 from albert.training.log_hook import format_seconds
@@ -32,8 +30,6 @@ from albert.training.trainer import train_run
 _MOST_BATCHES = 3
 _MOST_SECONDS = 300.0
 _SCORING = {DEV: "scoring", TEST: "labeling"}
-# A backward pass has twice the arithmetic of a forward pass. Prediction has only a forward pass.
-_PREDICTION_IS_FASTER = 3
 
 
 class BatchTime(NamedTuple):
@@ -64,8 +60,7 @@ class Measurement(NamedTuple):
     """Measurements of a job on this machine's workers.
 
     It has the seconds to make the missing features, and by the names of the splits the whole data
-    and the time of a micro-batch in training and of a batch in prediction. `paces` is empty if the
-    job is for another machine.
+    and the time of a micro-batch in training and of a batch in prediction.
     """
 
     features: float
@@ -95,16 +90,13 @@ def _is_enough(seconds: list[float]) -> bool:
     return len(seconds) >= _MOST_BATCHES or sum(seconds) >= _MOST_SECONDS
 
 
-def measure(checked: Checked, only_features: bool = False) -> Measurement:
-    """Trains and predicts a few batches in a temporary folder, on all workers, as the job would.
-
-    With `only_features`, times only these, because the job is for another machine.
-    """
+def measure(checked: Checked) -> Measurement:
+    """Trains and predicts a few batches in a temporary folder, on all workers, as the job would."""
     with tempfile.TemporaryDirectory(prefix="albert-check-") as folder, _without_training_log():
         names = requested_splits(checked.task)
         samples = {name: checked.split(name).sample(folder) for name in names}
         data = {name: checked.task.in_buckets(data) for name, (data, _) in samples.items()}
-        paces = {} if only_features else _paces(checked.trained, data, folder)
+        paces = _paces(checked.trained, data, folder)
     return Measurement(sum(seconds for _, seconds in samples.values()), data, paces)
 
 
@@ -158,96 +150,32 @@ def prediction_seconds(
     return seconds
 
 
-class RemoteWorkers(NamedTuple):
-    """Workers on other hosts; without a speed of a single one, it is the one measured here."""
-
-    workers: int
-    examples_per_second: float | None
-    link: Link
-
-
-def describe_duration(
-    report: Report, checked: Checked, measured: Measurement, on: RemoteWorkers | None
-) -> None:
-    """Adds rows about how long the job takes here and, if requested, on other workers."""
-    with report.section("duration"):
-        if measured.paces:
-            in_all = _add(report, "", checked.trained.settings, checked.steps, measured)
-            value = f"{format_seconds(in_all)} from the start, on hosts like this one"
-            report.add("whole job", value)
-        if on and not checked.steps:
-            report.add("other workers", "not estimated: nothing is trained")
-        elif on:
-            _describe_elsewhere(report, checked, measured, on)
-
-
-def _describe_elsewhere(
-    report: Report, checked: Checked, measured: Measurement, on: RemoteWorkers
-) -> None:
-    who = f"{on.workers} worker{'s' * (on.workers > 1)}"
-    try:
-        with collectives.simulated_workers(on.workers):
-            # Some flags depend on the number of workers.
-            task = type(checked.task)(checked.task.settings)
-    except UserError as e:
-        report.add(f"{who}: whole job", f"not possible: {e}", warns=True)
-        return
-    settings, paces = task.settings, measured.paces
-    size, count = settings.train_batch_size, settings.gradient_accumulation_steps
-    rate, whose = on.examples_per_second, "as given"
-    if rate:
-        prediction = settings.predict_batch_size / (_PREDICTION_IS_FASTER * rate)
-        each = dict.fromkeys(measured.data, prediction)
-    else:
-        rate, whose = size / paces[TRAIN].each, "as on hosts like this one"
-        each = {name: pace.each for name, pace in paces.items()}
-    value_bytes = 4 if settings.allreduce_dtype == "float32" else 2
-    shard = settings.shard_optimizer
-    sent = step_traffic(checked.num_weights, on.workers, value_bytes, shard, count)
-    scaled = scale(count * size / rate, sent, on.link)
-    each[TRAIN] = scaled.step / count
-    paces = {name: BatchTime(seconds, seconds, 0) for name, seconds in each.items()}
-    with collectives.simulated_workers(on.workers):
-        steps = task.steps(checked.num_examples)
-        in_all = _add(report, f"{who}: ", settings, steps, measured._replace(paces=paces))
-    report.add(
-        f"{who}: whole job",
-        f"{format_seconds(in_all)} at an efficiency of {scaled.efficiency:.3f}, estimated from "
-        f"{rate:.2f} examples/s of a single worker, {whose}, and {on.link}",
-    )
-
-
-def _add(
-    report: Report,
-    prefix: str,
-    settings: RunSettings,
-    steps: tuple[int, int] | None,
-    measured: Measurement,
-) -> float:
-    """Adds a row for each part of the job with the current workers; returns the total seconds."""
+def describe_duration(report: Report, checked: Checked, measured: Measurement) -> None:
+    """Adds a row for each part of the job on these workers, and one for all of it."""
+    settings, steps = checked.trained.settings, checked.steps
     workers, in_all = collectives.size(), 0.0
-    if measured.features:
-        in_all += measured.features
-        report.add(f"{prefix}features", f"{format_seconds(in_all)}, made once")
-    for name, pace in measured.paces.items():
-        if name == TRAIN:
-            assert steps is not None, "a training has some"
-            size, count = settings.train_batch_size, settings.gradient_accumulation_steps
-            item, times, batches = "training", 1, steps[0] * count
-            what = f"{steps[0]} steps of {size * count * workers} examples"
-        else:
-            size, records = settings.predict_batch_size, measured.data[name].num_records
-            item, times = _SCORING[name], _passes(settings, steps) if name == DEV else 1
-            batches = -(-records // (size * workers))
-            what = f"{times} x {records} features"
-        seconds = times * pace.seconds(batches)
-        batch = f"batch{'es' * (pace.measured > 1)}"
-        by = f", measured over {pace.measured} {batch} after the first" * bool(pace.measured)
-        rate = f"{size * workers / pace.each:.2f} per second"
-        value = f"{format_seconds(seconds)}: {what}, {rate}{by}"
-        report.add(prefix + item, value)
-        in_all += seconds
-    return in_all
+    with report.section("duration"):
+        if measured.features:
+            in_all += measured.features
+            report.add("features", f"{format_seconds(in_all)}, made once")
+        for name, pace in measured.paces.items():
+            if name == TRAIN:
+                assert steps is not None, "a training has some"
+                size, count = settings.train_batch_size, settings.gradient_accumulation_steps
+                item, times, batches = "training", 1, steps[0] * count
+                what = f"{steps[0]} steps of {size * count * workers} examples"
+            else:
+                size, records = settings.predict_batch_size, measured.data[name].num_records
+                item, times = _SCORING[name], _passes(settings, steps) if name == DEV else 1
+                batches = -(-records // (size * workers))
+                what = f"{times} x {records} features"
+            seconds = times * pace.seconds(batches)
+            batch = f"batch{'es' * (pace.measured > 1)}"
+            by = f", measured over {pace.measured} {batch} after the first" * bool(pace.measured)
+            rate = f"{size * workers / pace.each:.2f} per second"
+            report.add(item, f"{format_seconds(seconds)}: {what}, {rate}{by}")
+            in_all += seconds
+        report.add("whole job", f"{format_seconds(in_all)} from the start, on hosts like this one")
 
 
 def _passes(settings: RunSettings, steps: tuple[int, int] | None) -> int:

@@ -20,9 +20,8 @@ from albert.preflight.checks import (
     describe_variables,
     training_step,
 )
-from albert.preflight.duration import RemoteWorkers, describe_duration, measure
+from albert.preflight.duration import describe_duration, measure
 from albert.preflight.report import Report, Row, describe_environment
-from albert.preflight.scaling import Link
 from albert.preflight.settings import CheckSettings
 from albert.preflight.speed import describe_speed
 from albert.settings.run_settings import RunSettings
@@ -43,7 +42,12 @@ def check(
 
     Without a task, it checks only the machine. The only run of a job has the name "".
     """
-    report, on = Report(), estimated_workers(settings)
+    report = Report()
+    if settings.estimate and settings.device_memory:
+        raise FlagError(
+            "--estimate measures this machine, and --device_memory is for another one; pass one of "
+            "them"
+        )
     if name:
         with report.section("run"):
             report.add("name", name)
@@ -58,9 +62,9 @@ def check(
     plan = describe_graph(report, checked, settings) if checked and report.ok else None
     # Either all ranks take part in the measurement, or none.
     if settings.estimate and all(exchange.all_gather_objects(report.ok)) and checked:
-        measured = measure(checked, only_features=bool(settings.device_memory))
+        measured = measure(checked)
         if collectives.is_chief():
-            describe_duration(report, checked, measured, on)
+            describe_duration(report, checked, measured)
     if settings.measure and checked and report.ok and collectives.is_chief():
         describe_speed(report, checked.task)
     by_rank = [[Row(*row) for row in rows] for rows in exchange.all_gather_objects(report.rows)]
@@ -70,22 +74,6 @@ def check(
     shown = plan if settings.bf16 else None
     # The objects of several runs are one line each.
     return print_reports(by_rank, shown, verdicts, settings.json, indent=None if name else 2)
-
-
-def estimated_workers(settings: CheckSettings) -> RemoteWorkers | None:
-    """Returns the workers that --estimate is for, None for this job's; raises a `FlagError`."""
-    for name in ("workers", "examples_per_second", "gbit"):
-        if name in settings.given and not settings.estimate:
-            raise FlagError(f"--{name} is for --estimate; add it")
-    if settings.estimate and settings.device_memory and not settings.examples_per_second:
-        raise FlagError(
-            "--estimate with --device_memory is for a job on another machine: pass the speed "
-            "measured there as --examples_per_second"
-        )
-    if settings.workers is None and settings.examples_per_second is None:
-        return None
-    link = Link(gbit=settings.gbit)
-    return RemoteWorkers(settings.workers or 1, settings.examples_per_second, link)
 
 
 def describe_input(report: Report, task_class: type[Task], settings: RunSettings) -> Checked | None:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 
-from albert.settings.fields import LARGEST_BATCH, Settings, setting
+from albert.settings.fields import Settings, setting
 
 _UNITS = {"MB": 10**6, "MiB": 2**20, "GB": 10**9, "GiB": 2**30}
 _SIZE = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,9}})?) ?({'|'.join(_UNITS)})")
-# Default bandwidth of the network between workers on other machines, see --gbit.
-GBIT = 100.0
 
 
 def parse_size(text: str) -> int:
@@ -44,21 +42,5 @@ class CheckSettings(Settings):
         False,
         "Predict a part of the data, 2 seconds with each engine and precision that this machine "
         "has, and show the examples per second and the memory.",
-    )
-    workers: int | None = setting(
-        None,
-        "With --estimate: number of workers to estimate the duration for, with a model of the "
-        "network.",
-        lower=1,
-        upper=LARGEST_BATCH,
-    )
-    examples_per_second: float | None = setting(
-        None,
-        "With --estimate: training speed of a single one of these workers, in examples per "
-        "second, as in the log of a run on one card. Default: the speed measured here.",
-        lower=1e-6,
-    )
-    gbit: float = setting(
-        GBIT, "With --estimate: network bandwidth between the workers, in Gbit/s.", lower=1e-3
     )
     json: bool = setting(False, "Print JSON, for programs, instead of a table.")

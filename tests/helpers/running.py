@@ -8,7 +8,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import unittest.mock
+from collections.abc import Callable, Iterator
 
 from albert.cli.check import find_task
 from tests.helpers.forking import LONGEST, ROOT, ForkingProcess
@@ -158,3 +159,13 @@ def assert_stopped(
 
 def task_of(program: str) -> type:
     return find_task(f"{program}.py").load("task")
+
+
+@contextlib.contextmanager
+def simulated_workers(workers: int) -> Iterator[None]:
+    """Makes this process one of some workers in the `with` block."""
+    from albert.distributed import collectives
+
+    worker = collectives._worker._replace(size=workers)
+    with unittest.mock.patch.object(collectives, "_worker", worker):
+        yield

@@ -21,6 +21,7 @@ from albert.tasks.pretraining.head import make_head as make_pretraining_head
 from albert.tasks.squad.head import make_v1_head
 from albert.training import model_fn as model_fns
 from tests.helpers.golden import FOLDER
+from tests.helpers.running import simulated_workers
 from tests.helpers.squad_head import ALL, golden_run, golden_steps, make_batch
 
 TRAIN, PREDICT = estimators.ModeKeys.TRAIN, estimators.ModeKeys.PREDICT
@@ -157,7 +158,7 @@ def build(value=None, mode=TRAIN, workers=1, config=CONFIG, accumulation=1, **op
     """
     all_reduce = {"allreduce": lambda vector, op, name: tf.tanh(vector, name)}
     horovod = types.SimpleNamespace(Average=None, **all_reduce)
-    job = collectives.simulated_workers(workers)
+    job = simulated_workers(workers)
     optimizer = OptimizerOptions(2e-3, 20, 2, gradient_accumulation_steps=accumulation)
     options = ModelOptions(optimizer, **options)
     model_fn = model_fns.make_model_fn(config, make_v1_head(False), options)

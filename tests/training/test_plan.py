@@ -5,7 +5,6 @@ import json
 import pytest
 
 from albert.core.errors import FlagError
-from albert.distributed import collectives
 from albert.settings.run_settings import RunSettings
 from albert.training.plan import (
     global_batch_size,
@@ -13,6 +12,7 @@ from albert.training.plan import (
     rescale_to_current_workers,
     steps_with_warmup,
 )
+from tests.helpers.running import simulated_workers
 
 BEGUN = {"number of workers": 4, "gradient_accumulation_steps": 3, "train_batch_size": 8}
 BEGUN["optimizer"] = "adamw"
@@ -30,13 +30,13 @@ def settings(tmp_path) -> RunSettings:
 def test_epochs_count_batches_of_all_workers_and_a_scaled_rate_is_that_of_the_first(settings):
     """Four workers with three batches of 8 take 96 examples in each step."""
     settings = settings.replaced(num_train_epochs=2.5, train_steps=-1, warmup_proportion=0.25)
-    with collectives.simulated_workers(4):
+    with simulated_workers(4):
         assert global_batch_size(settings) == 96
         assert steps_with_warmup(settings, 1000, "train.json") == (26, 6)
         assert steps_with_warmup(settings.replaced(train_steps=1), 1000, "")[0] == 1
     original = original_batch_settings(settings, by(2, optimizer="lamb"))
     assert original == {**BEGUN, "optimizer": "lamb"}
-    with collectives.simulated_workers(2):
+    with simulated_workers(2):
         actual = rescale_to_current_workers(settings.replaced(scale_learning_rate=True), BEGUN)
     assert actual.learning_rate * 2 == 0.5 * 4
 
@@ -51,7 +51,7 @@ def by(workers: int, **changed) -> dict:
 def test_a_step_is_split_for_other_workers(settings, workers, batch, batches):
     settings = settings.replaced(train_batch_size=batch)
     assert original_batch_settings(settings, by(workers, train_batch_size=batch)) == BEGUN
-    with collectives.simulated_workers(workers):
+    with simulated_workers(workers):
         actual = rescale_to_current_workers(settings, BEGUN)
     assert actual.gradient_accumulation_steps == batches
     assert actual.learning_rate == 0.5
@@ -76,5 +76,5 @@ def test_workers_that_cannot_split_a_step_are_refused(settings):
 def test_a_new_run_uses_the_flags_unchanged(settings, change):
     settings = settings.replaced(**change)
     assert original_batch_settings(settings, by(5)) == by(5)
-    with collectives.simulated_workers(5):
+    with simulated_workers(5):
         assert rescale_to_current_workers(settings, by(5)).gradient_accumulation_steps == 3

@@ -8,7 +8,6 @@ from unittest import mock
 import pytest
 
 from albert.core.errors import FlagError, UserError
-from albert.distributed import collectives
 from albert.tasks.pretraining import task as task_module
 from albert.tasks.pretraining.input_pipeline import check_files
 from albert.tasks.pretraining.settings import PretrainingSettings
@@ -16,6 +15,7 @@ from albert.tasks.pretraining.task import PretrainingTask
 from albert.training.output_folder import check_output_dir
 from tests.helpers.files import settings_of
 from tests.helpers.models import CONFIGS
+from tests.helpers.running import simulated_workers
 from tests.helpers.sessions import batches_of
 
 
@@ -87,7 +87,7 @@ class TestSplits:
 def test_workers_divide_the_steps(make, workers, expected):
     steps = "--num_train_steps=100", "--num_warmup_steps=30", "--start_warmup_step=16"
     task = make(*steps, "--optimizer=lamb", "--poly_power=0.5")
-    with collectives.simulated_workers(workers):
+    with simulated_workers(workers):
         assert task.steps(num_examples=12345) == expected
         options = task.optimizer_options(*expected)
     assert (options.num_train_steps, options.num_warmup_steps) == expected
@@ -115,7 +115,7 @@ SPLIT = "--train_batch_size=4 --global_batch_size"
     ],
 )
 def test_conflicting_flags_are_an_error(make, flags, words):
-    with pytest.raises(FlagError, match=words), collectives.simulated_workers(2):
+    with pytest.raises(FlagError, match=words), simulated_workers(2):
         make(*flags.split())
 
 
@@ -126,7 +126,7 @@ def test_another_models_tokenizer_is_an_error(make, squad_dir):
 
 @pytest.mark.parametrize(("workers", "micro_batches"), [(1, 8), (2, 4), (8, 1)])
 def test_a_global_batch_keeps_the_steps_on_all_workers(make, workers, micro_batches):
-    with collectives.simulated_workers(workers):
+    with simulated_workers(workers):
         task = make("--global_batch_size=32", "--train_batch_size=4", "--num_train_steps=100")
         assert task.settings.gradient_accumulation_steps == micro_batches
         assert task.steps(1000)[0] == 100
