@@ -29,7 +29,6 @@ PLACEHOLDER = re.compile(r"\.\.\.|[A-Z]+(-[A-Z]+)+|\[.*\]|\$@|&")
 OF_FLAGS = {path.name for path in ROOT.glob("*.py") if "run_program" in path.read_text()}
 OF_FLAGS |= {f"albert {name}" for name in COMMANDS} - {
     *("albert ask", "albert predict", "albert serve", "albert demo", "albert download"),
-    "albert completion",
 }
 
 

@@ -25,7 +25,6 @@ _TURNS = "--data={} --config={}/albert.json --max_seq_length=128 --matrix_size=6
 _TURNS += " --batches=1 --turns=2 --rows=float32"
 # The flags of a benchmark, and rows of its tables.
 RUNS = {
-    "answers": (f"{_SMALL} --data={{}} --questions=60 --max_seq_length=128", "1.1|2.0"),
     "ask": (
         f"{_SMALL} --lengths=32,48 --peer_lengths=48 --starts=1",
         "first answer|answer, 48 tokens|encode, all lengths|48 tokens, float32: answer|"
@@ -40,34 +39,18 @@ RUNS = {
         f"{_SMALL} --seq_length=64 --batch_size=2 --steps=3",
         "the text, 64|Wikipedia, 512|rows of one example|packed rows",
     ),
-    "prediction_memory": ("--questions=200", "squad 1.1|evaluate 1.1|squad 2.0|evaluate 2.0"),
     "pretraining": (
         "--data={} --folder={}/pretraining --seeds=7 --dev_fraction=0.5 --hidden_size=16 "
         "--pretraining_steps=8 --fine_tuning_steps=1",
         "held-out, masked_lm_loss",
     ),
-    "pretraining_data": (
-        "--mb=0.1 --plain_mb=0.1 --dupe_factor=1 --vocab_size=200",
-        "plain, one process|one process|two processes",
-    ),
-    "pretraining_text": ("--mb=0.2 --rounds=1", "plain, one process|one process|2 workers"),
     "serve": (
         f"{_SMALL} --lengths=32 --clients=1,2 --seconds=0.1",
         "32 tokens, one by one|32 tokens, 8 together|32 tokens, 1 clients|32 tokens, 2 clients",
     ),
-    "server_load": (
-        "--seconds=0.1 --idle=5 --half=5 --large=1",
-        "5 idle connections|5 half-sent requests|1 bodies of 3 MB",
-    ),
-    "start": (f"{_SMALL} --steps=2", "--help|nothing left to do|first step"),
-    "tables": ("--rows=2000", "check|convert"),
     "xla": (
         f"{_SMALL} --batch_size=2 --seq_length=32 --steps=1",
         "training, wall time|prediction, processor time",
-    ),
-    "zero": (
-        "--model={}/bert.json --batch_size=2 --seq_length=32 --rounds=1",
-        "none|state|gradients",
     ),
 }
 # In turns with programs that need torch.

@@ -31,7 +31,6 @@ NOT_RUN = {
         _DOWNLOADS: "git clone, cd albert, pip install",
         _NEEDS_MODEL: "out/tickets, examples/tickets",
     },
-    "benchmark-log.md": {_NEEDS_MODEL: "--output_dir=out/xxlarge_64"},
     "classify.md": {_NEEDS_MODEL: "albert classify reviews.csv"},
     "checking.md": {
         _IS_A_FORM: "albert check classify FLAGS-OF-THE-JOB",
