@@ -125,7 +125,9 @@ format: install-dev
 
 VERSIONS = $(RUN) -c 'from albert import cli; import sys, tensorflow as tf; \
 	print("Python {}.{}.{}".format(*sys.version_info), "TensorFlow", tf.__version__)'
-PYTEST = $(RUN) -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder
+# After the crash of a worker, pytest-xdist would start another one, and might never end.
+PYTEST = $(RUN) -m pytest -n $(WORKERS) --dist loadscope --no-loadscope-reorder \
+	--max-worker-restart=0
 
 test: lint
 	@$(VERSIONS)

@@ -53,6 +53,7 @@ def test_the_import_is_cheap_and_changes_nothing():
     assert without_tensorflow(succeed([sys.executable, "-c", text], cwd=ROOT, env=env)) == ""
 
 
+@pytest.mark.slow
 def test_training_equals_that_of_the_command(trained, squad_dir, files, tmp_path, capsys):
     """Bit for bit; a second training with other settings is independent."""
     out = tmp_path / "out"
@@ -80,6 +81,7 @@ def test_training_equals_that_of_the_command(trained, squad_dir, files, tmp_path
 WORDS = "nrlscmegbpta"
 
 
+@pytest.mark.slow
 class TestRows:
     """Training and predicting without files."""
 

@@ -235,6 +235,7 @@ def test_one_line_trains_resumes_and_tells_of_a_changed_table(trained, tmp_path)
     assert_fails(run(command, cwd=tmp_path), 2, "holds a run with other flags: --train_file (was s")
 
 
+@pytest.mark.slow
 def test_one_line_for_entities_and_questions(trained, squad_dir, tmp_path):
     path = tmp_path / "texts.conll"
     path.write_text(as_columns(sentences(1, 30)))

@@ -86,6 +86,7 @@ def test_labels_keep_their_type_and_probabilities_their_order(fitted, texts):
     assert classifier.predict_proba([]).shape == (0, 2)
 
 
+@pytest.mark.slow
 def test_a_pickle_has_the_model(fitted, texts):
     classifier, _ = fitted
     expected = classifier.predict_proba(texts)
@@ -98,6 +99,7 @@ def test_a_pickle_has_the_model(fitted, texts):
                 copy.predict(texts)
 
 
+@pytest.mark.slow
 def test_few_pairs_are_trained_on_without_scores(settings, tmp_path):
     """Each fit replaces the run in its folder."""
     pairs, names = [("n l", "s"), ("r", "c m"), ("n", "e")], ["one", "two ", "one"]

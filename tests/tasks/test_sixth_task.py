@@ -98,6 +98,7 @@ def test_the_task_says_five_things_in_few_lines():
     assert len((ROOT / "tests/programs/rating.py").read_text().splitlines()) <= 120
 
 
+@pytest.mark.slow
 def test_every_checkpoint_is_scored_and_the_predictions_are_shown(done, folder):
     record = json.loads((done / "eval_results.json").read_text())
     assert [entry["global_step"] for entry in record["history"]] == [2, 4, 5]
@@ -117,6 +118,7 @@ def test_its_settings_shape_its_features(flags, folder, tmp_path):
     assert not made_from.keys() & {"learning_rate", "train_file"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["out", "export"])
 def test_a_model_rates_as_the_run_did(done, folder, name):
     model = package.load(folder / name)
@@ -125,6 +127,7 @@ def test_a_model_rates_as_the_run_did(done, folder, name):
     assert rated == pytest.approx(answers, abs=1e-3) and np.std(rated) > 0
 
 
+@pytest.mark.slow
 def test_ask_and_the_server_rate_texts(done, folder, run):
     (first, second), sample = texts_in(folder)[0], next(read_samples(str(done)))
     row = json.loads(run(albert("ask", done, first, second, "--json")).stdout)
