@@ -145,7 +145,7 @@ def parse(argv: list[str]) -> PretrainingDataSettings:
 
 
 def main(settings: PretrainingDataSettings) -> None:
-    """Checks the settings, and writes the records, together with other processes, if any."""
+    """Checks the settings, and writes the records of this process."""
     import tensorflow.compat.v1 as tf
 
     from albert.checkpoints.model_flags import with_model
