@@ -1,4 +1,4 @@
-"""The host: its CPU's instruction sets, the cores of this process, and limits of its cgroups."""
+"""The host: the cores of this process, and limits of its cgroups."""
 
 from __future__ import annotations
 
@@ -7,76 +7,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from albert.core.cores import usable_cores
 from albert.distributed import collectives
 
-# The instruction sets, by Linux's names of their flags.
-_NAMES = {
-    **{"avx2": "AVX2", "avx512f": "AVX-512", "avx512_vnni": "AVX512_VNNI"},
-    **{"avx512_bf16": "AVX512_BF16", "amx_bf16": "AMX"},
-}
-# The variable that limits the instructions of oneDNN, and how many of these names its values allow;
-# other values allow all.
-LIMIT = "ONEDNN_MAX_CPU_ISA"
-_ALLOWED = {
-    **dict.fromkeys(("SSE41", "AVX"), 0),
-    **dict.fromkeys(("AVX2", "AVX2_VNNI", "AVX2_VNNI_2"), 1),
-    **{"AVX512_CORE": 2, "AVX512_CORE_VNNI": 3, "AVX512_CORE_BF16": 4, "AVX512_CORE_FP16": 4},
-}
 _TOOL_SECONDS = 20
-_WITH_BFLOAT16 = ("AVX512_BF16", "AMX")
-
-
-class Cpu(NamedTuple):
-    """A processor; its `str` is human-readable.
-
-    `model` is "" if unknown; `instructions`, some of the names above, are None then. They are those
-    that oneDNN may use. `limit` names the variable that rules others out, if any.
-    """
-
-    model: str
-    instructions: tuple[str, ...] | None
-    limit: str = ""
-
-    def __str__(self) -> str:
-        names = self.instructions
-        has = "unknown instruction sets" if names is None else ", ".join(names) or "no AVX2"
-        return f"{self.model or 'unknown'} ({has}{self._limited})"
-
-    @property
-    def _limited(self) -> str:
-        return f", limited by {self.limit}" if self.limit else ""
-
-    def bfloat16(self) -> tuple[bool | None, str]:
-        """Returns whether bfloat16 products beat float32's (None if unknown), and the reason."""
-        if self.instructions is None:
-            return None, ""
-        fast = [name for name in self.instructions if name in _WITH_BFLOAT16]
-        if fast:
-            return True, f"the processor has {' and '.join(fast)}"
-        return False, f"the processor has neither {' nor '.join(_WITH_BFLOAT16)}{self._limited}"
-
-
-def find_processor(root: str = "/") -> Cpu:
-    """Returns the processor of this host; `root` is the folder of `proc`."""
-    text = read(os.path.join(root, "proc/cpuinfo"))
-    # The lines of the first core. Only x86 processors have lines with these keys.
-    model, flags = (
-        re.search(rf"^{key}\s*:(.*)$", text, re.MULTILINE) for key in ("model name", "flags")
-    )
-    name = model[1].strip() if model else ""
-    if not flags:
-        return Cpu(name, None)
-    value = os.environ.get(LIMIT, "")
-    there, allowed = set(flags[1].split()), list(_NAMES.items())[: _ALLOWED.get(value.upper())]
-    usable = tuple(instructions for flag, instructions in allowed if flag in there)
-    ruled_out = there.intersection(_NAMES) - {flag for flag, _ in allowed}
-    return Cpu(name, usable, f"{LIMIT}={value}" if ruled_out else "")
-
 
 # Thread counts of TensorFlow, within an operation and across operations, and of OpenMP.
 VARIABLES = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS")

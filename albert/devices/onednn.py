@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from albert.devices import device
-from albert.devices.host import find_processor
+from albert.devices.machine import find_processor
 
 # The types of the operations of `dense` and `layer_norm`.
 DENSE, _LAYER_NORM = "_MklNativeFusedMatMul", "_MklLayerNorm"

@@ -6,7 +6,7 @@ import os
 
 from albert.core.errors import FlagError, optional
 from albert.core.log import LOG
-from albert.devices import device, host
+from albert.devices import device, machine
 from albert.modeling import BertConfig, EncoderConfig
 from albert.precision import configuration
 from albert.settings.engines import AUTO, TENSORFLOW
@@ -31,7 +31,7 @@ def check_engine(engine: str, precision: str) -> None:
 
 def check_native(precision: str) -> None:
     """Raises a `FlagError` if this processor would have to emulate a type."""
-    has_bfloat16, why = host.find_processor().bfloat16()
+    has_bfloat16, why = machine.find_processor().bfloat16()
     if precision == "bfloat16" and device.kind() == "cpu" and has_bfloat16 is False:
         raise FlagError(f"--precision=bfloat16: {why}; pass --precision=float32")
 
@@ -62,12 +62,6 @@ def choose_precision(requested: str) -> str:
 
 def fastest_precision() -> tuple[str, str]:
     """Returns the type in which this device predicts fastest, and the reason."""
-    processor = host.find_processor()
-    names = processor.instructions or ()
     if device.kind() != "cpu":
         return "float32", "the precision without --precision"
-    # Without AMX, bfloat16 took 1.7 times as long as float32 on an Intel processor with
-    # AVX512_BF16, but 0.55 times as long on AMD's (docs/benchmark-log.md).
-    if "AMX" in names or ("AVX512_BF16" in names and "AMD" in processor.model):
-        return "bfloat16", processor.bfloat16()[1]
-    return "float32", f"this processor does not multiply faster in bfloat16: {processor}"
+    return machine.find_processor().fastest()

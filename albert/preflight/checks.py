@@ -15,7 +15,7 @@ from albert.core import estimators
 from albert.core.files import check_can_be_written, check_readable, existing_folder
 from albert.data import TEST, TRAIN
 from albert.data.batches import batch_spec
-from albert.devices import device, host
+from albert.devices import device, machine
 from albert.devices.memory_use import peak_host_memory
 from albert.distributed import collectives
 from albert.optimization import TrainStep
@@ -296,18 +296,20 @@ def describe_choice(
     """Adds a row with the run's data type, and whether another one is faster on the CPU."""
     item = "--precision" if precision else configuration.VARIABLE
     on_cpu = device.kind() == "cpu"
-    faster, why = host.find_processor().bfloat16() if on_cpu else (None, "")
+    processor = machine.find_processor()
+    fastest, why = processor.fastest()
+    is_known = on_cpu and processor.instructions is not None
     if config is None:
-        advice = {
-            None: "",
-            True: f"; --precision=bfloat16 is faster: {why}",
-            False: f"; bfloat16 would be slower: {why}",
-        }[faster]
+        said = {
+            "bfloat16": f"; --precision=bfloat16 is faster: {why}",
+            "float32": f"; bfloat16 would be slower: {why}",
+        }
+        advice = said[fastest] if is_known else ""
         report.add(item, ("float32" if precision else "not set: the run uses float32") + advice)
         return
     if config.dtype == tf.float16:
-        faster, why = (False, "most CPUs emulate float16") if on_cpu else (None, "")
-    warns = faster is False
+        is_known, fastest, why = on_cpu, "float32", "most CPUs emulate float16"
+    warns = is_known and fastest == "float32"
     name = f"{config.dtype.name}, by " if precision else ""
     advice = f"; float32 is faster: {why}" if warns else ""
     report.add(item, name + config.source + advice, warns=warns)

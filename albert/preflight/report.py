@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.cores import usable_cores
 from albert.core.errors import UserError
-from albert.devices import device, habana, host
+from albert.devices import device, habana, machine
 from albert.distributed import collectives
 from albert.settings.run_settings import RunSettings
 from albert.training import job
@@ -76,7 +76,7 @@ def describe_environment(report: Report, settings: RunSettings) -> None:
         is_known = _OLDEST_TENSORFLOW <= numbers <= _NEWEST_TENSORFLOW
         report.add("TensorFlow", tf.__version__, is_known)
         report.add("host", socket.gethostname())
-        report.add("processor", host.find_processor())
+        report.add("processor", machine.find_processor())
         report.add("cores", usable_cores())
         beside = os.path.dirname(sys.executable)
         mpirun = shutil.which("mpirun") or shutil.which("mpirun", path=beside)

@@ -22,7 +22,7 @@ from albert.checkpoints.model_folder import (
 from albert.core.errors import UserError
 from albert.core.log import LOG
 from albert.data import DEV
-from albert.devices import host
+from albert.devices import machine
 from albert.onnx.encoder import Recording, compile_model, read_quantized, recording
 from albert.onnx.quantization import GROUPS, write_quantized
 from albert.settings.engines import OPENVINO
@@ -83,7 +83,7 @@ class Trial:
         # Batches are computed two at a time, so their order varies.
         self._recording.batches.sort(key=lambda batch: batch["input_ids"].tobytes())
         rows = [exact]
-        if host.find_processor().bfloat16()[0]:
+        if machine.find_processor().bfloat16()[0]:
             rows.append(self._score("bfloat16", "bfloat16"))
         rows.append(self._quantized([]))
         if self.is_enough(exact, rows[-1]):

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from albert.core import signals
 from albert.core.errors import FlagError, UserError
 from albert.core.text import one_line
-from albert.devices import device, host
+from albert.devices import device, host, machine
 from albert.distributed import collectives, exchange, heartbeats, launcher
 from albert.distributed.failure import fail
 from albert.precision import configuration
@@ -37,7 +37,7 @@ def begin_job(settings: RunSettings) -> None:
     device.choose(settings.device)
     _check_workers(settings)
     collectives.join_job(settings.use_horovod)
-    tf.logging.info("Processor: %s", host.find_processor())
+    tf.logging.info("Processor: %s", machine.find_processor())
     host.limit_threads()
     # Report a faulty configuration before any work.
     precision = configuration.chosen(settings.precision)
@@ -125,7 +125,7 @@ def check_onednn(precision: str) -> None:
     """Raises a `FlagError` if TensorFlow would crash in a type, chosen by flag or environment."""
     if precision != "bfloat16" or not device.has_onednn():
         return
-    processor = host.find_processor()
+    processor = machine.find_processor()
     # TensorFlow looks for AVX-512 itself, then ends the process when oneDNN refuses.
     if processor.limit and "AVX-512" not in (processor.instructions or ()):
         raise FlagError(

@@ -10,8 +10,9 @@ import pytest
 import tensorflow as tf
 
 from albert.core.errors import FlagError, UserError
-from albert.devices import device, habana, host
+from albert.devices import device, habana
 from albert.devices.device import Device
+from albert.devices.machine import LIMIT, Cpu
 from albert.preflight import report
 from albert.preflight.report import Report
 from albert.settings.run_settings import RunSettings
@@ -82,8 +83,8 @@ def test_a_missing_precision_is_an_error(
 
 @pytest.mark.parametrize("onednn", ["0", "1"])
 def test_bfloat16_that_would_end_the_process_is_an_error(on_device, monkeypatch, onednn):
-    limited = host.Cpu("AMD", ("AVX2",), f"{host.LIMIT}=AVX2")
-    monkeypatch.setattr(host, "find_processor", lambda: limited)
+    limited = Cpu("AMD", ("AVX2",), f"{LIMIT}=AVX2")
+    monkeypatch.setattr("albert.devices.machine.find_processor", lambda: limited)
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", onednn)
     on_device("cpu")
     expects = pytest.raises(FlagError, match="ONEDNN_MAX_CPU_ISA=AVX2 rules out .* unset it")

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from albert import modeling
 from albert.core.errors import FlagError, UserError
-from albert.devices import host
+from albert.devices import machine
 from albert.inference import load_model
 from albert.onnx.encoder import OpenVinoEncoder
 from albert.prediction.engine import check_engine
@@ -82,7 +82,7 @@ def test_an_engine_that_does_not_fit_is_an_error(monkeypatch, on_device):
     check_engine(OPENVINO, "float32")
     with pytest.raises(FlagError, match="in float32 or bfloat16: pass another --precision, or --e"):
         check_engine(OPENVINO, "float16")
-    monkeypatch.setattr(host, "find_processor", lambda: host.Cpu("", ("AVX2",)))
+    monkeypatch.setattr(machine, "find_processor", lambda: machine.Cpu("", ("AVX2",)))
     with pytest.raises(FlagError, match="--precision=bfloat16: the processor has neither AVX512_B"):
         check_engine(OPENVINO, "bfloat16")
     on_device("gpu")

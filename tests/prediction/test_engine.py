@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from albert.core.errors import FlagError
-from albert.devices import host
+from albert.devices import machine
 from albert.inference import load_model
 from albert.precision.configuration import VARIABLE
 from albert.prediction.engine import choose_precision
@@ -26,12 +26,12 @@ AMX = ("AVX2", "AVX-512", "AVX512_BF16", "AMX")
 )
 def test_auto_is_the_fastest_precision(monkeypatch, model, instructions, expected):
     monkeypatch.delenv(VARIABLE, raising=False)
-    monkeypatch.setattr(host, "find_processor", lambda: host.Cpu(model, instructions))
+    monkeypatch.setattr(machine, "find_processor", lambda: machine.Cpu(model, instructions))
     assert choose_precision("auto") == expected
 
 
 def test_the_variable_decides_before_the_processor(monkeypatch, on_device):
-    monkeypatch.setattr(host, "find_processor", lambda: host.Cpu("AMD", AMX))
+    monkeypatch.setattr(machine, "find_processor", lambda: machine.Cpu("AMD", AMX))
     monkeypatch.setenv(VARIABLE, "0")
     assert [choose_precision(name) for name in ("auto", "bfloat16")] == ["float32", "bfloat16"]
     monkeypatch.setenv(VARIABLE, "basic")
@@ -42,7 +42,7 @@ def test_the_variable_decides_before_the_processor(monkeypatch, on_device):
     on_device("gpu")
     assert choose_precision("auto") == "float32"
     on_device("cpu")
-    monkeypatch.setattr(host, "find_processor", lambda: host.Cpu("AMD", AMX[:2]))
+    monkeypatch.setattr(machine, "find_processor", lambda: machine.Cpu("AMD", AMX[:2]))
     with pytest.raises(FlagError, match="neither AVX512_BF16 nor AMX; pass --precision=float32"):
         choose_precision("bfloat16")
 
@@ -50,9 +50,9 @@ def test_the_variable_decides_before_the_processor(monkeypatch, on_device):
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_model_answers_in_bfloat16(monkeypatch, random_model, engine):
     """Its results are close to those of float32, but not the same."""
-    if engine == OPENVINO and not host.find_processor().bfloat16()[0]:
+    if engine == OPENVINO and not machine.find_processor().bfloat16()[0]:
         pytest.skip("need a processor with bfloat16 instructions")
-    monkeypatch.setattr(host, "find_processor", lambda: host.Cpu("AMD", AMX))
+    monkeypatch.setattr(machine, "find_processor", lambda: machine.Cpu("AMD", AMX))
     folder = random_model(make_head(2, 0.0), task="glue", task_name="own", labels=["a", "b"])
     texts = [(text, "") for text in ("a b c d e", "f g h a b c d", "c c c")]
     exact, rounded = (

@@ -7,7 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.devices import device
-from albert.devices.host import Cpu
+from albert.devices.machine import Cpu
 from albert.distributed import collectives
 from albert.optimization import OptimizerOptions, build_train_step
 from albert.precision import configuration
@@ -126,7 +126,7 @@ HAS, HAS_NOT = "the processor has AVX512_BF16", "the processor has neither AVX51
 )
 def test_bfloat16_is_advised_where_it_is_faster(monkeypatch, kind, instructions, config, value):
     monkeypatch.setattr(device, "kind", lambda: kind)
-    monkeypatch.setattr(checks.host, "find_processor", lambda: Cpu("", instructions))
+    monkeypatch.setattr(checks.machine, "find_processor", lambda: Cpu("AMD", instructions))
     report = Report()
     precision = config if config in PRECISIONS else None
     loaded = configuration.chosen(precision) if precision else configuration.load(config)
