@@ -172,6 +172,7 @@ def test_check_names_a_value_of_another_type(call, file, start):
 ROW = {"id": 7, "title": "t", "context": CONTEXT, "question": "How long?"}
 LISTS = {"text": ["98 km"], "answer_start": [13]}
 SQUAD = squad({"id": 7, "question": "How long?"})
+SQUAD_QUESTION = SQUAD["data"][0]["paragraphs"][0]["qas"][0]
 PARAGRAPHS = SQUAD["data"][0]["paragraphs"]
 CELLS = f'sep=;\ncontext;question;answer;id\n"{CONTEXT}";How long?;98 km;7\n;;;\n'
 # Files with one question, in all forms.
@@ -183,6 +184,29 @@ FORMS = {
     "JSON with a list of contexts, as data": {"data": PARAGRAPHS},
     "JSON Lines": json.dumps({**ROW, **answers()}) + "\n\n",
     "CSV with semicolons": CELLS,
+    "CSV": f"id,context,question,answers\n7,{CONTEXT},How long?,"
+    "\"{'text': array(['98 km'], dtype=object), 'answer_start': array([13], dtype=int32)}\"\n",
+    "JSON, rows of the Hub": {
+        "features": [],
+        "rows": [{"row_idx": 0, "row": {**ROW, **answers()}}],
+    },
+    "JSON Lines of MRQA": "".join(
+        json.dumps(line) + "\n"
+        for line in (
+            {"header": {"dataset": "x"}},
+            {
+                "context": CONTEXT,
+                "qas": [
+                    {
+                        "qid": "7",
+                        "question": "How long?",
+                        "answers": ["98 KM"],
+                        "detected_answers": [{"text": "98 KM", "char_spans": [[13, 17]]}],
+                    }
+                ],
+            },
+        )
+    ),
 }
 
 
@@ -291,13 +315,21 @@ def test_a_check_with_a_tokenizer_counts_tokens(call, file, squad_dir):
         ([{"text": "Ida.", "label": [{"start": 0, "end": 3}]}], "annotated texts of Label Studio"),
         ([{"data": {"text": "Ida."}, "annotations": []}], "annotated texts of Label Studio"),
         ('{"text": "Ida.", "spans": []}', "annotated texts"),
+        ('{"text": "Ida.", "label": []}\n{"text": "Ida.", "label": [[0, 3, "P"]]}\n', "annotated"),
+        ('{"words": ["Ida"], "labels": ["B-P"]}\n', "tokens and tags: use `albert entities`"),
+        ("Sentence #,Word,POS,Tag\n1,Ida,X,B-P\n", "tokens and tags: use `albert entities`"),
+        ("Ida NAME\nsaw O\nRome PLACE\n", "tokens and tags as in CoNLL"),
+        ("1\tIda\ta\tb\tc\td\te\tf\tg\t_\n", "tokens and tags as in CoNLL"),
+        ([{"id": "1", "prediction_text": "x"}], "predictions; pass them to `albert evaluate`"),
+        ("word,sentence,label\nx,y z,T\n", "a table of labels: use `albert classify`"),
     ],
 )
 def test_a_file_without_questions_is_named(file, content, look):
     with pytest.raises(UserError, match=f"is not SQuAD: .*; it looks like {look}[^\n]*$"):
         list(Questions(QuestionSource(str(file(content)))).checked())
-    kinds = {"a table of labels": "labels", "tokens and tags as in CoNLL": "entities"}
-    kind = "entities" if look.startswith("annotated") else kinds.get(look, "")
+    kinds = {"a table of labels": "labels"}
+    is_entities = look.startswith(("annotated", "tokens and tags"))
+    kind = "entities" if is_entities else kinds.get(look.partition(":")[0], "")
     assert look_of(str(file(content))).kind == kind
 
 
@@ -339,6 +371,43 @@ def test_convert_writes_what_a_training_reads(call, table, tmp_path):
         assert content["data"] == list(articles_of(paragraphs))
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        [{"context": CONTEXT, "qas": [{**SQUAD_QUESTION, "id": "1", "is_impossible": True}]}],
+        [{"context": CONTEXT, "qas": [{**SQUAD_QUESTION, "id": "1", "answers": []}]}],
+        json.dumps({**ROW, **answers(), "id": "1", "is_impossible": True}) + "\n",
+        json.dumps({**ROW, "answer": "", "id": "1", "is_impossible": False}) + "\n",
+    ],
+)
+def test_convert_writes_no_question_that_a_check_refuses(call, file, tmp_path, content):
+    good = {**ROW, **answers()}
+    if isinstance(content, list):
+        content = [*content, *PARAGRAPHS]
+    else:
+        content += json.dumps(good) + "\n"
+    path, target = file(content), tmp_path / "out.json"
+    for action in ("skip", "lenient"):
+        assert call("convert", path, target, f"--on_bad_row={action}") == f"{target}: 1 questions\n"
+        assert "questions         1\n" in call("check", target)
+        target.unlink()
+    with pytest.raises(UserError, match="1 (row|question): .*: 1; correct"):
+        call("convert", path, target)
+
+
+def test_convert_writes_entities_as_json_with_spans(call, file, tmp_path):
+    point = {"start": 4, "end": 8, "label": "RIVER"}
+    path, target = file(json.dumps({"text": CONTEXT, "spans": [point]})), tmp_path / "out.jsonl"
+    shown = call("convert", path, target, "--offsets=inclusive")
+    ends = "their ends are now after their last characters"
+    assert shown == f"{target}: 1 texts, 1 entities; {ends}\n"
+    spans = [{**point, "end": 9, "text": "Tamar"}]
+    assert json.loads(target.read_text()) == {"text": CONTEXT, "spans": spans}
+    assert "The [Tamar] is" in call("check", target)
+    with pytest.raises(UserError, match="already exists"):
+        call("convert", path, target)
+
+
 @pytest.mark.parametrize("link", [None, os.symlink, os.link])
 def test_convert_replaces_nothing(call, table, tmp_path, link):
     """Neither its table under any name, nor a file, a folder or a link."""
@@ -347,7 +416,7 @@ def test_convert_replaces_nothing(call, table, tmp_path, link):
         link(table, name)
     target.symlink_to("missing") if link else target.write_text("keep")
     for path, message in (
-        (name, "is the table itself; name another file"),
+        (name, "is the file itself; name another file"),
         (tmp_path, "is a folder; name a file"),
         (target, "already exists; give another name, or remove"),
         ("/dev/null", "is not a regular file"),

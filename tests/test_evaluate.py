@@ -50,6 +50,29 @@ def test_one_file_is_scored_on_json_or_a_table(call, dev, tmp_path, log):
     assert call(predictions, f"--data={tmp_path}/dev.csv") == expected
 
 
+def test_predictions_of_the_library_evaluate_are_scored(call, dev, tmp_path):
+    """In SQuAD 2.0 with their probabilities of no answer, as in a second file."""
+    path, answers = dev
+    listed = [{"id": i, "prediction_text": answer} for i, answer in answers.items()]
+    predictions = write(tmp_path / "p.json", listed)
+    assert call(predictions, f"--data={path}") == call(
+        write(tmp_path / "own.json", answers), f"--data={path}"
+    )
+    with pytest.raises(UserError, match="p.json: an id occurs twice"):
+        call(write(tmp_path / "p.json", [*listed, listed[0]]), f"--data={path}")
+    content = json.loads(path.read_text())
+    for article in content["data"]:
+        for question in article["paragraphs"][0]["qas"]:
+            question |= {"answers": [], "is_impossible": True}
+    write(path, content)
+    odds = {i: number / 12 for number, i in enumerate(answers)}
+    listed = [{**one, "no_answer_probability": odds[one["id"]]} for one in listed]
+    write(tmp_path / "p.json", listed), write(tmp_path / "odds.json", odds)
+    flags = f"--data={path}", "--na_prob_thresh=0.4"
+    expected = call(tmp_path / "own.json", *flags, f"--null_odds_file={tmp_path}/odds.json")
+    assert call(predictions, *flags) == expected and "best_f1_thresh" in expected
+
+
 def test_the_metric_decides_how_answers_are_compared(call, dev, tmp_path):
     path, answers = dev
     own = {i: f"{answer}x" for i, answer in answers.items()}

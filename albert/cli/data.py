@@ -1,13 +1,14 @@
-r"""Checks a file of questions, labels or entities before a training, or converts questions.
+r"""Checks a file of questions, labels or entities before a training, or converts it.
 
   albert data check questions.csv
   albert data check train.csv --vocab_file=vocab.txt --max_seq_length=128
   albert data convert questions.csv questions.json [--on_bad_row=skip]
+  albert data convert export.json entities.jsonl
 
 "check" shows what a training would use of the file, and some examples, and fails if a training
 would skip or refuse rows. With a tokenizer, it also counts tokens. "convert" writes questions as
-SQuAD's JSON. docs/data.md has the formats. Both read a table row by row and keep only its ids, so
-it may be larger than the memory.
+SQuAD's JSON, and entities as JSON with spans. docs/data.md has the formats. Both read a
+table of questions row by row and keep only its ids, so it may be larger than the memory.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from typing import TYPE_CHECKING
 
 from albert.cli import command_line, require_standard_output
 from albert.core.errors import FlagError, UserError
-from albert.core.files import check_readable, check_regular, open_atomically
+from albert.core.files import check_readable, check_regular, open_atomically, temporary_name
 from albert.core.text import printable
-from albert.data.annotated_files import ReadOptions
-from albert.data.bad_rows import ERROR
+from albert.data.annotated_files import INCLUSIVE, AnnotatedFile, ReadOptions
+from albert.data.annotations import write_annotated
+from albert.data.bad_rows import ERROR, BadRows
 from albert.data.kinds import ENTITIES, KINDS, LABELS, look_of
 from albert.data.overview import Overview
 from albert.data.tables import open_table
@@ -100,21 +102,28 @@ def main(request: tuple[DataSettings, list[str]]) -> None:
     """Checks or converts a file; raises a `UserError` for an invalid file or unskipped bad rows."""
     require_standard_output()
     settings, (word, path, *target) = request
-    if word == CONVERT:
-        convert(Questions(QuestionSource(path, settings.on_bad_row)), target[0])
-        return
-    check_readable(path, "file")
+    if not os.path.isdir(path):
+        check_readable(path, "file")
     look = look_of(path)
     kind = settings.kind or (LABELS if settings.given & _LABEL_FLAGS else look.kind)
+    if look.name and not kind:
+        raise UserError(f"{path} looks like {look.advice}")
+    if word == CONVERT:
+        _check_target(path, target[0])
+        if kind == ENTITIES:
+            convert_entities(path, target[0], settings)
+        else:
+            convert(Questions(QuestionSource(path, settings.on_bad_row)), target[0])
+        return
     options = TableOptions.of(settings)
-    if kind == LABELS or not (settings.kind or look.name):
+    if kind == LABELS or not kind:
         # A test set has no labels.
         with contextlib.suppress(UserError):
             options, kind = find_columns(path, options, settings.given), LABELS
     try:
         overview = _overview(kind, path, settings, options)
     except UserError as e:
-        if kind or look.name:
+        if kind:
             raise
         raise UserError(f"{e}; for labels, pass {_label_flags(path)}") from e
     check(overview, path)
@@ -168,23 +177,45 @@ def check(overview: Overview, path: str) -> None:
     overview.bad.finish()
 
 
-def convert(source: Questions, target: str) -> None:
-    """Writes a table's questions as SQuAD's JSON; raises a `UserError` if it is not valid."""
-    path = source.path
+def _check_target(path: str, target: str) -> None:
     if os.path.isdir(target):
         raise UserError(f"{target} is a folder; name a file")
     if os.path.exists(target) and os.path.samefile(path, target):
-        raise UserError(f"{target} is the table itself; name another file")
+        raise UserError(f"{target} is the file itself; name another file")
     check_regular(target, target)
     if os.path.lexists(target):
         raise UserError(f"{target} already exists; give another name, or remove it")
+
+
+def convert_entities(path: str, target: str, settings: DataSettings) -> None:
+    """Writes annotated texts as JSON with spans; raises a `UserError` if they are not valid."""
+    bad = BadRows(path, settings.on_bad_row)
+    file = AnnotatedFile(path, options=ReadOptions.of(settings))
+    texts = file.read((), bad)
+    bad.finish()
+    file.log()
+    with temporary_name(target) as name:
+        write_annotated(name, texts, (text.spans for text in texts))
+    spans = f"{sum(len(text.spans) for text in texts):,} entities"
+    ends = "; their ends are now after their last characters" * (settings.offsets == INCLUSIVE)
+    print(f"{target}: {len(texts):,} texts, {spans}{ends}")
+
+
+def convert(source: Questions, target: str) -> None:
+    """Writes questions as SQuAD's JSON; raises a `UserError` if they are not valid."""
+    path = source.path
     if source.is_squad:
         raise UserError(f"{path} is SQuAD's JSON already, and not a table or another form")
+    # A check of the new file would refuse questions without answers among others.
+    every = (q for p in source.paragraphs(bad=source.bad_rows()) for q in p.questions)
+    marks = {(bool(q.get("answers")), bool(q.get("is_impossible"))) for q in every}
+    needs_answers = any(has for has, _ in marks) and not any(none for _, none in marks)
     count = is_version_2 = 0
     with open_atomically(target) as file:
         mark = '{"data": [\n'
         bad = source.bad_rows(is_strict=True)
-        for article in articles_of(source.paragraphs(True, bad)):
+        paragraphs = questions.consistent(source.paragraphs(True, bad), bad, needs_answers)
+        for article in articles_of(paragraphs):
             file.write(mark + json.dumps(article))
             mark = ",\n"
             for question in (q for p in article["paragraphs"] for q in p["qas"]):

@@ -5,11 +5,11 @@ r"""Scores answers like the official SQuAD 1.1 and 2.0 scripts, and compares sys
   albert evaluate PREDICTIONS OTHER_PREDICTIONS --data=dev-v2.0.json
   albert evaluate RUN [RUN ...]
 
-PREDICTIONS is a JSON file that maps question ids to answers, from any system, or the --output_dir
-of a run that has written one. For two of them, the report gives the difference of their scores with
-its 95% bootstrap interval. RUN is an --output_dir or its eval_results.json, of any task. For one
-run, the report shows its scores, and those of each label; for several runs, the median and the
-spread of each score.
+PREDICTIONS is a JSON file that maps question ids to answers, from any system, or a list as the
+library `evaluate` takes it, or the --output_dir of a run that has written one. For two of them, the
+report gives the difference of their scores with its 95% bootstrap interval. RUN is an --output_dir
+or its eval_results.json, of any task. For one run, the report shows its scores, and those of each
+label; for several runs, the median and the spread of each score.
 """
 
 from __future__ import annotations
@@ -120,9 +120,11 @@ def predictions_of(
         raise FlagError(
             f"--metric={settings.metric} is for SQuAD 1.1; {questions.path} is SQuAD 2.0"
         )
+    if not odds and questions.is_version_2 and questions.has_odds(path):
+        odds = (path,) * (number + 1)
     if "na_prob_thresh" in settings.given and not odds:
         raise FlagError("--na_prob_thresh needs --null_odds_file")
-    if odds and number >= len(odds):
+    if number >= len(odds) > 0:
         raise FlagError(
             f"--null_odds_file is given {len(odds)} times; pass it once for each file of "
             "predictions"

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 NO_UTF8 = (
-    "is not UTF-8 text, which TensorFlow requires: rename the file, or set PYTHONUTF8=1 if the "
-    "locale causes this"
+    "is not UTF-8 text, which TensorFlow requires: write it in UTF-8, rename the file if it is a "
+    "path, or set PYTHONUTF8=1 if the locale causes this"
 )
 # The beginning of TensorFlow's error message at a step with gradients that are not finite.
 NOT_FINITE = "the gradients' global norm"

@@ -11,16 +11,18 @@ from typing import Any, NamedTuple
 from albert.core.errors import UserError
 from albert.core.log import LOG
 from albert.data.annotation_columns import ColumnTexts
+from albert.data.annotation_exports import StandoffTexts, TokenTexts, WebAnnoTexts
 from albert.data.annotation_records import JsonTexts, is_json
 from albert.data.annotations import AnnotatedText, RawSpan, RawText, UnusableTextError
 from albert.data.bad_rows import BadRows
+from albert.data.kinds import ENTITIES, STANDOFF, TOKENS, WEBANNO, look_of
 from albert.data.tables import SourceLine, read_whole_lines
 from albert.report.spans import Span
 
 # Number of lines from which the format is recognized.
 _HEAD = 32
 _TRIMMED = "begin or end with white space, which is removed"
-CHARACTERS = "characters"
+CHARACTERS, INCLUSIVE = "characters", "inclusive"
 # How much offsets count for a character: functions of the character and of the next one. The last
 # one counts no carriage return before a line feed.
 _COUNTS = {
@@ -28,26 +30,33 @@ _COUNTS = {
     "utf16": lambda char, following: 1 + (char > "\uffff"),
     "bytes": lambda char, following: len(char.encode(errors="surrogatepass")),
     "lines": lambda char, following: char + following != "\r\n",
+    # Characters, too, but the end of a span is that of its last character.
+    INCLUSIVE: lambda char, following: 1,
 }
 OFFSETS = tuple(_COUNTS)
+
+
+_READERS = {STANDOFF: StandoffTexts, WEBANNO: WebAnnoTexts, TOKENS: TokenTexts}
 
 
 class ReadOptions(NamedTuple):
     """How to read a file.
 
     Attributes:
-      offsets: what the offsets in JSON count, one of `OFFSETS`.
+      offsets: what the offsets in JSON count, one of `OFFSETS`; None for characters if the spans do
+        not contradict that.
       token_column, tag_column: the columns to read, from 1; None for what `ColumnTexts` says.
     """
 
-    offsets: str = CHARACTERS
+    offsets: str | None = None
     token_column: int | None = None
     tag_column: int | None = None
 
     @classmethod
     def of(cls, settings: Any) -> ReadOptions:
         """Returns the options in the settings of a training or a check."""
-        return cls(*(getattr(settings, name) for name in cls._fields))
+        offsets = settings.offsets if "offsets" in settings.given else None
+        return cls(offsets, settings.token_column, settings.tag_column)
 
 
 class AnnotatedFile:
@@ -66,14 +75,19 @@ class AnnotatedFile:
         Without `is_labeled`, the texts have no spans, and the file may lack them.
         """
         options = options or ReadOptions()
-        self.path, self._offsets = path, options.offsets
-        lines = itertools.islice(read_whole_lines(path), _HEAD)
-        texts: JsonTexts | ColumnTexts
-        if is_json("".join(line for _, line in lines)):
-            texts = JsonTexts(path, is_labeled)
-        else:
-            texts = ColumnTexts(path, is_labeled, options.token_column, options.tag_column)
+        self.path, self._options = path, options
+        self._offsets = options.offsets or CHARACTERS
+        look = look_of(path)
+        # A test set may have any labels.
+        if look.name and look.kind != ENTITIES and (is_labeled or not look.kind):
+            raise UserError(f"{path} looks like {look.advice}")
+        reader: Any = _READERS.get(look)
+        if not reader:
+            head = itertools.islice(read_whole_lines(path), _HEAD)
+            reader = JsonTexts if is_json("".join(line for _, line in head)) else ColumnTexts
+        texts = reader(path, is_labeled, options.token_column, options.tag_column)
         self._texts, self.form, self.ignored = texts, texts.form, texts.ignored
+        self._is_labeled = is_labeled
         self.inside = list[SourceLine]()
         self.unusual = {_TRIMMED: list[SourceLine](), **texts.unusual}
 
@@ -89,8 +103,15 @@ class AnnotatedFile:
                 texts.append(self._checked(location, self._texts.parse(location, content), labels))
             except UnusableTextError as e:
                 bad.add(e.location.name, e.reason, e.detail)
-        if not texts and not bad.counts:
-            raise UserError(f"{self.path} has no texts")
+        if not bad.counts and not (any(t.spans for t in texts) if self._is_labeled else texts):
+            ignored = ", ".join(f"{count} {what}" for what, count in self.ignored.items() if count)
+            what = "entities" if texts else "texts"
+            raise UserError(f"{self.path} has no {what}{ignored and f'; ignored {ignored}'}")
+        if self.inside and self._options.offsets is None and INCLUSIVE in self._hint:
+            raise UserError(
+                f"{self.path}: each span seems to end with its last character, not after it; pass "
+                f"--offsets={INCLUSIVE} if this is so, otherwise --offsets={CHARACTERS}"
+            )
         return texts
 
     def log(self) -> None:
@@ -141,16 +162,25 @@ class AnnotatedFile:
 
     @functools.cached_property
     def _hint(self) -> str:
-        """Returns the advice for offsets that count something else, if all texts agree with it."""
-        texts, units, count = AnnotatedFile(self.path)._texts, OFFSETS, 0
+        """Returns the advice for offsets that count something else, if all spans agree with it."""
+        units, stated, cut, fit = OFFSETS, 0, 0, list[bool]()
+        texts = AnnotatedFile(self.path, True, self._options)._texts
         for location, content in texts:
             with contextlib.suppress(UnusableTextError):
-                text, _, spans = texts.parse(location, content)
-                for span in (span for span in spans if span.text is not None):
-                    count += 1
-                    parts = {u: text[slice(*_edges(text, span, u) or (0, 0))] for u in units}
-                    units = tuple(unit for unit in units if _is_same(span.text, parts[unit]))
-        return f"; all texts of spans agree with --offsets={units[0]}" if units and count else ""
+                text, words, spans = texts.parse(location, content)
+                starts, ends = ({word[side] for word in words} for side in range(2))
+                for span in spans:
+                    if span.text is not None:
+                        stated += 1
+                        parts = {u: text[slice(*_edges(text, span, u) or (0, 0))] for u in units}
+                        units = tuple(u for u in units if _is_same(span.text, parts[u]))
+                    start, end = _edges(text, span, INCLUSIVE) or (-1, -1)
+                    fit.append(start in starts and end in ends)
+                    cut += end - 1 not in ends
+        # Without the texts of spans, words show it: most of them would lose their last character.
+        if not stated and all(fit) and 2 * cut > len(fit):
+            units, stated = (INCLUSIVE,), len(fit)
+        return f"; all spans agree with --offsets={units[0]}" if units and stated else ""
 
 
 def _is_same(stated: object, text: str) -> bool:
@@ -171,6 +201,8 @@ def _edges(text: str, span: RawSpan, unit: str) -> tuple[int, int] | None:
     start, end = span.start, span.end
     if not (type(start) is type(end) is int):
         return None
-    if unit != CHARACTERS:
+    if unit == INCLUSIVE:
+        end += 1
+    elif unit != CHARACTERS:
         start, end = (_characters(text, unit).get(offset, -1) for offset in (start, end))
     return (start, end) if 0 <= start < end <= len(text) else None

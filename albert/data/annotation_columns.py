@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from albert.core.errors import UserError
 from albert.core.log import LOG
 from albert.data.annotations import RawSpan, RawText, UnusableTextError, spans_of_tags
 from albert.data.tables import SourceLine, read_lines
@@ -16,25 +16,62 @@ _TAG = re.compile(r"O|[BIES](-\S+)?|[ULM]-\S+")
 _AS_BIOES = str.maketrans("ULM", "SEI")
 # The words of a range, and words that are not in the text, as CoNLL-U numbers them.
 _RANGE = re.compile(r"\d+[-.]\d+")
-_LOOKS = {
-    r"\s*<(!doctype|html|\?xml)": "HTML or XML; pass texts in columns or JSON",
-    r"\W*(label|labels|text|sentence|id)\W*[,;\t].*\b(label|labels|text|sentence)\b": (
-        "a table of labels; pass it to `albert classify`"
-    ),
-}
+# The tag in the last column of CoNLL-U, whose members are separated by "|".
+_MEMBER = re.compile(
+    r"(?:^|.*\|)(?:tag|ner|ne|name|entity)=(O|[BIESULM]-[^\s|]+)(?:\||$)", re.IGNORECASE
+)
 
 _Line = tuple[SourceLine, list[str]]
+TaggedToken = tuple[SourceLine, str, str]
 
 
-class ColumnTexts:
+class TaggedTexts:
+    """Texts of tokens that have tags; `form` names the form of the file.
+
+    Attributes:
+      ignored: how much was ignored, by what it is.
+      unusual: where spans begin that are unusual, by what is.
+    """
+
+    form, _place = "columns", "the tag"
+
+    def __init__(self, is_labeled: bool):
+        self._is_labeled = is_labeled
+        self._odd = list[SourceLine]()
+        self.ignored = collections.Counter[str]()
+        self.unusual = {"begin without B- or S-, as in IOB1": self._odd}
+
+    def tagged(self, rows: Sequence[TaggedToken], gaps: Iterable[str] = ()) -> RawText:
+        """Returns the text of tokens with tags; raises an `UnusableTextError` for other tags.
+
+        `gaps` are what is before each token; by default, spaces separate them.
+        """
+        words, tags, text = list[tuple[int, int]](), list[str](), ""
+        spaces = itertools.chain([""], itertools.repeat(" "))
+        for (location, token, tag), gap in zip(rows, gaps or spaces, strict=False):
+            if self._is_labeled and not _is_tag(tag):
+                reason = f"{self._place} must be O, B-NAME or similar, not ..."
+                raise UnusableTextError(location, reason, tag)
+            tags.append(tag[:1].translate(_AS_BIOES) + tag[1:] if self._is_labeled else "O")
+            text += gap
+            words.append((len(text), len(text) + len(token)))
+            text += token
+        spans = list[RawSpan]()
+        for first, span in spans_of_tags(text, words, tags):
+            where = rows[first][0]
+            spans.append(RawSpan(where, span.start, span.end, span.label, None, span.text))
+            self._odd += [where] * (tags[first][0] not in "BS")
+        return RawText(text, words, spans)
+
+
+class ColumnTexts(TaggedTexts):
     """The sentences of a file, whose lines have a token in one column and a tag in another.
 
     By default the token is in the first column and the tag in the last one. If the first column
     numbers the tokens, they are in the second one.
     """
 
-    form = "columns"
-    ignored: Mapping[str, int] = {}
+    _place = "the last column"
 
     def __init__(
         self, path: str, is_labeled: bool, token_column: int | None, tag_column: int | None
@@ -43,21 +80,17 @@ class ColumnTexts:
 
         Raises a `UserError` if the file cannot be read, or has other columns.
         """
-        self._is_labeled = is_labeled
+        super().__init__(is_labeled)
         tag_column = tag_column if is_labeled else None
-        self._odd = list[SourceLine]()
-        self.unusual = {"begin without B- or S-, as in IOB1": self._odd}
         blocks = list(_blocks(path))
         lines = [line for block in blocks for line in block]
+        _take_members(lines)
         first = next((line for line in lines if line[1][0][:1] != "#"), lines[0] if lines else None)
         location, columns = first or (SourceLine(path, 1), [""])
         self._width, self._tag = len(columns), (tag_column or 0) - 1
         if max(token_column or 0, tag_column or 0) > self._width:
             raise location.error(f"there are only {self._width} columns")
         self._has_tags = self._width > 1 and _is_tag(columns[self._tag])
-        for pattern, what in _LOOKS.items() if not self._has_tags else ():
-            if re.match(pattern, "\t".join(columns), re.IGNORECASE):
-                raise UserError(f"{path} looks like {what}")
         blocks = [list(itertools.dropwhile(self._is_comment, block)) for block in blocks]
         self._blocks = list(filter(None, blocks))
         self._is_numbered = token_column is None and self._counts()
@@ -78,7 +111,7 @@ class ColumnTexts:
 
     def parse(self, _: SourceLine, block: Sequence[_Line]) -> RawText:
         """Returns a sentence; raises an `UnusableTextError` if a line has other columns."""
-        words, tags, text = list[tuple[int, int]](), list[str](), ""
+        rows = list[TaggedToken]()
         if self._is_numbered:
             numbers = [columns[0] for _, columns in block]
             if numbers != [str(n + (numbers[0] == "1")) for n in range(len(numbers))]:
@@ -89,19 +122,8 @@ class ColumnTexts:
                 reason = f"{self._width} columns are needed, as in the first line, not ..."
                 raise UnusableTextError(location, reason, " ".join(columns))
             tag = columns[self._tag] if self._width > 1 else ""
-            if self._is_labeled and not _is_tag(tag):
-                reason = "the last column must be O, B-NAME or similar, not ..."
-                raise UnusableTextError(location, reason, tag)
-            tags.append(tag[:1].translate(_AS_BIOES) + tag[1:] if self._is_labeled else "O")
-            token = columns[self._token]
-            words.append((len(text), len(text) + len(token)))
-            text += f"{token} "
-        spans = list[RawSpan]()
-        for first, span in spans_of_tags(text, words, tags):
-            where = block[first][0]
-            spans.append(RawSpan(where, span.start, span.end, span.label, None, span.text))
-            self._odd += [where] * (tags[first][0] not in "BS")
-        return RawText(text[:-1], words, spans)
+            rows.append((location, columns[self._token], tag))
+        return self.tagged(rows)
 
     def _is_comment(self, line: _Line) -> bool:
         """Returns whether a line before a sentence is a comment and not a token "#"."""
@@ -129,6 +151,13 @@ def _is_tag(text: str) -> bool:
     return bool(_TAG.fullmatch(text)) and text.isprintable()
 
 
+def _take_members(lines: Sequence[_Line]) -> None:
+    """Replaces the members in the last column of CoNLL-U by the tag among them, if any has one."""
+    members = [(columns, _MEMBER.match(columns[-1])) for _, columns in lines if len(columns) == 10]
+    for columns, tag in members if any(tag for _, tag in members) else ():
+        columns[-1] = tag[1] if tag else "O"
+
+
 def _blocks(path: str) -> Iterator[list[_Line]]:
     """Yields lines up to an empty or a -DOCSTART- line, split at tabs if any, else at spaces."""
 
@@ -137,7 +166,10 @@ def _blocks(path: str) -> Iterator[list[_Line]]:
 
     for is_block, rows in itertools.groupby(read_lines(path), is_in_block):
         if is_block:
-            yield [
-                (location, line.split("\t") if "\t" in line else re.split(" +", line.strip(" ")))
-                for location, line in rows
-            ]
+            yield [(location, _cells(location, line)) for location, line in rows]
+
+
+def _cells(location: SourceLine, line: str) -> list[str]:
+    if "\r" in line:
+        raise location.error("a carriage return inside of a line; end lines with LF or CRLF")
+    return line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))

@@ -26,14 +26,10 @@ _FORMS = {
     "label": "JSON with a list of labels, as of doccano and Label Studio's JSON_MIN",
     "labels": "JSON with a list of labels, as of doccano",
 }
-_LABEL_STUDIO, _SPACY = "JSON of Label Studio", "JSON of spaCy"
-# Other files, by a member that they have.
-_QUESTIONS = "this looks like questions; train on them with `albert squad`"
-_LABELS = "this looks like labels of whole texts; train on them with `albert classify`"
-_OTHERS = {
-    **dict.fromkeys(("context", "paragraphs", "data"), _QUESTIONS),
-    **dict.fromkeys(("label", "labels", "sentence", "text_a"), _LABELS),
-}
+_LABEL_STUDIO, _SPACY = "JSON of Label Studio", "JSON of spaCy or NER Annotator"
+_DATATURKS = "JSON of Dataturks"
+# The members of a file of NER Annotator.
+_NER_ANNOTATOR = {"classes", "annotations"}
 
 
 class JsonTexts:
@@ -41,47 +37,49 @@ class JsonTexts:
 
     unusual: Mapping[str, list[SourceLine]] = {}
 
-    def __init__(self, path: str, is_labeled: bool):
+    def __init__(self, path: str, is_labeled: bool, *_: object):
         """Reads the first text, whose form is `form`; raises a `UserError` if it is not JSON."""
         self._path, self._is_labeled = path, is_labeled
         self.ignored: collections.Counter[str] = collections.Counter()
-        _, first = next(_records(path), (None, None))
-        self.form = self._parts(first)[0]
+        where, first = next(_records(path), (SourceLine(path, 1), None))
+        self.form = "JSON"
+        with contextlib.suppress(UnusableTextError):
+            self.form = self._parts(where, first)[0]
         self.ignored.clear()
 
     def __iter__(self) -> Iterator[tuple[SourceLine, Any]]:
         for location, record in _records(self._path):
-            answer = record.get("answer") if isinstance(record, dict) else None
-            if answer in ("reject", "ignore"):
-                self.ignored[f"texts with the answer {answer}"] += 1
-            else:
-                yield location, record
+            match record:
+                case {"answer": "reject" | "ignore" as answer}:
+                    self.ignored[f"texts with the answer {answer}"] += 1
+                case {"data": {}, "annotations": [*annotations]} if self._is_labeled and all(
+                    isinstance(one, dict) and one.get("was_cancelled") for one in annotations
+                ):
+                    what = "were cancelled" if annotations else "do not exist"
+                    self.ignored[f"tasks whose annotations {what}"] += 1
+                case _:
+                    yield location, record
 
     def parse(self, location: SourceLine, record: Any) -> RawText:
         """Returns the text of a record; raises an `UnusableTextError` if its form is unknown."""
-        form, text, values = self._parts(record)
+        _, text, values = self._parts(location, record)
         if not isinstance(text, str) or (self._is_labeled and not _is_list_of_spans(values)):
-            keys = list(record) if isinstance(record, dict) else []
-            if not keys:
+            if not (keys := list(record) if isinstance(record, dict) else []):
                 raise UnusableTextError(location, "not a JSON object")
-            is_other = text is None or (values is not None and form != _FORMS["spans"])
-            for name in _OTHERS if is_other else ():
-                if name in keys:
-                    raise location.error(_OTHERS[name])
             reason = '"text" must be a text, and "spans" a list'
             raise UnusableTextError(location, f"{reason}; found {columns(keys)}")
         spans = [_span(location, value) for value in values] if self._is_labeled else []
         return RawText(text, words_in(text), spans)
 
-    def _parts(self, record: Any) -> tuple[str, Any, Any]:
+    def _parts(self, location: SourceLine, record: Any) -> tuple[str, Any, Any]:
         """Returns the name of a record's form, its text and its spans; None for missing ones."""
         match record:
-            case [text, {"entities": values}]:
+            case [text, {"entities": values}] | {"content": text, "entities": values}:
                 return _SPACY, text, values
+            case {"content": text, "annotation": [*_] | None as values}:
+                return _DATATURKS, text, [_of_dataturks(value) for value in values or ()]
             case {"data": {**fields}}:
-                texts = [value for value in fields.values() if isinstance(value, str)]
-                text = fields.get("text", texts[0] if len(texts) == 1 else None)
-                return _LABEL_STUDIO, text, self._results(record.get("annotations"))
+                return _LABEL_STUDIO, *self._task(location, fields, record.get("annotations"))
             case {"text": text}:
                 if isinstance(relations := record.get("relations"), list):
                     self.ignored["relations"] += len(relations)
@@ -89,28 +87,52 @@ class JsonTexts:
                 filled = [name for name in names if record[name]]
                 name = "spans" if "spans" in record else next(iter([*filled, *names]), "label")
                 lists = [value for value in record.values() if isinstance(value, list)]
-                if not lists and "annotation_id" in record:
-                    # A text of JSON_MIN without spans.
+                # A text of JSON_MIN or Prodigy without spans.
+                is_empty = not lists and "annotation_id" in record
+                if is_empty or (not names and "answer" in record) or record.get(name, 0) is None:
                     return _FORMS[name], text, []
                 is_clear = name == "spans" or len(filled) < 2
                 return _FORMS[name], text, record.get(name) if is_clear else None
         return "JSON", None, None
 
-    def _results(self, annotations: Any) -> list[Any] | None:
-        """Returns the spans of a task of Label Studio; None if its annotations are not one."""
-        lists = list[list[Any]]()
+    def _task(
+        self, location: SourceLine, fields: Mapping[Any, Any], annotations: Any
+    ) -> tuple[Any, list[Any] | None]:
+        """Returns the text of a task of Label Studio, and the spans of its annotation."""
+        lists, targets = list[list[Any]](), set[str]()
         for annotation in annotations if isinstance(annotations, list) else ():
             match annotation:
                 case {"was_cancelled": True}:
                     continue
                 case {"result": [*results]}:
-                    spans = [r.get("value") for r in results if _has_labels(r)]
+                    spans = [result for result in results if _has_labels(result)]
                 case _:
-                    return None
-            self.ignored["results that are no spans"] += len(results) - len(spans)
-            if spans not in lists:
-                lists.append(spans)
-        return lists[0] if len(lists) == 1 else None
+                    return None, None
+            for result in results if self._is_labeled else ():
+                if result not in spans:
+                    kind = str(result.get("type")) if isinstance(result, dict) else "none"
+                    if kind.endswith("labels"):
+                        raise UnusableTextError(location, "... are no spans of a plain text", kind)
+                    self.ignored[f"results that are {kind}"] += 1
+            targets |= {str(result.get("to_name", "text")) for result in spans}
+            if (values := [result.get("value") for result in spans]) not in lists:
+                lists.append(values)
+        if len(lists) > 1 and self._is_labeled:
+            raise UnusableTextError(location, "the ... annotations of the task differ", len(lists))
+        texts = [name for name, value in fields.items() if isinstance(value, str)]
+        names = [name for name in (*sorted(targets), "text") if name in texts] or texts
+        if len(targets) > 1 or (len(names) > 1 and names[0] not in (*targets, "text")):
+            raise UnusableTextError(location, "the task has several texts: ...", ", ".join(texts))
+        return fields.get(names[0]) if names else None, lists[0] if lists else None
+
+
+def _of_dataturks(value: Any) -> Any:
+    """Returns a span of Dataturks, whose end is its last character, in the form of others."""
+    match value:
+        case {"label": label, "points": [{"start": start, "end": int(end)} as point]}:
+            labels = label if isinstance(label, list) else [label]
+            return {**point, "start": start, "end": end + 1, "labels": labels}
+    return value
 
 
 def is_json(head: str) -> bool:
@@ -134,15 +156,19 @@ def _records(path: str) -> Iterator[tuple[SourceLine, Any]]:
     for location, line in rows:
         first = _parsed(line)
         # A list of spaCy begins with another list.
-        if isinstance(first, dict) or (isinstance(first, list) and isinstance([*first, 0][0], str)):
+        is_line = isinstance(first, list) and isinstance([*first, 0][0], str)
+        if is_line or (isinstance(first, dict) and not first.keys() >= _NER_ANNOTATOR):
             yield location, first
             for location, line in rows:
                 yield location, parse_json(line, f"{path}, {location.name}")
             return
         content = parse_json(read_bytes(path), path)
-        values = content if isinstance(content, list) else [content]
-        for number, value in enumerate(values, start=1):
-            yield SourceLine(path, number, "text"), value
+        is_whole = isinstance(content, dict) and content.keys() >= _NER_ANNOTATOR
+        values = content["annotations"] if is_whole else content
+        for number, value in enumerate(values if isinstance(values, list) else [values], start=1):
+            # NER Annotator writes null for texts without annotations.
+            if value is not None or not is_whole:
+                yield SourceLine(path, number, "text"), value
         return
 
 

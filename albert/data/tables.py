@@ -28,6 +28,8 @@ _FORMATS |= {JSON: "JSON", parquet.MARK: "Parquet", TEXT: "text"}
 _SEPARATOR = re.compile('"?sep=([,;\t])"?\r?\n?', re.IGNORECASE)
 # In a JSON file of questions, the items with these keys are no rows.
 NESTED = ("paragraphs", "qas")
+# In the JSON of the Hub's rows, the member that has the values of a row.
+_ROW = "row"
 # Number of bytes from which the format is recognized.
 _HEAD = 1 << 16
 # A longer cell is probably the rest of a file after a quotation mark that is not closed.
@@ -72,7 +74,8 @@ def read_whole_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
                 text = line.decode()
             except UnicodeDecodeError as e:
                 raise location.error(
-                    f"byte {e.start + 1} of the line is not UTF-8; save the file as UTF-8"
+                    f"byte {e.start + 1} of the line is not UTF-8; save the file as UTF-8, such as "
+                    "with iconv -f WINDOWS-1252 -t UTF-8"
                 ) from e
             yield location, text
 
@@ -275,6 +278,9 @@ def _keys_in_document(path: str, head: bytes) -> list[str] | None:
 
 def _keys_of_row(reader: JsonReader) -> Iterator[str]:
     for key in reader.members():
+        if key == _ROW and reader.begins("{"):
+            yield from _keys_of_row(reader)
+            continue
         yield key
         if key in NESTED:
             return
@@ -296,7 +302,7 @@ def _lists_of(reader: JsonReader) -> Iterator[None]:
         return
     has_data = False
     for key in reader.members() if reader.begins("{") else ():
-        if key == "data" and reader.begins("["):
+        if key in ("data", f"{_ROW}s") and reader.begins("["):
             has_data = True
             yield
         else:
@@ -313,7 +319,9 @@ def _read_json_rows(path: str) -> Iterator[Row]:
                 location, record = SourceLine(path, number, "item"), reader.value()
                 if not isinstance(record, dict):
                     raise location.error("not a JSON object")
-                yield location, record
+                # The Hub has each row in another object.
+                inner = record.get(_ROW)
+                yield location, inner if isinstance(inner, dict) else record
             reader.end()
         except UserError:
             raise

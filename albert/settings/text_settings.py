@@ -158,9 +158,13 @@ class FileSettings(DevSplitSettings, TextSettings):
         """Returns the flag of the file to score on."""
         return "train_file" if self.dev_fraction else "predict_file"
 
+    def is_input(self, path: str) -> bool:
+        """Returns whether a path is one input, and not a folder with one for each split."""
+        return not os.path.isdir(path)
+
     def with_data(self: AnyFileSettings, path: str) -> AnyFileSettings:
         train, dev = (path, "") if self.do_train else ("", path)
-        if os.path.isdir(path):
+        if not self.is_input(path):
             train, dev = (file_of_split(path, split) for split in ("train", "dev"))
             if not (train if self.do_train else dev):
                 needed = "train" if self.do_train else "dev"

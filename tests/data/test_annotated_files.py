@@ -63,6 +63,33 @@ JSON_FORMS = {
     "Label Studio, pretty": json.dumps([of_label_studio(RESULTS, RESULTS)], indent=2),
     "JSON_MIN": json.dumps([{"text": TEXT, "id": 1, "label": STUDIO, "annotation_id": 1}]),
 }
+LAST = [{"text": TEXT[s:e], "start": s, "end": e - 1} for s, e, _ in ENTITIES]
+# Exports of tools in JSON that a line or a document has as a whole.
+EXPORTS = {
+    "NER Annotator": json.dumps(
+        {"classes": ["PER"], "annotations": [None, [TEXT, {"entities": TRIPLES}], None]}
+    ),
+    "Dataturks": lines(
+        {
+            "content": TEXT,
+            "annotation": [
+                {"label": [name], "points": [point]}
+                for point, (_, _, name) in zip(LAST, ENTITIES, strict=True)
+            ],
+            "extras": None,
+        }
+    ),
+    "Label Studio, the field of the results": json.dumps(
+        [
+            {
+                "data": {"b": TEXT, "text": "Other."},
+                "annotations": [{"result": [{**result, "to_name": "b"} for result in RESULTS]}],
+            },
+            {"data": {"text": TEXT}, "annotations": [{"was_cancelled": True, "result": RESULTS}]},
+            {"data": {"text": TEXT}, "annotations": []},
+        ]
+    ),
+}
 TOKENS = "Nia Moor saw Ouse .", [(0, 8, "PER"), (13, 17, "LOC")]
 BIO = [("Nia", "B-PER"), ("Moor", "I-PER"), ("saw", "O"), ("Ouse", "B-LOC"), (".", "O")]
 
@@ -92,6 +119,47 @@ COLUMN_FORMS = {
     + columns([(token, "NN", "B-NP", tag) for token, tag in BIO]),
     "chunks": columns([(token, "B-NP", tag) for token, tag in BIO]),
 }
+WORDS, TAGS = zip(*BIO, strict=True)
+NAMES = ["O", "B-LOC", "B-PER", "I-PER"]
+HUB = {
+    "features": [{"name": "ner_tags", "type": {"feature": {"names": NAMES}}}],
+    "rows": [{"row_idx": 0, "row": {"tokens": WORDS, "ner_tags": list(map(NAMES.index, TAGS))}}],
+}
+
+
+def in_rows(header: str, number: str, more: str = "") -> str:
+    """Returns a table with a token in each row, and the number of the sentence in the first one."""
+    cells = [f"{number * (n == 0)},{more}{token},{tag}" for n, (token, tag) in enumerate(BIO)]
+    return "\n".join([header, *cells]) + "\n"
+
+
+def webanno(*cells: str, header: str = "x.NamedEntity|identifier|value") -> str:
+    """Returns a sentence of WebAnno, where an emoji has two offsets; all tokens have a space."""
+    rows, at = [f"#FORMAT=WebAnno TSV 3.3\n#T_SP={header}\n\n\n#Text=x\n"], 7
+    for number, (word, cell) in enumerate(zip(WORDS, cells, strict=True), start=1):
+        end = at + len(word.encode("utf-16-le")) // 2
+        rows.append(f"1-{number}\t{at}-{end}\t{word}\t{cell}\t\n")
+        at = end + 1
+    return "".join(rows)
+
+
+TOKEN_FORMS = {
+    "JSON Lines of the Hub": lines({"id": "0", "tokens": WORDS, "ner_tags": TAGS}),
+    "words and labels": json.dumps([{"words": WORDS, "labels": TAGS, "text": TEXT}]),
+    "numbers with names": json.dumps(HUB, indent=1),
+    "Kaggle": in_rows("Sentence #,POS,Word,Tag", "Sentence: 1", "X,"),
+    "SimpleTransformers": in_rows("sentence_id,words,labels", "0"),
+    "lists in cells": f'tokens,tags\n"{[*WORDS]}","{[*TAGS]}"\n',
+    "WebAnno": webanno("_\t_", "_\t_", "_\t_", "_\t_", "_\t_")
+    .replace("Nia\t_\t_", "Nia\t*[1]\tPER[1]")
+    .replace("Moor\t_\t_", "Moor\t*[1]\tPER[1]")
+    .replace("Ouse\t_\t_", "Ouse\t*\tLOC"),
+    "WebAnno, own layer": webanno("PER[7]", "PER[7]", "_", "LOC", "_", header="x.Foo|kind"),
+    "CoNLL-U with tags among members": columns(
+        [(n, token, *"______0_"[:7], f"SpaceAfter=No|Tag={tag}") for n, token, tag in NUMBERED],
+        "\t",
+    ),
+}
 
 
 def read(path: str, action: str = ERROR, is_labeled: bool = True, **options) -> list:
@@ -110,6 +178,56 @@ def test_json_of_annotation_tools_is_read(write, form):
     path = write(JSON_FORMS[form])
     assert read(path) == [(TEXT, ENTITIES)]
     assert read(path, is_labeled=False) == [(TEXT, [])]
+
+
+@pytest.mark.parametrize("form", EXPORTS)
+def test_exports_are_read_without_what_has_no_annotation(write, form, log):
+    path = write(EXPORTS[form])
+    assert read(path) == [(TEXT, ENTITIES)]
+    ignored = [line.partition("ignored ")[2] for line in log()]
+    is_studio = form.startswith("Label Studio")
+    whose = [f"1 tasks whose annotations {what}" for what in ("do not exist", "were cancelled")]
+    assert sorted(ignored) == whose * is_studio
+
+
+@pytest.mark.parametrize("form", TOKEN_FORMS)
+def test_tokens_with_tags_of_other_programs_are_read(write, form):
+    path = write(TOKEN_FORMS[form])
+    assert read(path) == [TOKENS]
+    assert read(path, is_labeled=False) == [(TOKENS[0], [])]
+
+
+def test_a_document_of_brat_has_its_text_beside_it(tmp_path):
+    text = "Nia\r\nMoor saw \U0001f600 Ouse."
+    entities = "T1\tPER 0 3;5 9\tNia Moor\nT2\tLOC 16 20\tOuse\nR1\tsaw Arg1:T1 Arg2:T2\n"
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_bytes(text.encode())
+        (tmp_path / f"{name}.ann").write_text(entities)
+    document = (text, [(0, 9, "PER"), (16, 20, "LOC")])
+    assert read(str(tmp_path / "a.ann")) == [document]
+    assert read(str(tmp_path)) == [document] * 2
+    (tmp_path / "b.ann").write_text("T1\tPER 0 3;10 13\tNia saw\n")
+    with pytest.raises(UserError, match=r"1 row: the entity ... has gaps.*: b.ann, line 1 \("):
+        read(str(tmp_path))
+
+
+@pytest.mark.parametrize("has_texts", [False, True])
+def test_ends_that_are_last_characters_are_never_taken_for_others(write, has_texts):
+    spans = [{**span, "label": "X"} for span in LAST]
+    keys = ("start", "end", "label", *(["text"] if has_texts else []))
+    path = write(
+        lines({"text": TEXT, "spans": [{key: span[key] for key in keys} for span in spans]})
+    )
+    with pytest.raises(UserError, match=f"^{path}: .*--offsets=inclusive"):
+        read(path)
+    expected = [(start, end, "X") for start, end, _ in ENTITIES]
+    assert read(path, offsets="inclusive") == [(TEXT, expected)]
+    if not has_texts:
+        shorter = [(start, end - 1, "X") for start, end, _ in ENTITIES]
+        assert read(path, offsets="characters") == [(TEXT, shorter)]
+        # The parts of words that particles follow are not cut.
+        path = write(lines({"text": "abc def", "spans": [{"start": 0, "end": 1, "label": "X"}]}))
+        assert read(path) == [("abc def", [(0, 1, "X")])]
 
 
 @pytest.mark.parametrize("form", COLUMN_FORMS)
@@ -172,7 +290,7 @@ def test_other_offsets_are_recognized_by_the_texts_of_spans(write, unit, text):
     assert read(path, offsets=unit) == expected
     other = "bytes" if unit == "utf16" else "utf16"
     for offsets in ("characters", other):
-        hint = f"1 row: the .*; all texts of spans agree with --offsets={unit}: line 1"
+        hint = f"1 row: the .*; all spans agree with --offsets={unit}: line 1"
         with pytest.raises(UserError, match=hint):
             read(path, offsets=offsets)
     assert read(path, SKIP) == expected[1:]
@@ -181,10 +299,11 @@ def test_other_offsets_are_recognized_by_the_texts_of_spans(write, unit, text):
 def test_what_is_not_read_is_counted(write, log):
     records = [
         {"text": "a", "spans": [], "answer": "reject"},
-        {"text": "b", "entities": [], "relations": [{}, {}], "answer": "accept"},
+        {"text": "b", "entities": [[0, 1, "X"]], "relations": [{}, {}], "answer": "accept"},
+        {"text": "c", "spans": None, "answer": "accept"},
     ]
     path = write(lines(*records))
-    assert read(path) == [("b", [])]
+    assert read(path) == [("b", [(0, 1, "X")]), ("c", [])]
     assert sorted(log()) == [
         f"{path}: ignored 1 texts with the answer reject",
         f"{path}: ignored 2 relations",
@@ -204,25 +323,68 @@ def moved(text: str) -> list[dict]:
             "1 row: the text of the span ... is not ...: line 1 ",
         ),
         (lines({"text": TEXT, "spans": moved("Nia")}), "the text of .*: line 1 .*, 'Moor'\\)"),
-        (lines({"text": TEXT, "label": ["good"]}), "line 1: this looks like labels of whole texts"),
-        (lines({"text": TEXT, "label": "good"}), "line 1: this looks like labels of whole texts"),
-        (lines({"sentence": TEXT, "label": 1}), "line 1: this looks like labels of whole texts"),
-        (lines({"context": TEXT, "question": "Who?"}), "line 1: this looks like questions"),
-        (json.dumps({"version": "1.1", "data": [{}]}, indent=1), "text 1: this looks like quest"),
+        *(
+            (lines(row), " looks like a table of labels: use `albert classify`$")
+            for row in ({"text": TEXT, "label": ["good"]}, {"sentence": TEXT, "label": 1})
+        ),
+        (
+            lines({"context": TEXT, "question": "Who?"}),
+            " looks like questions: use `albert squad`$",
+        ),
+        (json.dumps({"data": [{"paragraphs": []}]}, indent=1), " looks like questions: use "),
+        (lines({"header": {"dataset": "x"}}), " looks like questions: use `albert squad`$"),
         (lines({"text": TEXT}), '"spans" a list; found text: line 1;'),
         (lines({"text": TEXT, "label": TRIPLES, "entities": TRIPLES}), "found text, label, entit"),
         (lines({"id": 1}), '"text" must be a text, and "spans" a list; found id: line 1;'),
-        (json.dumps([of_label_studio(RESULTS, RESULTS[:1])]), '"text" must be .*: text 1;'),
-        (json.dumps([of_label_studio()]), '"text" must be .*: text 1;'),
+        (
+            json.dumps([of_label_studio(RESULTS, RESULTS[:1])]),
+            "the ... annotations of the task dif",
+        ),
+        (
+            json.dumps([of_label_studio()]),
+            " has no texts; ignored 1 tasks whose annotations do not",
+        ),
+        (
+            json.dumps([of_label_studio([CHOICE])]),
+            " looks like choices of Label Studio; for .*MIN$",
+        ),
+        (
+            json.dumps(
+                [
+                    of_label_studio(
+                        [{"type": "hypertextlabels", "value": {"hypertextlabels": ["X"]}}]
+                    )
+                ]
+            ),
+            "1 row: ... are no spans of a plain text: text 1 \\('hypertextlabels'\\)",
+        ),
+        (
+            json.dumps([{"data": {"a": "x", "b": "y"}, "annotations": [{"result": RESULTS}]}]),
+            "the task has several texts: ...: text 1 \\('a, b'\\)",
+        ),
+        (
+            json.dumps([{"paragraphs": [{"raw": "x", "sentences": [{"tokens": [{"ner": "O"}]}]}]}]),
+            " looks like training data of spaCy 2; convert it with `spacy convert`",
+        ),
+        (b"x\x9c\x01", " looks like a DocBin of spaCy; for each doc of "),
+        (lines({"text": TEXT, "spans": []}), " has no entities$"),
+        ("Nia O\n", " has no entities$"),
+        ("Nia B-PER\rsaw O\r", ", line 1: a carriage return inside of a line; end lines with LF"),
+        (lines({"tokens": WORDS, "ner_tags": [0] * 5}), "line 1: the tag 0 is a number; write its"),
+        (lines({"tokens": WORDS, "ner_tags": TAGS[1:]}), "1 row: each token needs a tag"),
+        (lines({"tokens": WORDS, "ner_tags": ["PER"] * 5}), "the tag must be O, B-NAME or sim"),
+        ("word,tag\nNia,B-PER\n", "line 2: no column numbers the sentences"),
+        (webanno("A[1]|B[2]", *"____", header="x.Foo|kind"), "... is not one label of a whole to"),
+        (webanno("A\tB", *["_\t_"] * 4, header="x.Foo|a|b"), r"--tag_column: 4 \(Foo.a\), 5 \("),
         ("[1, 2]\n", "not a JSON object: text 1, text 2;"),
         ("[]", " has no texts$"),
         ('[{"text": "a"', " is not JSON: "),
         ('{"text": "a", "spans": []}\n{"text"\n', "line 2 is not JSON: "),
         (
             "label\ttext\ngood\tNia\n",
-            " looks like a table of labels; pass it to `albert cl",
+            " looks like a table of labels: use `albert cl",
         ),
-        ("<!DOCTYPE html>\n<p>a\n", " looks like HTML or XML"),
+        ("<!DOCTYPE html>\n<p>a\n", " looks like XML or HTML$"),
         (
             "The river Ouse\n",
             "the last column must be O, B-NAME or similar, not ...: line 1 \\('Ouse'\\)",

@@ -178,8 +178,13 @@ def test_a_fault_names_the_line(write, content, line, reason, detail):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a O\nb\xff O\n", ", line 2: byte 2 of the line is not UTF-8; save the file as UTF-8"),
-        *((content, " has no texts") for content in ("", "\n\n", "-DOCSTART- O\n\n")),
+        (
+            b"a O\nb\xff O\n",
+            ", line 2: byte 2 of the line is not UTF-8; save the file as UTF-8, such as with iconv "
+            "-f WINDOWS-1252 -t UTF-8",
+        ),
+        *((content, " looks like an empty file") for content in ("", "\n\n")),
+        ("-DOCSTART- O\n\n", " has no texts"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_an_error(write, content, message):

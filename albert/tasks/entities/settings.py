@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from albert.data.annotated_files import OFFSETS
 from albert.data.bad_rows import ERROR, ON_BAD_ROW
+from albert.data.kinds import standoff_files
 from albert.settings.fields import DATA, FEATURES, Affects, redefined, setting
 from albert.settings.run_settings import REFERENCE, KeptCheckpoints
 from albert.settings.text_settings import FileSettings, TextSettings
@@ -13,7 +14,7 @@ AUTO, WORD, PIECE, CHARACTER = ENTITY_UNITS = ("auto", "word", "piece", "charact
 
 
 def _file(what: str, affects: Affects) -> str:
-    text = f"{what}, in columns as in CoNLL, or as JSON with spans."
+    text = f"{what}, in columns as in CoNLL, as JSON with spans, or of an annotation tool."
     return setting("", text, DATA, affects, basic=True, path=True)
 
 
@@ -66,8 +67,9 @@ class EntitiesSettings(KeptCheckpoints, FileSettings):
     )
     offsets: str = setting(
         OFFSETS[0],
-        "What the offsets of spans in JSON count: characters (code points), units of UTF-16, bytes "
-        "of UTF-8, or lines: characters, but the two at the end of a line (CRLF) as one.",
+        "What the offsets of spans count: characters (code points), units of UTF-16, bytes of "
+        "UTF-8; lines: characters, but the two at the end of a line (CRLF) as one; or inclusive: "
+        "characters, and the end of a span is that of its last character.",
         FEATURES,
         Affects.FEATURES,
         choices=OFFSETS,
@@ -95,6 +97,9 @@ class EntitiesSettings(KeptCheckpoints, FileSettings):
         FEATURES,
         path=True,
     )
+
+    def is_input(self, path: str) -> bool:
+        return bool(standoff_files(path)) or super().is_input(path)
 
     def is_auto(self) -> bool:
         return self.recipe != REFERENCE

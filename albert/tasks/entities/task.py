@@ -16,6 +16,8 @@ from albert.data.annotations import AnnotatedText, write_annotated
 from albert.data.bad_rows import BadRows
 from albert.data.batches import Data
 from albert.data.dev_split import DevSplit, made_from
+from albert.data.feature_file import sha256_of_inputs
+from albert.data.kinds import standoff_files
 from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.report.predictions import View
@@ -118,6 +120,15 @@ class EntitiesTask(LabelTask):
         if not texts:
             raise UserError(f"{path} has no usable texts")
         return texts
+
+    def files(self, split: str) -> list[str]:
+        path = self.input_path(split)
+        names = [file.removesuffix("ann") for file in standoff_files(path)]
+        return [f"{name}{ending}" for name in names for ending in ("ann", "txt")] or [path]
+
+    def input_contents(self, split: str) -> dict[str, Any]:
+        flag = self.input_flags(self.settings)[split]
+        return {flag: f"sha256:{sha256_of_inputs(self.files(split))[:16]}"}
 
     def _cut_by_pieces(self, text: AnnotatedText) -> int:
         """Returns the number of spans that begin or end inside a piece."""

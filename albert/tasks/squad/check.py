@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from albert.core.errors import FlagError
 from albert.core.text import printable
+from albert.data.bad_rows import BadRows
 from albert.data.overview import SHOWN, Line, Overview, TokenCounts, columns_of
 from albert.tasks.squad.example import SquadExample
 from albert.tasks.squad.examples import IMPOSSIBLE, NO_ANSWER
 from albert.tasks.squad.question_tables import COLUMNS
-from albert.tasks.squad.questions import Questions, QuestionSource
+from albert.tasks.squad.questions import Paragraph, Questions, QuestionSource
 
 # The check does not need TensorFlow without a tokenizer.
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def overview_of(
     keys = set[int]()
     tokens = tokenizer and _Tokens(tokenizer, *lengths)
     examples = list[tuple[str, list[Line]]]()
-    for paragraph in questions.paragraphs(is_training, bad):
+    for paragraph in consistent(questions.paragraphs(is_training, bad), bad):
         context = paragraph.context
         for question in paragraph.questions:
             answers, is_impossible = question.get("answers"), question.get("is_impossible")
@@ -59,8 +60,6 @@ def overview_of(
             counts["several answers"] += len(answers or ()) > 1
             before = context
             keys.add(hash((context, question["question"])))
-            if is_impossible and answers:
-                bad.add(question["id"], IMPOSSIBLE)
             if not (is_impossible or answers):
                 unknown.append(question["id"])
             if tokens:
@@ -77,6 +76,27 @@ def overview_of(
     rows += [(name, f"{counts[name]:,}") for name in ("contexts", "questions")]
     rows += [(name, f"{counts[name]:,}{text}") for name, text in _ROWS.items() if counts[name]]
     return Overview(questions.format, [*rows, *(tokens.rows() if tokens else ())], examples, bad)
+
+
+def consistent(
+    paragraphs: Iterable[Paragraph], bad: BadRows, needs_answers: bool = False
+) -> Iterator[Paragraph]:
+    """Yields paragraphs without impossible questions that have answers, which `bad` receives.
+
+    If `needs_answers`, other questions need an answer.
+    """
+    for paragraph in paragraphs:
+        qas = list[dict[str, Any]]()
+        for question in paragraph.questions:
+            is_impossible, answers = question.get("is_impossible"), question.get("answers")
+            if is_impossible and answers:
+                bad.add(question["id"], IMPOSSIBLE)
+            elif needs_answers and not (is_impossible or answers):
+                bad.add(question["id"], NO_ANSWER)
+            else:
+                qas.append(question)
+        if qas or not paragraph.questions:
+            yield paragraph._replace(content={**paragraph.content, "qas": qas})
 
 
 class _Tokens:

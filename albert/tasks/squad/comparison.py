@@ -19,6 +19,8 @@ from albert.tasks.squad.scoring import Scorer, ScorerV2
 
 _RESAMPLES = 10_000
 _LEVEL = 0.95
+# The probability of no answer in predictions as the library `evaluate` has them.
+_ODDS = "no_answer_probability"
 
 
 class QuestionFile(Questions):
@@ -72,7 +74,12 @@ class QuestionFile(Questions):
 
     def read_odds(self, path: str) -> dict[str, float]:
         """Returns, by question id, the log-odds of no answer, or similar; raises as above."""
-        return self._read(path, "odds of no answer", (int, float), "number")
+        return self._read(path, "odds of no answer", (int, float), "number", _ODDS)
+
+    def has_odds(self, path: str) -> bool:
+        """Returns whether predictions in the form of `evaluate` have the probability of none."""
+        values = read_json(path, "predictions")
+        return isinstance(values, list) and any(_ODDS in one for one in values)
 
     def read_nbest(self, path: str) -> dict[str, list[dict]]:
         """Returns best answers with `text` and `probability` by question id; raises as above."""
@@ -88,8 +95,25 @@ class QuestionFile(Questions):
                     )
         return lists
 
-    def _read(self, path: str, what: str, kind: type | tuple[type, ...], needed: str) -> dict:
+    def _read(
+        self,
+        path: str,
+        what: str,
+        kind: type | tuple[type, ...],
+        needed: str,
+        member: str = "prediction_text",
+    ) -> dict:
         values = read_json(path, what)
+        if (
+            isinstance(values, list)
+            and values
+            and all(isinstance(v, dict) and "id" in v for v in values)
+        ):
+            # The form of the library `evaluate`.
+            by_id = {str(value["id"]): value.get(member) for value in values}
+            if len(by_id) < len(values):
+                raise UserError(f"{what} {path}: an id occurs twice")
+            values = by_id
         if not isinstance(values, dict):
             raise UserError(f"{what} {path}: must be an object with question ids as keys")
         for qas_id, value in values.items():

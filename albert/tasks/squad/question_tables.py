@@ -2,14 +2,17 @@
 
 The columns are `context`, `question` and `answer`, and optionally `answer_start`, `id`, `title` and
 `is_impossible`.
-JSON may have `answers` instead, as Hugging Face's SQuAD or SQuAD's JSON does. Consecutive rows with
-the same id are one question with several answers.
+JSON may have `answers` instead, as Hugging Face's SQuAD or SQuAD's JSON does; a cell may have them
+as Python writes them. Consecutive rows with the same id are one question with several answers. Rows
+of MRQA have a context and its questions.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +24,12 @@ COLUMNS = (
     *("context", "question", "answer", "answers", "answer_start", "is_impossible", "id", "title"),
 )
 _TRUTH_VALUES = {"true": True, "1": True, "false": False, "0": False, "": None, "none": None}
+# A cell with the answers of Hugging Face's SQuAD, and the arrays of NumPy in it.
+_MADE_BY_PYTHON = re.compile(r"\{.*['\"]text['\"]: .*['\"]answer_start['\"]: .*\}", re.DOTALL)
+_ARRAY = re.compile(r"array\((?=\[)|(?<=\])(,\s*dtype=\w+)?\)")
+_QAS = "qas"
+# The columns of rows made of MRQA.
+MRQA = ("id", "context", "question", "answers", _QAS)
 # Either has the answers of a row.
 _ANSWER = {"answer", "answers"}
 
@@ -48,7 +57,7 @@ def read_questions(
     def key(row: Row) -> str | int:
         return _text(*row, "id") or row[0].line
 
-    groups = itertools.groupby(table.rows(required), key)
+    groups = itertools.groupby(_rows(table, required, is_training), key)
     for number, (_, group) in enumerate(groups, start=1):
         (location, row), *others = group
         qas_id = _text(location, row, "id") or str(number)
@@ -81,6 +90,36 @@ def read_questions(
         yield (_text(location, row, "title"), context), content
 
 
+def _rows(table: Table, required: Sequence[str], is_training: bool) -> Iterator[Row]:
+    """Yields the rows of a table, and one for each question of a row of MRQA."""
+    for location, row in table.rows(() if _QAS in table.columns else required):
+        if _QAS not in table.columns:
+            yield location, row
+            continue
+        try:
+            for number, question in enumerate(row.get(_QAS, ()), start=1):
+                answers, context = question.get("answers"), row["context"]
+                if is_training and "detected_answers" in question:
+                    found = [
+                        (d["text"], *e)
+                        for d in question["detected_answers"]
+                        for e in d["char_spans"]
+                    ]
+                    answers = [_detected(context, *one) for one in found]
+                qas_id = question.get("qid", question.get("id", f"{location.line}.{number}"))
+                yield location, {**question, "context": context, "id": qas_id, "answers": answers}
+        except (AttributeError, KeyError, TypeError) as e:
+            needed = "each needs a question and, as in MRQA, detected_answers with char_spans"
+            raise location.error(f"qas has other members; {needed}") from e
+
+
+def _detected(context: str, text: str, start: int, last: int) -> dict[str, Any]:
+    """Returns an answer of MRQA, where it has the offset of its last character."""
+    part = context[start : last + 1]
+    is_same = "".join(part.split()).casefold() == "".join(text.split()).casefold()
+    return {"text": part if is_same else text, "answer_start": start}
+
+
 def _answered(context: str, rows: Sequence[Row], is_training: bool, bad: BadRows) -> dict[str, Any]:
     """Returns the answers of a question, and perhaps whether it is unanswerable.
 
@@ -105,6 +144,9 @@ def _answers(location: SourceLine, row: Mapping[str, Any]) -> list[dict[str, Any
     texts, starts = row.get("answer"), row.get("answer_start")
     if texts is None or texts == [] or (isinstance(texts, str) and not texts.strip()):
         texts = row.get("answers", texts)
+    if isinstance(texts, str) and (made := _MADE_BY_PYTHON.fullmatch(texts.strip())):
+        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            texts = ast.literal_eval(_ARRAY.sub("", made[0]))
     if isinstance(texts, dict) and texts.keys() == {"text", "answer_start"}:
         texts, starts = texts["text"], texts["answer_start"]
     if texts is None:

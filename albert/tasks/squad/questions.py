@@ -26,10 +26,10 @@ from albert.core.json_reader import UTF16_MARKS, JsonReader
 from albert.data.bad_rows import ERROR, ON_BAD_QUESTION, SKIP, BadRows
 from albert.data.dev_split import DevSplit, made_from
 from albert.data.kinds import QUESTIONS, look_of
-from albert.data.tables import NESTED, find_table, items_of
+from albert.data.tables import JSON_LINES, NESTED, find_table, items_of
 from albert.tasks.squad import ONE
 from albert.tasks.squad.answers import usable_answer, why_empty
-from albert.tasks.squad.question_tables import read_questions
+from albert.tasks.squad.question_tables import MRQA, read_questions
 
 # In a text, the quotation marks would be escaped with a backslash.
 _MAY_BE_IMPOSSIBLE = re.compile(rb'"is_impossible"(?!\s*:\s*false)')
@@ -114,14 +114,16 @@ class Questions:
         check_readable(self.path, "SQuAD file")
         table = find_table(self.path)
         names = {*table.columns}
-        is_known = not names.isdisjoint(("context", "question"))
+        is_mrqa = table.delimiter == JSON_LINES and not names.isdisjoint(("header", "qas"))
+        table = table._replace(columns=MRQA) if is_mrqa else table
+        is_known = is_mrqa or not names.isdisjoint(("context", "question"))
         if table.delimiter != "[" and not is_known:
             needed = 'it has neither a list "data" nor columns context and question'
             raise _error(self.path, needed)
-        self.table = table if is_known and names.isdisjoint(NESTED) else None
+        self.table = table if is_mrqa or (is_known and names.isdisjoint(NESTED)) else None
         self.is_squad = not self.table and "qas" not in names
         nested = "SQuAD JSON" if self.is_squad else "JSON with a list of contexts"
-        self.format = self.table.format if self.table else nested
+        self.format = self.table.format + " of MRQA" * is_mrqa if self.table else nested
         # Kept open, so that the file may be replaced while the job runs.
         self._file = open(self.path, "rb")  # noqa: SIM115
         self._state = self._current_state()
@@ -261,9 +263,9 @@ def _usable(paragraph: Paragraph, bad: BadRows) -> Paragraph:
 
 def _error(path: str, problem: str) -> UserError:
     """Returns the error for a file that is not SQuAD; it also says what the file looks like."""
-    name, kind = look_of(path)
-    look = f"; it looks like {name}" if name and kind != QUESTIONS else ""
-    return UserError(f"{path} is not SQuAD: {problem}{look}")
+    look = look_of(path)
+    name = f"; it looks like {look.advice}" if look.name and look.kind != QUESTIONS else ""
+    return UserError(f"{path} is not SQuAD: {problem}{name}")
 
 
 def _check_paragraph(

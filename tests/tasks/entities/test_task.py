@@ -69,13 +69,28 @@ def test_a_prediction_takes_the_labels_of_the_training_and_faulty_files_are_name
     with pytest.raises(UserError, match=r"dev.jsonl: .* the label ... is not one of PER: line \d+"):
         task.split(DEV).read()
     (tmp_path / "train.conll").write_text("a O\nb O\n")
-    with pytest.raises(UserError, match="--train_file .*train.conll has no entities"):
+    with pytest.raises(UserError, match="train.conll has no entities"):
         make(*FILES)
     (tmp_path / "train.conll").write_text("a B-PER\n")
     task = make(*FILES, "--preprocess_workers=1", "--overwrite_output_dir")
     (tmp_path / "out/train.tf_record").write_text("other")
     with pytest.raises(UserError, match="train.tf_record exists, but this program did not write"):
         task.split(TRAIN).prepared()
+
+
+def test_the_features_of_a_document_of_brat_depend_on_its_text_too(make, tmp_path):
+    (tmp_path / "brat").mkdir()
+    (tmp_path / "brat/a.ann").write_text("T1\tPER 0 3\tNia\n")
+    contents = []
+    for text in ("Nia saw it.", "Nia was it."):
+        (tmp_path / "brat/a.txt").write_text(text)
+        for path in ("brat", "brat/a.ann"):
+            task = make(f"--train_file={{0}}/{path}")
+            assert [example.text for example in task.split(TRAIN).read()[0]] == [text]
+            contents.append(task.contents(TRAIN)["train_file"])
+    assert contents[0] == contents[1] != contents[2] == contents[3]
+    settings = EntitiesSettings().with_data(str(tmp_path / "brat"))
+    assert settings.train_file == str(tmp_path / "brat") and settings.dev_fraction
 
 
 def test_units_of_tags_follow_from_the_training_file(make, tmp_path, log):
