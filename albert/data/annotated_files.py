@@ -180,7 +180,8 @@ class AnnotatedFile:
         # Without the texts of spans, words show it: most of them would lose their last character.
         if not stated and all(fit) and 2 * cut > len(fit):
             units, stated = (INCLUSIVE,), len(fit)
-        return f"; all spans agree with --offsets={units[0]}" if units and stated else ""
+        is_other = stated and units and units[0] != self._offsets
+        return f"; all spans agree with --offsets={units[0]}" if is_other else ""
 
 
 def _is_same(stated: object, text: str) -> bool:

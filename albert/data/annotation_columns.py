@@ -5,7 +5,8 @@ from __future__ import annotations
 import collections
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from albert.core.log import LOG
 from albert.data.annotations import RawSpan, RawText, UnusableTextError, spans_of_tags
@@ -22,18 +23,26 @@ _MEMBER = re.compile(
 )
 
 _Line = tuple[SourceLine, list[str]]
-TaggedToken = tuple[SourceLine, str, str]
+
+
+class TaggedToken(NamedTuple):
+    """A token as a file has it, its tag, and what is between it and the token before it."""
+
+    location: SourceLine
+    token: Any
+    tag: Any
+    gap: str = " "
 
 
 class TaggedTexts:
-    """Texts of tokens that have tags; `form` names the form of the file.
+    """Texts of tokens with tags, in a file whose form is `form`.
 
     Attributes:
       ignored: how much was ignored, by what it is.
       unusual: where spans begin that are unusual, by what is.
     """
 
-    form, _place = "columns", "the tag"
+    form, _where = "columns", "the tag"
 
     def __init__(self, is_labeled: bool):
         self._is_labeled = is_labeled
@@ -41,24 +50,22 @@ class TaggedTexts:
         self.ignored = collections.Counter[str]()
         self.unusual = {"begin without B- or S-, as in IOB1": self._odd}
 
-    def tagged(self, rows: Sequence[TaggedToken], gaps: Iterable[str] = ()) -> RawText:
-        """Returns the text of tokens with tags; raises an `UnusableTextError` for other tags.
-
-        `gaps` are what is before each token; by default, spaces separate them.
-        """
+    def parse(self, _: SourceLine, tokens: Sequence[Any]) -> RawText:
+        """Returns the text of tokens; raises an `UnusableTextError` for other tags or tokens."""
         words, tags, text = list[tuple[int, int]](), list[str](), ""
-        spaces = itertools.chain([""], itertools.repeat(" "))
-        for (location, token, tag), gap in zip(rows, gaps or spaces, strict=False):
+        for location, token, tag, gap in tokens:
+            if not isinstance(token, str) or not token.strip(" "):
+                raise UnusableTextError(location, "a token must be a text, not ...", token)
             if self._is_labeled and not _is_tag(tag):
-                reason = f"{self._place} must be O, B-NAME or similar, not ..."
+                reason = f"{self._where} must be O, B-NAME or similar, not ..."
                 raise UnusableTextError(location, reason, tag)
             tags.append(tag[:1].translate(_AS_BIOES) + tag[1:] if self._is_labeled else "O")
-            text += gap
+            text += gap if words else ""
             words.append((len(text), len(text) + len(token)))
             text += token
         spans = list[RawSpan]()
         for first, span in spans_of_tags(text, words, tags):
-            where = rows[first][0]
+            where = tokens[first].location
             spans.append(RawSpan(where, span.start, span.end, span.label, None, span.text))
             self._odd += [where] * (tags[first][0] not in "BS")
         return RawText(text, words, spans)
@@ -71,7 +78,7 @@ class ColumnTexts(TaggedTexts):
     numbers the tokens, they are in the second one.
     """
 
-    _place = "the last column"
+    _where = "the last column"
 
     def __init__(
         self, path: str, is_labeled: bool, token_column: int | None, tag_column: int | None
@@ -109,9 +116,9 @@ class ColumnTexts(TaggedTexts):
         for block in self._blocks:
             yield block[0][0], block
 
-    def parse(self, _: SourceLine, block: Sequence[_Line]) -> RawText:
+    def parse(self, where: SourceLine, block: Sequence[_Line]) -> RawText:
         """Returns a sentence; raises an `UnusableTextError` if a line has other columns."""
-        rows = list[TaggedToken]()
+        tokens = list[TaggedToken]()
         if self._is_numbered:
             numbers = [columns[0] for _, columns in block]
             if numbers != [str(n + (numbers[0] == "1")) for n in range(len(numbers))]:
@@ -122,8 +129,8 @@ class ColumnTexts(TaggedTexts):
                 reason = f"{self._width} columns are needed, as in the first line, not ..."
                 raise UnusableTextError(location, reason, " ".join(columns))
             tag = columns[self._tag] if self._width > 1 else ""
-            rows.append((location, columns[self._token], tag))
-        return self.tagged(rows)
+            tokens.append(TaggedToken(location, columns[self._token], tag))
+        return super().parse(where, tokens)
 
     def _is_comment(self, line: _Line) -> bool:
         """Returns whether a line before a sentence is a comment and not a token "#"."""
@@ -147,8 +154,8 @@ class ColumnTexts(TaggedTexts):
         return 2 * sum(all(map(_is_tag, row)) for row in rows) > len(rows)
 
 
-def _is_tag(text: str) -> bool:
-    return bool(_TAG.fullmatch(text)) and text.isprintable()
+def _is_tag(text: Any) -> bool:
+    return isinstance(text, str) and bool(_TAG.fullmatch(text)) and text.isprintable()
 
 
 def _take_members(lines: Sequence[_Line]) -> None:

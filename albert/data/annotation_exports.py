@@ -17,14 +17,14 @@ from albert.core.files import read_json
 from albert.data.annotation_columns import TaggedTexts, TaggedToken
 from albert.data.annotations import RawSpan, RawText, UnusableTextError
 from albert.data.kinds import STANDOFF, WEBANNO, standoff_files, token_columns
-from albert.data.tables import JSON, SourceLine, columns, find_table, read_lines, read_whole_lines
+from albert.data.tables import SourceLine, columns, find_table, read_lines, read_whole_lines
 from albert.tokenizers.wordpiece_text import words_in
 
 # A line of Brat with an entity, which may have several parts.
 _ENTITY = re.compile(r"T\S*\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?")
 # A cell of WebAnno: a label, and the number of an annotation that several tokens have.
-_CELL = re.compile(r"((?:\\.|[^\\|\[])+)(?:\[(\d+)\])?")
-_Tokens = tuple[SourceLine, Any, Any]
+_CELL = re.compile(r"((?:\\.|[^\\|*\[])+)(?:\[(\d+)\])?")
+_Sentences = Iterator[tuple[SourceLine, list[TaggedToken]]]
 
 
 class TokenTexts(TaggedTexts):
@@ -35,63 +35,48 @@ class TokenTexts(TaggedTexts):
         self._table = find_table(path)
         self.form = f"{self._table.format} with tokens and tags"
 
-    @functools.cached_property
-    def _names(self) -> Sequence[str]:
-        """Returns the names of tags that are numbers, which the Hub has beside its rows."""
-        document = read_json(self._table.path, "table") if self._table.delimiter == JSON else None
-        match document:
-            case {"features": [*features]}:
-                types = {one.get("name", ""): one.get("type") for one in features}
-                match types.get(token_columns(types)[2]):
-                    case {"feature": {"names": [*names]}}:
-                        return names
-        return ()
-
-    def __iter__(self) -> Iterator[tuple[SourceLine, list[_Tokens]]]:
-        return ((rows[0][0], rows) for rows in self._sentences())
-
-    def _sentences(self) -> Iterator[list[_Tokens]]:
-        rows, before = list[_Tokens](), None
+    def __iter__(self) -> _Sentences:
+        tokens, before = list[TaggedToken](), None
         for location, row in self._table.rows():
             sentence, token, tag = token_columns(row)
             if not token or (self._is_labeled and not tag):
-                raise location.error(f"tokens or ner_tags are missing; found {columns(row)}")
-            tags = _list_in(row.get(tag))
-            is_one = sentence and not isinstance(tags, list)
-            tokens = row[token] if is_one else _list_in(row[token])
-            if isinstance(tokens, list):
-                yield [(location, tokens, tags)]
-                continue
-            if not sentence:
+                raise location.error(f"tokens or ner_tags are missing; it has {columns(row)}")
+            tags = _list_in(row.get(tag)) if self._is_labeled else None
+            texts = row[token] if sentence and isinstance(tags, str) else _list_in(row[token])
+            if not (sentence or isinstance(texts, list)):
                 raise location.error("no column numbers the sentences; add one as sentence_id")
-            # Some files have the number in the first row of a sentence only.
-            if rows and row[sentence] not in ("", None, before):
-                yield rows
-                rows = []
-            before = before if row[sentence] in ("", None) else row[sentence]
-            rows.append((location, tokens, tags))
-        if rows:
-            yield rows
+            number = location.line if isinstance(texts, list) else row[sentence]
+            # Some tables have the number in the first row of a sentence only.
+            if number not in ("", None, before):
+                if tokens:
+                    yield tokens[0].location, tokens
+                tokens, before = [], number
+            pairs: Any = [(texts, tags)]
+            if isinstance(texts, list):
+                pairs = itertools.zip_longest(texts, tags if isinstance(tags, list) else ())
+            tokens += [
+                TaggedToken(location, text, self._name(location, tag)) for text, tag in pairs
+            ]
+        if tokens:
+            yield tokens[0].location, tokens
 
-    def parse(self, location: SourceLine, rows: list[_Tokens]) -> RawText:
-        """Returns a sentence; raises an `UnusableTextError` if it has other values."""
-        _, tokens, tags = rows[0]
-        if isinstance(tokens, list):
-            tags = tags if self._is_labeled else ["O"] * len(tokens)
-            if not isinstance(tags, list) or len(tokens) != len(tags):
-                raise UnusableTextError(location, "each token needs a tag; the tags are ...", tags)
-            rows = [(location, *pair) for pair in zip(tokens, tags, strict=True)]
-        made = list[TaggedToken]()
-        for where, token, tag in rows:
-            if not isinstance(token, str) or not token.strip():
-                raise UnusableTextError(where, "a token must be a text, not ...", token)
-            if type(tag) is int and not 0 <= tag < len(self._names):
-                raise where.error(
-                    f"the tag {tag} is a number; write its name instead, as `datasets` has it in "
-                    'dataset.features["ner_tags"].feature.names'
-                )
-            made.append((where, token, self._names[tag] if type(tag) is int else str(tag)))
-        return self.tagged(made)
+    def _name(self, location: SourceLine, tag: Any) -> Any:
+        """Returns the name of a tag that is a number; raises a `UserError` if it is unknown."""
+        if type(tag) is not int or 0 <= tag < len(self._names):
+            return self._names[tag] if type(tag) is int else tag
+        raise location.error(
+            f"the tag {tag} is a number; write its name instead, which `datasets` has in "
+            'dataset.features["ner_tags"].feature.names'
+        )
+
+    @functools.cached_property
+    def _names(self) -> Sequence[str]:
+        """Returns the names of tags, which the Hub has next to its rows."""
+        with contextlib.suppress(UserError, LookupError, TypeError):
+            features = read_json(self._table.path, "table")["features"]
+            types = {one["name"]: one["type"] for one in features}
+            return [*types[token_columns(types)[2]]["feature"]["names"]]
+        return ()
 
 
 def _list_in(value: Any) -> Any:
@@ -107,56 +92,52 @@ class WebAnnoTexts(TaggedTexts):
 
     form = WEBANNO.name
 
-    def __init__(
-        self, path: str, is_labeled: bool, token_column: int | None, tag_column: int | None
-    ):
+    def __init__(self, path: str, is_labeled: bool, _tokens: object, tag_column: int | None):
         """Finds the column of the tags; raises a `UserError` if several may have them."""
         super().__init__(is_labeled)
         self._path, layers = path, dict[int, str]()
-        number = 4
-        for _, line in itertools.takewhile(
-            lambda row: row[1][:3] in ("#FO", "#T_"), read_lines(path)
-        ):
-            layer, *features = line.partition("=")[2].split("|")
-            for feature in (features or [""]) if line[:3] == "#T_" else ():
-                if line.startswith("#T_SP"):
-                    layers[number] = f"{layer.rpartition('.')[2]}.{feature}"
-                number += 1
-        usual = [one for one, name in layers.items() if name == "NamedEntity.value"]
+        lines = itertools.takewhile(lambda row: row[1][:1] == "#", read_lines(path))
+        last = 3
+        for kind, _, content in (line.partition("=") for _, line in lines):
+            layer, *features = content.split("|")
+            for feature in (features or [""]) if kind[:3] == "#T_" else ():
+                last += 1
+                if kind == "#T_SP":
+                    layers[last] = f"{layer.rpartition('.')[2]}.{feature}"
+        usual = [number for number, name in layers.items() if name == "NamedEntity.value"]
         self._column, *others = [tag_column] if tag_column else usual or [*layers] or [4]
-        if is_labeled and (others or not 4 <= self._column < number):
-            known = ", ".join(f"{one} ({name})" for one, name in layers.items())
+        if is_labeled and (others or not 4 <= self._column <= last):
+            known = ", ".join(f"{number} ({name})" for number, name in layers.items())
             raise UserError(f"{path}: pass the column of the labels as --tag_column: {known}")
 
-    def __iter__(self) -> Iterator[tuple[SourceLine, list[tuple[SourceLine, str]]]]:
-        rows = (row for row in read_lines(self._path) if row[1][:1] != "#")
-        for is_sentence, group in itertools.groupby(rows, lambda row: bool(row[1])):
-            if is_sentence:
-                block = list(group)
-                yield block[0][0], block
-
-    def parse(self, _: SourceLine, block: list[tuple[SourceLine, str]]) -> RawText:
-        """Returns a sentence; raises an `UnusableTextError` for annotations that are no tags."""
-        tokens, gaps, before, last = list[TaggedToken](), list[str](), None, None
-        for location, line in block:
+    def __iter__(self) -> _Sentences:
+        tokens, before, same = list[TaggedToken](), 0, None
+        # An empty line ends the last sentence, too.
+        for location, line in [*read_lines(self._path), (SourceLine(self._path, 0), "")]:
+            if not line and tokens:
+                yield tokens[0].location, tokens
+                tokens, same = [], None
+            if not line or line[0] == "#":
+                continue
             try:
                 number, offsets, token, *cells = line.split("\t")
                 start, end = map(int, offsets.split("-"))
                 cell = cells[self._column - 4] if self._is_labeled else "_"
             except (ValueError, IndexError):
-                reason = "a number, offsets, a token and layers are needed, not ..."
-                raise UnusableTextError(location, reason, line) from None
-            found = _CELL.fullmatch(cell)
-            if cell != "_" and ("." in number or not found or found[1] == "*"):
-                raise UnusableTextError(location, "... is not one label of a whole token", cell)
-            if "." in number:
-                continue
-            label, same = found.groups() if found else ("", None)
-            tag = f"{'I' if same and same == last else 'B'}-{_plain(label)}"
-            tokens.append((location, _plain(token), "O" if cell == "_" else tag))
-            gaps.append(" " * (start - (start if before is None else before)))
-            before, last = end, same
-        return self.tagged(tokens, gaps)
+                raise location.error("no number, offsets, token and layers") from None
+            # Lines with other numbers have annotations of parts of tokens.
+            is_part, annotation = "." in number, _CELL.fullmatch(cell)
+            tag, is_in = "O", annotation and annotation[2] and annotation[2] == same
+            if cell != "_":
+                # No tag has a space.
+                tag = (
+                    f"{cell} in {number}"
+                    if is_part or not annotation
+                    else f"{'I' if is_in else 'B'}-{_plain(annotation[1])}"
+                )
+            if tag != "O" or not is_part:
+                tokens.append(TaggedToken(location, _plain(token), tag, " " * (start - before)))
+                before, same = end, annotation and annotation[2]
 
 
 def _plain(text: str) -> str:
@@ -165,7 +146,7 @@ def _plain(text: str) -> str:
 
 
 class StandoffTexts:
-    """Documents of Brat: a .txt file has the text, and the .ann file beside it the entities."""
+    """Documents of Brat: a .txt file has the text, and an .ann file of that name the entities."""
 
     form, unusual = STANDOFF.name, dict[str, list[SourceLine]]()
 
@@ -187,7 +168,7 @@ class StandoffTexts:
                 self.ignored["lines that are no entities"] += bool(line)
                 continue
             edges = list(map(int, re.findall(r"\d+", entity[2]))) if entity else []
-            # An entity that goes on in another line has parts, too.
+            # An entity that continues in another line has parts, too.
             gaps = [text[slice(*gap)] for gap in zip(edges[1::2], edges[2::2], strict=False)]
             if not entity or any(map(str.strip, gaps)):
                 raise UnusableTextError(where, "the entity ... has gaps, or no offsets", line)

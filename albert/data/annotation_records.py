@@ -77,7 +77,7 @@ class JsonTexts:
             case [text, {"entities": values}] | {"content": text, "entities": values}:
                 return _SPACY, text, values
             case {"content": text, "annotation": [*_] | None as values}:
-                return _DATATURKS, text, [_of_dataturks(value) for value in values or ()]
+                return _DATATURKS, text, [_dataturks_span(value) for value in values or ()]
             case {"data": {**fields}}:
                 return _LABEL_STUDIO, *self._task(location, fields, record.get("annotations"))
             case {"text": text}:
@@ -126,7 +126,7 @@ class JsonTexts:
         return fields.get(names[0]) if names else None, lists[0] if lists else None
 
 
-def _of_dataturks(value: Any) -> Any:
+def _dataturks_span(value: Any) -> Any:
     """Returns a span of Dataturks, whose end is its last character, in the form of others."""
     match value:
         case {"label": label, "points": [{"start": start, "end": int(end)} as point]}:

@@ -106,6 +106,6 @@ def write_annotated(
     """Writes texts with spans that a model has found, as JSON lines that `read_annotated` reads."""
     with open(path, "w", encoding="utf-8") as file:
         for text, spans in zip(texts, predicted, strict=True):
-            known = [[*s._replace(context=None)._asdict().items()] for s in spans]
-            kept = [{k: v for k, v in span if v is not None} for span in known]
+            kept = [{k: v for k, v in s._asdict().items() if k != "context"} for s in spans]
+            kept = [{k: v for k, v in span.items() if v is not None} for span in kept]
             file.write(json.dumps({"text": text.text, "spans": kept}) + "\n")

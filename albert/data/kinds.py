@@ -138,7 +138,8 @@ def _look_of_row(row: Mapping[str, Any]) -> Look | None:
     """Returns the look of a row of JSON, by all keys that its form needs, and by their values."""
     match row:
         case {"data": {}, "annotations": [*annotations]}:
-            results = [r for a in annotations if isinstance(a, dict) for r in a.get("result") or ()]
+            lists = [a.get("result") for a in annotations if isinstance(a, dict)]
+            results = [r for one in lists if isinstance(one, list) for r in one]
             if {str(r.get("type")) for r in results if isinstance(r, dict)} == {"choices"}:
                 return _CHOICES
             return Look("annotated texts of Label Studio", ENTITIES)

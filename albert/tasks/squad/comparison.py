@@ -79,7 +79,8 @@ class QuestionFile(Questions):
     def has_odds(self, path: str) -> bool:
         """Returns whether predictions in the form of `evaluate` have the probability of none."""
         values = read_json(path, "predictions")
-        return isinstance(values, list) and any(_ODDS in one for one in values)
+        listed = values if isinstance(values, list) else []
+        return any(isinstance(one, dict) and _ODDS in one for one in listed)
 
     def read_nbest(self, path: str) -> dict[str, list[dict]]:
         """Returns best answers with `text` and `probability` by question id; raises as above."""

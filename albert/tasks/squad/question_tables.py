@@ -100,12 +100,9 @@ def _rows(table: Table, required: Sequence[str], is_training: bool) -> Iterator[
             for number, question in enumerate(row.get(_QAS, ()), start=1):
                 answers, context = question.get("answers"), row["context"]
                 if is_training and "detected_answers" in question:
-                    found = [
-                        (d["text"], *e)
-                        for d in question["detected_answers"]
-                        for e in d["char_spans"]
-                    ]
-                    answers = [_detected(context, *one) for one in found]
+                    detected = question["detected_answers"]
+                    edges = [(one["text"], *edge) for one in detected for edge in one["char_spans"]]
+                    answers = [_detected(context, *edge) for edge in edges]
                 qas_id = question.get("qid", question.get("id", f"{location.line}.{number}"))
                 yield location, {**question, "context": context, "id": qas_id, "answers": answers}
         except (AttributeError, KeyError, TypeError) as e:
