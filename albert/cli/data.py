@@ -25,7 +25,7 @@ from albert.core.text import printable
 from albert.data.annotated_files import INCLUSIVE, AnnotatedFile, ReadOptions
 from albert.data.annotations import write_annotated
 from albert.data.bad_rows import ERROR, BadRows
-from albert.data.kinds import ENTITIES, KINDS, LABELS, look_of
+from albert.data.kinds import ENTITIES, KINDS, LABELS, look_of, standoff_files
 from albert.data.overview import Overview
 from albert.data.tables import open_table
 from albert.report.terminal import style_of_output, width_of_output, wrapped
@@ -102,7 +102,7 @@ def main(request: tuple[DataSettings, list[str]]) -> None:
     """Checks or converts a file; raises a `UserError` for an invalid file or unskipped bad rows."""
     require_standard_output()
     settings, (word, path, *target) = request
-    if not os.path.isdir(path):
+    if not (os.path.isdir(path) and standoff_files(path)):
         check_readable(path, "file")
     look = look_of(path)
     kind = settings.kind or (LABELS if settings.given & _LABEL_FLAGS else look.kind)

@@ -19,8 +19,6 @@ from albert.tasks.squad.scoring import Scorer, ScorerV2
 
 _RESAMPLES = 10_000
 _LEVEL = 0.95
-# The probability of no answer in predictions as the library `evaluate` has them.
-_ODDS = "no_answer_probability"
 
 
 class QuestionFile(Questions):
@@ -74,13 +72,16 @@ class QuestionFile(Questions):
 
     def read_odds(self, path: str) -> dict[str, float]:
         """Returns, by question id, the log-odds of no answer, or similar; raises as above."""
-        return self._read(path, "odds of no answer", (int, float), "number", _ODDS)
+        return self._read(
+            path, "odds of no answer", (int, float), "number", "no_answer_probability"
+        )
 
     def has_odds(self, path: str) -> bool:
         """Returns whether predictions in the form of `evaluate` have the probability of none."""
-        values = read_json(path, "predictions")
-        listed = values if isinstance(values, list) else []
-        return any(isinstance(one, dict) and _ODDS in one for one in listed)
+        match read_json(path, "predictions"):
+            case [{"no_answer_probability": _}, *_]:
+                return True
+        return False
 
     def read_nbest(self, path: str) -> dict[str, list[dict]]:
         """Returns best answers with `text` and `probability` by question id; raises as above."""
@@ -97,21 +98,12 @@ class QuestionFile(Questions):
         return lists
 
     def _read(
-        self,
-        path: str,
-        what: str,
-        kind: type | tuple[type, ...],
-        needed: str,
-        member: str = "prediction_text",
+        self, path: str, what: str, kind: Any, needed: str, member: str = "prediction_text"
     ) -> dict:
         values = read_json(path, what)
-        if (
-            isinstance(values, list)
-            and values
-            and all(isinstance(v, dict) and "id" in v for v in values)
-        ):
+        if values and isinstance(values, list) and all(isinstance(v, dict) for v in values):
             # The form of the library `evaluate`.
-            by_id = {str(value["id"]): value.get(member) for value in values}
+            by_id = {str(value.get("id")): value.get(member) for value in values}
             if len(by_id) < len(values):
                 raise UserError(f"{what} {path}: an id occurs twice")
             values = by_id

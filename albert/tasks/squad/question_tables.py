@@ -25,7 +25,9 @@ COLUMNS = (
 )
 _TRUTH_VALUES = {"true": True, "1": True, "false": False, "0": False, "": None, "none": None}
 # A cell with the answers of Hugging Face's SQuAD, and the arrays of NumPy in it.
-_MADE_BY_PYTHON = re.compile(r"\{.*['\"]text['\"]: .*['\"]answer_start['\"]: .*\}", re.DOTALL)
+_MADE_BY_PYTHON = re.compile(
+    r"""\{(?=.*['"]text['"]\s*:)(?=.*['"]answer_start['"]\s*:).*\}""", re.DOTALL
+)
 _ARRAY = re.compile(r"array\((?=\[)|(?<=\])(,\s*dtype=\w+)?\)")
 _QAS = "qas"
 # The columns of rows made of MRQA.
