@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from albert.core.errors import UserError
-from albert.core.files import parse_json, read_bytes
+from albert.core.files import parse_json
 from albert.data.annotations import RawSpan, RawText, UnusableTextError
-from albert.data.tables import SourceLine, columns, read_lines
+from albert.data.tables import SourceLine, columns, read_lines, read_whole_lines
 from albert.tokenizers.wordpiece_text import words_in
 
 _STRING = r'"([^"\\\n]|\\.)*"'
@@ -100,6 +100,8 @@ class JsonTexts:
     ) -> tuple[Any, list[Any] | None]:
         """Returns the text of a task of Label Studio, and the spans of its annotation."""
         lists, targets = list[list[Any]](), set[str]()
+        if annotations is None and self._is_labeled:
+            raise UnusableTextError(location, "the task has no annotations")
         for annotation in annotations if isinstance(annotations, list) else ():
             match annotation:
                 case {"was_cancelled": True}:
@@ -122,7 +124,8 @@ class JsonTexts:
         texts = [name for name, value in fields.items() if isinstance(value, str)]
         names = [name for name in (*sorted(targets), "text") if name in texts] or texts
         if len(targets) > 1 or (len(names) > 1 and names[0] not in (*targets, "text")):
-            raise UnusableTextError(location, "the task has several texts: ...", ", ".join(texts))
+            reason = "spans may be those of several texts, ...; name theirs text"
+            raise UnusableTextError(location, reason, ", ".join(texts))
         return fields.get(names[0]) if names else None, lists[0] if lists else None
 
 
@@ -162,7 +165,7 @@ def _records(path: str) -> Iterator[tuple[SourceLine, Any]]:
             for location, line in rows:
                 yield location, parse_json(line, f"{path}, {location.name}")
             return
-        content = parse_json(read_bytes(path), path)
+        content = parse_json("".join(line for _, line in read_whole_lines(path)), path)
         is_whole = isinstance(content, dict) and content.keys() >= _NER_ANNOTATOR
         values = content["annotations"] if is_whole else content
         for number, value in enumerate(values if isinstance(values, list) else [values], start=1):
