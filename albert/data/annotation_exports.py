@@ -128,15 +128,13 @@ class WebAnnoTexts(TaggedTexts):
             # Lines with other numbers have annotations of parts of tokens.
             is_part, annotation = "." in number, _CELL.fullmatch(cell)
             tag, is_in = "O", annotation and annotation[2] and annotation[2] == same
-            if cell != "_":
+            if cell != "_" and annotation:
+                tag = f"{'I' if is_in else 'B'}-{_plain(annotation[1])}"
+            if cell != "_" and (is_part or not annotation):
                 # No tag has a space.
-                tag = (
-                    f"{cell} in {number}"
-                    if is_part or not annotation
-                    else f"{'I' if is_in else 'B'}-{_plain(annotation[1])}"
-                )
+                tag = f"{cell} in {number}"
             if tag != "O" or not is_part:
-                tokens.append(TaggedToken(location, _plain(token), tag, " " * (start - before)))
+                tokens.append(TaggedToken(location, _plain(token), tag, " " * (start > before)))
                 before, same = end, annotation and annotation[2]
 
 
