@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import (
@@ -15,6 +16,8 @@ from albert.checkpoints.checkpoint_files import (
     load_checkpoint,
     resolve_checkpoint,
 )
+from albert.checkpoints.labels import Labels, rows_by_name
+from albert.checkpoints.model_files import model_of_checkpoint
 from albert.checkpoints.transformers_folder import TransformersFolder
 from albert.core.errors import UserError
 
@@ -79,7 +82,9 @@ class Initialization(NamedTuple):
     The optimizer's variables are not among the unused ones.
 
     Attributes:
-      other_head: which shapes of the head differ from those in the checkpoint; "" if none.
+      other_head: the shapes or labels of the checkpoint's head if they are others, else "".
+      sorted_by_name: values of the head whose rows have another order in the checkpoint, by name.
+      assumed: a warning about labels without names, or "".
     """
 
     checkpoint: str
@@ -87,6 +92,8 @@ class Initialization(NamedTuple):
     new: list[str]
     unused: list[str]
     other_head: str = ""
+    sorted_by_name: Mapping[str, np.ndarray] = {}
+    assumed: str = ""
 
     def log(self) -> None:
         """Logs the names of variables, and the `warnings`."""
@@ -97,11 +104,13 @@ class Initialization(NamedTuple):
             ", ".join(self.new) or "none",
             ", ".join(self.unused) or "none",
         )
+        if self.sorted_by_name:
+            tf.logging.info("The rows of the head are reordered by the names of the labels")
         for warning in self.warnings():
             tf.logging.warning("%s", warning)
 
     def warnings(self) -> Iterator[str]:
-        """Yields warnings: layers of the encoder are new or unused, or the head has new shapes."""
+        """Yields warnings: of layers that are new or unused, of a new head, and of its labels."""
         for names, what in (
             (self.new, "starts from random values, because the checkpoint lacks"),
             (self.unused, "is smaller than the checkpoint's, and does not use"),
@@ -111,9 +120,11 @@ class Initialization(NamedTuple):
                 yield f"The encoder {what} {count}"
         if self.other_head:
             yield (
-                "The head starts from random values, because the checkpoint has other shapes: "
+                "The head starts from random values, because the checkpoint has "
                 f"{self.other_head}; if that is intended, pass --new_head"
             )
+        if self.assumed:
+            yield self.assumed
 
 
 def initialize_from_checkpoint(
@@ -121,17 +132,23 @@ def initialize_from_checkpoint(
     init_checkpoint: str,
     num_groups: int = 0,
     new_head: bool | None = None,
+    labels: Labels = (),
 ) -> Initialization:
     """Initializes variables from a checkpoint's values, without optimizer slots.
 
     For `init_checkpoint` see `resolve_checkpoint`, for `num_groups` see
-    `get_assignment_map_from_checkpoint`, for `new_head` see `compare_with_checkpoint`, also for the
+    `get_assignment_map_from_checkpoint`, for the others `compare_with_checkpoint`, also for the
     errors.
     """
     needed = {variable.op.name: variable.shape.as_list() for variable in tvars}
-    start, assignments = compare_with_checkpoint(needed, init_checkpoint, num_groups, new_head)
+    options = num_groups, new_head, labels
+    start, assignments = compare_with_checkpoint(needed, init_checkpoint, *options)
     reader = load_checkpoint(start.checkpoint)
     by_name = {variable.op.name: variable for variable in tvars}
+    for name, value in start.sorted_by_name.items():
+        # TensorFlow has no public function that replaces an initial value.
+        by_name[name]._initial_value = initial = tf.constant(value)
+        by_name[name]._initializer_op = by_name[name].assign(initial, read_value=False)
     for assignment in assignments:
         if isinstance(reader, TransformersFolder):
             for source, name in assignment.items():
@@ -146,17 +163,19 @@ def compare_with_checkpoint(
     init_checkpoint: str,
     num_groups: int = 0,
     new_head: bool | None = None,
+    labels: Labels = (),
 ) -> tuple[Initialization, list[dict[str, str]]]:
     """Returns the result of `initialize_from_checkpoint`, and the maps of names that it uses.
 
     Args:
       needed: the shapes of the model's variables, by name.
       new_head: whether the variables outside the encoder start from their initial values. None for
-        those whose shapes differ, with a warning; False if such shapes are an error.
+        those whose shapes or labels differ, with a warning; False if that is an error.
+      labels: the labels of the head's rows, to compare with those of the checkpoint's model.
 
     Raises:
-      UserError: no variable, or none of the encoder's layers, matches; a shape differs; or values
-        are not finite.
+      UserError: no variable, or none of the encoder's layers, matches; a shape or label differs;
+        or values are not finite.
     """
     checkpoint = resolve_checkpoint(init_checkpoint)
     reader = load_checkpoint(checkpoint)
@@ -193,16 +212,31 @@ def compare_with_checkpoint(
             + ", ".join(wrong[:3])
             + "; with --new_head, a training starts them from random values" * is_head
         )
+    other_head = heads and "other shapes: " + ", ".join(differ[name] for name in sorted(heads))
+    head = {n: s for s, n in pairs if not n.startswith(_ENCODER) and n not in heads}
+    head = {name: s for name, s in head.items() if needed[name][:1] == [len(labels)]}
+    theirs = model_of_checkpoint(checkpoint).known().get("labels") if head else None
+    rows, note = ([], "") if theirs is None else rows_by_name(theirs, labels)
+    if rows is None and new_head is False:
+        advice = "with --new_head, a training starts it from random values"
+        raise UserError(f"{checkpoint}: its head has {note}; {advice}")
+    if rows is None:
+        heads, other_head, note = heads | {*head}, note, ""
+    is_other_order = rows is not None and rows != sorted(rows)
+    values = {n: reader.get_tensor(s)[rows] for n, s in head.items() if is_other_order}
     assignments = [{s: n for s, n in one.items() if n not in heads} for one in assignments]
     taken = {name: source for one in assignments for source, name in one.items()}
     check_finite(checkpoint, reader, list(taken.values()))
     known = {source for source, _ in pairs} | optimizer_variables(shapes)
+    assignments = [{s: n for s, n in one.items() if n not in values} for one in assignments]
     start = Initialization(
         checkpoint,
         taken=list(taken),
         new=[name for name in needed if name not in taken],
         unused=sorted(shapes.keys() - known),
-        other_head=", ".join(differ[name] for name in sorted(heads)),
+        other_head=other_head or "",
+        sorted_by_name=values,
+        assumed=note,
     )
     return start, assignments
 

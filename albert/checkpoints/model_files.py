@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from albert.checkpoints.model_folder import (
 from albert.checkpoints.transformers_folder import (
     TOKENIZER,
     TOKENIZER_JSON,
+    TransformersFolder,
     is_transformers_folder,
     tokenizer_settings,
 )
@@ -168,9 +169,9 @@ def description_of(files: Mapping[str, str]) -> dict[str, Any]:
     if not is_transformers_folder(folder):
         return about
     config = read_object(files["albert_config_file"], "the configuration")
-    parts = load_checkpoint(resolve_checkpoint(folder)).parts
+    reader = load_checkpoint(resolve_checkpoint(folder))
     longest = config.get("max_position_embeddings", 512)
-    head = _description_of_head(config, parts, longest)
+    head = _description_of_head(config, reader, longest)
     if not head:
         return {**about, "max_seq_length": longest, **_sentence_settings(folder, about)}
     ours = config.get("task_specific_params")
@@ -183,9 +184,10 @@ def description_of(files: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _description_of_head(
-    config: Mapping[str, Any], parts: Sequence[str], longest: int
+    config: Mapping[str, Any], reader: TransformersFolder, longest: int
 ) -> dict[str, Any]:
     """Describes a model with a head that answers; an empty dict without one."""
+    parts, shapes = reader.parts, reader.get_variable_to_shape_map()
     about: dict[str, Any] = {"max_seq_length": min(longest, _WINDOW)}
     if names.SQUAD_V1 in parts:
         return {**about, "task": "squad-1.1", **_OF_QUESTIONS}
@@ -193,7 +195,11 @@ def _description_of_head(
         tops = {"start_n_top": 5, "end_n_top": 5, "no_answer_threshold": None}
         return {**about, "task": "squad-2.0", **_OF_QUESTIONS, **tops}
     if names.TOKENS in parts:
-        return {**about, "task": "entities", "labels": _labels(config)}
+        return {
+            **about,
+            "task": "entities",
+            "labels": _labels(config, *shapes["cls/ner/output_bias"]),
+        }
     if names.CLASSIFIER in parts:
         kinds = config.get("architectures") or ["ForSequenceClassification"]
         if not str(kinds[0]).endswith(("ForSequenceClassification", "ForMultipleChoice")):
@@ -205,20 +211,35 @@ def _description_of_head(
             lengths = {"max_qa_length": longest // 4}
             return {**about, "task": "race", "labels": list(_OPTIONS), **lengths}
         kind = config.get("problem_type")
-        is_number = kind == "regression" or len(config.get("id2label", "two")) == 1
-        labels = [None] if is_number else _labels(config)
         several = {"multi_label": True, "label_threshold": 0.5} if "multi" in str(kind) else {}
+        labels: list[str] | list[None] = _labels(config, *shapes["output_bias"])
+        if kind == "regression" or (len(labels) == 1 and not several):
+            labels = [None]
         return {**about, "task": "glue", "labels": labels, "limits": None, **several}
     return {}
 
 
-def _labels(config: Mapping[str, Any]) -> list[str]:
-    """Returns the labels of a configuration in the order of their ids; the default has two."""
-    named = config.get("id2label", {"0": "LABEL_0", "1": "LABEL_1"})
+def _labels(config: Mapping[str, Any], rows: int) -> list[str]:
+    """Returns the labels of a configuration in the order of their ids, as `transformers` does.
+
+    `rows` are those of the head; raises a `UserError` if they do not have one label each.
+    """
+    named = config.get("id2label")
     try:
-        return [named[str(number)] for number in range(len(named))]
+        count = config.get("num_labels", 2) if named is None else len(named)
+        if count != rows:
+            raise UserError(f"config.json has {count} labels, but the head has {rows} rows")
+        default = {str(number): f"LABEL_{number}" for number in range(rows)}
+        labels = [(default if named is None else named)[str(number)] for number in range(rows)]
     except (KeyError, TypeError) as e:
         raise UserError("id2label of config.json does not name every id from 0 on") from e
+    for number, label in enumerate(map(str, labels)):
+        # A number is a name, too.
+        if not label or not isinstance(labels[number], str | int | float):
+            raise UserError(f"id2label of config.json names the id {number} {label!r:.40}")
+        if label in map(str, labels[:number]):
+            raise UserError(f"id2label of config.json has the label {label!r:.40} twice")
+    return [*map(str, labels)]
 
 
 def _sentence_settings(folder: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,8 +43,11 @@ def check_given(settings: Settings, source: str, own: dict[str, Any]) -> None:
     if own.keys() & TOKENIZERS.keys():
         # A tokenizer of the other kind contradicts the model, too.
         own = {**dict.fromkeys(TOKENIZERS.keys() & given), **own}
-    for name in sorted(own.keys() & given):
-        if not _is_same(name, values[name], own[name]):
+    chosen = {name: values[name] for name in own.keys() & given}
+    # In their reduced form, in which settings that mean the same are equal.
+    ours, theirs = ({**v, **Normalization.of(v)._asdict()} for v in ({**own, **chosen}, own))
+    for name in sorted(chosen):
+        if not _is_same(name, ours[name], theirs[name]):
             its = f"no --{name}" if own[name] is None else argument(name, own[name])
             raise FlagError(
                 f"{argument(name, values[name])} contradicts {argument(source, values[source])}, "

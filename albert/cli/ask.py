@@ -318,7 +318,8 @@ def _find(model: SpanFinder, args: argparse.Namespace, contexts: list[Context]) 
         print()
         _print_marked(text, spans, "")
         for span in spans:
-            print(f"  {span.label}  {printable(span.text)}  ({span.probability:.1%})")
+            label, found = printable(span.label or ""), printable(span.text)
+            print(f"  {label}  {found}  ({span.probability:.1%})")
 
 
 def _label(model: TextClassifier, args: argparse.Namespace, contexts: list[Context]) -> None:
@@ -360,7 +361,7 @@ def _print_labelled(
         marked = prediction._asdict().get("labels")
         for label, probability in shares:
             mark = "" if marked is None else "* " if label in marked else "  "
-            print(f"{mark}{label}  ({probability:.1%})")
+            print(f"{mark}{printable(label)}  ({probability:.1%})")
 
 
 def _typed(prompt: str, args: argparse.Namespace, contexts: list[Context]) -> Iterator[str]:

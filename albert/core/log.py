@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from albert.core.files import PACKAGE
+from albert.core.text import printable
 
 if TYPE_CHECKING:
     import tqdm
@@ -22,9 +23,15 @@ def make_handler(label: str = "") -> logging.Handler:
     """Returns a handler for this project's lines, with the time, and TensorFlow's warnings."""
     handler = logging.StreamHandler(sys.stderr)
     line = f"%(asctime)s %(levelname)s{label} %(message)s"
-    handler.setFormatter(logging.Formatter(line, "%H:%M:%S"))
+    handler.setFormatter(_Formatter(line, "%H:%M:%S"))
     handler.addFilter(_is_of_interest)
     return handler
+
+
+class _Formatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        # Names in the files of others must not control the terminal.
+        return "\n".join(map(printable, super().format(record).split("\n")))
 
 
 @contextlib.contextmanager

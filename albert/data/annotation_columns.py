@@ -9,12 +9,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from albert.core.log import LOG
-from albert.data.annotations import RawSpan, RawText, UnusableTextError, spans_of_tags
+from albert.data.annotations import (
+    AS_BIOES,
+    RawSpan,
+    RawText,
+    UnusableTextError,
+    spans_of_tags,
+)
 from albert.data.tables import SourceLine, read_lines
 
 # Tags of BIO and BIOES, and those of BILOU (U, L) and BMES (M), which need a label.
 _TAG = re.compile(r"O|[BIES](-\S+)?|[ULM]-\S+")
-_AS_BIOES = str.maketrans("ULM", "SEI")
 # The words of a range, and words that are not in the text, as CoNLL-U numbers them.
 _RANGE = re.compile(r"\d+[-.]\d+")
 # The tag in the last column of CoNLL-U, whose members are separated by "|".
@@ -59,7 +64,7 @@ class TaggedTexts:
             if self._is_labeled and not _is_tag(tag):
                 reason = f"{self._where} must be O, B-NAME or similar, not ..."
                 raise UnusableTextError(location, reason, tag)
-            tags.append(tag[:1].translate(_AS_BIOES) + tag[1:] if self._is_labeled else "O")
+            tags.append(tag[:1].translate(AS_BIOES) + tag[1:] if self._is_labeled else "O")
             text += gap if words else ""
             words.append((len(text), len(text) + len(token)))
             text += token

@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import bisect
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from albert.checkpoints.labels import are_numbers
+from albert.core.errors import UserError
+from albert.core.text import listed
 from albert.data.tables import SourceLine
 from albert.report.spans import Span
 
 # The label of tags without one, such as B; also that of seqeval.
 _NO_LABEL = "_"
+# The prefixes of BILOU (U, L) and BMES (M) in BIOES.
+AS_BIOES = str.maketrans("ULM", "SEI")
+# The forms of tags with a name in models of others.
+_FORMS = [
+    re.compile(form.format("(?P<prefix>[BIESULM])", "(?P<name>.+)"), re.IGNORECASE)
+    for form in ("{0}[-_:.]{1}", "{1}[-_:.]{0}")
+]
 
 
 class RawSpan(NamedTuple):
@@ -75,6 +86,31 @@ class AnnotatedText(NamedTuple):
                 prefixes = "S" if len(prefixes) == 1 else prefixes[:-1] + "E"
             tags[first:end] = [f"{prefix}-{span.label}" for prefix in prefixes[: end - first]]
         return tags
+
+
+def as_bioes(tags: Sequence[str]) -> list[str]:
+    """Returns the tags of any model as O, B-NAME and so on, in the same order.
+
+    If tags are bare names, equal neighbors are one entity, as in `transformers`. Raises a
+    `UserError` for other tags, such as parts of speech, numbers, and B and I without a name.
+    """
+    named = [tag for tag in tags if tag.upper() != "O"]
+    parts = [_FORMS[0].fullmatch(tag) or _FORMS[1].fullmatch(tag) for tag in named]
+    ours = {
+        tag: f"{part['prefix'].upper().translate(AS_BIOES)}-{part['name']}"
+        for tag, part in zip(named, parts, strict=True)
+        if part
+    }
+    has_begins = any(tag[0] in "BI" for tag in ours.values())
+    are_bare = 0 < len(named) < len(tags) and not are_numbers(named) and max(map(len, named)) > 1
+    if not has_begins and are_bare:
+        ours = {tag: f"I-{tag}" for tag in named}
+    elif not has_begins or len(ours) < len(named):
+        raise UserError(
+            f"the tags of the model mark no entities: {listed(tags, most=20)}; they must be O and "
+            "names such as PER, or B-PER and I-PER: see id2label in its config.json"
+        )
+    return [ours.get(tag, "O") for tag in tags]
 
 
 def spans_of_tags(

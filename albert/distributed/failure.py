@@ -7,6 +7,7 @@ import os
 import sys
 import time
 
+from albert.core.text import one_line
 from albert.distributed import launcher
 
 # Seconds that ranks other than 0 wait before they print an error.
@@ -33,7 +34,7 @@ def fail(message: str, code: int, command: str = "") -> None:
 
 def say(message: str) -> None:
     """Prints a message on one line on standard error, after the program's name."""
-    _write(f"{os.path.basename(sys.argv[0])}: {' '.join(message.split())}")
+    _write(f"{os.path.basename(sys.argv[0])}: {one_line(message)}")
 
 
 def _write(line: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from albert.data.annotations import as_bioes
 from albert.inference.base import ModelSession, SpanFinder, checked_texts
 from albert.inference.folders import ModelFolder
 from albert.report.spans import Span
@@ -21,7 +22,8 @@ class EntityFinder(SpanFinder):
         self.folder, tags = folder, folder.value("labels")
         # Descriptions of models that tag words lack the units.
         units = folder.description.get("entity_units", WORD)
-        self._tagger = Tagger(folder.tokenizer, tags, folder.value("max_seq_length"), units)
+        length = folder.value("max_seq_length")
+        self._tagger = Tagger(folder.tokenizer, as_bioes(tags), length, units)
         self.labels = self._tagger.labels
         self._session = ModelSession(folder, make_head(len(tags), 0.0))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -45,7 +45,7 @@ class ModelOptions(NamedTuple):
       optimizer: the optimizer's options; None without training.
       num_groups: number of layer groups that start from the checkpoint's first group; 0 if each
         group starts from its own.
-      new_head: see `compare_with_checkpoint`.
+      new_head, labels: see `compare_with_checkpoint`.
       gradient_checkpointing: only in training.
       engine: one of `ENGINES`, which computes the encoder in prediction.
       precision: the type of the products of another engine than TensorFlow: "float32" or
@@ -59,6 +59,7 @@ class ModelOptions(NamedTuple):
     init_checkpoint: str | None = None
     num_groups: int = 0
     new_head: bool | None = None
+    labels: Sequence[str | None] = ()
     use_one_hot_embeddings: bool = False
     use_einsum: bool = False
     gradient_checkpointing: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from albert.core.errors import FlagError
+from albert.core.text import printable
 from albert.devices import device
 from albert.distributed import collectives, exchange
 from albert.precision.rules import ConversionPlan
@@ -169,4 +170,4 @@ def print_reports(
 def table_line(row: Row) -> str:
     """Returns a row as a line of the table, with a mark for errors and warnings."""
     mark = "FAILS" if not row.ok else "WARNS" if row.warns else ""
-    return f"{mark:<6}{row.section:<10}{row.item:<26}{row.value}"
+    return printable(f"{mark:<6}{row.section:<10}{row.item:<26}{row.value}")

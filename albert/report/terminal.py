@@ -87,7 +87,7 @@ def lines_of(sample: Sample, style: Style) -> Iterator[str]:
     lines = _span_lines(sample) if "spans" in sample else _label_lines(sample)
     yield style.of("faint", printable(sample["id"])) + "  " + "  ".join(_facts(sample, style))
     for kind, name, text, marks in lines:
-        text = printable(text)
+        text, name = printable(text), printable(name)
         head = f"{name:<{_NAME}}" if name else ""
         for number, line in enumerate(wrapped(text, marks, width - len(head) - 2, style)):
             yield _INDENT + (" " * len(head) if number else head) + style.of(kind, line)

@@ -28,8 +28,8 @@ def make_model_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> C
         output = build_output(config, head, options, features)
         if checkpoint := options.init_checkpoint:
             variables = tf.trainable_variables()
-            groups, new_head = options.num_groups, options.new_head
-            initialize_from_checkpoint(variables, checkpoint, groups, new_head).log()
+            chosen = options.num_groups, options.new_head, options.labels
+            initialize_from_checkpoint(variables, checkpoint, *chosen).log()
         assert options.optimizer is not None, "training needs an optimizer"
         num_tokens = tf.reduce_sum(features["input_mask"])
         step = build_train_step(output.loss, options.optimizer, num_tokens=num_tokens)

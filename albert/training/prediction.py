@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from albert.checkpoints.checkpoint_files import content_of_checkpoint
 from albert.core import estimators
 from albert.core.errors import UserError
-from albert.core.files import content_of
 from albert.core.log import progress_bar
 from albert.data.batches import Data
 from albert.data.cached_file import CachedFile
@@ -238,7 +238,7 @@ def write_labels(task: Task, data: Data, contents: Mapping[str, Any]) -> None:
         predictor.close()
         return
     checkpoint = checkpoint_to_use(task.settings)
-    made_from = {"checkpoint": content_of(checkpoint + ".index")}
+    made_from = {"checkpoint": content_of_checkpoint(checkpoint)}
     labels = _label_files(task, made_from | scoring_settings(task, contents))
     with labels.lock():
         if labels.reusable() is None:

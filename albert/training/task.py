@@ -90,6 +90,7 @@ class Task(abc.ABC):
       needs_all_states: whether the head reads the last states of all tokens.
       trims: whether batches may be shortened to their longest row.
       dropout: dropout rate of the head in training.
+      labels: the labels of the rows of the head, if it has any.
     """
 
     kind: ClassVar[str] = ""
@@ -103,6 +104,7 @@ class Task(abc.ABC):
     needs_all_states: ClassVar[bool] = True
     trims: bool = True
     dropout: float = 0.0
+    labels: Sequence[str | None] = ()
     settings: RunSettings
     _splits: Sequence[str] = ()
 
@@ -310,6 +312,7 @@ class Task(abc.ABC):
             settings.init_checkpoint,
             self.num_groups(),
             new_head=settings.new_head,
+            labels=self.labels,
             use_einsum=settings.use_einsum,
             gradient_checkpointing=settings.gradient_checkpointing,
             remove_padding=self._removes_padding(),
@@ -363,9 +366,9 @@ class Task(abc.ABC):
 
     def compare(self, shapes: Mapping[str, Sequence[int]]) -> Initialization:
         """Compares variables with --init_checkpoint; raises a `UserError` if they do not match."""
-        checkpoint = self.settings.init_checkpoint
+        checkpoint, groups = self.settings.init_checkpoint, self.num_groups()
         new_head = self.settings.new_head if TRAIN in self.requested_splits() else False
-        return compare_with_checkpoint(shapes, checkpoint, self.num_groups(), new_head)[0]
+        return compare_with_checkpoint(shapes, checkpoint, groups, new_head, self.labels)[0]
 
 
 class TextTask(Task):

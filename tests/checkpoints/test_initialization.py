@@ -1,5 +1,7 @@
 """Variables that start from a checkpoint, and checkpoints that fit no model or are not finite."""
 
+import functools
+import json
 import logging
 import pathlib
 import re
@@ -10,6 +12,7 @@ import tensorflow.compat.v1 as tf
 from safetensors.numpy import load_file, save_file
 
 from albert import modeling
+from albert.checkpoints import transformers_names as names
 from albert.checkpoints.checkpoint_files import as_files, check_fits
 from albert.checkpoints.initialization import compare_with_checkpoint
 from albert.convert.convert import from_transformers, to_transformers
@@ -17,6 +20,7 @@ from albert.convert.settings import ConvertSettings
 from albert.convert.source import find_source, read_variables
 from albert.core.errors import UserError
 from albert.inference import load_model
+from albert.tasks.classification.head import pooled_scores
 from albert.tasks.squad.head import make_v1_head
 from tests.helpers.checkpoints import write_checkpoint
 from tests.helpers.models import arrays_of, make_checkpoint
@@ -102,7 +106,7 @@ def test_initialize_takes_values_and_reports_them(tmp_path, log):
     ones = np.ones([2, 3], "f4")
     np.testing.assert_equal(actual, [stored["bert/w"], stored["bert/b"], ones[0, :2], ones, ones])
     taken, unused = ["bert/w", "bert/b"], ["cls/a", "cls/z"]
-    assert summary == (str(tmp_path / "model.ckpt-7"), taken, ["head"], unused, "")
+    assert summary == (str(tmp_path / "model.ckpt-7"), taken, ["head"], unused, "", {}, "")
     summary.log()
     assert log()[-1].endswith("ckpt-7: 2 variables taken; new: head; unused: cls/a, cls/z")
 
@@ -146,6 +150,49 @@ def test_a_head_of_another_shape_is_new(tmp_path, log, new_head, taken, warns):
     for choice, names in ((None, ["bert/w", "head"]), (False, ["bert/w", "head"]), (True, taken)):
         start, _ = compare_with_checkpoint({"bert/w": [2], "head": [3]}, prefix, 0, choice)
         assert start.taken == names
+
+
+@pytest.mark.parametrize("is_theirs", [False, True], ids=["checkpoint", "transformers"])
+def test_the_rows_of_a_head_follow_the_names_of_its_labels(
+    tmp_path, transformers_folder, log, is_theirs
+):
+    theirs = ["water", "stone", "air"]
+    if is_theirs:
+        path = transformers_folder(names.CLASSIFIER, id2label=dict(enumerate(theirs)))
+        tensors = load_file(tmp_path / "model.safetensors")
+        head = {name: tensors[f"classifier.{name}"] for name in ("weight", "bias")}
+    else:
+        head = filled({"weight": [3, 8], "bias": [3]})
+        values = {"output_weights": head["weight"], "output_bias": head["bias"]}
+        write_checkpoint(tmp_path / "model.ckpt-7", values)
+        (tmp_path / "assets.extra").mkdir()
+        description = json.dumps({"task": "glue", "labels": theirs})
+        (tmp_path / "assets.extra/model.json").write_text(description)
+        path = str(tmp_path)
+    states = np.random.default_rng(0).normal(size=[5, 8]).astype("f4")
+    with tf.Graph().as_default(), tf.Session() as session:
+        logits = pooled_scores(tf.constant(states), 3, 0.0)
+        variables = tf.trainable_variables()
+        begin = functools.partial(modeling.initialize_from_checkpoint, variables, path)
+        start = begin(labels=["air", "stone", "water"])
+        session.run(tf.global_variables_initializer())
+        actual = session.run(logits)
+        expected = (states @ head["weight"].T + head["bias"])[:, ::-1]
+        np.testing.assert_allclose(actual, expected, atol=1e-5)
+        start.log()
+        assert start.new == []
+        assert "The rows of the head are reordered by the names of the labels" in log()
+
+        # Other labels are another head, and numbers are names of nothing.
+        others = compare_with_checkpoint({"output_bias": [3], "bert/x": [1]}, path, labels="abc")[0]
+        assert others.new == ["output_bias", "bert/x"]
+        others.log()
+        line = log(logging.WARNING)[-1]
+        assert "has the labels water, stone, air, not a, b, c; if that is intended" in line
+        with pytest.raises(UserError, match=r"head has the labels .* with --new_head, a training"):
+            begin(new_head=False, labels=["a", "b", "c"])
+        assert begin(new_head=False, labels=["stone", "air", "water"]).new == []
+        assert "water = 0, stone = 1" in begin(labels=["0", "1", "2"]).assumed
 
 
 WORDS = "bert/embeddings/word_embeddings"

@@ -48,6 +48,24 @@ def test_a_run_and_a_published_checkpoint_give_theirs(trained, squad_dir, tmp_pa
     assert settings.spm_model_file == str(tmp_path / "30k.model")
 
 
+@pytest.mark.parametrize("source", ["model", "init_checkpoint"])
+def test_settings_that_mean_the_same_do_not_contradict_each_other(
+    transformers_folder, tmp_path, source
+):
+    """Without a value of its own, removing accents follows the case."""
+    path = transformers_folder()
+    for lower in (True, False):
+        for own in ({}, {"strip_accents": None}, {"strip_accents": lower}):
+            options = {"do_lower_case": lower, **own}
+            (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
+            for given in (None, lower):
+                flags = {"do_lower_case": lower, "strip_accents": given}
+                with_model(TextSettings.of(**{source: path}, **flags))
+    flags["strip_accents"] = True
+    with pytest.raises(FlagError, match="strip_accents=true contradicts"):
+        with_model(TextSettings.of(**{source: path}, **flags))
+
+
 @pytest.mark.parametrize(
     ("source", "flag", "value", "its"),
     [

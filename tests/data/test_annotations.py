@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from albert.core.errors import UserError
 from albert.data.annotated_files import AnnotatedFile
-from albert.data.annotations import AnnotatedText, spans_of_tags, write_annotated
+from albert.data.annotations import AnnotatedText, as_bioes, spans_of_tags, write_annotated
 from albert.data.bad_rows import ERROR, BadRows
 from albert.data.tables import SourceLine
 from albert.report.spans import Span
@@ -61,6 +61,32 @@ ENTITIES_OF_SEQEVAL = {
 def test_tags_are_read_as_seqeval_reads_them(tags):
     entities = [(span.label, span.start // 2, (span.end - 1) // 2) for span in spans_in(tags)]
     assert entities == ENTITIES_OF_SEQEVAL[tags]
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ("B-PER O I-PER", "B-PER O I-PER"),
+        ("o b-per i-per", "O B-per I-per"),
+        ("O B_PER I_PER", "O B-PER I-PER"),
+        ("PER-B PER-I O", "B-PER I-PER O"),
+        ("B-NP I-NP", "B-NP I-NP"),
+        ("I-PER O", "I-PER O"),
+        ("O B-X I-X L-X U-X", "O B-X I-X E-X S-X"),
+        ("B-X M-X E-X S-X O", "B-X I-X E-X S-X O"),
+        ("PER O LOC", "I-PER O I-LOC"),
+        ("O E-MAIL PHONE", "O I-E-MAIL I-PHONE"),
+        # Parts of speech, numbers, nothing but O, no name, tags of two kinds.
+        *((tags, None) for tags in ("NOUN VERB ADJ", "LABEL_0 LABEL_1", "O 1 2", "O")),
+        *((tags, None) for tags in ("O B I", "O B-PER I-PER X", "O B-PER LOC")),
+    ],
+)
+def test_tags_of_other_models_are_recognized_or_refused(tags, expected):
+    if expected is not None:
+        assert as_bioes(tags.split()) == expected.split()
+        return
+    with pytest.raises(UserError, match=f"mark no entities: {tags.replace(' ', ', ')}; they must"):
+        as_bioes(tags.split())
 
 
 @st.composite

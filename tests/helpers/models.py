@@ -135,7 +135,8 @@ def tensors_of(config: dict, *parts: str) -> dict[str, np.ndarray]:
     rng, tensors = np.random.default_rng(0), {}
     pairs = transformers_names.pairs_of(config["model_type"], config)
     for pair in (p for part in (transformers_names.ENCODER, *parts) for p in pairs.get(part, ())):
-        shape = [len(config.get("id2label", "ab")) if n == -1 else n for n in pair.shape]
+        labels = config.get("id2label") or range(config.get("num_labels", 2))
+        shape = [len(labels) if n == -1 else n for n in pair.shape]
         shape = shape[::-1] if pair.is_transposed else shape
         tensors[pair.theirs] = rng.normal(size=shape).astype("f4")
     return tensors

@@ -38,6 +38,24 @@ TAGS = {"id2label": {"0": "O", "1": "B-PER", "2": "I-PER"}}
         ),
         (names.CLASSIFIER, {"id2label": {"0": "x"}}, "TextClassifier", {"labels": [None]}),
         (
+            names.CLASSIFIER,
+            {"id2label": {"0": "x"}, "problem_type": "multi_label_classification"},
+            "TextClassifier",
+            {"labels": ["x"], "multi_label": True},
+        ),
+        (
+            names.CLASSIFIER,
+            {"id2label": {"0": 5, "1": 1.5}},
+            "TextClassifier",
+            {"labels": ["5", "1.5"]},
+        ),
+        (
+            names.CLASSIFIER,
+            {"num_labels": 3},
+            "TextClassifier",
+            {"labels": ["LABEL_0", "LABEL_1", "LABEL_2"]},
+        ),
+        (
             names.TOKENS,
             {**TAGS, "architectures": ["BertForTokenClassification"]},
             "EntityFinder",
@@ -137,6 +155,10 @@ def test_a_converted_model_that_was_trained_further_has_its_new_labels(write):
     ("values", "message"),
     [
         ({"id2label": {"0": "a", "2": "b"}}, r"id2label .* does not name every id"),
+        ({"id2label": {"0": "a", "1": "b", "2": "a"}}, r"has the label 'a' twice"),
+        ({"id2label": {"0": 1, "1": "1"}}, r"has the label '1' twice"),
+        ({"id2label": {"0": "a", "1": None}}, r"names the id 1 'None'"),
+        ({"id2label": {"0": "a", "1": ""}}, r"names the id 1 ''"),
         ({"architectures": ["BertForFoo"]}, r"\['BertForFoo'\], which do not say what"),
     ],
 )

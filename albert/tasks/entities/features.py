@@ -45,7 +45,8 @@ def characters_in(text: str) -> Words:
 class Tagger(NamedTuple):
     """A converter of texts to inputs of a model that tags words, and of its outputs to spans.
 
-    `units` is what has a tag: each word, at its first piece, each piece, or each character.
+    `tags` are those of `as_bioes`. `units` is what has a tag: each word, at its first piece, each
+    piece, or each character.
     """
 
     tokenizer: FullTokenizer
@@ -56,7 +57,7 @@ class Tagger(NamedTuple):
     @property
     def labels(self) -> list[str]:
         """Returns the labels of the entities that the tags mark."""
-        return sorted({tag[2:] for tag in self.tags[1:]})
+        return sorted({tag[2:] for tag in self.tags if tag != "O"})
 
     @property
     def spec(self) -> dict:
@@ -87,13 +88,15 @@ class Tagger(NamedTuple):
 
     def records(self, texts: Sequence[AnnotatedText]) -> list[bytes]:
         """Returns the record of each window of texts."""
-        records, is_bioes = list[bytes](), self.tags[-1].startswith("S-")
+        records, is_bioes = list[bytes](), any(tag.startswith("S-") for tag in self.tags)
+        # A model of others may lack tags such as B-PER; only training reads the ids.
+        ids = {tag: number for number, tag in enumerate(self.tags, start=1)}
         for text in texts:
             words, windows = self.encode(text.text, text.words)
             tags = iter(text._replace(words=words).tags(is_bioes))
             for sequence, positions in windows:
                 tag_ids = np.zeros(self.max_seq_length, np.int64)
-                tag_ids[positions] = [1 + self.tags.index(next(tags)) for _ in positions]
+                tag_ids[positions] = [ids.get(next(tags), 0) for _ in positions]
                 columns = *padded(sequence, self.max_seq_length), tag_ids.tolist()
                 records.append(tf_example.serialize(dict(zip(self.spec, columns, strict=True))))
         return records

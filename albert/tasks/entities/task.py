@@ -12,7 +12,7 @@ from albert.core.errors import FlagError, UserError
 from albert.core.log import LOG
 from albert.data import DEV, TEST, TRAIN
 from albert.data.annotated_files import AnnotatedFile, ReadOptions
-from albert.data.annotations import AnnotatedText, write_annotated
+from albert.data.annotations import AnnotatedText, as_bioes, write_annotated
 from albert.data.bad_rows import BadRows
 from albert.data.batches import Data
 from albert.data.dev_split import DevSplit, made_from
@@ -52,9 +52,8 @@ class EntitiesTask(LabelTask):
         self.labels = self._new_tags() if TRAIN in self._splits else recorded_labels(settings)
         self.apply_recipe()
         settings = self.settings
-        self._tagger = Tagger(
-            self.tokenizer, self.labels, settings.max_seq_length, self._units or WORD
-        )
+        tags, length = as_bioes(self.labels), settings.max_seq_length
+        self._tagger = Tagger(self.tokenizer, tags, length, self._units or WORD)
         # As in the records of earlier versions, nothing is recorded for words.
         self._own = {"entity_units": self._units} if self._units in (PIECE, CHARACTER) else {}
 

@@ -64,12 +64,14 @@ class DataProcessor(Processor):
       metrics: names of scores, see `classification.metrics`; the first selects the checkpoint.
       submission: name of the test predictions in a submission to GLUE; by default, the folder's.
       limits: for regression, the range of numbers that GLUE accepts; None if unlimited.
+      rows: the row of each label in the head of a model that is not trained; empty in training.
     """
 
     folder: ClassVar[str] = ""
     submission: ClassVar[str] = ""
     limits: ClassVar[tuple[float, float] | None] = None
     labels: Sequence[str] = ()
+    rows: list[int] = []
     metrics: Sequence[str] = ("eval_accuracy",)
     files: ClassVar[dict[str, Columns]] = {}
     # Whether to skip rows of training or development that are too short; otherwise they are errors.

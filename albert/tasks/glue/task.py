@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from albert.checkpoints.labels import rows_by_name
 from albert.checkpoints.model_folder import trained_threshold
 from albert.core.errors import FlagError, UserError
 from albert.data import TEST, TRAIN
@@ -172,6 +173,8 @@ class GlueTask(ClassificationTask):
             own |= {"long_texts": self.settings.long_texts, "doc_stride": self._stride}
         if isinstance(self.processor, TsvProcessor) and self.settings.do_train:
             own |= self.processor.columns
+        if rows := self.processor.rows:
+            own["labels"] = [self.labels[rows.index(row)] for row in range(len(rows))]
         return {**super().description(), "limits": self.limits, **own}
 
     @property
@@ -194,7 +197,13 @@ class GlueTask(ClassificationTask):
                 elif output["is_real_example"]:
                     windows[-1].append(output)
             outputs = pooled(windows, self.settings.long_texts, self.label_threshold)
-        return super().predictions(data, outputs)
+        found, rows = super().predictions(data, outputs), self.processor.rows
+        if rows == sorted(rows):
+            return found
+        # In the order of the task's labels.
+        own = [{name: one[name][rows] for name in ("probabilities", "logits")} for one in found]
+        ids = [{"predictions": np.argsort(rows)[one["predictions"]]} for one in found]
+        return [one | its | answer for one, its, answer in zip(found, own, ids, strict=True)]
 
     def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
         if not self.processor.is_multi_label:
@@ -265,8 +274,7 @@ def load_processor(settings: GlueSettings) -> DataProcessor:
         return processor
     folder, known = known_of_model(settings)
     trained_for = known.get("labels")
-    if trained_for is None or all(str(label).startswith("LABEL_") for label in trained_for):
-        # In transformers, labels without names have a number.
+    if trained_for is None:
         return processor
     is_same_kind = processor.is_regression == (trained_for == [None])
     if known.get("multi_label", False) != settings.multi_label:
@@ -274,15 +282,24 @@ def load_processor(settings: GlueSettings) -> DataProcessor:
         raise UserError(
             f"the model in {folder} was trained {trained} --multi_label, not {now} --multi_label"
         )
-    if isinstance(processor, TsvProcessor) and is_same_kind:
+    has_names = not all(str(label).startswith("LABEL_") for label in trained_for)
+    if isinstance(processor, TsvProcessor) and is_same_kind and has_names:
         # The folder of the files to label needs no training file.
         processor.labels = tuple(label for label in trained_for if label is not None)
-    if not is_same_kind or processor.get_labels() != trained_for:
+    labels = processor.get_labels()
+    rows, note = rows_by_name(trained_for, labels)
+    if rows is None:
         raise UserError(
             f"the model in {folder} was trained for {_listed(trained_for)}, not for "
             f"--task_name={settings.task_name}{' --tsv_regression' * settings.tsv_regression}"
-            + (f" with {_listed(processor.get_labels())}" if is_same_kind else "")
+            + (f" with {_listed(labels)}" if is_same_kind else "")
         )
+    if note and known.get("task_name") != settings.task_name.lower():
+        tf.logging.warning("%s", note)
+    if isinstance(processor, TsvProcessor):
+        processor.labels = tuple(label for row in np.argsort(rows) if (label := labels[row]))
+    else:
+        processor.rows = rows
     return processor
 
 
