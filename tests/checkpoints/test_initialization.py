@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from safetensors.numpy import load_file, save_file
 
 from albert import modeling
-from albert.checkpoints import transformers_names as names
+from albert.checkpoints import transformers_names
 from albert.checkpoints.checkpoint_files import as_files, check_fits
 from albert.checkpoints.initialization import compare_with_checkpoint
 from albert.convert.convert import from_transformers, to_transformers
@@ -158,7 +158,7 @@ def test_the_rows_of_a_head_follow_the_names_of_its_labels(
 ):
     theirs = ["water", "stone", "air"]
     if is_theirs:
-        path = transformers_folder(names.CLASSIFIER, id2label=dict(enumerate(theirs)))
+        path = transformers_folder(transformers_names.CLASSIFIER, id2label=dict(enumerate(theirs)))
         tensors = load_file(tmp_path / "model.safetensors")
         head = {name: tensors[f"classifier.{name}"] for name in ("weight", "bias")}
     else:

@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from sklearn.metrics import accuracy_score, f1_score
 
 import albert
 from albert.checkpoints import transformers_names as names
@@ -12,6 +13,7 @@ from albert.checkpoints.model_files import description_of, pretrained_files
 from albert.core.errors import UserError
 from albert.inference import load_model
 from albert.inference.folders import open_folder
+from tests.helpers import glue
 from tests.helpers.fixtures import SIZES
 
 
@@ -138,6 +140,58 @@ def test_a_model_of_others_is_scored_with_its_own_labels(write, tmp_path):
     (data / "dev.tsv").write_text("text_a\tlabel\n" + "".join(rows))
     result = albert.evaluate(folder, task_name="tsv", data_dir=str(data), verbose=False)
     assert result.scores["eval_accuracy"] == 1
+
+
+def test_a_model_of_others_is_scored_and_labels_a_test_set_by_name(write, tmp_path, capsys):
+    """F1 is that of the label 1, wherever the model has it."""
+    glue.write_all(tmp_path, ["one", "two", "three", "four", "five"])
+    folder = write(names.CLASSIFIER, id2label={"0": "1", "1": "0"})
+    options = {"task_name": "mrpc", "data_dir": str(tmp_path), "max_seq_length": 40}
+    out = tmp_path / "out"
+    result = albert.evaluate(folder, str(out), do_predict=True, verbose=False, **options)
+    assert "The model's labels have no names; assumed: 0 = 0, 1 = 1" in capsys.readouterr().err
+    (dev, truths), (test, _) = (
+        ([row[3:5] for row in rows], [row[0] for row in rows])
+        for rows in (read_rows(tmp_path / f"MRPC/{split}.tsv") for split in ("dev", "test"))
+    )
+    model = albert.load(folder)
+    answers = [[one.label for one in model.classify_all(pairs)] for pairs in (dev, test)]
+    expected = {"eval_accuracy": accuracy_score(truths, answers[0])}
+    expected["f1"] = f1_score(truths, answers[0], pos_label="1")
+    shares = [one.probabilities[t] for one, t in zip(model.classify_all(dev), truths, strict=True)]
+    expected["eval_loss"] = -np.mean(np.log(shares))
+    assert result.scores == pytest.approx(expected, abs=1e-5)
+    assert [row[1] for row in read_rows(out / "submit_results.tsv")] == answers[1]
+    columns = np.loadtxt(out / "test_results.tsv")
+    expected = [[one.probabilities[n] for n in "01"] for one in model.classify_all(test)]
+    np.testing.assert_allclose(columns, expected, atol=1e-5)
+    with pytest.raises(UserError, match=r"trained for the labels 1, 0, not for --task_name=mnli"):
+        albert.evaluate(folder, verbose=False, **{**options, "task_name": "mnli"})
+
+
+def read_rows(path) -> list[list[str]]:
+    return [line.split("\t") for line in path.read_text().splitlines()[1:]]
+
+
+def test_a_training_keeps_what_the_models_labels_mean(write, tmp_path):
+    """With the tokenizer's settings as the folder has them, also to score the result."""
+    folder = write(names.CLASSIFIER, id2label={"0": "water", "1": "stone"})
+    options = {"do_lower_case": False, "strip_accents": False}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(options))
+    rows = [("one two", "stone"), ("three four", "water")] * 2
+    values = {"train_steps": 1, "train_batch_size": 2, "max_seq_length": 16, "verbose": False}
+    values |= {"learning_rate": 1e-9, "do_eval": False, "task_name": "tsv", "model": folder}
+    (tmp_path / "train.csv").write_text(
+        "".join(f"{a},{b}\n" for a, b in [("text", "label"), *rows])
+    )
+    result = albert.train("classify", tmp_path / "run", data_dir=str(tmp_path), **values)
+    for text, _ in rows[:2]:
+        theirs, ours = (
+            m.classify(text).probabilities for m in (albert.load(folder), result.load())
+        )
+        assert ours == pytest.approx(theirs, abs=1e-5) and [*ours] == ["stone", "water"]
+    scores = albert.evaluate(result, data_dir=str(tmp_path / "train.csv"), verbose=False).scores
+    assert scores["eval_loss"] > 0
 
 
 def test_a_converted_model_that_was_trained_further_has_its_new_labels(write):
