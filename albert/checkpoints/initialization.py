@@ -82,18 +82,16 @@ class Initialization(NamedTuple):
     The optimizer's variables are not among the unused ones.
 
     Attributes:
-      other_head: the shapes or labels of the checkpoint's head if they are others, else "".
       sorted_by_name: values of the head whose rows have another order in the checkpoint, by name.
-      assumed: a warning about labels without names, or "".
+      about_head: a warning about other shapes or labels, or labels without names; "" if none.
     """
 
     checkpoint: str
     taken: list[str]
     new: list[str]
     unused: list[str]
-    other_head: str = ""
     sorted_by_name: Mapping[str, np.ndarray] = {}
-    assumed: str = ""
+    about_head: str = ""
 
     def log(self) -> None:
         """Logs the names of variables, and the `warnings`."""
@@ -110,7 +108,7 @@ class Initialization(NamedTuple):
             tf.logging.warning("%s", warning)
 
     def warnings(self) -> Iterator[str]:
-        """Yields warnings: of layers that are new or unused, of a new head, and of its labels."""
+        """Yields warnings about layers that are new or unused, and about the head."""
         for names, what in (
             (self.new, "starts from random values, because the checkpoint lacks"),
             (self.unused, "is smaller than the checkpoint's, and does not use"),
@@ -118,13 +116,8 @@ class Initialization(NamedTuple):
             if layers := [name for name in names if name.removeprefix(_MODULE).startswith(_LAYERS)]:
                 count = f"{len(layers)} variables of its layers, such as {layers[0]}"
                 yield f"The encoder {what} {count}"
-        if self.other_head:
-            yield (
-                "The head starts from random values, because the checkpoint has "
-                f"{self.other_head}; if that is intended, pass --new_head"
-            )
-        if self.assumed:
-            yield self.assumed
+        if self.about_head:
+            yield self.about_head
 
 
 def initialize_from_checkpoint(
@@ -141,8 +134,9 @@ def initialize_from_checkpoint(
     errors.
     """
     needed = {variable.op.name: variable.shape.as_list() for variable in tvars}
-    options = num_groups, new_head, labels
-    start, assignments = compare_with_checkpoint(needed, init_checkpoint, *options)
+    start, assignments = compare_with_checkpoint(
+        needed, init_checkpoint, num_groups, new_head, labels
+    )
     reader = load_checkpoint(start.checkpoint)
     by_name = {variable.op.name: variable for variable in tvars}
     for name, value in start.sorted_by_name.items():
@@ -212,18 +206,21 @@ def compare_with_checkpoint(
             + ", ".join(wrong[:3])
             + "; with --new_head, a training starts them from random values" * is_head
         )
-    other_head = heads and "other shapes: " + ", ".join(differ[name] for name in sorted(heads))
+    other = heads and "other shapes: " + ", ".join(differ[name] for name in sorted(heads))
     head = {n: s for s, n in pairs if not n.startswith(_ENCODER) and n not in heads}
     head = {name: s for name, s in head.items() if needed[name][:1] == [len(labels)]}
     theirs = model_of_checkpoint(checkpoint).known().get("labels") if head else None
     rows, note = ([], "") if theirs is None else rows_by_name(theirs, labels)
-    if rows is None and new_head is False:
-        advice = "with --new_head, a training starts it from random values"
-        raise UserError(f"{checkpoint}: its head has {note}; {advice}")
     if rows is None:
-        heads, other_head, note = heads | {*head}, note, ""
-    is_other_order = rows is not None and rows != sorted(rows)
-    values = {n: reader.get_tensor(s)[rows] for n, s in head.items() if is_other_order}
+        if new_head is False:
+            raise UserError(f"{checkpoint}: its head has {note}; a training needs --new_head")
+        rows, heads, other = [], heads | {*head}, note
+    if other:
+        note = (
+            f"The head starts from random values, because the checkpoint has {other}; if that is "
+            "intended, pass --new_head"
+        )
+    values = {n: reader.get_tensor(s)[rows] for n, s in head.items() if rows != sorted(rows)}
     assignments = [{s: n for s, n in one.items() if n not in heads} for one in assignments]
     taken = {name: source for one in assignments for source, name in one.items()}
     check_finite(checkpoint, reader, list(taken.values()))
@@ -234,9 +231,8 @@ def compare_with_checkpoint(
         taken=list(taken),
         new=[name for name in needed if name not in taken],
         unused=sorted(shapes.keys() - known),
-        other_head=other_head or "",
         sorted_by_name=values,
-        assumed=note,
+        about_head=note,
     )
     return start, assignments
 

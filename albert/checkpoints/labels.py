@@ -23,11 +23,11 @@ def rows_by_name(theirs: Labels, ours: Labels) -> tuple[list[int] | None, str]:
     The warning is about labels without names. For other labels, the rows are None, and the text
     names both.
     """
-    own, found = _keys(ours, theirs), _keys(theirs, ours)
-    if sorted(map(str, own)) != sorted(map(str, found)):
+    own, known = _keys(ours, theirs), _keys(theirs, ours)
+    if sorted(map(str, own)) != sorted(map(str, known)):
         both = (listed([name or "a number" for name in names], most=10) for names in (theirs, ours))
         return None, "the labels {}, not {}".format(*both)
-    rows = [found.index(key) for key in own]
+    rows = [known.index(key) for key in own]
     if not (are_numbers(theirs) or are_numbers(ours)):
         return rows, ""
     pairs = [f"{theirs[row]} = {label}" for row, label in zip(rows, ours, strict=True)]

@@ -195,11 +195,8 @@ def _description_of_head(
         tops = {"start_n_top": 5, "end_n_top": 5, "no_answer_threshold": None}
         return {**about, "task": "squad-2.0", **_OF_QUESTIONS, **tops}
     if names.TOKENS in parts:
-        return {
-            **about,
-            "task": "entities",
-            "labels": _labels(config, *shapes["cls/ner/output_bias"]),
-        }
+        labels = _labels(config, *shapes["cls/ner/output_bias"])
+        return {**about, "task": "entities", "labels": labels}
     if names.CLASSIFIER in parts:
         kinds = config.get("architectures") or ["ForSequenceClassification"]
         if not str(kinds[0]).endswith(("ForSequenceClassification", "ForMultipleChoice")):
@@ -212,34 +209,29 @@ def _description_of_head(
             return {**about, "task": "race", "labels": list(_OPTIONS), **lengths}
         kind = config.get("problem_type")
         several = {"multi_label": True, "label_threshold": 0.5} if "multi" in str(kind) else {}
-        labels: list[str] | list[None] = _labels(config, *shapes["output_bias"])
-        if kind == "regression" or (len(labels) == 1 and not several):
-            labels = [None]
-        return {**about, "task": "glue", "labels": labels, "limits": None, **several}
+        labels = _labels(config, *shapes["output_bias"])
+        is_number = kind == "regression" or (len(labels) == 1 and not several)
+        about["labels"] = [None] if is_number else labels
+        return {**about, "task": "glue", "limits": None, **several}
     return {}
 
 
 def _labels(config: Mapping[str, Any], rows: int) -> list[str]:
-    """Returns the labels of a configuration in the order of their ids, as `transformers` does.
-
-    `rows` are those of the head; raises a `UserError` if they do not have one label each.
-    """
+    """Returns the labels of the rows of a head, as `transformers` reads them: numbers, too."""
     named = config.get("id2label")
     try:
         count = config.get("num_labels", 2) if named is None else len(named)
         if count != rows:
             raise UserError(f"config.json has {count} labels, but the head has {rows} rows")
-        default = {str(number): f"LABEL_{number}" for number in range(rows)}
-        labels = [(default if named is None else named)[str(number)] for number in range(rows)]
+        labels = [f"LABEL_{n}" if named is None else named[str(n)] for n in range(rows)]
     except (KeyError, TypeError) as e:
         raise UserError("id2label of config.json does not name every id from 0 on") from e
-    for number, label in enumerate(map(str, labels)):
-        # A number is a name, too.
-        if not label or not isinstance(labels[number], str | int | float):
-            raise UserError(f"id2label of config.json names the id {number} {label!r:.40}")
-        if label in map(str, labels[:number]):
-            raise UserError(f"id2label of config.json has the label {label!r:.40} twice")
-    return [*map(str, labels)]
+    texts = [str(label) if isinstance(label, str | int | float) else "" for label in labels]
+    for text in texts:
+        if not text or texts.count(text) > 1:
+            wrong = f"the label {text!r:.40} twice" if text else "a label that is no text"
+            raise UserError(f"id2label of config.json has {wrong}")
+    return texts
 
 
 def _sentence_settings(folder: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:

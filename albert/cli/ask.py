@@ -318,8 +318,8 @@ def _find(model: SpanFinder, args: argparse.Namespace, contexts: list[Context]) 
         print()
         _print_marked(text, spans, "")
         for span in spans:
-            label, found = printable(span.label or ""), printable(span.text)
-            print(f"  {label}  {found}  ({span.probability:.1%})")
+            names = "  ".join(map(printable, (span.label or "", span.text)))
+            print(f"  {names}  ({span.probability:.1%})")
 
 
 def _label(model: TextClassifier, args: argparse.Namespace, contexts: list[Context]) -> None:

@@ -9,13 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from albert.core.log import LOG
-from albert.data.annotations import (
-    AS_BIOES,
-    RawSpan,
-    RawText,
-    UnusableTextError,
-    spans_of_tags,
-)
+from albert.data.annotations import AS_BIOES, RawSpan, RawText, UnusableTextError, spans_of_tags
 from albert.data.tables import SourceLine, read_lines
 
 # Tags of BIO and BIOES, and those of BILOU (U, L) and BMES (M), which need a label.

@@ -94,18 +94,14 @@ def as_bioes(tags: Sequence[str]) -> list[str]:
     If tags are bare names, equal neighbors are one entity, as in `transformers`. Raises a
     `UserError` for other tags, such as parts of speech, numbers, and B and I without a name.
     """
-    named = [tag for tag in tags if tag.upper() != "O"]
-    parts = [_FORMS[0].fullmatch(tag) or _FORMS[1].fullmatch(tag) for tag in named]
-    ours = {
-        tag: f"{part['prefix'].upper().translate(AS_BIOES)}-{part['name']}"
-        for tag, part in zip(named, parts, strict=True)
-        if part
-    }
-    has_begins = any(tag[0] in "BI" for tag in ours.values())
-    are_bare = 0 < len(named) < len(tags) and not are_numbers(named) and max(map(len, named)) > 1
-    if not has_begins and are_bare:
-        ours = {tag: f"I-{tag}" for tag in named}
-    elif not has_begins or len(ours) < len(named):
+    named, ours = [tag for tag in tags if tag.upper() != "O"], dict[str, str]()
+    for tag in named:
+        if part := _FORMS[0].fullmatch(tag) or _FORMS[1].fullmatch(tag):
+            ours[tag] = f"{part['prefix'].upper().translate(AS_BIOES)}-{part['name']}"
+    if not {"B-", "I-"} & {tag[:2] for tag in ours.values()}:
+        are_names = len(named) < len(tags) and not are_numbers(named) and max(map(len, named)) > 1
+        ours = {tag: f"I-{tag}" for tag in named if are_names}
+    if not ours or len(ours) < len(named):
         raise UserError(
             f"the tags of the model mark no entities: {listed(tags, most=20)}; they must be O and "
             "names such as PER, or B-PER and I-PER: see id2label in its config.json"

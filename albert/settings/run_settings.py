@@ -111,8 +111,8 @@ class PathSettings(Settings):
     )
     new_head: bool | None = setting(
         None,
-        "Start the head from random values. Default: only the variables whose shapes differ from "
-        "the checkpoint's, as with other labels, and with a warning; false makes that an error.",
+        "Start the head from random values. Default: only if its labels or shapes differ from the "
+        "checkpoint's, with a warning; false makes that an error.",
         MODEL,
         Affects.WEIGHTS,
     )

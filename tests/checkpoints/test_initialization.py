@@ -106,7 +106,7 @@ def test_initialize_takes_values_and_reports_them(tmp_path, log):
     ones = np.ones([2, 3], "f4")
     np.testing.assert_equal(actual, [stored["bert/w"], stored["bert/b"], ones[0, :2], ones, ones])
     taken, unused = ["bert/w", "bert/b"], ["cls/a", "cls/z"]
-    assert summary == (str(tmp_path / "model.ckpt-7"), taken, ["head"], unused, "", {}, "")
+    assert summary == (str(tmp_path / "model.ckpt-7"), taken, ["head"], unused, {}, "")
     summary.log()
     assert log()[-1].endswith("ckpt-7: 2 variables taken; new: head; unused: cls/a, cls/z")
 
@@ -189,10 +189,10 @@ def test_the_rows_of_a_head_follow_the_names_of_its_labels(
         others.log()
         line = log(logging.WARNING)[-1]
         assert "has the labels water, stone, air, not a, b, c; if that is intended" in line
-        with pytest.raises(UserError, match=r"head has the labels .* with --new_head, a training"):
+        with pytest.raises(UserError, match=r"head has the labels .*; a training needs --new_head"):
             begin(new_head=False, labels=["a", "b", "c"])
         assert begin(new_head=False, labels=["stone", "air", "water"]).new == []
-        assert "water = 0, stone = 1" in begin(labels=["0", "1", "2"]).assumed
+        assert "water = 0, stone = 1" in begin(labels=["0", "1", "2"]).about_head
 
 
 WORDS = "bert/embeddings/word_embeddings"

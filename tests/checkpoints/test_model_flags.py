@@ -52,7 +52,7 @@ def test_a_run_and_a_published_checkpoint_give_theirs(trained, squad_dir, tmp_pa
 def test_settings_that_mean_the_same_do_not_contradict_each_other(
     transformers_folder, tmp_path, source
 ):
-    """Without a value of its own, removing accents follows the case."""
+    """Without its own value, removing accents follows the case."""
     path = transformers_folder()
     for lower in (True, False):
         for own in ({}, {"strip_accents": None}, {"strip_accents": lower}):

@@ -197,13 +197,12 @@ class GlueTask(ClassificationTask):
                 elif output["is_real_example"]:
                     windows[-1].append(output)
             outputs = pooled(windows, self.settings.long_texts, self.label_threshold)
-        found, rows = super().predictions(data, outputs), self.processor.rows
-        if rows == sorted(rows):
-            return found
-        # In the order of the task's labels.
-        own = [{name: one[name][rows] for name in ("probabilities", "logits")} for one in found]
-        ids = [{"predictions": np.argsort(rows)[one["predictions"]]} for one in found]
-        return [one | its | answer for one, its, answer in zip(found, own, ids, strict=True)]
+        real, rows = super().predictions(data, outputs), self.processor.rows
+        for output in real if rows != sorted(rows) else ():
+            # In the order of the task's labels.
+            output |= {name: output[name][rows] for name in ("probabilities", "logits")}
+            output["predictions"] = np.argsort(rows)[output["predictions"]]
+        return real
 
     def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
         if not self.processor.is_multi_label:
