@@ -36,7 +36,7 @@ def rows_by_name(theirs: Labels, ours: Labels) -> tuple[list[int] | None, str]:
 
 
 def _keys(labels: Labels, others: Labels) -> list[str | None]:
-    """Returns what to compare: names or, if one side has none, the numbers of rows."""
+    """Returns the names to compare or, if one side has none, the numbers of rows."""
     if are_numbers(labels):
         return [str(label).rpartition("_")[2] for label in labels]
     have_rows = are_numbers(others) and None not in labels

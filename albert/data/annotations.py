@@ -101,7 +101,7 @@ def as_bioes(tags: Sequence[str]) -> list[str]:
     if not {"B-", "I-"} & {tag[:2] for tag in ours.values()}:
         are_names = len(named) < len(tags) and not are_numbers(named) and max(map(len, named)) > 1
         ours = {tag: f"I-{tag}" for tag in named if are_names}
-    if not ours or len(ours) < len(named):
+    if len(ours) < len(named):
         raise UserError(
             f"the tags of the model mark no entities: {listed(tags, most=20)}; they must be O and "
             "names such as PER, or B-PER and I-PER: see id2label in its config.json"

@@ -76,8 +76,9 @@ def test_tags_are_read_as_seqeval_reads_them(tags):
         ("B-X M-X E-X S-X O", "B-X I-X E-X S-X O"),
         ("PER O LOC", "I-PER O I-LOC"),
         ("O E-MAIL PHONE", "O I-E-MAIL I-PHONE"),
-        # Parts of speech, numbers, nothing but O, no name, tags of two kinds.
-        *((tags, None) for tags in ("NOUN VERB ADJ", "LABEL_0 LABEL_1", "O 1 2", "O")),
+        ("O", "O"),
+        # Parts of speech, numbers, no name, tags of two kinds.
+        *((tags, None) for tags in ("NOUN VERB ADJ", "LABEL_0 LABEL_1", "O 1 2")),
         *((tags, None) for tags in ("O B I", "O B-PER I-PER X", "O B-PER LOC")),
     ],
 )
