@@ -36,6 +36,10 @@ _OTHERS = {
     "/.ATTRIBUTES/VARIABLE_VALUE": "it is a checkpoint of Keras; save the model in the format of "
     "transformers instead",
 }
+_NEW_HEAD = (
+    "The head starts from random values, because the checkpoint has {}; if that is intended, pass "
+    "--new_head"
+)
 # The variable of the optimizer that scales the loss.
 LOSS_SCALE = "loss_scale"
 
@@ -208,18 +212,12 @@ def compare_with_checkpoint(
         )
     other = heads and "other shapes: " + ", ".join(differ[name] for name in sorted(heads))
     head = {n: s for s, n in pairs if not n.startswith(_ENCODER) and n not in heads}
-    head = {name: s for name, s in head.items() if needed[name][:1] == [len(labels)]}
-    theirs = model_of_checkpoint(checkpoint).known().get("labels") if head else None
-    rows, note = ([], "") if theirs is None else rows_by_name(theirs, labels)
+    head = {name: s for name, s in head.items() if [*needed[name]][:1] == [len(labels)]}
+    rows, note = _compare_labels(checkpoint, labels, new_head) if head else ([], "")
     if rows is None:
-        if new_head is False:
-            raise UserError(f"{checkpoint}: its head has {note}; a training needs --new_head")
         rows, heads, other = [], heads | {*head}, note
     if other:
-        note = (
-            f"The head starts from random values, because the checkpoint has {other}; if that is "
-            "intended, pass --new_head"
-        )
+        note = _NEW_HEAD.format(other)
     values = {n: reader.get_tensor(s)[rows] for n, s in head.items() if rows != sorted(rows)}
     assignments = [{s: n for s, n in one.items() if n not in heads} for one in assignments]
     taken = {name: source for one in assignments for source, name in one.items()}
@@ -235,6 +233,17 @@ def compare_with_checkpoint(
         about_head=note,
     )
     return start, assignments
+
+
+def _compare_labels(
+    checkpoint: str, labels: Labels, new_head: bool | None
+) -> tuple[list[int] | None, str]:
+    """Returns the result of `rows_by_name`; no rows if the model's labels are not known."""
+    theirs = model_of_checkpoint(checkpoint).known().get("labels")
+    rows, note = ([], "") if theirs is None else rows_by_name(theirs, labels)
+    if rows is None and new_head is False:
+        raise UserError(f"{checkpoint}: its head has {note}; a training needs --new_head")
+    return rows, note
 
 
 def optimizer_variables(names: Iterable[str]) -> set[str]:

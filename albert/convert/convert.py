@@ -158,7 +158,7 @@ def _config(source: Source, variables: Variables, settings: ConvertSettings) -> 
 
 def _labels(count: int, labels: list | None) -> dict:
     """Returns the entries of `config.json` that name a classifier's scores."""
-    if count == 1:
+    if count == 1 and not any(labels or ()):
         return {"problem_type": "regression", "id2label": {"0": "LABEL_0"}}
     if not labels or len(labels) != count:
         labels = [f"LABEL_{number}" for number in range(count)]
