@@ -1,6 +1,7 @@
 """`albert predict`: predictions of rows, whose texts stay as they are, and resuming."""
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -135,6 +136,18 @@ def test_text_lines_and_standard_input_work(call, random_model, write):
         line.split("\t") for line in content.decode("utf-16").split("\n")
     ]
     assert output.split("\n")[0] == "text_a\tn\tprediction\tconfidence"
+
+
+def test_a_compressed_table_is_read_and_the_output_is_plain(call, random_model, write):
+    folder = model_of(random_model, "labels")
+    write(gzip.compress(csv_of([["text_a"], *([text] for text in TEXTS)]).encode()), "new.csv.gz")
+    call(folder, "new.csv.gz")
+    assert [row["text_a"] for row in rows_of("new.predicted.csv")] == TEXTS
+    write(gzip.compress(b"A text.\n\nA word.\n"), "new.txt.gz")
+    call(folder, "new.txt.gz", "--output=lines.csv")
+    assert [row["text"] for row in rows_of("lines.csv")] == ["A text.", "A word."]
+    with pytest.raises(FlagError, match="the ending '.gz' is not one of .csv"):
+        call(folder, "new.csv.gz", "--output=other.csv.gz")
 
 
 def test_parquet_is_a_table(call, random_model, tmp_path, write, pyarrow):

@@ -33,7 +33,7 @@ from albert.core.files import check_readable, open_atomically, print_json
 from albert.core.log import LOG, progress
 from albert.core.text import printable
 from albert.data.bad_rows import ERROR, BadRows
-from albert.data.extended_tables import ENDINGS, ExtendedTable, ending_of
+from albert.data.extended_tables import TABLES, ExtendedTable, ending_of
 from albert.data.tables import TEXT, Table, columns, open_table
 from albert.report.spans import Span
 from albert.report.terminal import style_of_output, width_of_output, wrapped
@@ -219,13 +219,13 @@ def _answer_rows(
 
     path, texts = args.questions, [context.text for context in contexts]
     check_readable(path, "--questions")
-    is_table = ending_of(path) in (*ENDINGS, ".json", ".parquet")
+    is_table = ending_of(path) in TABLES
     table = open_table(path) if is_table else Table(path, TEXT, ["question"])
     if "question" not in table.columns:
         raise UserError(f"{path} has no column question; found {columns(table.columns)}")
     if args.output and os.path.lexists(args.output):
         raise UserError(f"{args.output} exists already; remove it, or give another --output")
-    ending = ending_of(args.output) if args.output else ".csv"
+    ending = os.path.splitext(args.output)[1].lower() if args.output else ".csv"
     output = ExtendedTable(table, ending, _OF_ANSWER)
     predictor = RowPredictor(model, ["question"])
     check_rows(table, predictor, output, BadRows(path, ERROR, [ERROR]))

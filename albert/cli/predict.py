@@ -4,10 +4,11 @@
   albert predict MODEL reviews.jsonl --output=labeled.csv
   cat reviews.csv | albert predict MODEL - > labeled.csv
 
-FILE is CSV, TSV, JSON Lines, a JSON array of rows or, if pyarrow is installed, Parquet; if its name
-ends in .txt, each line is a text. The output has the same rows with the columns `prediction` and
-`confidence`. The model reads the columns with which it was trained: one or two texts, or `context`
-and `question` for a SQuAD model. After an interruption, the same command resumes.
+FILE is CSV, TSV, JSON Lines, a JSON array of rows or, if pyarrow is installed, Parquet or Arrow; if
+its name ends in .txt, each line is a text. The file may be compressed with gzip. The output has the
+same rows with the columns `prediction` and `confidence`. The model reads the columns with which it
+was trained: one or two texts, or `context` and `question` for a SQuAD model. After an interruption,
+the same command resumes.
 """
 
 from __future__ import annotations
@@ -83,13 +84,15 @@ def main(args: argparse.Namespace) -> None:
             with open(path, "wb") as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
         check_readable(path, "FILE")
-        table = Table(path, TEXT, ["text"]) if ending_of(path) == ".txt" else open_table(path)
+        is_text = ending_of(path) == ".txt"
+        table = Table(path, TEXT, ["text"]) if is_text else open_table(path)
         _predict(args, table, _output(args, table))
 
 
 def _output(args: argparse.Namespace, table: Table) -> str:
     """Returns the name of the output; raises a `UserError` if it cannot be written."""
-    default = f"{os.path.splitext(table.path)[0]}.predicted{usual_ending(table)}"
+    name = os.path.splitext(table.path.removesuffix(".gz"))[0]
+    default = f"{name}.predicted{usual_ending(table)}"
     output = args.output or (_STANDARD if args.file == _STANDARD else default)
     if output == _STANDARD:
         require_standard_output()
@@ -113,7 +116,7 @@ def _predict(args: argparse.Namespace, table: Table, output: str) -> None:
     if table.delimiter == TEXT:
         table = table._replace(columns=names)
     predictor = rows.RowPredictor(model, names, args.probabilities)
-    ending = usual_ending(table) if output == _STANDARD else ending_of(output)
+    ending = usual_ending(table) if output == _STANDARD else os.path.splitext(output)[1].lower()
     extended = ExtendedTable(table, ending, predictor.names)
     total = rows.check_rows(table, predictor, extended, BadRows(table.path, args.on_bad_row))
 

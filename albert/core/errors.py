@@ -64,7 +64,7 @@ def reporting(fault: str) -> Iterator[None]:
     try:
         yield
     except OSError as e:
-        raise UserError(f"{fault}: {e.strerror}") from e
+        raise UserError(f"{fault}: {e.strerror or e}") from e
 
 
 @contextlib.contextmanager

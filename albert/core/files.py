@@ -166,7 +166,7 @@ def file_of_split(folder: str, split: str) -> str:
     """
     with reporting(f"{folder} cannot be read"):
         names = sorted(os.listdir(folder))
-    ending = re.compile(r"\.(csv|tsv|jsonl?|parquet|conll|txt)")
+    ending = re.compile(r"\.(csv|tsv|jsonl?|parquet|arrow|feather|conll|txt)(\.gz)?")
     own = [n for n in names if n.startswith(split) and ending.fullmatch(n[len(split) :])]
     if len(own) > 1:
         raise UserError(f"{folder} has {' and '.join(own)}; keep one of them")

@@ -15,11 +15,12 @@ from albert.data import tables
 from albert.data.tables import CSV, JSON, JSON_LINES, TSV, Record, Table
 
 ENDINGS = {".csv": CSV, ".tsv": TSV, ".jsonl": JSON_LINES}
+TABLES = (*ENDINGS, ".json", ".parquet", ".arrow", ".feather")
 
 
 def ending_of(path: str) -> str:
-    """Returns the ending of a name in lower case, such as ".csv"."""
-    return os.path.splitext(path)[1].lower()
+    """Returns the ending of a name in lower case, such as ".csv", without that of gzip."""
+    return os.path.splitext(path.removesuffix(".gz"))[1].lower()
 
 
 def usual_ending(table: Table) -> str:
@@ -43,8 +44,8 @@ class ExtendedTable:
         self.check_names(table.columns, table.path)
         self.keeps_texts = table.has_text and ending == usual_ending(table)
         self._delimiter = table.delimiter if self.keeps_texts else ENDINGS[ending]
-        if (self._delimiter, table.delimiter) == (CSV, ";"):
-            self._delimiter = ";"
+        if self._delimiter == CSV and table.has_cells and table.delimiter != TSV:
+            self._delimiter = table.delimiter
         self.mark, self._encoding = b"", "utf-8"
         if self.keeps_texts:
             self.mark, self._encoding = tables.encoding_of(table.path)

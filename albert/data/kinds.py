@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError, reporting
-from albert.data.tables import NESTED, Table, find_table
+from albert.data.tables import NESTED, Table, find_table, opened
 
 QUESTIONS, LABELS, ENTITIES = KINDS = ("questions", "labels", "entities")
 # The command that trains on a kind.
@@ -50,8 +50,6 @@ _QUESTIONS, _LABELS = Look("questions", QUESTIONS), Look("a table of labels", LA
 _CHOICES = Look("choices of Label Studio; for `albert classify`, export them as JSON_MIN")
 # Files by their first bytes, and documents by all keys that their form has.
 _BEGINNINGS = {
-    rb"PK\x03\x04": Look("a workbook of Excel or another archive; save it as CSV"),
-    rb"\x1f\x8b": Look("a compressed file; unpack it"),
     rb"%PDF": Look("PDF"),
     rb"x\x9c": Look(
         "a DocBin of spaCy; for each doc of DocBin().from_disk(FILE).get_docs(vocab), write a line "
@@ -90,7 +88,7 @@ def look_of(path: str) -> Look:
     """Returns the look of a file, by its first rows; its name is "" if it is unknown."""
     if standoff_files(path):
         return STANDOFF
-    with reporting(f"{path} cannot be read"), open(path, "rb") as file:
+    with opened(path) as file:
         head = file.read(_HEAD).removeprefix(b"\xef\xbb\xbf").lstrip()
     if not head:
         return Look("an empty file")

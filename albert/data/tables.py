@@ -1,7 +1,7 @@
-"""Lines and rows of files, and tables with named columns: CSV, TSV, JSON Lines, JSON or Parquet.
+"""Lines and rows of files, and tables with named columns: CSV, TSV, JSON, Parquet or Arrow.
 
 All are read one at a time, so that a file may be larger than the memory. Each has its line number
-for messages.
+for messages. The files may be compressed.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import codecs
 import contextlib
 import csv
+import gzip
 import io
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from albert.core.errors import UserError, reporting
 from albert.core.files import check_regular, parse_json, read_json
@@ -22,10 +24,16 @@ from albert.data import parquet
 # Marks of formats: their delimiters; JSON Lines has none, and JSON is an array of rows. In text,
 # each line is the only cell of a row.
 CSV, TSV, JSON_LINES, JSON, TEXT = ",", "\t", "", "[", "\n"
-_FORMATS = {CSV: "CSV", ";": "CSV with semicolons", TSV: "TSV", JSON_LINES: "JSON Lines"}
-_FORMATS |= {JSON: "JSON", parquet.MARK: "Parquet", TEXT: "text"}
+_OF_CELLS = {
+    CSV: "CSV",
+    ";": "CSV with semicolons",
+    TSV: "TSV",
+    "|": "CSV with |",
+    "@": "CSV with @",
+}
+_FORMATS = {**_OF_CELLS, JSON_LINES: "JSON Lines", JSON: "JSON", TEXT: "text", **parquet.FORMATS}
 # The first line of some files of Excel, which is no row.
-_SEPARATOR = re.compile('"?sep=([,;\t])"?\r?\n?', re.IGNORECASE)
+_SEPARATOR = re.compile('"?sep=([,;|@\t])"?\r?\n?', re.IGNORECASE)
 # In a JSON file of questions, the items with these keys are no rows.
 NESTED = ("paragraphs", "qas")
 # In the JSON of the Hub's rows, the member that has the values of a row.
@@ -36,6 +44,18 @@ _HEAD = 1 << 16
 _LONGEST_CELL = 1 << 23
 # Number of characters of a list of names in a message.
 _LONGEST_LIST = 200
+
+
+_LINES = 'save its rows as JSON Lines, with to_json(NAME, orient="records", lines=True) in pandas'
+# What files of other formats are, by their first bytes.
+_FOREIGN = {
+    b"PK\x03\x04": "a workbook of Excel or another archive; save it as CSV, or unpack it",
+    b"\xd0\xcf\x11\xe0": "an old workbook of Excel; save it as CSV",
+    b"SQLite format 3": "a database of SQLite; export a table as CSV",
+    **dict.fromkeys((b"BZh", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ"), "a compressed file; unpack it"),
+    **{bytes([128, number]): f"a pickle of Python; {_LINES}" for number in range(2, 6)},
+    **dict.fromkeys((b"FEA1", b"\x89HDF"), f"an old Feather file or HDF5; {_LINES}"),
+}
 
 
 class SourceLine(NamedTuple):
@@ -55,6 +75,20 @@ class SourceLine(NamedTuple):
         return UserError(f"{self.path}, {self.name}: {reason}")
 
 
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[io.BufferedReader]:
+    """Opens a file, and unpacks it if it is compressed with gzip; raises a `UserError`."""
+    with reporting(f"{path} cannot be read"), open(path, "rb") as file:
+        head = file.peek(16)
+        for name in (name for first, name in _FOREIGN.items() if head.startswith(first)):
+            raise UserError(f"{path} is {name}")
+        try:
+            is_packed = head.startswith(b"\x1f\x8b")
+            yield cast(io.BufferedReader, gzip.GzipFile(fileobj=file)) if is_packed else file
+        except (EOFError, zlib.error) as e:
+            raise UserError(f"{path} cannot be unpacked: {e}") from e
+
+
 def read_whole_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
     """Yields the lines of a UTF-8 file with their line ends; removes a byte order mark.
 
@@ -62,7 +96,7 @@ def read_whole_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
     read or is not UTF-8.
     """
     check_regular(path, path)
-    with reporting(f"{path} cannot be read"), open(path, "rb") as file:
+    with opened(path) as file:
         if file.peek(2)[:2] in UTF16_MARKS:
             yield from _utf16_lines(path, file)
             return
@@ -82,7 +116,7 @@ def read_whole_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
 
 def encoding_of(path: str) -> tuple[bytes, str]:
     """Returns the byte order mark of a file, or b"", and the encoding of the text after it."""
-    with reporting(f"{path} cannot be read"), open(path, "rb") as file:
+    with opened(path) as file:
         head = file.read(3)
     marks = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le"}
     marks |= {codecs.BOM_UTF16_BE: "utf-16-be", b"": "utf-8"}
@@ -167,7 +201,7 @@ class Table(NamedTuple):
     @property
     def has_cells(self) -> bool:
         """Returns whether it is CSV or TSV, where every row has the same columns."""
-        return self.delimiter in (CSV, ";", TSV)
+        return self.delimiter in _OF_CELLS
 
     @property
     def has_text(self) -> bool:
@@ -218,9 +252,11 @@ class Table(NamedTuple):
             for location, line in read_lines(self.path):
                 yield Record(location, "", {self.columns[0]: line} if line.strip() else None)
         else:
-            read = _read_json_rows if self.delimiter == JSON else _read_parquet_rows
-            for location, values in read(self.path):
-                yield Record(location, "", values)
+            is_json, mark = self.delimiter == JSON, self.delimiter
+            rows = _read_json_rows(self.path) if is_json else parquet.read_rows(self.path, mark)
+            unit = "item" if is_json else "row"
+            for number, values in enumerate(rows, start=1):
+                yield Record(SourceLine(self.path, number, unit), "", values)
 
 
 def find_table(path: str) -> Table:
@@ -231,15 +267,19 @@ def find_table(path: str) -> Table:
     Raises a `UserError` if the file cannot be read, or its header or first row is not valid.
     """
     check_regular(path, path)
-    with reporting(f"{path} cannot be read"), open(path, "rb") as file:
+    with opened(path) as file:
         head = file.read(_HEAD).removeprefix(b"\xef\xbb\xbf")
+        is_packed = isinstance(file, gzip.GzipFile)
     if head[:2] in UTF16_MARKS:
         head = head.decode("utf-16", errors="ignore").encode()
-    if head.startswith(parquet.MARK.encode()):
-        return Table(path, parquet.MARK, parquet.read_columns(path))
+    for mark in parquet.FORMATS:
+        if head.startswith(mark.encode("latin-1")):
+            return Table(path, mark, parquet.read_columns(path, mark))
     if head.lstrip()[:1] in (b"{", b"["):
         keys = _keys_in_document(path, head)
         if keys is not None:
+            if is_packed:
+                raise UserError(f"{path} is a compressed JSON document; unpack it")
             return Table(path, JSON, keys)
         _, first = next(read_json_lines(path))
         return Table(path, JSON_LINES, list(first))
@@ -311,17 +351,17 @@ def _lists_of(reader: JsonReader) -> Iterator[None]:
         raise ValueError('it has no list "data" at the top level')
 
 
-def _read_json_rows(path: str) -> Iterator[Row]:
+def _read_json_rows(path: str) -> Iterator[dict[str, Any]]:
     with reporting(f"{path} cannot be read"), open(path, "rb") as file:
         reader = JsonReader(file.fileno())
         try:
             for number, _ in enumerate(items_of(reader), start=1):
-                location, record = SourceLine(path, number, "item"), reader.value()
+                record = reader.value()
                 if not isinstance(record, dict):
-                    raise location.error("not a JSON object")
+                    raise SourceLine(path, number, "item").error("not a JSON object")
                 # The Hub has each row in another object.
                 inner = record.get(_ROW)
-                yield location, inner if isinstance(inner, dict) else record
+                yield inner if isinstance(inner, dict) else record
             reader.end()
         except UserError:
             raise
@@ -329,11 +369,6 @@ def _read_json_rows(path: str) -> Iterator[Row]:
             # To locate it.
             read_json(path, "table")
             raise UserError(f"{path} cannot be read: {e}") from e
-
-
-def _read_parquet_rows(path: str) -> Iterator[Row]:
-    for number, values in enumerate(parquet.read_rows(path), start=1):
-        yield SourceLine(path, number, "row"), values
 
 
 def open_table(path: str) -> Table:
@@ -353,7 +388,8 @@ def _delimiter(header: str, path: str) -> str:
         return len(next(csv.reader([header], delimiter=delimiter), ()))
 
     # The first of several wins: a header may have one column only.
-    return max(("\t", ",", ";") if path.endswith(".tsv") else (",", ";", "\t"), key=count)
+    is_tsv = ".tsv" in path.lower()[-7:]
+    return max(sorted(_OF_CELLS, key=TSV.__eq__, reverse=is_tsv), key=count)
 
 
 def _cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, str, list[str]]]:

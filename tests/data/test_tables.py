@@ -1,9 +1,12 @@
 """Tables: formats told apart by their content, cells, the position of a fault, and memory."""
 
+import bz2
 import csv
+import gzip
 import io
 import json
 import os
+import pickle
 import random
 import tracemalloc
 
@@ -28,6 +31,7 @@ class TestFormats:
         [
             ("CSV", ["a,b", '"x, ""y""; z", é ', ",1"]),
             ("CSV with semicolons", ['"a";b', '"x, ""y""; z"; é ', ";1"]),
+            ("CSV with |", ["a|b", '"x, ""y""; z"| é ', "|1"]),
             ("TSV", ["a\tb", 'x, "y"; z\t é ', "\t1"]),
             # As spreadsheets write it.
             ("TSV", ["a \tb", '"x, ""y""; z"\t é ', "\t1"]),
@@ -38,7 +42,9 @@ class TestFormats:
     )
     def test_all_formats_give_the_same_rows(self, write, name, lines, mark, end):
         for last in ("", end):
-            path = write(mark + end.join(lines) + last)
+            path = write(content := mark + end.join(lines) + last)
+            if last and name != "JSON":
+                path = write(gzip.compress(content.encode()), "file.gz")
             table = open_table(path)
             assert (table.format, [*table.columns]) == (name, ["a", "b"])
             first = 1 if name.startswith("JSON") else 2
@@ -77,6 +83,21 @@ class TestFormats:
             path = write(content)
             assert [*find_table(path).columns] == [] and rows_of(path) == []
         assert rows_of(write(",a,,\n0,x,,\n")) == [(2, {"": "", "a": "x"})]
+
+    def test_tables_of_arrow_are_read_in_all_forms(self, write, tmp_path, pyarrow):
+        from pyarrow import feather, ipc, parquet
+
+        table, path = pyarrow.Table.from_pylist(ROWS * 5000), str(tmp_path / "file")
+        with ipc.new_stream(path, table.schema) as stream:
+            stream.write_table(table)
+        for save in (None, feather.write_feather, parquet.write_table):
+            if save:
+                save(table, path)
+            found = rows_of(path)
+            assert len(found) == 10_000 and found[-1] == (10_000, ROWS[1])
+        path = write(b"ARROW1\0\0 and no more", "bad.arrow")
+        with pytest.raises(UserError, match=f"^{path} cannot be read as Arrow: [^\n]*$"):
+            open_table(path)
 
 
 class TestCells:
@@ -129,11 +150,30 @@ class TestFaults:
             ("a,b\nx,1\n".encode("utf-16-le"), "line 1: a NUL character"),
             ('{"a": 1}\n{"a": \n', "line 2 is not JSON"),
             ('{"a": 1}\n[1]\n', "line 2: not a JSON object"),
+            (gzip.compress(b"a,b\nx,\xfc\n"), "line 2: byte 3 of the line is not UTF-8"),
         ],
     )
     def test_a_bad_row_is_named_by_file_and_line(self, write, content, message):
         path = write(content)
         with pytest.raises(UserError, match=rf"^{path}, {message}.*\Z"):
+            rows_of(path)
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b"PK\x03\x04", "is a workbook of Excel or another archive; save it as CSV"),
+            (b"\xd0\xcf\x11\xe0", "is an old workbook of Excel; save it as CSV"),
+            (pickle.dumps([{"a": 1}]), "is a pickle of Python; save its rows as JSON Lines, with"),
+            (bz2.compress(b"a,b"), "is a compressed file; unpack it"),
+            (gzip.compress(b'[{"a": 1}]'), "is a compressed JSON document; unpack it"),
+            (gzip.compress(b"a,b\n" * 99)[:-9], "cannot be unpacked: Compressed file ended before"),
+            (gzip.compress(b"a,b")[:-4] + b"1234", "cannot be read: Incorrect length of data"),
+            (gzip.compress(b"a,b")[:10] + b"\xff" * 9, "cannot be unpacked: Error -3 while"),
+        ],
+    )
+    def test_other_files_are_named_with_the_way_to_read_them(self, write, content, message):
+        path = write(content)
+        with pytest.raises(UserError, match=rf"^{path} {message}"):
             rows_of(path)
 
     def test_a_forgotten_quotation_mark_does_not_read_the_whole_file(self, write):
