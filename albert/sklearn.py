@@ -14,6 +14,7 @@ from albert.core.errors import UserError, optional
 from albert.data.dev_split import FEWEST_TEXTS
 from albert.data.rows import rows_of, texts_of
 from albert.inference.loading import AnyPath, load
+from albert.tasks.glue.label_tables import value_of
 
 with optional("scikit-learn", why="albert.TextClassifier: "):
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -21,7 +22,8 @@ with optional("scikit-learn", why="albert.TextClassifier: "):
     from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 # Settings that `fit` sets itself, or that make other models than classifiers.
-_REFUSED = ("data", "data_dir", "export_dir", "multi_label", "task_name", "tsv_regression")
+_REFUSED = {"data", "data_dir", "export_dir", "label_columns", "multi_label", "task_name"}
+_REFUSED |= {"tsv_regression"}
 
 
 class TextClassifier(ClassifierMixin, BaseEstimator):
@@ -51,15 +53,15 @@ class TextClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: object, y: object) -> TextClassifier:
         """Trains a model on texts or pairs, in a list or a table; raises a `UserError`."""
-        if refused := [name for name in _REFUSED if name in self.settings]:
+        if refused := sorted(_REFUSED & self.settings.keys()):
             raise UserError(f"{refused[0]} is not a setting of TextClassifier; use albert.train")
         texts, labels = _texts(X), column_or_1d(y, warn=True)
         check_consistent_length(texts, labels)
         check_classification_targets(labels)
         classes, numbers = np.unique(labels, return_inverse=True)
         names = [str(one).strip() for one in classes.tolist()]
-        if len(set(names)) < len(names):
-            raise UserError("y has labels that differ only in white space around them; rename them")
+        if len({*map(value_of, names)}) < len(names):
+            raise UserError("y has labels that differ only in white space or are one value; rename")
         own: dict[str, Any] = {"model": self.model, "verbose": False, "overwrite_output_dir": True}
         own["do_eval"] = "dev_data" in self.settings or len({a for a, _ in texts}) >= FEWEST_TEXTS
         own |= self.settings

@@ -140,10 +140,18 @@ class TestRows:
         made = albert.train("classify", tmp_path / "1", data=pairs, tsv_regression=True, **settings)
         (number,) = made.load().predict([{"text_a": "n r", "text_b": None}])
         assert isinstance(number, float) and made.scores == {}
-        several = [{"review": text, "label": ["a", "b"][: label + 1]} for text, label in rows]
-        made = albert.train("classify", tmp_path / "2", data=several, multi_label=True, **settings)
-        (labels,) = made.load().predict([{"review": "n r"}])
-        assert set(labels) <= {"a", "b"}
+        several = [{"review": text, "b": 1, "a": label > 0} for text, label in rows]
+        columns = {"label_columns": ["b", "a"], "label_threshold": 0.0}
+        made = albert.train("classify", tmp_path / "2", data=several, **columns, **settings)
+        assert made.load().predict([{"review": "n r"}]) == [["a", "b"]]
+        # The model knows the columns.
+        scored = albert.evaluate(made, data=several, label_threshold=0.0, verbose=False)
+        truth = sum(row["b"] + row["a"] for row in several)
+        precision = truth / (2 * len(rows))
+        assert scored.scores["micro_f1"] == pytest.approx(2 * precision / (1 + precision))
+        one = {"data": [{"review": "n", "x": "a"}], "label_column": "x", "label_columns": ()}
+        scored = albert.evaluate(made, label_threshold=0.0, verbose=False, **one)
+        assert scored.scores["micro_f1"] == pytest.approx(2 / 3)
 
     def test_questions_and_entities(self, model, rows, tmp_path):
         settings = {**model, "verbose": False, "train_steps": 1}

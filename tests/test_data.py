@@ -148,14 +148,88 @@ def test_check_counts_what_only_one_version_trains_on(call, file):
 
 
 def test_check_of_a_table_with_unknown_columns_names_the_flags_for_labels(call, file):
-    assert "label y" in call("check", file("message,topic\nx,y\n")), "the names are plain"
-    flags = "--text_column=note and --label_column=kind"
-    with pytest.raises(
-        UserError, match=f"nor columns context and question; for labels, pass {flags}$"
-    ):
+    rows = "x,y\nz,y\nw,v\nu,v\n"
+    assert "label y" in call("check", file(f"message,topic\n{rows}")), "the names are plain"
+    flags = "no column may be the label; pass --label_column=NAME, one of note, kind"
+    with pytest.raises(UserError, match=f"nor columns context and question; for labels: {flags}$"):
         call("check", file("note,kind\nx,y\n"))
-    with pytest.raises(UserError, match="line 1: Topic is missing; found message, topic$"):
-        call("check", file("message,topic\nx,y\n"), "--text_column=message", "--label_column=Topic")
+    for column in ("Topic", "message"):
+        with pytest.raises(UserError, match="line 1: Topic is missing; found m|one column cannot"):
+            words = "--text_column=message", f"--label_column={column}"
+            call("check", file(f"message,topic\n{rows}"), *words)
+
+
+TEXTS = "A good day", "A bad day", "The best day", "My worst day"
+
+
+@pytest.mark.parametrize(
+    ("lines", "flags", "message"),
+    [
+        (
+            "{};up {};down {};up {};down",
+            [],
+            "the first row is no header; add one, such as text_a;l",
+        ),
+        (
+            "{}@up {}@down {}@up {}@down",
+            [],
+            "the first row is no header; add one, such as text_a@l",
+        ),
+        ("up\t{} down\t{} up\t{} down\t{}", [], "add one, such as text_a<tab>label"),
+        ("{}|4.5 {}|3 {}|1 {}|2.5", ["--tsv_regression"], r"add one, such as text_a\|label"),
+        (
+            "{};up {};down {};up {};down",
+            [f"--text_column={TEXTS[0]}", "--label_column=up"],
+            "the first row is no header",
+        ),
+        (
+            "id,text,wet,old 1,{},1,0 2,{},0,0 3,{},0,0 4,{},1,0",
+            ["--kind=labels"],
+            "several columns may be the label; pass --label_column=NAME, one of wet, old; if each "
+            "is a label, pass --label_columns=wet,old$",
+        ),
+        ("text,wet {},1", ["--label_columns=wet,old"], "line 1: old is missing; found text, wet$"),
+        ("text,wet {},1", ["--label_columns=wet,wet"], r"one column cannot .* label \(wet, wet\)"),
+        ("text,label", [], "it has no examples$"),
+        (
+            "text,label {},a {},a",
+            [],
+            "classification needs two different labels, found in label: 'a'",
+        ),
+        ("text,label {},a {},b", ["--multi_label", "--tsv_regression"], "exclude each other$"),
+        (
+            "text,label {},a {},b",
+            ["--label_columns=label", "--label_column=text"],
+            "--label_column and --label_columns exclude each other$",
+        ),
+    ],
+)
+def test_check_refuses_what_a_training_refuses(call, file, lines, flags, message):
+    texts = iter(TEXTS)
+    content = "\n".join(lines.split(" ")) + "\n"
+    content = re.sub("{}", lambda _: next(texts), content)
+    with pytest.raises(UserError, match=message):
+        call("check", file(content), *flags)
+
+
+def test_check_counts_labels_of_columns_spellings_and_rejected_rows(call, file):
+    content = "text,wet,old,answer\n" + "".join(
+        f"{text},{cells}\n"
+        for text, cells in zip(TEXTS, ("1,0,accept", "0,0,", "1,1.0,", "0,0,reject"), strict=True)
+    )
+    shown = call("check", file(content), "--label_columns=wet,old", "--num_examples=0")
+    assert shown.splitlines()[1:] == [
+        "  columns used      text, wet, old",
+        "  columns ignored   answer",
+        "  texts             3",
+        "  label wet         2 (66.7%)",
+        "  label (no label)  1 (33.3%)",
+        "  label old         1 (33.3%)",
+        "  note              rows skipped with the answer reject: 1",
+    ]
+    shown = call("check", file("text,label\na b,0\nc d,0.0\ne f,False\ng h,1\n"))
+    assert "label 0           3 (75.0%)\n  label 1           1 (25.0%)\n" in shown
+    assert "note              labels 0.0 read as 0: 1\n" in shown
 
 
 WRONG_STARTS = {None: "null", "13": '"13"', 13.0: "13.0", True: "true"}
@@ -265,9 +339,9 @@ def test_check_reports_labels(call, file):
     assert call("check", path, "--num_examples=1", "--on_bad_row=skip").endswith(report)
     with pytest.raises(FlagError, match="--on_bad_row=first is for questions only"):
         call("check", path, "--on_bad_row=first")
-    path = file('{"text_a": "x", "label": ["a, b"]}\n{"text_a": "y", "label": []}')
+    path = file('{"text_a": "x", "label": ["a, b", "c"]}\n{"text_a": "y", "label": []}')
     shown = call("check", path, "--multi_label")
-    assert "  label a, b        1 (50.0%)\n  label (no label)  1 (50.0%)\n" in shown
+    assert "  label a, b        1 (50.0%)\n  label c           1 (50.0%)\n  label (no lab" in shown
     path = file("text_a,label\nx,2\ny,-1e1\n")
     assert "  numbers           from -10 to 2\n" in call("check", path, "--tsv_regression")
     assert "texts             2" in call("check", file("text_a\nx\ny\n"))
@@ -306,7 +380,6 @@ def test_a_check_with_a_tokenizer_counts_tokens(call, file, squad_dir):
     [
         ("", "an empty file"),
         ("<?xml version='1.0'?><a/>", "XML or HTML"),
-        ("PK\x03\x04", "a workbook of Excel"),
         ("label,text_a\nx,y\n", "a table of labels"),
         ("text,label\nx,y\n", "a table of labels"),
         ("The O\nTamar B-NAME\n", "tokens and tags as in CoNLL"),

@@ -38,7 +38,8 @@ OTHER = """
     end_n_top=3 engine=openvino eval_file={0}/other.records export_dir={0}/exported
     global_batch_size=8192
     gradient_accumulation_steps=2
-    init_checkpoint={0}/model.ckpt keep_checkpoint_max=2 label_column=topic label_separator=;
+    init_checkpoint={0}/model.ckpt keep_checkpoint_max=2 label_column=topic
+    label_columns=label,topic label_separator=;
     long_texts=mean
     learning_rate=0.5 length_buckets=16,32
     log_steps=7 lr_schedule=cosine masked_lm_budget=0.5 max_answer_length=5 max_eval_steps=5

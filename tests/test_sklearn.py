@@ -114,7 +114,8 @@ def test_few_pairs_are_trained_on_without_scores(settings, tmp_path):
     [
         ({"multi_label": True}, ["a", "b"], [0, 1], "multi_label is not a setting of Text"),
         ({"lerning_rate": 1.0}, ["a", "b"], [0, 1], "did you mean learning_rate"),
-        ({}, ["a", "b"], ["x", "x "], "y has labels that differ only in white space"),
+        ({}, ["a", "b"], ["x", "x "], "y has labels that differ only in white space or are one"),
+        ({}, ["a", "b"], ["0", "0.0"], "y has labels that differ only in white space or are one"),
         ({}, ["a", "b"], ["x"], "inconsistent numbers of samples"),
         ({}, ["a", "b"], [0.3, 0.7], "Unknown label type"),
         ({}, ["a", None], [0, 1], "X, row 2: text is None, not a text"),

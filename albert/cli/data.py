@@ -13,7 +13,6 @@ table of questions row by row and keep only its ids, so it may be larger than th
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from typing import TYPE_CHECKING
@@ -27,7 +26,6 @@ from albert.data.annotations import write_annotated
 from albert.data.bad_rows import ERROR, BadRows
 from albert.data.kinds import ENTITIES, KINDS, LABELS, look_of, standoff_files
 from albert.data.overview import Overview
-from albert.data.tables import open_table
 from albert.report.terminal import style_of_output, width_of_output, wrapped
 from albert.settings.fields import OWN, redefined, setting
 from albert.settings.text_settings import NormalizationSettings, TextSettings
@@ -47,7 +45,7 @@ if TYPE_CHECKING:
 NEEDS_TENSORFLOW = False
 CHECK, CONVERT = WORDS = ("check", "convert")
 _NAME = 18  # width of the column of names
-_LABEL_FLAGS = {"text_column", "text_b_column", "label_column", "multi_label", "tsv_regression"}
+_LABEL_FLAGS = {*TableOptions._fields[:3], "label_columns", "multi_label", "tsv_regression"}
 
 
 class DataSettings(NormalizationSettings):
@@ -68,6 +66,7 @@ class DataSettings(NormalizationSettings):
     text_column: str = redefined(GlueSettings, "text_column", "text_a")
     text_b_column: str = redefined(GlueSettings, "text_b_column", "text_b")
     label_column: str = redefined(GlueSettings, "label_column", "label")
+    label_columns: tuple[str, ...] | None = redefined(GlueSettings, "label_columns", None)
     multi_label: bool = redefined(GlueSettings, "multi_label", False)
     label_separator: str = redefined(GlueSettings, "label_separator", ",")
     tsv_regression: bool = redefined(GlueSettings, "tsv_regression", False)
@@ -115,27 +114,22 @@ def main(request: tuple[DataSettings, list[str]]) -> None:
         else:
             convert(Questions(QuestionSource(path, settings.on_bad_row)), target[0])
         return
-    options = TableOptions.of(settings)
-    if kind == LABELS or not kind:
+    options, why_no_labels = TableOptions.of(settings), ""
+    if kind == LABELS:
         # A test set has no labels.
-        with contextlib.suppress(UserError):
+        options = find_columns(path, options, settings.given, is_labeled=None)
+    elif not kind:
+        try:
             options, kind = find_columns(path, options, settings.given), LABELS
+        except UserError as e:
+            why_no_labels = str(e).removeprefix(f"{path}: ")
     try:
         overview = _overview(kind, path, settings, options)
     except UserError as e:
-        if kind:
+        if not why_no_labels:
             raise
-        raise UserError(f"{e}; for labels, pass {_label_flags(path)}") from e
+        raise UserError(f"{e}; for labels: {why_no_labels}") from e
     check(overview, path)
-
-
-def _label_flags(path: str) -> str:
-    """Returns the flags for a table of labels, with the names of its columns if it has two."""
-    try:
-        first, last = open_table(path).columns
-    except (UserError, ValueError):
-        first, last = "TEXT", "LABEL"
-    return f"--text_column={first} and --label_column={last}"
 
 
 def _overview(kind: str, path: str, settings: DataSettings, options: TableOptions) -> Overview:
@@ -175,6 +169,8 @@ def check(overview: Overview, path: str) -> None:
             for row, line in enumerate(wrapped(printable(text), marks, width, style)):
                 _print_row("" if row else name, line)
     overview.bad.finish()
+    if overview.problem:
+        raise UserError(f"{path}: {overview.problem}")
 
 
 def _check_target(path: str, target: str) -> None:

@@ -32,6 +32,8 @@ class BadRows:
             raise FlagError(f"--on_bad_row={action} is for questions only")
         self.action = action
         self.counts: collections.Counter[str] = collections.Counter()
+        # What is no fault, with the number of rows.
+        self.notes: collections.Counter[str] = collections.Counter()
         self._path, self._unit, self._ways_out = path, unit, " or ".join(choices[1:])
         self._used: collections.Counter[str] = collections.Counter()
         self._first: dict[tuple[str, bool], list[str]] = collections.defaultdict(list)
@@ -53,6 +55,11 @@ class BadRows:
             name = location if isinstance(location, str) else location.name
             first.append(f"{name}{detail}")
 
+    def log_notes(self) -> None:
+        """Logs what is no fault."""
+        for note, count in self.notes.items():
+            LOG.warning("%s: %s: %d", self._path, note, count)
+
     def _lines(self, is_used: bool) -> list[str]:
         counts = self._used if is_used else self.counts
         lines = [
@@ -65,6 +72,7 @@ class BadRows:
 
     def finish(self) -> None:
         """Logs which rows are skipped, or raises a `UserError` for them if that is the action."""
+        self.log_notes()
         skipped = self._lines(False)
         if self.action == ERROR and skipped:
             remedy = self._ways_out and f", or pass --on_bad_row={self._ways_out}"

@@ -32,17 +32,19 @@ class Overview(NamedTuple):
       counts: names and values, such as ("questions", "1,234").
       examples: the first examples: a title, and lines.
       bad: the rows that a training would skip or refuse; the caller finishes it.
+      problem: why a training would refuse the file as a whole; "" if it would not.
     """
 
     format: str
     counts: Sequence[tuple[str, str]]
     examples: Sequence[tuple[str, Sequence[Line]]]
     bad: BadRows
+    problem: str = ""
 
 
 def columns_of(table: Table, used: Iterable[str]) -> list[tuple[str, str]]:
     """Returns the names of the columns of a table that are used, and of the others."""
-    names = [name for name in used if name in table.columns]
+    names = [name for name in used if name and name in table.columns]
     ignored = ", ".join(name for name in table.columns if name and name not in names)
     used_names = printable(", ".join(names))
     return [("columns used", used_names), ("columns ignored", printable(ignored) or "none")]

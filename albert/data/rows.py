@@ -61,8 +61,9 @@ def _plain(value: Any) -> Any:
         return None
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+    if isinstance(value, list | tuple | set | frozenset):
+        items = value if isinstance(value, list | tuple) else sorted(value, key=str)
+        return [_plain(item) for item in items]
     for method in ("tolist", "isoformat"):
         if hasattr(value, method):
             return _plain(getattr(value, method)())

@@ -70,9 +70,10 @@ def test_all_forms_give_the_same_rows():
 
 def test_values_are_those_of_json():
     values = [np.float32(0.5), np.bool_(True), np.str_("x"), np.array([1, 2]), [np.nan, (1, "y")]]
-    values += [datetime.date(2020, 1, 2), {"a": np.int8(3)}, 7, float("nan")]
+    values += [datetime.date(2020, 1, 2), {"a": np.int8(3)}, 7, float("nan"), {"b", "a"}]
     (row,) = rows_of([{0: values}], NAMES)
     expected = [0.5, True, "x", [1, 2], [None, [1, "y"]], "2020-01-02", {"a": 3}, 7, None]
+    expected.append(["a", "b"])
     assert json.loads(json.dumps(row)) == {"0": expected}
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert.core.errors import FlagError, UserError
@@ -18,16 +19,16 @@ from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.tasks.glue.label_tables import (
     LabeledText,
     TableOptions,
+    classes_of,
     find_columns,
     parse_number,
     read_labeled,
+    value_of,
 )
 from albert.tasks.glue.settings import GlueSettings
 from albert.training.output_folder import known_of_model
 
-# In a table of at least this number of rows, labels repeat; more labels need two rows each.
-_MANY_ROWS, _MANY_LABELS = 8, 50
-_OF_MODEL = ("max_seq_length", "text_column", "text_b_column", "label_column")
+_OF_MODEL = ("max_seq_length", "text_column", "text_b_column", "label_column", "label_columns")
 
 
 def with_own_data(settings: GlueSettings) -> GlueSettings:
@@ -46,6 +47,9 @@ def with_own_data(settings: GlueSettings) -> GlueSettings:
             names = "dev_fraction", "dev_seed"
             values = {name: known[name] for name in names if name in known}
         values |= {name: known[name] for name in _OF_MODEL if name in known}
+        labels = tuple(values.pop("label_columns", None) or ())
+        if labels and "label_column" not in given:
+            values |= {"label_columns": labels, "multi_label": True}
         values = {name: values[name] for name in values.keys() - given}
     elif settings.do_eval and "dev_fraction" not in given:
         if not has_dev:
@@ -76,13 +80,13 @@ class _Survey(NamedTuple):
 
     Attributes:
       rows: number of rows that can be used.
-      labels: the different labels.
+      labels: the number of rows with each label.
       dev: ranks of the texts in the development part.
       has_pairs: whether rows have a second text.
     """
 
     rows: int
-    labels: set[str]
+    labels: Mapping[str, int]
     dev: frozenset[bytes]
     has_pairs: bool
 
@@ -118,10 +122,11 @@ class TsvProcessor(DataProcessor):
         return self._options.is_regression
 
     @property
-    def columns(self) -> dict[str, str]:
+    def columns(self) -> dict[str, Any]:
         """Returns the columns of the training table that the model needs again, by flag."""
         second = "text_b_column"
-        names = "text_column", "label_column", *([second] if self._survey.has_pairs else [])
+        label = "label_columns" if self._options.label_columns else "label_column"
+        names = "text_column", label, *([second] if self._survey.has_pairs else [])
         return {name: getattr(self._options, name) for name in names}
 
     # mypy considers a cached property read-only, although it can be set.
@@ -130,22 +135,11 @@ class TsvProcessor(DataProcessor):
         """Returns the labels in the training file; raises a `UserError` if they are none."""
         if self.is_regression:
             return ()
-        path, (rows, labels, *_) = self.path(self._data_dir, TRAIN), self._survey
-        column = self._options.label_column
-        if len(labels) < 2:
-            known = ", ".join(map(repr, labels)) or "none"
-            raise UserError(
-                f"{path}: classification needs two different labels, found in {column}: {known}; "
-                "name another column with --label_column, or pass --tsv_regression for numbers"
-            )
-        are_many = len(labels) == rows >= _MANY_ROWS or len(labels) > max(rows / 2, _MANY_LABELS)
-        if are_many and not self.is_multi_label:
-            raise UserError(
-                f"{path}: the column {column} has {len(labels)} different values in {rows} rows, "
-                "too many for labels; name another column with --label_column, or pass "
-                "--tsv_regression for numbers"
-            )
-        return tuple(sorted(labels))
+        path, (rows, known, *_) = self.path(self._data_dir, TRAIN), self._survey
+        try:
+            return classes_of(known, rows, self._options)
+        except ValueError as e:
+            raise UserError(f"{path}: {e}") from e
 
     def path(self, data_dir: str, split: str) -> str:
         """Returns the file of a split; raises a `UserError` unless it exists in one format only."""
@@ -159,22 +153,24 @@ class TsvProcessor(DataProcessor):
         # None as in headers of earlier versions, which lack these values.
         own, defaults = self._options._asdict(), TableOptions()._asdict()
         made = {name: None if own[name] == defaults[name] else own[name] for name in own}
+        # As it is in JSON.
+        made["label_columns"] = [*own["label_columns"]] or None
         return {**made, **made_from(self._dev_split)}
 
     @functools.cached_property
     def _survey(self) -> _Survey:
-        path, labels = self.path(self._data_dir, TRAIN), set[str]()
+        path, labels = self.path(self._data_dir, TRAIN), collections.Counter[str]()
         bad, count, has_pairs = BadRows(path, self._options.on_bad_row), 0, False
-        texts = dict[str, str | None]()
+        texts = dict[str, Hashable]()
         for row in read_labeled(path, self._options, bad):
             count += 1
             labels.update(row.labels)
             has_pairs |= bool(row.text_b)
-            single = None if self.is_regression or self.is_multi_label else row.labels[0]
+            is_single = not (self.is_regression or self.is_multi_label)
+            single = value_of(row.labels[0]) if is_single else None
             texts.setdefault(row.text_a, single)
-        if bad.action == ERROR:
-            # Otherwise, the pass that makes features logs them.
-            bad.finish()
+        # If bad rows are no error, the pass that makes features logs them.
+        bad.finish() if bad.action == ERROR else bad.log_notes()
         dev = frozenset[bytes]()
         if self._dev_split:
             dev = self._dev_split.chosen(texts.items(), path)
@@ -203,6 +199,8 @@ class TsvProcessor(DataProcessor):
                 text_b=self.process_text(row.text_b) or None,
                 label=self._label_of(row),
             )
+        if "_survey" in vars(self) and path == self.path(self._data_dir, TRAIN):
+            bad.notes.clear()
         bad.finish()
 
     def _label_of(self, row: LabeledText) -> str | float | Sequence[str]:

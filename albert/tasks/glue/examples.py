@@ -172,4 +172,4 @@ def number_of(text: str, location: SourceLine) -> float:
     try:
         return parse_number(text)
     except ValueError as e:
-        raise location.error(str(e)) from e
+        raise location.error(": ".join(e.args)) from e

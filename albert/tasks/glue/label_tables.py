@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import ast
+import collections
 import contextlib
 import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
-from albert.core.errors import UserError
+from albert.core.errors import FlagError, UserError
 from albert.core.files import parse_json
 from albert.core.log import LOG
+from albert.core.text import listed
 from albert.data.bad_rows import ERROR, BadRows
 from albert.data.kinds import ENTITIES, LABELS, QUESTIONS, look_of
-from albert.data.tables import SourceLine, Table, columns, open_table
+from albert.data.tables import TSV, SourceLine, Table, columns, open_table
 
 # JSON can contain a lone surrogate, which UTF-8 cannot encode.
 _NOT_IN_A_TABLE = re.compile("[\t\r\n\ud800-\udfff]")
@@ -27,16 +32,30 @@ _TEXTS = {*_PAIRS, "text", "sentence", "message", "review", "comment", "content"
 _TEXTS |= {"post", "document", "utterance", "texts", "reviewtext", "review_text"}
 _LABELS = {LABEL, "labels", "category", "class", "target", "sentiment", "topic", "intent", "rating"}
 _LABELS |= {"stars", "score", "categories", "tags"}
+# Those of Prodigy, spaCy and Label Studio.
+_LABELS |= {"accept", "cats", "choice", "choices"}
 # Commands for files of other kinds.
 _COMMANDS = {QUESTIONS: "squad", ENTITIES: "entities"}
 # Number of rows that show what a column has.
 _SAMPLE = 1000
+# In a table of at least this number of rows, labels repeat; more labels need two rows each.
+_MANY_ROWS, _MANY_LABELS = 8, 50
+# Prodigy's column of the annotator's answer, and its values if the label is wrong or unknown.
+_ANSWER, _NONE = "answer", "none"
+_REJECTED = ("reject", "ignore", _NONE)
+_BITS = {"0": 0, "0.": 0, "0.0": 0, "false": 0, "1": 1, "1.": 1, "1.0": 1, "true": 1}
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
+# A text that is probably a list, a tuple or an object; Python and NumPy parse shorter ones only.
+_LIST, _LONGEST = re.compile(r"[\[{].*|\w*\((.*['\",].*)?\)", re.DOTALL), 10_000
+# A text in quotation marks before another one: in NumPy's lists, there is no comma between them.
+_NO_COMMA = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?=\s+['"])""")
 
 
 class TableOptions(NamedTuple):
     """The columns of a table, and what to predict: a label, a number or any number of labels.
 
     `separator` is the text between two of several labels in a cell; `on_bad_row`, see `BadRows`.
+    With `label_columns`, each of these has 0 or 1 for the label of its name.
     """
 
     text_column: str = "text_a"
@@ -46,69 +65,105 @@ class TableOptions(NamedTuple):
     is_multi_label: bool = False
     separator: str = ","
     on_bad_row: str = ERROR
+    label_columns: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, settings: Any) -> TableOptions:
-        """Returns the options in the settings of a training or a check."""
+        """Returns the options in the settings of a training or a check; a `FlagError` if wrong."""
         names = "tsv_regression", "multi_label", "label_separator", "on_bad_row"
-        return cls(*(getattr(settings, name) for name in (*cls._fields[:3], *names)))
+        values = (getattr(settings, name) for name in (*cls._fields[:3], *names))
+        own = cls(*values)._replace(label_columns=settings.label_columns or ())
+        if own.label_columns:
+            if own.label_column != LABEL:
+                raise FlagError("--label_column and --label_columns exclude each other")
+            own = own._replace(is_multi_label=True)
+        if own.is_regression and own.is_multi_label:
+            raise FlagError("--tsv_regression and --multi_label exclude each other")
+        return own
 
 
 def find_columns(
-    path: str, options: TableOptions, given: Collection[str], is_labeled: bool = True
+    path: str, options: TableOptions, given: Collection[str], is_labeled: bool | None = True
 ) -> TableOptions:
     """Returns the options with the columns of a table, and logs which ones these are.
 
     A column that is not `given` by the user is the default, the only one with a plain name, or the
-    only one that can be it. Raises a `UserError` if no column or several are possible.
+    only one that can be it. Raises a `UserError` if no column or several are possible. If
+    `is_labeled` is None, the table may lack the label, whose column is then "".
     """
     table = open_table(path)
-    rows = [row for _, row in itertools.islice(table.rows(), _SAMPLE)]
+    rows = [row for _, row in itertools.islice(_rows(table), _SAMPLE)]
     # Rows of JSON may have keys that the first one lacks.
     names = [*dict.fromkeys([*table.columns, *(key for row in rows for key in row)])]
     taken = {getattr(options, name) for name in options._fields[:3] if name in given}
+    taken |= {*options.label_columns}
+    if any(row.get(_ANSWER) in _REJECTED for row in rows):
+        taken.add(_ANSWER)
 
     def find(name: str, plain: Collection[str], fits: Callable[[Sequence[Any]], bool]) -> str:
-        default, what = getattr(options, name), name.removesuffix("_column")
+        default, is_label = getattr(options, name), name == "label_column"
         if name in given or default in names:
             taken.add(default)
             return default
         free = [column for column in names if column and column not in taken]
         named = [column for column in free if column.casefold() in plain]
         fitting = [c for c in named or free if fits([row.get(c) for row in rows])]
-        is_only = len(free) == 1 and name == "text_column"
-        possible = free if is_only else named if len(named) == 1 else fitting
-        if len(possible) == 1:
-            taken.add(possible[0])
-            return possible[0]
+        is_only = len(free) == 1 and not is_label
+        possible, bits = free if is_only else named if len(named) == 1 else fitting, list[str]()
+        if is_label and not named and not options.is_regression:
+            bits = [c for c in free if rows and all(_bit(row.get(c)) is not None for row in rows)]
+        if len(bits) > 1:
+            possible = [c for c in free if c in {*fitting, *bits}]
+        if len(possible) == 1 or (is_labeled is None and is_label and not possible):
+            taken.update(possible)
+            return "".join(possible)
         look, number = look_of(path), "several columns" if possible or named else "no column"
         if look.name and look.kind != LABELS:
             command = f": use `albert {_COMMANDS[look.kind]}`" if look.kind else ""
             raise UserError(f"{path} looks like {look.name}, not a table of labels{command}")
-        known = columns(possible or named or free)
-        raise UserError(f"{path}: {number} may be the {what}; pass --{name}=NAME, one of {known}")
+        _check_header(table, rows)
+        known, what = columns(possible or named or free), name.removesuffix("_column")
+        also = f"; if each is a label, pass --label_columns={','.join(bits)}" * (len(bits) > 1)
+        raise UserError(
+            f"{path}: {number} may be the {what}; pass --{name}=NAME, one of {known}{also}"
+        )
 
     label, may_be_labels = options.label_column, _repeat
     if options.is_regression:
         may_be_labels = _are_numbers
-    if is_labeled:
+    if is_labeled is not False and not options.label_columns:
         label = find("label_column", _LABELS, may_be_labels)
     text = find("text_column", _TEXTS, _are_texts)
+    if _are_texts([text]):
+        _check_header(table, rows)
     second = options.text_b_column
     if "text_b_column" not in given:
         partner = _PAIRS.get(text.casefold())
         second = next((name for name in names if name.casefold() == partner), second)
-    if text == second or (is_labeled and label in (text, second)):
+    labels = options.label_columns or ([] if is_labeled is False else [label])
+    if len({text, second, *labels}) < 2 + len(labels):
         raise UserError(
             f"{path}: one column cannot be two of text ({text}), second text ({second}) and label "
-            f"({label}); pass --text_column, --text_b_column and --label_column"
+            f"({', '.join(labels)}); pass --text_column, --text_b_column and --label_column"
         )
     if rows and "text_column" not in given and not any(_has_letters(row.get(text)) for row in rows):
         raise UserError(f"{path}: the column {text} has no text with a letter; pass --text_column")
     also = f", second texts in {second}" if second in names else ""
-    also += f", labels in {label}" if is_labeled else ""
+    also += f", labels in {columns(labels)}" if any(labels) else ""
     LOG.info("%s: texts are in the column %s%s", path, text, also)
     return options._replace(text_column=text, text_b_column=second, label_column=label)
+
+
+def _check_header(table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raises a `UserError` if no column has a plain name, and the name of one is a value of it."""
+    names = table.columns if table.has_cells and rows else ()
+    are_plain = {*_TEXTS, *_PAIRS.values(), *_LABELS} & {name.casefold() for name in names}
+    columns_of = {name: [row[name].strip() for row in rows] for name in names if name}
+    are_cells = any(n in own or _are_numbers([n, *own]) for n, own in columns_of.items())
+    # Without names, pandas writes numbers.
+    if are_cells and not are_plain and [*names] != [*map(str, range(len(names)))]:
+        line = f"text_a{table.delimiter.replace(TSV, '<tab>')}label"
+        raise UserError(f"{table.path}: the first row is no header; add one, such as {line}")
 
 
 def _has_letters(value: object) -> bool:
@@ -127,8 +182,8 @@ def _repeat(values: Sequence[Any]) -> bool:
 
 
 def _are_numbers(values: Sequence[Any]) -> bool:
-    with contextlib.suppress(TypeError, ValueError):
-        return bool([float(value) for value in values])
+    with contextlib.suppress(ValueError):
+        return bool([parse_number(str(value)) for value in values])
     return False
 
 
@@ -148,44 +203,106 @@ def read_labeled(
     is_labeled: bool = True,
     known: Collection[str] | None = None,
 ) -> Iterator[LabeledText]:
-    """Yields the rows of a table; the caller finishes `bad`, which receives the others.
+    """Yields the rows of a table; the caller finishes `bad`, which receives the others and notes.
 
-    Raises a `UserError` if the table is not valid, or lacks a column.
+    Rows that an annotator has rejected are skipped. A label such as 0.0 becomes its `known`
+    spelling. Raises a `UserError` if the table is not valid, or lacks a column.
 
     Args:
       is_labeled: whether rows need labels.
       known: the labels that are allowed; None for any.
     """
-    table, listed = open_table(path), ", ".join(sorted(known or ()))
-    for location, row in table.rows(_required(table, options, is_labeled)):
+    table, counts = open_table(path), collections.Counter[str]()
+    shown = columns(sorted(known or ()))
+    by_value = {value_of(label): label for label in known or ()}
+    is_rejected = is_labeled and _ANSWER not in (*options[:3], *options.label_columns)
+    for location, row in _rows(table, _required(table, options, is_labeled)):
+        if is_rejected and row.get(_ANSWER) in _REJECTED:
+            bad.notes[f"rows skipped with the answer {row[_ANSWER]}"] += 1
+            continue
         try:
             texts = texts_of(row, options)
             labels = labels_of(row, options) if is_labeled else []
-            for label in labels:
+            for number, label in enumerate(labels):
                 if known is not None and label not in known:
-                    raise ValueError(f"the label is {label!r}, not one of {listed}")
+                    if (own := by_value.get(value_of(label))) is None:
+                        raise ValueError(f"the label is not one of {shown}", label)
+                    labels[number] = own
+                    bad.notes[f"labels {label} read as {own}"] += 1
         except ValueError as e:
-            bad.add(location, str(e))
+            reason, *cells = e.args
+            bad.add(location, reason, "".join(f" ({cell!r:.60})" for cell in cells))
         else:
+            counts.update(labels)
             yield LabeledText(location, *texts, labels)
+    if known is None and not options.is_regression:
+        _note_spellings(counts, bad.notes)
+
+
+def _note_spellings(labels: Mapping[str, int], notes: collections.Counter[str]) -> None:
+    """Notes which labels are read as others, and which ones look like others."""
+    used, forms = spellings(labels), collections.defaultdict[str, list[str]](list)
+    for label in (label for label, own in used.items() if label != own):
+        notes[f"labels {label} read as {used[label]}"] = labels[label]
+    for label in sorted({*used.values()}):
+        forms[unicodedata.normalize("NFKC", label).casefold()].append(ascii(label))
+    if alike := [group for group in forms.values() if len(group) > 1]:
+        what = "different labels whose only difference is case or Unicode form, such as"
+        notes[f"{what} {' and '.join(alike[0])}"] = sum(map(len, alike))
+
+
+def _rows(table: Table, required: Sequence[str] = ()) -> Iterator[tuple[SourceLine, Mapping]]:
+    """Yields the rows of a table; those of Label Studio have its data, and its choices by name."""
+    for location, row in table.rows(required):
+        match row:
+            case {"data": dict(data), "annotations": [*annotations]}:
+                row = {**data, **_choices(annotations)}
+        yield location, row
+
+
+def _choices(annotations: Sequence[Any]) -> dict[str, Any]:
+    """Returns the choices in annotations of Label Studio; several lists if these differ."""
+    lists = collections.defaultdict[str, list[Any]](list)
+    kept = [a for a in annotations if isinstance(a, dict) and not a.get("was_cancelled")]
+    for result in itertools.chain.from_iterable(a.get("result") or () for a in kept):
+        match result:
+            case {"from_name": str(name), "value": {"choices": choices}}:
+                lists[name] += [] if choices in lists[name] else [choices]
+    labels = {name: own[0] if len(own) == 1 else own for name, own in lists.items()}
+    return labels or {_ANSWER: _NONE}
+
+
+def value_of(label: str) -> Hashable:
+    """Returns a value that is equal for spellings of the same one, such as 0, 0.0 and False."""
+    number = str(_BITS.get(label.casefold(), label))
+    return Fraction(number) if len(number) < 40 and _NUMBER.fullmatch(number) else label
+
+
+def spellings(labels: Iterable[str]) -> dict[str, str]:
+    """Returns the label to use for each label: the shortest one of the same value."""
+    first = dict[Hashable, str]()
+    ordered = sorted(labels, key=lambda label: (len(label), label))
+    return {label: first.setdefault(value_of(label), label) for label in ordered}
 
 
 def _required(table: Table, options: TableOptions, is_labeled: bool) -> list[str]:
     """Returns the columns that a table with cells must have; rows of JSON have their own keys."""
     if not table.has_cells:
         return []
+    labels = options.label_columns or [options.label_column]
     second = [options.text_b_column] if options.text_b_column != _TEXT_B else []
-    return [options.text_column, *([options.label_column] if is_labeled else []), *second]
+    return [options.text_column, *(labels if is_labeled else []), *second]
 
 
 def texts_of(row: Mapping[str, Any], options: TableOptions) -> tuple[str, str]:
     """Returns both texts of a row; raises a `ValueError` with the reason if one is not valid."""
-    text_b = ""
-    if row.get(options.text_b_column):
-        text_b = text_of(row, options.text_b_column)
-    elif options.text_b_column not in (_TEXT_B, *row):
+    text_b = row.get(options.text_b_column)
+    if options.text_b_column not in (_TEXT_B, *row):
         raise ValueError(f"{options.text_b_column} is missing")
-    return text_of(row, options.text_column), text_b
+    if isinstance(text_b, str):
+        text_b = text_b if text_b.strip() else None
+    text_a = text_of(row, options.text_column)
+    return text_a, "" if text_b is None else text_of(row, options.text_b_column)
 
 
 def text_of(row: Mapping[str, Any], key: str) -> str:
@@ -198,35 +315,70 @@ def text_of(row: Mapping[str, Any], key: str) -> str:
 
 
 def labels_of(row: Mapping[str, Any], options: TableOptions) -> list[str]:
-    """Returns the label of a row, or its labels; raises a `ValueError` with the reason."""
-    value = row.get(options.label_column)
-    if not options.is_multi_label:
-        label = _label(value)
-        if options.is_regression:
-            parse_number(label)
-        return [label]
-    if isinstance(value, str):
-        value = _list_in(value, options.separator)
-    if not isinstance(value, list):
-        raise ValueError("label is missing, or not a text or a list")
-    return [_label(item) for item in value]
+    """Returns the label of a row, or its labels.
+
+    Raises a `ValueError` with the reason, and with the cell if that shows what is wrong.
+    """
+    bits = {name: _bit(row.get(name)) for name in options.label_columns}
+    for name in (name for name, bit in bits.items() if bit is None):
+        raise ValueError(f"{name} is neither 0 nor 1", row.get(name))
+    if bits:
+        return [name for name, bit in bits.items() if bit]
+    cell = row.get(options.label_column)
+    labels = [_label(item) for item in _items(cell, options.separator * options.is_multi_label)]
+    if len(labels) != 1 and not options.is_multi_label:
+        raise ValueError("one label is needed; pass --multi_label for several or none", cell)
+    if options.is_regression:
+        parse_number(labels[0])
+    return labels
 
 
-def _list_in(cell: str, separator: str) -> list:
-    """Returns the items in a cell, which are a JSON list or separated."""
-    if cell.lstrip().startswith("["):
-        try:
-            return parse_json(cell, "a cell")
-        except UserError:
+def _items(cell: Any, separator: str) -> list[Any]:
+    """Returns the items in a cell: in a list or an object of any program, or separated."""
+    text = cell.strip() if isinstance(cell, str) else ""
+    value, words = cell, text.strip("[]").split()
+    if len(words) > 1 and _BITS.keys() >= {*words}:
+        value = words
+    elif _LIST.fullmatch(text):
+        value = _parsed(text)
+    elif separator and isinstance(cell, str):
+        value = [item for item in text.split(separator) if item.strip()]
+    match value:
+        case {"choices": [*items]}:
             pass
-    return [item for item in cell.split(separator) if item.strip()]
+        case {} if all(score in (0, 1) for score in value.values()):
+            items = [name for name, score in value.items() if score]
+        case list() | tuple() | set():
+            items = sorted(value, key=str) if isinstance(value, set) else [*value]
+        case _:
+            items = [value]
+    if any(isinstance(item, list | tuple | dict | set | bytes) for item in items):
+        raise ValueError('the cell is no label; write several as a JSON list, as in ["a"]', cell)
+    if len({*items}) < len(items) and all(_bit(item) is not None for item in items):
+        advice = "make a column for each label, and pass --label_columns"
+        raise ValueError(f"zeros and ones do not name labels; {advice}", cell)
+    return items
+
+
+def _parsed(text: str) -> Any:
+    """Returns the list, tuple, set or object in a text, as JSON, Python or NumPy write it."""
+    with contextlib.suppress(UserError):
+        return parse_json(text, "a cell")
+    text = _NO_COMMA.sub(r"\1,", text[:_LONGEST])
+    with contextlib.suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return ast.literal_eval(text)
+    return [[]]
+
+
+def _bit(cell: object) -> int | None:
+    return _BITS.get(str(cell).strip().casefold())
 
 
 def _label(label: object) -> str:
     """Returns a label as it is in the file; a JSON number or Boolean keeps its JSON form."""
     if isinstance(label, bool | int | float):
         label = json.dumps(label)
-    if not isinstance(label, str) or not label.strip():
+    if not isinstance(label, str) or not label.strip() or label == "NaN":
         raise ValueError("label is missing")
     label = label.strip()
     if _NOT_IN_A_TABLE.search(label):
@@ -235,11 +387,34 @@ def _label(label: object) -> str:
 
 
 def parse_number(text: str) -> float:
-    """Parses a finite number; raises a `ValueError` with the reason if the text is another one."""
-    try:
-        value = float(text)
-    except ValueError as e:
-        raise ValueError(f"the label is {text!r}, not a number") from e
+    """Parses a finite number; raises a `ValueError` with the reason and any other text."""
+    value = float(text) if _NUMBER.fullmatch(text) else math.nan
     if not math.isfinite(value):
-        raise ValueError(f"the label is {text!r}, but it must be finite")
+        advice = "write 4.5 for 4,5, and 1250 for 1,250" if "," in text else "write it as in 4.5"
+        raise ValueError(f"the label is not a finite number; {advice}", text)
     return value
+
+
+def classes_of(known: Mapping[str, int], rows: int, options: TableOptions) -> tuple[str, ...]:
+    """Returns the sorted labels of a task, from their numbers in the rows of its training table.
+
+    Raises a `ValueError` with the reason if these are no labels.
+    """
+    names, values = options.label_columns, {*map(value_of, known)}
+    column = ", ".join(names) or options.label_column
+    # Two numbers in all rows are no labels.
+    are_vectors = values == {0, 1} and min(known.values()) == rows and not names
+    if are_vectors or len(values) < 2 - bool(names):
+        shown = listed([*map(repr, sorted(known))]) or "none"
+        raise ValueError(
+            f"classification needs two different labels, found in {column}: {shown}; name another "
+            "column with --label_column, or pass --tsv_regression for numbers, or --label_columns "
+            "for columns of zeros and ones"
+        )
+    are_many = len(values) == rows >= _MANY_ROWS or len(values) > max(rows / 2, _MANY_LABELS)
+    if are_many and not options.is_multi_label:
+        raise ValueError(
+            f"the column {column} has {len(values)} different values in {rows} rows, too many for "
+            "labels; name another column with --label_column, or pass --tsv_regression for numbers"
+        )
+    return tuple(sorted(names or {*spellings(known).values()}))

@@ -98,7 +98,7 @@ class GlueSettings(DevSplitSettings, ClassificationSettings, theme=DATA):
     )
     label_separator: str = setting(
         ",",
-        "With --multi_label: the text between two labels in a cell, which may also be a JSON list.",
+        "With --multi_label: the text between two labels in a cell, which may also be a list.",
         affects=Affects.FEATURES,
     )
     text_column: str = setting(
@@ -116,6 +116,13 @@ class GlueSettings(DevSplitSettings, ClassificationSettings, theme=DATA):
         "label",
         "With --task_name=tsv: the column of the label. Default: label, or as for --text_column.",
         affects=Affects.FEATURES,
+    )
+    label_columns: tuple[str, ...] | None = setting(
+        None,
+        "With --task_name=tsv: columns with 0 or 1, one for each of several labels, such as "
+        "toxic,insult,threat. They replace --label_column, and imply --multi_label.",
+        affects=Affects.FEATURES,
+        parser=lambda text: tuple(name.strip() for name in text.split(",") if name.strip()),
     )
     on_bad_row: str = setting(
         ERROR,

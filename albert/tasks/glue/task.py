@@ -41,7 +41,7 @@ from albert.training.recipe import Facts
 
 _MNLI_TASKS = ("mnli", "mismnli", "ax")
 _CUSTOM_FLAGS = {"tsv_regression", "multi_label", "label_separator", "label_threshold"}
-_CUSTOM_FLAGS |= {"text_column", "text_b_column", "label_column", "on_bad_row"}
+_CUSTOM_FLAGS |= {"text_column", "text_b_column", "label_column", "label_columns", "on_bad_row"}
 _CUSTOM_FLAGS |= {"dev_fraction", "dev_seed"}
 # Number of examples whose lengths are counted.
 _SAMPLE = 10_000
@@ -56,6 +56,8 @@ class GlueTask(ClassificationTask):
     way_out = "pass another --cached_dir"
 
     def __init__(self, settings: GlueSettings):
+        if settings.label_columns:
+            settings = settings.replaced(multi_label=True)
         _check_flags(settings)
         if settings.task_name.lower() == CUSTOM:
             settings = with_own_data(settings)
@@ -240,8 +242,7 @@ def _check_flags(settings: GlueSettings) -> None:
     for flag in _CUSTOM_FLAGS & settings.given:
         if name != CUSTOM and getattr(settings, flag):
             raise FlagError(f"--{flag} is for --task_name={CUSTOM} only")
-    if settings.tsv_regression and settings.multi_label:
-        raise FlagError("--tsv_regression and --multi_label exclude each other")
+    TableOptions.of(settings)
     if settings.label_threshold is not None and not settings.multi_label:
         raise FlagError("--label_threshold needs --multi_label")
     if settings.class_weights == BALANCED and settings.input_file and settings.do_train:

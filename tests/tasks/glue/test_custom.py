@@ -1,5 +1,6 @@
 """A user's own task: equal from CSV, TSV and JSONL, labels of the training file, and faults."""
 
+import ast
 import json
 import pathlib
 import time
@@ -9,7 +10,7 @@ import pytest
 from albert.core.errors import UserError
 from albert.data.dev_split import DevSplit
 from albert.tasks.glue.custom import TsvProcessor
-from albert.tasks.glue.label_tables import TableOptions
+from albert.tasks.glue.label_tables import TableOptions, find_columns, labels_of
 
 
 @pytest.fixture
@@ -90,8 +91,8 @@ class TestFormats:
         (pathlib.Path(folder) / "train.tsv").unlink()
         write(train_jsonl=[{"label": v, "text_a": "x"} for v in (1, 0, True, 1)])
         own = processor(folder)
-        assert own.get_labels() == ["0", "1", "true"]
-        assert [e.label for e in own.get_train_examples(folder)] == ["1", "0", "true", "1"]
+        assert own.get_labels() == ["0", "1"]
+        assert [e.label for e in own.get_train_examples(folder)] == ["1", "0", "1", "1"]
 
     def test_columns_may_have_other_names(self, write):
         rows = "topic,first,second\nyes,x,y\nno,z,\n"
@@ -105,18 +106,16 @@ class TestFormats:
         assert own.made_from() != processor(folder).made_from()
 
     def test_a_text_may_have_several_labels_or_none(self, write):
-        cells = 'label;text_a\n"b, a";x\n;y\n"[""c, d"", 7]";z\n[e;w\n'
-        values = ["b,a", [], ["c, d", 7], "[e"]
+        cells = 'label;text_a\n"b, a";x\n;y\n"[""c, d"", 7]";z\n(e);w\n'
+        values = ["b,a", [], ["c, d", 7], "(e)"]
         records = [{"label": v, "text_a": t} for v, t in zip(values, "xyzw", strict=True)]
         for file in ({"train_csv": cells}, {"train_jsonl": records}):
             folder = write(**file)
             own = processor(folder, is_multi_label=True)
-            assert own.get_labels() == ["7", "[e", "a", "b", "c, d"]
+            assert own.get_labels() == ["(e)", "7", "a", "b", "c, d"]
             labels = [example.label for example in own.get_train_examples(folder)]
-            assert labels == [("b", "a"), (), ("c, d", "7"), ("[e",)]
+            assert labels == [("b", "a"), (), ("c, d", "7"), ("(e)",)]
             (pathlib.Path(folder) / next(iter(file)).replace("_", ".")).unlink()
-        folder = write(train_csv=f"label;text_a\na;x\n{'[' * 100_000};y\n")
-        assert processor(folder, is_multi_label=True).get_labels() == ["[" * 100_000, "a"]
         folder = write(train_csv="label;text_a\na|b,c;x\n")
         own = processor(folder, is_multi_label=True, separator="|")
         assert own.get_labels() == ["a", "b,c"] and own.metrics == ("micro_f1", "macro_f1")
@@ -138,31 +137,31 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("row", "reason", "options"),
         [
-            ({"label": "maybe", "text_a": "x"}, "the label is 'maybe', not one of no", {}),
+            ({"label": "maybe", "text_a": "x"}, "the label is not one of no, yes", {}),
             ({"label": "yes"}, "text_a is missing", {}),
             ({"label": "yes", "text_a": 3}, "text_a is missing or not a text", {}),
             ({"label": "yes", "text_a": "x", "text_b": 3}, "text_b is missing or not a text", {}),
             ({"label": "yes", "text_a": " "}, "text_a is empty", {}),
             ({"text_a": "x"}, "label is missing", {}),
             ({"label": " ", "text_a": "x"}, "label is missing", {}),
-            ({"label": ["yes"], "text_a": "x"}, "label is missing", {}),
+            ({"label": ["yes", "no"], "text_a": "x"}, "one label is needed; pass --multi_", {}),
+            ({"label": [], "text_a": "x"}, "one label is needed; pass --multi_label", {}),
+            *(
+                ({"label": "yes", "text_a": "x", "text_b": b}, "text_b is missing or not", {})
+                for b in (0, [], False)
+            ),
             ({"label": "y\ud800", "text_a": "x"}, r"the label 'y.ud800' has", {}),
             ({"label": "y\nz", "text_a": "x"}, "the label 'y.nz' has", {}),
             ({"label": "y\tz", "text_a": "x"}, "the label 'y.tz' has", {}),
-            ({"label": ["no", "a"], "text_a": "x"}, "the label is 'a', not one of no, y", SEVERAL),
+            ({"label": ["no", "a"], "text_a": "x"}, "the label is not one of no, yes", SEVERAL),
             ({"label": ["no", ""], "text_a": "x"}, "label is missing", SEVERAL),
-            ({"label": [["no"]], "text_a": "x"}, "label is missing", SEVERAL),
-            *(
-                ({"label": label, "text_a": "x"}, "label is missing, or not a text or a", SEVERAL)
-                for label in (7, None)
-            ),
+            ({"label": [["no"]], "text_a": "x"}, "the cell is no label; write several", SEVERAL),
+            ({"label": None, "text_a": "x"}, "label is missing", SEVERAL),
         ],
     )
     def test_a_bad_row_is_named_by_file_and_line(self, write, row, reason, options):
         folder = write(train_tsv=TRAIN, dev_jsonl=[{"label": "yes", "text_a": "x"}, row])
-        message = (
-            rf"dev\.jsonl: 1 row: {reason}[^\n]*: line 2; correct them, or pass --on_bad_row=skip$"
-        )
+        message = rf"dev\.jsonl: 1 row: {reason}[^\n]*: line 2[^:;]*; correct them, or pass --on_"
         with pytest.raises(UserError, match=message):
             processor(folder, **options).get_dev_examples(folder)
         own = processor(folder, on_bad_row="skip", **options)
@@ -192,7 +191,7 @@ class TestFaults:
 
     def test_bad_labels_and_ambiguous_files_are_errors(self, write):
         folder = write(train_tsv=TRAIN)
-        with pytest.raises(UserError, match=r"1 row: the label is 'yes', not a number: line 2"):
+        with pytest.raises(UserError, match=r"not a finite number; .*: line 2 \('yes'\), line 3"):
             processor(folder, is_regression=True).get_train_examples(folder)
         folder = write(train_tsv="label\ttext_a\nyes\tx\nyes\ty\n")
         with pytest.raises(
@@ -203,6 +202,145 @@ class TestFaults:
         folder = write(train_jsonl=[])
         with pytest.raises(UserError, match=r" has train.jsonl and train.tsv; keep one of them$"):
             processor(folder).get_labels()
+
+
+# Cells, and their labels: those of Python, NumPy, JSON, Label Studio and spaCy.
+CELLS = {
+    "['a']": ["a"],
+    "('a',)": ["a"],
+    "{'a'}": ["a"],
+    '["a"]': ["a"],
+    "{'a': 1.0, 'b': 0.0}": ["a"],
+    '{"choices": ["a"]}': ["a"],
+    "['a', 'b']": ["a", "b"],
+    "('a', \"it's\")": ["a", "it's"],
+    "['a' 'b, c'\n \"it's\"]": ["a", "b, c", "it's"],
+    '{"choices": ["a", "b"]}': ["a", "b"],
+    "{'a': True, 'b': 1}": ["a", "b"],
+    "[]": [],
+    "()": [],
+    "set()": [],
+}
+
+
+class TestCells:
+    """Labels in the forms of other programs."""
+
+    @pytest.mark.parametrize("cell", CELLS)
+    def test_lists_and_objects_of_other_programs_are_read(self, cell):
+        value = ast.literal_eval(cell) if "\n" not in cell else CELLS[cell]
+        for form in (cell, f" {cell} ", value):
+            row = {"label": form}
+            assert labels_of(row, TableOptions(is_multi_label=True)) == CELLS[cell]
+            if len(CELLS[cell]) == 1:
+                assert labels_of(row, TableOptions()) == ["a"]
+                continue
+            with pytest.raises(ValueError, match="one label is needed; pass --multi_label"):
+                labels_of(row, TableOptions())
+
+    @pytest.mark.parametrize(
+        "cell",
+        [
+            *("[a, b]", "['a", "{a,b}", "('a' b)", "array(['a', 'b'], dtype=object)", "[nan]"),
+            *('{"a": 0.3}', '{"a": "b"}', '[["a"]]', "[" * 100_000, "{[1]}", "['a', None]"),
+        ],
+    )
+    def test_other_lists_are_shown_and_are_no_labels(self, write, cell):
+        folder = write(train_jsonl=[*RECORDS, {"text_a": "x", "label": cell}])
+        for several in (False, True):
+            with pytest.raises(
+                UserError, match="1 row: (the cell is no label|label is miss)"
+            ) as error:
+                processor(folder, is_multi_label=several).get_labels()
+            assert repr(cell)[:60] in str(error.value) or "None" in cell
+
+    @pytest.mark.parametrize(
+        "cells", [("[0, 1, 0]",), ("0,1,0",), ("[0. 1. 1.]",), ("1 0 0",), ("[1, 0]", "[0, 1]")]
+    )
+    def test_a_vector_has_no_names_of_labels(self, write, cells):
+        folder = write(train_jsonl=[{"text_a": "x", "label": cell} for cell in cells])
+        with pytest.raises(UserError, match="pass --label_columns|or --label_columns"):
+            processor(folder, is_multi_label=True).get_labels()
+
+    def test_each_label_can_have_a_column(self, write):
+        table = "text_a,wet,old,new\nx,1,0,0\ny,TRUE,1.0,0\nz,false,0,0.0\n"
+        folder = write(train_csv=table, dev_csv=table.replace("x,1", "x,-1"))
+        own = processor(folder, is_multi_label=True, label_columns=("wet", "old", "new"))
+        assert own.get_labels() == ["new", "old", "wet"]
+        labels = [example.label for example in own.get_train_examples(folder)]
+        assert labels == [("wet",), ("wet", "old"), ()]
+        assert own.columns["label_columns"] == ("wet", "old", "new")
+        with pytest.raises(UserError, match=r"1 row: wet is neither 0 nor 1: line 2 \('-1'\)"):
+            own.get_dev_examples(folder)
+
+    def test_rejected_annotations_are_skipped_and_counted_once(self, write, log):
+        answers = "accept", "reject", "ignore", "accept", "reject"
+        rows = [{"text_a": a, "label": a[0], "answer": a} for a in answers]
+        folder = write(train_jsonl=[*rows, {"text_a": "x", "label": "b"}])
+        own = processor(folder)
+        assert [e.label for e in own.get_train_examples(folder)] == ["a", "a", "b"]
+        assert [line.partition(": ")[2] for line in log()] == [
+            "rows skipped with the answer reject: 2",
+            "rows skipped with the answer ignore: 1",
+        ]
+        # It may also be the label.
+        own = processor(folder, label_column="answer", on_bad_row="skip")
+        assert own.get_labels() == ["accept", "ignore", "reject"]
+
+    def test_choices_of_label_studio_have_the_names_of_their_fields(self, write, log):
+        def task(text, *annotations):
+            own = [
+                {
+                    "was_cancelled": name == "skip",
+                    "result": [{"from_name": "kind", "value": {"choices": [name]}}],
+                }
+                for name in annotations
+            ]
+            return {"id": 1, "data": {"text": text}, "annotations": own}
+
+        tasks = [task("A text.", "a"), task("Two.", "b", "b", "skip"), task("No.", "skip")]
+        folder = write(train_jsonl=[*tasks, task("None.")])
+        options = find_columns(f"{folder}/train.jsonl", TableOptions(label_column="kind"), ())
+        own = TsvProcessor(True, False, folder, options)
+        examples = own.get_train_examples(folder)
+        assert [(e.text_a, e.label) for e in examples] == [("A text.", "a"), ("Two.", "b")]
+        assert log()[-1].endswith("rows skipped with the answer none: 2")
+        folder = write(train_jsonl=[*tasks, task("Both.", "a", "b")])
+        with pytest.raises(UserError, match=r"the cell is no label.* line 4 \(\[\['a'\], \['b'\]"):
+            TsvProcessor(True, False, folder, options).get_labels()
+
+    def test_spellings_of_a_value_are_one_label(self, write, log):
+        """In training and in development; other labels stay apart, and the log says so."""
+        pairs = {"0": "0", "0.0": "0", "False": "0", "FALSE": "0", "1.0": "01", "true": "01"}
+        pairs |= {"01": "01", "2": "2", "Éa": "Éa", "éa": "éa", "E\u0301a": "E\u0301a", "2a": "2a"}
+        rows = [{"text_a": "x", "label": label} for label in pairs]
+        dev = [{"text_a": "x", "label": label} for label in ("0.", "1", "2.00")]
+        folder = write(train_jsonl=rows, dev_jsonl=dev)
+        own = processor(folder)
+        assert own.get_labels() == sorted({*pairs.values()})
+        assert [e.label for e in own.get_train_examples(folder)] == [*pairs.values()]
+        said = "\n".join(log())
+        assert "train.jsonl: labels 0.0 read as 0: 1" in said and said.count("read as 01") == 2
+        assert r"such as 'E\u0301a' and '\xc9a' and '\xe9a': 3" in said
+        assert [e.label for e in own.get_dev_examples(folder)] == ["0", "01", "2"]
+        assert "dev.jsonl: labels 2.00 read as 2: 1" in "\n".join(log())
+
+    @pytest.mark.parametrize(
+        ("cell", "advice"),
+        [
+            *((cell, "write 4.5 for 4,5") for cell in ("4,5", "1,250", "1.250,5")),
+            *(
+                (cell, "write it as in 4.5")
+                for cell in ("85%", "1_2", "٣", "1 250", "nan", "1e999")
+            ),
+        ],
+    )
+    def test_a_number_in_another_form_is_shown(self, write, cell, advice):
+        rows = [{"text_a": "x", "label": cell} for cell in ("+1.5e1", cell, ".5", f"{cell} ")]
+        folder = write(train_jsonl=rows)
+        shown = rf"2 rows: the label .*; {advice}.*: line 2 \('{cell}'\), line 4 \("
+        with pytest.raises(UserError, match=shown):
+            processor(folder, is_regression=True).get_train_examples(folder)
 
 
 @pytest.mark.slow
