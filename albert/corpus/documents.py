@@ -92,7 +92,7 @@ def _texts_of_rows(path: str, field: str, tally: Tally) -> Iterator[str]:
     """Yields the texts of a Parquet file, such as those of `wikimedia/wikipedia` on the hub."""
     if field not in parquet.read_columns(path):
         raise UserError(f"{path} has no column {field!r}; see --text_field")
-    for row in parquet.read_rows(path, [field]):
+    for row in parquet.read_rows(path, columns=[field]):
         try:
             yield from _cut(_field_of(row, field), tally)
         except ValueError:
