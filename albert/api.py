@@ -113,7 +113,7 @@ def train(
       KeyboardInterrupt: the training was interrupted, after its current step was saved.
     """
     tasks = by_name()
-    if task not in tasks:
+    if not isinstance(task, str) or task not in tasks:
         raise UserError(f"unknown task {task!r}; use one of {', '.join(map(repr, tasks))}")
     kind = tasks[task].load("settings")
     values: dict[str, Any] = {"output_dir": os.path.abspath(path_of(output_dir))}

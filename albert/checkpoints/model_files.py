@@ -190,7 +190,9 @@ def _description_of_head(
     parts, shapes = reader.parts, reader.get_variable_to_shape_map()
     about: dict[str, Any] = {"max_seq_length": min(longest, _WINDOW)}
     if names.SQUAD_V1 in parts:
-        return {**about, "task": "squad-1.1", **_OF_QUESTIONS}
+        theirs = (config.get("task_specific_params") or {}).get("question-answering") or {}
+        name = "handle_impossible_answer"
+        return {**about, "task": "squad-1.1", **_OF_QUESTIONS, name: theirs.get(name, False)}
     if names.SQUAD_V2 in parts:
         tops = {"start_n_top": 5, "end_n_top": 5, "no_answer_threshold": None}
         return {**about, "task": "squad-2.0", **_OF_QUESTIONS, **tops}
@@ -208,10 +210,14 @@ def _description_of_head(
             lengths = {"max_qa_length": longest // 4}
             return {**about, "task": "race", "labels": list(_OPTIONS), **lengths}
         kind = config.get("problem_type")
-        several = {"multi_label": True, "label_threshold": 0.5} if "multi" in str(kind) else {}
+        several: dict[str, Any] = {}
+        if "multi" in str(kind):
+            several = {"multi_label": True, "label_threshold": 0.5}
         labels = _labels(config, *shapes["output_bias"])
         is_number = kind == "regression" or (len(labels) == 1 and not several)
         about["labels"] = [None] if is_number else labels
+        # As a model for own data.
+        several |= {"task_name": "tsv", "tsv_regression": is_number}
         return {**about, "task": "glue", "limits": None, **several}
     return {}
 

@@ -84,7 +84,19 @@ def read_description(folder: str) -> dict[str, Any] | None:
 def quantized_encoder(folder: str) -> str:
     """Returns the path of a model's encoder in int8; "" if it has none."""
     path = os.path.join(folder, ASSETS, QUANTIZED)
-    return path if os.path.exists(path) else ""
+    for file in (path, f"{os.path.splitext(path)[0]}.bin"):
+        if os.path.lexists(file) and not os.path.isfile(file):
+            raise UserError(f"{file} is not a regular file")
+    return path if folder and os.path.exists(path) else ""
+
+
+def refuse_quantized(folder: str) -> None:
+    """Raises a `UserError` if a model has an encoder in int8, which would not be used."""
+    if path := quantized_encoder(folder):
+        raise UserError(
+            f"{folder} has an encoder in int8, with which only --engine=openvino computes, to "
+            f"predict: pass it, or remove {path} to use the weights in float32"
+        )
 
 
 def read_run_record(folder: str) -> dict | None:

@@ -19,6 +19,7 @@ from typing import Any
 
 from albert.core import installation
 from albert.core.errors import FlagError, UserError, see_help
+from albert.core.text import restore_docstring
 from albert.core.version import VERSION
 from albert.tasks import TASKS, versions_of
 
@@ -58,7 +59,9 @@ def command_of(name: str) -> Any:
         from albert.cli.training import TaskCommand
 
         return TaskCommand(name)
-    return importlib.import_module(f"albert.cli.{name.replace('-', '_')}")
+    module = importlib.import_module(f"albert.cli.{name.replace('-', '_')}")
+    restore_docstring(module)
+    return module
 
 
 def parse_word(

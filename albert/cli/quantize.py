@@ -2,12 +2,12 @@
 
   albert quantize MODEL TO --data=dev.json
 
-MODEL is the --output_dir of a run, an export, or a folder of transformers with a head. TO is a new
-folder, for --engine=openvino. --data is what the task of the model is scored on: the file of
---predict_file, or for classify and race the folder of --data_dir. The model is scored in float32
-and in int8. If it loses more than --max_loss, the groups of products that cost most stay in
-floating point; if that is not enough, nothing is written. Needs the packages nncf, onnx and
-openvino.
+MODEL is the --output_dir of a run, an export, or a folder of transformers with a head, also by its
+name on the Hugging Face hub. TO is a new folder, for --engine=openvino. --data is what the task of
+the model is scored on: the file of --predict_file, or for classify and race the folder of
+--data_dir. The model is scored in float32 and in int8. If it loses more than --max_loss, the groups
+of products that cost most stay in floating point; if that is not enough, nothing is written. Needs
+the packages nncf, onnx and openvino.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import tempfile
 
 from albert.cli import command_line
 from albert.core.errors import FlagError, UserError, optional, require
+from albert.core.files import remove_temporary_files
+from albert.core.locks import exclusive
 from albert.core.log import LOG
 from albert.core.text import aligned
 from albert.settings.fields import Settings, setting
@@ -48,16 +50,12 @@ def main(request: Request) -> None:
     if len(paths) != 2 or not all(paths):
         raise FlagError("pass two paths: albert quantize MODEL TO --data=FILE")
     settings.require("data")
-    path, target = map(os.path.abspath, paths)
-    if os.path.lexists(target):
-        raise FlagError(f"{target} exists; pass a new folder")
+    path, target = paths[0], os.path.abspath(paths[1])
     packages = "nncf", "onnx==1.18.0", "openvino"
     require("nncf", *packages, why="albert quantize: ")
     with optional(*packages, why="albert quantize: "):
         from albert.quantization.search import Trial
-    parent = os.path.dirname(target)
-    os.makedirs(parent, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".quantize-", dir=parent) as work:
+    with exclusive(target), _workplace(target) as work:
         trial = Trial(path, work, settings)
         rows = trial.search()
         _, exact, speed = rows[0]
@@ -72,3 +70,12 @@ def main(request: Request) -> None:
             )
         os.rename(trial.folder, target)
     LOG.info("%s: a model for --engine=openvino", target)
+
+
+def _workplace(target: str) -> tempfile.TemporaryDirectory:
+    """Makes a temporary folder next to a new one; removes those of programs that were killed."""
+    if os.path.lexists(target):
+        raise FlagError(f"{target} exists; pass a new folder")
+    remove_temporary_files(target)
+    folder, name = os.path.split(target)
+    return tempfile.TemporaryDirectory(prefix=f".{name}.", dir=folder)

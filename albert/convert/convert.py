@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -81,12 +82,23 @@ def to_transformers(path: str, target: str, settings: ConvertSettings) -> str:
             # `transformers` writes an encoder without a head under these names.
             values = {name.partition(".")[2]: value for name, value in values.items()}
         try:
-            safetensors.numpy.save_file(values, os.path.join(folder, WEIGHTS), metadata)
+            weights = os.path.join(folder, WEIGHTS)
+            safetensors.numpy.save_file(values, weights, metadata)
         except safetensors.SafetensorError as e:
             raise UserError(f"{target} cannot be written: {e}") from e
+        _sort_metadata(weights)
         card = "\n".join(_model_card(source, variables, config)) + "\n"
         Path(folder, "README.md").write_text(card, encoding="utf-8")
     return config["architectures"][0]
+
+
+def _sort_metadata(path: str) -> None:
+    """Sorts the header of weights, whose metadata safetensors writes in a random order."""
+    with open(path, "r+b") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.dumps(json.loads(file.read(size)), separators=(",", ":"), sort_keys=True)
+        file.seek(8)
+        file.write(header.encode().ljust(size))
 
 
 def to_onnx(path: str, target: str, settings: ConvertSettings) -> list[str]:

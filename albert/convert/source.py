@@ -19,7 +19,12 @@ from albert.checkpoints.checkpoint_files import (
 )
 from albert.checkpoints.initialization import optimizer_variables
 from albert.checkpoints.model_files import ModelFiles, model_of_checkpoint
-from albert.checkpoints.model_folder import RECORD, read_run_record, recorded_scores
+from albert.checkpoints.model_folder import (
+    RECORD,
+    read_run_record,
+    recorded_scores,
+    refuse_quantized,
+)
 from albert.checkpoints.transformers_folder import STEP
 from albert.core.errors import FlagError, UserError
 from albert.core.text import listed
@@ -52,6 +57,7 @@ def find_source(path: str, config_file: str | None) -> Source:
     is_run = os.path.exists(os.path.join(path, RECORD))
     checkpoint = resolve_checkpoint((is_run and best_or_newest(path)) or path)
     model = model_of_checkpoint(checkpoint)
+    refuse_quantized(model.folder)
     record = read_run_record(model.folder) or {}
     scores = recorded_scores(model.folder) if record else {}
     if os.path.basename(checkpoint) not in (BEST, scores.get("checkpoint")):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 import types
 from typing import Any
@@ -53,7 +54,11 @@ def __getattr__(name: str) -> Any:
     """Returns one of the classes in `_MODULES`; raises a `UserError` if estimators are missing."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if not hasattr(tf, "estimator") and _PACKAGE not in sys.modules:
+    if hasattr(tf, "estimator"):
+        if os.environ.get("TF_USE_LEGACY_KERAS") in ("1", "true", "True"):
+            why = "TF_USE_LEGACY_KERAS is set, so TensorFlow needs another Keras; unset it, or: "
+            require("tf_keras", "tf-keras==2.15.0", why=why)
+    elif _PACKAGE not in sys.modules:
         _open_package()
     member = getattr(importlib.import_module(f"{_FOLDER}.{_MODULES[name]}"), name)
     globals()[name] = member

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
@@ -68,7 +69,9 @@ def temporary_folder(path: str) -> Iterator[str]:
     except BaseException as e:
         shutil.rmtree(temporary, ignore_errors=True)
         if isinstance(e, OSError) and e.errno is not None:
-            raise UserError(f"{path} cannot be written: {e.strerror}") from e
+            is_there = e.errno in (errno.ENOTEMPTY, errno.EEXIST)
+            what = "another process has made it" if is_there else e.strerror
+            raise UserError(f"{path} cannot be written: {what}") from e
         raise
 
 

@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import itertools
+import sys
+import types
 from collections.abc import Iterable, Sequence
+
+
+def restore_docstring(thing: types.ModuleType | type) -> None:
+    """Sets a docstring that is a help text, and that Python has removed (-OO, PYTHONOPTIMIZE=2)."""
+    if sys.flags.optimize > 1:
+        tree = ast.parse(inspect.getsource(thing))
+        node = tree.body[0] if isinstance(thing, type) else tree
+        thing.__doc__ = ast.get_docstring(node, clean=False)  # type: ignore[arg-type]
 
 
 def first_line(error: BaseException | str) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 from albert.core import signals
 from albert.core.errors import UserError
+from albert.core.log import LOG
 
 Task = TypeVar("Task")
 Item = TypeVar("Item", covariant=True)
@@ -52,9 +53,15 @@ def ordered_map(
     global _function
     _function = function
     context = multiprocessing.get_context("fork")
-    pool = concurrent.futures.ProcessPoolExecutor(
-        workers, context, initializer=_begin, initargs=(os.getpid(),)
-    )
+    try:
+        pool = concurrent.futures.ProcessPoolExecutor(
+            workers, context, initializer=_begin, initargs=(os.getpid(),)
+        )
+    except OSError as e:
+        # Its locks are there.
+        LOG.warning("/dev/shm cannot be written (%s): one process works, not %d", e, workers)
+        yield from map(function, tasks)
+        return
     pending: collections.deque[concurrent.futures.Future] = collections.deque()
     try:
         for task in tasks:

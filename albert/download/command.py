@@ -37,7 +37,7 @@ def run_command(main: Callable[[], None]) -> int:
 
 def new_parser(program: str | None, description: str, example: str) -> Parser:
     """Returns a parser; in the example, %(prog)s is replaced with the program's name."""
-    return Parser(program, description, epilog=example + STOPPED)
+    return Parser(program, description or "", epilog=example + STOPPED)
 
 
 def add_option(parser: argparse.ArgumentParser, name: str, **more: Any) -> None:

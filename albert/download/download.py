@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from albert.core.errors import FlagError
+from albert.core.text import restore_docstring
 from albert.download import download_dataset, download_glue_data, download_pretrained_model
 from albert.download.named_model import local_folder
 
@@ -17,6 +18,8 @@ def main(words: Sequence[str]) -> None:
     If that is the name of a model, prints its folder, which `--model=NAME` then finds.
     """
     kind, *flags = words
+    for module in (*_PROGRAMS.values(), download_dataset):
+        restore_docstring(module)
     if kind in _PROGRAMS:
         _PROGRAMS[kind].main(flags, f"albert download {kind}")
     elif kind in ("squad", "race"):

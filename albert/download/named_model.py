@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from albert.core.errors import UserError, optional
-from albert.core.files import sha256_of
+from albert.core.files import check_can_be_written, sha256_of
 from albert.core.log import LOG
 from albert.core.text import first_line
 
@@ -52,9 +53,25 @@ def local_folder(model: str) -> str:
         raise UserError(
             f"{model} does not exist, and is not the name of a published model; {WHAT_TO_PASS}"
         )
-    folder = Path(os.environ.get(_CACHE) or "~/.cache/albert-tf", model).expanduser()
-    download_model(MODELS[model], folder)
-    return str(folder)
+    folder = os.path.join(os.environ.get(_CACHE) or "~/.cache/albert-tf", model)
+    folder = _writable(os.path.expanduser(folder), _CACHE)
+    download_model(MODELS[model], Path(folder))
+    return folder
+
+
+def _writable(folder: str, variable: str) -> str:
+    """Returns a folder of a cache; raises a `UserError` if it does not exist and cannot be made.
+
+    `variable` is the environment variable that can name another cache.
+    """
+    if not os.path.isdir(folder):
+        try:
+            if folder.startswith("~"):
+                raise UserError("there is no home folder")
+            check_can_be_written(folder, "the folder")
+        except UserError as e:
+            raise UserError(f"{e}; set {variable} to a folder for models") from e
+    return folder
 
 
 def is_hub_name(model: str) -> bool:
@@ -78,16 +95,15 @@ def _download_snapshot(model: str) -> str:
     """
     with optional("huggingface_hub", why=f"{model} is no folder; to read it from the hub, "):
         import huggingface_hub as hub
-        from huggingface_hub import constants, errors
-        from huggingface_hub.file_download import repo_folder_name
+        from huggingface_hub import constants, errors, utils
 
     if not sys.stderr.isatty():
-        hub.utils.disable_progress_bars()
+        utils.disable_progress_bars()
     name, _, revision = model.partition("@")
-    repository = repo_folder_name(repo_id=name, repo_type="model")
-    blobs = Path(constants.HF_HUB_CACHE, repository, "blobs")
-    known = {path.name for path in blobs.glob("*")}
+    blobs = Path(constants.HF_HUB_CACHE, "models--" + name.replace("/", "--"), "blobs")
     faults: dict[type[Exception], str] = {
+        errors.HFValidationError: f"{model} does not exist, and is not a name that the hub allows; "
+        f"{WHAT_TO_PASS}",
         errors.GatedRepoError: f"{model} is on the hub, but only for those who accept its "
         f"conditions: do so at {constants.ENDPOINT}/{name}, and set HF_TOKEN",
         errors.RevisionNotFoundError: f"{name} on the hub has no revision {revision}",
@@ -99,7 +115,13 @@ def _download_snapshot(model: str) -> str:
     }
     request: dict[str, Any] = {"revision": revision or None, "allow_patterns": [*_FILES]}
     try:
+        utils.validate_repo_id(name)
+        _writable(str(blobs), "HF_HOME")
+        known = {path.name for path in blobs.glob("*")}
+        _check_hashes(name, **request)
         folder = Path(hub.snapshot_download(name, **request))
+    except UserError:
+        raise
     except (errors.HfHubHTTPError, OSError, ValueError) as e:
         fault = f"{model} cannot be downloaded from the hub ({first_line(e)}); run again to resume"
         raise UserError(next((faults[k] for k in faults if isinstance(e, k)), fault)) from e
@@ -114,6 +136,29 @@ def _download_snapshot(model: str) -> str:
     if new:
         LOG.info("Downloaded %s to %s", model, folder)
     return str(folder)
+
+
+def _check_hashes(name: str, revision: str | None, allow_patterns: list[str]) -> None:
+    """Raises a `UserError` if what the hub calls hashes, which become paths in the cache, are none.
+
+    Without an answer of the hub, there is nothing to check.
+    """
+    import huggingface_hub as hub
+    from huggingface_hub import utils
+
+    def check(*told: str | None) -> None:
+        for one in told:
+            if not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", one or ""):
+                raise UserError(f"{name}: the hub names {one!r:.60} as a hash; check HF_ENDPOINT")
+
+    with contextlib.suppress(OSError):
+        info = hub.HfApi().model_info(name, revision=revision)
+        check(info.sha)
+        names = [one.rfilename for one in info.siblings or ()]
+        for file in utils.filter_repo_objects(names, allow_patterns=allow_patterns):
+            if hub.try_to_load_from_cache(name, file, revision=info.sha) is None:
+                told = hub.get_hf_file_metadata(hub.hf_hub_url(name, file, revision=info.sha))
+                check(told.commit_hash, told.etag)
 
 
 def _check(model: str, folder: Path) -> None:

@@ -9,14 +9,13 @@ import abc
 import functools
 import html
 import numbers
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.model_folder import quantized_encoder
+from albert.checkpoints.model_folder import quantized_encoder, refuse_quantized
 from albert.core.errors import UserError
 from albert.data.rows import texts_of
 from albert.data.sequences import LENGTH_STEP, SEQUENCE_KEYS, TokenSequence, padded, sequences_of
@@ -47,7 +46,9 @@ class ModelSession:
           options: sequences per example if the head takes several, otherwise 0.
           trims: whether batches may be padded only to their longest sequence.
         """
-        self._path, self._process = folder.path, os.getpid()
+        if folder.engine == TENSORFLOW:
+            refuse_quantized(folder.path)
+        self._path = folder.path
         self._options, self._trims, self._batch_size = options, trims, batch_size
         self._longest = folder.value("max_seq_length")
         self._length_step = LENGTH_STEP if folder.engine == TENSORFLOW else 1
@@ -77,14 +78,8 @@ class ModelSession:
           batch_size: examples per batch; 0 for that of the session.
 
         Raises:
-          UserError: an output is not finite, or this process was forked after the model was loaded.
+          UserError: an output is not finite, or as in `check_not_forked`.
         """
-        if os.getpid() != self._process:
-            # The session would wait forever for its threads, which a forked process lacks.
-            raise UserError(
-                f"{self._path} was loaded before this process was forked; load it in this process, "
-                "or start processes with multiprocessing.get_context('spawn')"
-            )
         size = 1 if pause else batch_size or self._batch_size
         lengths = [max(len(sequence.ids) for sequence in example) for example in examples]
         order = sorted(range(len(examples)), key=lengths.__getitem__)

@@ -84,6 +84,8 @@ class Embedder(SentenceEncoder):
         Reads only a limited number of texts at a time, and batches texts of similar length. Raises
         a `UserError` for other elements.
         """
+        if not isinstance(pairs, Iterable):
+            raise UserError(f"a list of texts or of pairs of texts is needed, not {pairs!r:.40}")
         checked = map(_one_or_two, [pairs] if isinstance(pairs, str) else pairs)
         while some := list(islice(checked, self._at_once)):
             yield from self._embed_at_once(some)

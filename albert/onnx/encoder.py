@@ -7,6 +7,7 @@ OpenVINO. Heads, inputs and checkpoints stay as they are.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,6 +17,7 @@ import openvino
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints import transformers_names as names
+from albert.checkpoints.checkpoint_files import content_of_checkpoint, resolve_checkpoint
 from albert.core.errors import UserError
 from albert.devices import host
 from albert.distributed import collectives
@@ -23,6 +25,8 @@ from albert.model.layers import dense
 from albert.modeling import BertConfig, Encoder, EncoderConfig
 from albert.onnx.graph import FLOAT, INPUTS, Graph, add_encoder
 
+# Where a quantized encoder has the digest of the weights that it was made from.
+_WEIGHTS = ["albert-tf", "weights"]
 # OpenVINO's names of the types of products.
 _TYPES = {"float32": "f32", "bfloat16": "bf16"}
 
@@ -89,18 +93,28 @@ def recording() -> Iterator[Recording]:
 
 
 def read_quantized(path: str) -> openvino.Model:
-    """Reads an encoder in int8; raises a `UserError` if OpenVINO cannot."""
+    """Reads an encoder in int8; raises a `UserError` if it does not belong to its model."""
     try:
-        return openvino.Core().read_model(path)
+        model = openvino.Core().read_model(path)
+        if model.get_rt_info(_WEIGHTS).value == _weights_beside(path):
+            return model
     except RuntimeError as e:
         raise UserError(
             f"{path} cannot be read by OpenVINO {openvino.__version__}: quantize the model again"
         ) from e
+    raise UserError(f"{path} is not the encoder of the weights in its folder: quantize them again")
 
 
 def write_model(model: openvino.Model, path: str) -> None:
     """Writes an encoder; `path` ends with ".xml", and the weights go to a file next to it."""
+    model.set_rt_info(_weights_beside(path), _WEIGHTS)
     openvino.save_model(model, path, compress_to_fp16=False)
+
+
+def _weights_beside(path: str) -> str:
+    """Returns a digest of the checkpoint of the model whose encoder a file in its assets is."""
+    folder = os.path.dirname(os.path.dirname(path))
+    return content_of_checkpoint(resolve_checkpoint(folder))
 
 
 def compile_model(model: openvino.Model, precision: str) -> openvino.InferRequest:

@@ -130,6 +130,8 @@ def load(value: str | None, shipped: str = SHIPPED) -> PrecisionConfig | None:
     if word == "basic":
         return from_dict(_BASIC, "basic")
     path = packaged(value) if value and word not in ("1", "true", "full") else shipped
+    if not os.path.exists(path):
+        raise UserError(f"{VARIABLE}={value} is not 0, 1, full, basic or an existing JSON file")
     return from_dict(read_json(path, f"{VARIABLE}:", lambda p: _without_repeats(p, path)), path)
 
 

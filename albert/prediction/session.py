@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import as_files, check_fits, restoring
 from albert.core import estimators
+from albert.core.forks import check_not_forked
 from albert.devices import device, onednn
 from albert.distributed import collectives
 from albert.precision.weights import SETTERS
@@ -46,7 +47,7 @@ class PredictSession:
         seed: int = 1,
         is_portable: bool = False,
     ):
-        """Builds the graph; weights come from `load`.
+        """Builds the graph; weights come from `load`. Raises as `check_not_forked`.
 
         Args:
           model_fn: as for an estimator; builds the model in the mode `PREDICT`.
@@ -56,6 +57,7 @@ class PredictSession:
           is_portable: whether `save` writes the graph, so that it needs operations that every
             machine has.
         """
+        check_not_forked()
         with tf.Graph().as_default() as graph:
             tf.set_random_seed(seed)
             if not is_portable:
@@ -114,6 +116,7 @@ class PredictSession:
 
     def _compute(self, tensors: Any, batches: Iterator[Batch]) -> Iterator[Any]:
         """Yields the values of tensors for each batch of the model's inputs, in order."""
+        check_not_forked()
         inputs = tf.nest.flatten(self._inputs)
 
         def compute(batch: Batch) -> Any:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
-from albert.core.errors import UserError
+from albert.core.errors import UserError, reporting
 from albert.core.log import LOG
 from albert.data import TRAIN
 from albert.devices import device, host, machine, memory_use
@@ -35,7 +35,9 @@ def describe_speed(report: Report, task: Task) -> None:
             settings = task.settings.replaced(engine=engine, precision=precision)
             # A separate process has only the memory of this engine.
             spawn = multiprocessing.get_context("spawn")
-            with ProcessPoolExecutor(1, mp_context=spawn) as pool:
+            with reporting("/dev/shm cannot be written"):
+                executor = ProcessPoolExecutor(1, mp_context=spawn)
+            with executor as pool:
                 rate, memory = pool.submit(_measure, type(task), settings, name).result()
             report.add(f"{engine}, {precision}", f"{rate:.2f} examples/s, {memory / 1e9:.2f} GB")
 

@@ -9,7 +9,12 @@ import time
 from typing import Any, NamedTuple, Protocol
 
 from albert import api
-from albert.checkpoints.checkpoint_files import BEST, copy_checkpoint
+from albert.checkpoints.checkpoint_files import (
+    BEST,
+    as_files,
+    copy_checkpoint,
+    resolve_checkpoint,
+)
 from albert.checkpoints.model_files import find_model
 from albert.checkpoints.model_folder import (
     ASSETS,
@@ -23,6 +28,7 @@ from albert.core.errors import UserError
 from albert.core.log import LOG
 from albert.data import DEV
 from albert.devices import machine
+from albert.download.named_model import local_folder
 from albert.onnx.encoder import Recording, compile_model, read_quantized, recording
 from albert.onnx.quantization import GROUPS, write_quantized
 from albert.settings.engines import OPENVINO
@@ -59,10 +65,10 @@ class Trial:
 
     def __init__(self, path: str, work: str, options: Options):
         """Copies a model to a folder; raises a `UserError` if it cannot be quantized."""
-        model = find_model(path)
-        if not model.is_trained:
-            raise UserError(f"{path} is not the folder of a run or an export: convert it first")
+        model = find_model(local_folder(path))
         about = model.description()
+        if "task" not in about:
+            raise UserError(f"{path} has a pretrained model without a head; fine-tune it first")
         entry = next(entry for entry in TASKS if entry.kind == about["task"])
         flags = entry.load("task").input_flags(entry.load("settings")())
         self._data = {flags[DEV]: os.path.abspath(options.data)}
@@ -73,7 +79,8 @@ class Trial:
         names = {"albert_config_file": CONFIG, **TOKENIZERS}
         files = {names[flag]: file for flag, file in model.files.items() if flag in names}
         write_assets(self.folder, Assets(about, files))
-        copy_checkpoint(model.files["init_checkpoint"], os.path.join(self.folder, BEST))
+        with as_files(resolve_checkpoint(model.files["init_checkpoint"])) as prefix:
+            copy_checkpoint(prefix, os.path.join(self.folder, BEST))
 
     def search(self) -> list[Scored]:
         """Scores the model in floating point, then in int8 with more and more products in floating

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import resolve_checkpoint
+from albert.core.forks import check_not_forked
 from albert.data import DEV, TEST, TRAIN
 from albert.distributed import collectives
 from albert.settings.run_settings import RunSettings
@@ -50,6 +51,7 @@ def prepared_runs(
     if settings.download_only:
         download(task_class, settings, check)
         return
+    check_not_forked()
     job.begin_job(settings)
     settings.require(*task_class.required)
     fetch_missing(task_class, settings)

@@ -17,6 +17,7 @@ from albert.checkpoints.model_folder import (
     TOKENIZERS,
     Assets,
     quantized_encoder,
+    refuse_quantized,
     used_model,
 )
 from albert.core.errors import ErrorCollector, FlagError
@@ -115,6 +116,10 @@ class Task(abc.ABC):
             self._splits = self.find_splits()
         with faults.collect():
             self.config = load_config(settings)
+        with faults.collect():
+            start = self._start()
+            if settings.do_train or settings.export_dir or settings.engine == TENSORFLOW:
+                refuse_quantized(start)
         faults.raise_all()
 
     @classmethod
@@ -326,15 +331,16 @@ class Task(abc.ABC):
         """Returns the `model_fn` that computes in the precision of the flags; see `model_fn`."""
         config, engine = self.precision_config(), self.settings.engine
         if steps is None and engine != TENSORFLOW:
-            quantized = "" if self.settings.do_train else self._quantized_encoder()
+            quantized = "" if self.settings.do_train else quantized_encoder(self._start())
             precision = config.dtype.name if config else "float32"
             return self.model_fn(None, engine, precision, quantized)
         return conversion.convert(self.model_fn(steps), config, device.kind())
 
-    def _quantized_encoder(self) -> str:
-        """Returns the path of the encoder in int8 next to the initial checkpoint, or ""."""
+    def _start(self) -> str:
+        """Returns the folder of the initial checkpoint; "" if the run has its own, or no initial
+        one."""
         start, own = self.settings.init_checkpoint, list_checkpoints(self.settings.output_dir)
-        return quantized_encoder(model_of_checkpoint(start).folder) if start and not own else ""
+        return model_of_checkpoint(start).folder if start and not own else ""
 
     @property
     def precision_list(self) -> str:

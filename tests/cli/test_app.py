@@ -49,6 +49,17 @@ for words in sys.argv[1:]:
 """
 
 
+def test_help_texts_remain_without_docstrings():
+    """PYTHONOPTIMIZE=2 removes docstrings, and most help texts are some."""
+    for words in ([name] for name in [*COMMANDS, "squad 2.0", "download squad"]):
+        command = [sys.executable, "-m", "albert", *words[0].split(), "--help"]
+        texts = [
+            run(command, cwd=ROOT, env={**os.environ, "PYTHONOPTIMIZE": level}).stdout
+            for level in ("", "2")
+        ]
+        assert texts[0] == texts[1] != "", words
+
+
 def test_help_and_flag_errors_need_no_tensorflow():
     """Nor NumPy: their imports take many times as long as everything else."""
     names = [*COMMANDS, "squad 2.0", "check race"]

@@ -117,6 +117,19 @@ def convert(run, **options) -> tuple[dict, dict]:
     return {name: path.read_bytes() for name, path in files.items() if path.exists()}, config
 
 
+def test_conversions_of_one_model_are_the_same_bytes(run, tmp_path):
+    """Metadata with two keys would have a random order."""
+    contents = set()
+    for _ in range(4):
+        convert(run, do_lower_case=False, albert_config_file=str(run / "albert_config.json"))
+        folder = run.parent / "there"
+        contents.add((folder / "model.safetensors").read_bytes())
+        shutil.rmtree(folder)
+    (content,) = contents
+    size = int.from_bytes(content[:8], "little")
+    assert {*json.loads(content[8 : 8 + size])["__metadata__"]} == {"format", "global_step"}
+
+
 def test_the_runs_vocabulary_becomes_the_tokenizer(run):
     for path in ("run.json", "assets.extra/spm.model"):
         (run / path).unlink()

@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import pathlib
 import shutil
 import stat
 import sys
@@ -190,6 +191,14 @@ def test_output_folders_are_made_and_must_be_writable(folder):
             files.make_writable_folder(str(path), "--output_dir")
     assert sorted(os.listdir(folder)) == ["file", "new"]
     assert os.listdir(folder / "new") == ["deep"] and not os.listdir(folder / "new/deep/er")
+
+
+def test_a_folder_that_another_process_made_meanwhile_is_said(tmp_path):
+    message, new = "new cannot be written: another process has made it", tmp_path / "new"
+    with pytest.raises(UserError, match=message), files.temporary_folder(str(new)) as folder:
+        pathlib.Path(folder, "file").touch()
+        new.mkdir()
+        (new / "file").touch()
 
 
 def test_a_folder_appears_when_it_is_whole(folder):

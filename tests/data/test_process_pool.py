@@ -1,5 +1,8 @@
 """Work in processes: order, errors, and dead workers."""
 
+import errno
+import logging
+import multiprocessing.synchronize
 import os
 import pathlib
 import signal
@@ -70,6 +73,18 @@ def test_an_error_and_the_death_of_a_worker_reach_the_caller(workers):
         next(results)
     with pytest.raises(UserError, match="worker process died.*--preprocess_workers=1"):
         list(ordered_map(lambda task: os.kill(os.getpid(), 9), range(4), 2))
+
+
+def test_without_shared_memory_one_process_works(monkeypatch, log):
+    def refuse(*args, **options):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr(multiprocessing.synchronize.SemLock, "__init__", refuse)
+    assert list(ordered_map(lambda task: (task, os.getpid()), range(4), 2)) == [
+        (task, os.getpid()) for task in range(4)
+    ]
+    (message,) = log(logging.WARNING)
+    assert message.startswith("/dev/shm cannot be written ([Errno 30] Read-only file system): one ")
 
 
 def test_waiting_results_are_bounded(tmp_path):

@@ -8,7 +8,8 @@ import threading
 
 import pytest
 
-from albert.download.named_model import is_hub_name, pinned_name
+from albert.core.errors import UserError
+from albert.download.named_model import is_hub_name, local_folder, pinned_name
 from tests.helpers.running import albert, assert_fails, run
 
 COMMIT = 40 * "a"
@@ -55,14 +56,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(int(status), {"X-Error-Code": code})
         elif self.path.startswith("/api/models/owner/model/revision/"):
             names = [{"rfilename": name} for name in self.server.files]
-            body = json.dumps({"id": "owner/model", "sha": COMMIT, "siblings": names}).encode()
+            sha = "../../pwned" if fault == "evil sha" else COMMIT
+            body = json.dumps({"id": "owner/model", "sha": sha, "siblings": names}).encode()
             self.answer(200, {"Content-Type": "application/json"}, body)
         else:
             name = rest.removeprefix(f"{COMMIT}/")
             content = self.server.files[name]
             digest = hashlib.sha256(content).hexdigest()
             tag = digest if name.endswith("safetensors") else digest[:40]
-            headers = {"X-Repo-Commit": COMMIT, "ETag": f'"{tag}"', "Content-Length": len(content)}
+            tag = "../../../pwned" if fault == "evil tag" else tag
+            commit = "../../pwned" if fault == "evil commit" else COMMIT
+            headers = {"X-Repo-Commit": commit, "ETag": f'"{tag}"', "Content-Length": len(content)}
             if self.command == "GET":
                 self.server.fetched.append(name)
                 if name.endswith("safetensors") and fault == "damaged":
@@ -115,6 +119,30 @@ def test_the_needed_files_are_downloaded_once_and_found_offline(serve, tmp_path)
     )
 
 
+NAMES = ("out/run--1", "out/my..model", "out/x.git", "out/model.", "out/.hidden", "out/-x")
+
+
+@pytest.mark.parametrize("name", [*NAMES, "o/" + 300 * "a"])
+def test_a_name_that_the_hub_does_not_allow_is_one_line(name):
+    with pytest.raises(UserError, match="does not exist, and is not a name that the hub allows; "):
+        local_folder(name)
+
+
+def test_without_a_home_folder_the_variable_is_named(monkeypatch, tmp_path):
+    for variable, name in (("ALBERT_CACHE", "albert_base_v2"), ("HF_HOME", "a/b")):
+        monkeypatch.delenv("ALBERT_CACHE", raising=False)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", "~/.cache")
+        monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+        with pytest.raises(UserError, match=f"there is no home folder; set {variable} to a folder"):
+            local_folder(name)
+        file = tmp_path / "file"
+        file.touch()
+        monkeypatch.setenv("ALBERT_CACHE", str(file))
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(file))
+        with pytest.raises(UserError, match=f"{file} is not a folder; set {variable} to a folder"):
+            local_folder(name)
+
+
 WITHOUT_WEIGHTS = {"config.json": b"{}", "pytorch_model.bin": b"x"}
 
 
@@ -140,6 +168,14 @@ def test_faults_are_one_line(serve, files, fault, message):
         environment["HF_HUB_OFFLINE"] = "1"
     result = run(albert("download", "owner/model@main"), env=environment)
     assert_fails(result, 1, message)
+
+
+@pytest.mark.parametrize("fault", ["evil tag", "evil commit", "evil sha"])
+def test_what_is_no_hash_becomes_no_path(serve, fault, tmp_path):
+    environment, hub = serve(NEEDED, fault)
+    result = run(albert("download", "owner/model@main"), env=environment)
+    assert_fails(result, 1, "pwned' as a hash; check HF_ENDPOINT")
+    assert hub.fetched == [] and not [*tmp_path.rglob("*pwned*")]
 
 
 def test_a_damaged_file_is_downloaded_again(serve):

@@ -19,7 +19,7 @@ from albert.tasks.race.head import make_race_head
 from albert.tokenization import FullTokenizer
 from benchmarks.parts.models import write_random_weights
 from tests.helpers.running import exit_code, fork
-from tests.helpers.serving import load_once, model_of
+from tests.helpers.serving import LABELS, load_once, model_of
 
 # Of different lengths, in no order; the last one has more tokens than the models take.
 TEXTS = ["Anna built it.", "", "x", "The bridge was ready.", "one two", "in Ein Text " * 40]
@@ -171,23 +171,46 @@ def test_a_wrong_argument_is_one_line(loaded, name, arguments, message):
 
 
 @pytest.mark.parametrize("loaded", ["labels"], indirect=True)
-def test_truncated_texts_are_counted_and_a_forked_process_loads_its_model(loaded, log):
-    """A session of TensorFlow would hang there."""
+def test_truncated_texts_are_counted(loaded, log):
     log()
     loaded.classify_all([("word " * 100, ""), ("word " * 40, "word " * 40), *MANY[0][2]])
     assert log(logging.WARNING) == ["Truncated 2 of 4 texts to the model's 64 tokens"]
 
-    def work() -> None:
-        with pytest.raises(UserError, match="was loaded before this process was forked; load it"):
-            loaded.classify(TEXTS[3])
 
-    assert exit_code(fork(work)) == 0
+@pytest.mark.parametrize("loaded", ["labels"], indirect=True)
+def test_after_a_fork_all_that_would_hang_is_refused(loaded, tmp_path):
+    loaded.classify(TEXTS[3])
+    rows = [(text, label) for text in TEXTS[3:5] for label in LABELS]
+    calls = [
+        lambda: loaded.classify(TEXTS[3]),
+        lambda: loaded.encode(TEXTS),
+        lambda: albert.load(loaded.folder.path),
+        lambda: albert.load(loaded.folder.path, "openvino"),
+        lambda: albert.train("classify", tmp_path, data=rows, model=loaded.folder.path),
+    ]
+    for call in calls:
+
+        def work() -> None:
+            with pytest.raises(UserError, match="forked .*: start processes with .*'spawn'"):
+                call()  # noqa: B023
+
+        assert exit_code(fork(work)) == 0
 
 
-@pytest.mark.parametrize("path", [None, 7, ["folder"]])
+def test_an_embedder_needs_texts(pretrained):
+    model = albert.load(pretrained["albert"])
+    for call in (model.embed, lambda values: next(model.stream(values))):
+        with pytest.raises(UserError, match="texts or of pairs of texts is needed, not None"):
+            call(None)
+    assert [len(model.embed(one)) for one in ("abc", ["abc", "d"])] == [1, 2]
+
+
+@pytest.mark.parametrize("path", [None, 7, ["folder"], "", "a\0b"])
 def test_a_path_is_a_string_or_a_path_and_none_is_no_value(path, tmp_path):
     for function in (albert.load, albert.evaluate, lambda path: albert.train("squad", path)):
         with pytest.raises(UserError, match="a path, a name or a result of train is needed, not "):
             function(path)
+    with pytest.raises(UserError, match="unknown task .'squad'.; use one of"):
+        albert.train(["squad"], tmp_path)
     with pytest.raises(FlagError, match="learning_rate needs a value, not None; omit it"):
         albert.train("squad", tmp_path, learning_rate=None)

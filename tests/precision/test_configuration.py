@@ -139,7 +139,8 @@ class TestFaults:
         assert path in str(error.value) and "\n" not in str(error.value)
 
     def test_a_missing_path_is_an_error(self):
-        with pytest.raises(UserError, match="TF_BF16_CONVERSION: none.json cannot be read"):
+        message = "TF_BF16_CONVERSION=none.json is not 0, 1, full, basic or an existing JSON file"
+        with pytest.raises(UserError, match=message):
             configuration.load("none.json")
 
     def test_unknown_op_types_warn_with_a_suggestion(self, write, log):

@@ -2,12 +2,17 @@
 
 import json
 import os
+import pathlib
 import sys
 
 import pytest
 
+import albert
+from albert.checkpoints import transformers_names as names
 from albert.checkpoints.model_folder import quantized_encoder
-from albert.cli import quantize
+from albert.cli import embed, quantize
+from albert.convert.convert import from_transformers, to_transformers
+from albert.convert.settings import ConvertSettings
 from albert.core.errors import UserError
 from albert.inference import load_model
 from albert.onnx.quantization import GROUPS
@@ -41,14 +46,73 @@ def test_a_quantized_model_answers_with_openvino_only(trained, squad_dir, tmp_pa
     rounded = quantized.answer(QUESTION, [TEXT])
     first, second = (result.answers[0].probability for result in (exact, rounded))
     assert first != second and first == pytest.approx(second, abs=0.1)
-    with pytest.raises(UserError, match="has an encoder in int8: pass --engine=openvino"):
-        load_model(str(target))
+    check_float32_is_refused(target, squad_dir, tmp_path)
     with pytest.raises(UserError, match="exists; pass a new folder"):
         run(trained, target, squad_dir / "dev-v1.1.json")
-    with open(quantized_encoder(str(target)), "w", encoding="utf-8") as file:
-        file.write("<net")
-    with pytest.raises(UserError, match="encoder.xml cannot be read by OpenVINO .*: quantize the"):
+    encoder = pathlib.Path(quantized_encoder(str(target)))
+    for content, message in (
+        (
+            encoder.read_text().replace("sha256:", "sha256:0"),
+            "is not the encoder of the weights in its folder",
+        ),
+        ("<net", "cannot be read by OpenVINO .*: quantize the"),
+    ):
+        encoder.write_text(content)
+        with pytest.raises(UserError, match=f"encoder.xml {message}"):
+            load_model(str(target), OPENVINO)
+    encoder.unlink()
+    os.mkfifo(encoder)
+    with pytest.raises(UserError, match="encoder.xml is not a regular file"):
         load_model(str(target), OPENVINO)
+
+
+def check_float32_is_refused(folder, data, tmp_path):
+    """In all that would compute with the weights instead of the encoder in int8."""
+    path, lines = str(folder), tmp_path / "lines"
+    lines.write_text("A line.\n")
+    flags = {"predict_file": str(data / "dev-v1.1.json"), "verbose": False}
+    embed_flags = f"--model={path}", f"--input_file={lines}", f"--output_file={tmp_path / 'out'}"
+    embedding = settings_of(embed.EmbedSettings, *embed_flags, "--max_seq_length=32")
+    for call in (
+        lambda: load_model(path),
+        lambda: albert.evaluate(path, **flags),
+        lambda: albert.evaluate(path, engine=OPENVINO, export_dir=str(tmp_path / "e"), **flags),
+        lambda: albert.train("squad", tmp_path / "run", data=flags["predict_file"], model=path),
+        lambda: to_transformers(path, str(tmp_path / "tf"), ConvertSettings()),
+        lambda: embed.main(embedding),
+    ):
+        with pytest.raises(UserError, match="int8, with which only --engine=openvino computes"):
+            call()
+
+
+@pytest.mark.parametrize("converted", [False, True])
+def test_a_model_of_transformers_is_scored_for_its_quantization(
+    transformers_folder, tmp_path, converted
+):
+    labels = {"id2label": {"0": "yes", "1": "no"}}
+    path = transformers_folder(names.CLASSIFIER, **labels)
+    if converted:
+        from_transformers(path, path := str(tmp_path / "converted"))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "dev.tsv").write_text("text_a\tlabel\none two\tyes\nthree\tno\n")
+    trial = Trial(path, str(tmp_path), quantize.QuantizeSettings(data=str(tmp_path / "data")))
+    trial._speed = lambda precision: 1.0
+    model = load_model(path)
+    right = [
+        model.classify(text).label == label for text, label in (("one two", "yes"), ("three", "no"))
+    ]
+    assert trial._score("float32", "float32").score == 100 * sum(right) / 2
+
+
+def test_leftovers_are_removed_and_an_existing_folder_is_kept(tmp_path):
+    target = tmp_path / "int8"
+    for name in (".int8.abcd_123", ".other.abcd_123"):
+        (tmp_path / name).mkdir()
+    with quantize._workplace(str(target)) as work:
+        assert sorted(os.listdir(tmp_path)) == sorted([".other.abcd_123", os.path.basename(work)])
+    target.mkdir()
+    with pytest.raises(UserError, match="int8 exists; pass a new folder"):
+        quantize._workplace(str(target))
 
 
 @pytest.mark.slow
