@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from albert.cli import require_standard_output
+from albert.cli.model_flags import add_model_flags, model_of
 from albert.core import signals
 from albert.core.arguments import Parser
 from albert.core.errors import NO_UTF8, FlagError, UserError
@@ -37,8 +38,6 @@ from albert.data.extended_tables import TABLES, ExtendedTable, ending_of
 from albert.data.tables import TEXT, Table, columns, open_table
 from albert.report.spans import Span
 from albert.report.terminal import style_of_output, width_of_output, wrapped
-from albert.settings.engines import AUTO, ENGINES, LOADED_PRECISIONS, TENSORFLOW
-from albert.settings.run_settings import ENGINE_HELP, PRECISION_HELP
 
 # The help does not need TensorFlow.
 if TYPE_CHECKING:
@@ -99,8 +98,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         metavar="N",
         help="number of answers to show for each question (default: 1)",
     )
-    add("--engine", choices=ENGINES, default=TENSORFLOW, help=ENGINE_HELP)
-    add("--precision", choices=LOADED_PRECISIONS, default=AUTO, help=PRECISION_HELP)
+    add_model_flags(parser)
     add("--json", action="store_true", help="print one JSON object per line, for programs")
     args = parser.parse_intermixed_args(argv[1:])
     if args.n_best < 1:
@@ -140,7 +138,7 @@ def main(args: argparse.Namespace) -> None:
         # Only the answers matter to the user.
         LOG.setLevel(logging.WARNING)
     contexts = list(_contexts(args))
-    model = inference.load_model(args.model, args.engine, args.precision)
+    model = inference.load_model(*model_of(args))
     if isinstance(model, TextClassifier):
         _label(model, args, contexts)
     elif isinstance(model, SpanFinder):

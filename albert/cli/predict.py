@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from albert.cli import require_standard_output
+from albert.cli.model_flags import add_model_flags, model_of
 from albert.core import signals
 from albert.core.arguments import Parser
 from albert.core.errors import FlagError, UserError
@@ -32,8 +33,6 @@ from albert.core.log import LOG, progress_bar
 from albert.data.bad_rows import ERROR, ON_BAD_ROW, BadRows
 from albert.data.extended_tables import ExtendedTable, ending_of, usual_ending
 from albert.data.tables import TEXT, Table, columns, open_table
-from albert.settings.engines import AUTO, ENGINES, LOADED_PRECISIONS, TENSORFLOW
-from albert.settings.run_settings import ENGINE_HELP, PRECISION_HELP
 from albert.tasks.glue.label_tables import TableOptions, find_columns
 
 # The help does not need TensorFlow.
@@ -68,8 +67,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         default=ERROR,
         help="for rows without text: end with an error, or leave the prediction empty",
     )
-    add("--engine", choices=ENGINES, default=TENSORFLOW, help=ENGINE_HELP)
-    add("--precision", choices=LOADED_PRECISIONS, default=AUTO, help=PRECISION_HELP)
+    add_model_flags(parser)
     return parser.parse_args(argv[1:])
 
 
@@ -109,7 +107,7 @@ def _predict(args: argparse.Namespace, table: Table, output: str) -> None:
     from albert.inference import rows
     from albert.inference.classification import OptionChooser
 
-    model, stamp = inference.load_model(args.model, args.engine, args.precision), _stamp(table)
+    model, stamp = inference.load_model(*model_of(args)), _stamp(table)
     if isinstance(model, OptionChooser):
         raise FlagError(f"{args.model} chooses options: use choose_all of albert.load in Python")
     names = _columns(args, model, table)

@@ -10,16 +10,15 @@ from __future__ import annotations
 import os
 from typing import Protocol
 
-from albert.checkpoints.model_folder import quantized_encoder
 from albert.core.errors import UserError
 from albert.core.log import shown_log
 from albert.inference.base import SpanFinder
 from albert.inference.classification import OptionChooser, TextClassifier
 from albert.inference.embedding import Embedder
 from albert.inference.folders import ModelFolder, open_folder
-from albert.inference.squad import QuestionAnswerer
+from albert.inference.squad import ABSTAINS, QuestionAnswerer
 from albert.prediction.engine import check_engine, choose_precision
-from albert.settings.engines import AUTO, ENGINES, LOADED_PRECISIONS, OPENVINO, TENSORFLOW
+from albert.settings.engines import AUTO, ENGINES, LOADED_PRECISIONS, TENSORFLOW
 from albert.tasks import TASKS
 
 AnyPath = str | os.PathLike[str]
@@ -33,7 +32,12 @@ class HasModel(Protocol):
     def model(self) -> str: ...
 
 
-def load_model(path: str, engine: str = TENSORFLOW, precision: str = AUTO) -> Model:
+def load_model(
+    path: str,
+    engine: str = TENSORFLOW,
+    precision: str = AUTO,
+    handle_impossible_answer: bool | None = None,
+) -> Model:
     """Loads a model that answers, from a folder of this project or of `transformers`.
 
     See `load` for the arguments. Raises a `UserError` if there is no model, a file or a package is
@@ -45,11 +49,11 @@ def load_model(path: str, engine: str = TENSORFLOW, precision: str = AUTO) -> Mo
             f"{path} has a pretrained model without a head, which only computes embeddings: use "
             "`albert embed` or `albert.load`, or fine-tune it"
         )
-    return _model_of(folder, engine, precision)
+    return _model_of(folder, engine, precision, handle_impossible_answer)
 
 
-def _model_of(folder: ModelFolder, engine: str, precision: str) -> Model:
-    """Returns the model for the task of a folder; checks the engine and the precision."""
+def _model_of(folder: ModelFolder, engine: str, precision: str, abstains: bool | None) -> Model:
+    """Returns the model for the task of a folder; checks the other arguments, see `load`."""
     if engine not in ENGINES:
         raise UserError(f"the engine {engine!r} is not one of {', '.join(ENGINES)}")
     if precision not in LOADED_PRECISIONS:
@@ -60,17 +64,20 @@ def _model_of(folder: ModelFolder, engine: str, precision: str) -> Model:
             f"{path} has a model for {task}, which cannot answer or classify; supported tasks are "
             f"{', '.join(entries)}"
         )
-    if engine == TENSORFLOW and quantized_encoder(path):
-        raise UserError(
-            f"{path} has an encoder in int8: pass --engine={OPENVINO}, which computes it"
-        )
+    if abstains is not None:
+        if task != "squad-1.1":
+            raise UserError(f"{ABSTAINS} is for a head of SQuAD 1.1, and {path} is for {task}")
+        folder = folder._replace(description={**folder.description, ABSTAINS: abstains})
     precision = choose_precision(precision)
     check_engine(engine, precision)
     return entries[task].load_model_class()(folder._replace(engine=engine, precision=precision))
 
 
 def load(
-    model: AnyPath | HasModel, engine: str = TENSORFLOW, precision: str = AUTO
+    model: AnyPath | HasModel,
+    engine: str = TENSORFLOW,
+    precision: str = AUTO,
+    handle_impossible_answer: bool | None = None,
 ) -> Model | Embedder:
     """Loads a trained model to answer, classify or choose, or a pretrained model to embed texts.
 
@@ -87,6 +94,9 @@ def load(
         faster for short texts.
       precision: the type of a trained model's products: "float32", "bfloat16", or "auto" for
         bfloat16 on a CPU that multiplies faster in it. A pretrained model computes in float32.
+      handle_impossible_answer: whether a model of `transformers` for questions was trained on SQuAD
+        2.0, and so abstains, as its pipeline does with this argument. By default, what config.json
+        has in `task_specific_params` under "question-answering", otherwise False.
 
     Returns:
       A `QuestionAnswerer`, `TextClassifier`, `OptionChooser` or `SpanFinder`, depending on the
@@ -96,15 +106,19 @@ def load(
     Raises:
       UserError: the model does not exist, or cannot be used.
     """
-    path = path_of(model)
     # In a notebook, TensorFlow would also print the log.
     with shown_log(verbose=False):
-        folder = open_folder(path)
-        if "task" in folder.description:
-            return _model_of(folder, engine, precision)
-        if engine != TENSORFLOW or precision not in (AUTO, "float32"):
-            raise UserError(f"{path} is a pretrained model, which TensorFlow computes in float32")
-        return Embedder(folder, layers=[-1], pooled=True)
+        return load_any(path_of(model), engine, precision, handle_impossible_answer)
+
+
+def load_any(path: str, engine: str, precision: str, abstains: bool | None) -> Model | Embedder:
+    """Loads a model with or without a head, with its log; see `load`."""
+    folder = open_folder(path)
+    if "task" in folder.description:
+        return _model_of(folder, engine, precision, abstains)
+    if engine != TENSORFLOW or precision not in (AUTO, "float32"):
+        raise UserError(f"{path} is a pretrained model, which TensorFlow computes in float32")
+    return Embedder(folder, layers=[-1], pooled=True)
 
 
 def path_of(model: AnyPath | HasModel) -> str:
@@ -112,4 +126,7 @@ def path_of(model: AnyPath | HasModel) -> str:
     model = getattr(model, "model", model)
     if not isinstance(model, str | os.PathLike):
         raise UserError(f"a path, a name or a result of train is needed, not {model!r:.40}")
-    return os.fspath(model)
+    path = os.fspath(model)
+    if not path or "\0" in path:
+        raise UserError(f"a path, a name or a result of train is needed, not {path!r:.40}")
+    return path

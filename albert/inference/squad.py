@@ -31,6 +31,8 @@ from albert.tasks.squad.predictions import (
 )
 from albert.tasks.squad.token_positions import columns_of, prediction_features
 
+# Whether a head of SQuAD 1.1 was trained on SQuAD 2.0, in the description of a model.
+ABSTAINS = "handle_impossible_answer"
 # The threshold of run_squad_v2.py when no scores have given a better one.
 _DEFAULT_THRESHOLD = 0.0
 # Characters that are tokenized, answered and compared at a time. The limit keeps memory use and the
@@ -55,7 +57,7 @@ class QuestionAnswer(NamedTuple):
     Attributes:
       answers: the best answers, with different texts in each context; empty if the texts are empty.
         Probabilities are relative to these answers.
-      no_answer_odds: log-odds that the texts have no answer; None for SQuAD 1.1.
+      no_answer_odds: log-odds that the texts have no answer; None if the model never abstains.
       abstains: whether the log-odds are above the model's threshold.
     """
 
@@ -70,7 +72,7 @@ class QuestionAnswer(NamedTuple):
 
     @property
     def no_answer_probability(self) -> float | None:
-        """Returns the probability that the texts have no answer; None for SQuAD 1.1."""
+        """Returns the probability that the texts have no answer; None as for the log-odds."""
         if self.no_answer_odds is None:
             return None
         # The log-odds of a text without tokens overflow the exponential function.
@@ -84,6 +86,7 @@ class QuestionAnswerer(SentenceEncoder):
         """Loads the model; raises the errors of `ModelSession`."""
         self.folder = folder
         self._is_v2 = folder.value("task") == "squad-2.0"
+        self._may_abstain = self._is_v2 or folder.description.get(ABSTAINS, False)
         self._n_best_size = folder.value("n_best_size")
         lengths = (folder.value(n) for n in ("max_seq_length", "doc_stride", "max_query_length"))
         self._windows = WindowMaker(folder.tokenizer, *lengths)
@@ -96,7 +99,8 @@ class QuestionAnswerer(SentenceEncoder):
         else:
             # If padding was not masked in training, it has a share in the answers' scores.
             trims = folder.value("mask_padding_in_loss")
-            head = make_v1_head(trims, self._n_best_size)
+            head = make_v1_head(trims, self._n_best_size, self._may_abstain)
+            self._threshold = _DEFAULT_THRESHOLD
         self._session = ModelSession(folder, head, trims=trims)
 
     def answer(self, question: str, contexts: str | Iterable[str]) -> QuestionAnswer:
@@ -162,17 +166,23 @@ class QuestionAnswerer(SentenceEncoder):
         groups = by_question(len(examples), features, outputs)
         for example, pairs in zip(examples, groups, strict=True):
             text, size = example.paragraph_text, self._n_best_size
-            odds = no_answer_odds(output for _, output in pairs) if self._is_v2 else 0.0
+            name = "cls_logits" if self._is_v2 else "null_log_prob"
+            odds = no_answer_odds((o for _, o in pairs), name) if self._may_abstain else 0.0
             yield answers_of(pairs, text, self._longest_answer, size), odds
 
     def _answered(
         self, texts: Sequence[str], candidates: Sequence[np.ndarray], odds: Sequence[float]
     ) -> QuestionAnswer:
         """Merges the candidates in all parts of a question's texts."""
-        answers = spans_of(best_candidates(candidates, texts, self._n_best_size), texts)
-        if not self._is_v2 or not odds:
+        best = best_candidates(candidates, texts, self._n_best_size)
+        answers = spans_of(best, texts)
+        if not self._may_abstain or not odds:
             return QuestionAnswer(answers)
-        return QuestionAnswer(answers, min(odds), min(odds) > self._threshold)
+        lowest = min(odds)
+        if not self._is_v2 and answers:
+            # Relative to the best answer, as with handle_impossible_answer in transformers.
+            lowest -= float(best["start_log_prob"][0]) + float(best["end_log_prob"][0])
+        return QuestionAnswer(answers, lowest, lowest > self._threshold)
 
 
 def _parts(questions: Sequence[tuple[str, Sequence[str]]]) -> Iterator[_Part]:

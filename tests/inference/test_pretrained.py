@@ -1,6 +1,7 @@
 """Folders of models: of this project and of others, and folders that hold none."""
 
 import json
+import random
 import shutil
 
 import numpy as np
@@ -255,6 +256,32 @@ def test_answers_equal_those_of_transformers(squad_dir, tmp_path, torch):
     pieces = tokenizer.convert_ids_to_tokens(encoded["input_ids"][first + begin : first + last + 1])
     (answer, *_) = albert.load(folder).answer(question, text).answers
     assert answer.text.lower().replace(" ", "") == "".join(p.removeprefix("##") for p in pieces)
+
+
+def test_a_model_of_squad_2_abstains_as_the_pipeline_of_transformers_does(write, tmp_path, torch):
+    from transformers import BertForQuestionAnswering, BertTokenizerFast, pipeline
+
+    folder, flag = write(names.SQUAD_V1, max_position_embeddings=128), "handle_impossible_answer"
+    theirs = BertForQuestionAnswering.from_pretrained(folder)
+    tokenizer = BertTokenizerFast(str(tmp_path / "vocab.txt"))
+    ask = pipeline("question-answering", theirs, tokenizer=tokenizer)
+    ours = albert.load(folder, handle_impossible_answer=True)
+    rng, words, abstained = random.Random(5), ["one", "two", "three", "four", "five"], []
+    for _ in range(30):
+        question, text = (" ".join(rng.choices(words, k=rng.randint(1, n))) for n in (4, 12))
+        # Otherwise, the pipeline adds up the scores of answers in the same words.
+        options = {flag: True, "max_answer_len": 30, "align_to_words": False}
+        found = ask(question=question, context=text, **options)
+        answered = ours.answer(question, text)
+        assert answered.abstains == (found["answer"] == "")
+        abstained.append(answered.abstains)
+    assert {*abstained} == {True, False}
+    assert albert.load(folder).answer(question, text).no_answer_odds is None
+    params = {"task_specific_params": {"question-answering": {flag: True}}}
+    folder = write(names.SQUAD_V1, max_position_embeddings=128, **params)
+    assert albert.load(folder).answer(question, text).abstains == abstained[-1]
+    with pytest.raises(UserError, match="is for a head of SQuAD 1.1, and .* is for glue"):
+        albert.load(write(names.CLASSIFIER, **LABELS), handle_impossible_answer=True)
 
 
 @pytest.fixture

@@ -32,14 +32,16 @@ def answer_scores(states: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return scores[:, :, 0], scores[:, :, 1]
 
 
-def make_v1_head(mask_padding_in_loss: bool, num_best: int = 20) -> Head:
+def make_v1_head(mask_padding_in_loss: bool, num_best: int = 20, may_abstain: bool = False) -> Head:
     """Returns the head for SQuAD 1.1.
 
     The loss is the mean cross-entropy of start and end. As in the reference, the softmax covers all
     positions, so the loss depends on the amount of padding, unless `mask_padding_in_loss` excludes
     padding. Predictions are the best starts and ends with their positions, [B, K] each; of equal
     scores, the first position comes first. K is `num_best`, or the length if that is smaller. An
-    exported model outputs the scores of all positions.
+    exported model outputs the scores of all positions. With `may_abstain`, [CLS] means no
+    answer, as in `transformers`: scores are log probabilities over it and the text, and predictions
+    have its own, `null_log_prob` [B].
 
         >>> head = make_v1_head(mask_padding_in_loss=True, num_best=2)
         >>> config = modeling.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=4)
@@ -57,12 +59,19 @@ def make_v1_head(mask_padding_in_loss: bool, num_best: int = 20) -> Head:
             padding = 1.0 - tf.cast(features["input_mask"], tf.float32)
             start_logits += padding * _OUTSIDE_SCORE
             end_logits += padding * _OUTSIDE_SCORE
+        null = {}
+        if may_abstain:
+            outside = tf.cast(outside_answers(features), tf.float32) * _OUTSIDE_SCORE
+            start_logits, end_logits = map(
+                tf.nn.log_softmax, (start_logits + outside, end_logits + outside)
+            )
+            null = {"null_log_prob": start_logits[:, 0] + end_logits[:, 0]}
         start_logits = tf.identity(start_logits, name="start_logits")
         end_logits = tf.identity(end_logits, name="end_logits")
         ids = _ids(features)
         scores = {"start_log_prob": start_logits, "end_log_prob": end_logits, **ids}
         if not is_training:
-            return HeadOutput(None, {**_best(scores, num_best), **ids}, scores)
+            return HeadOutput(None, {**_best(scores, num_best), **null, **ids}, scores)
         loss = 0.5 * (
             _cross_entropy(start_logits, features["start_positions"])
             + _cross_entropy(end_logits, features["end_positions"])

@@ -173,6 +173,6 @@ def as_json(entries: Sequence[Mapping[str, str | float]]) -> str:
     return f"[\n{objects}\n    ]" % tuple(texts)
 
 
-def no_answer_odds(outputs: Iterable[Output]) -> float:
+def no_answer_odds(outputs: Iterable[Output], name: str = "cls_logits") -> float:
     """Returns a question's log-odds of no answer, the minimum over its features."""
-    return min([NO_FEATURES, *(float(output["cls_logits"]) for output in outputs)])
+    return min([NO_FEATURES, *(float(output[name]) for output in outputs)])
