@@ -12,10 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 
-from albert import inference
 from albert.cli import serve
 from albert.cli.serve import task_of
 from albert.core.errors import FlagError, UserError
+from albert.inference import loading
 from albert.serving import web
 from tests.helpers.forking import LONGEST
 from tests.helpers.running import albert
@@ -80,7 +80,7 @@ def test_flags_set_the_limits(starts, monkeypatch):
         chosen.append(how)
         return load_once(str(path), *how)
 
-    monkeypatch.setattr(inference, "load_model", load)
+    monkeypatch.setattr(loading, "load_any", load)
     monkeypatch.setattr(web, "Api", begin)
     monkeypatch.setenv(serve.TOKEN, "secret")
     flags = ("--max_bytes=1", "--max_seconds=2.5", "--max_queue=3", "--max_batch=4")
@@ -88,7 +88,7 @@ def test_flags_set_the_limits(starts, monkeypatch):
         hosts, engine = "--allowed_hosts=A.example,b", "--engine=openvino"
         starts("--port=0", *flags, hosts, engine, "--precision=float32")
     computing = {"engine": "openvino", "precision": "float32"}
-    assert chosen == [tuple(computing.values())]
+    assert chosen == [(*computing.values(), None)]
     limits = web.Limits(body_bytes=1, seconds=2.5, waiting=3, together=4)
     expected = ("squad-1.1", limits, "secret", ["a.example", "b"], computing)
     assert caught.value.args == (expected,)

@@ -20,12 +20,11 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from albert.cli.model_flags import add_model_flags, model_of
 from albert.core import signals
 from albert.core.arguments import Parser
 from albert.core.errors import FlagError, UserError, optional
 from albert.core.log import LOG
-from albert.settings.engines import AUTO, ENGINES, LOADED_PRECISIONS, TENSORFLOW
-from albert.settings.run_settings import ENGINE_HELP, PRECISION_HELP
 from albert.tasks.glue.settings import CUSTOM
 
 _HOSTS = (
@@ -52,8 +51,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     add_with_default("--max_seconds", float, 30.0, "longest time for an answer, in seconds")
     add_with_default("--max_queue", int, 64, "largest number of requests that may wait")
     add_with_default("--max_batch", int, 8, "largest number of windows in a batch")
-    add("--engine", choices=ENGINES, default=TENSORFLOW, help=ENGINE_HELP)
-    add("--precision", choices=LOADED_PRECISIONS, default=AUTO, help=PRECISION_HELP)
+    add_model_flags(parser)
     add("--allowed_hosts", default="", help=_HOSTS)
     args = parser.parse_args(argv[1:])
     if not 0 <= args.port < 2**16:
@@ -71,7 +69,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
 
 def main(args: argparse.Namespace) -> None:
     """Serves the model until a signal comes; raises `Stopped` after the last accepted request."""
-    from albert.inference import load_model
+    from albert.inference.loading import load_any
 
     with optional("prometheus-client", "starlette", "uvicorn"):
         from albert.serving.server import HttpServer, hosts_of, is_local, listen, url_of
@@ -80,7 +78,7 @@ def main(args: argparse.Namespace) -> None:
     limits = Limits(args.max_bytes, args.max_seconds, args.max_queue, args.max_batch)
     listener = listen(args.host, args.port)
     token = _token(args.host, is_local(listener))
-    model = load_model(args.model, args.engine, args.precision)
+    model = load_any(*model_of(args))
     service, task = service_of(model), task_of(model.folder.description)
     service.warm_up()
     computing = {"engine": model.folder.engine, "precision": model.folder.encoder_precision}
@@ -102,7 +100,7 @@ def main(args: argparse.Namespace) -> None:
 
 def task_of(about: Mapping[str, Any]) -> str:
     """Returns the task in a model's description; that of your own table is not called "glue"."""
-    return "classify" if about.get("task_name") == CUSTOM else about["task"]
+    return "classify" if about.get("task_name") == CUSTOM else about.get("task", "embeddings")
 
 
 def _token(host: str, is_local: bool) -> str:

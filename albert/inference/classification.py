@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
+from albert.data import TEST
 from albert.data.rows import texts_of
 from albert.data.sequences import TokenSequence, sequences_of
 from albert.inference.base import (
@@ -21,6 +22,7 @@ from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.tasks.classification.multi_label import chosen
 from albert.tasks.glue.head import make_head
+from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.glue.windows import pooled, windows_of
 from albert.tasks.race.examples import InputExample, fill_blank
 from albert.tasks.race.features import make_sequences
@@ -82,6 +84,14 @@ class TextClassifier(SentenceEncoder):
         self._threshold = folder.value("label_threshold") if self.is_multi_label else None
         self._session = ModelSession(folder, self.head())
 
+    @property
+    def takes_pairs(self) -> bool | None:
+        """Returns whether the model was trained on pairs of texts; None if that is not known."""
+        about = self.folder.description
+        if processor := PROCESSORS.get(about.get("task_name", "")):
+            return processor.files[TEST].text_b is not None
+        return "text_b_column" in about if "text_column" in about else None
+
     def head(self) -> Head:
         """Returns the head, which other tasks on one or two texts override."""
         return make_head(len(self.labels), 0.0, label_threshold=self._threshold)
@@ -96,14 +106,14 @@ class TextClassifier(SentenceEncoder):
     ) -> list[LabelPrediction | LabelSetPrediction]:
         """Labels pairs of texts; the second may be empty. Raises a `UserError` for other values.
 
-        If long texts have windows, `pause` is called before each; it may raise. Without it, windows
-        run in batches.
+        `pause` is called before each text, or each window of a long one; it may raise. Without it,
+        they run in batches.
         """
         checked = [checked_texts(pair) for pair in checked_tuples(pairs, "text_a", "text_b")]
         tokenizer, longest = self.folder.tokenizer, self.folder.value("max_seq_length")
         if self.stride is None:
             sequences = sequences_of(checked, tokenizer, longest)
-            outputs = self._session.outputs([[sequence] for sequence in sequences])
+            outputs = self._session.outputs([[sequence] for sequence in sequences], pause)
             return list(map(self._labelled, outputs))
         special_ids, pieces = (tokenizer.cls_id, tokenizer.sep_id), map(tokenizer.encode, checked)
         texts = [windows_of(a, b, special_ids, longest, self.stride) for a, b in pieces]
@@ -154,11 +164,16 @@ class OptionChooser(SentenceEncoder):
         return chosen
 
     def choose_all(
-        self, examples: Iterable[tuple[str, str, Sequence[str]]]
+        self,
+        examples: Iterable[tuple[str, str, Sequence[str]]],
+        pause: Callable[[], None] | None = None,
     ) -> list[LabelPrediction]:
-        """Chooses one of the options for each passage and question; see `choose`."""
+        """Chooses one of the options for each passage and question; see `choose`.
+
+        `pause` is called before each; it may raise. Without it, they run in batches.
+        """
         checked = checked_tuples(examples, "passage", "question", "options")
-        outputs = self._session.outputs([self._sequences(*one) for one in checked])
+        outputs = self._session.outputs([self._sequences(*one) for one in checked], pause)
         return [_likeliest(self.labels, output) for output in outputs]
 
     def _sequences(

@@ -6,10 +6,13 @@ import base64
 import hashlib
 import html
 import json
+import os
 import pathlib
 import re
 
 from albert.core.version import VERSION
+from albert.report import PREDICTIONS
+from albert.report.predictions import read_samples
 from albert.serving.services import Service
 
 _FILE = pathlib.Path(__file__).with_name("page.html")
@@ -22,9 +25,13 @@ _STORY = (
 _QUESTIONS = ("How high is Ormen?", "Which material was used for Ormen?", "Who built Ormen?")
 
 
-def page_of(service: Service, task: str) -> tuple[str, dict[str, str]]:
-    """Returns the page for a service with a model for a task, and the page's headers."""
-    examples = [dict(service.example)]
+def page_of(service: Service, task: str, shows_data: bool) -> tuple[str, dict[str, str]]:
+    """Returns the page for a service with a model for a task, and the page's headers.
+
+    `shows_data` is whether examples may be from the data of the model's run.
+    """
+    has_data = shows_data and os.path.exists(os.path.join(service.folder, PREDICTIONS))
+    examples = service.examples(read_samples(service.folder) if has_data else ())
     if "context" in service.fields:
         examples = [{"question": question, "context": _STORY} for question in _QUESTIONS]
     about = {
@@ -32,7 +39,9 @@ def page_of(service: Service, task: str) -> tuple[str, dict[str, str]]:
         "name": _name(service.folder),
         "version": VERSION,
         "summary": service.summary,
+        "path": service.path[1:],
         "fields": dict(service.fields),
+        "shown": list(service.example),
         "examples": examples,
     }
     text = _FILE.read_text(encoding="utf-8")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from albert.core.version import VERSION
 from albert.inference import Model
 from albert.inference.as_json import answer_as_json, span_as_json
-from albert.inference.base import SpanFinder
+from albert.inference.base import SentenceEncoder, SpanFinder
 from albert.inference.classification import OptionChooser, TextClassifier
+from albert.inference.embedding import Embedder
 from albert.inference.squad import QuestionAnswerer
 from albert.serving import fields
 from albert.serving.fields import Schema
@@ -19,19 +22,22 @@ Requests = Sequence[Mapping[str, Any]]
 Pause = Callable[[], None] | None
 _PROBABILITY = {"type": "number", "minimum": 0, "maximum": 1}
 _PROBABILITIES = {"type": "object", "additionalProperties": _PROBABILITY}
-_TEXT, _COUNT = {"type": "string"}, {"type": "integer"}
+_TEXT, _COUNT, _BOOLEAN = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
 # A span as `span_as_json` writes it, without a label.
 _SPAN: dict[str, Schema] = {"text": _TEXT, "probability": _PROBABILITY, "sentence": _TEXT}
 _SPAN |= dict.fromkeys(("start", "end", "line", "character"), _COUNT)
-# Approximate number of bytes per token.
-_BYTES = 4
+# Whether the model saw only the beginning of a text, or of a question.
+_CUT = {"truncated": _BOOLEAN}
+# Approximate number of bytes per token, and texts that are embedded between two pauses.
+_BYTES, _TOGETHER = 4, 8
+_EXAMPLES = 3
 # Reasons for errors, by status.
 FAULTS = {
     400: "The body is not JSON in UTF-8.",
     401: "The token is missing or wrong.",
     408: "The body did not arrive in time.",
     413: "The body is too large.",
-    415: "The body is not of the type application/json.",
+    415: "The body is not of the type application/json, or is compressed.",
     421: "The server does not have this host name; allow it with --allowed_hosts.",
     422: "The JSON lacks a field, or a field is not as described.",
     500: "The model failed; see the server's log.",
@@ -41,21 +47,26 @@ FAULTS = {
 }
 
 
+def _object(**properties: Schema) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
 class Service:
     """The interface of a server for a task.
 
     `fields` are the schemas of a request's fields, and `result` is the JSON schema of an answer.
-    `example` has values of the fields without a default.
+    `example` has values of the fields without a default. `path` is that of the requests.
     """
 
+    path = "/v1/answer"
     summary: str
     fields: Mapping[str, Schema]
     example: Mapping[str, Any]
     result: Schema
 
-    def __init__(self, model: Model):
+    def __init__(self, model: SentenceEncoder):
         longest = model.folder.value("max_seq_length")
-        self._model: Any = model
+        self.model: Any = model
         self.folder = model.folder.path
         self._lengths = longest, longest
 
@@ -67,6 +78,15 @@ class Service:
         """Returns the approximate number of windows of a request with a size in bytes."""
         longest, step = self._lengths
         return 1 + -(-max(size // _BYTES - longest, 0) // step)
+
+    def examples(self, samples: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Returns examples for the page; `samples` are predictions of the model's run."""
+        return [self.example]
+
+    def _cut(self, room: float, *texts: str) -> dict[str, bool]:
+        """Returns whether texts with special tokens are too long, as a part of the answer."""
+        ids = self.model.folder.tokenizer.encode(filter(None, texts))
+        return {"truncated": sum(len(one) + 1 for one in ids) + 1 > room}
 
     def warm_up(self) -> None:
         """Answers the example, because the first use of a model is slow."""
@@ -92,16 +112,19 @@ class QuestionService(Service):
         self.result = _object(
             question=_TEXT,
             answer=_TEXT,
-            abstains={"type": "boolean"},
+            abstains=_BOOLEAN,
             no_answer_probability={**_PROBABILITY, "type": ["number", "null"]},
             answers={"type": "array", "items": _object(**_SPAN)},
+            **_CUT,
         )
 
     def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
         pairs = [(a["question"], [a["context"]]) for a in requests]
-        all_answered = self._model.answer_all(pairs, pause)
+        all_answered = self.model.answer_all(pairs, pause)
+        room = self.model.folder.value("max_query_length") + 2
         return [
             answer_as_json(a["question"], answered, [a["context"]], a["n_best"])
+            | self._cut(room, a["question"])
             for a, answered in zip(requests, all_answered, strict=True)
         ]
 
@@ -110,23 +133,30 @@ class TextService(Service):
     """A service that labels texts with a model trained on GLUE or on your own task."""
 
     summary = "Labels a text or a pair of texts."
-    example = {"text": "It was raining.", "second_text": "The street is wet."}
-    fields = {
-        "text": fields.text("The text, or the first text of a pair."),
-        "second_text": fields.text("The second text, for tasks with pairs.", may_be_empty=True),
-    }
 
     def __init__(self, model: TextClassifier):
         super().__init__(model)
         self._lengths = self._lengths[0], model.stride or self._lengths[0]
-        self.result = _labelled(model.labels)
+        self.fields, self.example = {"text": fields.text("The text.")}, {"text": "It was raining."}
+        if model.takes_pairs is not False:
+            about = "The second text, for tasks with pairs."
+            self.fields["second_text"] = fields.text(about, may_be_empty=True)
+        if model.takes_pairs:
+            self.example["second_text"] = "The street is wet."
+        self.result = _labelled(model.labels, **_CUT)
         if model.is_multi_label:
             labels = {"type": "array", "items": {"enum": list(model.labels)}}
-            self.result = _object(labels=labels, probabilities=_PROBABILITIES)
+            self.result = _object(labels=labels, probabilities=_PROBABILITIES, **_CUT)
+
+    def examples(self, samples: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        texts = (sample["texts"] for sample in itertools.islice(samples, _EXAMPLES))
+        return [dict(zip(self.fields, one, strict=False)) for one in texts]
 
     def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
-        pairs = [(one["text"], one["second_text"]) for one in requests]
-        return [labelled._asdict() for labelled in self._model.classify_all(pairs, pause)]
+        pairs = [(one["text"], one.get("second_text", "")) for one in requests]
+        room = self._lengths[0] if self.model.stride is None else math.inf
+        rows = zip(pairs, self.model.classify_all(pairs, pause), strict=True)
+        return [{**labelled._asdict(), **self._cut(room, *pair)} for pair, labelled in rows]
 
 
 class ChoiceService(Service):
@@ -147,7 +177,7 @@ class ChoiceService(Service):
         self.result = _labelled(model.labels)
 
     def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
-        chosen = self._model.choose_all([tuple(one.values()) for one in requests])
+        chosen = self.model.choose_all([tuple(one.values()) for one in requests], pause)
         return [labelled._asdict() for labelled in chosen]
 
 
@@ -166,8 +196,27 @@ class SpanService(Service):
 
     def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
         texts = [one["text"] for one in requests]
-        rows = zip(texts, self._model.find_all(texts, pause), strict=True)
+        rows = zip(texts, self.model.find_all(texts, pause), strict=True)
         return [{"spans": [span_as_json(s, text) for s in spans]} for text, spans in rows]
+
+
+class EmbedService(Service):
+    """A service that embeds texts, as `encode` does."""
+
+    path = "/v1/embed"
+    summary = "Embeds a text in one vector."
+    example = {"text": "It was raining."}
+    fields = {"text": fields.text("The text.", may_be_empty=True)}
+    result = _object(embedding={"type": "array", "items": {"type": "number"}}, **_CUT)
+
+    def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
+        texts, vectors = [one["text"] for one in requests], list[list[float]]()
+        for first in range(0, len(texts), _TOGETHER):
+            if pause:
+                pause()
+            vectors += self.model.encode(texts[first : first + _TOGETHER]).tolist()
+        rows = zip(texts, vectors, strict=True)
+        return [{"embedding": vector, **self._cut(self._lengths[0], text)} for text, vector in rows]
 
 
 _SERVICES = {
@@ -175,47 +224,38 @@ _SERVICES = {
     TextClassifier: TextService,
     OptionChooser: ChoiceService,
     SpanFinder: SpanService,
+    Embedder: EmbedService,
 }
 
 
-def service_of(model: Model) -> Service:
+def service_of(model: Model | Embedder) -> Service:
     """Returns the service for a model."""
     return next(service(model) for kind, service in _SERVICES.items() if isinstance(model, kind))
 
 
-def _labelled(labels: Sequence[str | None]) -> Schema:
+def _labelled(labels: Sequence[str | None], **more: Schema) -> Schema:
     is_number = list(labels) == [None]
     return _object(
         label={"type": "null"} if is_number else {"enum": list(labels)},
         probabilities=_PROBABILITIES,
         number={"type": "number" if is_number else "null"},
+        **more,
     )
 
 
-def _object(**properties: Schema) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-def describe(service: Service, task: str, needs_token: bool) -> dict[str, Any]:
-    """Returns the OpenAPI 3.1 description of a service with a model for a task."""
+def describe(services: Iterable[Service], task: str, needs_token: bool) -> dict[str, Any]:
+    """Returns the OpenAPI 3.1 description of the services of a model for a task."""
     error = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
     faults = {str(code): _response(about, error) for code, about in FAULTS.items()}
-    answer = {
-        "summary": service.summary,
-        "operationId": "answer",
-        "requestBody": {
-            "required": True,
-            "content": _json(fields.object_schema(service.fields), dict(service.example)),
-        },
-        "responses": {"200": _response("The answer.", service.result), **faults},
-    }
     health = _response("The server is running.", {"type": "object"})
     metrics = {"description": "Prometheus' text format.", "content": {"text/plain": {}}}
     description: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": f"Inference with a model for {task}", "version": VERSION},
+        # The paths begin where this description is: a proxy may add a prefix.
+        "servers": [{"url": "."}],
         "paths": {
-            "/v1/answer": {"post": answer},
+            **{one.path: {"post": _operation(one, faults)} for one in services},
             "/health": {"get": {"responses": {"200": health}, "security": []}},
             "/metrics": {"get": {"responses": {"200": metrics}}},
         },
@@ -226,6 +266,21 @@ def describe(service: Service, task: str, needs_token: bool) -> dict[str, Any]:
         }
         description["security"] = [{"token": []}]
     return description
+
+
+def _operation(service: Service, faults: Mapping[str, Any]) -> dict[str, Any]:
+    request = _one_or_several(fields.object_schema(service.fields))
+    result = _response("The answer, or those to a list.", _one_or_several(service.result))
+    return {
+        "summary": service.summary,
+        "operationId": service.path.rpartition("/")[2],
+        "requestBody": {"required": True, "content": _json(request, dict(service.example))},
+        "responses": {"200": result, **faults},
+    }
+
+
+def _one_or_several(schema: Schema) -> dict[str, Any]:
+    return {"oneOf": [schema, {"type": "array", "items": schema}]}
 
 
 def _json(schema: Any, example: Any = None) -> dict[str, Any]:

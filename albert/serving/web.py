@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import hmac
+import itertools
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -16,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from albert.core.errors import UserError
 from albert.core.files import parse_json
@@ -25,13 +26,13 @@ from albert.serving import fields
 from albert.serving.batches import Batcher, RequestRefused
 from albert.serving.metrics import CLIENT_GONE, Metrics
 from albert.serving.page import page_of
-from albert.serving.services import Service, describe
+from albert.serving.services import EmbedService, Pause, Service, describe
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 _RETRY_SECONDS = 1
 # Longest time that a long request waits for short ones between two of its windows.
 _YIELD_SECONDS = 0.1
-_NO_PATH = "there is no such path; send requests to POST /v1/answer"
+_NO_PATH = "there is no such path; send requests to POST /v1/answer or /v1/embed"
 _log = logging.getLogger(__name__)
 
 
@@ -64,18 +65,20 @@ class Api:
 
         `computing` is what /health reports in addition to the task.
         """
-        self._service, self._task, self._limits = service, task, limits
+        self._services, self._limits = [service], limits
+        if not isinstance(service, EmbedService):
+            self._services.append(EmbedService(service.model))
         self._token, self._hosts = token, frozenset(hosts)
         self._health_values = {"status": "ok", "task": task, "version": VERSION, **computing}
         self._metrics = Metrics()
         sizes, note = (limits.waiting, limits.together), self._metrics.batch_size.observe
-        self._short = Batcher(service.answer_all, *sizes, note)
+        self._short = Batcher(_answer_all, *sizes, note)
         # Long requests have their own queue, so no short request waits for one.
         give_way = functools.partial(self._short.wait_until_idle, _YIELD_SECONDS)
-        self._long = Batcher(service.answer_all, *sizes, note, give_way)
+        self._long = Batcher(_answer_all, *sizes, note, give_way)
         self._metrics.queue_length.set_function(lambda: self._short.waiting + self._long.waiting)
-        self._description = describe(service, task, bool(token))
-        self._page, self._page_headers = page_of(service, task)
+        self._description = describe(self._services, task, bool(token))
+        self._page, self._page_headers = page_of(service, task, shows_data=not token)
 
     def close(self) -> None:
         """Returns when all accepted requests are answered."""
@@ -85,9 +88,9 @@ class Api:
     def app(self) -> ASGIApp:
         """Returns the ASGI application."""
         # Probes have no token and use any host name; a browser's first request has no token.
-        # Neither the probes' answers nor the page reveal texts.
+        # Neither the probes' answers nor, with a token, the page reveal texts.
         endpoints: dict[str, tuple[Endpoint, str]] = {
-            "/v1/answer": (self._with_host(self._with_token(self._answer)), "POST"),
+            **{one.path: (self._answering(one), "POST") for one in self._services},
             "/openapi.json": (self._with_host(self._with_token(self._openapi)), "GET"),
             "/": (self._with_host(self._show_page), "GET"),
             "/metrics": (self._with_token(self._counted), "GET"),
@@ -98,7 +101,7 @@ class Api:
         app = Starlette(routes=routes, exception_handlers=handlers)
         # A redirect would go to whichever host the request names.
         app.router.redirect_slashes = False
-        return self._metrics.watching(app, frozenset(endpoints))
+        return _in_origin_form(self._metrics.watching(app, frozenset(endpoints)))
 
     def _with_host(self, endpoint: Endpoint) -> Endpoint:
         """Refuses host names other than the server's, against DNS rebinding by other sites."""
@@ -135,10 +138,14 @@ class Api:
     async def _counted(self, request: Request) -> Response:
         return Response(self._metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
-    async def _answer(self, request: Request) -> Response:
+    def _answering(self, service: Service) -> Endpoint:
+        answer = functools.partial(self._answer, service)
+        return self._with_host(self._with_token(answer))
+
+    async def _answer(self, service: Service, request: Request) -> Response:
         try:
             body = await self._body(request)
-            answer = await self._answered(request, body)
+            answer = await self._answered(service, request, body)
         except ClientDisconnect:
             # The client is gone, so this status only counts in the metrics.
             return Response(status_code=CLIENT_GONE)
@@ -153,6 +160,8 @@ class Api:
         kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
         if kind != "application/json":
             raise HTTPException(415, "the body must have the type application/json")
+        if coding := request.headers.get("content-encoding", "identity").replace("identity", ""):
+            raise HTTPException(415, f"Content-Encoding {coding} is not supported; send plain JSON")
         most = self._limits.body_bytes
         too_large = HTTPException(413, f"the body is larger than {most} bytes, the server's limit")
         if int(request.headers.get("content-length", 0)) > most:
@@ -172,12 +181,14 @@ class Api:
             limit = f"{self._limits.seconds:g} seconds"
             raise HTTPException(408, f"the body did not arrive within {limit}") from None
 
-    async def _answered(self, request: Request, body: bytes) -> Any:
+    async def _answered(self, service: Service, request: Request, body: bytes) -> Any:
         """Returns the answer; raises `HTTPException` or, if the client left, `ClientDisconnect`."""
-        values, windows = _read(body, self._service), self._service.windows(len(body))
+        values, is_list = _read(body, service)
+        # A text of a list has at least one window.
+        windows = service.windows(len(body)) + max(len(values) - 1, 0)
         batcher = self._short if windows <= self._limits.together else self._long
         try:
-            answer = asyncio.wrap_future(batcher.submit(values, windows))
+            answer = asyncio.wrap_future(batcher.submit((service, values), windows))
         except RequestRefused as e:
             raise HTTPException(503, str(e), {"Retry-After": str(_RETRY_SECONDS)}) from None
         gone = asyncio.ensure_future(_end_of_connection(request))
@@ -186,7 +197,7 @@ class Api:
                 {answer, gone}, timeout=self._limits.seconds, return_when=asyncio.FIRST_COMPLETED
             )
             if answer.done():
-                return answer.result()
+                return answer.result() if is_list else answer.result()[0]
             if gone.done():
                 raise ClientDisconnect
             raise HTTPException(504, f"no answer within {self._limits.seconds:g} seconds")
@@ -202,12 +213,42 @@ async def _end_of_connection(request: Request) -> None:
         pass
 
 
-def _read(body: bytes, service: Service) -> Any:
+def _answer_all(
+    requests: Sequence[tuple[Service, Sequence[Mapping[str, Any]]]], pause: Pause
+) -> list[list[dict[str, Any]]]:
+    """Answers requests, each with the values for a service, and all for a service together."""
+    answers: dict[Service, Iterator[dict[str, Any]]] = {}
+    for service in {service for service, _ in requests}:
+        together = [value for one, values in requests if one is service for value in values]
+        answers[service] = iter(service.answer_all(together, pause))
+    return [list(itertools.islice(answers[service], len(values))) for service, values in requests]
+
+
+def _in_origin_form(app: ASGIApp) -> ASGIApp:
+    """Accepts requests whose first line has the whole address, too (RFC 9112, section 3.2.2)."""
+
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
+        path = re.sub(r"(?i)^https?://[^/]*", "", scope["path"])
+        await app({**scope, "path": path or "/"}, receive, send)
+
+    return run
+
+
+def _read(body: bytes, service: Service) -> tuple[list[dict[str, Any]], bool]:
+    """Returns the values of a request, and whether it is a list; raises an `HTTPException`."""
     try:
         value = parse_json(body, "the body")
     except UserError as e:
         raise HTTPException(400, str(e)) from None
-    return fields.read(value, service.fields)
+    if not isinstance(value, list):
+        return [fields.read(value, service.fields)], False
+    values = []
+    for number, one in enumerate(value):
+        try:
+            values.append(fields.read(one, service.fields))
+        except HTTPException as e:
+            raise HTTPException(e.status_code, f"element {number}: {e.detail}") from None
+    return values, True
 
 
 async def _fault(request: Request, error: Exception) -> Response:

@@ -2,31 +2,47 @@
 
 import asyncio
 import contextlib
+import html
 import http.client
 import itertools
 import json
 import math
 import os
+import pathlib
+import re
 import resource
 import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import jsonschema
+import numpy as np
 import pytest
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
+import albert
 from albert.serving import fields, server
 from albert.serving.server import HttpServer, hosts_of, listen
 from albert.serving.services import FAULTS, QuestionService, service_of
 from albert.serving.web import Limits
+from albert.tasks.glue.head import make_head
 from tests.helpers.files import limited
 from tests.helpers.forking import ROOT
-from tests.helpers.serving import BODY, LONGEST, TEXT, Gated, Served, load_once, model_of, until
+from tests.helpers.serving import (
+    BODY,
+    LABELS,
+    LONGEST,
+    TEXT,
+    Gated,
+    Served,
+    load_once,
+    model_of,
+    until,
+)
 
 BEARER = {"Authorization": "Bearer secret"}
-NO_PATH = {"error": "there is no such path; send requests to POST /v1/answer"}
+NO_PATH = {"error": "there is no such path; send requests to POST /v1/answer or /v1/embed"}
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +85,16 @@ def test_a_bad_request_gets_a_status_and_a_message(served, status, data, kind, m
     response = served.post(data=data, headers={**BEARER, "Content-Type": kind})
     assert (response.status_code, list(response.json())) == (status, ["error"])
     assert message in response.json()["error"]
+
+
+def test_a_compressed_body_is_refused_and_a_request_line_may_have_the_whole_address(served):
+    headers = {**BEARER, "Content-Type": "application/json", "Content-Encoding": "gzip"}
+    response = served.post(data=b"\x1f\x8b", headers=headers)
+    message = "Content-Encoding gzip is not supported; send plain JSON"
+    assert (response.status_code, response.json()) == (415, {"error": message})
+    with socket.create_connection(served.listener.getsockname(), timeout=LONGEST) as connection:
+        connection.sendall(b"GET http://a.example/health HTTP/1.1\r\nHost: a.example\r\n\r\n")
+        assert connection.recv(15) == b"HTTP/1.1 200 OK"
 
 
 def test_requests_need_the_token_except_for_health(served):
@@ -119,6 +145,8 @@ def test_the_openapi_description_is_valid(served):
     content = answer["requestBody"]["content"]["application/json"]
     result = answer["responses"]["200"]["content"]["application/json"]["schema"]
     jsonschema.validate(content["example"], content["schema"])
+    # A client that is made from the description behind a proxy keeps the proxy's prefix.
+    assert described["servers"] == [{"url": "."}]
     headers = {**BEARER, "Content-Type": "Application/JSON; charset=utf-8"}
     answered = served.post(data=json.dumps(content["example"]), headers=headers)
     jsonschema.validate(answered.json(), result)
@@ -264,8 +292,8 @@ def test_a_short_request_does_not_wait_for_a_long_one(serve, model):
     assert served.metric("albert_batch_size_count") == served.metric("albert_batch_size_sum") == 3
 
 
-def schema_of(served: Served) -> dict:
-    described = served.get("/openapi.json").json()["paths"]["/v1/answer"]["post"]
+def schema_of(served: Served, path: str = "/v1/answer") -> dict:
+    described = served.get("/openapi.json").json()["paths"][path]["post"]
     return described["responses"]["200"]["content"]["application/json"]["schema"]
 
 
@@ -278,12 +306,16 @@ def test_other_tasks_answer_as_their_models_do(serve, random_model, kind):
     if kind == "options":
         options = ["one", "two", "red", "blue"]
         bodies = [{"passage": "A passage.", "question": "It is _ .", "options": options}]
-    for body in bodies:
-        answer = served.post(body).json()
+    several = served.post(bodies).json()
+    jsonschema.validate(several, schema_of(served))
+    more = {} if kind == "options" else {"truncated": False}
+    for body, answer in zip(
+        [*bodies, *bodies], [*several, *(served.post(b).json() for b in bodies)], strict=True
+    ):
         jsonschema.validate(answer, schema_of(served))
         expected = (model.choose if kind == "options" else model.classify)(*body.values())
         shares = pytest.approx(expected.probabilities, rel=1e-4)
-        assert answer == {**expected._asdict(), "probabilities": shares}
+        assert answer == {**expected._asdict(), "probabilities": shares, **more}
         assert (answer.get("number") == 7.0) == (kind == "number")
         assert isinstance(answer.get("labels"), list) == (kind == "sets")
 
@@ -291,13 +323,71 @@ def test_other_tasks_answer_as_their_models_do(serve, random_model, kind):
 def test_spans_are_found_in_texts_of_any_length(serve, random_model):
     model = load_once(model_of(random_model, "spans"))
     served = serve(service_of(model))
-    for text in ("Anna went\nto Rome 🏰 and Berlin.", "Anna went to Rome. " * 200):
-        answer = served.post({"text": text}).json()
+    texts = ("Anna went\nto Rome 🏰 and Berlin.", "Anna went to Rome. " * 200)
+    answers = [*served.post([{"text": text} for text in texts]).json()]
+    answers += [served.post({"text": text}).json() for text in texts]
+    for text, answer in zip(texts * 2, answers, strict=True):
         jsonschema.validate(answer, schema_of(served))
         names = "start", "end", "text", "label", "probability"
         rows = [[row[name] for name in names] for row in answer["spans"]]
         spans = model.find(text)
         assert rows == [[*span[:4], pytest.approx(span.probability, abs=1e-5)] for span in spans]
+
+
+def test_questions_come_together_a_cut_one_is_said_and_texts_are_embedded(serve, model):
+    served = serve(service_of(model))
+    bodies = [BODY, {**BODY, "question": "What words? " * 60}]
+    answers = served.post(bodies).json()
+    assert [one["truncated"] for one in answers] == [False, True]
+    for answer, body in zip(answers, bodies, strict=True):
+        jsonschema.validate(answer, schema_of(served))
+        assert answer["answer"] == served.post(body).json()["answer"]
+    assert served.post(data="[]", headers={"Content-Type": "application/json"}).json() == []
+    response = served.post([BODY, {"question": "Who?"}])
+    assert response.status_code == 422
+    assert response.json() == {"error": "element 1: 'context' is missing"}
+    texts = [TEXT, "", "word " * 500, *map(str, range(10))]
+    rows = served.post([{"text": text} for text in texts], "/v1/embed").json()
+    jsonschema.validate(rows, schema_of(served, "/v1/embed"))
+    vectors = [row["embedding"] for row in rows]
+    np.testing.assert_allclose(vectors, model.encode(texts), atol=1e-5)
+    assert [row["truncated"] for row in rows] == [text.startswith("word") for text in texts]
+    alone = served.post({"text": TEXT}, "/v1/embed").json()
+    np.testing.assert_allclose(alone["embedding"], vectors[0], atol=1e-5)
+
+
+def test_a_model_without_a_head_only_embeds(serve, transformers_folder):
+    embedder = albert.load(transformers_folder())
+    served = serve(service_of(embedder))
+    (vector,) = embedder.encode(["one two"])
+    found = served.post({"text": "one two"}, "/v1/embed").json()["embedding"]
+    np.testing.assert_allclose(found, vector, atol=1e-5)
+    assert served.post({"text": "one two"}).status_code == 404
+    assert [*served.get("/openapi.json").json()["paths"]] == ["/v1/embed", "/health", "/metrics"]
+
+
+def test_a_model_of_one_text_has_one_field_and_the_examples_of_its_data(serve, random_model):
+    """A pair of texts about the weather is not what it was trained on."""
+
+    def page(token: str = "", **description) -> dict:
+        about = {"task": "glue", "labels": LABELS, "limits": None, **description}
+        folder = random_model(make_head(2, 0.0), **about)
+        samples = [{"id": str(n), "texts": [f"Text {n}."], "answer": "no"} for n in range(5)]
+        pathlib.Path(folder, "predictions.jsonl").write_text("\n".join(map(json.dumps, samples)))
+        data = re.search(
+            'data-model="(.*?)"', serve(service_of(load_once(folder)), None, token).get("/").text
+        )
+        return json.loads(html.unescape(data[1]))
+
+    for one in ({"task_name": "sst-2"}, {"task_name": "tsv", "text_column": "text"}):
+        shown = page(**one)
+        assert [*shown["fields"]] == shown["shown"] == ["text"]
+        assert shown["examples"] == [{"text": f"Text {n}."} for n in range(3)]
+    shown = page("secret", task_name="mrpc")
+    assert [*shown["fields"]] == shown["shown"] == ["text", "second_text"]
+    assert shown["examples"] == [], "who has no token sees no texts"
+    shown = page()
+    assert ([*shown["fields"]], shown["shown"]) == (["text", "second_text"], ["text"])
 
 
 FIELDS = {
