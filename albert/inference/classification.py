@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
-from albert.data import TEST
 from albert.data.rows import texts_of
 from albert.data.sequences import TokenSequence, sequences_of
 from albert.inference.base import (
@@ -22,7 +21,6 @@ from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.tasks.classification.multi_label import chosen
 from albert.tasks.glue.head import make_head
-from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.glue.windows import pooled, windows_of
 from albert.tasks.race.examples import InputExample, fill_blank
 from albert.tasks.race.features import make_sequences
@@ -83,14 +81,6 @@ class TextClassifier(SentenceEncoder):
         self.is_multi_label = folder.description.get("multi_label", False)
         self._threshold = folder.value("label_threshold") if self.is_multi_label else None
         self._session = ModelSession(folder, self.head())
-
-    @property
-    def takes_pairs(self) -> bool | None:
-        """Returns whether the model was trained on pairs of texts; None if that is not known."""
-        about = self.folder.description
-        if processor := PROCESSORS.get(about.get("task_name", "")):
-            return processor.files[TEST].text_b is not None
-        return "text_b_column" in about if "text_column" in about else None
 
     def head(self) -> Head:
         """Returns the head, which other tasks on one or two texts override."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from albert.core.version import VERSION
+from albert.data import TEST
 from albert.inference import Model
 from albert.inference.as_json import answer_as_json, span_as_json
 from albert.inference.base import SentenceEncoder, SpanFinder
@@ -16,6 +17,7 @@ from albert.inference.embedding import Embedder
 from albert.inference.squad import QuestionAnswerer
 from albert.serving import fields
 from albert.serving.fields import Schema
+from albert.tasks.glue.tasks import PROCESSORS
 
 # Requests have values for all fields.
 Requests = Sequence[Mapping[str, Any]]
@@ -138,10 +140,11 @@ class TextService(Service):
         super().__init__(model)
         self._lengths = self._lengths[0], model.stride or self._lengths[0]
         self.fields, self.example = {"text": fields.text("The text.")}, {"text": "It was raining."}
-        if model.takes_pairs is not False:
+        has_pairs = _has_pairs(model.folder.description)
+        if has_pairs is not False:
             about = "The second text, for tasks with pairs."
             self.fields["second_text"] = fields.text(about, may_be_empty=True)
-        if model.takes_pairs:
+        if has_pairs:
             self.example["second_text"] = "The street is wet."
         self.result = _labelled(model.labels, **_CUT)
         if model.is_multi_label:
@@ -157,6 +160,13 @@ class TextService(Service):
         room = self._lengths[0] if self.model.stride is None else math.inf
         rows = zip(pairs, self.model.classify_all(pairs, pause), strict=True)
         return [{**labelled._asdict(), **self._cut(room, *pair)} for pair, labelled in rows]
+
+
+def _has_pairs(about: Mapping[str, Any]) -> bool | None:
+    """Returns whether a model was trained on pairs of texts; None if that is not known."""
+    if processor := PROCESSORS.get(about.get("task_name", "")):
+        return processor.files[TEST].text_b is not None
+    return "text_b_column" in about if "text_column" in about else None
 
 
 class ChoiceService(Service):
