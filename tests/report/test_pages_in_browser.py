@@ -614,6 +614,8 @@ class TestServer:
         folder = model_of(random_model, "labels")
         page = open_service(folder)
         page.type("#text", "A text.")
+        # The folder does not say whether the model was trained on pairs.
+        page.find("#fields summary").click()
         page.type("#second_text", "Another one.")
         self.ask(page)
         labelled = load_once(folder).classify("A text.", "Another one.")
