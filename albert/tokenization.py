@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 
@@ -22,6 +23,7 @@ from albert.tokenizers.sentencepiece_text import (  # noqa: F401  The reference 
     ends_in_digit_comma,
     preprocess_text,
 )
+from albert.tokenizers.text_rules import LONGEST_WORD, AddedTokens, TextRules
 from albert.tokenizers.tokenizer_json import parse_tokenizer, sentencepiece_model_of
 from albert.tokenizers.wordpiece_text import (  # noqa: F401  The reference has these names here too.
     BasicTokenizer,
@@ -96,15 +98,19 @@ class FullTokenizer:
         self.normalization = Normalization.of({"do_lower_case": do_lower_case, **normalization})
         self.sp_model = None
         self._file = spm_model_file or vocab_file
+        self._rules = rules = TextRules.parse(self.normalization.tokenizer_rules)
         if spm_model_file:
             self.sp_model = _load_sentencepiece(spm_model_file)
             size = self.sp_model.get_piece_size()
             self.vocab = {self.sp_model.id_to_piece(i): i for i in range(size)}
         elif vocab_file:
             self.vocab = load_vocab(vocab_file)
-            self.wordpiece_tokenizer = WordpieceTokenizer(vocab=self.vocab)
+            longest = rules.longest_word if rules else LONGEST_WORD
+            self.wordpiece_tokenizer = WordpieceTokenizer({**self.vocab}, "[UNK]", longest)
         else:
             raise UserError("a tokenizer needs a SentencePiece model or a vocabulary file")
+        self._to_find = rules.ids_in(self.vocab, self._file) if rules else {}
+        self.vocab |= self._to_find
         self.inv_vocab = {v: k for k, v in self.vocab.items()}
 
     @classmethod
@@ -128,7 +134,7 @@ class FullTokenizer:
     @do_lower_case.setter
     def do_lower_case(self, value: bool) -> None:
         self.normalization = self.normalization._replace(do_lower_case=value)
-        for name in ("_aligner", "_word_aligner"):
+        for name in ("_added", "_aligner", "_word_aligner"):
             self.__dict__.pop(name, None)
 
     @property
@@ -184,8 +190,8 @@ class FullTokenizer:
     @property
     def basic_tokenizer(self) -> BasicTokenizer:
         """Returns the tokenizer that splits text into words for WordPiece."""
-        lower, strips, _, chinese = self.normalization
-        return BasicTokenizer(lower, strips, chinese)
+        lower, strips, _, chinese, rules = self.normalization
+        return BasicTokenizer(lower, strips, chinese, TextRules.parse(rules))
 
     def check(self) -> None:
         """Checks that special tokens exist; warns if the normalization does not fit the pieces.
@@ -205,17 +211,20 @@ class FullTokenizer:
             tf.logging.warning("%s %s", self._file, mismatch)
 
     def check_size(self, vocab_size: int, config_file: str) -> None:
-        """Raises a `UserError` unless there are as many tokens as a configuration says."""
-        if self.size != vocab_size:
-            raise UserError(
-                f"{self._file} has {self.size} pieces, but {config_file} has a vocab_size of "
-                f"{vocab_size}: both files must belong to the same model"
-            )
+        """Raises a `UserError` if there are more tokens than a configuration says.
+
+        A table of embeddings may have rows that no token uses; a warning counts them.
+        """
+        sizes = f"{self.size} pieces, but {config_file} has a vocab_size of {vocab_size}"
+        if self.size > vocab_size:
+            raise UserError(f"{self._file} has {sizes}: both files must belong to the same model")
+        if self.size < vocab_size:
+            tf.logging.warning("%s has %s: the other rows are not used", self._file, sizes)
 
     def _mismatch(self) -> str | None:
         """Returns a message if the normalization does not fit the pieces, otherwise None."""
         words = [piece.removeprefix("##").lstrip("▁") for piece in self.vocab if piece[:1] != "["]
-        lower, _, keeps, _ = self.normalization
+        lower, keeps = self.normalization.do_lower_case, self.normalization.keep_accents
         capitals = [word for word in words if word != word.lower()]
         is_cased = len(capitals) > _IMPOSSIBLE * len(words)
         if is_cased and lower:
@@ -254,10 +263,18 @@ class FullTokenizer:
 
     def normalize(self, text: str) -> str:
         """Prepares a text for `tokenize`; for WordPiece, this only strips white space."""
-        if self.sp_model:
-            lower, _, keep_accents, _ = self.normalization
-            return preprocess_text(text, lower=lower, keep_accents=keep_accents)
-        return text.strip()
+        if self.sp_model is None:
+            return text.strip()
+        lower, keep = self.normalization.do_lower_case, self.normalization.keep_accents
+        if not self._to_find:
+            return preprocess_text(text, lower=lower, keep_accents=keep)
+        parts = [
+            preprocess_text(text[start:end], lower=lower, keep_accents=keep)
+            if number is None
+            else self.inv_vocab[number]
+            for start, end, number in self._added.split(text)
+        ]
+        return " ".join(filter(None, parts))
 
     def encode(self, texts: Iterable[str], normalized: bool = False) -> list[list[int]]:
         """Returns the ids of each text, which are those of `tokenize(normalize(text))`.
@@ -269,9 +286,27 @@ class FullTokenizer:
         Raises:
           UserError: the vocabulary has no [UNK].
         """
-        texts = list(texts if normalized else map(self.normalize, texts))
+        texts = list(texts)
+        if not self._to_find:
+            return self._encode(texts, normalized)
+        split = [list(self._added.split(text)) for text in texts]
+        between = [
+            text[start:end]
+            for text, parts in zip(texts, split, strict=True)
+            for start, end, number in parts
+            if number is None
+        ]
+        encoded = iter(self._encode(between, normalized))
+        return [
+            [i for *_, number in parts for i in (next(encoded) if number is None else [number])]
+            for parts in split
+        ]
+
+    def _encode(self, texts: list[str], normalized: bool) -> list[list[int]]:
+        """Does the same for texts without added tokens."""
         if self.sp_model is None:
             return [self._word_aligner.ids(text) for text in texts]
+        texts = [text.strip() if normalized else self.normalize(text) for text in texts]
         quick = self.sp_model.encode(texts, num_threads=1)
         return [
             ids if self._need_care.isdisjoint(ids) else encode_ids(self.sp_model, text)
@@ -289,7 +324,27 @@ class FullTokenizer:
         Raises:
           UserError: the SentencePiece model has byte fallback, or the vocabulary has no [UNK].
         """
-        return self._aligner.tokenize(text)
+        parts = list(self._added.split(text)) if self._to_find else []
+        if all(number is None for *_, number in parts):
+            return self._aligner.tokenize(text)
+        joined, first_word = list[np.ndarray](), 0
+        for start, end, number in parts:
+            if number is None:
+                one = self._aligner.tokenize(text[start:end])
+                joined.append(np.array([one.ids, one.starts + start, one.ends + start]))
+                first_word = first_word if len(joined) > 1 else one.first_word
+            else:
+                joined.append(np.array([[number], [start], [end - 1]]))
+        ids, starts, ends = np.concatenate(joined, axis=1).astype(np.int32)
+        return Tokens(ids, starts, ends, first_word)
+
+    @functools.cached_property
+    def _added(self) -> AddedTokens:
+        lower, keep = self.normalization.do_lower_case, self.normalization.keep_accents
+        if self.is_wordpiece:
+            return AddedTokens(self._rules, self._to_find, self.basic_tokenizer.normalize)
+        prepare = functools.partial(preprocess_text, lower=lower, keep_accents=keep)
+        return AddedTokens(self._rules, self._to_find, lambda c: prepare(c, remove_space=False))
 
     @functools.cached_property
     def _aligner(self) -> Aligner | WordAligner:
@@ -301,6 +356,8 @@ class FullTokenizer:
 
     def tokenize(self, text: str) -> list[str]:
         """Returns the pieces of a text; for SentencePiece, apply `preprocess_text` first."""
+        if self._to_find:
+            return self.convert_ids_to_tokens(self.encode([text], normalized=True)[0])
         if self.sp_model:
             return encode_pieces(self.sp_model, text)
         return [
@@ -312,7 +369,7 @@ class FullTokenizer:
     def convert_tokens_to_ids(self, tokens: Sequence[str | bytes]) -> list[int]:
         """Returns the ids of pieces; SentencePiece returns its unknown id for unknown pieces."""
         if self.sp_model:
-            return [self.sp_model.piece_to_id(printable_text(token)) for token in tokens]
+            return [self.vocab.get(printable_text(token), self.unk_id) for token in tokens]
         return convert_by_vocab(self.vocab, tokens)
 
     def convert_ids_to_tokens(self, ids: Sequence[int]) -> list[str]:

@@ -89,14 +89,17 @@ def content_of_checkpoint(checkpoint: str) -> str:
 
 @contextlib.contextmanager
 def as_files(checkpoint: str) -> Iterator[str]:
-    """Yields the prefix of a TensorFlow checkpoint; converts a folder of `transformers` to one."""
+    """Yields the prefix of a TensorFlow checkpoint; converts a folder of `transformers` to one.
+
+    It is for prediction: a model without a pooler gets one of zeros.
+    """
     if not os.path.isdir(checkpoint):
         yield checkpoint
         return
     with tempfile.TemporaryDirectory() as folder:
         prefix = os.path.join(folder, "model.ckpt")
         with reporting(f"temporary folder {folder} cannot be written"):
-            write_checkpoint(prefix, open_folder(checkpoint))
+            write_checkpoint(prefix, open_folder(checkpoint).predicting())
         yield prefix
 
 
@@ -308,11 +311,14 @@ def keep_last(folder: str, count: int) -> None:
         remove_checkpoint(prefix)
 
 
-def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
-    """Raises a `UserError` unless a checkpoint has all variables, in their shapes and finite."""
+def check_fits(where: str, checkpoint: str, variables: Sequence[tf.Variable]) -> None:
+    """Raises a `UserError` unless a checkpoint has all variables, in their shapes and finite.
+
+    `where` is the path of the model, for messages.
+    """
     reader = load_checkpoint(checkpoint)
     shapes = reader.get_variable_to_shape_map()
-    check_same_encoder(checkpoint, shapes, {v.op.name: v.shape.as_list() for v in variables})
+    check_same_encoder(where, shapes, {v.op.name: v.shape.as_list() for v in variables})
     differ = [
         f"{v.op.name} {shapes.get(v.op.name, 'is missing')} (the model has {v.shape.as_list()})"
         for v in variables
@@ -320,11 +326,11 @@ def check_fits(checkpoint: str, variables: Sequence[tf.Variable]) -> None:
     ]
     if differ:
         raise UserError(
-            f"{checkpoint} does not match the model: {len(differ)} variables differ, such as "
+            f"{where} does not match the model: {len(differ)} variables differ, such as "
             f"{', '.join(differ[:3])}; was it trained for another task, or with another "
             "--albert_config_file?"
         )
-    check_finite(checkpoint, reader, [v.op.name for v in variables])
+    check_finite(where, reader, [v.op.name for v in variables])
 
 
 def check_finite(where: str, reader: Any, names: Iterable[str]) -> None:

@@ -32,10 +32,11 @@ _ACTIVATIONS = {
     "linear": "linear",
 }
 _OTHER_NAMES = {"gelu_pytorch_tanh": "gelu", "gelu_fast": "gelu", "gelu_python": "gelu_erf"}
-# Options of `transformers` for which this project supports only one value.
-_FIXED = {"layer_norm_eps": 1e-12, "position_embedding_type": "absolute", "is_decoder": False}
+_EPSILON = 1e-12
 # Keys of `transformers` that do not describe the model.
-_NOT_OURS = {*_FIXED, "architectures", "dtype", "model_type", "torch_dtype", "transformers_version"}
+_NOT_OURS = {"architectures", "dtype", "model_type", "torch_dtype", "transformers_version"}
+_NOT_OURS |= {"layer_norm_eps", "position_embedding_type", "is_decoder"}
+_OF_ALBERT = ("embedding_size", "num_hidden_groups", "inner_group_num")
 
 
 def check_sizes(values: Mapping[str, Any]) -> None:
@@ -59,21 +60,28 @@ def check_sizes(values: Mapping[str, Any]) -> None:
 
 def config_from_theirs(config: Mapping) -> dict:
     """Converts a configuration of `transformers`; raises a `UserError` if it is not supported."""
-    family = config["model_type"]
+    family = family_of(config)
     if family not in FAMILIES:
         raise UserError(
             f"unsupported model_type {family!r}; supported: {', '.join(FAMILIES)}, the networks of "
             "Google's papers; other networks have other layers or tokenizers"
         )
-    for name, value in _FIXED.items():
-        if config.get(name, value) != value:
-            raise UserError(f"unsupported {name} {config[name]!r}; supported: {value!r}")
-    values = {name: value for name, value in config.items() if name not in _NOT_OURS}
+    # A BERT of `transformers` does not look at the keys of an ALBERT.
+    others = _NOT_OURS | {*(_OF_ALBERT if family == "bert" else ())}
+    values = {name: value for name, value in config.items() if name not in others}
     activation = config.get("hidden_act", "gelu_new" if family == "albert" else "gelu")
     ours = {theirs: ours for ours, theirs in _ACTIVATIONS.items()} | _OTHER_NAMES
     if not isinstance(activation, str) or activation not in ours:
         raise UserError(f"unsupported hidden_act {activation!r}; supported: {', '.join(ours)}")
     return values | {"hidden_act": ours[activation]}
+
+
+def family_of(config: Mapping) -> str:
+    """Returns the family of a configuration of `transformers`; early ones have no model_type."""
+    named = str(config.get("architectures") or "").strip("[]'").lower()
+    named_family = next((family for family in FAMILIES if named.startswith(family)), "")
+    keys_family = "albert" if any(key in config for key in _OF_ALBERT) else "bert"
+    return config.get("model_type", named_family or keys_family)
 
 
 def config_to_theirs(family: str, config: Mapping) -> dict:
@@ -83,5 +91,5 @@ def config_to_theirs(family: str, config: Mapping) -> dict:
         "model_type": family,
         **{name: value for name, value in config.items() if name != "down_scale_factor"},
         "hidden_act": _ACTIVATIONS[activation],
-        "layer_norm_eps": _FIXED["layer_norm_eps"],
+        "layer_norm_eps": _EPSILON,
     }

@@ -13,24 +13,24 @@ from typing import Any, NamedTuple
 
 from albert.checkpoints import transformers_names as names
 from albert.checkpoints.checkpoint_files import load_checkpoint, resolve_checkpoint
+from albert.checkpoints.folder_contract import CONFIG, OWN, TOKENIZER_JSON, checked, read_checked
+from albert.checkpoints.folder_tokenizer import longest_text, tokenizer_settings
 from albert.checkpoints.model_folder import (
     ASSETS,
-    CONFIG,
     DESCRIPTION,
     OWN_PARAMS,
     TOKENIZERS,
     read_description,
     recorded_settings,
 )
+from albert.checkpoints.sentence_folder import sentence_settings
 from albert.checkpoints.transformers_folder import (
-    TOKENIZER,
-    TOKENIZER_JSON,
     TransformersFolder,
     is_transformers_folder,
-    tokenizer_settings,
+    other_files,
 )
 from albert.core.errors import UserError
-from albert.core.files import read_bytes, read_json, read_object
+from albert.core.files import read_bytes
 from albert.download.named_model import WHAT_TO_PASS
 from albert.tokenizers.normalization import Normalization
 from albert.tokenizers.tokenizer_json import is_unigram, parse_tokenizer
@@ -56,9 +56,6 @@ _OF_QUESTIONS = {
 }
 _WINDOW = 384
 _OPTIONS = ("A", "B", "C", "D")
-# The files of sentence-transformers, and the poolings in them.
-_MODULES, _LENGTH = "modules.json", "sentence_bert_config.json"
-_POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
 
 
 class ModelFiles(NamedTuple):
@@ -74,7 +71,8 @@ class ModelFiles(NamedTuple):
     def description(self) -> dict[str, Any]:
         """Returns the values with which the model works; see `Assets` and `description_of`."""
         if self.is_trained:
-            return read_description(self.folder) or {}
+            about = read_description(self.folder) or {}
+            return checked(about, OWN, os.path.join(self.folder, ASSETS, DESCRIPTION))
         return description_of(self.files)
 
     def known(self) -> dict[str, Any]:
@@ -156,7 +154,7 @@ def _why_none(path: str) -> str:
             f"{missing}: {again}; repeat the command that trained the model, which trains nothing "
             "and writes the file"
         )
-    return f"has no model; {WHAT_TO_PASS}"
+    return f"has no model; {other_files(path) or WHAT_TO_PASS}"
 
 
 def description_of(files: Mapping[str, str]) -> dict[str, Any]:
@@ -168,18 +166,20 @@ def description_of(files: Mapping[str, str]) -> dict[str, Any]:
     about = tokenizer_settings(folder)
     if not is_transformers_folder(folder):
         return about
-    config = read_object(files["albert_config_file"], "the configuration")
+    file = files["albert_config_file"]
+    config = read_checked(file, CONFIG, "the configuration")
     reader = load_checkpoint(resolve_checkpoint(folder))
-    longest = config.get("max_position_embeddings", 512)
+    longest = longest_text(folder, config.get("max_position_embeddings", 512))
     head = _description_of_head(config, reader, longest)
     if not head:
-        return {**about, "max_seq_length": longest, **_sentence_settings(folder, about)}
+        has_pooler = {"has_pooler": names.POOLER in reader.parts}
+        return {**about, "max_seq_length": longest, **has_pooler, **sentence_settings(folder)}
     ours = config.get("task_specific_params")
     own = ours.get(OWN_PARAMS) if isinstance(ours, dict) else None
     # `albert convert` has written what the training knew. With another head or other labels, the
     # model was trained further in transformers.
     if isinstance(own, dict) and all(own.get(n) == head.get(n) for n in ("task", "labels")):
-        head |= own
+        head |= checked(own, OWN, f"{file}: {OWN_PARAMS}")
     return {**about, **head}
 
 
@@ -238,38 +238,3 @@ def _labels(config: Mapping[str, Any], rows: int) -> list[str]:
             wrong = f"the label {text!r:.40} twice" if text else "a label that is no text"
             raise UserError(f"id2label of config.json has {wrong}")
     return texts
-
-
-def _sentence_settings(folder: str, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns pooling, normalization and length, as sentence-transformers has saved them."""
-    about: dict[str, Any] = {}
-    path = os.path.join(folder, _LENGTH)
-    saved = read_object(path, "the length") if os.path.exists(path) else {}
-    if saved.get("do_lower_case") and not tokenizer.get("do_lower_case", True):
-        raise UserError(f"{path} has do_lower_case true, but {TOKENIZER} in this folder has false")
-    if length := saved.get("max_seq_length"):
-        about["max_seq_length"] = length
-    path = os.path.join(folder, _MODULES)
-    if not os.path.exists(path):
-        return about
-    modules = read_json(path, "the modules of sentence-transformers")
-    try:
-        kinds = {module["type"].rpartition(".")[2]: str(module["path"]) for module in modules}
-    except (KeyError, TypeError, AttributeError) as e:
-        raise UserError(f"{path} is not a list of modules, each with type and path") from e
-    modes: set[str] = set()
-    if "Pooling" in kinds:
-        path = os.path.join(folder, kinds["Pooling"], "config.json")
-        pooling = read_object(path, "the pooling")
-        modes = {name for name in pooling if "pooling_mode" in name and pooling[name] is True}
-        if len(modes) != 1:
-            raise UserError(
-                f"{path} has {len(modes)} pooling modes that are true; one is supported"
-            )
-        about["pooling"] = _POOLINGS.get(next(iter(modes)), "")
-    if others := (kinds.keys() - {"Transformer", "Pooling", "Normalize"}) | (modes - {*_POOLINGS}):
-        raise UserError(
-            f"{path}: {', '.join(sorted(others))} of sentence-transformers is not supported; "
-            "supported are the mean over the tokens or [CLS], and normalization"
-        )
-    return {**about, "normalize": "Normalize" in kinds}

@@ -6,9 +6,10 @@ import os
 from typing import Any
 
 from albert.checkpoints.checkpoint_files import resolve_checkpoint
+from albert.checkpoints.folder_tokenizer import tokenizer_settings
 from albert.checkpoints.model_files import find_model
 from albert.checkpoints.model_folder import TOKENIZERS
-from albert.checkpoints.transformers_folder import is_transformers_folder, tokenizer_settings
+from albert.checkpoints.transformers_folder import is_transformers_folder
 from albert.core.errors import FlagError
 from albert.core.files import content_of
 from albert.download.named_model import local_folder, pinned_name

@@ -21,7 +21,9 @@ from typing import Any, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import load_checkpoint, resolve_checkpoint
-from albert.checkpoints.transformers_folder import is_transformers_folder, tokenizer_settings
+from albert.checkpoints.folder_contract import CONFIG
+from albert.checkpoints.folder_tokenizer import tokenizer_settings
+from albert.checkpoints.transformers_folder import is_transformers_folder
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of, open_atomically, read_bytes, read_object
 from albert.core.record import read_record
@@ -34,7 +36,6 @@ SCORES = "eval_results.json"
 WAYS_OUT = "give another --output_dir, or --overwrite_output_dir to remove that run and start over"
 ASSETS = "assets.extra"
 DESCRIPTION = "model.json"
-CONFIG = "config.json"
 # Where `config.json` of a converted model keeps the description, in its `task_specific_params`.
 OWN_PARAMS = "albert-tf"
 # A model has one of them.

@@ -6,45 +6,46 @@ It has `config.json`, and either `model.safetensors` or several files of weights
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import glob
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import safetensors
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints import transformers_names as names
-from albert.checkpoints.configurations import check_sizes, config_from_theirs
+from albert.checkpoints.configurations import check_sizes, config_from_theirs, family_of
+from albert.checkpoints.folder_contract import CONFIG, read_checked
 from albert.core.errors import UserError
-from albert.core.files import read_bytes, read_json, read_object, sha256_of
+from albert.core.files import MOST_OF_POINTER, read_bytes, read_json, sha256_of
 from albert.core.text import listed
-from albert.tokenizers.normalization import Normalization
-from albert.tokenizers.tokenizer_json import normalization_of, parse_tokenizer
 
-CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-TOKENIZER, SPECIAL_TOKENS = "tokenizer_config.json", "special_tokens_map.json"
-TOKENIZER_JSON = "tokenizer.json"
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 # The key of the training step in the metadata of `WEIGHTS`.
 STEP = tf.GraphKeys.GLOBAL_STEP
-# Special tokens and settings of tokenizers; the first value is the usual one.
-_SUPPORTED: dict[str, Sequence[object]] = {
-    "cls_token": ("[CLS]",),
-    "sep_token": ("[SEP]",),
-    "mask_token": ("[MASK]",),
-    "unk_token": ("[UNK]", "<unk>"),
-    "pad_token": ("[PAD]", "<pad>"),
-    "do_basic_tokenize": (True,),
-    "remove_space": (True,),
-    "never_split": (None, []),
-}
 # The types of weights that float32 represents exactly.
 _DTYPES = ("F32", "F16", "BF16")
 _PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
+_LOAD = "load it in transformers with {} and call save_pretrained"
+# What a folder may have instead, by pattern, and what to do.
+_OTHERS = {
+    "adapter_config.json": "merge the adapter with its base model (merge_and_unload in peft) and "
+    "save that model",
+    "checkpoint-*": "pass {}",
+    "snapshots/*": "pass {}",
+    "0_*/config.json": "load the folder in sentence-transformers and save it again",
+    "tf_model.h5": _LOAD.format("from_tf=True"),
+    "flax_model.msgpack": _LOAD.format("from_flax=True"),
+    "rust_model.ot": "pass the folder of the model that it was converted from",
+    "*.gguf": "pass the folder of the model that it was converted from",
+    "**/*.onnx": "pass the folder of the model that it was converted from",
+}
 # Endings of names in old files, variables without use here, and copies of other variables.
 _OLD_ENDS = {".gamma": ".weight", ".beta": ".bias"}
 _NOT_NEEDED = ("embeddings.position_ids", "embeddings.token_type_ids")
@@ -69,33 +70,6 @@ def is_transformers_folder(path: str) -> bool:
     return is_named and not glob.glob("*.index", root_dir=path)
 
 
-def tokenizer_settings(path: str) -> dict[str, Any]:
-    """Returns the fields of `Normalization` that a folder's tokenizer has; empty if it has none.
-
-    Raises a `UserError` for settings with which this project would make other tokens.
-    """
-    file = os.path.join(path, TOKENIZER_JSON)
-    tokenizer = parse_tokenizer(read_bytes(file), file) if os.path.exists(file) else None
-    own, saved = normalization_of(tokenizer) if tokenizer else {}, dict[str, Any]()
-    for name in (SPECIAL_TOKENS, TOKENIZER):
-        file = os.path.join(path, name)
-        if os.path.exists(file):
-            saved |= read_object(file, "the tokenizer's configuration")
-    for name, values in _SUPPORTED.items():
-        value = saved.get(name, values[0])
-        value = value.get("content") if isinstance(value, dict) else value
-        if value not in values:
-            raise UserError(
-                f"{path}: its tokenizer has the {name} {value!r}, not {values[0]!r}, with which "
-                "this project would make other tokens than those of the model's training"
-            )
-    own |= {name: saved[name] for name in Normalization._fields if saved.get(name) is not None}
-    for name, value in own.items():
-        if not isinstance(value, bool) and (name, value) != ("strip_accents", None):
-            raise UserError(f"{path}: its tokenizer has {name} {value!r}, not true or false")
-    return own
-
-
 class TransformersFolder:
     """The weights in a folder, with the methods of TensorFlow's checkpoint reader.
 
@@ -112,9 +86,9 @@ class TransformersFolder:
         belong to another family, or are damaged or incomplete.
         """
         self.path = path
-        theirs = read_object(os.path.join(path, CONFIG), "the configuration")
+        theirs = read_checked(os.path.join(path, CONFIG), CONFIG, "the configuration")
         try:
-            self.config, self.family = config_from_theirs(theirs), theirs["model_type"]
+            self.config, self.family = config_from_theirs(theirs), family_of(theirs)
             # Before `pairs_of`, because the sizes determine the number of variables.
             check_sizes(self.config)
             pairs = names.pairs_of(self.family, self.config)
@@ -149,8 +123,11 @@ class TransformersFolder:
             shape = list(shapes[pair.theirs])
             self._shapes[name] = shape[::-1] if pair.is_transposed else shape
         # A graph that does not use its pooler can have one of zeros.
-        if names.WITHOUT_POOLER & {*self.parts} and names.POOLER not in self.parts:
-            self._shapes |= {pair.ours: list(pair.shape) for pair in pairs[names.POOLER]}
+        self._unused = {pair.ours: list(pair.shape) for pair in pairs[names.POOLER]}
+        if names.POOLER in self.parts:
+            self._unused = {}
+        if names.WITHOUT_POOLER & {*self.parts}:
+            self._shapes |= self._unused
         self._shapes |= {} if self._step is None else {STEP: []}
         # Kept here, because a graph keeps only weak references to them.
         self._getters: dict[str, Callable[[], np.ndarray]] = {}
@@ -178,6 +155,8 @@ class TransformersFolder:
                         )
                     end = next((end for end in _OLD_ENDS if name.endswith(end)), "")
                     new = name.removesuffix(end) + _OLD_ENDS.get(end, "")
+                    # torch.compile adds this.
+                    new = new.replace("_orig_mod.", "")
                     tensors[new] = _Tensor(path, name, tuple(tensor.get_shape()))
         prefix = f"{self.family}."
         if any(name.startswith(prefix) for name in tensors):
@@ -187,9 +166,9 @@ class TransformersFolder:
         return {prefix * name.startswith(beginnings) + name: tensors[name] for name in tensors}
 
     def _drop_copies(self) -> None:
-        for copy, original in _COPIES.items():
-            for name in [name for name in self._tensors if name.endswith(copy)]:
-                begin = f"{self.family}." if "embeddings" in original else name.removesuffix(copy)
+        for own, original in _COPIES.items():
+            for name in [name for name in self._tensors if name.endswith(own)]:
+                begin = f"{self.family}." if "embeddings" in original else name.removesuffix(own)
                 if begin + original not in self._tensors:
                     continue
                 both = self._read(name), self._read(begin + original)
@@ -208,6 +187,12 @@ class TransformersFolder:
     def get_variable_to_shape_map(self) -> dict[str, list[int]]:
         """Returns the shapes of all variables, by their names in this project."""
         return {**self._shapes}
+
+    def predicting(self) -> TransformersFolder:
+        """Returns the folder with a pooler of zeros if it has none, for graphs without its use."""
+        folder = copy.copy(self)
+        folder._shapes = {**self._shapes, **self._unused}
+        return folder
 
     def get_variable_to_dtype_map(self) -> dict[str, tf.DType]:
         """Returns the types of all variables, by their names in this project."""
@@ -239,8 +224,16 @@ class TransformersFolder:
         return "sha256:" + hashlib.sha256(digests.encode()).hexdigest()[:16]
 
 
-# The same path always gives the same object.
-open_folder = functools.cache(TransformersFolder)
+def open_folder(path: str) -> TransformersFolder:
+    """Returns the folder at a path: the same object as long as its files do not change."""
+    files = [f for f in os.scandir(path) if f.name.endswith((".json", ".safetensors"))]
+    state = sorted((f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in files)
+    return _opened(path, tuple(state))
+
+
+@functools.cache
+def _opened(path: str, state: tuple) -> TransformersFolder:
+    return TransformersFolder(path)
 
 
 def _files_of(path: str) -> list[str]:
@@ -266,7 +259,15 @@ def _files_of(path: str) -> list[str]:
             f"run arbitrary code; write {WEIGHTS} with transformers: save_pretrained(..., "
             "safe_serialization=True)"
         )
-    raise UserError(f"{path} has no {WEIGHTS}")
+    raise UserError("; ".join(filter(None, (f"{path} has no {WEIGHTS}", other_files(path)))))
+
+
+def other_files(path: str) -> str:
+    """Names what a folder has instead of weights that can be read, and what to do; "" if none."""
+    for pattern, remedy in _OTHERS.items():
+        if paths := sorted(glob.glob(pattern, root_dir=path, recursive=True)):
+            return f"found {paths[-1]}: {remedy.format(os.path.join(path, paths[-1]))}"
+    return ""
 
 
 @contextlib.contextmanager
@@ -275,4 +276,6 @@ def _reading(path: str) -> Iterator[safetensors.safe_open]:
         with safetensors.safe_open(path, framework="np") as file:
             yield file
     except (OSError, safetensors.SafetensorError) as e:
+        if os.path.isfile(path) and os.path.getsize(path) < MOST_OF_POINTER:
+            read_bytes(path)
         raise UserError(f"{path} is damaged or cannot be read: {e}") from e

@@ -68,7 +68,7 @@ class EmbedSettings(NormalizationSettings, IgnoredSettings, theme=DATA):
         "none",
         "Also write `sentence`, one vector per text from the last layer: the mean over all tokens, "
         "including [CLS] and [SEP]; the state of [CLS]; or what the files of sentence-transformers "
-        "in the model's folder say (model), also about normalization.",
+        "in the model's folder say (model), also about normalization and a prompt.",
         choices=("none", "mean", "cls", "model"),
     )
     normalize: bool = setting(False, "Divide the vectors of --pooling by their Euclidean norms.")
@@ -116,10 +116,11 @@ def main(settings: EmbedSettings) -> None:
         count = sum(1 for _ in file)
     if not count:
         raise UserError(f"--input_file {settings.input_file} is empty; it needs a text per line")
-    folder, normalize = _model(settings), settings.normalize
-    if pooling == "model":
+    folder, normalize, prompted = _model(settings), settings.normalize, pooling == "model"
+    if prompted:
         pooling, normalize = folder.value("pooling"), normalize or folder.value("normalize")
-    embedder = Embedder(folder, layers, settings.pooled, settings.batch_size, pooling, normalize)
+    vectors = pooling, normalize, prompted
+    embedder = Embedder(folder, layers, settings.pooled, settings.batch_size, *vectors)
     embedded = embedder.stream(_texts(settings.input_file))
     write = write_npz if settings.output_format == "npz" else write_json_lines
     write(settings.output_file, progress(embedded, count, "texts", "texts"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ import tensorflow.compat.v1 as tf
 from albert.checkpoints import transformers_names as names
 from albert.checkpoints.checkpoint_files import write_checkpoint
 from albert.checkpoints.configurations import config_to_theirs
+from albert.checkpoints.folder_contract import CONFIG, TOKENIZER
+from albert.checkpoints.folder_tokenizer import tokenizer_config, tokenizer_settings
 from albert.checkpoints.model_files import description_of, pretrained_files
 from albert.checkpoints.model_folder import (
     ASSETS,
@@ -25,14 +26,7 @@ from albert.checkpoints.model_folder import (
     used_model,
     write_assets,
 )
-from albert.checkpoints.transformers_folder import (
-    CONFIG,
-    STEP,
-    TOKENIZER,
-    WEIGHTS,
-    open_folder,
-    tokenizer_settings,
-)
+from albert.checkpoints.transformers_folder import STEP, WEIGHTS, open_folder
 from albert.convert.settings import ConvertSettings
 from albert.convert.source import CONFIGS, Source, Variables, find_source, read_variables
 from albert.core.errors import FlagError, UserError, optional
@@ -40,6 +34,7 @@ from albert.core.files import temporary_folder, write_json
 from albert.core.version import VERSION
 from albert.model.config import read_config
 from albert.settings.fields import argument
+from albert.tokenization import FullTokenizer
 from albert.tokenizers.normalization import Normalization
 from albert.tokenizers.tokenizer_json import native_content
 
@@ -127,10 +122,17 @@ def _begin(
     write_json(os.path.join(folder, CONFIG), config)
     name, kind = _TOKENIZERS[flag]
     Path(folder, name).write_bytes(native_content(file))
-    tokenizer = {"tokenizer_class": kind, **normalization.recorded()}
+    tokenizer = {
+        "tokenizer_class": kind,
+        **tokenizer_config(_vocabulary(flag, file), normalization),
+    }
     tokenizer["model_max_length"] = source.config.max_position_embeddings
     write_json(os.path.join(folder, TOKENIZER), tokenizer)
     return source, variables, config
+
+
+def _vocabulary(flag: str, file: str) -> Mapping[str, int]:
+    return FullTokenizer.of({flag: file}, {}).vocab
 
 
 def _tokenizer(source: Source, settings: ConvertSettings) -> tuple[str, str, Normalization]:
@@ -196,8 +198,9 @@ def from_transformers(path: str, target: str) -> str:
         }
         for flag, name in tokenizers.items():
             Path(name).write_bytes(native_content(files[flag]))
-        if os.path.isfile(os.path.join(path, TOKENIZER)):
-            shutil.copyfile(os.path.join(path, TOKENIZER), os.path.join(folder, TOKENIZER))
+            kind = {"tokenizer_class": _TOKENIZERS[flag][1]}
+            saved = tokenizer_config(_vocabulary(flag, files[flag]), Normalization.of(settings))
+            write_json(os.path.join(folder, TOKENIZER), kind | saved)
         if tokenizers and "task" in (about := description_of(files)):
             assets = {CONFIG: files["albert_config_file"]}
             assets |= {TOKENIZERS[flag]: name for flag, name in tokenizers.items()}

@@ -17,6 +17,9 @@ from typing import IO, Any
 
 from albert.core.errors import UserError, reporting
 
+# Pointers of Git LFS are smaller.
+MOST_OF_POINTER = 1024
+
 
 @contextlib.contextmanager
 def temporary_name(path: str) -> Iterator[str]:
@@ -150,7 +153,10 @@ def read_bytes(path: str) -> bytes:
     """Returns a file's content; raises a `UserError` if it cannot be read."""
     check_regular(path, path)
     with reporting(f"{path} cannot be read"), open(path, "rb") as file:
-        return file.read()
+        content = file.read()
+    if len(content) < MOST_OF_POINTER and content.startswith(b"version https://git-lfs"):
+        raise UserError(f"{path} is a pointer of Git LFS, not the file: run `git lfs pull`")
+    return content
 
 
 def check_readable(path: str, what: str) -> None:

@@ -132,8 +132,8 @@ def _list_of(folder: ModelFolder) -> configuration.PrecisionConfig | None:
 
 
 POOLINGS = ("mean", "cls")
-# The smallest divisor of a vector in `normalized`, as in PyTorch.
-_SMALLEST_NORM = 1e-12
+# The smallest divisors of a vector in `normalized`, as in PyTorch, and of a sum of states.
+_SMALLEST_NORM, _SMALLEST_COUNT = 1e-12, 1e-9
 
 
 def _as_list(values: object, needed: str) -> list[Any]:
@@ -178,15 +178,17 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]], caption: str =
     return f"<table>{title}<tr>{head}</tr>{body}</table>"
 
 
-def pooled_states(states: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
+def pooled_states(states: tf.Tensor, mask: tf.Tensor, skipped: int = 0) -> dict[str, tf.Tensor]:
     """Returns a vector per text for each pooling in `POOLINGS`, float32 [B, H].
 
     The mean is over all tokens of the text, including [CLS] and [SEP], as in sentence-transformers.
     The last hidden states are [B, S, H]; `mask`, int32 [B, S], is 1 for tokens and 0 for padding.
+    The first `skipped` tokens, those of a prompt, do not count.
     """
-    weights = tf.cast(mask, tf.float32)[:, :, tf.newaxis]
-    mean = tf.reduce_sum(states * weights, axis=1) / tf.reduce_sum(weights, axis=1)
-    return {"mean": mean, "cls": states[:, 0]}
+    weights = tf.cast(mask, tf.float32)[:, skipped:, tf.newaxis]
+    sums = tf.reduce_sum(states[:, skipped:] * weights, axis=1)
+    mean = sums / tf.maximum(tf.reduce_sum(weights, axis=1), _SMALLEST_COUNT)
+    return {"mean": mean, "cls": states[:, skipped]}
 
 
 def normalized(vectors: np.ndarray) -> np.ndarray:
@@ -212,6 +214,7 @@ class SentenceEncoder:
     ) -> np.ndarray:
         """Returns a vector per text, float32 [N, H], in the order of the texts.
 
+        The folder's default prompt of sentence-transformers is put before each text.
         Texts that are longer than the model's `max_seq_length` are truncated; a warning counts
         them. The first call builds the encoder's graph and reads its weights.
 
@@ -239,7 +242,7 @@ class SentenceEncoder:
             raise UserError(f"the pooling {pooling!r} is not one of {', '.join(POOLINGS)}")
         if not isinstance(batch_size, numbers.Integral) or batch_size < 1:
             raise UserError(f"a batch_size of at least 1 is needed, not {batch_size!r:.40}")
-        checked = [(text,) for text in checked_texts(texts)]
+        checked = [(about.get("prompt", "") + text,) for text in checked_texts(texts)]
         longest = self.folder.value("max_seq_length")
         sequences = sequences_of(checked, self.folder.tokenizer, longest)
         examples = [[sequence] for sequence in sequences]
@@ -250,12 +253,24 @@ class SentenceEncoder:
 
     @functools.cached_property
     def _pooling_session(self) -> ModelSession:
-        return ModelSession(self.folder, _head)
+        return ModelSession(self.folder, _make_head(prompt_length(self.folder)))
 
 
-def _head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
-    states = encode(features).get_sequence_output()
-    return HeadOutput(None, pooled_states(states, features["input_mask"]))
+def prompt_length(folder: ModelFolder) -> int:
+    """Returns the number of tokens, from [CLS] on, that the pooling of a model leaves out."""
+    about = folder.description
+    if about.get("include_prompt", True) or not (prompt := about.get("prompt")):
+        return 0
+    longest = folder.value("max_seq_length")
+    return len(sequences_of([(prompt,)], folder.tokenizer, longest)[0].ids) - 1
+
+
+def _make_head(skipped: int) -> Head:
+    def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
+        states = encode(features).get_sequence_output()
+        return HeadOutput(None, pooled_states(states, features["input_mask"], skipped))
+
+    return head
 
 
 class SpanFinder(SentenceEncoder, abc.ABC):

@@ -23,6 +23,7 @@ from albert.inference.base import (
     checked_texts,
     normalized,
     pooled_states,
+    prompt_length,
 )
 from albert.inference.folders import ModelFolder
 from albert.prediction.model import Encode, Head, HeadOutput
@@ -58,6 +59,7 @@ class Embedder(SentenceEncoder):
         batch_size: int = 32,
         pooling: str = "",
         normalize: bool = False,
+        prompted: bool = False,
     ):
         """Loads the encoder of a model for any task; raises the errors of `ModelSession`.
 
@@ -66,12 +68,21 @@ class Embedder(SentenceEncoder):
             For a number that the model does not have, a `FlagError` is raised.
           pooling: one of `POOLINGS`, for one vector per text from the last layer; "" for none.
           normalize: whether to divide these vectors by their Euclidean norms.
+          prompted: whether to put the folder's default prompt of sentence-transformers before each
+            text, which is then part of all outputs.
+
+        Raises:
+          UserError: the pooled output is requested, but the model has no pooler.
         """
+        if pooled and not folder.description.get("has_pooler", True):
+            raise UserError(f"{folder.path} has no pooler: request layers or a pooling instead")
+        self._prompt = folder.description.get("prompt", "") if prompted else ""
         self.folder, self._layers, self._normalize = folder, list(layers), normalize
         self._longest = folder.value("max_seq_length")
         width = folder.config.hidden_size * (len(self._layers) or 1) * self._longest
         self._at_once = max(MOST_WAITING // (width * np.float32().nbytes), batch_size)
-        head = _make_head(self._layers, pooled, pooling)
+        skipped = prompt_length(folder) if self._prompt else 0
+        head = _make_head(self._layers, pooled, pooling, skipped)
         self._session = ModelSession(folder, head, batch_size=batch_size)
 
     def embed(self, pairs: str | Iterable[str | Sequence[str]]) -> list[Embedding]:
@@ -92,7 +103,8 @@ class Embedder(SentenceEncoder):
 
     def _embed_at_once(self, pairs: Sequence[Sequence[str]]) -> Iterator[Embedding]:
         tokenizer = self.folder.tokenizer
-        sequences = sequences_of(pairs, tokenizer, self._longest)
+        prompted = [(self._prompt + first, *second) for first, *second in pairs]
+        sequences = sequences_of(prompted, tokenizer, self._longest)
         waiting, first = {}, 0
         for number, output in self._session.run([[sequence] for sequence in sequences]):
             # A copy lets the memory of the batch be freed.
@@ -115,7 +127,7 @@ def _one_or_two(pair: str | Iterable[str]) -> list[str]:
     return texts
 
 
-def _make_head(layers: Sequence[int], pooled: bool, pooling: str) -> Head:
+def _make_head(layers: Sequence[int], pooled: bool, pooling: str, skipped: int) -> Head:
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
         encoder = encode(features)
         states = encoder.get_all_encoder_layers()
@@ -129,7 +141,8 @@ def _make_head(layers: Sequence[int], pooled: bool, pooling: str) -> Head:
         if pooled:
             outputs["pooled"] = encoder.get_pooled_output()
         if pooling:
-            outputs["sentence"] = pooled_states(states[-1], features["input_mask"])[pooling]
+            pooled_by = pooled_states(states[-1], features["input_mask"], skipped)
+            outputs["sentence"] = pooled_by[pooling]
         return HeadOutput(None, outputs)
 
     return head

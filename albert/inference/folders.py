@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from albert.checkpoints.checkpoint_files import resolve_checkpoint
+from albert.checkpoints.folder_contract import CONFIG
 from albert.checkpoints.model_files import ModelFiles, find_model
 from albert.checkpoints.model_folder import (
     ASSETS,
@@ -58,10 +59,16 @@ class ModelFolder(NamedTuple):
         """Returns a value of the description; raises a `UserError` if it does not exist."""
         if name not in self.description:
             raise UserError(
-                f"{os.path.join(self.path, ASSETS, DESCRIPTION)} has no {name}; the file is "
-                "damaged, or another version of this project wrote it"
+                f"{described_in(self.path)} has no {name}; the file is damaged, or another version "
+                "of this project wrote it"
             )
         return self.description[name]
+
+
+def described_in(path: str) -> str:
+    """Returns the file in which a model's folder describes it."""
+    own, theirs = os.path.join(path, ASSETS, DESCRIPTION), os.path.join(path, CONFIG)
+    return theirs if os.path.exists(theirs) and not os.path.exists(own) else own
 
 
 def open_folder(path: str) -> ModelFolder:
@@ -88,8 +95,8 @@ def open_model(model: ModelFiles, normalization: Mapping[str, Any] = {}) -> Mode
     longest = about.get("max_seq_length", 1)
     if longest > config.max_position_embeddings:
         raise UserError(
-            f"{path}: {DESCRIPTION} has a max_seq_length of {longest}, but the model takes "
-            f"at most {config.max_position_embeddings}; they belong to different models"
+            f"{described_in(path)}, or a file next to it, has a max_seq_length of {longest}, but "
+            f"the model takes at most {config.max_position_embeddings}; correct one of the values"
         )
     checkpoint = resolve_checkpoint(files["init_checkpoint"])
     if model.is_trained:

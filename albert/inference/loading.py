@@ -118,7 +118,7 @@ def load_any(path: str, engine: str, precision: str, abstains: bool | None) -> M
         return _model_of(folder, engine, precision, abstains)
     if engine != TENSORFLOW or precision not in (AUTO, "float32"):
         raise UserError(f"{path} is a pretrained model, which TensorFlow computes in float32")
-    return Embedder(folder, layers=[-1], pooled=True)
+    return Embedder(folder, layers=[-1], pooled=folder.description.get("has_pooler", True))
 
 
 def path_of(model: AnyPath | HasModel) -> str:

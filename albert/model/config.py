@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import glob
 import json
 import math
+import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from albert.checkpoints.configurations import LARGEST, check_sizes, config_from_theirs
+from albert.checkpoints.folder_contract import CONFIG, checked
 from albert.core.errors import UserError
 from albert.core.files import read_object
 from albert.model.layers import get_activation
@@ -216,10 +219,14 @@ def read_config(json_file: str) -> AlbertConfig | BertConfig:
 def _read_object(json_file: str) -> dict:
     values = read_object(json_file, "the model's configuration")
     try:
-        # Only configurations of `transformers` have this key.
-        return config_from_theirs(values) if "model_type" in values else values
+        # Only configurations of `transformers` have this key, or weights of theirs next to them.
+        is_theirs = glob.glob("model*.safetensors", root_dir=os.path.dirname(json_file) or ".")
+        if "model_type" not in values and not (is_theirs and json_file.endswith(CONFIG)):
+            return values
+        return config_from_theirs(checked(values, CONFIG, json_file))
     except UserError as e:
-        raise UserError(f"{json_file}: {e}") from e
+        where = f"{json_file}: "
+        raise UserError(where + str(e).removeprefix(where)) from e
 
 
 def _kind_of(values: Mapping[str, Any]) -> type[AlbertConfig] | type[BertConfig] | None:

@@ -101,7 +101,7 @@ class PredictSession:
     def _restore(self, checkpoint: str) -> None:
         with restoring(checkpoint), as_files(checkpoint) as prefix:
             if collectives.is_chief() or os.path.exists(f"{prefix}.index"):
-                check_fits(prefix, self._variables)
+                check_fits(checkpoint, prefix, self._variables)
                 self._saver.restore(self._session, prefix)
             else:
                 # A host without the file receives its variables from rank 0.

@@ -58,6 +58,13 @@ class NormalizationSettings(Settings):
         MODEL,
         Affects.FEATURES,
     )
+    tokenizer_rules: str = setting(
+        "",
+        "Tokens to find in texts as they are, and other rules of a tokenizer of transformers; a "
+        "folder of transformers sets them. Default: the rules of Google's code.",
+        MODEL,
+        Affects.FEATURES,
+    )
 
     def given_normalization(self) -> dict[str, Any]:
         """Returns the values that the user set, by name."""

@@ -15,12 +15,15 @@ class Normalization(NamedTuple):
       keep_accents: whether SentencePiece keeps characters as they are; otherwise it replaces them
         with their NFKD form without combining marks.
       tokenize_chinese_chars: whether WordPiece makes every Chinese character a word.
+      tokenizer_rules: what a tokenizer of `transformers` does otherwise, see `TextRules`; "" for
+        the rules of Google's code.
     """
 
     do_lower_case: bool = True
     strip_accents: bool | None = None
     keep_accents: bool = False
     tokenize_chinese_chars: bool = True
+    tokenizer_rules: str = ""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Normalization:

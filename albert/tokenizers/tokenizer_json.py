@@ -9,12 +9,11 @@ import base64
 import collections
 import functools
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert.core.errors import UserError
 from albert.core.files import parse_json, read_bytes
-from albert.tokenizers.normalization import Normalization
 
 # Types of pieces in the protocol buffer `ModelProto` of SentencePiece.
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED = 1, 2, 3, 4
@@ -77,7 +76,8 @@ def sentencepiece_model_of(content: Mapping[str, Any], path: str) -> bytes:
             kind = _UNKNOWN if number == unknown else kind
             fields = (1, piece.encode()), (2, float(score)), (3, kind)
             pieces.append(_field(1, b"".join(_field(*field) for field in fields)))
-        charsmap = [one["precompiled_charsmap"] for one in _steps(content, "Precompiled")]
+        steps = _steps(content, "normalizer")
+        charsmap = [s["precompiled_charsmap"] for s in steps if s["type"] == "Precompiled"]
         normalizer = b"".join(_field(2, base64.b64decode(one)) for one in charsmap)
     except (KeyError, TypeError, ValueError) as e:
         raise UserError(
@@ -97,23 +97,95 @@ def native_content(path: str) -> bytes:
     return "".join(f"{piece}\n" for piece in vocabulary_of(tokenizer, path)).encode()
 
 
-def normalization_of(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the fields of `Normalization` that the tokenizer has; empty without a normalizer."""
+def settings_of(content: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Returns how a tokenizer changes text: fields of `Normalization` and of `TextRules`.
+
+    Raises a `UserError` for steps with which this project would make other tokens.
+    """
+    normalizers, splits = _steps(content, "normalizer"), _steps(content, "pre_tokenizer")
+    kinds, model = [one["type"] for one in normalizers], content["model"]
+    expected: dict[str, Any] = {"continuing_subword_prefix": "##", "unk_token": "[UNK]"}
     if is_unigram(content):
-        return {
-            "do_lower_case": bool(_steps(content, "Lowercase")),
-            "keep_accents": not _steps(content, "StripAccents"),
-        }
-    names = {"do_lower_case": "lowercase", "tokenize_chinese_chars": "handle_chinese_chars"}
-    steps = _steps(content, "BertNormalizer")
-    named = ((name, names.get(name, name)) for name in Normalization._fields)
-    return {name: one[theirs] for one in steps for name, theirs in named if theirs in one}
+        expected = {"byte_fallback": False}
+        _check(path, "pre_tokenizer", [one["type"] for one in splits], _SPLITS_OF_UNIGRAM)
+        for step in splits:
+            _check(path, "replacement", step.get("replacement", "▁"), ["▁"])
+            _check(path, "prepend_scheme", step.get("prepend_scheme", "always"), ["always"])
+            _check(path, "add_prefix_space", step.get("add_prefix_space", True), [True])
+        rest = [one for one in normalizers if one["type"] not in _STEPS_OF_UNIGRAM]
+        replaced = [one.get("content") for one in rest if one["type"] == "Replace"]
+        _check(path, "normalizer", [one["type"] for one in rest], [["Replace"] * len(replaced)])
+        _check(path, "replacements", all(one in _REPLACED for one in replaced), [True])
+        _check(path, "NFKD", kinds.count("NFKD"), [kinds.count("StripAccents")])
+        settings = {"do_lower_case": "Lowercase" in kinds, "keep_accents": "NFKD" not in kinds}
+    else:
+        _check(path, "normalizer", kinds, [["BertNormalizer"]])
+        _check(path, "pre_tokenizer", [one["type"] for one in splits], [["BertPreTokenizer"]])
+        step = {ours: normalizers[0].get(theirs, True) for theirs, ours in _OF_NORMALIZER.items()}
+        step["strip_accents"] = normalizers[0].get("strip_accents")
+        for name, value in step.items():
+            _check(path, name, value, [True, False, None] if "accents" in name else [True, False])
+        longest = model.get("max_input_chars_per_word", 100)
+        _check(path, "max_input_chars_per_word", type(longest), [int])
+        settings = {**step, "longest_word": longest}
+    for name, value in expected.items():
+        _check(path, name, model.get(name, value), [value])
+    _check(path, "post_processor", _template_of(content), [_TEMPLATE])
+    return settings
 
 
-def _steps(content: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
-    """Returns the steps of the normalizer that have a type."""
-    normalizer = content.get("normalizer") or {}
-    return [one for one in normalizer.get("normalizers", [normalizer]) if one.get("type") == kind]
+# The steps of BERT's normalizer, and of ALBERT's, which has others between them.
+_OF_NORMALIZER = {
+    "lowercase": "do_lower_case",
+    "handle_chinese_chars": "tokenize_chinese_chars",
+    "clean_text": "cleans",
+}
+_STEPS_OF_UNIGRAM = ("NFKD", "StripAccents", "Lowercase", "Precompiled")
+_SPLITS_OF_UNIGRAM = [["Metaspace"], ["WhitespaceSplit", "Metaspace"]]
+_REPLACED = ('"', " ")
+_TEMPLATE = "[CLS]:0 A:0 [SEP]:0 B:1 [SEP]:1"
+
+
+def _check(path: str, name: str, value: object, allowed: Sequence[object]) -> None:
+    if not any(value == one and type(value) is type(one) for one in allowed):
+        raise UserError(
+            f"{path} has the {name} {value!r:.80}, not {allowed[0]!r}, with which this project "
+            "would make other tokens than those of the model's training"
+        )
+
+
+def _steps(content: Mapping[str, Any], part: str) -> list[Mapping[str, Any]]:
+    """Returns the steps of a normalizer or pre-tokenizer, which may be a sequence."""
+    one: Any = content.get(part)
+    several = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers"}[part]
+    steps: Any = [one] if one else []
+    if isinstance(one, dict) and one.get("type") == "Sequence":
+        steps = one.get(several)
+    if not isinstance(steps, list) or not all(isinstance(s, dict) and "type" in s for s in steps):
+        raise UserError(f"{part} of the tokenizer is {one!r:.80}, not an object with a type")
+    return steps
+
+
+def _template_of(content: Mapping[str, Any]) -> object:
+    """Returns a pair of texts A and B with special tokens and segments, as text."""
+    processor, vocab = content.get("post_processor") or {}, content["model"].get("vocab")
+    try:
+        if processor["type"] == "BertProcessing":
+            (cls, first), (sep, last) = processor["cls"], processor["sep"]
+            ids, text = {cls: [first], sep: [last]}, f"{cls}:0 A:0 {sep}:0 B:1 {sep}:1"
+        else:
+            single, pair = ([*map(_part, processor[name])] for name in ("single", "pair"))
+            ids = {name: one["ids"] for name, one in processor["special_tokens"].items()}
+            text = " ".join(pair) if pair[:3] == single else ""
+        is_known = is_unigram(content) or all(ids[name] == [vocab[name]] for name in ids)
+        return text if text and is_known else processor
+    except (KeyError, TypeError, AttributeError, ValueError):
+        return processor
+
+
+def _part(one: Mapping[str, Mapping[str, Any]]) -> str:
+    (value,) = one.values()
+    return f"{value['id']}:{value['type_id']}"
 
 
 def _field(number: int, value: bytes | float | int) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import collections
+import functools
 import io
 import re
 import unicodedata
@@ -12,6 +13,7 @@ from typing import Any
 
 from albert.core.errors import UserError
 from albert.core.files import check_readable, read_bytes
+from albert.tokenizers.text_rules import WHITE_SPACE, TextRules
 from albert.tokenizers.tokenizer_json import parse_tokenizer, vocabulary_of
 
 # Code points of the CJK Unified Ideographs blocks. Hangul and kana are not split: they form words
@@ -77,27 +79,37 @@ def _decoded(content: bytes, vocab_file: str) -> str:
 class BasicTokenizer:
     """A tokenizer that removes control characters and separates punctuation and CJK characters.
 
-    The arguments are those of `Normalization`.
+    The arguments are those of `Normalization`; `rules` are those of `transformers`, or None.
     """
 
-    def __init__(self, do_lower_case=True, strip_accents=None, tokenize_chinese_chars=True):
+    def __init__(
+        self,
+        do_lower_case=True,
+        strip_accents=None,
+        tokenize_chinese_chars=True,
+        rules: TextRules | None = None,
+    ):
         self.do_lower_case = do_lower_case
         self.strips_marks = do_lower_case if strip_accents is None else strip_accents
-        self._clean = _CLEAN if tokenize_chinese_chars else _CLEAN_WITH_CJK_IN_WORDS
+        self._is_theirs, self._cleans = rules is not None, rules is None or rules.cleans
+        self._clean = _table_of(tokenize_chinese_chars, self._is_theirs, self._cleans)
+
+    def normalize(self, text: str) -> str:
+        """Returns a text as it is before it is split at punctuation."""
+        text = text.translate(self._clean)
+        if self.do_lower_case:
+            # `transformers` knows no final sigma.
+            text = text.translate(_LOWER) if self._is_theirs else text.lower()
+        return strip_marks(text) if self.strips_marks else text
 
     def tokenize(self, text: str | bytes) -> list[str]:
         """Returns the words of a text, by default in lower case and without accents."""
-        text = convert_to_unicode(text).translate(self._clean)
-        if self.do_lower_case:
-            text = text.lower()
-        if self.strips_marks:
-            text = strip_marks(text)
-        return text.translate(_PUNCTUATION_APART).split()
+        text = self.normalize(convert_to_unicode(text)).translate(_PUNCTUATION_APART)
+        return text.split() if self._cleans else _WORDS.findall(text)
 
-    @staticmethod
-    def is_space(char: str) -> bool:
+    def is_space(self, char: str) -> bool:
         """Returns whether a character separates words; control characters are only removed."""
-        return char.translate(_CLEAN).isspace()
+        return not _WORDS.search(char.translate(self._clean) or "x")
 
 
 def strip_marks(text: str) -> str:
@@ -169,6 +181,21 @@ def _table(translated: Callable[[str], str]) -> Computed:
     return Computed(lambda code: translated(chr(code)))
 
 
+@functools.cache
+def _table_of(splits_cjk: bool, is_theirs: bool, cleans: bool) -> Computed:
+    """Returns the table that cleans text; `is_theirs` is whether it is that of `transformers`."""
+
+    def clean(char: str) -> str:
+        if splits_cjk and _is_cjk(ord(char)):
+            return f" {char} "
+        if not cleans:
+            return char
+        # They also remove characters that are private, or not assigned.
+        return "" if is_theirs and unicodedata.category(char) in ("Co", "Cn") else _clean(char)
+
+    return _table(clean)
+
+
 def _clean(char: str) -> str:
     """Removes control characters, and makes white space a space."""
     if char in "\x00\ufffd" or _is_control(char):
@@ -196,8 +223,9 @@ def _is_punctuation(char: str) -> bool:
     return ascii_sign or unicodedata.category(char).startswith("P")
 
 
-_CLEAN_WITH_CJK_IN_WORDS = _table(_clean)
-_CLEAN = _table(lambda char: f" {char} " if _is_cjk(ord(char)) else _clean(char))
+_LOWER = _table(str.lower)
+# The white space of `split` has more characters.
+_WORDS = re.compile(f"[^{WHITE_SPACE}]+")
 _WITHOUT_MARKS = _table(lambda char: "" if unicodedata.category(char) == "Mn" else char)
 _PUNCTUATION_APART = _table(lambda char: f" {char} " if _is_punctuation(char) else char)
 # White space as a space, characters that are words on their own as a period, others as a letter.

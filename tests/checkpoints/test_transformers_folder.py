@@ -126,7 +126,6 @@ def test_several_files_read_as_one(tmp_path, write):
     "changes, message",
     [
         ({"model_type": "roberta"}, "config.json: unsupported model_type 'roberta'; supported: al"),
-        ({"model_type": None}, r"config\.json has no model_type"),
         ({"hidden_size": None}, r"config\.json has no hidden_size"),
         ({"hidden_act": "mish"}, "unsupported hidden_act 'mish'; supported: gelu_new, gelu,"),
         ({"layer_norm_eps": 1e-5}, "unsupported layer_norm_eps 1e-05; supported: 1e-12"),

@@ -16,7 +16,7 @@ import pytest
 import sentencepiece as spm
 
 from albert.tokenization import FullTokenizer
-from albert.tokenizers.tokenizer_json import normalization_of
+from albert.tokenizers.tokenizer_json import settings_of
 from tests.helpers.texts import TEXTS
 
 transformers = pytest.importorskip("transformers")
@@ -135,6 +135,18 @@ def test_sentencepiece_gives_the_ids_of_transformers(lines, model, options):
     assert ours.encode(lines) == theirs(lines, add_special_tokens=False)["input_ids"]
 
 
+def template(*parts: tuple[str, int]) -> list[dict]:
+    return [
+        {"Sequence" if len(name) == 1 else "SpecialToken": {"id": name, "type_id": kind}}
+        for name, kind in parts
+    ]
+
+
+SINGLE = (("[CLS]", 0), ("A", 0), ("[SEP]", 0))
+TEMPLATE = {"type": "TemplateProcessing", "single": template(*SINGLE), "special_tokens": {}}
+TEMPLATE["pair"] = template(*SINGLE, ("B", 1), ("[SEP]", 1))
+
+
 def fields_of(message: bytes):
     """Yields the numbers and values of a protocol buffer's fields."""
     position = 0
@@ -174,6 +186,8 @@ def test_a_tokenizer_json_gives_the_ids_of_its_model(lines, model, options, tmp_
     tokenizer = {
         "added_tokens": [{"id": number, "special": special} for number, special in added],
         "normalizer": {"type": "Sequence", "normalizers": normalizers},
+        "pre_tokenizer": {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always"},
+        "post_processor": TEMPLATE,
         "model": {
             "type": "Unigram",
             "unk_id": sp.unk_id(),
@@ -182,7 +196,7 @@ def test_a_tokenizer_json_gives_the_ids_of_its_model(lines, model, options, tmp_
     }
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(tokenizer), encoding="utf-8")
-    normalization = normalization_of(tokenizer)
+    normalization = settings_of(tokenizer, str(path))
     assert normalization == {"do_lower_case": True, "keep_accents": False, **options}
     again = FullTokenizer.of({"spm_model_file": str(path)}, normalization)
     assert again.encode(lines) == ours.encode(lines)
