@@ -190,9 +190,10 @@ def _description_of_head(
     parts, shapes = reader.parts, reader.get_variable_to_shape_map()
     about: dict[str, Any] = {"max_seq_length": min(longest, _WINDOW)}
     if names.SQUAD_V1 in parts:
-        theirs = (config.get("task_specific_params") or {}).get("question-answering") or {}
-        name = "handle_impossible_answer"
-        return {**about, "task": "squad-1.1", **_OF_QUESTIONS, name: theirs.get(name, False)}
+        theirs, name = config.get("task_specific_params", {}), "handle_impossible_answer"
+        theirs = theirs.get("question-answering")
+        abstains = isinstance(theirs, dict) and theirs.get(name) is True
+        return {**about, "task": "squad-1.1", **_OF_QUESTIONS, name: abstains}
     if names.SQUAD_V2 in parts:
         tops = {"start_n_top": 5, "end_n_top": 5, "no_answer_threshold": None}
         return {**about, "task": "squad-2.0", **_OF_QUESTIONS, **tops}
