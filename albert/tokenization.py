@@ -47,6 +47,9 @@ _WITHOUT_SPACES = (
     "BALINESE ",
 )
 # If a smaller part of the pieces can never be produced, the tokenizer fits the vocabulary.
+# Most rows of a small table of embeddings that no token uses. Published tables are padded to a
+# multiple of 8, and one has 1,000 rows more than its vocabulary.
+_UNUSED_ROWS = 1024
 _IMPOSSIBLE = 0.01
 # Of an uncased vocabulary in a script with capitals, more pieces have letters in lower case.
 _WITH_CASE = 0.5
@@ -211,12 +214,13 @@ class FullTokenizer:
             tf.logging.warning("%s %s", self._file, mismatch)
 
     def check_size(self, vocab_size: int, config_file: str) -> None:
-        """Raises a `UserError` if there are more tokens than a configuration says.
+        """Raises a `UserError` if there are more tokens than a configuration says, or far fewer.
 
         A table of embeddings may have rows that no token uses; a warning counts them.
         """
         sizes = f"{self.size} pieces, but {config_file} has a vocab_size of {vocab_size}"
-        if self.size > vocab_size:
+        most_unused = max(_UNUSED_ROWS, vocab_size // 8)
+        if not 0 <= vocab_size - self.size <= most_unused:
             raise UserError(f"{self._file} has {sizes}: both files must belong to the same model")
         if self.size < vocab_size:
             tf.logging.warning("%s has %s: the other rows are not used", self._file, sizes)

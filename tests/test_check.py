@@ -118,7 +118,10 @@ def test_another_program_cannot_be_checked():
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ("", "none.json cannot be read"),  # of TF_BF16_CONVERSION
+        (
+            "",
+            "=none.json is not 0, 1, full, basic or an existing JSON file",
+        ),  # of TF_BF16_CONVERSION
         ("--output_dir=README.md", "README.md is not a folder"),
         ("--albert_config_file=configs/albert_base_v2.json", "200 pieces.*e of 30000"),
         ("--patience=2 --predict_file=", "--patience need data to score on"),

@@ -192,7 +192,7 @@ def test_packages_to_install_are_those_of_the_project():
         elif word.startswith("requirements"):
             wrong += [] if (ROOT / word).is_file() else [word]
         # For contributors, notebooks and a script of the user, or what a user's data is in.
-        elif word not in ("torch", "notebook", "optuna", "pyarrow", "scikit-learn"):
+        elif word not in ("torch", "notebook", "optuna", "pyarrow", "scikit-learn", "tf-keras"):
             requirement = Requirement(word)
             versions = [pin.version for pin in requirement.specifier]
             allowed = known.get(canonicalize_name(requirement.name), [])

@@ -160,7 +160,10 @@ def test_squad_2_is_refused_before_anything_is_written(prepare, squad_dir, tmp_p
     [
         ("--learning_rate=2e-3 --seed=7", ["--learning_rate (was 0.001, is 0.002)", "--seed"]),
         ("TF_BF16_CONVERSION=basic", ["bf16 configuration (was None, is sha256:"]),
-        ("TF_BF16_CONVERSION=missing.json", [BF16, "missing.json cannot be read"]),
+        (
+            "TF_BF16_CONVERSION=missing.json",
+            [f"{BF16}=missing.json is not 0, 1, full, basic or an existing"],
+        ),
         ("--overwrite_output_dir --predict_file=typo.json", ["typo.json"]),
         ("--init_checkpoint={}/model.ckpt-best", ["would be replaced or removed", "--output_dir"]),
         ("--overwrite_output_dir --init_checkpoint={}/model.ckpt-5", ["would be replaced"]),

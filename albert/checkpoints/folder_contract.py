@@ -108,7 +108,9 @@ FILES: dict[str, dict[str, Row]] = {
         **_rows("hidden_dropout_prob attention_probs_dropout_prob", _SHARE),
         "initializer_range": _NUMBER,
         "architectures": _TEXTS,
-        "id2label": Row("a name for each id", _by_id(lambda v: _is(str)(v) or _is(int)(v))),
+        "id2label": Row(
+            "a name for each id", _by_id(lambda v: any(_is(kind)(v) for kind in (str, int, float)))
+        ),
         **_rows("label2id task_specific_params", Row("an object", _OBJECT)),
         "num_labels": _SIZE,
         **_rows("problem_type tokenizer_class", _TEXT),

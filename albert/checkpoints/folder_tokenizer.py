@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from albert.checkpoints.folder_contract import (
@@ -115,10 +115,13 @@ def _added(path: str, saved: Mapping[str, Any], first: list[Any]) -> Iterator[Ad
             yield token
 
 
-def tokenizer_config(vocab: Mapping[str, int], normalization: Normalization) -> dict[str, Any]:
+def tokenizer_config(
+    read_vocab: Callable[[], Mapping[str, int]], normalization: Normalization
+) -> dict[str, Any]:
     """Returns the content of `tokenizer_config.json`, with which a folder has the same tokens.
 
-    Raises a `UserError` for rules that only a tokenizer.json can have.
+    `read_vocab` returns the ids of the pieces, which only some rules need. Raises a `UserError` for
+    rules that only a tokenizer.json can have.
     """
     config = normalization.recorded()
     if rules := TextRules.parse(config.pop("tokenizer_rules", "")):
@@ -127,7 +130,7 @@ def tokenizer_config(vocab: Mapping[str, int], normalization: Normalization) -> 
                 "the model's tokenizer has unusual clean_text or max_input_chars_per_word, which "
                 "this conversion cannot write; save the model with transformers instead"
             )
-        ids = rules.ids_in(vocab, TOKENIZER)
+        ids = rules.ids_in(read_vocab(), TOKENIZER)
         config["added_tokens_decoder"] = {
             str(ids[token.content]): {
                 **{name: value for name, value in token._asdict().items() if name != "id"},

@@ -134,7 +134,7 @@ def _predict(args: argparse.Namespace, table: Table, output: str) -> None:
             sys.stdout.buffer.write(text)
         return
     # Standard output cannot be continued.
-    signals.install(resumes=True)
+    signals.allow_resuming()
     folder = model.folder
     options = [names, args.probabilities, ending, folder.engine, folder.precision]
     made_from = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -124,7 +125,7 @@ def _begin(
     Path(folder, name).write_bytes(native_content(file))
     tokenizer = {
         "tokenizer_class": kind,
-        **tokenizer_config(_vocabulary(flag, file), normalization),
+        **tokenizer_config(lambda: _vocabulary(flag, file), normalization),
     }
     tokenizer["model_max_length"] = source.config.max_position_embeddings
     write_json(os.path.join(folder, TOKENIZER), tokenizer)
@@ -199,7 +200,8 @@ def from_transformers(path: str, target: str) -> str:
         for flag, name in tokenizers.items():
             Path(name).write_bytes(native_content(files[flag]))
             kind = {"tokenizer_class": _TOKENIZERS[flag][1]}
-            saved = tokenizer_config(_vocabulary(flag, files[flag]), Normalization.of(settings))
+            read = functools.partial(_vocabulary, flag, files[flag])
+            saved = tokenizer_config(read, Normalization.of(settings))
             write_json(os.path.join(folder, TOKENIZER), kind | saved)
         if tokenizers and "task" in (about := description_of(files)):
             assets = {CONFIG: files["albert_config_file"]}

@@ -57,7 +57,7 @@ def __getattr__(name: str) -> Any:
     if hasattr(tf, "estimator"):
         if os.environ.get("TF_USE_LEGACY_KERAS") in ("1", "true", "True"):
             why = "TF_USE_LEGACY_KERAS is set, so TensorFlow needs another Keras; unset it, or: "
-            require("tf_keras", "tf-keras==2.15.0", why=why)
+            require("tf_keras", "tf-keras", why=why)
     elif _PACKAGE not in sys.modules:
         _open_package()
     member = getattr(importlib.import_module(f"{_FOLDER}.{_MODULES[name]}"), name)

@@ -90,6 +90,11 @@ def install(resumes: bool = False) -> None:
     os.register_at_fork(after_in_child=unblock)
 
 
+def allow_resuming() -> None:
+    """Makes messages say that the same command resumes the work of this program."""
+    _state.resumes = True
+
+
 def resume_without(flag: str) -> None:
     """Makes messages say that the same command resumes without a flag; "" if it can be repeated."""
     _state.changed = f" without {flag}" if flag else ""

@@ -270,7 +270,7 @@ def test_a_model_refuses_weights_that_are_not_finite(tmp_path):
         # Variables that the model does not take do no harm.
         others = [tf.get_variable("bert/pooler/dense/kernel", [24, 24])]
         for check in (
-            check_fits,
+            lambda first, second: check_fits(first, first, second),
             lambda first, second: modeling.initialize_from_checkpoint(second, first),
         ):
             check(prefix, others)
@@ -321,6 +321,9 @@ def test_damaged_values_are_detected_when_read(tmp_path):
     prefix = str(tmp_path / "model.ckpt")
     with tf.Graph().as_default():
         variables = [tf.get_variable(WORDS, [50, 12])]
-        for read in (check_fits, lambda *_: read_variables(find_source(prefix, None))):
+        for read in (
+            lambda: check_fits(prefix, prefix, variables),
+            lambda: read_variables(find_source(prefix, None)),
+        ):
             with pytest.raises(UserError, match=f"^{prefix} is damaged: bert/embeddings/.* cannot"):
-                read(prefix, variables)
+                read()

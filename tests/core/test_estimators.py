@@ -27,7 +27,7 @@ def test_names_are_tensorflows_own():
 def test_a_variable_that_needs_another_keras_is_named(monkeypatch):
     monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
     monkeypatch.setitem(sys.modules, "tf_keras", None)
-    with pytest.raises(UserError, match="TF_USE_LEGACY_KERAS is set.*: run `pip install tf-keras="):
+    with pytest.raises(UserError, match="TF_USE_LEGACY_KERAS is set.*: run `pip install tf-keras"):
         estimators.__getattr__("Estimator")
 
 

@@ -216,7 +216,7 @@ def test_a_converted_model_that_was_trained_further_has_its_new_labels(write):
         ({"id2label": {"0": "a", "2": "b"}}, r"id2label .* does not name every id"),
         ({"id2label": {"0": "a", "1": "b", "2": "a"}}, r"has the label 'a' twice"),
         ({"id2label": {"0": 1, "1": "1"}}, r"has the label '1' twice"),
-        ({"id2label": {"0": "a", "1": None}}, r"has a label that is no text"),
+        ({"id2label": {"0": "a", "1": None}}, r"unsupported id2label .*: a name for each id"),
         ({"id2label": {"0": "a", "1": ""}}, r"has a label that is no text"),
         ({"architectures": ["BertForFoo"]}, r"\['BertForFoo'\], which do not say what"),
     ],
