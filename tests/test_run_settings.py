@@ -51,7 +51,7 @@ OTHER = """
     save_checkpoints_steps=7 save_summary_steps=7 seed=1 shard_optimizer=state
     spm_model_file={0}/other.model stall_seconds=60 start_n_top=3 start_warmup_step=3
     tagging=BIOES task_name=mrpc text_b_column=second text_column=first threshold_to_export=0.5
-    tokenizer_rules={{"added":[]}}
+    tokenizer_rules={{{{"added":[]}}}}
     track=mlflow
     train_batch_size=2
     train_feature_file={0}/{program}-train train_file={0}/other.json.squad train_steps=77

@@ -49,11 +49,7 @@ def _each(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _by_id(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return (
-        lambda value: bool(value)
-        and _each(test)(value)
-        and all(re.fullmatch("[0-9]+", key) for key in value)
-    )
+    return lambda value: _each(test)(value) and all(re.fullmatch("[0-9]+", key) for key in value)
 
 
 def _is_token(value: Any) -> bool:
@@ -83,7 +79,10 @@ _SHARE = Row("a number from 0 to 1", lambda v: (_is(float)(v) or _is(int)(v)) an
 _NONE = Row("none", lambda value: not value)
 _TEXTS = Row("a list of texts", _all(_is(str)))
 _TOKEN, _TOKENS = Row("a token", _is_token), Row("a list of tokens", _all(_is_token))
-_RIGHT = Row("Right as its direction", lambda v: _OBJECT(v) and v.get("direction") == "Right")
+# Early files have no direction.
+_RIGHT = Row(
+    "Right as its direction", lambda v: _OBJECT(v) and v.get("direction", "Right") == "Right"
+)
 _SPECIAL_ROWS = {
     "cls_token": _special("[CLS]"),
     "sep_token": _special("[SEP]"),
@@ -106,7 +105,7 @@ FILES: dict[str, dict[str, Row]] = {
         **_rows("is_decoder is_encoder_decoder add_cross_attention", _only(False)),
         **_rows("pruned_heads auto_map quantization_config", _NONE),
         **_rows("hidden_dropout_prob attention_probs_dropout_prob", _SHARE),
-        "initializer_range": _NUMBER,
+        "initializer_range": Row("a number", lambda v: _NUMBER.allows(v) or v in (0, 0.0)),
         "architectures": _TEXTS,
         "id2label": Row(
             "a name for each id", _by_id(lambda v: any(_is(kind)(v) for kind in (str, int, float)))

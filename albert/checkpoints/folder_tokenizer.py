@@ -23,8 +23,9 @@ from albert.tokenizers.text_rules import AddedToken, TextRules
 from albert.tokenizers.tokenizer_json import is_unigram, parse_tokenizer, settings_of
 
 # The classes with the code of BERT, of ALBERT, and of any tokenizer.json.
-_BERT = ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer")
-_ALBERT, _ANY = "AlbertTokenizer", "PreTrainedTokenizerFast"
+_BERT = ("BertTokenizer", "ElectraTokenizer")
+# The second name for any tokenizer.json is that of transformers 5.
+_ALBERT, _ANY = "AlbertTokenizer", ("PreTrainedTokenizerFast", "TokenizersBackend")
 _DEFAULTS = {"do_lower_case": True, "strip_accents": None, "tokenize_chinese_chars": True}
 _SPECIAL = ("[CLS]", "[SEP]", "[MASK]", "[UNK]", "[PAD]", "<unk>", "<pad>")
 
@@ -74,8 +75,8 @@ def _kind(path: str, saved: Mapping[str, Any]) -> str:
     named = saved.get("tokenizer_class")
     if named is None and is_transformers_folder(path):
         named = read_checked(config, CONFIG, "the configuration").get("tokenizer_class")
-    kind = named if named in (None, _ANY) else named.removesuffix("Fast")
-    if kind not in (None, _ALBERT, _ANY, *_BERT):
+    kind = named if named in (None, *_ANY) else named.removesuffix("Fast")
+    if kind not in (None, _ALBERT, *_ANY, *_BERT):
         raise UserError(
             f"{path}: its tokenizer is a {named}, not a {_BERT[0]} or {_ALBERT}, with which this "
             "project would make other tokens than those of the model's training"

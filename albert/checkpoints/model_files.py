@@ -173,7 +173,12 @@ def description_of(files: Mapping[str, str]) -> dict[str, Any]:
     head = _description_of_head(config, reader, longest)
     if not head:
         has_pooler = {"has_pooler": names.POOLER in reader.parts}
-        return {**about, "max_seq_length": longest, **has_pooler, **sentence_settings(folder)}
+        return {
+            **about,
+            "max_seq_length": longest,
+            **has_pooler,
+            **sentence_settings(folder, longest),
+        }
     ours = config.get("task_specific_params")
     own = ours.get(OWN_PARAMS) if isinstance(ours, dict) else None
     # `albert convert` has written what the training knew. With another head or other labels, the

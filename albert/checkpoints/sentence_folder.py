@@ -22,10 +22,11 @@ _MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
 _MODULES = {"Transformer", "BERT", "Pooling", "Normalize", "Dropout"}
 
 
-def sentence_settings(folder: str) -> dict[str, Any]:
+def sentence_settings(folder: str, longest: int) -> dict[str, Any]:
     """Returns the values of a model's description that sentence-transformers has saved.
 
-    Raises a `UserError` for what this project does not compute.
+    `longest` is the most tokens that the model takes. Raises a `UserError` for what this project
+    does not compute.
     """
     about: dict[str, Any] = {}
     path = os.path.join(folder, LENGTH)
@@ -33,7 +34,7 @@ def sentence_settings(folder: str) -> dict[str, Any]:
     if saved.get("do_lower_case") and not tokenizer_settings(folder).get("do_lower_case", True):
         raise UserError(f"{path} has do_lower_case true, but {TOKENIZER} in this folder has false")
     if "max_seq_length" in saved:
-        about["max_seq_length"] = saved["max_seq_length"]
+        about["max_seq_length"] = min(saved["max_seq_length"], longest)
     path = os.path.join(folder, MODULES)
     if not os.path.exists(path):
         return about

@@ -141,7 +141,9 @@ def define() -> Callable[[], PretrainingDataSettings]:
 def parse(argv: list[str]) -> PretrainingDataSettings:
     """Parses a command line and returns its settings."""
     command_line.parse(argv, __doc__, PretrainingDataSettings)
-    return PretrainingDataSettings.from_flags()
+    settings = PretrainingDataSettings.from_flags()
+    part_of(settings)
+    return settings
 
 
 def main(settings: PretrainingDataSettings) -> None:

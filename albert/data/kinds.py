@@ -47,7 +47,7 @@ STANDOFF, WEBANNO = Look("Brat standoff", ENTITIES), Look("WebAnno TSV 3", ENTIT
 TOKENS, _TEXTS = Look("tokens and tags", ENTITIES), Look("annotated texts", ENTITIES)
 _COLUMNS = Look("tokens and tags as in CoNLL", ENTITIES)
 _QUESTIONS, _LABELS = Look("questions", QUESTIONS), Look("a table of labels", LABELS)
-_CHOICES = Look("choices of Label Studio; for `albert classify`, export them as JSON_MIN")
+_CHOICES = Look("choices of Label Studio", LABELS)
 # Files by their first bytes, and documents by all keys that their form has.
 _BEGINNINGS = {
     rb"%PDF": Look("PDF"),
@@ -94,7 +94,8 @@ def look_of(path: str) -> Look:
         return Look("an empty file")
     lines = [line for line in head.decode(errors="replace").splitlines() if line.strip()]
     # The last line may be incomplete.
-    lines = [line for line in lines[: -1 if len(lines) > 1 else None][:20] if line[0] != "#"]
+    is_cut = len(head) == _HEAD and len(lines) > 1
+    lines = [line for line in lines[: -1 if is_cut else None][:20] if line[0] != "#"]
     if lines and all(map(_TAGGED.fullmatch, lines)):
         return _COLUMNS
     for beginning, look in _BEGINNINGS.items():
@@ -162,6 +163,8 @@ def _look_of_row(row: Mapping[str, Any]) -> Look | None:
 
 def _has_tokens(row: Mapping[str, Any]) -> bool:
     """Returns whether a row has tokens with tags, or a token with a tag, or with its sentence."""
+    if isinstance(row.get("text"), str) and isinstance(row.get("spans"), list):
+        return False
     sentence, token, tag = token_columns(row)
     if not token or not (tag or sentence or "text" not in row):
         return False

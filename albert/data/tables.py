@@ -38,6 +38,7 @@ _SEPARATOR = re.compile('"?sep=([,;|@\t])"?\r?\n?', re.IGNORECASE)
 NESTED = ("paragraphs", "qas")
 # In the JSON of the Hub's rows, the member that has the values of a row.
 _ROW = "row"
+_OF_ROWS = {"row_idx", _ROW, "truncated_cells"}
 # Number of bytes from which the format is recognized.
 _HEAD = 1 << 16
 # A longer cell is probably the rest of a file after a quotation mark that is not closed.
@@ -360,7 +361,7 @@ def _read_json_rows(path: str) -> Iterator[dict[str, Any]]:
                 if not isinstance(record, dict):
                     raise SourceLine(path, number, "item").error("not a JSON object")
                 # The Hub has each row in another object.
-                inner = record.get(_ROW)
+                inner = record.get(_ROW) if record.keys() <= _OF_ROWS else None
                 yield inner if isinstance(inner, dict) else record
             reader.end()
         except UserError:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import html
 import json
 import os
 import pathlib
 import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from albert.core.errors import UserError
 from albert.core.version import VERSION
 from albert.report import PREDICTIONS
 from albert.report.predictions import read_samples
@@ -31,7 +35,10 @@ def page_of(service: Service, task: str, shows_data: bool) -> tuple[str, dict[st
     `shows_data` is whether examples may be from the data of the model's run.
     """
     has_data = shows_data and os.path.exists(os.path.join(service.folder, PREDICTIONS))
-    examples = service.examples(read_samples(service.folder) if has_data else ())
+    examples: Sequence[Mapping[str, Any]] = [service.example]
+    # A damaged file of predictions leaves the service's own example.
+    with contextlib.suppress(UserError, KeyError):
+        examples = service.examples(read_samples(service.folder) if has_data else ())
     if "context" in service.fields:
         examples = [{"question": question, "context": _STORY} for question in _QUESTIONS]
     about = {

@@ -141,7 +141,9 @@ class TextService(Service):
         self._lengths = self._lengths[0], model.stride or self._lengths[0]
         self.fields, self.example = {"text": fields.text("The text.")}, {"text": "It was raining."}
         has_pairs = _has_pairs(model.folder.description)
-        if has_pairs is not False:
+        if has_pairs is False:
+            self.summary = "Labels a text."
+        else:
             about = "The second text, for tasks with pairs."
             self.fields["second_text"] = fields.text(about, may_be_empty=True)
         if has_pairs:

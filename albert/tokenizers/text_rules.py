@@ -106,8 +106,13 @@ class AddedTokens:
         tokens = rules.added if rules else ()
         added = [t._replace(id=ids[t.content]) for t in tokens if t.content in ids]
         self._kept = {token.content: token for token in added if not token.normalized}
+        self._starts = {content[0] for content in self._kept}
         changed = ((self._changed(token.content)[0], token) for token in added if token.normalized)
         self._changing = {content: token for content, token in changed if content}
+
+    def cannot_be_in(self, text: str) -> bool:
+        """Returns whether a text has none of the tokens, by their first characters."""
+        return not self._changing and not any(map(text.__contains__, self._starts))
 
     def split(self, text: str) -> Iterator[tuple[int, int, int | None]]:
         """Yields the parts of a text: start, end, and a token's id, or None for other text."""

@@ -33,6 +33,11 @@ def parse_tokenizer(content: bytes, path: str) -> dict[str, Any] | None:
     if not isinstance(model := tokenizer.get("model"), dict):
         return None
     kind = model.get("type")
+    if "type" not in model and "merges" not in model:
+        # As files of 2020, which have no type.
+        vocab = model.get("vocab")
+        kind = "Unigram" if isinstance(vocab, list) else "WordPiece"
+        model["type"] = kind
     if kind not in ("WordPiece", "Unigram"):
         raise UserError(
             f"{path} has a tokenizer of the type {kind}; ALBERT and BERT have WordPiece or Unigram"

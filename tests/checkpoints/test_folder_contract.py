@@ -8,9 +8,11 @@ from safetensors.numpy import load_file, save_file
 
 import albert
 from albert.checkpoints import transformers_names as names
+from albert.checkpoints.folder_contract import TOKENIZER, TOKENIZER_JSON, checked
 from albert.checkpoints.model_files import description_of, pretrained_files
 from albert.core.errors import UserError
 from albert.inference.embedding import Embedder
+from albert.tokenizers.tokenizer_json import is_unigram, parse_tokenizer
 from tests.helpers.fixtures import SIZES
 
 MODULE = "sentence_transformers.base.modules.transformer.Transformer"
@@ -34,7 +36,7 @@ def write(transformers_folder, tmp_path):
 @pytest.mark.parametrize(
     ("file", "key", "values"),
     [
-        ("config.json", "id2label", ({}, [], 5, {"0": ["x"]}, {"a": "b"})),
+        ("config.json", "id2label", ([], 5, {"0": ["x"]}, {"a": "b"})),
         ("config.json", "architectures", ({"a": 1}, "BertModel")),
         ("config.json", "hidden_dropout_prob", ("0.1", 2)),
         ("config.json", "is_decoder", (True,)),
@@ -80,6 +82,18 @@ def test_odd_values_of_a_converted_model_are_errors(write, name, values):
         params = {"albert-tf": {**known, name: value}}
         with pytest.raises(UserError, match=rf"albert-tf: unsupported {name} {value!r}"):
             albert.load(write(part=names.SQUAD_V1, task_specific_params=params))
+
+
+def test_files_of_early_libraries_are_read():
+    """Without what later versions write: a direction, a type, and tokens that were added."""
+    cut = {"max_length": 128, "strategy": "LongestFirst", "stride": 0}
+    assert checked({"truncation": cut}, TOKENIZER_JSON, "x") == {"truncation": cut}
+    assert checked({"added_tokens_decoder": {}}, TOKENIZER, "x") == {"added_tokens_decoder": {}}
+    for vocab, is_list in (({"[UNK]": 0}, False), ([["<unk>", 0.0]], True)):
+        content = json.dumps({"model": {"vocab": vocab}}).encode()
+        assert is_unigram(parse_tokenizer(content, "x")) == is_list
+    with pytest.raises(UserError, match="has a tokenizer of the type None"):
+        parse_tokenizer(b'{"model": {"vocab": {}, "merges": []}}', "x")
 
 
 def test_unknown_keys_are_named_once(write, caplog):

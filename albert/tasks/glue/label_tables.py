@@ -11,7 +11,6 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 from albert.core.errors import FlagError, UserError
@@ -40,13 +39,16 @@ _COMMANDS = {QUESTIONS: "squad", ENTITIES: "entities"}
 _SAMPLE = 1000
 # In a table of at least this number of rows, labels repeat; more labels need two rows each.
 _MANY_ROWS, _MANY_LABELS = 8, 50
-# Prodigy's column of the annotator's answer, and its values if the label is wrong or unknown.
-_ANSWER, _NONE = "answer", "none"
-_REJECTED = ("reject", "ignore", _NONE)
+# Prodigy's column of the annotator's answer, and its values if the label is wrong or unknown. In
+# Label Studio, a row may lack annotations.
+_ANSWER, _NONE = "answer", object()
+_REJECTED = {"reject": "reject", "ignore": "ignore", _NONE: "none"}
 _BITS = {"0": 0, "0.": 0, "0.0": 0, "false": 0, "1": 1, "1.": 1, "1.0": 1, "true": 1}
+_WHOLE = re.compile(r"([+-]?(?:0|[1-9]\d{0,38}))(?:\.0?)?", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
 # A text that is probably a list, a tuple or an object; Python and NumPy parse shorter ones only.
 _LIST, _LONGEST = re.compile(r"[\[{].*|\w*\((.*['\",].*)?\)", re.DOTALL), 10_000
+_QUOTED = re.compile(r"[\[({]\s*['\"]")
 # A text in quotation marks before another one: in NumPy's lists, there is no comma between them.
 _NO_COMMA = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?=\s+['"])""")
 
@@ -97,7 +99,7 @@ def find_columns(
     names = [*dict.fromkeys([*table.columns, *(key for row in rows for key in row)])]
     taken = {getattr(options, name) for name in options._fields[:3] if name in given}
     taken |= {*options.label_columns}
-    if any(row.get(_ANSWER) in _REJECTED for row in rows):
+    if any(map(_rejection, rows)):
         taken.add(_ANSWER)
 
     def find(name: str, plain: Collection[str], fits: Callable[[Sequence[Any]], bool]) -> str:
@@ -134,7 +136,7 @@ def find_columns(
     if is_labeled is not False and not options.label_columns:
         label = find("label_column", _LABELS, may_be_labels)
     text = find("text_column", _TEXTS, _are_texts)
-    if _are_texts([text]):
+    if _are_texts([text]) and "text_column" not in given:
         _check_header(table, rows)
     second = options.text_b_column
     if "text_b_column" not in given:
@@ -217,8 +219,8 @@ def read_labeled(
     by_value = {value_of(label): label for label in known or ()}
     is_rejected = is_labeled and _ANSWER not in (*options[:3], *options.label_columns)
     for location, row in _rows(table, _required(table, options, is_labeled)):
-        if is_rejected and row.get(_ANSWER) in _REJECTED:
-            bad.notes[f"rows skipped with the answer {row[_ANSWER]}"] += 1
+        if is_rejected and (answer := _rejection(row)):
+            bad.notes[f"rows skipped with the answer {answer}"] += 1
             continue
         try:
             texts = texts_of(row, options)
@@ -260,6 +262,12 @@ def _rows(table: Table, required: Sequence[str] = ()) -> Iterator[tuple[SourceLi
         yield location, row
 
 
+def _rejection(row: Mapping[str, Any]) -> str:
+    """Returns the answer with which an annotator has rejected a row, or ""."""
+    answer = row.get(_ANSWER)
+    return _REJECTED.get(answer, "") if isinstance(answer, Hashable) else ""
+
+
 def _choices(annotations: Sequence[Any]) -> dict[str, Any]:
     """Returns the choices in annotations of Label Studio; several lists if these differ."""
     lists = collections.defaultdict[str, list[Any]](list)
@@ -273,9 +281,12 @@ def _choices(annotations: Sequence[Any]) -> dict[str, Any]:
 
 
 def value_of(label: str) -> Hashable:
-    """Returns a value that is equal for spellings of the same one, such as 0, 0.0 and False."""
-    number = str(_BITS.get(label.casefold(), label))
-    return Fraction(number) if len(number) < 40 and _NUMBER.fullmatch(number) else label
+    """Returns a value that is equal for spellings of the same one, such as 0, 0.0 and False.
+
+    Others may differ, as version 1.1 does from 1.10.
+    """
+    whole = _WHOLE.fullmatch(str(_BITS.get(label.casefold(), label)))
+    return int(whole[1]) if whole else label
 
 
 def spellings(labels: Iterable[str]) -> dict[str, str]:
@@ -336,11 +347,14 @@ def labels_of(row: Mapping[str, Any], options: TableOptions) -> list[str]:
 def _items(cell: Any, separator: str) -> list[Any]:
     """Returns the items in a cell: in a list or an object of any program, or separated."""
     text = cell.strip() if isinstance(cell, str) else ""
-    value, words = cell, text.strip("[]").split()
+    value, words = cell, text.strip("[]").split() if separator or text[:1] == "[" else []
     if len(words) > 1 and _BITS.keys() >= {*words}:
         value = words
     elif _LIST.fullmatch(text):
         value = _parsed(text)
+        if value == [[]] and not separator and not _QUOTED.match(text):
+            # A name, such as Cause(e1,e2) or [OTHER].
+            value = cell
     elif separator and isinstance(cell, str):
         value = [item for item in text.split(separator) if item.strip()]
     match value:
