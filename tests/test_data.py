@@ -159,7 +159,7 @@ def test_check_of_a_table_with_unknown_columns_names_the_flags_for_labels(call, 
             call("check", file(f"message,topic\n{rows}"), *words)
 
 
-TEXTS = "A good day", "A bad day", "The best day", "My worst day"
+TEXTS = "A good day at sea", "A bad day", "The best day", "My worst day"
 
 
 @pytest.mark.parametrize(

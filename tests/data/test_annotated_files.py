@@ -348,7 +348,7 @@ def moved(text: str) -> list[dict]:
         ),
         (
             json.dumps([of_label_studio([CHOICE])]),
-            " looks like choices of Label Studio; for .*MIN$",
+            " looks like choices of Label Studio: use `albert classify`$",
         ),
         (
             json.dumps(

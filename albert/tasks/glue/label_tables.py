@@ -37,6 +37,8 @@ _LABELS |= {"accept", "cats", "choice", "choices"}
 _COMMANDS = {QUESTIONS: "squad", ENTITIES: "entities"}
 # Number of rows that show what a column has.
 _SAMPLE = 1000
+# Most words in the name of a column.
+_LONGEST_NAME = 3
 # In a table of at least this number of rows, labels repeat; more labels need two rows each.
 _MANY_ROWS, _MANY_LABELS = 8, 50
 # Prodigy's column of the annotator's answer, and its values if the label is wrong or unknown. In
@@ -48,7 +50,10 @@ _WHOLE = re.compile(r"([+-]?(?:0|[1-9]\d{0,38}))(?:\.0?)?", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
 # A text that is probably a list, a tuple or an object; Python and NumPy parse shorter ones only.
 _LIST, _LONGEST = re.compile(r"[\[{].*|\w*\((.*['\",].*)?\)", re.DOTALL), 10_000
-_QUOTED = re.compile(r"[\[({]\s*['\"]")
+# Not a list, but a single label, such as Cause(e1,e2) or [OTHER].
+_NAME = re.compile(
+    r"\w*\([^'\"]*\)|[\[{](?!\s*(?:nan|none|null)\b)[^\[\]{},'\"]+[\]}][^\[\]{}]*", re.IGNORECASE
+)
 # A text in quotation marks before another one: in NumPy's lists, there is no comma between them.
 _NO_COMMA = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?=\s+['"])""")
 
@@ -136,7 +141,8 @@ def find_columns(
     if is_labeled is not False and not options.label_columns:
         label = find("label_column", _LABELS, may_be_labels)
     text = find("text_column", _TEXTS, _are_texts)
-    if _are_texts([text]) and "text_column" not in given:
+    # The user may name a column of a few words, but hardly a text.
+    if _are_texts([text]) and ("text_column" not in given or len(text.split()) > _LONGEST_NAME):
         _check_header(table, rows)
     second = options.text_b_column
     if "text_b_column" not in given:
@@ -352,8 +358,7 @@ def _items(cell: Any, separator: str) -> list[Any]:
         value = words
     elif _LIST.fullmatch(text):
         value = _parsed(text)
-        if value == [[]] and not separator and not _QUOTED.match(text):
-            # A name, such as Cause(e1,e2) or [OTHER].
+        if value == [[]] and not separator and _NAME.fullmatch(text):
             value = cell
     elif separator and isinstance(cell, str):
         value = [item for item in text.split(separator) if item.strip()]
