@@ -201,7 +201,7 @@ def test_long_texts_are_trained_scored_and_labeled_in_windows(command, tmp_path)
     # The samples have four digits.
     np.testing.assert_allclose(found, expected, atol=5.1e-5)
     other, initial = tmp_path / "other", f"--init_checkpoint={out / 'model.ckpt-best'}"
-    succeed(command("tsv", tmp_path, other, flags[1], initial))
+    succeed(command("tsv", tmp_path, other, *flags[:2], initial))
     assert json.loads((other / "eval_results.json").read_text())["eval_loss"] == scores["eval_loss"]
     # Truncated texts have other features.
     log = succeed(command("tsv", tmp_path, other, *flags[:2], initial, "--long_texts=truncate"))

@@ -13,7 +13,7 @@ from albert.checkpoints.checkpoint_files import BEST
 from albert.checkpoints.model_folder import ASSETS, CONFIG, SPM_MODEL
 from albert.convert.convert import MODEL, to_onnx
 from albert.convert.settings import ConvertSettings
-from albert.devices import host
+from albert.devices import machine
 from albert.inference import load_model
 from albert.inference.squad import QuestionAnswerer
 from albert.settings.engines import OPENVINO
@@ -46,7 +46,7 @@ def compare(
     config, pieces = (os.path.join(folder, ASSETS, name) for name in (CONFIG, SPM_MODEL))
     files = ConvertSettings(albert_config_file=config, spm_model_file=pieces)
     to_onnx(os.path.join(folder, BEST), target, files)
-    types = ["float32", *(["bfloat16"] if host.find_processor().bfloat16()[0] else [])]
+    types = ["float32", *(["bfloat16"] if machine.find_processor().bfloat16()[0] else [])]
     return {
         (length, dtype): times
         for dtype in types

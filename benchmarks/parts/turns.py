@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from albert.devices import host
+from albert.devices import machine
 from benchmarks.parts import flags as common
 from benchmarks.parts.batches import write_batches
 from benchmarks.parts.flags import Flags
@@ -57,7 +57,7 @@ def parse(text: str, work: str, source: str, turns: int, /, **flags: Any) -> Fla
     parsed.work, parsed.config = work, os.path.abspath(parsed.config)
     known = ["float32", "bfloat16", *(["tf32"] if parsed.device == "gpu" else [])]
     parsed.dtypes = common.choose(parsed.rows or ",".join(known), known, "row")
-    has_bfloat16, why = host.find_processor().bfloat16()
+    has_bfloat16, why = machine.find_processor().bfloat16()
     if parsed.device == "cpu" and not has_bfloat16 and "bfloat16" in parsed.dtypes:
         print(f"without the row in bfloat16: {why or 'the instructions are not known'}")
         parsed.dtypes.remove("bfloat16")

@@ -68,7 +68,7 @@ def build(config: modeling.EncoderConfig, head: str) -> dict[str, tf.Tensor]:
 def make_checkpoint(folder: pathlib.Path, family: str, head: str, **changes) -> dict:
     """Writes a checkpoint with random weights, and its other files; returns the model's outputs."""
     (folder / "assets.extra").mkdir(parents=True, exist_ok=True)
-    (folder / "assets.extra/vocab.txt").write_text("[UNK]\n")
+    (folder / "assets.extra/vocab.txt").write_text("[UNK]\n[CLS]\n[SEP]\n")
     values = {**CONFIGS[family], **changes}
     (folder / f"{family}_config.json").write_text(json.dumps(values))
     config = modeling.read_config(str(folder / f"{family}_config.json"))
