@@ -291,7 +291,7 @@ class FullTokenizer:
           UserError: the vocabulary has no [UNK].
         """
         texts = list(texts)
-        if not self._to_find or all(map(self._added.cannot_be_in, texts)):
+        if not self._to_find:
             return self._encode(texts, normalized)
         split = [list(self._added.split(text)) for text in texts]
         between = [
@@ -328,9 +328,7 @@ class FullTokenizer:
         Raises:
           UserError: the SentencePiece model has byte fallback, or the vocabulary has no [UNK].
         """
-        if not self._to_find or self._added.cannot_be_in(text):
-            return self._aligner.tokenize(text)
-        parts = list(self._added.split(text))
+        parts = list(self._added.split(text)) if self._to_find else []
         if all(number is None for *_, number in parts):
             return self._aligner.tokenize(text)
         joined, first_word = list[np.ndarray](), 0

@@ -18,7 +18,7 @@ from albert.checkpoints.checkpoint_files import (
 )
 from albert.checkpoints.labels import Labels, rows_by_name
 from albert.checkpoints.model_files import model_of_checkpoint
-from albert.checkpoints.transformers_folder import TransformersFolder
+from albert.checkpoints.transformers_folder import TransformersFolder, set_initial_value
 from albert.core.errors import UserError
 
 # Parts of names, with those of the blocks from which later ones can start.
@@ -144,9 +144,7 @@ def initialize_from_checkpoint(
     reader = load_checkpoint(start.checkpoint)
     by_name = {variable.op.name: variable for variable in tvars}
     for name, value in start.sorted_by_name.items():
-        # TensorFlow has no public function that replaces an initial value.
-        by_name[name]._initial_value = initial = tf.constant(value)
-        by_name[name]._initializer_op = by_name[name].assign(initial, read_value=False)
+        set_initial_value(by_name[name], tf.constant(value))
     for assignment in assignments:
         if isinstance(reader, TransformersFolder):
             for source, name in assignment.items():

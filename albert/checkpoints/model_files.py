@@ -177,7 +177,7 @@ def description_of(files: Mapping[str, str]) -> dict[str, Any]:
             **about,
             "max_seq_length": longest,
             **has_pooler,
-            **sentence_settings(folder, longest),
+            **sentence_settings(folder, longest, about),
         }
     ours = config.get("task_specific_params")
     own = ours.get(OWN_PARAMS) if isinstance(ours, dict) else None

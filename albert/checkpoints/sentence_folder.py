@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from albert.checkpoints.folder_contract import (
@@ -13,7 +14,6 @@ from albert.checkpoints.folder_contract import (
     TOKENIZER,
     read_checked,
 )
-from albert.checkpoints.folder_tokenizer import tokenizer_settings
 from albert.core.errors import UserError
 from albert.core.files import read_json
 
@@ -22,16 +22,16 @@ _MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
 _MODULES = {"Transformer", "BERT", "Pooling", "Normalize", "Dropout"}
 
 
-def sentence_settings(folder: str, longest: int) -> dict[str, Any]:
+def sentence_settings(folder: str, longest: int, tokenizer: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the values of a model's description that sentence-transformers has saved.
 
-    `longest` is the most tokens that the model takes. Raises a `UserError` for what this project
-    does not compute.
+    `longest` is the most tokens that the model takes, and `tokenizer` the settings of its
+    tokenizer. Raises a `UserError` for what this project does not compute.
     """
     about: dict[str, Any] = {}
     path = os.path.join(folder, LENGTH)
     saved = read_checked(path, LENGTH, "the length")
-    if saved.get("do_lower_case") and not tokenizer_settings(folder).get("do_lower_case", True):
+    if saved.get("do_lower_case") and not tokenizer.get("do_lower_case", True):
         raise UserError(f"{path} has do_lower_case true, but {TOKENIZER} in this folder has false")
     if "max_seq_length" in saved:
         about["max_seq_length"] = min(saved["max_seq_length"], longest)

@@ -214,14 +214,19 @@ class TransformersFolder:
         with tf.device("/cpu:0"):
             value = tf.numpy_function(getter, [], variable.dtype.base_dtype)
         value.set_shape(variable.shape)
-        # TensorFlow has no public function that replaces an initial value.
-        variable._initializer_op = variable.assign(value, read_value=False)
-        variable._initial_value = value
+        set_initial_value(variable, value)
 
     def content(self) -> str:
         """Returns a digest of the weights."""
         digests = "".join(map(sha256_of, self._files))
         return "sha256:" + hashlib.sha256(digests.encode()).hexdigest()[:16]
+
+
+def set_initial_value(variable: tf.Variable, value: tf.Tensor) -> None:
+    """Replaces the initial value of a graph's variable."""
+    # TensorFlow has no public function for this.
+    variable._initializer_op = variable.assign(value, read_value=False)
+    variable._initial_value = value
 
 
 def open_folder(path: str) -> TransformersFolder:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import inspect
 import itertools
 import sys
 import types
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 
 def restore_docstring(thing: types.ModuleType | type) -> None:
@@ -16,6 +18,13 @@ def restore_docstring(thing: types.ModuleType | type) -> None:
         tree = ast.parse(inspect.getsource(thing))
         node = tree.body[0] if isinstance(thing, type) else tree
         thing.__doc__ = ast.get_docstring(node, clean=False)  # type: ignore[arg-type]
+
+
+def python_literal(text: str, default: Any) -> Any:
+    """Returns the list, text or other value that a text has as Python writes it, or `default`."""
+    with contextlib.suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return ast.literal_eval(text)
+    return default
 
 
 def first_line(error: BaseException | str) -> str:

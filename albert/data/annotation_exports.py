@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import collections
 import contextlib
 import functools
@@ -14,6 +13,7 @@ from typing import Any
 
 from albert.core.errors import UserError
 from albert.core.files import read_json
+from albert.core.text import python_literal
 from albert.data.annotation_columns import TaggedTexts, TaggedToken
 from albert.data.annotations import RawSpan, RawText, UnusableTextError
 from albert.data.kinds import STANDOFF, WEBANNO, standoff_files, token_columns
@@ -81,10 +81,8 @@ class TokenTexts(TaggedTexts):
 
 def _list_in(value: Any) -> Any:
     """Returns the list that a cell has as JSON or Python writes it, or the value itself."""
-    if isinstance(value, str) and value[:1] == "[":
-        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            return ast.literal_eval(value)
-    return value
+    is_text = isinstance(value, str) and value[:1] == "["
+    return python_literal(value, value) if is_text else value
 
 
 class WebAnnoTexts(TaggedTexts):

@@ -87,6 +87,8 @@ class Service:
 
     def _cut(self, room: float, *texts: str) -> dict[str, bool]:
         """Returns whether texts with special tokens are too long, as a part of the answer."""
+        if room == math.inf:
+            return {"truncated": False}
         ids = self.model.folder.tokenizer.encode(filter(None, texts))
         return {"truncated": sum(len(one) + 1 for one in ids) + 1 > room}
 

@@ -110,13 +110,11 @@ class AddedTokens:
         changed = ((self._changed(token.content)[0], token) for token in added if token.normalized)
         self._changing = {content: token for content, token in changed if content}
 
-    def cannot_be_in(self, text: str) -> bool:
-        """Returns whether a text has none of the tokens, by their first characters."""
-        return not self._changing and not any(map(text.__contains__, self._starts))
-
     def split(self, text: str) -> Iterator[tuple[int, int, int | None]]:
         """Yields the parts of a text: start, end, and a token's id, or None for other text."""
-        for start, end, number in _find(self._kept, text):
+        # Faster than a search, and true for most texts.
+        has_none = not any(map(text.__contains__, self._starts))
+        for start, end, number in _find({} if has_none else self._kept, text):
             if number is not None or not self._changing:
                 yield start, end, number
                 continue

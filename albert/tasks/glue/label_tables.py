@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import collections
 import contextlib
 import itertools
@@ -16,9 +15,9 @@ from typing import Any, NamedTuple
 from albert.core.errors import FlagError, UserError
 from albert.core.files import parse_json
 from albert.core.log import LOG
-from albert.core.text import listed
+from albert.core.text import listed, python_literal
 from albert.data.bad_rows import ERROR, BadRows
-from albert.data.kinds import ENTITIES, LABELS, QUESTIONS, look_of
+from albert.data.kinds import LABELS, look_of
 from albert.data.tables import TSV, SourceLine, Table, columns, open_table
 
 # JSON can contain a lone surrogate, which UTF-8 cannot encode.
@@ -33,8 +32,6 @@ _LABELS = {LABEL, "labels", "category", "class", "target", "sentiment", "topic",
 _LABELS |= {"stars", "score", "categories", "tags"}
 # Those of Prodigy, spaCy and Label Studio.
 _LABELS |= {"accept", "cats", "choice", "choices"}
-# Commands for files of other kinds.
-_COMMANDS = {QUESTIONS: "squad", ENTITIES: "entities"}
 # Number of rows that show what a column has.
 _SAMPLE = 1000
 # Most words in the name of a column.
@@ -126,8 +123,7 @@ def find_columns(
             return "".join(possible)
         look, number = look_of(path), "several columns" if possible or named else "no column"
         if look.name and look.kind != LABELS:
-            command = f": use `albert {_COMMANDS[look.kind]}`" if look.kind else ""
-            raise UserError(f"{path} looks like {look.name}, not a table of labels{command}")
+            raise UserError(f"{path} looks like {look.name}, not a table of labels{look.command}")
         _check_header(table, rows)
         known, what = columns(possible or named or free), name.removesuffix("_column")
         also = f"; if each is a label, pass --label_columns={','.join(bits)}" * (len(bits) > 1)
@@ -383,10 +379,7 @@ def _parsed(text: str) -> Any:
     """Returns the list, tuple, set or object in a text, as JSON, Python or NumPy write it."""
     with contextlib.suppress(UserError):
         return parse_json(text, "a cell")
-    text = _NO_COMMA.sub(r"\1,", text[:_LONGEST])
-    with contextlib.suppress(ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return ast.literal_eval(text)
-    return [[]]
+    return python_literal(_NO_COMMA.sub(r"\1,", text[:_LONGEST]), [[]])
 
 
 def _bit(cell: object) -> int | None:

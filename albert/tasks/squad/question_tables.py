@@ -9,13 +9,13 @@ of MRQA have a context and its questions.
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from albert.core.text import python_literal
 from albert.data.bad_rows import BadRows
 from albert.data.tables import Row, SourceLine, Table, columns
 from albert.tasks.squad.answers import usable_answer, why_empty
@@ -144,8 +144,7 @@ def _answers(location: SourceLine, row: Mapping[str, Any]) -> list[dict[str, Any
     if texts is None or texts == [] or (isinstance(texts, str) and not texts.strip()):
         texts = row.get("answers", texts)
     if isinstance(texts, str) and (made := _MADE_BY_PYTHON.fullmatch(texts.strip())):
-        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-            texts = ast.literal_eval(_ARRAY.sub("", made[0]))
+        texts = python_literal(_ARRAY.sub("", made[0]), texts)
     if isinstance(texts, dict) and texts.keys() == {"text", "answer_start"}:
         texts, starts = texts["text"], texts["answer_start"]
     if texts is None:
