@@ -200,7 +200,6 @@ NEEDED-train = $(VENV)/installed-bench
 NEEDED-predict = $(VENV)/installed-bench
 NEEDED-ask = $(VENV)/installed-dev
 NEEDED-scaling = $(VENV)/installed-horovod
-NEEDED-zero = $(VENV)/installed-horovod
 
 bench: install $(NEEDED-$(NAME))
 	@$(RUN) -m benchmarks$(NAME:%=.%) $(FLAGS)

@@ -3,8 +3,7 @@
 Every worker trains on a batch of the same size (weak scaling), so ideally a step takes as long with
 two workers as with one. With --device=gpu, one worker on one GPU is compared with two workers on
 two. The jobs take turns and the fastest round of each counts, so that other load affects all of
-them. The output has the efficiency, the time of only the all-reduce of the gradients, and the
-model's figures for more workers (`albert/preflight/scaling.py`).
+them. The output has the efficiency and the time of only the all-reduce of the gradients.
 """
 
 import statistics
@@ -19,7 +18,6 @@ from albert.devices import device, host
 from albert.distributed import collectives
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import ModelOptions
-from albert.preflight.scaling import Link, scale, step_traffic
 from benchmarks.parts.flags import BASE, Flags, parse
 from benchmarks.parts.harness import Table, Way, give, in_turns, mpirun, seconds_of
 from benchmarks.parts.step import make_batch, session_of
@@ -42,24 +40,16 @@ def main() -> None:
         f"2 workers, 2 {on}s": Way(work, launcher=mpirun(2, *placing)),
     }
     best = {name: min(rounds) for name, rounds in in_turns(jobs, flags.rounds).items()}
-    (one, _, gradient_bytes), _ = best.values()
+    one = next(iter(best.values()))[0]
     table = Table("s a step", "examples/s", "efficiency", "all-reduce, ms")
-    for size, (name, (step, communication, _)) in enumerate(best.items(), 1):
+    for size, (name, (step, communication)) in enumerate(best.items(), 1):
         rate = f"{size * flags.batch_size / step:.2f}"
         shown = f"{1e3 * communication:.1f}" if size > 1 else "-"
         table.row(name, f"{step:.3f}", rate, f"{one / step:.3f}", shown)
-    print(f"\nmodel: {gradient_bytes / 1e6:.1f} MB of gradients, ring all-reduce, {Link()}")
-    for size in (2, 8, 64):
-        scaled = scale(one, step_traffic(gradient_bytes // 4, size), Link())
-        print(
-            f"{size:>4} workers: all-reduce {1e3 * scaled.allreduce:.1f} ms, efficiency "
-            f"{scaled.efficiency:.3f}, {size * flags.batch_size / scaled.step:.1f} examples/s"
-        )
 
 
 def work(flags: Flags) -> None:
-    """Trains as a worker; rank 0 prints the seconds of a step and of its communication, and the
-    bytes of the gradients."""
+    """Trains as a worker; rank 0 prints the seconds of a step and of its communication."""
     collectives.join_job(use_horovod=True)
     device.choose(flags.device)
     host.limit_threads()
@@ -77,7 +67,7 @@ def work(flags: Flags) -> None:
         means = tf.group(*collectives.all_reduce_mean([*feed]))
         seconds = median_seconds(lambda: session.run(means, feed), 20)
     if collectives.is_chief():
-        give((step_seconds, seconds, sum(value.nbytes for value in feed.values())))
+        give((step_seconds, seconds))
 
 
 def median_seconds(call: Callable[[], object], times: int) -> float:
