@@ -241,7 +241,7 @@ def test_a_file_of_questions_gets_a_table_of_answers(call, exported, texts, tmp_
     questions = [QUESTION, "Where, and who?", "Is it one word?"]
     (tmp_path / "questions.txt").write_text("\n\n".join(questions) + "\n")
     arguments = [exported, "--context_file", *texts, "--questions"]
-    model = load_once(str(exported), "tensorflow", "auto", None)
+    model = load_once(str(exported), "auto", "auto", None)
     contexts = [ask.Context(str(path), path.read_bytes().decode()) for path in texts]
     expected = [model.answer(question, [c.text for c in contexts]) for question in questions]
     tokenized = list[str]()

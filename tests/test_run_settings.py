@@ -35,7 +35,7 @@ OTHER = """
     adam_epsilon=1e-8 albert_config_file={0}/other.json allreduce_dtype=float16
     answers=all cached_dir={0}/elsewhere class_weights=0=2 data_dir={0}/other dev_seed=1 device=cpu
     doc_stride=8 dropout_prob=0.5
-    end_n_top=3 engine=openvino eval_file={0}/other.records export_dir={0}/exported
+    end_n_top=3 engine=tensorflow eval_file={0}/other.records export_dir={0}/exported
     global_batch_size=8192
     gradient_accumulation_steps=2
     init_checkpoint={0}/model.ckpt keep_checkpoint_max=2 label_column=topic

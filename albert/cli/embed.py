@@ -22,6 +22,7 @@ from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable
 from albert.core.log import LOG, progress
 from albert.data.tables import read_whole_lines
+from albert.settings.engines import AUTO
 from albert.settings.fields import (
     DATA,
     FEATURES,
@@ -99,6 +100,7 @@ def parse(argv: list[str]) -> EmbedSettings:
 def main(settings: EmbedSettings) -> None:
     """Writes the embeddings of texts; raises a `UserError` if the model or a text is unusable."""
     from albert.inference.embedding import Embedder, write_json_lines, write_npz
+    from albert.prediction.engine import choose_engine
 
     settings.require("input_file", "output_file", ("model", "init_checkpoint"))
     if settings.use_tpu:
@@ -117,6 +119,7 @@ def main(settings: EmbedSettings) -> None:
     if not count:
         raise UserError(f"--input_file {settings.input_file} is empty; it needs a text per line")
     folder, normalize, prompted = _model(settings), settings.normalize, pooling == "model"
+    folder = folder._replace(engine=choose_engine(AUTO, None))
     if prompted:
         pooling, normalize = folder.value("pooling"), normalize or folder.value("normalize")
     vectors = pooling, normalize, prompted

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from albert.settings.engines import AUTO, ENGINES, LOADED_PRECISIONS, TENSORFLOW
+from albert.settings.engines import AUTO, ENGINES, LOADED_PRECISIONS
 from albert.settings.run_settings import ENGINE_HELP, PRECISION_HELP
 
 
 def add_model_flags(parser: argparse.ArgumentParser) -> None:
     """Adds flags for how the model of a parser computes and answers."""
     add = parser.add_argument
-    add("--engine", choices=ENGINES, default=TENSORFLOW, help=ENGINE_HELP)
+    add("--engine", choices=ENGINES, default=AUTO, help=ENGINE_HELP)
     add("--precision", choices=LOADED_PRECISIONS, default=AUTO, help=PRECISION_HELP)
     add(
         "--handle_impossible_answer",

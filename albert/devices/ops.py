@@ -16,7 +16,7 @@ import math
 
 import tensorflow.compat.v1 as tf
 
-from albert.devices import device, habana, onednn
+from albert.devices import device, habana
 
 # Constants of the tanh form of GELU.
 _GELU_SCALE, _GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715
@@ -29,8 +29,6 @@ def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor, epsilon: float) 
     """
     if device.is_hpu():
         return habana.layer_norm(x, gamma, beta, epsilon)
-    if (fused := onednn.layer_norm(x, gamma, beta, epsilon)) is not None:
-        return fused
     centered = x - tf.reduce_mean(x, axis=-1, keepdims=True)
     variance = tf.reduce_mean(tf.square(centered), axis=-1, keepdims=True)
     return centered * tf.rsqrt(variance + epsilon) * gamma + beta

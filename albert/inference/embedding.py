@@ -27,6 +27,7 @@ from albert.inference.base import (
 )
 from albert.inference.folders import ModelFolder
 from albert.prediction.model import Encode, Head, HeadOutput
+from albert.settings.engines import TENSORFLOW
 
 # Approximate limit on the bytes of embeddings that wait until those of shorter texts are computed.
 MOST_WAITING = 256 << 20
@@ -77,6 +78,9 @@ class Embedder(SentenceEncoder):
         if pooled and not folder.description.get("has_pooler", True):
             raise UserError(f"{folder.path} has no pooler: request layers or a pooling instead")
         self._prompt = folder.description.get("prompt", "") if prompted else ""
+        if set(layers) - {-1}:
+            # Only TensorFlow returns the states of other layers.
+            folder = folder._replace(engine=TENSORFLOW)
         self.folder, self._layers, self._normalize = folder, list(layers), normalize
         self._longest = folder.value("max_seq_length")
         width = folder.config.hidden_size * (len(self._layers) or 1) * self._longest

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from typing import Protocol
 
+from albert.checkpoints.model_folder import quantized_encoder
 from albert.core.errors import UserError
 from albert.core.log import shown_log
 from albert.inference.base import SpanFinder
@@ -17,8 +18,9 @@ from albert.inference.classification import OptionChooser, TextClassifier
 from albert.inference.embedding import Embedder
 from albert.inference.folders import ModelFolder, open_folder
 from albert.inference.squad import ABSTAINS, QuestionAnswerer
-from albert.prediction.engine import check_engine, choose_precision
-from albert.settings.engines import AUTO, ENGINES, LOADED_PRECISIONS, TENSORFLOW
+from albert.precision import configuration
+from albert.prediction.engine import choose_engine, choose_precision, precision_list
+from albert.settings.engines import AUTO, ENGINES, LOADED_PRECISIONS
 from albert.tasks import TASKS
 
 AnyPath = str | os.PathLike[str]
@@ -34,7 +36,7 @@ class HasModel(Protocol):
 
 def load_model(
     path: str,
-    engine: str = TENSORFLOW,
+    engine: str = AUTO,
     precision: str = AUTO,
     handle_impossible_answer: bool | None = None,
 ) -> Model:
@@ -54,8 +56,6 @@ def load_model(
 
 def _model_of(folder: ModelFolder, engine: str, precision: str, abstains: bool | None) -> Model:
     """Returns the model for the task of a folder; checks the other arguments, see `load`."""
-    if engine not in ENGINES:
-        raise UserError(f"the engine {engine!r} is not one of {', '.join(ENGINES)}")
     if precision not in LOADED_PRECISIONS:
         raise UserError(f"the precision {precision!r} is not one of {', '.join(LOADED_PRECISIONS)}")
     path, task, entries = folder.path, folder.value("task"), {e.kind: e for e in TASKS if e.model}
@@ -69,13 +69,22 @@ def _model_of(folder: ModelFolder, engine: str, precision: str, abstains: bool |
             raise UserError(f"{ABSTAINS} is for a head of SQuAD 1.1, and {path} is for {task}")
         folder = folder._replace(description={**folder.description, ABSTAINS: abstains})
     precision = choose_precision(precision)
-    check_engine(engine, precision)
+    low = None
+    if precision != "float32":
+        low = configuration.chosen(precision, precision_list(folder.config))
+    engine = choose_engine(_checked(engine), low, quantized_encoder(path))
     return entries[task].load_model_class()(folder._replace(engine=engine, precision=precision))
+
+
+def _checked(engine: str) -> str:
+    if engine not in ENGINES:
+        raise UserError(f"the engine {engine!r} is not one of {', '.join(ENGINES)}")
+    return engine
 
 
 def load(
     model: AnyPath | HasModel,
-    engine: str = TENSORFLOW,
+    engine: str = AUTO,
     precision: str = AUTO,
     handle_impossible_answer: bool | None = None,
 ) -> Model | Embedder:
@@ -90,8 +99,8 @@ def load(
       model: a result of `train`, or the folder of a run, an export or a model of `transformers`
         with a head. To compute embeddings, a pretrained model: its folder or its published name,
         such as "albert_base_v2". A published model is downloaded unless it is already on disk.
-      engine: what computes a trained model: "tensorflow", or "openvino" on the CPU, which is
-        faster for short texts.
+      engine: what computes the model: "tensorflow", "openvino", or "auto" for OpenVINO on a CPU
+        where it is installed, otherwise TensorFlow.
       precision: the type of a trained model's products: "float32", "bfloat16", or "auto" for
         bfloat16 on a CPU that multiplies faster in it. A pretrained model computes in float32.
       handle_impossible_answer: whether a model of `transformers` for questions was trained on SQuAD
@@ -116,8 +125,9 @@ def load_any(path: str, engine: str, precision: str, abstains: bool | None) -> M
     folder = open_folder(path)
     if "task" in folder.description:
         return _model_of(folder, engine, precision, abstains)
-    if engine != TENSORFLOW or precision not in (AUTO, "float32"):
-        raise UserError(f"{path} is a pretrained model, which TensorFlow computes in float32")
+    if precision not in (AUTO, "float32"):
+        raise UserError(f"{path} is a pretrained model, which computes in float32")
+    folder = folder._replace(engine=choose_engine(_checked(engine), None))
     return Embedder(folder, layers=[-1], pooled=folder.description.get("has_pooler", True))
 
 

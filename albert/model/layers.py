@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
-from albert.devices import onednn, ops
+from albert.devices import ops
 
 # Added to the attention scores of masked positions, as in the reference. exp(-10000) is 0 in
 # float32 and in bfloat16.
@@ -238,8 +238,6 @@ def dense(
             "kernel", [x.shape[-1], size], initializer=create_initializer(initializer_range)
         )
         bias = tf.get_variable("bias", [size], initializer=tf.zeros_initializer())
-        if (fused := onednn.dense(x, kernel, bias, activation)) is not None:
-            return fused
         product = tf.einsum("mk,kn->mn", x, kernel) if use_einsum else tf.matmul(x, kernel)
         result = tf.nn.bias_add(product, bias)
     function = get_activation(activation)

@@ -15,11 +15,14 @@ from typing import Any
 import numpy as np
 import openvino
 import tensorflow.compat.v1 as tf
+from openvino import Core, InferRequest, Model, save_model
 
 from albert.checkpoints import transformers_names as names
 from albert.checkpoints.checkpoint_files import content_of_checkpoint, resolve_checkpoint
 from albert.core.errors import UserError
-from albert.devices import host
+from albert.core.log import LOG
+from albert.core.text import one_line
+from albert.devices import device, host
 from albert.distributed import collectives
 from albert.model.layers import dense
 from albert.modeling import BertConfig, Encoder, EncoderConfig
@@ -66,6 +69,7 @@ class OpenVinoEncoder(Encoder):
             shape = [tf.shape(input_ids)[0], tf.shape(positions)[1]]
             states = tf.gather(states, tf.broadcast_to(positions, shape), batch_dims=1)
         self.sequence_output = states
+        self.all_encoder_layers = [states]
         with tf.variable_scope("bert/pooler"):
             first = dense(states[:, 0], config.hidden_size, config.initializer_range)
             self.pooled_output = tf.tanh(first)
@@ -75,7 +79,7 @@ class Recording:
     """The last encoder that was built from variables, and the inputs of all batches."""
 
     def __init__(self):
-        self.model: openvino.Model | None = None
+        self.model: Model | None = None
         self.batches: list[dict[str, np.ndarray]] = []
 
 
@@ -92,10 +96,10 @@ def recording() -> Iterator[Recording]:
         _recordings.pop()
 
 
-def read_quantized(path: str) -> openvino.Model:
+def read_quantized(path: str) -> Model:
     """Reads an encoder in int8; raises a `UserError` if it does not belong to its model."""
     try:
-        model = openvino.Core().read_model(path)
+        model = Core().read_model(path)
         if model.get_rt_info(_WEIGHTS).value == _weights_beside(path):
             return model
     except RuntimeError as e:
@@ -105,10 +109,10 @@ def read_quantized(path: str) -> openvino.Model:
     raise UserError(f"{path} is not the encoder of the weights in its folder: quantize them again")
 
 
-def write_model(model: openvino.Model, path: str) -> None:
+def write_model(model: Model, path: str) -> None:
     """Writes an encoder; `path` ends with ".xml", and the weights go to a file next to it."""
     model.set_rt_info(_weights_beside(path), _WEIGHTS)
-    openvino.save_model(model, path, compress_to_fp16=False)
+    save_model(model, path, compress_to_fp16=False)
 
 
 def _weights_beside(path: str) -> str:
@@ -117,7 +121,7 @@ def _weights_beside(path: str) -> str:
     return content_of_checkpoint(resolve_checkpoint(folder))
 
 
-def compile_model(model: openvino.Model, precision: str) -> openvino.InferRequest:
+def compile_model(model: Model, precision: str) -> InferRequest:
     """Compiles an encoder for this process's cores; `precision` is that of `OpenVinoEncoder`."""
     options = {
         "INFERENCE_PRECISION_HINT": _TYPES[precision],
@@ -126,7 +130,24 @@ def compile_model(model: openvino.Model, precision: str) -> openvino.InferReques
         "INFERENCE_NUM_THREADS": host.count_cores(collectives.local_size()),
         "ENABLE_CPU_PINNING": False,
     }
-    return openvino.Core().compile_model(model, "CPU", options).create_infer_request()
+    return Core().compile_model(model, "CPU", options).create_infer_request()
+
+
+class _TensorFlowRequest:
+    """Computes states as OpenVINO's request does, with TensorFlow in a separate session."""
+
+    def __init__(self, config: EncoderConfig, values: Mapping[names.VariablePair, np.ndarray]):
+        with tf.Graph().as_default() as graph:
+            self._inputs = {name: tf.placeholder(tf.int32, [None, None]) for name in INPUTS}
+            self._states = Encoder(config, False, *self._inputs.values()).get_sequence_output()
+            variables = {variable.op.name: variable for variable in tf.global_variables()}
+            self._session = tf.Session(graph=graph, config=device.session_config())
+            for pair, value in values.items():
+                variables[pair.ours].load(value, self._session)
+
+    def infer(self, values: Mapping[str, np.ndarray], share_inputs: bool) -> list[np.ndarray]:
+        feed = {tensor: values[name] for name, tensor in self._inputs.items()}
+        return [self._session.run(self._states, feed)]
 
 
 class _PassWeights(tf.train.SessionRunHook):
@@ -146,19 +167,31 @@ class _PassWeights(tf.train.SessionRunHook):
 
     def after_create_session(self, session: tf.Session, coord: Any) -> None:
         """Takes the weights from a session, whose variables have their values."""
-        model = read_quantized(self._quantized) if self._quantized else self._model_of(session)
-        self._request = compile_model(model, self._precision)
+        if self._quantized:
+            self._request = compile_model(read_quantized(self._quantized), self._precision)
+            return
+        values = dict(
+            zip(self._variables, session.run(list(self._variables.values())), strict=True)
+        )
+        try:
+            self._request = compile_model(self._model_of(values), self._precision)
+        # Each version of OpenVINO fails in its own way, and a training must continue.
+        except Exception as e:
+            LOG.warning(
+                "OpenVINO %s cannot compute the encoder (%s): TensorFlow computes it in float32",
+                openvino.__version__,
+                one_line(str(e)),
+            )
+            self._request = _TensorFlowRequest(self._config, values)
 
-    def _model_of(self, session: tf.Session) -> openvino.Model:
-        values = session.run(list(self._variables.values()))
+    def _model_of(self, values: Mapping[names.VariablePair, np.ndarray]) -> Model:
         weights = {
-            pair.theirs: value.T if pair.is_transposed else value
-            for pair, value in zip(self._variables, values, strict=True)
+            pair.theirs: value.T if pair.is_transposed else value for pair, value in values.items()
         }
         graph, width = Graph(weights), self._config.hidden_size
         states = add_encoder(graph, self._config)
         model = graph.build({"states": (states, FLOAT, ["batch", "sequence", width])})
-        read = openvino.Core().read_model(model.SerializeToString())
+        read = Core().read_model(model.SerializeToString())
         for recorded in _recordings:
             recorded.model = read
         return read
@@ -170,5 +203,4 @@ class _PassWeights(tf.train.SessionRunHook):
         for recorded in _recordings:
             recorded.batches.append(values)
         with self._lock:
-            # The request writes the next results to the same memory.
-            return self._request.infer(values)[0].copy()
+            return self._request.infer(values, share_inputs=True)[0]

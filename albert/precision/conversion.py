@@ -18,11 +18,9 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from albert.core import estimators
-from albert.devices import onednn
 from albert.precision.configuration import PrecisionConfig
 from albert.precision.graph_defs import Body, bodies
 from albert.precision.rules import ConversionPlan, borders, plan
-from albert.precision.weights import SETTERS, hold_weights, limit_copies
 
 # Fields of an EstimatorSpec.
 _PARTS = ("predictions", "loss", "train_op", "eval_metric_ops")
@@ -84,13 +82,7 @@ def convert(model_fn: Callable, config: PrecisionConfig | None, device: str = "c
             logged.add(mode)
         graph_def = built.as_graph_def()
         names = rewrite(graph_def, planned)
-        setters = []
-        if onednn.allows_dense(built):
-            setters = hold_weights(graph_def)
-            limit_copies(graph_def)
         _add_new(graph_def, built, names)
-        for name in setters:
-            target.add_to_collection(SETTERS, target.get_operation_by_name(name))
         _built.setdefault(target, []).append(built)
         fields, carried, exported = _counterpart(_parts(spec), target, names)
         return estimators.EstimatorSpec(
@@ -120,8 +112,6 @@ def plan_model(
     current = tf.get_default_graph()
     built = _copy_of(current)
     with built.as_default():
-        if config.dtype == tf.bfloat16 and {"MatMul", "BiasAdd"} <= config.allowlist:
-            onednn.allow_dense()
         here = functools.partial(_counterpart, graph=built)
         spec = model_fn(here(features), here(labels), mode, params)
     others = set().union(*_names_in(current.as_graph_def()))

@@ -13,8 +13,6 @@ those that take its float32 outputs.
   convertible depends only on its op: a node in no list is, a variable is not.
 - A node in no list stays float32.
 
-The dense layers of `albert.devices.onednn` follow the rules for their product, `MatMul`.
-
 Only nodes with a kernel of this precision on the device are converted. Each function's body is
 decided separately; arguments and results of functions stay float32. An exception applies to a node
 of a function if it matches the node's name in the function, or that name with the name of a calling
@@ -29,7 +27,6 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from albert.devices import onednn
 from albert.precision.configuration import NodePattern, PrecisionConfig
 from albert.precision.graph_defs import (
     Body,
@@ -157,8 +154,7 @@ def plan(
             op_def = body.op_defs.get(node.op)
             if not op_def or name in others or not float32_attributes(node, op_def):
                 continue
-            op = "MatMul" if node.op == onednn.DENSE else node.op
-            own_rules[name] = rule = _own_rule(body.names_of(name), op, config)
+            own_rules[name] = rule = _own_rule(body.names_of(name), node.op, config)
             # Only for nodes that may be converted, because checking for a kernel creates one, with
             # its side effects.
             if rule in _CONVERTING:

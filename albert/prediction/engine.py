@@ -1,15 +1,59 @@
-"""The choice of the precision of prediction, and the check of its engine, on this machine."""
+"""The choice of the engine and the precision of prediction, on this machine."""
 
 from __future__ import annotations
 
+import functools
+import importlib.util
+import logging
 import os
 
-from albert.core.errors import FlagError, optional
+from albert.core.errors import FlagError, UserError, optional
 from albert.core.log import LOG
 from albert.devices import device, machine
 from albert.modeling import BertConfig, EncoderConfig
 from albert.precision import configuration
-from albert.settings.engines import AUTO, TENSORFLOW
+from albert.precision.configuration import PrecisionConfig
+from albert.settings.engines import AUTO, OPENVINO, TENSORFLOW
+
+
+def choose_engine(requested: str, low: PrecisionConfig | None, quantized: str = "") -> str:
+    """Chooses the engine of prediction, and logs it with the reason.
+
+    `requested` is a value of --engine. "auto" is OpenVINO on a CPU, if it is installed and computes
+    in the precision, otherwise TensorFlow. `low` is the list of operations in low precision, if
+    any; `quantized` is the path of an encoder in int8, if any. Raises the errors of `check_engine`.
+    """
+    if requested == AUTO and not quantized:
+        engine, why, level = _fastest_engine(low)
+    else:
+        engine, why, level = requested, "--engine", logging.INFO
+        if quantized:
+            engine, why = OPENVINO, "the encoder is in int8"
+        check_engine(engine, low.dtype.name if low else "float32")
+    _log_once(level, f"Engine: {engine} ({why})")
+    return engine
+
+
+@functools.cache
+def _log_once(level: int, message: str) -> None:
+    LOG.log(level, "%s", message)
+
+
+def _fastest_engine(low: PrecisionConfig | None) -> tuple[str, str, int]:
+    """Returns the engine of "auto", the reason, and the level at which to log it."""
+    if device.kind() != "cpu":
+        return TENSORFLOW, "OpenVINO computes on the CPU", logging.INFO
+    if low and low.source not in (configuration.SHIPPED, configuration.SHIPPED_FOR_BERT):
+        return TENSORFLOW, f"only it follows the list {low.source}", logging.INFO
+    if not all(map(importlib.util.find_spec, ("onnx", "openvino"))):
+        return TENSORFLOW, "OpenVINO is not installed", logging.INFO
+    try:
+        check_engine(OPENVINO, low.dtype.name if low else "float32")
+    except FlagError as e:
+        return TENSORFLOW, str(e), logging.INFO
+    except UserError as e:
+        return TENSORFLOW, str(e), logging.WARNING
+    return OPENVINO, "the fastest on a CPU", logging.INFO
 
 
 def check_engine(engine: str, precision: str) -> None:
@@ -17,7 +61,7 @@ def check_engine(engine: str, precision: str) -> None:
 
     `precision` is the type of its products: "float32", "bfloat16" or "float16".
     """
-    if engine == TENSORFLOW:
+    if engine != OPENVINO:
         return
     insist = f"--engine={engine} computes on the CPU in float32 or bfloat16: "
     if device.kind() != "cpu":

@@ -14,9 +14,8 @@ import tensorflow.compat.v1 as tf
 from albert.checkpoints.checkpoint_files import as_files, check_fits, restoring
 from albert.core import estimators
 from albert.core.forks import check_not_forked
-from albert.devices import device, onednn
+from albert.devices import device
 from albert.distributed import collectives
-from albert.precision.weights import SETTERS
 from albert.prediction.model import DEFAULT_SIGNATURE
 
 # A model's outputs, by name, for an example or for all examples of a batch, and values of inputs.
@@ -45,7 +44,6 @@ class PredictSession:
         make_inputs: MakeInputs,
         config: tf.ConfigProto | None = None,
         seed: int = 1,
-        is_portable: bool = False,
     ):
         """Builds the graph; weights come from `load`. Raises as `check_not_forked`.
 
@@ -54,14 +52,10 @@ class PredictSession:
           config: options of the session; None for TensorFlow's own.
           seed: seed of initial values. Without one, a deterministic run cannot create random
             operations, such as initializers.
-          is_portable: whether `save` writes the graph, so that it needs operations that every
-            machine has.
         """
         check_not_forked()
         with tf.Graph().as_default() as graph:
             tf.set_random_seed(seed)
-            if not is_portable:
-                onednn.allow()
             self._inputs, hooks = make_inputs()
             spec = model_fn(self._inputs, None, estimators.ModeKeys.PREDICT, None)
             exports = spec.export_outputs or {}
@@ -74,29 +68,20 @@ class PredictSession:
             self._hooks = [*hooks, *collectives.starting_hooks(), *spec.prediction_hooks]
             for hook in self._hooks:
                 hook.begin()
-            self._setters = tf.get_collection(SETTERS)
-        self._config = optimized_twice(config)
-        self._session = tf.Session(graph=graph, config=self._config)
-        self._is_new = True
+        self._session = tf.Session(graph=graph, config=optimized_twice(config))
 
     def load(self, checkpoint: str | None) -> None:
         """Loads the weights of a checkpoint, or initial ones for None; rewinds the inputs.
 
         Raises a `UserError` if the checkpoint does not match the model, or is damaged.
         """
-        graph = self._session.graph
-        if onednn.allows_dense(graph) and not self._is_new:
-            self._session.close()
-            self._session = tf.Session(graph=graph, config=self._config)
-        self._is_new = False
-        with graph.as_default():
+        with self._session.graph.as_default():
             if checkpoint:
                 self._restore(checkpoint)
             else:
                 self._session.run(self._initial)
             for hook in self._hooks:
                 hook.after_create_session(self._session, None)
-            self._session.run(self._setters)
 
     def _restore(self, checkpoint: str) -> None:
         with restoring(checkpoint), as_files(checkpoint) as prefix:

@@ -1,7 +1,8 @@
 """Software that can compute an encoder in prediction, and its types: --engine and --precision."""
 
-TENSORFLOW, OPENVINO = "tensorflow", "openvino"
-ENGINES = (TENSORFLOW, OPENVINO)
-# The types in which a loaded model can compute; `AUTO` is the fastest of the others.
+# A value of both flags: the fastest of the others.
 AUTO = "auto"
+TENSORFLOW, OPENVINO = "tensorflow", "openvino"
+ENGINES = (AUTO, TENSORFLOW, OPENVINO)
+# The types in which a loaded model can compute.
 LOADED_PRECISIONS = (AUTO, "float32", "bfloat16")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, TypeVar
 
 from albert.core.errors import FlagError
-from albert.settings.engines import ENGINES, TENSORFLOW
+from albert.settings.engines import AUTO, ENGINES
 from albert.settings.fields import (
     CHECKPOINTS,
     DATA,
@@ -25,8 +25,8 @@ from albert.settings.fields import (
 # The same values as in `optimization`, whose import needs TensorFlow.
 OPTIMIZERS = ("adamw", "adamw_corrected", "lamb", "radam")
 ENGINE_HELP = (
-    "Software that computes the encoder in prediction. openvino is for the CPU, fastest for short "
-    "texts, and needs the packages onnx and openvino."
+    "Software that computes the encoder in prediction. auto is openvino on a CPU, if the packages "
+    "onnx and openvino are installed, otherwise tensorflow."
 )
 PRECISION_HELP = (
     "Type in which the encoder computes. auto: the value of TF_BF16_CONVERSION, and without it "
@@ -258,7 +258,7 @@ class DeviceSettings(Settings, theme=DEVICE):
         choices=PRECISIONS,
     )
     engine: str = setting(
-        TENSORFLOW,
+        AUTO,
         f"{ENGINE_HELP} Training always uses TensorFlow.",
         affects=Affects.SCORES,
         choices=ENGINES,

@@ -17,6 +17,7 @@ from albert.checkpoints.model_folder import (
     TOKENIZERS,
     Assets,
     quantized_encoder,
+    recorded_scores,
     refuse_quantized,
     used_model,
 )
@@ -31,11 +32,11 @@ from albert.distributed import collectives
 from albert.modeling import EncoderConfig, read_config
 from albert.optimization import OptimizerOptions
 from albert.precision import configuration, conversion
-from albert.prediction.engine import precision_list
+from albert.prediction.engine import choose_engine, precision_list
 from albert.prediction.model import Head, ModelOptions
 from albert.prediction.session import Output
 from albert.report import PAGE, PREDICTIONS
-from albert.settings.engines import TENSORFLOW
+from albert.settings.engines import AUTO, OPENVINO, TENSORFLOW
 from albert.settings.run_settings import RunSettings
 from albert.settings.text_settings import FileSettings, TextSettings
 from albert.tokenization import FullTokenizer
@@ -117,10 +118,11 @@ class Task(abc.ABC):
         with faults.collect():
             self.config = load_config(settings)
         with faults.collect():
-            start = self._start()
             if settings.do_train or settings.export_dir or settings.engine == TENSORFLOW:
-                refuse_quantized(start)
+                refuse_quantized(self._start())
         faults.raise_all()
+        if set(self._splits) - {TRAIN}:
+            self.settings = settings.replaced(engine=self._engine())
 
     @classmethod
     @abc.abstractmethod
@@ -330,11 +332,22 @@ class Task(abc.ABC):
     def converted_model_fn(self, steps: tuple[int, int] | None) -> Callable:
         """Returns the `model_fn` that computes in the precision of the flags; see `model_fn`."""
         config, engine = self.precision_config(), self.settings.engine
-        if steps is None and engine != TENSORFLOW:
-            quantized = "" if self.settings.do_train else quantized_encoder(self._start())
+        if steps is None and engine == OPENVINO:
             precision = config.dtype.name if config else "float32"
-            return self.model_fn(None, engine, precision, quantized)
+            return self.model_fn(None, engine, precision, self._quantized())
         return conversion.convert(self.model_fn(steps), config, device.kind())
+
+    def _engine(self) -> str:
+        """Returns the engine of prediction; a run that began with TensorFlow keeps it."""
+        engine, folder = self.settings.engine, self.settings.output_dir
+        if engine == AUTO and not self.settings.overwrite_output_dir:
+            begun = recorded_scores(folder).get("settings", {})
+            engine = TENSORFLOW if begun.get("engine") == TENSORFLOW else AUTO
+        return choose_engine(engine, self.precision_config(), self._quantized())
+
+    def _quantized(self) -> str:
+        """Returns the path of the encoder in int8 that predicts; or ""."""
+        return "" if self.settings.do_train else quantized_encoder(self._start())
 
     def _start(self) -> str:
         """Returns the folder of the initial checkpoint; "" if the run has its own, or no initial

@@ -76,7 +76,9 @@ def test_a_folder_of_transformers_is_a_model_of_its_head(write, part, values, ki
 
 @pytest.mark.parametrize("load", [albert.load, load_model])
 def test_an_unknown_engine_is_an_error(write, load):
-    with pytest.raises(UserError, match="the engine 'onnx' is not one of tensorflow, openvino"):
+    with pytest.raises(
+        UserError, match="the engine 'onnx' is not one of auto, tensorflow, openvino"
+    ):
         load(write(names.SQUAD_V1), "onnx")
 
 
