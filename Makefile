@@ -117,7 +117,7 @@ lint: install-dev
 	$(RUN) -m ruff format --check .
 	$(RUN) -m mypy
 	$(RUN) -m codespell_lib
-	$(RUN) -m tests.prose
+	$(RUN) -m tools.prose
 
 format: install-dev
 	$(RUN) -m ruff format .
@@ -155,7 +155,7 @@ pytest: install-dev
 
 # For a file of the package, or a test module: `make test-near FILE=albert/tasks/squad/scoring.py`.
 test-near: install-dev
-	@$(RUN) -m tests.near $(FILE) $(FLAGS)
+	@$(RUN) -m tools.near $(FILE) $(FLAGS)
 
 # For example test-python-3.10, in a separate environment.
 test-python-3.%:
@@ -171,7 +171,7 @@ test-python: install-dev
 # and whether an upper bound can be raised.
 test-newest:
 	@$(MAKE) --no-print-directory edge VENV=.venv-newest RESOLUTION=highest BASE_PYTHON="$(PYTHON313)"
-	.venv-newest/bin/python -m tests.bounds
+	.venv-newest/bin/python -m tools.bounds
 
 test-oldest:
 	@$(MAKE) --no-print-directory edge VENV=.venv-oldest RESOLUTION=lowest-direct BASE_PYTHON="$(PYTHON310)"
@@ -232,13 +232,13 @@ test-faults: install-dev horovod
 	$(RUN) -m tests.faults.kills_and_signals $(FLAGS)
 
 test-planted: install-dev
-	$(RUN) -m tests.faults.planted $(FLAGS)
+	$(RUN) -m tools.planted $(FLAGS)
 
 public: install-dev
-	$(RUN) -m tests.public
+	$(RUN) -m tools.public
 
 entered: install-dev
-	$(RUN) -m tests.entered $(FLAGS)
+	$(RUN) -m tools.entered $(FLAGS)
 
 test-inputs: install-dev
 	$(RUN) -m tests.faults.inputs $(FLAGS)

@@ -1,4 +1,4 @@
-"""Upper bounds of requirements have a reason that a test shows; `python -m tests.bounds`."""
+"""Upper bounds of requirements have a reason that a test shows; `python -m tools.bounds`."""
 
 import os
 import re
@@ -9,9 +9,9 @@ import pytest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from albert.serving import server
-from tests.bounds import BOUNDS
 from tests.helpers.forking import ROOT
 from tests.helpers.locks import requirements
+from tools.bounds import BOUNDS
 
 
 def test_each_upper_bound_has_a_comment_and_a_test():

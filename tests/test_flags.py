@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from tests import flags_page
 from tests.helpers.files import defaults_of, flags_in
 from tests.helpers.forking import ROOT
 from tests.helpers.running import command_of, run, task_of
+from tools import flags_page
 
 # By program: the reference's flags, those that differ on purpose, and this project's own.
 TABLES = configparser.ConfigParser(interpolation=configparser.ExtendedInterpolation())
@@ -94,5 +94,5 @@ def test_defaults_in_the_pages_are_the_programs(page, part, program, at_least):
 
 def test_the_page_of_flags_is_that_of_the_settings():
     assert flags_page.PAGE.read_text(encoding="utf-8") == flags_page.page(), (
-        "run `python -m tests.flags_page --write`"
+        "run `python -m tools.flags_page --write`"
     )

@@ -24,8 +24,8 @@ from tests.helpers.files import write_files
 from tests.helpers.forking import ROOT
 from tests.helpers.locks import pinned, requirements
 from tests.helpers.running import run, succeed
-from tests.near import tracked
-from tests.rooms import sources
+from tools.near import tracked
+from tools.rooms import sources
 
 
 def make(*arguments, env=os.environ):

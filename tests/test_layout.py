@@ -4,12 +4,12 @@ import ast
 import re
 
 from tests.helpers.forking import ROOT
-from tests.rooms import FLOOR_OF, FLOORS, NAMES_ONLY, PAGE, listed_in, listing, reachable, sources
+from tools.rooms import FLOOR_OF, FLOORS, NAMES_ONLY, PAGE, listed_in, listing, reachable, sources
 
 
 def test_imports_run_downward():
     """And nothing imports a root name, or a package that only tests have."""
-    roots = {path.stem for path in ROOT.glob("*.py")} | {"tests", "benchmarks"}
+    roots = {path.stem for path in ROOT.glob("*.py")} | {"tests", "tools", "benchmarks"}
     wrong = {}
     for source in sources():
         # The package itself, and a folder that only holds rooms, may name their contents.
@@ -27,7 +27,7 @@ def test_answering_does_not_need_the_code_of_training():
 
 
 def test_the_list_shows_the_actual_rooms():
-    """`python -m tests.rooms --write` renews it."""
+    """`python -m tools.rooms --write` renews it."""
     assert listed_in(PAGE.read_text(encoding="utf-8")) == listing()
 
 

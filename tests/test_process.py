@@ -8,9 +8,9 @@ import yaml
 from packaging.specifiers import SpecifierSet
 
 from tests.helpers.forking import ROOT
-from tests.near import tracked
 from tests.readme import pages
-from tests.rooms import sources
+from tools.near import tracked
+from tools.rooms import sources
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yaml"))
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")

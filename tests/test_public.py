@@ -2,7 +2,7 @@
 
 import os
 
-from tests import public
+from tools import public
 
 
 def compare(title: str, text: str) -> None:

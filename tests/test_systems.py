@@ -8,7 +8,7 @@ import pytest
 from tests.helpers.forking import ROOT, ForkingProcess
 from tests.helpers.running import albert, run
 from tests.helpers.squad import squad_command
-from tests.rooms import sources
+from tools.rooms import sources
 
 PROGRAMS = [path.name for path in ROOT.glob("*.py") if "run_program" in path.read_text()]
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.helpers import needs
 from tests.helpers.forking import ROOT
-from tests.near import near
+from tools.near import near
 
 
 @pytest.mark.parametrize(

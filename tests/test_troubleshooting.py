@@ -4,7 +4,7 @@ import ast
 import re
 
 from tests.helpers.forking import ROOT
-from tests.rooms import sources
+from tools.rooms import sources
 
 # The value in a message, which the page writes as "...".
 VALUE = "\0"

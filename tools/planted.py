@@ -1,6 +1,6 @@
 r"""Plants defects one at a time, and reports which test notices each.
 
-  python -m tests.faults.planted [--count=60] [--seed=23] [--only=N,N,...] [--all] [--jobs=2]
+  python -m tools.planted [--count=60] [--seed=23] [--only=N,N,...] [--all] [--jobs=2]
 
 Modules are drawn in proportion to their lines, small changes of code are defects; some
 subjects get a number of them first. In a copy of the committed tree, the tests near a
@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tests.helpers.forking import ROOT
-from tests.near import near, product
+from tools.near import near, product
 
 _PAIRS = ((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.In, ast.NotIn))
 _COMPARISONS = {a: b for p in (*_PAIRS, (ast.Is, ast.IsNot)) for a, b in (p, p[::-1])}
@@ -225,7 +225,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=23)
     parser.add_argument("--only", type=lambda text: set(map(int, text.split(","))))
-    parser.add_argument("--all", action="store_true", help="run all tests, not those near alone")
+    parser.add_argument("--all", action="store_true", help="run all tests, not only those near")
     parser.add_argument("--jobs", type=int, default=1, help="defects at a time")
     parser.add_argument("--list", action="store_true", help="only say what would be planted")
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Finds the test modules of a file and runs them: `python -m tests.near FILE [FLAGS]`."""
+"""Finds the test modules of a file and runs them: `python -m tools.near FILE [FLAGS]`."""
 
 import ast
 import pathlib
@@ -69,8 +69,8 @@ def users(path: pathlib.Path) -> list[pathlib.Path]:
 
 
 def product() -> list[str]:
-    """Returns the paths of all committed modules except tests."""
-    return tracked("*.py", ":!tests")
+    """Returns the paths of all committed modules except tests and tools."""
+    return tracked("*.py", ":!tests", ":!tools")
 
 
 def tracked(*patterns: str) -> list[str]:
@@ -86,10 +86,10 @@ def name_of(path: pathlib.Path) -> str:
 
 
 def main() -> int:
-    path, *flags = sys.argv[1:] or sys.exit("tests.near: error: name a file: FILE=...")
+    path, *flags = sys.argv[1:] or sys.exit("tools.near: error: name a file: FILE=...")
     modules = [str(module.relative_to(ROOT)) for module in near(pathlib.Path(path))]
     if not modules:
-        sys.exit(f"tests.near: error: no test module is near {path}")
+        sys.exit(f"tools.near: error: no test module is near {path}")
     print(*modules, sep="\n", flush=True)
     return subprocess.call([sys.executable, "-m", "pytest", "-qx", *modules, *flags], cwd=ROOT)
 

@@ -1,6 +1,6 @@
 """Upper bounds of requirements, and the tests that show their reasons.
 
-python -m tests.bounds    installs what is beyond each bound and runs these tests with it; if they
+python -m tools.bounds    installs what is beyond each bound and runs these tests with it; if they
                           pass, the bound can be raised
 """
 

@@ -1,6 +1,6 @@
 """Finds phrases and names that this project avoids in pages, messages, comments and code.
 
-python -m tests.prose    lists them, and fails if it finds any
+python -m tools.prose    lists them, and fails if it finds any
 """
 
 import ast
@@ -12,7 +12,7 @@ import tokenize
 from collections.abc import Iterable
 
 from tests.helpers.forking import ROOT
-from tests.near import tracked
+from tools.near import tracked
 
 # Phrases, mostly translated ones, and what native writers usually choose.
 PHRASES = {
@@ -85,8 +85,8 @@ NAMES = {
     "asked": "requested, or what it is: questions, texts",
     "of_*": "the noun last: row_gradients, label_losses",
 }
-# Sentences of the made-up articles.
-_DATA = re.compile(r"albert/demo/(generate|relations)\.py")
+# Sentences of the made-up articles, and the phrases above.
+_DATA = re.compile(r"albert/demo/(generate|relations)\.py|tools/prose\.py")
 # A string, and from Python 3.12 on a part of an f-string.
 _STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 _NAMED = re.compile(r"albert/.*\.py$")

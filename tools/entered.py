@@ -1,6 +1,6 @@
 """Lists the files that a training enters, in order, from its start to the first weight update.
 
-  python -m tests.entered run_squad_v1.py FLAGS...
+  python -m tools.entered run_squad_v1.py FLAGS...
 
 A file is entered when one of its functions is called. An import does not count, nor do other
 threads and processes.
@@ -26,7 +26,7 @@ def main() -> None:
         if event != "call" or not code.co_filename.startswith(root):
             return
         name = code.co_filename.removeprefix(root)
-        if name not in entered and not name.startswith((".venv", "tests/")):
+        if name not in entered and not name.startswith((".venv", "tests/", "tools/")):
             stack = (one.f_code for one, _ in traceback.walk_stack(frame))
             modules = {one.co_filename for one in stack if one.co_name == "<module>"}
             if not any(file.startswith(f"{root}albert/") for file in modules):

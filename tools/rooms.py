@@ -1,7 +1,7 @@
-"""The rooms of the package, floor by floor, and a list of them: `python -m tests.rooms --write`.
+"""The rooms of the package, floor by floor, and a list of them: `python -m tools.rooms --write`.
 
 The list is in docs/architecture.md. Tests compare it with FLOORS, and FLOORS with the imports.
-`python -m tests.rooms --reachable MODULES` counts the files and lines that modules import.
+`python -m tools.rooms --reachable MODULES` counts the files and lines that modules import.
 """
 
 import ast
@@ -11,7 +11,7 @@ import re
 import sys
 
 from tests.helpers.forking import ROOT
-from tests.near import imported
+from tools.near import imported
 
 PAGE = ROOT / "docs/architecture.md"
 # The reference's modules that only define names.

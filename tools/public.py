@@ -1,6 +1,6 @@
 """What others build on, as text: flags with defaults, functions of `albert`, and keys on disk.
 
-python -m tests.public    writes tests/golden/public.txt, which tests/test_public.py compares
+python -m tools.public    writes tests/golden/public.txt, which tests/test_public.py compares
 """
 
 import argparse

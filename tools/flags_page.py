@@ -1,4 +1,4 @@
-"""The page of all flags, made from the settings: `python -m tests.flags_page --write`."""
+"""The page of all flags, made from the settings: `python -m tools.flags_page --write`."""
 
 import dataclasses
 import os
@@ -10,7 +10,7 @@ from albert.cli.main import COMMANDS, command_of
 from albert.settings.fields import IGNORED, THEMES, Settings
 from albert.tasks import by_name
 from tests.helpers.forking import ROOT
-from tests.public import in_help
+from tools.public import in_help
 
 PAGE = ROOT / "docs/flags.md"
 HEAD = """# Flags
