@@ -52,7 +52,7 @@ help:
 	@echo "make test-multihost  run a job on two hosts made of network namespaces (root)"
 	@echo "make bench NAME=train  run a benchmark; without NAME, list the benchmarks"
 	@echo "make docs        build the site of the documentation in build/site"
-	@echo "make public      write the list of flags, functions and keys on disk that a test compares"
+	@echo "make public      write the lists of flags, and of functions and keys on disk, that tests compare"
 	@echo "make release-check  build the wheel and the sdist of the last commit, and check them (10 minutes)"
 	@echo "make lock        update the exact versions in requirements/lock-*.txt"
 	@echo "make clean       remove .venv, .venv-*, build and the demo's output"
@@ -235,6 +235,7 @@ test-planted: install-dev
 	$(RUN) -m tools.planted $(FLAGS)
 
 public: install-dev
+	$(RUN) -m tools.flags_page --write
 	$(RUN) -m tools.public
 
 entered: install-dev

@@ -12,7 +12,7 @@ from tests.helpers.forking import ROOT
 from tests.helpers.running import command_of, run, task_of
 from tools import flags_page
 
-# By program: the reference's flags, those that differ on purpose, and this project's own.
+# By program: the reference's flags, and those that differ on purpose.
 TABLES = configparser.ConfigParser(interpolation=configparser.ExtendedInterpolation())
 TABLES.read(ROOT / "tests/golden/flags.ini", encoding="utf-8")
 PROGRAMS = [name for name in TABLES.sections() if name != "common"]

@@ -20,6 +20,8 @@ from albert.checkpoints.transformers_folder import TransformersFolder
 from albert.core.errors import UserError
 from albert.corpus.documents import Options, Tally, read_documents
 from albert.corpus.sources import Source
+from albert.data.annotated_files import AnnotatedFile
+from albert.data.bad_rows import ERROR, SKIP, BadRows
 from albert.data.records import RecordFile, record_error
 from albert.download.archive import unpack
 from albert.serving import fields, web
@@ -174,6 +176,30 @@ def test_any_body_of_a_request_is_read_or_refused(body):
         except HTTPException as e:
             assert e.status_code in (400, 422)
             raise
+
+
+SPANS = [{"start": 0, "end": 3, "label": "PER"}]
+RESULT = {"type": "labels", "value": {"start": 0, "end": 3, "text": "Nia", "labels": ["PER"]}}
+STUDIO = [{"data": {"text": "Nia sang."}, "annotations": [{"result": [RESULT]}]}]
+ANNOTATED = [
+    *(json.dumps(one).encode() for one in ({"text": "Nia sang.", "spans": SPANS}, STUDIO)),
+    b'["Nia sang.", {"entities": [[0, 3, "PER"]]}]\n{"tokens": ["Nia"], "ner_tags": ["B-PER"]}\n',
+    b"-DOCSTART- O\n\nNia B-PER\nMoor I-PER\nsang O\n\n# id 1\nOuse B-LOC\n",
+    b"1\tNia\t_\tB-PER\n2\tsang\t_\tO\n",
+    b"Sentence #,Word,Tag\nSentence: 1,Nia,B-PER\n,sang,O\n",
+]
+
+
+@many
+@hypothesis.given(content=damaged(*ANNOTATED), skips=st.booleans())
+def test_any_bytes_are_annotated_texts_or_refused(content, skips, tmp_path):
+    path = tmp_path / "texts"
+    path.write_bytes(content)
+    with refusing():
+        bad = BadRows(str(path), SKIP if skips else ERROR)
+        texts = AnnotatedFile(str(path)).read((), bad)
+        bad.finish()
+        assert all(s.text == one.text[s.start : s.end] != "" for one in texts for s in one.spans)
 
 
 ARTICLE = b"""<doc id="4" title="A">

@@ -1,4 +1,4 @@
-"""Flags, functions and keys on disk are those of tests/golden/public.txt: `make public`."""
+"""Functions and keys on disk are those of tests/golden/public.txt: `make public`."""
 
 import os
 
@@ -9,10 +9,6 @@ def compare(title: str, text: str) -> None:
     if os.environ.get(public.WRITES):
         public.write(title, text)
     assert public.sections()[title] == text, "if the change is meant, run `make public`"
-
-
-def test_flags_and_their_defaults_are_the_listed_ones():
-    compare("Flags", public.flags())
 
 
 def test_functions_and_their_arguments_are_the_listed_ones():

@@ -1,16 +1,20 @@
 """The page of all flags, made from the settings: `python -m tools.flags_page --write`."""
 
+import argparse
+import contextlib
 import dataclasses
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
+from unittest import mock
 
+from albert.cli import command_line
 from albert.cli.main import COMMANDS, command_of
+from albert.core.arguments import Parser
 from albert.settings.fields import IGNORED, THEMES, Settings
 from albert.tasks import by_name
 from tests.helpers.forking import ROOT
-from tools.public import in_help
 
 PAGE = ROOT / "docs/flags.md"
 HEAD = """# Flags
@@ -67,13 +71,34 @@ def shown(default: Any) -> str:
     return str(default).replace(os.path.expanduser("~"), "$HOME")
 
 
-def rows_of_parser(name: str) -> list[Row]:
-    """Returns the flags of a command that uses argparse."""
+def rows_of_parser(name: str, word: str) -> list[Row]:
+    """Returns the flags of a command that uses argparse; they may depend on its first word."""
     return [
         Row(action.option_strings[-1].lstrip("-"), shown(action.default), action.help)
-        for action in in_help(name)[1]
-        if action.option_strings and action.help and "help" not in action.dest
+        for action in actions_of(name, word)
+        if action.option_strings and action.help and action.default != argparse.SUPPRESS
     ]
+
+
+def actions_of(name: str, word: str) -> list[argparse.Action]:
+    """Returns the arguments that the help of a command shows."""
+    actions = list[argparse.Action]()
+
+    def note(parser: Parser, file: object = None) -> None:
+        actions.extend(one for one in parser._actions if one.help != argparse.SUPPRESS)
+
+    command = command_of(name)
+    with (
+        mock.patch.object(command_line, "show_help"),
+        mock.patch.object(Parser, "print_help", note),
+        mock.patch("sys.argv", [f"albert {name}"]),
+        mock.patch("sys.stdout"),
+        contextlib.suppress(SystemExit),
+    ):
+        words = [word] if word else []
+        # The flags of `albert download` depend on its first word, so `main` parses them.
+        command.main(command.parse([f"albert {name}", *words, "--helpfull"]))
+    return actions
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
@@ -96,9 +121,10 @@ def page() -> str:
     for name in (name for name in COMMANDS if name not in {n.split()[0] for n in tasks}):
         module = command_of(name)
         settings = getattr(module, name.title().replace("-", "") + "Settings", None)
-        rows = rows_of(settings) if settings else rows_of_parser(name)
-        if rows:
-            lines += ["", f"## albert {name}", *table(rows)]
+        for word in ("",) if settings else getattr(module, "WORDS", ("",)):
+            rows = rows_of(settings) if settings else rows_of_parser(name, word)
+            if rows:
+                lines += ["", f"## albert {name} {word}".rstrip(), *table(rows)]
     return "\n".join(lines) + "\n" + NEXT
 
 

@@ -1,9 +1,8 @@
-"""What others build on, as text: flags with defaults, functions of `albert`, and keys on disk.
+"""What others build on, as text: functions of `albert`, and keys on disk.
 
 python -m tools.public    writes tests/golden/public.txt, which tests/test_public.py compares
 """
 
-import argparse
 import inspect
 import json
 import os
@@ -12,14 +11,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
-from unittest import mock
 
 import albert
-from albert.cli import command_line
-from albert.cli.main import COMMANDS, command_of
-from albert.core.arguments import Parser
-from albert.settings.fields import IGNORED
 from tests.helpers.forking import ROOT
 
 FILE = ROOT / "tests/golden/public.txt"
@@ -27,11 +20,6 @@ WRITES = "ALBERT_WRITES_PUBLIC"
 _HEAD = """What others build on, see docs/installing.md. A change here is a change for users.
 `make public` writes it.
 """
-# Of commands of a task, those of the training come first; the others only have what differs.
-_LIKE = {"check": "{}", "squad": "squad"}
-# Defaults that depend on the machine.
-_OF_MACHINE = {os.path.join(os.environ.get("HOME", "."), "tmp"): "$HOME/tmp"}
-_CORES = "preprocess_workers"
 _ID = re.compile(r"\d+(-\d+)+")
 
 
@@ -46,74 +34,6 @@ def write(title: str, text: str) -> None:
     texts = {**(sections() if FILE.exists() else {}), title: text}
     content = "".join(f"\n## {name}\n\n{body}" for name, body in sorted(texts.items()))
     FILE.write_text(_HEAD + content, encoding="utf-8")
-
-
-def flags() -> str:
-    """Returns the flags of each command with their defaults."""
-    known: dict[str, list[str]] = {}
-    for name in COMMANDS:
-        words = getattr(command_of(name), "WORDS", ())
-        for word in ("", *words) if name == "squad" else words or ("",):
-            known[f"{name} {word}".strip()] = sorted(_flags_of(name, word))
-    lines = []
-    for name, listed in known.items():
-        command, _, word = name.partition(" ")
-        like = _LIKE.get(command, "").format(word) if word else ""
-        if like in known:
-            listed = [flag for flag in listed if flag not in known[like]]
-            missing = [f"  not{flag[1:]}" for flag in known[like] if flag not in known[name]]
-            lines += [f"albert {name}, as albert {like} and", *listed, *missing, ""]
-        else:
-            lines += [f"albert {name}", *listed, ""]
-    return "\n".join(lines)
-
-
-def _flags_of(name: str, word: str) -> set[str]:
-    """Returns a line for each flag of a command: what its help would show."""
-    lines, (settings, actions) = set[str](), in_help(name, word)
-    for one in settings:
-        value = "(cores)" if one.name == _CORES else one.default
-        mark = "  (ignored)" if one.flag.theme == IGNORED else ""
-        lines.add(_line(f"--{one.name}", value) + mark)
-    for action in actions:
-        for option in action.option_strings or [action.dest.upper()]:
-            if option not in ("-h", "--help", "--version"):
-                is_flag = bool(action.option_strings)
-                lines.add(_line(option, action.default) if is_flag else f"  {option}")
-    return lines
-
-
-def in_help(name: str, word: str = "") -> tuple[list[Any], list[argparse.Action]]:
-    """Returns what the help of a command shows: flags of settings, and arguments of argparse."""
-    settings, actions = list[Any](), list[argparse.Action]()
-
-    def note_settings(text: str, classes: command_line.Classes, full: bool) -> None:
-        settings.extend(command_line._flags_of(classes))
-
-    def note_parser(parser: Parser, file: object = None) -> None:
-        actions.extend(one for one in parser._actions if one.help != argparse.SUPPRESS)
-
-    command = command_of(name)
-    with (
-        mock.patch.object(command_line, "show_help", note_settings),
-        mock.patch.object(Parser, "print_help", note_parser),
-        mock.patch("sys.argv", [f"albert {name}"]),
-        mock.patch("sys.stdout"),
-    ):
-        try:
-            words = [word] if word else []
-            # The flags of `albert download` depend on its first word, so `main` parses them.
-            command.main(command.parse([f"albert {name}", *words, "--helpfull"]))
-        except SystemExit:
-            pass
-    return settings, actions
-
-
-def _line(name: str, default: object) -> str:
-    if isinstance(default, bool):
-        return f"  --[no]{name[2:]}={str(default).lower()}"
-    text = _OF_MACHINE.get(str(default), default)
-    return f"  {name}" + ("" if default in (None, (), "") else f"={text}")
 
 
 def functions() -> str:
