@@ -10,11 +10,20 @@ import sys
 import pytest
 
 from albert.cli import lifecycle
+from albert.cli import main as cli_main
 from albert.cli.main import COMMANDS
 from albert.core.version import VERSION
 from tests.helpers.forking import ROOT
 from tests.helpers.running import albert, assert_fails, run, under_mpirun
 from tests.helpers.squad import make_squad
+
+
+def test_the_installation_is_checked_before_any_command(monkeypatch):
+    monkeypatch.setattr(cli_main, "_check_installation", lambda: sys.exit("damaged"))
+    monkeypatch.setattr(sys, "argv", ["albert", "--version"])
+    for start in (cli_main.main, lambda: cli_main.run_program("squad")):
+        with pytest.raises(SystemExit, match="^damaged$"):
+            start()
 
 
 def test_help_explains_every_flag():

@@ -242,6 +242,24 @@ class TestResumed:
         job.replace_record({k: v for k, v in job.record().items() if k != "files"})
         assert job.run()[0] == []
 
+    @pytest.mark.parametrize("is_initial", [True, False])
+    def test_an_output_that_is_predicted_again_is_recorded(self, job, is_initial):
+        """By the checkpoint that was scored, or by the copy of the best one."""
+        if is_initial:
+            job.init_checkpoint = str(job.folder / "pretrained/start.ckpt")
+            save(job.init_checkpoint, 10, global_step=np.int64(10))
+        else:
+            job.add(5, 10)
+        job.run()
+        job.remove(*(() if is_initial else (5, 10)))
+        job.output.unlink()
+
+        def score(checkpoint):
+            return CheckpointScores(job.score(checkpoint)[0], lambda: job.output.write_text("new"))
+
+        assert job.run(score)[0] == ["start.ckpt" if is_initial else "model.ckpt-best"]
+        assert job.output.read_text() == "new" and job.run()[0] == []
+
     @pytest.mark.parametrize("content", [b"", b"[]", b"\xff", {"settings": None}, {"version": 0}])
     def test_a_damaged_record_scores_all_again(self, job, content, log):
         job.add(5, 10)
