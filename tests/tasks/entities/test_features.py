@@ -156,15 +156,3 @@ def test_words_without_pieces_and_texts_without_words_have_no_tags(tokenizer):
             assert (words, windows) == ([], [])
     assert tagger.records([annotated("")]) == []
     assert list(tagger.spans([("", [])], [])) == [[]]
-
-
-@pytest.mark.slow
-def test_a_text_of_a_million_characters_takes_seconds(golden_tokenizer):
-    tagger = Tagger(golden_tokenizer, TAGS, 128)
-    text = "The river Ambrus rises near Tamar. " * 28572
-    words = words_in(text)
-    tagged, windows = tagger.encode(text, words)
-    assert len(text) > 10**6 and tagged == words
-    outputs = [{"predictions": np.ones(128, int), "probabilities": np.ones(128)}] * len(windows)
-    (spans,) = tagger.spans([(text, words)], outputs)
-    assert len(spans) == len(words)

@@ -61,10 +61,3 @@ def test_the_loss_is_the_mean_over_first_pieces():
     padded = np.concatenate([TAG_IDS, np.zeros([3, 7], "i4")], axis=1)
     assert run(True, states=longer, tag_ids=padded)[0] == pytest.approx(loss, abs=1e-6)
     assert run(True, tag_ids=np.zeros_like(TAG_IDS))[0] == 0.0
-
-
-def test_dropout_is_only_in_training():
-    without = run(is_training=True)[0]
-    loss, *_, sites = run(is_training=True, dropout=0.5)
-    assert loss != without and sites == ["classifier"]
-    assert run(is_training=False, dropout=0.5)[-1] == []

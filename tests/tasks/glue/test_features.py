@@ -1,19 +1,17 @@
 """Examples to features and their files; cached files: tests/data/test_cached_file.py."""
 
 import itertools
-import logging
 
 import pytest
 import tensorflow.compat.v1 as tf
 
 from albert import classifier_utils, tokenization
-from albert.classifier_utils import ColaProcessor, InputExample
+from albert.classifier_utils import InputExample
 from albert.core.errors import UserError
 from albert.data.sequences import SEQUENCE_KEYS
 from albert.tasks.glue.features import make_records
 from albert.tasks.glue.settings import GlueSettings
 from albert.tasks.glue.task import GlueTask
-from albert.tasks.glue.tasks import PROCESSORS
 from tests.helpers.files import write_records
 from tests.helpers.golden import GOLDEN, assert_mrpc_features, fields, fields_of
 
@@ -107,60 +105,30 @@ def test_fast_records_equal_the_public_ones(tokenizer, tmp_path, labels, given):
     assert {type(row["label_ids"][0]) for row in (*rows, fields(filling))} == {kind}
 
 
-@pytest.fixture
-def features(make_task, tmp_path, monkeypatch):
-    """Returns the features of a training set of CoLA, written first if it has `rows`."""
+def test_other_rows_are_a_reason_to_rebuild_and_ids_of_others_must_be_in_range(
+    make_task, tmp_path, monkeypatch
+):
     (tmp_path / "CoLA").mkdir()
+    table, path = tmp_path / "CoLA/train.tsv", tmp_path / "features"
+    table.write_text("".join(f"x\t{number % 2}\t\ta bo {number}\n" for number in range(7)))
 
-    def features(*flags, rows=None, split="train", processor=ColaProcessor):
-        if rows:
-            lines = (f"x\t{number % 2}\t\ta bo {number}\n" for number in range(rows))
-            for name, text in dict.fromkeys(("train", "dev"), "".join(lines)).items():
-                (tmp_path / f"CoLA/{name}.tsv").write_text(text)
-        monkeypatch.setitem(PROCESSORS, "cola", processor)
-        own = "--task_name=CoLA", f"--data_dir={tmp_path}", "--do_train", "--max_seq_length=16"
-        task = make_task(GlueTask, GlueSettings, *own, *flags)
-        monkeypatch.setattr(task, "feature_path", lambda split: str(tmp_path / "features"))
-        return task.split(split)
+    def features(length=16):
+        flags = "--task_name=CoLA", f"--data_dir={tmp_path}", f"--max_seq_length={length}"
+        task = make_task(GlueTask, GlueSettings, *flags, "--do_train")
+        monkeypatch.setattr(task, "feature_path", lambda split: str(path))
+        return task.split("train")
 
-    return features
-
-
-def test_another_source_is_a_reason_to_rebuild(features, squad_dir, tmp_path):
-    features(rows=7).prepared()
+    features().prepared()
     assert features().state() == "reused"
-    # Without windows, their distance does not matter.
-    assert features("--doc_stride=5").state() == "reused"
-    other = type("OtherProcessor", (ColaProcessor,), {})
-    labels = type("ColaProcessor", (ColaProcessor,), {"get_labels": lambda self: ["1", "0"]})
-    for change, reason in (
-        (["--max_seq_length=24"], "max_seq_length (was 16, is 24)"),
-        (["--do_lower_case=false"], "do_lower_case (was True, is False)"),
-        (["--long_texts=max", "--doc_stride=5"], "doc_stride (was None, is 5)"),
-        ({"split": "dev"}, "part (was train, is dev)"),
-        ({"processor": other}, "task (was ColaProcessor, is OtherProcessor)"),
-        ({"processor": labels}, "labels (was ['0', '1'], is ['1', '0'])"),
-        (["--spm_model_file=", f"--vocab_file={squad_dir}/vocab.txt"], "tokenizer_sha256"),
-        ({"rows": 8}, "input_sha256"),
-    ):
-        state = (features(*change) if isinstance(change, list) else features(**change)).state()
-        assert state.startswith("will be made again: it was made with other values of ")
-        assert reason in state
-
-
-def test_a_file_without_our_header_is_used_or_refused(features, tmp_path, log):
-    path = tmp_path / "features"
-    features(rows=7).prepared()
+    content = table.read_bytes()
+    table.write_bytes(content[:-2] + b"9\n")
+    assert "input_sha256" in features().state()
+    table.write_bytes(content)
     (tmp_path / "features.json").unlink()
-    content, (*others, record) = path.read_bytes(), tf.io.tf_record_iterator(str(path))
-    log()
+    *others, record = tf.io.tf_record_iterator(str(path))
     assert features().prepared().num_examples == 7
-    (warning,) = log(logging.WARNING)
-    expected = "has no header of this program: using its 7 records without knowing their source"
-    assert f"{path} {expected}" in warning
     with pytest.raises(UserError, match="not a file of features of length 24; .*--cached_dir"):
-        features("--max_seq_length=24").prepared()
-    assert path.read_bytes() == content and not path.with_suffix(".json").exists()
+        features(24).prepared()
     for key, limit in (("input_ids", 200), ("label_ids", 2)):
         example = tf.train.Example.FromString(record)
         example.features.feature[key].int64_list.value[0] = limit

@@ -76,16 +76,6 @@ def test_values_out_of_range_are_errors_and_weight_0_ignored():
                 session.run(spec.predictions, {tensors[key]: wrong})
 
 
-def test_only_masked_positions_are_scored():
-    with tf.Graph().as_default() as graph:
-        build(TINY, tiny_features(), TRAIN)
-        tensors = [tensor for op in graph.get_operations() for tensor in op.outputs]
-    shapes = {tuple(t.shape.as_list()) for t in tensors if t.shape.rank and t.shape[-1] == 211}
-    # Scores, the bias, and transposed weights.
-    assert (12, 211) in shapes and shapes <= {(12, 211), (211,), (1, 211), (8, 211)}
-    assert "OneHot" not in {tensor.op.type for tensor in tensors}
-
-
 @pytest.mark.slow
 def test_all_groups_start_from_the_first(tmp_path):
     groups = {"num_hidden_layers": 2, "num_hidden_groups": 2}

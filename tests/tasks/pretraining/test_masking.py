@@ -151,12 +151,3 @@ def test_masked_tokens_become_mask_random_or_stay():
     # Every id may be drawn; that one of 20 never is has a probability of exp(-70).
     masked = mask(MaskingOptions(40, 0.15), ids, layout, begins_word, vocab_size=20)
     assert set(masked.ids[masked.ids != ids]) == set(range(20))
-
-
-def test_every_word_is_masked_equally_often():
-    """Within five standard deviations; words that the text's ends truncate are excluded."""
-    ids, layout, _ = rows_of(8000, 10, 10, 24)
-    masked = mask(MaskingOptions(1, 0.01), ids, layout)
-    counts = np.bincount(masked.positions[:, 0], minlength=24)[layout.in_text[0]]
-    assert counts.sum() == 8000
-    assert np.abs(counts - 400).max() < 5 * np.sqrt(400)

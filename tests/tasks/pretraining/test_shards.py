@@ -92,28 +92,6 @@ def test_a_shard_of_other_options_or_without_count_is_rebuilt(corpus, tokenizer,
         before = name.read_bytes()
 
 
-def test_a_failed_job_leaves_the_finished_shards(corpus, tokenizer, tmp_path, small_blocks):
-    (tmp_path / "text.txt").write_bytes((corpus / "dev.txt").read_bytes() + b"\xff\n")
-    names = [tmp_path / f"shard-{k}" for k in range(3)]
-    with pytest.raises(UserError):
-        make([tmp_path / "text.txt"], names, tokenizer)
-    left = sorted(name for name in os.listdir(tmp_path) if "shard" in name)
-    assert left == ["shard-0", "shard-0.json", "shard-1", "shard-1.json"]
-
-
-def test_each_file_can_get_its_own_shard(tokenizer, tmp_path):
-    for topic in "ab":
-        text = f"{topic}xono {topic}yono\n{topic}zono {topic}xono\n\n" * 50
-        (tmp_path / f"{topic}.txt").write_text(text)
-    files, names = ([tmp_path / f"{topic}{end}" for topic in "ab"] for end in (".txt", ".made"))
-    make(files, names, tokenizer, one_of_each_file=True)
-    first, second = (
-        {i for e in examples(name) for i in e["masked_lm_ids"] if i > 4} for name in names
-    )
-    # Apart from punctuation, they only share the tokens of word endings.
-    assert first - second and second - first
-
-
 def test_every_shard_gets_a_part_of_a_small_text(corpus, tokenizer, tmp_path):
     names = [tmp_path / str(k) for k in range(60)]
     total = make([corpus / "dev.txt"], names, tokenizer)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from albert import squad_utils
-from albert.tasks.squad.comparison import Predictions, bootstrap_interval, compare
+from albert.tasks.squad.comparison import bootstrap_interval, compare
 from albert.tasks.squad.predictions import NO_FEATURES
 from albert.tasks.squad.scoring import Scorer, ScorerV2, normalize_answer_v1
 from tests.helpers.squad import official_script
@@ -148,7 +148,6 @@ def test_the_interval_is_that_of_scipy():
     assert interval[1] - interval[0] > 5
     assert bootstrap_interval(differences, 1) == bootstrap_interval(differences, 1)
     assert bootstrap_interval(differences, 1) != bootstrap_interval(differences, 2)
-    assert Predictions._field_defaults == {"odds": None, "threshold": 1.0, "new_scorer": Scorer}
 
 
 def test_the_bootstrap_is_over_paired_questions():
