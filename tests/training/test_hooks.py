@@ -20,17 +20,16 @@ from tests.helpers.checkpoints import points
 from tests.helpers.files import limited
 
 
-def train(folder, hook, clock, durations, monitor=None, waits=()):
+def train(folder, hook, clock, durations, monitor=None):
     """Runs steps during which the clock advances for `durations`. Step k has the loss 1 / (k + 1),
-    the learning rate k / 1000, and 100 + k tokens, which arrive after `waits[k]` seconds."""
+    the learning rate k / 1000, and 100 + k tokens."""
     monitor = monitor or log_hook.StepMonitor()
     with tf.Graph().as_default():
         step = tf.train.get_or_create_global_step()
         done = step.read_value()
         before = tf.cast(done, tf.float32)
         figures = [1 / (before + 1), before / 1000, 100 + tf.cast(done, tf.int32)]
-        monitor.waited = tf.gather(tf.constant(waits, tf.float64), done) if waits else None
-        with tf.control_dependencies([*figures, *([monitor.waited] if waits else [])]):
+        with tf.control_dependencies(figures):
             increment = tf.assign_add(step, 1)
         monitor.step = TrainStep(increment.op, *figures)
         tf.add_to_collection(tf.GraphKeys.SAVERS, tf.train.Saver(max_to_keep=0))
@@ -51,12 +50,12 @@ def clock(stop_clock):
 def logged(tmp_path, clock, log):
     """Trains steps of some durations with a log; returns its lines."""
 
-    def logged(durations, total, batch, every, summary=1, micro=1, folder=str(tmp_path), waits=()):
+    def logged(durations, total, batch, every, summary=1, micro=1, folder=str(tmp_path)):
         flags = {"train_batch_size": batch // micro, "gradient_accumulation_steps": micro}
         settings = RunSettings(**flags, log_steps=every, save_summary_steps=summary)
         monitor = log_hook.StepMonitor()
         hook = log_hook.TrainingLog(monitor, folder, total, settings)
-        train(tmp_path, hook, clock, durations, monitor, waits)
+        train(tmp_path, hook, clock, durations, monitor)
         return log()
 
     return logged
@@ -264,17 +263,6 @@ class TestTrainingLog:
         assert curves["device_memory_gb"] == {1: 1, 3: 5, 5: 3}
         assert curves["peak_device_memory_gb"] == {1: 1, 3: 5, 5: 5}
         assert curves["peak_host_memory_gb"].keys() == {1, 3, 5}
-
-    def test_waiting_for_input_is_reported(self, tmp_path, logged):
-        """Two runs a step, which take 4 s and then 2 s; the first waits for 1.5 s in total."""
-        waits = [1, 0.5, 0, 0.25, 0.01, 0.04]
-        lines = logged([3, 1] + [1] * 4, 3, 8, 1, micro=2, waits=waits)
-        curve = points(tmp_path)["waiting_for_input"]
-        assert curve == pytest.approx({1: 0.375, 2: 0.125, 3: 0.025})
-        shares = re.findall(r"  \d+ tokens/s  waiting for input (\S+)  peak ", "\n".join(lines))
-        assert shares == ["37.5%", "12.5%", "2.5%"]
-        # Of all steps except the first.
-        assert statistics(lines)["waiting for input"] == "7.5%"
 
 
 def test_seconds_are_formatted_for_reading():

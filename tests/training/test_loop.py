@@ -165,7 +165,10 @@ def test_waiting_for_a_batch_and_scoring_are_timed_apart_from_steps(tmp_path, lo
     score = taking(10_000)
     train(estimator, monitor, input_fn, settings, steps, lambda: bool(score(0)))
     assert clock.now == 20_000 + steps * 8
-    assert ["time", "32.0", "s"] in map(str.split, log())
+    lines = log()
+    assert ["time", "32.0", "s"] in map(str.split, lines)
+    assert sum("  waiting for input 37.5%  peak " in line for line in lines) == steps
+    assert ["waiting", "for", "input", "37.5%"] in map(str.split, lines)
     shares = points(tmp_path)["waiting_for_input"]
     assert shares == {step: pytest.approx(3 / 8) for step in range(1, steps + 1)}
 

@@ -9,13 +9,10 @@ import tensorflow.compat.v1 as tf
 
 from albert.core import estimators
 from albert.core.errors import UserError
-from albert.devices import ops
 from albert.distributed import exchange
-from albert.model import layers
 from albert.training import prediction
 from albert.training.prediction import Predictor, pack
 from tests.helpers.checkpoints import write_checkpoint
-from tests.helpers.needs import OF_MACHINE
 
 
 def test_checkpoints_share_a_graph_until_the_end(tmp_path, request):
@@ -120,28 +117,3 @@ def test_rows_are_in_the_order_of_the_examples(
         expected = {name: values[0] for name, values in rows_of([number], length).items()}
         np.testing.assert_equal(output, expected)
         assert all(output[name].dtype == value.dtype for name, value in expected.items())
-
-
-def test_gelu_is_computed_in_the_product_before_it(tmp_path):
-    """TensorFlow's optimizer recognizes it in its second pass, where oneDNN is used."""
-
-    def gelu_fn(features, labels, mode, params):
-        product = layers.dense(tf.reshape(features, [-1, 4]), 8, 0.02)
-        tf.train.get_or_create_global_step()
-        return estimators.EstimatorSpec(mode, predictions={"value": ops.gelu(product)})
-
-    def input_fn():
-        return tf.data.Dataset.from_tensors(np.ones([3, 4], "f4"))
-
-    predictor = Predictor(estimators.Estimator(gelu_fn, str(tmp_path)), input_fn, 3, 3)
-    next(predictor.batches(None))
-    session, kinds = predictor._session, tf.RunMetadata()
-    session.load(None)
-    options = tf.RunOptions(output_partition_graphs=True)
-    session._session.run(session._predictions, options=options, run_metadata=kinds)
-    nodes = [node for graph in kinds.partition_graphs for node in graph.node]
-    predictor.close()
-    fused = [node for node in nodes if b"GeluApproximate" in node.attr["fused_ops"].list.s]
-    if not any(node.op.startswith("_Mkl") for node in nodes):
-        pytest.skip(f"{OF_MACHINE}, TensorFlow does not use oneDNN")
-    assert len(fused) == 1 and "Tanh" not in {node.op for node in nodes}

@@ -8,9 +8,7 @@ import signal
 import types
 from collections.abc import Callable
 
-import numpy as np
 import pytest
-import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.model_folder import Assets
 from albert.core import locks, signals
@@ -18,16 +16,15 @@ from albert.core.errors import FlagError, UserError
 from albert.data import DEV, TRAIN
 from albert.data.batches import Data
 from albert.settings.run_settings import KeptCheckpoints, RunSettings
-from albert.training import job, metrics, trainer
+from albert.training import job, metrics
 from albert.training import run as training_run
 from albert.training.job import fetch_missing
 from albert.training.plan import checkpoints_to_keep
-from albert.training.prediction import make_predictor
-from albert.training.prepared import PreparedRun, prepare, take_folder
+from albert.training.prepared import PreparedRun, take_folder
 from albert.training.run import download
 from albert.training.run import run as run_task
 from albert.training.task import Task
-from albert.training.trainer import Scorer, train_run
+from albert.training.trainer import Scorer
 from tests.helpers.download import tar_of
 from tests.helpers.files import settings_class, settings_of
 from tests.helpers.running import albert, run, task_of
@@ -71,15 +68,6 @@ def begin(tmp_path):
     return begin
 
 
-def test_a_run_resumes_after_the_batches_it_has_seen(begin, monkeypatch):
-    starts = []
-    monkeypatch.setattr(trainer, "point_to_newest", lambda folder: 5)
-    monkeypatch.setattr(trainer, "train", lambda *args: None)
-    monkeypatch.setattr(Data, "input_fn", lambda self, *args: starts.append(args[2:]))
-    train_run(begin("--gradient_accumulation_steps=3"))
-    assert starts == [(15, None)]
-
-
 @pytest.mark.parametrize("overwrites", [True, False])
 def test_a_stopped_run_says_what_resumes_it(overwrites, tmp_path, monkeypatch):
     """Repeating a command that overwrites would lose what it has trained."""
@@ -112,28 +100,6 @@ def test_a_run_locks_and_cleans_its_folder(begin, tmp_path):
     assert set(os.listdir(tmp_path)) == {".notes.txt.abcdefgh", "run.lock"}
     locks.release_held()
     assert os.listdir(tmp_path) == [".notes.txt.abcdefgh"]
-
-
-def test_a_split_only_scored_is_read_once_and_not_recorded(begin, monkeypatch):
-    """It may be large, and is scored in the middle of a training."""
-    read = []
-    monkeypatch.setattr(NoTask, "contents", lambda self, split: read.append(split) or {})
-    monkeypatch.setattr(NoTask, "requested_splits", lambda self: [DEV])
-    run = prepare(begin().task)
-    assert not tf.get_default_graph().get_operations(), "the workers are not connected yet"
-    assert "learning_rate" not in run.facts and run.facts["predict_batch_size"] == 8
-    for _ in range(2):
-        Scorer(run)._evaluation()
-    assert read == [DEV]
-
-
-@pytest.mark.parametrize("by_length", [True, False])
-def test_prediction_is_by_length_unless_it_is_timed(begin, monkeypatch, by_length):
-    read, backwards = [], np.arange(8)[::-1]
-    monkeypatch.setattr(Data, "order", lambda self: backwards)
-    monkeypatch.setattr(Data, "input_fn", lambda self, size, order: read.append(order))
-    make_predictor(begin().task, DATA, by_length)
-    np.testing.assert_equal(read, [backwards if by_length else None])
 
 
 def test_old_checkpoints_are_removed_when_not_needed(begin):

@@ -129,16 +129,6 @@ class TestAnotherRun:
                 begin(f"{tmp_path}/", **{"number of workers": 8})
             assert caught.value.command == command
 
-    @pytest.mark.parametrize(
-        "content", [b"", b"[]", b"{}", b'{"settings": null}', b'{"settings": [1]}', b"\xff", None]
-    )
-    def test_a_damaged_record_is_an_error(self, tmp_path, content):
-        path = tmp_path / "run.json"
-        path.mkdir() if content is None else path.write_bytes(content)
-        with pytest.raises(UserError, match=r"run\.json is damaged; give another --output_dir"):
-            begin(tmp_path)
-        assert path.is_dir() if content is None else path.read_bytes() == content
-
 
 class TestOverwrite:
     def test_outputs_are_removed_and_other_files_stay(self, full, log):
