@@ -135,6 +135,22 @@ class TestCandidates:
         assert probed == ["MatMul", "AddV2", "Sqrt"]
         assert planned["twice"] == A_NEIGHBOR_STAYS
 
+    def test_loops_of_tensorflow_1_convert_only_their_body(self):
+        tf.disable_control_flow_v2()
+        try:
+            with tf.Graph().as_default() as graph:
+                x = tf.placeholder(tf.float32, [2, 2])
+                tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, tf.matmul(y, x)), [0, x])
+        finally:
+            tf.enable_control_flow_v2()
+        kinds = {op.type for op in graph.get_operations()}
+        loop = {"Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch"}
+        assert loop <= kinds
+        config = configuration.from_dict({"allowlist": sorted(kinds)}, "test")
+        decisions = plan(graph.as_graph_def(), config).decisions
+        converted = {d.op for d in decisions if d.is_converted}
+        assert "MatMul" in converted and not converted & loop
+
     def test_legacy_variables_are_refused(self):
         """TensorFlow's own rewriting of casts can return values from before an assignment."""
         with tf.Graph().as_default() as graph:
