@@ -94,17 +94,6 @@ def test_each_micro_batch_has_its_own_masks():
     np.testing.assert_array_equal(masks[runs:], masks_from(1, runs))
 
 
-def test_a_graph_computes_the_step_seed_once():
-    def build():
-        inside = tf.cond(tf.constant(True), lambda: mask("a"), lambda: tf.ones(SHAPE))
-        outside = mask("a")
-        kinds = [op.type for op in tf.get_default_graph().get_operations()]
-        assert kinds.count("FloorMod") == 1
-        return inside, outside
-
-    np.testing.assert_array_equal(*draw(build))
-
-
 def test_a_session_without_local_variables():
     with tf.Graph().as_default(), tf.Session() as session:
         tf.set_random_seed(1)

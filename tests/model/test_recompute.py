@@ -8,7 +8,6 @@ import tensorflow.compat.v1 as tf
 
 from albert.model.recompute import Recomputation
 from albert.modeling import AlbertConfig, AlbertModel
-from albert.optimization import OptimizerOptions, build_train_step
 from albert.precision import configuration
 from albert.precision.rules import plan
 from tests.helpers.encoders import load_random_values
@@ -81,28 +80,6 @@ def test_gradients_are_the_same_in_less_memory(is_resource, changes, share):
     actual, peak = gradients_and_peak(True, is_resource, **changes)
     assert_same(actual, expected)
     assert peak < share * most, peak / most
-
-
-def weights_before_and_after(recomputes: bool) -> list[dict[str, np.ndarray]]:
-    """Returns weights by name, before and after two steps of two batches with different masks."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        loss = build_loss(recomputes)
-        # With its default an update is nearly the sign of a gradient, even of a rounding error.
-        options = OptimizerOptions(0.3, 100, gradient_accumulation_steps=2, epsilon=1.0)
-        step = build_train_step(loss, options).op
-        weights = {v.op.name: v for v in tf.trainable_variables()}
-        set_up(session)
-        before = session.run(weights)
-        for _ in range(4):
-            session.run(step, feed())
-        return [before, session.run(weights)]
-
-
-@pytest.mark.slow
-def test_accumulated_steps_are_the_same():
-    (start, expected), (_, actual) = map(weights_before_and_after, (False, True))
-    assert sum(np.abs(expected[name] - start[name]).max() > 1e-3 for name in expected) > 15
-    assert_same(actual, expected)
 
 
 @pytest.mark.slow

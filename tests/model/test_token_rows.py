@@ -8,7 +8,6 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert import modeling
-from albert.model.token_rows import UnpaddedRows
 from tests.helpers.encoders import albert, load_random_values
 
 CONFIG = albert(num_hidden_layers=2, max_position_embeddings=80)
@@ -99,23 +98,6 @@ def test_the_last_layer_can_compute_only_some_positions(remove_padding, recomput
         expected, expected_gradients = run(mask, all_factors)
         np.testing.assert_allclose(states, expected[rows, positions], atol=1e-5)
         assert_same_gradients(gradients, expected_gradients)
-
-
-def test_the_number_of_rows_follows_the_tokens_and_the_positions():
-    """It grows in steps, so that few shapes occur."""
-    with tf.Graph().as_default(), tf.Session() as session:
-        mask = tf.placeholder(tf.int32, [None, None])
-        rows = UnpaddedRows(mask, num_heads=2).rows(tf.ones([*tf.unstack(tf.shape(mask)), 4]))
-        masks = [make_mask(n, 100) for n in ((1, 1), (30, 33), (64,), (64, 64, 99), (64, 99, 99))]
-        sizes = [session.run(rows, {mask: value}).shape for value in masks]
-    assert sizes == [(16, 4), (64, 4), (80, 4), (240, 4), (320, 4)]
-    with tf.Graph().as_default() as graph:
-        ids = tf.ones([6, 20], tf.int32)
-        model = modeling.AlbertModel(CONFIG, False, ids, positions=tf.zeros([1, 1], tf.int32))
-        products = [o for o in graph.get_operations() if o.type == "Einsum"]
-        rows = [o.outputs[0].shape[0] for o in products if "/layer_1/" in o.name]
-    assert model.get_sequence_output().shape == (6, 1, CONFIG.hidden_size)
-    assert sorted(rows) == [6] * 3 + [6 * 20] * 3
 
 
 def test_dropout_only_reaches_real_tokens():
