@@ -85,22 +85,6 @@ def test_for_another_machine_the_host_is_not_checked(rows):
     assert "host memory" not in actual
 
 
-@pytest.mark.parametrize(
-    "build", [checks.training_step, lambda job: checks.describe_precision(Report(), job, True)]
-)
-def test_a_graph_has_the_seed_of_the_run(build):
-    """Without it, dropout has other operations."""
-
-    def model_fn(*args, **kwargs):
-        raise EOFError(tf.get_default_graph().seed)
-
-    task = types.SimpleNamespace(settings=types.SimpleNamespace(seed=7, precision=None), trims=True)
-    vars(task).update(precision_config=lambda: None, precision_list=configuration.SHIPPED)
-    job = types.SimpleNamespace(task=task, batch=lambda trims: {}, model_fn=lambda: model_fn)
-    with pytest.raises(EOFError, match="^7$"):
-        build(job)
-
-
 WITH, WITHOUT, UNKNOWN = ("AVX-512", "AVX512_BF16"), ("AVX2",), None
 LIST = configuration.SHIPPED
 NOT_SET = "not set: the run uses float32"

@@ -78,19 +78,6 @@ def test_one_worker_trains_scores_and_labels():
     }
 
 
-def test_predictions_are_timed_in_the_order_of_the_file(monkeypatch):
-    """The longest records would not be representative."""
-    requested = []
-
-    def make_predictor(task, data, by_length):
-        requested.append(by_length)
-        return types.SimpleNamespace(batches=lambda checkpoint: [1, 2], close=lambda: None)
-
-    monkeypatch.setattr(duration, "make_predictor", make_predictor)
-    assert duration._prediction_pace(None, part(8)).measured == 1
-    assert requested == [False]
-
-
 def test_workers_stop_measuring_together(monkeypatch):
     """Rank 0 decides, however long a step takes here."""
     monkeypatch.setattr(exchange, "broadcast_object", lambda value: False)
