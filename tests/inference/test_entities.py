@@ -50,10 +50,6 @@ def test_entities_equal_those_of_transformers(squad_dir, tmp_path, torch, tags):
     )
     rng = random.Random(1)
     for _ in range(10):
-        text = " ".join(
-            rng.choices(
-                ["the", "river", "was", "built", "in", "may", "by", "anna", "and", "ready"], k=9
-            )
-        )
+        text = " ".join(rng.choices(WORDS, k=9))
         expected = [(e["start"], e["end"], e["entity_group"]) for e in theirs(text)]
         assert [(s.start, s.end, s.label) for s in ours.find(text)] == expected

@@ -82,13 +82,6 @@ def test_an_unknown_engine_is_an_error(write, load):
         load(write(names.SQUAD_V1), "onnx")
 
 
-def test_the_case_of_the_tokenizer_comes_from_the_folder(write, tmp_path):
-    (tmp_path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
-    tokenizer = albert.load(write()).folder.tokenizer
-    assert not tokenizer.do_lower_case
-    assert tokenizer.tokenize("Anna") != tokenizer.tokenize("anna")
-
-
 def test_a_tokenizer_json_alone_is_enough(write, tmp_path):
     folder, vocabulary = write(), tmp_path / "vocab.txt"
     expected = albert.load(folder).folder.tokenizer.vocab
@@ -134,19 +127,6 @@ def test_sentence_transformers_decides_pooling_normalization_and_length(write, t
         (tmp_path / "Pooling/config.json").write_text(json.dumps({**pooling, **other}))
         with pytest.raises(UserError, match=problem):
             albert.load(path)
-
-
-def test_a_model_of_others_is_scored_with_its_own_labels(write, tmp_path):
-    """Their order is not the alphabetical one of labels in data."""
-    folder = write(names.CLASSIFIER, id2label={"0": "yes", "1": "no"})
-    texts = ["one two", "three", "four five six", "seven"]
-    labels = [albert.load(folder).classify(text).label for text in texts]
-    data = tmp_path / "data"
-    data.mkdir()
-    rows = [f"{text}\t{label}\n" for text, label in zip(texts, labels, strict=True)]
-    (data / "dev.tsv").write_text("text_a\tlabel\n" + "".join(rows))
-    result = albert.evaluate(folder, task_name="tsv", data_dir=str(data), verbose=False)
-    assert result.scores["eval_accuracy"] == 1
 
 
 def test_a_model_of_others_is_scored_and_labels_a_test_set_by_name(write, tmp_path, capsys):
