@@ -4,20 +4,8 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
-
 from albert.tasks.squad.questions import check_all_answerable
-from benchmarks import memory
-from benchmarks.parts import batches, peer_answers, squad_size
-
-
-def test_the_largest_batch_is_the_largest_that_fits():
-    def needed(size: int) -> int:
-        return 100 + max(9 * size, 30 * size - 300)
-
-    wanted = [sum(needed(n) <= size for n in range(1, 100)) for size in range(50, 2000)]
-    assert [memory.largest_batch(size, needed) for size in range(50, 2000)] == wanted
-    assert {0, 1, 70} < set(wanted)
+from benchmarks.parts import peer_answers, squad_size
 
 
 def test_the_file_of_squads_size_has_unique_ids_and_answers(squad_dir, tmp_path):
@@ -33,23 +21,6 @@ def test_the_file_of_squads_size_has_unique_ids_and_answers(squad_dir, tmp_path)
     check_all_answerable(str(path), "the file")
     answers = [(p["context"], a) for p in paragraphs for q in p["qas"] for a in q["answers"]]
     assert all(context.startswith(a["text"], a["answer_start"]) for context, a in answers)
-
-
-def test_batches_differ_in_length_and_in_rows_without_padding():
-    """Sorted ones have the smallest possible padding, and are spread over the lengths."""
-    lengths = np.random.RandomState(0).randint(20, 385, 900)
-    for is_sorted in (True, False):
-        chosen, new = batches.choose(lengths, 8, 12, is_sorted)
-        assert chosen.shape == (12, 8) and new == 12
-        assert (
-            len({*lengths[chosen].max(axis=1)}) == len({*(lengths[chosen].sum(axis=1) // 64)}) == 12
-        )
-        assert len({*chosen.flat}) == chosen.size
-        # Numbers of the shortest feature and the longest one, among the sorted features.
-        found = np.sort(lengths).searchsorted(lengths[chosen].min(axis=1))
-        if is_sorted:
-            assert (np.ptp(lengths[chosen], axis=1) < 20).all()
-            assert found[0] < 100 and found[-1] > 800 and (np.diff(found) > 8).all()
 
 
 def test_answers_are_compared_with_the_peer_of_the_same_round():
