@@ -62,28 +62,24 @@ def model_fn_of(
     config: modeling.EncoderConfig,
     head: Head,
     init_checkpoint: str | None,
-    optimizer: OptimizerOptions,
-    use_tpu: bool,
-    hub_module: str | None,
-    use_one_hot_embeddings: bool,
-    use_einsum: bool,
+    schedule: tuple[float, int, int],
+    flags: tuple[bool, str | None, bool, bool],
+    optimizer_options: Mapping[str, Any] | None = None,
 ) -> Callable:
     """Returns the `model_fn` of an `Estimator`: encoder, head and, for training, optimizer.
 
-    Builders of the reference also have `learning_rate`, `num_train_steps` and `num_warmup_steps` of
-    `optimization.OptimizerOptions`, and may have `optimizer_options`, more fields of it.
-
     Args:
       init_checkpoint: checkpoint with initial values of the variables, or None.
-      use_tpu, hub_module: must be false and None; anything else raises a `ValueError`.
-      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
+      schedule: a builder's `learning_rate`, `num_train_steps` and `num_warmup_steps`.
+      flags: its `use_tpu` and `hub_module`, which must be false and None, or a `ValueError` is
+        raised; `use_one_hot_embeddings` and `use_einsum`, see `modeling.Encoder`.
+      optimizer_options: more fields of `optimization.OptimizerOptions`.
     """
+    use_tpu, hub_module, use_one_hot_embeddings, use_einsum = flags
     refuse(use_tpu=use_tpu, hub_module=hub_module)
-    options = ModelOptions(
-        optimizer,
-        init_checkpoint,
-        use_one_hot_embeddings=use_one_hot_embeddings,
-        use_einsum=use_einsum,
+    optimizer = OptimizerOptions(*schedule, **(optimizer_options or {}))
+    options = ModelOptions(optimizer, init_checkpoint)._replace(
+        use_one_hot_embeddings=use_one_hot_embeddings, use_einsum=use_einsum
     )
     return make_model_fn(config, head, options)
 
@@ -107,10 +103,8 @@ def create_albert(
       hub_module: must be None; anything else raises a `ValueError`.
     """
     refuse(hub_module=hub_module)
-    inputs = input_ids, input_mask, segment_ids
-    model = modeling.Encoder(
-        albert_config, is_training, *inputs, use_one_hot_embeddings, use_einsum
-    )
+    inputs, flags = (input_ids, input_mask, segment_ids), (use_one_hot_embeddings, use_einsum)
+    model = modeling.Encoder(albert_config, is_training, *inputs, *flags)
     return model.get_pooled_output(), model.get_sequence_output()
 
 

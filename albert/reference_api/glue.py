@@ -13,7 +13,6 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.data.sequences import SEQUENCE_KEYS, TokenSequence, cut_sequence, padded
-from albert.optimization import OptimizerOptions
 from albert.reference_api.common import create_albert, input_fn_of, model_fn_of, refuse
 from albert.tasks.classification.records import feature_spec, serialize
 from albert.tasks.glue.features import label_id
@@ -176,19 +175,16 @@ def create_model(
 
     Args:
       labels: int32 [B]; for regression, float32 [B]; None to compute no loss.
-      num_labels: number of labels C; 1 for regression.
-      task_name: not used; `num_labels` determines whether this is a regression.
+      num_labels: number of labels C; 1 for regression. `task_name` is not used.
       dropout: dropout rate of the head's input in training.
-      (the others): see `albert.reference_api.common.create_albert`.
+      (the others): see `common.create_albert`.
 
     Returns:
-      The mean loss; the losses [B]; the probabilities, logits and predicted labels, see
-      `albert.tasks.classification.head.ClassifierOutput`.
+      The mean loss; the losses [B]; the rest of `classification.head.ClassifierOutput`.
     """
     inputs = input_ids, input_mask, segment_ids
-    pooled, _ = create_albert(
-        albert_config, is_training, *inputs, use_one_hot_embeddings, use_einsum, hub_module
-    )
+    flags = use_one_hot_embeddings, use_einsum, hub_module
+    pooled, _ = create_albert(albert_config, is_training, *inputs, *flags)
     output = classify(pooled, labels, dropout if is_training else 0.0, num_labels)
     return output.loss, *output
 
@@ -214,14 +210,12 @@ def model_fn_builder(
     """Returns the `model_fn` of an `Estimator` for classification or regression.
 
     Args:
-      optimizer: see `optimization.OptimizerOptions`.
-      threshold: see `albert.tasks.classification.head.make_head`, which also defines the
-        predictions.
+      threshold: see `classification.head.make_head`, which also defines the predictions.
+      optimizer, optimizer_options: fields of `optimization.OptimizerOptions`.
       (the others): see `create_model` and `common.model_fn_of`.
     """
-    training = OptimizerOptions(
-        learning_rate, num_train_steps, num_warmup_steps, optimizer, **(optimizer_options or {})
-    )
+    schedule = learning_rate, num_train_steps, num_warmup_steps
+    flags = use_tpu, hub_module, use_one_hot_embeddings, use_einsum
+    options = {"optimizer": optimizer, **(optimizer_options or {})}
     head = make_head(num_labels, dropout, threshold)
-    options = use_tpu, hub_module, use_one_hot_embeddings, use_einsum
-    return model_fn_of(albert_config, head, init_checkpoint, training, *options)
+    return model_fn_of(albert_config, head, init_checkpoint, schedule, flags, options)

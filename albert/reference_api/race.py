@@ -7,7 +7,6 @@ from collections.abc import Callable
 import tensorflow.compat.v1 as tf
 
 from albert.data.sequences import SEQUENCE_KEYS, padded
-from albert.optimization import OptimizerOptions
 from albert.reference_api.common import create_albert, model_fn_of
 from albert.reference_api.glue import InputFeatures
 from albert.tasks.race.features import make_records, make_sequences
@@ -53,18 +52,16 @@ def create_model(
     """Builds ALBERT, RACE's head and the loss; for the result see `classifier_utils.create_model`.
 
     Args:
-      albert_config, is_training, use_one_hot_embeddings, hub_module: see `create_albert`.
       input_ids, input_mask, segment_ids: int32 [B, N, S] or [B, N * S].
       labels: int32 [B], or None.
-      num_labels: number of options N.
-      max_seq_length: not used; the sequences determine it.
+      num_labels: number of options N. `max_seq_length` is not used.
       dropout_prob: dropout rate of the head's input in training.
+      (the others): see `common.create_albert`.
     """
     sequences = dict(zip(SEQUENCE_KEYS, (input_ids, input_mask, segment_ids), strict=True))
     ids, masks, segments = one_a_row(sequences, num_labels).values()
-    pooled, _ = create_albert(
-        albert_config, is_training, ids, masks, segments, use_one_hot_embeddings, True, hub_module
-    )
+    flags = use_one_hot_embeddings, True, hub_module
+    pooled, _ = create_albert(albert_config, is_training, ids, masks, segments, *flags)
     output = choose(pooled, labels, dropout_prob if is_training else 0.0, num_labels)
     return output.loss, *output
 
@@ -83,7 +80,7 @@ def model_fn_builder(
     hub_module,
 ) -> Callable:
     """Returns the `model_fn` for RACE; see `create_model` and `common.model_fn_of`."""
+    schedule = learning_rate, num_train_steps, num_warmup_steps
+    flags = use_tpu, hub_module, use_one_hot_embeddings, True
     head = make_race_head(dropout_prob, num_labels)
-    training = OptimizerOptions(learning_rate, num_train_steps, num_warmup_steps)
-    options = use_tpu, hub_module, use_one_hot_embeddings, True
-    return model_fn_of(albert_config, head, init_checkpoint, training, *options)
+    return model_fn_of(albert_config, head, init_checkpoint, schedule, flags)

@@ -7,7 +7,6 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from albert.optimization import OptimizerOptions
 from albert.prediction.model import Encode, Head, HeadOutput
 from albert.reference_api.common import create_albert, input_fn_of, model_fn_of, refuse
 from albert.tasks.squad.features import feature_spec
@@ -55,15 +54,10 @@ def create_v1_model(
     use_einsum,
     hub_module,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Builds ALBERT and its SQuAD head; returns start and end scores, float32 [B, S] each.
-
-    For the arguments, see `albert.reference_api.common.create_albert`.
-    """
+    """Builds `common.create_albert` and its SQuAD head; returns start and end scores [B, S]."""
     inputs = input_ids, input_mask, segment_ids
-    _, states = create_albert(
-        albert_config, is_training, *inputs, use_one_hot_embeddings, use_einsum, hub_module
-    )
-    return answer_scores(states)
+    flags = use_one_hot_embeddings, use_einsum, hub_module
+    return answer_scores(create_albert(albert_config, is_training, *inputs, *flags)[1])
 
 
 def v1_model_fn_builder(
@@ -80,19 +74,14 @@ def v1_model_fn_builder(
     mask_padding_in_loss: bool = False,
     optimizer_options: Mapping[str, Any] | None = None,
 ) -> Callable:
-    """Returns the `model_fn` of an `Estimator` for SQuAD 1.1.
+    """Returns the `model_fn` of an `Estimator` for SQuAD 1.1; see `common.model_fn_of`.
 
-    Args:
-      mask_padding_in_loss: whether padding has probability 0; see
-        `albert.tasks.squad.head.make_v1_head`.
-      (the others): see `common.model_fn_of`.
+    `mask_padding_in_loss` gives padding the probability 0; see `squad.head.make_v1_head`.
     """
-    optimizer = OptimizerOptions(
-        learning_rate, num_train_steps, num_warmup_steps, **(optimizer_options or {})
-    )
+    schedule = learning_rate, num_train_steps, num_warmup_steps
+    flags = use_tpu, hub_module, use_one_hot_embeddings, use_einsum
     head = _with_all_scores(make_v1_head(mask_padding_in_loss))
-    options = use_tpu, hub_module, use_one_hot_embeddings, use_einsum
-    return model_fn_of(albert_config, head, init_checkpoint, optimizer, *options)
+    return model_fn_of(albert_config, head, init_checkpoint, schedule, flags, optimizer_options)
 
 
 def _with_all_scores(head: Head) -> Head:
@@ -119,19 +108,16 @@ def create_v2_model(
     dropout_prob,
     hub_module,
 ) -> dict[str, tf.Tensor]:
-    """Builds ALBERT and its SQuAD 2.0 head; returns `albert.tasks.squad.head.answer_outputs`.
+    """Builds ALBERT and its SQuAD 2.0 head; returns `squad.head.answer_outputs`.
 
     Args:
       is_training: whether to apply dropout and condition ends on the true starts.
       features: `p_mask` [B, S] and, in training, `start_positions` [B].
-      max_seq_length: not used.
-      start_n_top, end_n_top, dropout_prob: see `albert.tasks.squad.head.V2Options`.
-      (the others): see `albert.reference_api.common.create_albert`.
+      (the others): see `common.create_albert` and `squad.head.V2Options`; `max_seq_length` is not
+        used.
     """
-    inputs = input_ids, input_mask, segment_ids
-    _, states = create_albert(
-        albert_config, is_training, *inputs, use_one_hot_embeddings, True, hub_module
-    )
+    inputs, flags = (input_ids, input_mask, segment_ids), (use_one_hot_embeddings, True, hub_module)
+    _, states = create_albert(albert_config, is_training, *inputs, *flags)
     options = V2Options(start_n_top, end_n_top, dropout_prob, albert_config.initializer_range)
     starts = features["start_positions"] if is_training else None
     return answer_outputs(states, features["p_mask"], options, starts)
@@ -155,15 +141,10 @@ def v2_model_fn_builder(
 ) -> Callable:
     """Returns the `model_fn` of an `Estimator` for SQuAD 2.0.
 
-    Args:
-      max_seq_length: not used.
-      start_n_top, end_n_top, dropout_prob: see `albert.tasks.squad.head.V2Options`.
-      (the others): see `common.model_fn_of`.
+    For the arguments, see `common.model_fn_of` and `squad.head.V2Options`.
     """
-    optimizer = OptimizerOptions(
-        learning_rate, num_train_steps, num_warmup_steps, **(optimizer_options or {})
-    )
+    schedule = learning_rate, num_train_steps, num_warmup_steps
+    flags = use_tpu, hub_module, use_one_hot_embeddings, True
     spread = albert_config.initializer_range
     head = make_v2_head(V2Options(start_n_top, end_n_top, dropout_prob, spread))
-    options = use_tpu, hub_module, use_one_hot_embeddings, True
-    return model_fn_of(albert_config, head, init_checkpoint, optimizer, *options)
+    return model_fn_of(albert_config, head, init_checkpoint, schedule, flags, optimizer_options)
