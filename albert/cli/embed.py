@@ -31,8 +31,8 @@ from albert.settings.fields import (
     redefined,
     setting,
 )
-from albert.settings.run_settings import IgnoredSettings
-from albert.settings.text_settings import NormalizationSettings, TextSettings
+from albert.settings.run_settings import IgnoredSettings, PathSettings
+from albert.settings.text_settings import TokenizerSettings
 
 # The help does not need TensorFlow.
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")
 
 
-class EmbedSettings(NormalizationSettings, IgnoredSettings, theme=DATA):
+class EmbedSettings(TokenizerSettings, IgnoredSettings, theme=DATA):
     """The texts, the model and the output of `albert embed`."""
 
     input_file: str = setting(
@@ -73,11 +73,9 @@ class EmbedSettings(NormalizationSettings, IgnoredSettings, theme=DATA):
         choices=("none", "mean", "cls", "model"),
     )
     normalize: bool = setting(False, "Divide the vectors of --pooling by their Euclidean norms.")
-    model: str = redefined(TextSettings, "model", "")
-    init_checkpoint: str = redefined(TextSettings, "init_checkpoint", "")
-    albert_config_file: str = redefined(TextSettings, "albert_config_file", "")
-    spm_model_file: str | None = redefined(TextSettings, "spm_model_file", None)
-    vocab_file: str | None = redefined(TextSettings, "vocab_file", None)
+    model: str = redefined(PathSettings, "model", "")
+    init_checkpoint: str = redefined(PathSettings, "init_checkpoint", "")
+    albert_config_file: str = redefined(PathSettings, "albert_config_file", "")
     max_seq_length: int = setting(
         128,
         "Longest text, in tokens; longer texts are truncated, and a warning counts them. With "

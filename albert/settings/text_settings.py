@@ -72,8 +72,8 @@ class NormalizationSettings(Settings):
         return {name: getattr(self, name) for name in names}
 
 
-class TextSettings(NormalizationSettings, RunSettings):
-    """The tokenizer, the features and their batches."""
+class TokenizerSettings(NormalizationSettings):
+    """The tokenizer of a model."""
 
     spm_model_file: str | None = setting(
         None,
@@ -93,6 +93,11 @@ class TextSettings(NormalizationSettings, RunSettings):
         basic=True,
         path=True,
     )
+
+
+class TextSettings(TokenizerSettings, RunSettings):
+    """The tokenizer, the features and their batches."""
+
     max_seq_length: int = setting(
         384,
         "Length of a feature, in tokens.",

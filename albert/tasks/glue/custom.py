@@ -26,22 +26,20 @@ from albert.tasks.glue.label_tables import (
     value_of,
 )
 from albert.tasks.glue.settings import GlueSettings
-from albert.training.output_folder import known_of_model
 
 _OF_MODEL = ("max_seq_length", "text_column", "text_b_column", "label_column", "label_columns")
 
 
-def with_own_data(settings: GlueSettings) -> GlueSettings:
+def with_own_data(settings: GlueSettings, known: Mapping[str, Any]) -> GlueSettings:
     """Returns settings with the columns and the development part of the tables in --data_dir.
 
-    What is not given comes from the model if it is not trained, and else from the tables. Raises a
-    `UserError` if tables are missing, or it is not clear which columns to use.
+    What is not given comes from what is known of the model if it is not trained, and else from the
+    tables. Raises a `UserError` if tables are missing, or it is not clear which columns to use.
     """
     trains, folder, given = settings.do_train, settings.data_dir, set(settings.given)
     has_dev = os.path.isdir(folder) and bool(file_of_split(folder, DEV))
     path, values = table_of(folder, DEV if has_dev and not trains else TRAIN), dict[str, Any]()
     if not trains:
-        known = known_of_model(settings)[1]
         if not has_dev and known.get("train_file") == content_of(path):
             # Without the split, most of the texts to score on would be those of the training.
             names = "dev_fraction", "dev_seed"

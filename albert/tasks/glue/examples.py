@@ -35,7 +35,7 @@ class InputExample:
 
 
 class Columns(NamedTuple):
-    """A file of a data set and its columns, numbered from 0, or from -1 backwards from the last.
+    """The columns of a file, numbered from 0, or from -1 backwards from the last.
 
     Attributes:
       text_a, text_b, label: columns; None for columns that the file does not have.
@@ -43,16 +43,16 @@ class Columns(NamedTuple):
       has_header: whether the first line is a header.
     """
 
-    file: str
     text_a: int
     text_b: int | None = None
     label: int | None = None
     guid: int | None = None
     has_header: bool = True
+    file: str = ""
 
     def width(self) -> int:
         """Returns the number of columns that a row needs at least, ignoring negative numbers."""
-        return 1 + max(n for n in self[1:5] if n is not None)
+        return 1 + max(n for n in self[:4] if n is not None)
 
 
 class DataProcessor(Processor):

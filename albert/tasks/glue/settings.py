@@ -16,6 +16,7 @@ from albert.settings.fields import (
     TOO_LARGE,
     TRAINING,
     Affects,
+    Settings,
     redefined,
     setting,
 )
@@ -47,7 +48,45 @@ def parse_seeds(text: str) -> tuple[int, ...]:
     return seeds
 
 
-class GlueSettings(DevSplitSettings, ClassificationSettings, theme=DATA):
+class TableSettings(Settings, theme=DATA, affects=Affects.FEATURES):
+    """The columns and labels of tables with your own data."""
+
+    tsv_regression: bool = setting(
+        False, "With --task_name=tsv: predict numbers (regression) instead of labels."
+    )
+    multi_label: bool = setting(
+        False, "With --task_name=tsv: a text may have several labels, or none."
+    )
+    label_separator: str = setting(
+        ",", "With --multi_label: the text between two labels in a cell, which may also be a list."
+    )
+    text_column: str = setting(
+        "text_a",
+        "With --task_name=tsv: the column of the text. Default: text_a, or the column whose name "
+        "or content says it.",
+    )
+    text_b_column: str = setting(
+        "text_b", "With --task_name=tsv: the column of the second text, for pairs of texts."
+    )
+    label_column: str = setting(
+        "label",
+        "With --task_name=tsv: the column of the label. Default: label, or as for --text_column.",
+    )
+    label_columns: tuple[str, ...] | None = setting(
+        None,
+        "With --task_name=tsv: columns with 0 or 1, one for each of several labels, such as "
+        "toxic,insult,threat. They replace --label_column, and imply --multi_label.",
+        parser=lambda text: tuple(name.strip() for name in text.split(",") if name.strip()),
+    )
+    on_bad_row: str = setting(
+        ERROR,
+        "With --task_name=tsv: what to do with rows for training or development whose text or "
+        "label is missing or not valid: error ends the run, skip skips them.",
+        choices=ON_BAD_ROW,
+    )
+
+
+class GlueSettings(TableSettings, DevSplitSettings, ClassificationSettings, theme=DATA):
     r"""Fine-tunes ALBERT on a GLUE task or your own data, scores it, and labels the test set.
 
       albert classify reviews.csv --model=albert_base_v2
@@ -85,51 +124,6 @@ class GlueSettings(DevSplitSettings, ClassificationSettings, theme=DATA):
         "table shows the median scores. Replaces --seed.",
         TRAINING,
         parser=parse_seeds,
-    )
-    tsv_regression: bool = setting(
-        False,
-        "With --task_name=tsv: predict numbers (regression) instead of labels.",
-        affects=Affects.FEATURES,
-    )
-    multi_label: bool = setting(
-        False,
-        "With --task_name=tsv: a text may have several labels, or none.",
-        affects=Affects.FEATURES,
-    )
-    label_separator: str = setting(
-        ",",
-        "With --multi_label: the text between two labels in a cell, which may also be a list.",
-        affects=Affects.FEATURES,
-    )
-    text_column: str = setting(
-        "text_a",
-        "With --task_name=tsv: the column of the text. Default: text_a, or the column whose name "
-        "or content says it.",
-        affects=Affects.FEATURES,
-    )
-    text_b_column: str = setting(
-        "text_b",
-        "With --task_name=tsv: the column of the second text, for pairs of texts.",
-        affects=Affects.FEATURES,
-    )
-    label_column: str = setting(
-        "label",
-        "With --task_name=tsv: the column of the label. Default: label, or as for --text_column.",
-        affects=Affects.FEATURES,
-    )
-    label_columns: tuple[str, ...] | None = setting(
-        None,
-        "With --task_name=tsv: columns with 0 or 1, one for each of several labels, such as "
-        "toxic,insult,threat. They replace --label_column, and imply --multi_label.",
-        affects=Affects.FEATURES,
-        parser=lambda text: tuple(name.strip() for name in text.split(",") if name.strip()),
-    )
-    on_bad_row: str = setting(
-        ERROR,
-        "With --task_name=tsv: what to do with rows for training or development whose text or "
-        "label is missing or not valid: error ends the run, skip skips them.",
-        affects=Affects.FEATURES,
-        choices=ON_BAD_ROW,
     )
     label_threshold: float | None = setting(
         None,

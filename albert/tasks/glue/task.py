@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +20,7 @@ from albert.data.dev_split import DevSplit
 from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.settings.run_settings import RunSettings
+from albert.settings.text_settings import DevSplitSettings
 from albert.tasks.classification.base import ClassificationTask, check_flags
 from albert.tasks.classification.head import BALANCED, balanced_weights, parse_class_weights
 from albert.tasks.classification.multi_label import (
@@ -32,7 +33,7 @@ from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.tasks.glue.features import make_records
 from albert.tasks.glue.head import make_head
 from albert.tasks.glue.label_tables import TableOptions
-from albert.tasks.glue.settings import CUSTOM, TASKS, TRUNCATE, GlueSettings
+from albert.tasks.glue.settings import CUSTOM, TASKS, TRUNCATE, GlueSettings, TableSettings
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.glue.windows import FIRST, pooled
 from albert.training.evaluation import CheckpointScores
@@ -40,9 +41,7 @@ from albert.training.output_folder import known_of_model
 from albert.training.recipe import Facts
 
 _MNLI_TASKS = ("mnli", "mismnli", "ax")
-_CUSTOM_FLAGS = {"tsv_regression", "multi_label", "label_separator", "label_threshold"}
-_CUSTOM_FLAGS |= {"text_column", "text_b_column", "label_column", "label_columns", "on_bad_row"}
-_CUSTOM_FLAGS |= {"dev_fraction", "dev_seed"}
+_CUSTOM_FLAGS = {*TableSettings.flags(), *DevSplitSettings.flags(), "label_threshold"}
 # Number of examples whose lengths are counted.
 _SAMPLE = 10_000
 
@@ -59,11 +58,13 @@ class GlueTask(ClassificationTask):
         if settings.label_columns:
             settings = settings.replaced(multi_label=True)
         _check_flags(settings)
+        # The model that is not trained, and its description.
+        folder, known = ("", {}) if settings.do_train else known_of_model(settings)
         if settings.task_name.lower() == CUSTOM:
-            settings = with_own_data(settings)
-        processor = load_processor(settings)
-        if not (settings.do_train or {"long_texts", "doc_stride"} & settings.given):
-            known = known_of_model(settings)[1]
+            settings = with_own_data(settings, known)
+        processor = load_processor(settings, folder, known)
+        self._known_threshold = known.get("label_threshold")
+        if not {"long_texts", "doc_stride"} & settings.given:
             own = {name: known[name] for name in ("long_texts", "doc_stride") if name in known}
             settings = settings.replaced(**own)
         super().__init__(settings, processor, dropout=0.1)
@@ -184,10 +185,9 @@ class GlueTask(ClassificationTask):
         """Returns the probability from which a label is predicted; None for single labels."""
         if not self.processor.is_multi_label:
             return None
-        settings, name = self.settings, "label_threshold"
-        threshold = trained_threshold(settings.label_threshold, settings.output_dir, name)
-        if threshold is None and not settings.do_train:
-            threshold = known_of_model(settings)[1].get(name)
+        own, folder = self.settings.label_threshold, self.settings.output_dir
+        threshold = trained_threshold(own, folder, "label_threshold")
+        threshold = self._known_threshold if threshold is None else threshold
         return USUAL_THRESHOLD if threshold is None else threshold
 
     def predictions(self, data: Data, outputs: Sequence[Output]) -> list[Output]:
@@ -253,26 +253,19 @@ def _check_flags(settings: GlueSettings) -> None:
         raise FlagError("--do_predict is for the tasks of GLUE: use `albert predict MODEL FILE`")
 
 
-def make_processor(settings: GlueSettings) -> DataProcessor:
-    """Returns the processor of --task_name."""
-    name = settings.task_name.lower()
-    use_spm = bool(settings.spm_model_file)
-    if name == CUSTOM:
-        options = TableOptions.of(settings)
-        dev_split = DevSplit.of(settings)
-        return TsvProcessor(use_spm, settings.do_lower_case, settings.data_dir, options, dev_split)
-    return PROCESSORS[name](use_spm=use_spm, do_lower_case=settings.do_lower_case)
-
-
-def load_processor(settings: GlueSettings) -> DataProcessor:
+def load_processor(settings: GlueSettings, folder: str, known: Mapping[str, Any]) -> DataProcessor:
     """Returns the processor of --task_name, with the labels on which the model was trained.
 
-    Raises a `UserError` if the model was trained on other labels.
+    `known` describes the model in `folder`; it is empty in a training. Raises a `UserError` if the
+    model was trained on other labels.
     """
-    processor = make_processor(settings)
-    if settings.do_train:
-        return processor
-    folder, known = known_of_model(settings)
+    normalization = bool(settings.spm_model_file), settings.do_lower_case
+    processor: DataProcessor
+    if settings.task_name.lower() == CUSTOM:
+        options = TableOptions.of(settings), DevSplit.of(settings)
+        processor = TsvProcessor(*normalization, settings.data_dir, *options)
+    else:
+        processor = PROCESSORS[settings.task_name.lower()](*normalization)
     trained_for = known.get("labels")
     if trained_for is None:
         return processor

@@ -5,7 +5,17 @@ from __future__ import annotations
 from albert.data import DEV, TEST, TRAIN
 from albert.tasks.glue.examples import Columns, DataProcessor
 
+_BINARY = ("0", "1")
 _ENTAILMENT = ("contradiction", "entailment", "neutral")
+
+
+def _files(labeled: Columns, test: Columns, suffix: str = "") -> dict[str, Columns]:
+    """Returns the columns of train.tsv, dev.tsv and test.tsv; the last two may have a suffix."""
+    return {
+        TRAIN: labeled._replace(file="train.tsv"),
+        DEV: labeled._replace(file=f"dev{suffix}.tsv"),
+        TEST: test._replace(file=f"test{suffix}.tsv"),
+    }
 
 
 class MnliProcessor(DataProcessor):
@@ -14,60 +24,40 @@ class MnliProcessor(DataProcessor):
     folder = "MNLI"
     submission = "MNLI-m.tsv"
     labels = _ENTAILMENT
-    files = {
-        TRAIN: Columns("train.tsv", text_a=8, text_b=9, label=-1, guid=0),
-        DEV: Columns("dev_matched.tsv", text_a=8, text_b=9, label=-1, guid=0),
-        TEST: Columns("test_matched.tsv", text_a=8, text_b=9, guid=0),
-    }
+    files = _files(Columns(8, 9, label=-1, guid=0), Columns(8, 9, guid=0), "_matched")
 
 
 class MisMnliProcessor(MnliProcessor):
     """MultiNLI with mismatched development and test sets, of other genres than the training set."""
 
     submission = "MNLI-mm.tsv"
-    files = {
-        **MnliProcessor.files,
-        DEV: Columns("dev_mismatched.tsv", text_a=8, text_b=9, label=-1, guid=0),
-        TEST: Columns("test_mismatched.tsv", text_a=8, text_b=9, guid=0),
-    }
+    files = _files(Columns(8, 9, label=-1, guid=0), Columns(8, 9, guid=0), "_mismatched")
 
 
 class MrpcProcessor(DataProcessor):
     """Microsoft Research Paraphrase Corpus: whether two sentences are paraphrases."""
 
     folder = "MRPC"
-    labels = ("0", "1")
+    labels = _BINARY
     metrics = ("eval_accuracy", "f1")
-    files = {
-        TRAIN: Columns("train.tsv", text_a=3, text_b=4, label=0),
-        DEV: Columns("dev.tsv", text_a=3, text_b=4, label=0),
-        TEST: Columns("test.tsv", text_a=3, text_b=4, guid=0),
-    }
+    files = _files(Columns(3, 4, label=0), Columns(3, 4, guid=0))
 
 
 class ColaProcessor(DataProcessor):
     """Corpus of Linguistic Acceptability: whether a sentence is grammatical."""
 
     folder = "CoLA"
-    labels = ("0", "1")
+    labels = _BINARY
     metrics = ("matthew_corr", "eval_accuracy")
-    files = {
-        TRAIN: Columns("train.tsv", text_a=3, label=1, has_header=False),
-        DEV: Columns("dev.tsv", text_a=3, label=1, has_header=False),
-        TEST: Columns("test.tsv", text_a=1, guid=0),
-    }
+    files = _files(Columns(3, label=1, has_header=False), Columns(1, guid=0))
 
 
 class Sst2Processor(DataProcessor):
     """Stanford Sentiment Treebank: whether a phrase of a film review is positive."""
 
     folder = "SST-2"
-    labels = ("0", "1")
-    files = {
-        TRAIN: Columns("train.tsv", text_a=0, label=1),
-        DEV: Columns("dev.tsv", text_a=0, label=1),
-        TEST: Columns("test.tsv", text_a=1, guid=0),
-    }
+    labels = _BINARY
+    files = _files(Columns(0, label=1), Columns(1, guid=0))
 
 
 class StsbProcessor(DataProcessor):
@@ -76,24 +66,16 @@ class StsbProcessor(DataProcessor):
     folder = "STS-B"
     limits = (0.0, 5.0)
     metrics = ("pearson", "spearman", "MSE")
-    files = {
-        TRAIN: Columns("train.tsv", text_a=7, text_b=8, label=-1, guid=0),
-        DEV: Columns("dev.tsv", text_a=7, text_b=8, label=-1, guid=0),
-        TEST: Columns("test.tsv", text_a=7, text_b=8, guid=0),
-    }
+    files = _files(Columns(7, 8, label=-1, guid=0), Columns(7, 8, guid=0))
 
 
 class QqpProcessor(DataProcessor):
     """Quora Question Pairs: whether two questions are duplicates."""
 
     folder = "QQP"
-    labels = ("0", "1")
+    labels = _BINARY
     metrics = ("eval_accuracy", "f1")
-    files = {
-        TRAIN: Columns("train.tsv", text_a=3, text_b=4, label=5, guid=0),
-        DEV: Columns("dev.tsv", text_a=3, text_b=4, label=5, guid=0),
-        TEST: Columns("test.tsv", text_a=1, text_b=2, guid=0),
-    }
+    files = _files(Columns(3, 4, label=5, guid=0), Columns(1, 2, guid=0))
     # The published files have such rows, because some questions contain line ends.
     skips_short_rows = True
 
@@ -103,11 +85,7 @@ class QnliProcessor(DataProcessor):
 
     folder = "QNLI"
     labels = ("entailment", "not_entailment")
-    files = {
-        TRAIN: Columns("train.tsv", text_a=1, text_b=2, label=-1, guid=0),
-        DEV: Columns("dev.tsv", text_a=1, text_b=2, label=-1, guid=0),
-        TEST: Columns("test.tsv", text_a=1, text_b=2, guid=0),
-    }
+    files = _files(Columns(1, 2, label=-1, guid=0), Columns(1, 2, guid=0))
 
 
 class RteProcessor(QnliProcessor):
@@ -120,7 +98,7 @@ class WnliProcessor(QnliProcessor):
     """Winograd NLI: whether a sentence entails another one with its pronoun replaced."""
 
     folder = "WNLI"
-    labels = ("0", "1")
+    labels = _BINARY
 
 
 class AXProcessor(DataProcessor):
@@ -129,7 +107,7 @@ class AXProcessor(DataProcessor):
     folder = "diagnostic"
     submission = "AX.tsv"
     labels = _ENTAILMENT
-    files = {TEST: Columns("diagnostic.tsv", text_a=1, text_b=2, guid=0)}
+    files = {TEST: Columns(1, 2, guid=0, file="diagnostic.tsv")}
 
 
 PROCESSORS: dict[str, type[DataProcessor]] = {

@@ -21,12 +21,14 @@ from albert.settings.fields import (
     setting,
 )
 from albert.settings.run_settings import KeptCheckpoints, RunSettings
+from albert.settings.text_settings import TextSettings
 
 # The phases share the model, the job and its folder.
 _SHARED_THEMES = (MODEL, DEVICE)
 _SHARED_FLAGS = ("phases", "output_dir", "overwrite_output_dir", "do_train")
 # Means a phase's --max_seq_length in the names of record files.
 _LENGTH = "{max_seq_length}"
+_NEEDED = "Needed only with --masked_lm_budget."
 
 
 def parse_phases(text: str) -> tuple[str, ...]:
@@ -174,21 +176,11 @@ class PretrainingSettings(KeptCheckpoints, RunSettings, theme=TRAINING):
         Affects.WEIGHTS,
         basic=True,
     )
-    spm_model_file: str | None = setting(
-        None,
-        "SentencePiece model. Needed only with --masked_lm_budget.",
-        MODEL,
-        Affects.FEATURES,
-        basic=True,
-        path=True,
+    spm_model_file: str | None = redefined(
+        TextSettings, "spm_model_file", None, help=f"SentencePiece model. {_NEEDED}"
     )
-    vocab_file: str | None = setting(
-        None,
-        "WordPiece vocabulary. Needed only with --masked_lm_budget.",
-        MODEL,
-        Affects.FEATURES,
-        basic=True,
-        path=True,
+    vocab_file: str | None = redefined(
+        TextSettings, "vocab_file", None, help=f"WordPiece vocabulary. {_NEEDED}"
     )
     max_eval_steps: int = setting(
         100,
