@@ -28,16 +28,6 @@ class SentencePieceSettings(Settings):
     keep_accents: bool = setting(
         False, "Keep accents; a training with the model then needs --keep_accents, too."
     )
-    character_coverage: float = setting(
-        0.99995, "Fraction of the text's characters that pieces must cover.", lower=0.98, upper=1.0
-    )
-    input_sentence_size: int = setting(
-        10_000_000,
-        "Greatest number of sentences to train on, which limits memory. If the text has more, a "
-        "random sample is used.",
-        lower=101,
-    )
-    num_threads: int = setting(16, "Number of threads; it affects the model.", lower=1)
 
 
 def parse(argv: list[str]) -> SentencePieceSettings:
@@ -51,20 +41,14 @@ def main(settings: SentencePieceSettings) -> None:
     import tensorflow.compat.v1 as tf
 
     from albert.data.cached_file import CachedFile
-    from albert.tasks.pretraining.sentencepiece_trainer import train_model, write_vocab
+    from albert.tasks.pretraining.sentencepiece_trainer import TRAINING, train_model, write_vocab
     from albert.tasks.pretraining.text import matching_files
 
     settings.require("input_file", "model_prefix")
     files = matching_files(settings.input_file, "input_file")
-    flags = (
-        "vocab_size",
-        "do_lower_case",
-        "keep_accents",
-        "character_coverage",
-        "input_sentence_size",
-    )
-    options = {name: getattr(settings, name) for name in (*flags, "num_threads")}
-    source = {"input_sha256": list(map(sha256_of, files)), **options}
+    flags = "vocab_size", "do_lower_case", "keep_accents"
+    options = {name: getattr(settings, name) for name in flags}
+    source = {"input_sha256": list(map(sha256_of, files)), **TRAINING, **options}
     model_path, vocab_path = settings.model_prefix + ".model", settings.model_prefix + ".vocab"
     derived = CachedFile(model_path, source, [vocab_path])
     with derived.lock():

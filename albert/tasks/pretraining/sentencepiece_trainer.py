@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import sentencepiece as spm
 
@@ -18,6 +19,12 @@ from albert.tokenization import preprocess_text
 _CONTROL_SYMBOLS = ["[CLS]", "[SEP]", "[MASK]"]
 _USER_DEFINED_SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]
 _READ_BYTES = 1 << 20
+# Options of the trainer that affect the model: another number of threads changes the order of sums.
+TRAINING: dict[str, Any] = {
+    "character_coverage": 0.99995,
+    "input_sentence_size": 10_000_000,
+    "num_threads": 16,
+}
 
 
 def train_model(
@@ -25,15 +32,12 @@ def train_model(
     vocab_size: int,
     do_lower_case: bool = True,
     keep_accents: bool = False,
-    character_coverage: float = 0.99995,
-    input_sentence_size: int = 10_000_000,
-    num_threads: int = 16,
+    num_threads: int = TRAINING["num_threads"],
 ) -> bytes:
     """Trains a unigram model on the text in files and returns it in serialized form.
 
-    If there are more than `input_sentence_size` sentences, the trainer draws a random sample, which
-    is the same every time. Another number of threads changes the order of sums. Raises a
-    `UserError` if the text is invalid, or does not suit the number of pieces.
+    Of more than 10 million sentences, the trainer draws a random sample, which is the same
+    every time. Raises a `UserError` if the text is invalid, or does not suit the number of pieces.
     """
     model, failed = io.BytesIO(), list[UserError]()
     try:
@@ -48,13 +52,11 @@ def train_model(
             eos_id=-1,
             control_symbols=_CONTROL_SYMBOLS,
             user_defined_symbols=_USER_DEFINED_SYMBOLS,
-            character_coverage=character_coverage,
-            input_sentence_size=input_sentence_size,
             shuffle_input_sentence=True,
             # The trainer would skip longer sentences; this limit is longer than any line.
             max_sentence_length=4 * LONGEST_REST,
-            num_threads=num_threads,
             minloglevel=1,
+            **{**TRAINING, "num_threads": num_threads},
         )
     except RuntimeError as e:
         raise (failed[0] if failed else _in_terms_of_flags(str(e), files, vocab_size)) from e
@@ -87,8 +89,7 @@ def _in_terms_of_flags(message: str, files: Sequence[str], vocab_size: int) -> U
         )
     if "smaller than required_chars" in message:
         return FlagError(
-            f"--vocab_size {vocab_size} is less than the number of characters in the text; "
-            "raise it or lower --character_coverage"
+            f"--vocab_size {vocab_size} is less than the number of characters in the text; raise it"
         )
     return UserError(f"the SentencePiece trainer failed: {first_line(message)}")
 
