@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from albert.cli import command_line, require_standard_output
 from albert.core.cores import default_processes
-from albert.core.errors import FlagError
 from albert.core.text import aligned
 from albert.settings.fields import Settings, setting
 
@@ -46,24 +45,12 @@ class PretrainingTextSettings(Settings):
         "document, and blank lines separate its paragraphs.",
     )
     min_chars: int = setting(0, "Fewest characters of a document.", lower=0)
-    max_chars: int = setting(0, "Most characters of a document; 0 for no limit.", lower=0)
-    min_sentences: int = setting(
-        2, "Fewest sentences of a document. A single sentence has no order to learn.", lower=1
-    )
-    deduplicate: bool = setting(
-        True,
-        "Drop documents that are equal to an earlier one, except in case, width of characters and "
-        "white space.",
-    )
     dev_fraction: float = setting(
         0.0,
         "Fraction of the documents to hold out, in separate files. A document's content decides, "
         "so that it is held out again in other runs.",
         lower=0.0,
         upper=1.0,
-    )
-    file_mb: int = setting(
-        256, "Greatest size of an output file in MB; a document is never split.", lower=1
     )
     preprocess_workers: int = setting(
         default_processes(),
@@ -86,10 +73,6 @@ def main(settings: PretrainingTextSettings) -> None:
     from albert.corpus.sources import find_sources
 
     settings.require("input", "output_dir")
-    if settings.max_chars and settings.max_chars < settings.min_chars:
-        raise FlagError(
-            f"--max_chars {settings.max_chars} is less than --min_chars {settings.min_chars}"
-        )
     check_language(settings.language)
     require_standard_output()
     sources = find_sources(settings.input, settings.output_dir)

@@ -26,8 +26,12 @@ _VERSION = 1
 # Characters of text that a worker converts at a time, roughly.
 _BATCH = 256 << 10
 _FAULTS_SHOWN = 3
+# Greatest size of a file. A document is never split.
+_FILE_BYTES = 256_000_000
+# A single sentence has no order to learn.
+_FEWEST_SENTENCES = 2
 # The reasons to drop a document, and what is counted of the others.
-REASONS = ("unreadable", "too_short", "too_long", "duplicate")
+REASONS = ("unreadable", "too_short", "duplicate")
 COUNTS = (
     *("read", *REASONS, "kept", "dev"),
     *("sentences", "characters", "cut_sentences", "cut_documents"),
@@ -162,14 +166,13 @@ class _Corpus:
     def make(self, made_from: dict, workers: int) -> dict:
         """Writes the files, and returns the report."""
         size = sum(described["bytes"] for described in made_from["inputs"])
-        file_bytes = self._options.file_mb * 1_000_000
-        parts = {name: PartWriter(self._folder, name, file_bytes) for name in ("train", "dev")}
+        parts = {name: PartWriter(self._folder, name, _FILE_BYTES) for name in ("train", "dev")}
         with parts["train"] as train, parts["dev"] as dev, progress_bar(size, "text", "B") as bar:
             batches = self._batches(bar.update)
             for results in ordered_map(self._convert, batches, workers):
                 for one in results:
                     reason, counts = one.reason, self._tallies[one.source].counts
-                    if not reason and self._options.deduplicate and not self._seen.add(one.content):
+                    if not reason and not self._seen.add(one.content):
                         reason = "duplicate"
                     if reason:
                         counts[reason] += 1
@@ -220,10 +223,8 @@ def convert(document: Document, options: Options) -> Converted:
     text = document.text.encode(errors="replace").decode()
     lines, cut = sentences.split_sentences(text, options.language)
     characters = sum(map(len, lines))
-    if not lines or characters < options.min_chars or len(lines) < options.min_sentences:
+    if characters < options.min_chars or len(lines) < _FEWEST_SENTENCES:
         return Converted(document.source, "too_short")
-    if options.max_chars and characters > options.max_chars:
-        return Converted(document.source, "too_long")
     joined = "\n".join(lines) + "\n"
     counts = {"sentences": len(lines), "characters": characters, "cut_sentences": cut}
     return Converted(document.source, "", joined.encode(), content_hash(joined), counts)

@@ -42,11 +42,7 @@ class Options(NamedTuple):
     text_field: str = "text"
     blank_line_ends_document: bool = False
     min_chars: int = 0
-    max_chars: int = 0
-    min_sentences: int = 2
-    deduplicate: bool = True
     dev_fraction: float = 0.0
-    file_mb: int = 256
 
 
 @dataclasses.dataclass
