@@ -10,19 +10,18 @@ from tests.helpers.running import albert, run
 
 
 @pytest.mark.slow
-def test_differences_above_the_tolerance_are_reported():
+def test_devices_are_compared_in_two_processes():
     """bfloat16 in the matrix products changes training and no single operation."""
     environment = {**os.environ, "TF_BF16_CONVERSION": "basic"}
-    result = run([*albert("compare-devices"), "--device=cpu", "--tolerance=1e-6"], env=environment)
-    assert result.returncode == 1
-    first, *lines = result.stdout.splitlines()
+    result = run([*albert("compare-devices"), "--device=cpu"], env=environment)
+    assert result.returncode == 0, result.stderr
+    first, *lines, last = result.stdout.splitlines()
     assert first == "comparing the CPU with: cpu (--device=cpu)"
     rows = {line[6:38].strip(): float(line[38:]) for line in lines}
     differ = {"losses of a training", "weights after it"}
     assert {name for name, value in rows.items() if value > 0} == differ
     assert len(rows) == 11
-    assert [line[:5] for line in lines] == ["     "] * 9 + ["FAILS"] * 2
-    assert "more than --tolerance 1e-06 of the greatest value: losses" in result.stderr
+    assert last == "the devices agree"
     assert rows["weights after it"] < 0.01
 
 

@@ -59,10 +59,10 @@ def files(trained, exported, squad_dir, tmp_path_factory):
     layers = f"--layers={','.join(map(str, LAYERS))}"
     common = [layers, "--pooled", "--max_seq_length=64", "--batch_size=2"]
     parts = [flag.format(squad=squad_dir) for flag in MODEL]
-    parts += [f"--init_checkpoint={trained / 'model.ckpt-best'}", "--output_format=npz"]
+    parts += [f"--init_checkpoint={trained / 'model.ckpt-best'}"]
     parts += ["--pooling=mean", "--normalize"]
     whole = [f"--init_checkpoint={exported}", "--pooling=cls"]
-    for name, flags in (("json", whole), ("npz", parts)):
+    for name, flags in (("json", whole), ("out.npz", parts)):
         paths = [f"--input_file={folder / 'lines.txt'}", f"--output_file={folder / name}"]
         result = run([*albert("embed"), *common, *paths, *flags])
         assert result.returncode == 0, result.stderr
@@ -86,7 +86,7 @@ def test_json_has_googles_format(files, inputs, outputs):
 
 
 def test_npz_has_the_layers_of_all_texts(files, inputs, outputs):
-    with np.load(files / "npz") as arrays:
+    with np.load(files / "out.npz") as arrays:
         vectors = "pooled", "sentence"
         assert set(arrays) == {"tokens", "lengths", *vectors, *(f"layer_{n}" for n in LAYERS)}
         assert arrays["lengths"].tolist() == [len(tokens) for tokens, _, _ in inputs]

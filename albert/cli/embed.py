@@ -51,13 +51,12 @@ class EmbedSettings(TokenizerSettings, IgnoredSettings, theme=DATA):
         basic=True,
     )
     output_file: str = setting(
-        "", "File for the embeddings, in the order of the texts. Required.", path=True, basic=True
-    )
-    output_format: str = setting(
-        "json",
-        "Format of the output: json has one line per text, with linex_index and features; npz has "
-        "NumPy arrays and is much smaller.",
-        choices=("json", "npz"),
+        "",
+        "File for the embeddings, in the order of the texts. Required. A name that ends in .npz "
+        "gets NumPy arrays, which are much smaller; others get JSON, with one line per text that "
+        "has linex_index and features.",
+        path=True,
+        basic=True,
     )
     layers: str = setting(
         "-1,-2,-3,-4",
@@ -123,7 +122,7 @@ def main(settings: EmbedSettings) -> None:
     vectors = pooling, normalize, prompted
     embedder = Embedder(folder, layers, settings.pooled, settings.batch_size, *vectors)
     embedded = embedder.stream(_texts(settings.input_file))
-    write = write_npz if settings.output_format == "npz" else write_json_lines
+    write = write_npz if settings.output_file.endswith(".npz") else write_json_lines
     write(settings.output_file, progress(embedded, count, "texts", "texts"))
     LOG.info("Wrote the embeddings of %d texts to %s", count, settings.output_file)
 

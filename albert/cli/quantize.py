@@ -31,8 +31,6 @@ class QuantizeSettings(Settings):
     max_loss: float = setting(
         0.5, "Points of the score that the model may lose: percent of accuracy or of F1.", lower=0.0
     )
-    examples: int = setting(200, "Sequences that calibrate the scales of activations.", lower=1)
-    seed: int = setting(1, "Seed of the choice of these sequences.", lower=0)
 
 
 Request = tuple[QuantizeSettings, list[str]]

@@ -52,16 +52,15 @@ class ShowSettings(Settings):
     only: str = setting("all", "Kind of samples to show and count.", choices=tuple(ONLY))
     data: str | None = setting(None, "SQuAD 1.1 or 2.0 JSON file with the questions.")
     predictions: str | None = setting(
-        None, f"JSON file that maps question ids to answers. Default: {PREDICTIONS} in FOLDER."
+        None,
+        "JSON file that maps question ids to answers. The page is written next to it. Default: "
+        f"{PREDICTIONS} in FOLDER.",
     )
     nbest_file: str | None = setting(
         None, f"JSON file with n-best answers, as a run writes it. Default: {NBEST} in FOLDER."
     )
     null_odds_file: str | None = setting(
         None, f"JSON file with the log-odds of no answer. Default: {ODDS} in FOLDER."
-    )
-    page: str | None = setting(
-        None, f"Page to write from --data. Default: {PAGE} in the folder of --predictions."
     )
 
 
@@ -84,12 +83,12 @@ def main(request: tuple[ShowSettings, list[str]]) -> None:
         what = "is a file" if os.path.exists(folders[0]) else "does not exist"
         raise UserError(f"{folders[0]} {what}; pass the --output_dir of a run")
     if not settings.data:
-        for name in {"predictions", "page"} & settings.given:
-            raise FlagError(f"--{name} needs --data, the SQuAD file with the questions")
+        if settings.predictions:
+            raise FlagError("--predictions needs --data, the SQuAD file with the questions")
         show(samples_of_run(folders[0]), os.path.join(folders[0], PAGE), settings)
         return
     predictions = settings.predictions or os.path.join(folders[0], PREDICTIONS)
-    page = settings.page or os.path.join(os.path.dirname(predictions), PAGE)
+    page = os.path.join(os.path.dirname(predictions), PAGE)
     view = view_of_files(settings.data, predictions, settings)
     write_page(page, view)
     show(view.samples, page, settings)
@@ -122,8 +121,6 @@ def show_answers_of_model(models: list[str], settings: ShowSettings, count: int)
     whole = QuestionFile(settings.data)
     questions = whole.part(settings.start_sample, count)
     view = view_of_answers(models[0], questions)
-    if settings.page:
-        write_page(settings.page, view)
     chosen = list(filter(ONLY[settings.only], view.samples))
     _print(chosen)
     first, last = settings.start_sample, settings.start_sample + len(questions.ids) - 1

@@ -36,6 +36,8 @@ from albert.tasks import TASKS
 from albert.training import metrics
 
 _SECONDS = 3.0  # of a measurement of speed
+# Sequences that calibrate the scales of activations, and the seed of their choice.
+_SEQUENCES, _SEED = 200, 1
 
 
 class Options(Protocol):
@@ -43,8 +45,6 @@ class Options(Protocol):
 
     data: str
     max_loss: float
-    examples: int
-    seed: int
 
 
 class Scored(NamedTuple):
@@ -109,8 +109,8 @@ class Trial:
 
     def _quantized(self, kept: list[str]) -> Scored:
         """Writes and scores an encoder in int8, except for some groups of products."""
-        path, options = os.path.join(self.folder, ASSETS, QUANTIZED), self._options
-        write_quantized(path, self._recording, options.examples, options.seed, kept)
+        path = os.path.join(self.folder, ASSETS, QUANTIZED)
+        write_quantized(path, self._recording, _SEQUENCES, _SEED, kept)
         return self._score(" except ".join(["int8", *filter(None, [", ".join(kept)])]), "float32")
 
     def _score(self, products: str, precision: str) -> Scored:

@@ -99,11 +99,11 @@ _MEANWHILE: tuple[tuple[str, Content], ...] = (
 _WITHOUT_ANY_FILE = {
     **{"squad": _TRAIN, "squad2": training("run_squad_v2")},
     "classifier": training("run_classifier"),
-    "page": ("show", "{w}/squad", "--data={w}/dev-v1.1.json", "--page={t}/page.html"),
+    "page": ("show", "{w}/squad", "--data={w}/dev-v1.1.json"),
 }
 _WRITING = {
     **{**_WITHOUT_ANY_FILE, "convert": ("convert", "{w}/squad", "{t}/new"), "extract": _EXTRACT},
-    "extract-npz": (*_EXTRACT, "--output_format=npz"),
+    "extract-npz": (*_EXTRACT, "--output_file={t}/new.npz"),
     "sentencepiece": (
         *("sentencepiece", "--input_file={w}/text.txt", "--model_prefix={t}/new"),
         "--vocab_size=100",

@@ -34,7 +34,7 @@ def run(model, target, data, *flags):
 def test_a_quantized_model_answers_with_openvino_only(trained, squad_dir, tmp_path, capsys):
     pytest.importorskip("nncf", reason="need NNCF, which is not for NumPy 2.5")
     target = tmp_path / "new" / "int8"
-    run(trained, target, squad_dir / "dev-v1.1.json", "--max_loss=100", "--examples=8")
+    run(trained, target, squad_dir / "dev-v1.1.json", "--max_loss=100")
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     scores = json.loads((trained / "eval_results.json").read_text())
     assert rows[0] == ["products", "in", "f1", "loss", "speed"]

@@ -31,7 +31,7 @@ RESULTS = """
     demo_output/run-1-own/predictions.json out/embeddings.npz out/export/saved_model
     out/finetuned/predictions.json out/metrics.txt out/ner/run/test_predictions.jsonl
     out/own/new.predicted.csv out/rivers/run-v2/null_odds.json
-    out/table/run/dev_split.json out/tensorflow/model.ckpt.index out/theirs.html
+    out/table/run/dev_split.json out/tensorflow/model.ckpt.index out/predictions.html
     out/topics/run/predictions.html
 """
 
