@@ -33,7 +33,7 @@ from tests.helpers.squad import train_tokenizer
 # Other values than the defaults or those of `ARGUMENTS`; a switch has only one.
 OTHER = """
     adam_epsilon=1e-8 albert_config_file={0}/other.json allreduce_dtype=float16
-    answers=all cached_dir={0}/elsewhere class_weights=0=2 data_dir={0}/other dev_seed=1 device=cpu
+    answers=all cached_dir={0}/elsewhere class_weights=0=2 data_dir={0}/other device=cpu
     doc_stride=8 dropout_prob=0.5
     end_n_top=3 engine=tensorflow eval_file={0}/other.records export_dir={0}/exported
     global_batch_size=8192
@@ -50,7 +50,7 @@ OTHER = """
     predict_file={0}/other.json.squad preprocess_workers=2 save_checkpoints_minutes=1
     save_checkpoints_steps=7 save_summary_steps=7 seed=1 shard_optimizer=state
     spm_model_file={0}/other.model stall_seconds=60 start_n_top=3 start_warmup_step=3
-    tagging=BIOES task_name=mrpc text_b_column=second text_column=first threshold_to_export=0.5
+    task_name=mrpc text_b_column=second text_column=first threshold_to_export=0.5
     tokenizer_rules={{{{"added":[]}}}}
     track=mlflow
     train_batch_size=2

@@ -157,7 +157,8 @@ class DevSplitSettings(Settings, theme=DATA, affects=Affects.WEIGHTS | Affects.S
         lower=0.0,
         upper=0.9,
     )
-    dev_seed: int = setting(12345, "Seed with which --dev_fraction chooses texts.", lower=0)
+    # Seed of the choice of texts, which a model records.
+    dev_seed: int = 12345
 
 
 class FileSettings(DevSplitSettings, TextSettings):

@@ -39,14 +39,6 @@ class EntitiesSettings(KeptCheckpoints, FileSettings):
     do_train: bool = setting(True, "Train on --train_file.", DATA, basic=True)
     do_eval: bool = setting(True, "Score every checkpoint on --predict_file.", DATA, basic=True)
     do_predict: bool = setting(True, "Find the entities in --test_file.", DATA, basic=True)
-    tagging: str = setting(
-        "BIO",
-        "Tags that the model learns, for any tags in the files: BIO marks the first word of an "
-        "entity, BIOES also the last one and the only one.",
-        FEATURES,
-        Affects.FEATURES,
-        choices=("BIO", "BIOES"),
-    )
     on_bad_row: str = setting(
         ERROR,
         "What to do with texts that cannot be used: error ends the run; skip skips them.",

@@ -88,8 +88,7 @@ class EntitiesTask(LabelTask):
         labels = sorted({span.label or "" for text in self._file(TRAIN) for span in text.spans})
         if not labels:
             raise UserError(f"--train_file {self.settings.train_file} has no entities")
-        prefixes = self.settings.tagging.replace("O", "")
-        return ["O", *(f"{prefix}-{label}" for label in labels for prefix in prefixes)]
+        return ["O", *(f"{prefix}-{label}" for label in labels for prefix in "BI")]
 
     def read(self, split: str) -> list[AnnotatedText]:
         if split == TEST or not (dev := self._dev_split):
@@ -138,8 +137,7 @@ class EntitiesTask(LabelTask):
     def made_from(self, split: str) -> dict[str, Any]:
         # The labels are the tags.
         source = {**super().made_from(split), "entity_units": self._own.get("entity_units", AUTO)}
-        source |= made_from(self._dev_split) if self._dev_split else {}
-        return {name: value for name, value in source.items() if name != "tagging"}
+        return source | (made_from(self._dev_split) if self._dev_split else {})
 
     def contents(self, split: str) -> dict[str, Any]:
         return {**super().contents(split), **self._own}

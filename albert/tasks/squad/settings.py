@@ -87,13 +87,6 @@ class SquadSettings(FileSettings, theme=DATA):
         FEATURES,
         path=True,
     )
-    trim_batches: bool = setting(
-        True,
-        "Truncate batches to their longest feature, rounded up to a multiple of 16 tokens. This is "
-        "faster. The results are the same except for the masks of dropout.",
-        TRAINING,
-        Affects.WEIGHTS,
-    )
     doc_stride: int = setting(
         128,
         "Distance between the starts of two windows on a long context, in tokens.",
@@ -138,7 +131,7 @@ class SquadV1Settings(SquadSettings):
     mask_padding_in_loss: bool = setting(
         True,
         "Exclude padding from the softmax over positions. The reference includes it, so that its "
-        "loss depends on the length of the padding. --trim_batches needs this flag.",
+        "loss depends on the length of the padding, and keeps all batches at full length.",
         TRAINING,
         Affects.WEIGHTS | Affects.SCORES,
     )

@@ -84,7 +84,6 @@ class SquadTask(TextTask):
             if not settings.is_auto():
                 _check_lengths(settings)
         faults.raise_all()
-        self.trims = settings.trim_batches
         self.apply_recipe()
         if settings.is_auto():
             # The recipe may have shortened the features.
@@ -214,13 +213,12 @@ def _feature_paths(settings: SquadSettings) -> dict[str, list[str]]:
 
 def _check_lengths(settings: SquadSettings) -> None:
     """Raises a `FlagError` if lengths, or flags that change them, contradict each other."""
-    for name in ("trim_batches", "mask_padding_in_loss"):
-        # Only version 1.1 has the second one.
-        if settings.length_buckets and not getattr(settings, name, True):
-            raise FlagError(
-                f"--length_buckets shortens batches, and --{name}=false keeps their full length; "
-                "remove one of them"
-            )
+    # Only version 1.1 has the second flag.
+    if settings.length_buckets and not getattr(settings, "mask_padding_in_loss", True):
+        raise FlagError(
+            "--length_buckets shortens batches, and --mask_padding_in_loss=false keeps their full "
+            "length; remove one of them"
+        )
     room = check_room(settings, "max_query_length", SPECIAL_TOKENS)
     if settings.doc_stride > room:
         raise FlagError(
@@ -239,7 +237,7 @@ class SquadV1Task(SquadTask):
 
     def __init__(self, settings: SquadV1Settings):
         super().__init__(settings)
-        self.trims = settings.trim_batches and settings.mask_padding_in_loss
+        self.trims = settings.mask_padding_in_loss
 
     def find_splits(self) -> list[str]:
         splits, flags = super().find_splits(), self.input_flags(self.settings)

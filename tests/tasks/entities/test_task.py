@@ -26,13 +26,11 @@ def make(make_task, tmp_path):
 FILES = "--train_file={0}/train.conll", "--predict_file={0}/dev.jsonl", "--test_file={0}/test.txt"
 
 
-def test_tags_follow_from_the_training_file_and_the_flag(make):
+def test_tags_follow_from_the_training_file(make):
     tags = ["O", "B-PER", "I-PER", "B-PLACE", "I-PLACE"]
     task = make(*FILES, "--train_batch_size=4", "--num_train_epochs=2")
     assert task.assets().description["labels"] == task.contents(DEV)["labels"] == tags
     assert ("labels", ", ".join(tags)) in [*task.describe()]
-    tags = ["O", *(f"{prefix}-{label}" for label in ("PER", "PLACE") for prefix in "BIES")]
-    assert make(*FILES, "--tagging=BIOES").assets().description["labels"] == tags
     assert task.steps(num_examples=100) == (50, 5)
     assert make(*FILES, "--train_steps=10").steps(num_examples=100) == (10, 1)
 

@@ -106,7 +106,7 @@ def test_initial_weights_are_a_function_of_the_seed(make):
     assert sum(np.std(values) > 0 for values in first.values()) == 12
 
 
-@pytest.mark.parametrize("flag", ["", "--trim_batches=false", "--mask_padding_in_loss=false"])
+@pytest.mark.parametrize("flag", ["", "--mask_padding_in_loss=false"])
 def test_batches_are_trimmed_only_if_the_loss_ignores_padding(make, flag):
     task = make(*filter(None, [flag]))
     assert task.trims == task.split(TRAIN).trims == task.split(DEV).trims == (not flag)
@@ -134,7 +134,6 @@ def test_splits_and_their_files_follow_the_flags(make, tmp_path):
         (["--max_seq_length=256"], "--max_seq_length 256 is more than the 128 positions of"),
         (["--length_buckets=32,48"], "must end with --max_seq_length 64, not with 48$"),
         (["--length_buckets=64,128"], "must end with --max_seq_length 64, not with 128$"),
-        (["--length_buckets=64", "--trim_batches=false"], "shortens batches, and --trim_batches=f"),
         (["--length_buckets=64", "--mask_padding_in_loss=false"], "--mask_padding_in_loss=false"),
         (["--train_feature_file=f", "--predict_feature_file=./f"], "must be different files: f, "),
     ],
@@ -156,10 +155,10 @@ class TestVersion2:
             message = f"--{name} 65 is more than the --max_seq_length 64"
             with pytest.raises(FlagError, match=message):
                 make_v2(f"--{name}=65")
-        for flags, drops in (((), True), (("--dropout_prob=0", "--trim_batches=false"), False)):
+        for flags, drops in (((), True), (("--dropout_prob=0",), False)):
             task = make_v2(*flags)
             task.config.hidden_dropout_prob = task.config.attention_probs_dropout_prob = 0.0
-            assert task.has_dropout() == task.trims == drops
+            assert task.has_dropout() == drops
         assert not make_v2("--deterministic_run").has_dropout()
         task = make_v2()
         known = {"id": "b", "answers": []}, {"id": "c", "is_impossible": True}
