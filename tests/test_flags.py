@@ -92,6 +92,11 @@ def test_defaults_in_the_pages_are_the_programs(page, part, program, at_least):
     assert [value_of(shown.get(name)) for name, _ in stated] == [value_of(v) for _, v in stated]
 
 
+def test_the_short_help_of_a_training_fits_on_a_screen():
+    _, flags = help_of("run_squad_v1.py", "--help").split("Pass --helpfull to see all of them.\n")
+    assert "\n  --model: " in flags and len(flags.splitlines()) <= 31
+
+
 def test_the_page_of_flags_is_that_of_the_settings():
     assert flags_page.PAGE.read_text(encoding="utf-8") == flags_page.page(), (
         "run `python -m tools.flags_page --write`"

@@ -135,10 +135,10 @@ def _flags_of(settings: Classes) -> Iterator[_FlagHelp]:
 
 
 def _in_short(shown: _FlagHelp) -> list[str]:
-    """Formats a flag for the short help: the first sentence, and whether it is required."""
-    sentences = re.split(r"(?<=\.) (?=[A-Z])", shown.flag.help)
-    said = [sentences[0], *(s for s in sentences[1:] if s.startswith("Required"))]
-    text = f"--{shown.name}:{_choices(shown.flag)} {' '.join(said)}"
+    """Formats a flag for the short help: its first phrase, and whether it is required."""
+    phrases = re.split(r"\. (?=[A-Z])|; |\.$", shown.flag.help)
+    said = [phrases[0], *(f"; {p.lower()}" for p in phrases[1:] if p.startswith("Required"))]
+    text = f"--{shown.name}:{_choices(shown.flag)} {''.join(said)}"
     default = "on" if shown.default is True else _as_text(shown.default)
     if default and shown.default is not False:
         text += f" ({default})"

@@ -60,7 +60,6 @@ class PathSettings(Settings):
         "Remove the files of an earlier run from --output_dir, except feature files, and start "
         "again.",
         DATA,
-        basic=True,
     )
     download: bool = setting(
         False,
@@ -102,8 +101,8 @@ class PathSettings(Settings):
     )
     init_checkpoint: str = setting(
         "",
-        "Checkpoint to start from, usually a pretrained one: a path with or without .index, a "
-        "folder with one checkpoint, or a folder of Hugging Face's transformers.",
+        "Checkpoint to start from, usually a pretrained one. It is a path with or without .index, "
+        "a folder with one checkpoint, or a folder of Hugging Face's transformers.",
         MODEL,
         Affects.WEIGHTS | Affects.SCORES,
         basic=True,
@@ -128,7 +127,6 @@ class BatchSettings(Settings, theme=TRAINING, affects=Affects.WEIGHTS):
         1,
         "Batches of each worker whose gradients are accumulated in one step, to train with larger "
         "batches than fit in memory.",
-        basic=True,
         lower=1,
         upper=LARGEST_BATCH,
     )
@@ -201,9 +199,7 @@ class ScheduleSettings(Settings, theme=TRAINING, affects=Affects.WEIGHTS):
 class CheckpointSettings(Settings, theme=CHECKPOINTS):
     """Intervals of checkpoints and log lines, and the scoring of checkpoints."""
 
-    save_checkpoints_steps: int = setting(
-        5000, "Number of steps between checkpoints.", basic=True, lower=1
-    )
+    save_checkpoints_steps: int = setting(5000, "Number of steps between checkpoints.", lower=1)
     save_checkpoints_minutes: float = setting(
         30.0,
         "Longest time between checkpoints, in minutes; 0 for no limit. The checkpoints that this "
@@ -250,7 +246,7 @@ class DeviceSettings(Settings, theme=DEVICE):
     )
     precision: str | None = setting(
         None,
-        "Type in which the encoder computes: weights, optimizer and loss stay float32. float16 is "
+        "Type in which the encoder computes; weights, optimizer and loss stay float32. float16 is "
         "for GPUs without bfloat16, and scales the loss. Default: bfloat16 if TF_BF16_CONVERSION "
         "is set, otherwise float32.",
         affects=Affects.WEIGHTS | Affects.SCORES,
@@ -265,7 +261,7 @@ class DeviceSettings(Settings, theme=DEVICE):
     )
     use_horovod: bool = setting(
         False,
-        "Train together with the other processes that mpirun has started, as in: mpirun -np 8 "
+        "Train together with the other processes that mpirun has started. Example: mpirun -np 8 "
         "python -m albert squad ... --use_horovod=true",
         basic=True,
     )

@@ -126,10 +126,10 @@ class TextSettings(TokenizerSettings, RunSettings):
     )
     recipe: str | None = setting(
         None,
-        "How to set what you do not pass: reference takes the defaults; auto chooses the "
-        "optimizer, its rate and warm-up, the steps, batch size, length and checkpoints by the "
-        "data and the model, and logs why. Default: auto for tables of your own and for entities, "
-        "otherwise reference.",
+        "Source of the values that you do not pass: the defaults (reference), or the data and the "
+        "model (auto). With auto, the run chooses the optimizer, its rate and warm-up, the steps, "
+        "batch size, length and checkpoints, and logs why. Default: auto for tables of your own "
+        "and for entities, otherwise reference.",
         TRAINING,
         Affects.WEIGHTS,
         basic=True,

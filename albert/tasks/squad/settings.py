@@ -19,7 +19,7 @@ class SquadSettings(FileSettings, theme=DATA):
     do_train: bool = setting(True, "Train on --train_file.", basic=True)
     do_predict: bool = setting(
         True,
-        "Answer the questions of --predict_file with every checkpoint, and score the answers.",
+        "Answer --predict_file with every checkpoint, and score the answers.",
         basic=True,
     )
     train_file: str = setting(
