@@ -4,7 +4,18 @@ import ast
 import re
 
 from tests.helpers.forking import ROOT
-from tools.rooms import FLOOR_OF, FLOORS, NAMES_ONLY, PAGE, listed_in, listing, reachable, sources
+from tools.rooms import (
+    BUDGETS,
+    FLOOR_OF,
+    FLOORS,
+    NAMES_ONLY,
+    PAGE,
+    lines_of_rooms,
+    listed_in,
+    listing,
+    reachable,
+    sources,
+)
 
 
 def test_imports_run_downward():
@@ -29,6 +40,13 @@ def test_answering_does_not_need_the_code_of_training():
 def test_the_list_shows_the_actual_rooms():
     """`python -m tools.rooms --write` renews it."""
     assert listed_in(PAGE.read_text(encoding="utf-8")) == listing()
+
+
+def test_rooms_keep_to_their_budgets():
+    lines = lines_of_rooms()
+    over = {room: count for room, count in lines.items() if count > BUDGETS.get(room, 0)}
+    assert over == {}, "delete code, or change BUDGETS in the same commit and say why"
+    assert BUDGETS.keys() == lines.keys()
 
 
 def test_drivers_horovod_and_optional_packages_have_one_module_each():
