@@ -36,7 +36,7 @@ NEEDS_TENSORFLOW = False
 # Questions between two steps of the progress bar.
 _BATCH = 32
 # Flags that have no use if a model answers the questions.
-_PREDICTION_FLAGS = {"predictions", "nbest_file", "null_odds_file", "num_samples"}
+_PREDICTION_FLAGS = {"predictions", "null_odds_file", "num_samples"}
 
 
 class ShowSettings(Settings):
@@ -55,9 +55,6 @@ class ShowSettings(Settings):
         None,
         "JSON file that maps question ids to answers. The page is written next to it. Default: "
         f"{PREDICTIONS} in FOLDER.",
-    )
-    nbest_file: str | None = setting(
-        None, f"JSON file with n-best answers, as a run writes it. Default: {NBEST} in FOLDER."
     )
     null_odds_file: str | None = setting(
         None, f"JSON file with the log-odds of no answer. Default: {ODDS} in FOLDER."
@@ -159,10 +156,10 @@ def view_of_files(data: str, predictions: str, settings: ShowSettings) -> View:
     from albert.tasks.squad.view import view_of
 
     questions = QuestionFile(data)
-    odds_file, nbest_file = settings.null_odds_file, settings.nbest_file
+    odds_file, nbest_file = settings.null_odds_file, None
     if not settings.predictions:
         odds_file = odds_file or _existing(os.path.join(os.path.dirname(predictions), ODDS))
-        nbest_file = nbest_file or _existing(os.path.join(os.path.dirname(predictions), NBEST))
+        nbest_file = _existing(os.path.join(os.path.dirname(predictions), NBEST))
     answers = questions.read_predictions(predictions)
     odds = questions.read_odds(odds_file) if odds_file else None
     Predictions(answers, odds).check(questions)
