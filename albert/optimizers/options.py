@@ -15,14 +15,13 @@ class OptimizerOptions(NamedTuple):
     """Options of the optimizer and its schedule.
 
     Attributes:
-      learning_rate: the peak learning rate.
       num_train_steps: the step at which the decay reaches 0.
       num_warmup_steps: steps of linear warm-up; 0 or None for none.
       optimizer: a name in `OPTIMIZERS`.
       poly_power: exponent of the decay of the schedule "linear", 1 for a straight line.
       start_warmup_step: the step at which the warm-up begins; the rate is 0 before.
-      gradient_accumulation_steps: runs of the training op per optimizer step. The gradients of this
-        many batches are accumulated, then sent, clipped and applied as the mean of one large batch.
+      gradient_accumulation_steps: batches per optimizer step, whose gradients are accumulated, then
+        sent, clipped and applied as the mean of one large batch.
       allreduce_dtype: type in which gradients are sent; None for float32.
       shard_optimizer: what is sharded over the workers, see `albert.optimizers.sharded`.
       epsilon: value that the optimizer adds to the root of the second moment.

@@ -96,11 +96,8 @@ def create_albert(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the pooled output [B, H] and the sequence output [B, S, H] of an encoder.
 
-    Args:
-      is_training: whether to apply dropout.
-      input_ids, input_mask, segment_ids: int32 [B, S].
-      use_one_hot_embeddings, use_einsum: see `modeling.Encoder`.
-      hub_module: must be None; anything else raises a `ValueError`.
+    The ids, mask and segments are int32 [B, S]; for the others, see `modeling.Encoder`. A
+    `hub_module` raises a `ValueError`.
     """
     refuse(hub_module=hub_module)
     inputs, flags = (input_ids, input_mask, segment_ids), (use_one_hot_embeddings, use_einsum)

@@ -48,13 +48,8 @@ def convert_single_example(
 ) -> InputFeatures:
     """Converts an `InputExample`, and truncates the longer text at its end if necessary.
 
-    Args:
-      ex_index, task_name: not used; kept for compatibility.
-      example: an `InputExample` or a `PaddingInputExample`.
-      label_list: labels from `get_labels` of the task's processor.
-
-    Raises:
-      UserError: the label is not in `label_list`.
+    The example may also be a `PaddingInputExample`. `ex_index` and `task_name` are not used. Raises
+    a `UserError` if the label is not in `label_list`.
     """
     sequence, label, is_real = _feature(example, label_list, max_seq_length, tokenizer)
     columns = padded(sequence, max_seq_length)

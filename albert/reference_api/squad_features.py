@@ -69,10 +69,7 @@ def convert_examples_to_features(
 ) -> None:
     """Converts examples and passes each feature to `output_fn`, in order.
 
-    Args:
-      doc_stride: number of tokens between the starts of two windows.
-      max_query_length: maximum number of tokens of the question.
-      is_training: whether features have the answer's positions.
+    With `is_training`, features have the answer's positions. Lengths are in tokens.
     """
     tokenizer = copy.copy(tokenizer)
     tokenizer.do_lower_case = do_lower_case

@@ -55,8 +55,7 @@ def accumulate_predictions_v1(
       result_dict: example index -> unique id -> (first, last token of the window) -> list of
         (start, end) scores.
       all_results: the model's start and end scores of every position, for each feature.
-      n_best_size: number of positions to consider.
-      max_answer_length: maximum number of tokens.
+      n_best_size, max_answer_length: number of positions to consider; in tokens.
     """
     outputs = {
         unique_id: {**_best("start", starts, n_best_size), **_best("end", ends, n_best_size)}
@@ -81,8 +80,7 @@ def write_predictions_v1(
     """Writes the best answer, and the `n_best_size` best answers, to every question as JSON.
 
     Args:
-      result_dict: the dictionary filled by `accumulate_predictions_v1`.
-      all_results, max_answer_length: not used.
+      result_dict: from `accumulate_predictions_v1`. `all_results`, `max_answer_length`: not used.
       output_prediction_file: receives answers by question id, which are also returned.
       output_nbest_file: receives lists of answers with probability and scores by question id.
       no_answer: answer to a question without candidates; the reference uses the word "empty".
@@ -185,8 +183,7 @@ def evaluate_v2(
       (the others): see `write_predictions_v2`.
 
     Returns:
-      `exact` and `f1` in percent, `total`, and `null_score_diff_threshold`, which gives the best
-      F1.
+      `exact` and `f1` in percent, `total`, and the best `null_score_diff_threshold`.
     """
     arguments = (
         *(result_dict, cls_dict, eval_examples, list(eval_features), all_results),

@@ -329,7 +329,6 @@ class RunSettings(
     """The settings of every run; tasks add fields and may change defaults.
 
     Attributes:
-      max_seq_length: length of a feature, in tokens.
       length_buckets: see `TextSettings`; None if all batches have the same length.
       from_scratch: see `TextSettings`; None if a run need not start from a pretrained model.
       spm_model_file, vocab_file: the file of the tokenizer; the first one takes precedence.

@@ -74,13 +74,9 @@ def table_of(folder: str, split: str) -> str:
 
 
 class _Survey(NamedTuple):
-    """What a pass over the training table has found.
+    """What a pass over the training table has found: numbers of usable rows, in all and by label.
 
-    Attributes:
-      rows: number of rows that can be used.
-      labels: the number of rows with each label.
-      dev: ranks of the texts in the development part.
-      has_pairs: whether rows have a second text.
+    `dev` has the ranks of the texts in the development part.
     """
 
     rows: int

@@ -37,10 +37,7 @@ class InputExample:
 class Columns(NamedTuple):
     """The columns of a file, numbered from 0, or from -1 backwards from the last.
 
-    Attributes:
-      text_a, text_b, label: columns; None for columns that the file does not have.
-      guid: column of the id; None to number the rows.
-      has_header: whether the first line is a header.
+    None stands for a column that the file does not have; without `guid`, rows are numbered.
     """
 
     text_a: int

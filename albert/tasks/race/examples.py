@@ -15,11 +15,9 @@ LABELS = ["A", "B", "C", "D"]
 
 
 class InputExample(NamedTuple):
-    """A question on a passage.
+    """A question on a passage, `context_sentence`, whose id is `example_id`.
 
     Attributes:
-      example_id: id of the passage.
-      context_sentence: the passage.
       start_ending: text that precedes every ending; None in RACE.
       endings: the question combined with each of its options.
       label: number of the right option; None if unknown.
