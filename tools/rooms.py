@@ -59,7 +59,7 @@ BUDGETS = {
     "prediction": 360,
     "preflight": 1_190,
     "quantization": 150,
-    "reference_api": 1_130,
+    "reference_api": 1_120,
     "report": 520,
     "serving": 1_180,
     "settings": 970,
