@@ -37,7 +37,7 @@ class InputExample:
 class Columns(NamedTuple):
     """The columns of a file, numbered from 0, or from -1 backwards from the last.
 
-    None stands for a column that the file does not have; without `guid`, rows are numbered.
+    None means that the file does not have the column; without `guid`, rows are numbered.
     """
 
     text_a: int
