@@ -147,6 +147,8 @@ oracles: install-dev
 	echo "continuing without PyTorch"
 	@command -v chromedriver >/dev/null || { [ $$(id -u) = 0 ] && apt-get -qq update && \
 	apt-get -qq install -y chromium chromium-driver; } || echo "continuing without Chromium"
+	@PATH="$$PATH:/usr/sbin"; command -v nginx >/dev/null || { [ $$(id -u) = 0 ] && \
+	apt-get -qq update && apt-get -qq install -y nginx-light; } || echo "continuing without nginx"
 
 # All tests that this machine can run.
 pytest: install-dev

@@ -5,10 +5,7 @@ import re
 import time
 
 import filelock
-import pytest
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from albert.serving import server
 from tests.helpers.forking import ROOT
 from tests.helpers.locks import requirements
 from tools.bounds import BOUNDS
@@ -38,9 +35,3 @@ def test_an_empty_lock_file_of_a_killed_process_expires(tmp_path):
     lock = filelock.SoftFileLease(path, lease_duration=0.5, heartbeat_interval=0.1)
     with lock.acquire(timeout=10):
         pass
-
-
-@pytest.mark.parametrize("name", ["data_received", "on_response_complete", "send_400_response"])
-def test_methods_that_the_server_extends_are_those_of_uvicorn(name):
-    """They are not part of uvicorn's documented interface, so each version may rename them."""
-    assert name in vars(server.Connection) and callable(getattr(H11Protocol, name, None))

@@ -334,7 +334,7 @@ def env(tmp_path_factory) -> Path:
 @pytest.fixture
 def machine(env, tmp_path) -> Machine:
     machine = Machine(env, tmp_path)
-    exact = {"filelock": "3.0", "tensorflow-estimator": "2.15.0", "uvicorn": "0.54.0"}
+    exact = {"filelock": "3.0", "tensorflow-estimator": "2.15.0"}
     for name in COMMON.keys() - {"safetensors"}:
         add_to_image(machine.image, name, exact.get(name, FITS))
     return machine

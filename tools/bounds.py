@@ -21,8 +21,7 @@ class Bound(NamedTuple):
 
 
 BOUNDS = {
-    "filelock": Bound("4.2", "tests/test_bounds.py -k lock tests/core/test_locks.py"),
-    "uvicorn": Bound("0.55", "tests/test_bounds.py -k uvicorn tests/serving/test_web.py"),
+    "filelock": Bound("4.2", "tests/test_bounds.py tests/core/test_locks.py"),
     "tensorflow-cpu": Bound("2.22", "tests/core/test_estimators.py tests/test_modeling.py"),
     # There is no later one.
     "tensorflow-estimator": Bound("2.15.1", "tests/core/test_estimators.py"),

@@ -1,14 +1,12 @@
-"""The HTTP server, the socket on which it listens, and its connections."""
+"""The HTTP server, and the socket on which it listens."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import functools
 import ipaddress
 import logging
 import math
-import resource
 import socket
 import threading
 import time
@@ -17,24 +15,16 @@ from typing import Any
 
 import h11
 import uvicorn
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from albert.core.errors import UserError
 
-_MOST_CONNECTIONS = 512
-# Connections that wait to be accepted, and connections accepted at a time. An accepted connection
-# uses a file before another one can be closed to make room.
-_BACKLOG, _ACCEPTED_TOGETHER = 2048, 8
+_BACKLOG = 2048
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _SECONDS_BETWEEN_COMPLAINTS = 60
-# Limit on waiting for the head of a request, between two requests, and for a client to read.
-IDLE_SECONDS = 15
-_CLOSE = {"Connection": "close"}
-_BUSY = JSONResponse(
-    {"error": "all connections are in use; try again later"}, 503, {**_CLOSE, "Retry-After": "1"}
-)
+# Longest time between two requests of a connection. The time for a body is limited by the
+# application; that for the head of a request, by a proxy: see deploy/nginx.conf.
+_IDLE_SECONDS = 15
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -79,101 +69,6 @@ def _host_of(listener: socket.socket) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-class Connection(H11Protocol):
-    """A connection of uvicorn that cannot keep the server waiting forever.
-
-    The connection waits for its client until a request is complete, and while the client reads the
-    answer. It is closed if that takes too long. The body of a request has a separate time limit.
-    """
-
-    def __init__(self, most: int, waiting: dict[Connection, None], **kwargs: Any):
-        """Takes the most connections, and those that wait for their clients, the longest first."""
-        super().__init__(**kwargs)
-        self._most, self._waiting = most, waiting
-        self._timer: asyncio.TimerHandle | None = None
-
-    # The narrower type of the argument is that of uvicorn and of asyncio's stream protocols.
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Aborts the connection that has waited longest if there are too many."""
-        super().connection_made(transport)
-        self._update()
-        if len(self.connections) > self._most:
-            longest = next(iter(self._waiting))
-            if longest is self:
-                self.app = _BUSY
-            else:
-                longest.abort()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Stops the timer."""
-        super().connection_lost(exc)
-        self._stop_waiting()
-
-    def data_received(self, data: bytes) -> None:
-        """Handles data from the client."""
-        super().data_received(data)
-        self._update()
-
-    def on_response_complete(self) -> None:
-        """Starts to wait for the next request."""
-        self._stop_waiting()
-        super().on_response_complete()
-        self._update()
-
-    def pause_writing(self) -> None:
-        """Starts the timer, because the client does not read the answer."""
-        super().pause_writing()
-        self._update()
-
-    def resume_writing(self) -> None:
-        """Stops the timer, because the client reads the answer."""
-        super().resume_writing()
-        self._update()
-
-    def send_400_response(self, msg: str) -> None:
-        """Answers that the request is invalid, unless an answer has already begun."""
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            response = JSONResponse({"error": "the request is not valid HTTP"}, 400, _CLOSE)
-            head = h11.Response(
-                status_code=400, headers=response.raw_headers, reason=b"Bad Request"
-            )
-            for event in (head, h11.Data(data=bytes(response.body)), h11.EndOfMessage()):
-                self.transport.write(self.conn.send(event))
-        self.transport.close()
-
-    def abort(self) -> None:
-        """Closes the connection immediately."""
-        self._stop_waiting()
-        self.transport.abort()
-
-    @property
-    def _is_answering(self) -> bool:
-        """Returns whether a request has begun and its answer is not complete."""
-        return self.cycle is not None and not self.cycle.response_complete
-
-    def _update(self) -> None:
-        if self._is_answering and not self.cycle.more_body and not self.flow.write_paused:
-            self._stop_waiting()
-        elif self not in self._waiting:
-            self._waiting[self] = None
-            self._timer = self.loop.call_later(IDLE_SECONDS, self._expire)
-
-    def _stop_waiting(self) -> None:
-        self._waiting.pop(self, None)
-        if self._timer:
-            self._timer.cancel()
-
-    def _expire(self) -> None:
-        if not self._is_answering or self.flow.write_paused:
-            self.abort()
-
-
-def most_connections() -> int:
-    """Returns the maximum number of connections, which leaves files for other purposes."""
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _MOST_CONNECTIONS if files < 0 else min(_MOST_CONNECTIONS, files // 2)
-
-
 class HttpServer:
     """A server that runs an application in its own thread."""
 
@@ -181,8 +76,8 @@ class HttpServer:
         """Starts the server on a socket from `listen`; requests take at most `request_seconds`."""
         config = uvicorn.Config(
             app,
-            # Uvicorn only calls this, in the same way as the class.
-            http=functools.partial(Connection, most_connections(), {}),  # type: ignore[arg-type]
+            # The other parser, which uvicorn prefers if it is installed, limits no headers.
+            http="h11",
             ws="none",
             lifespan="off",
             log_config=None,
@@ -191,8 +86,8 @@ class HttpServer:
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            backlog=_ACCEPTED_TOGETHER,
-            timeout_keep_alive=IDLE_SECONDS,
+            backlog=_BACKLOG,
+            timeout_keep_alive=_IDLE_SECONDS,
             timeout_graceful_shutdown=math.ceil(request_seconds) + 1,
         )
         self._server = uvicorn.Server(config)
@@ -205,9 +100,6 @@ class HttpServer:
         self._thread.start()
         while self._thread.is_alive() and not self._server.started:
             time.sleep(0.01)
-        # asyncio uses uvicorn's backlog both for connections that wait and for those accepted at a
-        # time. This sets the first to its own value.
-        listener.listen(_BACKLOG)
 
     async def _serve(self, listener: socket.socket) -> None:
         asyncio.get_running_loop().set_exception_handler(self._note_fault)
@@ -216,6 +108,9 @@ class HttpServer:
     def _note_fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Logs an error; logs a lack of room for connections, which repeats often, only rarely."""
         error = context.get("exception")
+        if isinstance(error, h11.ProtocolError):
+            # After an early answer, such as 401, the client sent what is not HTTP.
+            return
         if not isinstance(error, OSError) or error.errno not in _NO_ROOM:
             loop.default_exception_handler(context)
         elif time.monotonic() - self._complained >= _SECONDS_BETWEEN_COMPLAINTS:

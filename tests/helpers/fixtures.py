@@ -19,6 +19,7 @@ from albert.core import locks
 from albert.core.log import LOG
 from tests.helpers.files import copy_of_shared, settings_class, settings_of
 from tests.helpers.forking import LONGEST
+from tests.helpers.needs import SYSTEM_PATH
 from tests.helpers.running import succeed, task_of
 from tests.helpers.squad import make_squad_files, squad_command
 
@@ -169,6 +170,12 @@ def golden_tokenizer() -> FullTokenizer:
 @pytest.fixture(scope="session")
 def mpirun() -> None:
     """Marks tests that need Horovod and mpirun, see `tests.helpers.needs`."""
+
+
+@pytest.fixture(scope="session")
+def nginx() -> str:
+    """Returns the path of nginx, see `tests.helpers.needs`."""
+    return shutil.which("nginx", path=SYSTEM_PATH)
 
 
 @pytest.fixture(scope="session")
