@@ -1,9 +1,11 @@
-"""Runs `albert.download.download_pretrained_model`, from any folder."""
+"""Runs `albert download model` under its name in the reference, from any folder."""
 
 import pathlib
-import runpy
 import sys
 
 # Run as a script, Python looks for modules in this folder only.
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-runpy.run_module("albert.download.download_pretrained_model", run_name="__main__", alter_sys=True)
+
+from albert.cli.main import run_program
+
+run_program("download", "model")

@@ -32,6 +32,6 @@ def parse(argv: list[str]) -> list[str]:
 
 def main(words: list[str]) -> None:
     """Downloads what the words name; raises a `UserError` if it cannot be downloaded."""
-    from albert.download import download
+    from albert.download import command
 
-    download.main(words)
+    command.main(words)

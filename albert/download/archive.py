@@ -9,7 +9,7 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,10 @@ from albert.core.files import sha256_of
 from albert.core.log import LOG
 from albert.core.text import first_line
 from albert.download.fetch import fetch
+from albert.download.published import PublishedFile
 
+# What a folder must have: descriptions of files, each with patterns of which one must fit.
+Parts = Mapping[str, Sequence[str]]
 # Floats hardly compress, so no archive of a model comes near these limits.
 _MOST_BYTES, _MOST_TIMES, _ALWAYS_BYTES = 20 * 10**9, 100, 10**8
 # Limit for a header for long names or similar, which tarfile reads into memory.
@@ -32,44 +35,60 @@ class ArchiveError(UserError):
     """The archive is damaged, is not an archive, or has members that are refused."""
 
 
+def is_complete(folder: Path, parts: Parts) -> bool:
+    """Returns whether a folder has all parts; raises a `UserError` if it only has other files."""
+    if not (os.path.lexists(folder) and os.listdir(folder)):
+        return False
+    if missing := _missing_part(folder, parts):
+        raise UserError(f"{folder} exists but has no {missing}; move it away and run again")
+    LOG.info("Kept %s, which already exists", folder)
+    return True
+
+
+def _missing_part(folder: Path, parts: Parts) -> str | None:
+    for part, patterns in parts.items():
+        if not any(path for pattern in patterns for path in folder.glob(pattern)):
+            return part
+    return None
+
+
 def install(
-    url: str,
+    source: PublishedFile,
     archive: Path,
     target: Path,
-    finish: Callable[[Path, str], None],
-    *,
-    sha256: str | None = None,
-    size: int | None = None,
+    parts: Parts,
+    finish: Callable[[Path, str], object] = lambda folder, digest: None,
     max_bytes: float | None = None,
 ) -> None:
     """Downloads an archive, unless it already exists, and unpacks it to `target`.
 
     `finish` is called with the unpacked folder, before it gets its name, and the archive's SHA-256;
-    it raises an `ArchiveError` for unexpected content. `sha256` and `size`, in bytes, are those
-    expected, and `max_bytes` is that of `unpack`.
-
-    Raises a `UserError` if the archive cannot be downloaded, has another hash or length, is too
-    large, or is refused. Then `target` does not exist.
+    for `max_bytes` see `unpack`. Raises a `UserError` if the archive cannot be downloaded, has
+    another hash or length than `source`, is too large, is refused, or lacks one of the `parts`.
+    Then `target` does not exist.
     """
     was_there = archive.is_file()
     if was_there:
         LOG.info("%s already exists and is not downloaded again", archive)
         digest = sha256_of(str(archive))
-        if sha256 not in (None, digest):
+        if source.sha256 not in (None, digest):
             raise UserError(
-                f"{archive}: SHA-256 is {digest}, expected {sha256}; move the file away"
+                f"{archive}: SHA-256 is {digest}, expected {source.sha256}; move the file away"
             )
     else:
-        digest = fetch(url, archive, sha256, size)
+        digest = fetch(source.url, archive, source.sha256, source.size)
     try:
         with new_folder(target) as folder:
             unpack(archive, folder, max_bytes)
+            if missing := _missing_part(folder, parts):
+                raise ArchiveError(f"another archive is expected, because it has no {missing}")
             finish(folder, digest)
     except ArchiveError as error:
         if was_there:
             raise UserError(f"{archive}: {error}; remove it and run again") from error
         archive.unlink()
-        raise UserError(f"{archive}: {error}; removed it; check the address {url}") from error
+        advice = f"removed it; check the address {source.url}"
+        raise UserError(f"{archive}: {error}; {advice}") from error
     except UserError as error:
         raise UserError(f"{archive}: {error}") from error
     if not was_there:

@@ -16,6 +16,7 @@ from albert.core.files import flush, parse_json, sha256_of, write_json
 from albert.core.locks import exclusive
 from albert.core.log import LOG
 from albert.core.text import one_line
+from albert.download.published import PUBLISHED
 
 CHUNK = 1 << 16  # bytes
 LOG_EVERY = 10.0  # seconds between progress lines without a terminal
@@ -83,6 +84,12 @@ def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = No
     os.replace(part.path, path)
     part.note.unlink(missing_ok=True)
     return digest
+
+
+def fetch_published(name: str, path: Path, mirror: str | None) -> None:
+    """Downloads a published file, from a mirror if one is given, and checks it; see `fetch`."""
+    file = PUBLISHED[name].on(mirror)
+    fetch(file.url, path, file.sha256, file.size)
 
 
 class _Part:

@@ -46,7 +46,7 @@ def local_folder(model: str) -> str:
     if is_hub_name(model):
         return _download_snapshot(model)
     # Most models are on disk, and need not import what downloads them.
-    from albert.download.download_pretrained_model import download_model
+    from albert.download.pretrained import download_model
     from albert.download.published import MODELS
 
     if model not in MODELS:

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 
 class PublishedFile(NamedTuple):
-    """A published file: SHA-256 in hexadecimal, size in bytes, and address."""
+    """A published file: SHA-256 in hexadecimal and size in bytes, if known, and address."""
 
-    sha256: str
-    size: int
+    sha256: str | None
+    size: int | None
     url: str
 
     def on(self, mirror: str | None) -> "PublishedFile":

@@ -190,7 +190,7 @@ def fetch_missing(task_class: type[Task], settings: RunSettings) -> None:
         return
     for what, words in missing_downloads(task_class, settings).items():
         # Most jobs have their files, and need not import what downloads them.
-        from albert.download.download import main
+        from albert.download.command import main
 
         try:
             main(words)

@@ -262,15 +262,17 @@ def test_progress_is_logged_and_a_file_system_needs_no_locks(url, tmp_path, monk
     assert names(tmp_path) == ["file.bin"] and "file.bin: 0.3 of 0.3 MiB" in log()
 
 
-def test_no_tensorflow_is_imported():
-    commands = "download_dataset, download_glue_data, download_pretrained_model"
-    program = f"import sys; from albert.download import {commands}\n"
-    program += "print([m for m in sys.modules if m.split('.')[0] in ('tensorflow', 'numpy')])"
-    assert run([sys.executable, "-c", program], cwd=ROOT).stdout.strip() == "[]"
+def test_a_servers_words_cannot_control_the_terminal(get, log):
+    faults = [(503, "\x1b]0;owned\x07\x1b[31mred\x9b"), (404, "\x1b[2Jgone\x9c")]
+    with pytest.raises(UserError, match=r"HTTP 404; check the address\Z") as caught:
+        get(*(Fault(status=status, reason=reason) for status, reason in faults))
+    lines = log()
+    assert "HTTP 503; trying again" in lines[0]
+    assert all(c.isprintable() for c in "".join([str(caught.value), *lines]))
 
 
 def test_a_missing_package_is_one_line():
     done = run([sys.executable, "-S", "download/download_dataset.py", "--help"], cwd=ROOT)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert done.stderr.startswith("download/download_dataset.py: error: ")
-    assert "lacks packages: filelock requests tqdm; install" in done.stderr
+    assert "lacks packages: absl filelock requests tqdm; install" in done.stderr
