@@ -61,86 +61,27 @@ def test_jobs_are_valid():
 
 
 @pytest.mark.parametrize("name", JOBS)
-class TestMeaning:
-    @pytest.fixture
-    def job(self, name) -> dict:
-        return load(name)
-
-    @pytest.fixture
-    def words(self, job) -> list[str]:
-        launcher = container(job, "Launcher")
-        assert launcher["command"] == ["bash", "-c"]
-        (script,) = launcher["args"]
-        assert run(["bash", "-n", "-c", script]).returncode == 0
-        return shlex.split(script)
-
-    def test_workers_fit_the_requested_resources(self, name, job, words):
-        image, workers, expected = JOBS[name]
-        spec, replicas = job["spec"], job["spec"]["mpiReplicaSpecs"]
-        assert spec["slotsPerWorker"] * replicas["Worker"]["replicas"] == workers
-        assert replicas["Launcher"]["replicas"] == 1
-        assert words[words.index("-np") + 1] == str(workers)
-        resources = container(job, "Worker")["resources"]
-        assert resources["requests"] == resources["limits"] == expected
-        each = int(words[words.index("--map-by") + 1].removeprefix("socket:PE="))
-        # Kubernetes counts threads; a core has two.
-        assert int(expected["cpu"]) == 2 * each * spec["slotsPerWorker"]
-        images = {container(job, role)["image"] for role in ("Launcher", "Worker")}
-        assert images == {f"REGISTRY/albert:{image}"}
-        for pod in (replica["template"]["spec"] for replica in replicas.values()):
-            volumes = {volume["name"] for volume in pod.get("volumes", [])}
-            mounts = {m["name"] for c in pod["containers"] for m in c.get("volumeMounts", [])}
-            assert mounts == volumes
-
-    def test_the_job_runs_a_preset_on_the_data_volume(self, name, job, words):
-        launcher = container(job, "Launcher")
-        assert f"WORKDIR {launcher['workingDir']}\n" in DOCKERFILE
-        assert "/data" in {m["mountPath"] for m in container(job, "Worker")["volumeMounts"]}
-        python = "$PYTHON" if name == "mpijob-squad-8hpu.yaml" else "python"
-        _, *call = words[words.index("deploy/preset.sh") :]
-        assert call[:4] == ["$PRESET", "$MODEL", "/data", python]
-        assert call[4:6] == ["--output_dir=/data/out/$PRESET", "--use_horovod=true"]
-        assert set(call[6:]) <= {"--device=hpu", "--device=gpu"}
-        given = {variable["name"]: variable["value"] for variable in launcher["env"]}
-        assert (given["PRESET"], given["MODEL"]) == ("squad_v1.1", "albert_base_v2")
-        # Variables are passed on, or read by the launcher's own shell.
-        passed = {words[i + 1] for i, word in enumerate(words) if word == "-x"}
-        read = {word.removeprefix("$") for word in words if word.startswith("$")}
-        assert "PATH" in passed and given.keys() <= passed | read
-
-    def test_pods_start_in_order_and_save_before_they_end(self, job, words):
-        for role, first in (("Worker", "pkill -USR1 python;"), ("Launcher", "kill -USR1 1;")):
-            hook = container(job, role)["lifecycle"]["preStop"]["exec"]["command"]
-            assert hook[:2] == ["bash", "-c"] and hook[2].startswith(first)
-            pod = job["spec"]["mpiReplicaSpecs"][role]["template"]["spec"]
-            assert pod["terminationGracePeriodSeconds"] >= 120
-        assert " procps " in DOCKERFILE
-        assert words[0] == "exec", "mpirun is what the launcher's own hook tells"
-        assert job["spec"]["mpiReplicaSpecs"]["Launcher"]["restartPolicy"] == "Never"
-        assert job["spec"]["runPolicy"]["backoffLimit"] >= 5
-        # Workers listen before the launcher connects.
-        assert job["spec"]["launcherCreationPolicy"] == "WaitForWorkersReady"
-        worker = container(job, "Worker")
-        assert worker["command"] == ["/usr/sbin/sshd", "-De"]
-        assert worker["readinessProbe"] == {"tcpSocket": {"port": 22}}
-        assert "Port 22" in DOCKERFILE
-
-
-def steps(kind: str) -> list[str]:
-    return re.findall(rf"^{kind} (.*)$", DOCKERFILE, re.MULTILINE)
-
-
-def test_the_image_uses_makes_python_and_copies_existing_files():
-    """The jobs call what the Makefile puts into .venv."""
-    (folder,) = steps("WORKDIR")
-    assert steps("ENV") == [f"PATH={folder}/.venv/bin:$PATH"]
-    assert (ROOT / "Makefile").read_text().splitlines().count("VENV := .venv") == 1
-    # After FROM: later stages do not see what precedes it.
-    places = [DOCKERFILE.index(f"\n{step}") for step in ("FROM ", "ARG DEVICE=cpu\n", "RUN ")]
-    assert places == sorted(places)
-    sources = [source for line in steps("COPY") for source in line.split()[:-1]]
-    assert len(sources) == 4
-    assert all(list(ROOT.glob(source)) for source in sources if source != ".")
+def test_workers_fit_the_requested_resources(name):
+    job, (image, workers, expected) = load(name), JOBS[name]
+    spec, replicas = job["spec"], job["spec"]["mpiReplicaSpecs"]
+    (script,) = container(job, "Launcher")["args"]
+    assert run(["bash", "-n", "-c", script]).returncode == 0
+    words = shlex.split(script)
+    assert spec["slotsPerWorker"] * replicas["Worker"]["replicas"] == workers
+    assert words[words.index("-np") + 1] == str(workers)
+    resources = container(job, "Worker")["resources"]
+    assert resources["requests"] == resources["limits"] == expected
+    each = int(words[words.index("--map-by") + 1].removeprefix("socket:PE="))
+    # Kubernetes counts threads; a core has two.
+    assert int(expected["cpu"]) == 2 * each * spec["slotsPerWorker"]
+    images = {container(job, role)["image"] for role in ("Launcher", "Worker")}
+    assert images == {f"REGISTRY/albert:{image}"}
+    # The volume with the data, and a preset on it.
+    assert words[words.index("deploy/preset.sh") :][1:4] == ["$PRESET", "$MODEL", "/data"]
+    for pod in (replica["template"]["spec"] for replica in replicas.values()):
+        volumes = {volume["name"] for volume in pod.get("volumes", [])}
+        mounts = {m["name"] for c in pod["containers"] for m in c.get("volumeMounts", [])}
+        assert mounts == volumes
 
 
 @pytest.mark.parametrize(
@@ -152,7 +93,8 @@ def test_the_image_uses_makes_python_and_copies_existing_files():
     ],
 )
 def test_the_image_installs_the_requirements_of_its_device(tmp_path, device, call):
-    (step,) = [step for step in steps("RUN") if "requirements" in step]
+    runs = re.findall(r"^RUN (.*)$", DOCKERFILE, re.MULTILINE)
+    (step,) = [step for step in runs if "requirements" in step]
     echo = '#!/bin/sh\necho "${0##*/}" "$@"\n'
     write_files(tmp_path, {"make": echo, "habanas-python": echo})
     variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "PYTHON": "habanas-python"}
@@ -166,20 +108,13 @@ POD = DEPLOYMENT["spec"]["template"]["spec"]
 (CONTAINER,) = POD["containers"]
 
 
-# The oldest and the newest supported version with a schema in the package.
-@pytest.mark.parametrize("version", ["1.30", kubernetes_validate.latest_version()])
-@pytest.mark.parametrize("manifest", [DEPLOYMENT, SERVICE], ids=["deployment", "service"])
-def test_manifests_are_valid_in_every_version(manifest, version):
-    kubernetes_validate.validate(copy.deepcopy(manifest), version, strict=True)
-
-
-def test_the_service_finds_the_pods():
+def test_the_manifests_of_the_server_are_valid_and_fit():
+    # The oldest and the newest supported version with a schema in the package.
+    for version in ("1.30", kubernetes_validate.latest_version()):
+        for manifest in (DEPLOYMENT, SERVICE):
+            kubernetes_validate.validate(copy.deepcopy(manifest), version, strict=True)
     labels = DEPLOYMENT["spec"]["template"]["metadata"]["labels"]
-    assert DEPLOYMENT["spec"]["selector"]["matchLabels"].items() <= labels.items()
     assert SERVICE["spec"]["selector"].items() <= labels.items()
-    (port,), (own,) = SERVICE["spec"]["ports"], CONTAINER["ports"]
-    assert port["targetPort"] == own["name"]
-    assert [CONTAINER[probe]["httpGet"]["port"] for probe in PROBES] == [own["name"]] * 3
 
 
 def test_the_command_parses_and_matches_the_pod():

@@ -208,16 +208,3 @@ def test_faults_are_reported_before_anything_starts(cluster, variables, message)
     assert re.fullmatch(r"(squad\.sbatch|preset\.sh): error: .*\n", result.stderr)
     assert message in result.stderr
     assert not cluster.call.exists()
-
-
-def test_the_header_requests_resources_and_a_signal():
-    """Slurm reads these lines only before the first command."""
-    head = SCRIPT.read_text(encoding="utf-8").split("set -euo pipefail")[0]
-    options = dict(re.findall(r"^#SBATCH --([\w-]+)(?:=(\S+))?$", head, re.MULTILINE))
-    assert {"nodes", "ntasks-per-node", "cpus-per-task", "time", "output"} <= options.keys()
-    assert int(options["nodes"]) > 1
-    # Only the shell gets the signal, at least a minute early; after a requeue it appends to the
-    # log.
-    assert re.fullmatch(r"B:USR1@\d{2,}", options["signal"])
-    assert int(options["signal"].split("@")[1]) >= 60
-    assert "requeue" in options and options["open-mode"] == "append"
