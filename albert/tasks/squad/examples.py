@@ -62,7 +62,9 @@ def _trained(
 ) -> list[tuple[str, int]]:
     """Returns the texts and starts of the answers to train on; ("", -1) for no answer."""
     answers, which = question.get("answers") or [], questions.source.answers
-    if question.get("is_impossible", unanswerable and not answers):
+    # Null means the same as no value.
+    impossible = question.get("is_impossible")
+    if impossible or (impossible is None and unanswerable and not answers):
         if unanswerable and answers:
             bad.add(question["id"], IMPOSSIBLE)
             return []

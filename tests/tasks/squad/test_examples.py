@@ -185,19 +185,22 @@ class TestVersion2:
             question("d", is_impossible=True),
             question("e", answers=(), is_impossible=True, plausible_answers=[1]),
             unknown,
+            question("g", is_impossible=None),
+            question("h", answers=(), is_impossible=None),
         )
         questions = Questions(QuestionSource(write(content)))
         examples, left_out = read_examples(questions, True, unanswerable=True)
-        expected = {"a": False, "b": True, "e": True, "f": True}
+        expected = {"a": False, "b": True, "e": True, "f": True, "g": False, "h": True}
         assert {e.qas_id: e.is_impossible for e in examples} == expected
         reasons = "there is no answer", "it is impossible, and has an answer"
         assert left_out == dict.fromkeys(reasons, 1)
         impossible = [(e.start_position, e.orig_answer_text) for e in examples if e.is_impossible]
-        assert impossible == [(-1, "")] * 3
-        # SQuAD 1.1: b and f are skipped, and d keeps its mark, as in the reference.
+        assert impossible == [(-1, "")] * 4
+        # SQuAD 1.1: b, f and h are skipped, and d keeps its mark, as in the reference.
         examples, _ = read_examples(questions, True)
         positions = [(e.qas_id, e.start_position, e.is_impossible) for e in examples]
-        assert positions == [("a", 14, False), ("d", -1, True), ("e", -1, True)]
+        marked = [(name, -1, True) for name in "de"]
+        assert positions == [("a", 14, False), *marked, ("g", 14, False)]
 
     @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
     def test_a_2_0_file_is_recognized_in_each_encoding(self, tmp_path, encoding):
