@@ -94,21 +94,17 @@ class CachedFile:
         self._numbers = numbers
         self._header_path = path + ".json"
 
-    def reusable(self, explain: bool = True, check_content: bool = True) -> dict | None:
+    def reusable(self, explain: bool = True) -> dict | None:
         """Returns the files' summary if they are intact and made from `made_from`, else None.
 
-        Args:
-          explain: whether to log why existing files of this program cannot be reused.
-          check_content: whether to read the files; otherwise they only have to exist, and nothing
-            is logged if they can be reused.
+        `explain` is whether to log why existing files of this program cannot be reused.
         """
         header = self._header()
         if header is None:
             return None
-        reason = self._why_not(header, check_content)
+        reason = self._why_not(header)
         if reason is None:
-            if check_content:
-                tf.logging.info("Reusing %s", " and ".join(self.paths))
+            tf.logging.info("Reusing %s", " and ".join(self.paths))
             return header["facts"]
         if explain:
             tf.logging.info("Making %s again: %s", self.paths[0], reason)
@@ -281,7 +277,7 @@ class CachedFile:
         files = header.get("files")
         return not self._is_sound(header) or not isinstance(files, dict) or self._key(path) in files
 
-    def _why_not(self, header: dict, check_content: bool = True) -> str | None:
+    def _why_not(self, header: dict) -> str | None:
         """Returns why the files that this header describes cannot be reused; None if they can."""
         damaged = f"its header {self._header_path} is damaged"
         if "version" not in header:
@@ -294,7 +290,7 @@ class CachedFile:
             return other
         # A file without a digest in the header does not match it.
         digests = {path: header["files"].get(self._key(path), "") for path in self.paths}
-        return change_in("", digests if check_content else dict.fromkeys(self.paths))
+        return change_in("", digests)
 
     def _other_source(self, header: dict) -> str | None:
         """Returns how the sources in a sound header differ from those of these files, or None."""
