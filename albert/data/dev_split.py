@@ -26,7 +26,7 @@ class DevSplit(NamedTuple):
 
     @classmethod
     def of(cls, settings: Any) -> DevSplit | None:
-        """Returns the split of --dev_fraction and --dev_seed; None without --dev_fraction."""
+        """Returns the split of --dev_fraction; None without it."""
         if not settings.dev_fraction:
             return None
         return cls(settings.dev_fraction, settings.dev_seed)
