@@ -12,23 +12,18 @@ import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import unittest.mock
 from collections.abc import Callable, Iterator
 
-import numpy as np
 import pytest
 import requests
 
-from albert import api
 from albert.inference import load_model
-from albert.report.predictions import read_samples
-from tests.helpers.checkpoints import losses
 from tests.helpers.forking import LONGEST, ROOT
 from tests.helpers.golden import read_json as read
 from tests.helpers.models import arrays_of, same_arrays
-from tests.helpers.running import albert, at_step, run, run_text, succeed, under_mpirun
+from tests.helpers.running import albert, run, run_text, succeed
 from tests.readme.pages import README, blocks_of, run_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("published"), pytest.mark.timeout(600)]
@@ -76,12 +71,8 @@ def command(published, folder, squad_dir) -> Callable[..., list[str]]:
 
 @pytest.fixture(scope="module")
 def done(command, folder) -> pathlib.Path:
-    """Returns the folder of a run for SQuAD that was killed and resumed, next to `whole`."""
-    flags = STEPS, "--evaluate_while_training", "--log_steps=1"
-    succeed(command("squad", "whole", *flags))
-    killed = run(at_step("kill", 8, job := command("squad", "out", *flags)))
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert "Training from step 6 to 12" in succeed(job)
+    """Returns the folder of a run for SQuAD."""
+    succeed(command("squad", "out", STEPS, "--evaluate_while_training", "--log_steps=1"))
     return folder / "out"
 
 
@@ -106,24 +97,6 @@ def pipeline(task: str, folder: pathlib.Path) -> Callable:
         import transformers
 
         return transformers.pipeline(task, str(folder), device="cpu")
-
-
-def test_a_killed_run_resumes_bit_for_bit(done, folder):
-    whole = folder / "whole"
-    names = [path.name for path in (*whole.glob("*predictions*"), *whole.glob("model.ckpt*.data*"))]
-    assert len(names) == 7
-    for name in (*names, "run.json", "eval_results.txt"):
-        assert (done / name).read_bytes() == (whole / name).read_bytes(), name
-    np.testing.assert_array_equal(losses(done), losses(whole))
-    history = read(done / "eval_results.json")["history"]
-    assert [entry["global_step"] for entry in history] == [6, 12]
-
-
-def test_the_page_has_every_answer(done):
-    answers, page = read(done / "predictions.json"), (done / "predictions.html").read_text()
-    samples = {sample["id"]: sample["answer"] for sample in read_samples(str(done))}
-    assert samples == answers and all(f'"id":"{name}"' in page for name in samples)
-    assert "\n12 samples. To see them in a browser, open " in run(albert("show", done)).stdout
 
 
 def test_ask_serve_and_load_answer_alike(done, asked, tmp_path):
@@ -193,16 +166,6 @@ def test_several_labels_have_the_probabilities_of_transformers(command, folder, 
     for found, rows in zip(ours, theirs, strict=True):
         expected = {row["label"]: row["score"] for row in rows}
         assert found.probabilities == pytest.approx(expected, abs=1e-5)
-
-
-def test_two_workers_score_like_one(command, folder, mpirun):
-    flags = STEPS, "--use_horovod", "--train_batch_size=4"
-    result = run(under_mpirun(2, command("classify", "workers", *flags)))
-    assert result.returncode == 0, result.stderr
-    assert read(folder / "workers/run.json")["settings"]["number of workers"] == 2
-    one = api.evaluate(folder / "workers", data_dir=folder, verbose=False).scores
-    best = read(folder / "workers/eval_results.json")
-    assert one and one == pytest.approx({name: best[name] for name in one}, abs=1e-5)
 
 
 def test_the_readme_prints_what_it_shows(published, tmp_path, monkeypatch):

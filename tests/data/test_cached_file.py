@@ -168,22 +168,6 @@ class TestDamagedHeader:
         files.main.unlink()
         made_anew(files, log, f"its header {files.header} is damaged")
 
-    @pytest.mark.parametrize(
-        "changes",
-        [
-            {"version": None},
-            *({k: v} for k in ("source", "facts", "files") for v in (None, [])),
-            *({"facts": facts} for facts in ({}, {"count": "3"}, {"count": 3.0})),
-            # Damage to the name of the hash looks like this.
-            {"header_sha255": "0" * 64},
-        ],
-    )
-    def test_missing_or_wrong_keys_cause_a_rebuild(self, files, log, changes):
-        """In a header with the right hash."""
-        files.build()
-        files.edit(**changes)
-        made_anew(files, log, f"its header {files.header} is damaged")
-
     def test_any_changed_byte_causes_a_rebuild(self, files, log):
         files.build()
         content = files.header.read_bytes()
@@ -269,15 +253,6 @@ class TestMadeOnce:
                 files.derived().build_once(build, None)
         assert contents(files.folder).keys() == ({"main", "main.json"} if times == 1 else set())
         assert len(builds) == 2
-
-    @pytest.mark.parametrize("moment", [0, 1])
-    def test_a_file_that_appears_meanwhile_is_not_foreign(self, files, monkeypatch, moment):
-        """Another process finishes before or after the header is read."""
-        file = files.derived()
-        steps = [file._header]
-        steps.insert(moment, files.build)
-        monkeypatch.setattr(file, "_header", lambda: [step() for step in steps][1 - moment])
-        assert not file.is_foreign()
 
     def test_an_overtaken_builder_takes_the_others_files(self, files):
         def build():
