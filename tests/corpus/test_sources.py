@@ -18,7 +18,7 @@ def test_several_streams_are_read_as_one_and_bytes_of_the_file_are_counted(tmp_p
     content = PACKED[ending](b"one\n") + PACKED[ending](b"two\n")
     path.write_bytes(content)
     with opened(str(path), counts.append) as file:
-        assert file.read() == b"one\ntwo\n"
+        assert list(file) == [b"one\n", b"two\n"]
     assert sum(counts) == len(content)
 
 
