@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -39,6 +41,8 @@ from albert.tokenizers.wordpiece_text import (  # noqa: F401  The reference has 
 # A piece that is a single sign begins a word. So does a piece with characters other than these
 # signs and letters.
 _SIGNS = set('!"#$%&()*+,-./:;?@[\\]^_`{|}~')
+# What SentencePiece folders of `transformers` replace by a quotation mark.
+_QUOTES = re.compile("``|''")
 # Prefixes of the Unicode names of letters in scripts without spaces between words. In such scripts,
 # every piece counts as a word.
 _WITHOUT_SPACES = (
@@ -112,6 +116,7 @@ class FullTokenizer:
             self.wordpiece_tokenizer = WordpieceTokenizer({**self.vocab}, "[UNK]", longest)
         else:
             raise UserError("a tokenizer needs a SentencePiece model or a vocabulary file")
+        self._quotes = bool(spm_model_file and rules and rules.quotes)
         self._to_find = rules.ids_in(self.vocab, self._file) if rules else {}
         self.vocab |= self._to_find
         self.inv_vocab = {v: k for k, v in self.vocab.items()}
@@ -270,6 +275,7 @@ class FullTokenizer:
         if self.sp_model is None:
             return text.strip()
         lower, keep = self.normalization.do_lower_case, self.normalization.keep_accents
+        text = _QUOTES.sub('"', text) if self._quotes else text
         if not self._to_find:
             return preprocess_text(text, lower=lower, keep_accents=keep)
         parts = [
@@ -330,17 +336,28 @@ class FullTokenizer:
         """
         parts = list(self._added.split(text)) if self._to_find else []
         if all(number is None for *_, number in parts):
-            return self._aligner.tokenize(text)
+            return self._align(text)
         joined, first_word = list[np.ndarray](), 0
         for start, end, number in parts:
             if number is None:
-                one = self._aligner.tokenize(text[start:end])
+                one = self._align(text[start:end])
                 joined.append(np.array([one.ids, one.starts + start, one.ends + start]))
                 first_word = first_word if len(joined) > 1 else one.first_word
             else:
                 joined.append(np.array([[number], [start], [end - 1]]))
         ids, starts, ends = np.concatenate(joined, axis=1).astype(np.int32)
         return Tokens(ids, starts, ends, first_word)
+
+    def _align(self, text: str) -> Tokens:
+        """Does the same for a text without added tokens."""
+        seconds = [match.end() - 1 for match in _QUOTES.finditer(text)] if self._quotes else []
+        if not seconds:
+            return self._aligner.tokenize(text)
+        tokens = self._aligner.tokenize(_QUOTES.sub('"', text))
+        # The positions in the text of the characters that are left, and of the end.
+        origin = np.delete(np.arange(len(text) + 1, dtype=np.int32), seconds)
+        starts, ends = origin[tokens.starts], origin[tokens.ends + 1] - 1
+        return dataclasses.replace(tokens, starts=starts, ends=ends)
 
     @functools.cached_property
     def _added(self) -> AddedTokens:

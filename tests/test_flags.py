@@ -80,7 +80,7 @@ def value_of(text: str | None) -> float | str | None:
     [
         ("glue-race", 0, "run_classifier", 3),
         ("glue-race", 1, "run_race", 8),
-        ("entities", 0, "run_ner", 3),
+        ("entities", 0, "run_ner", 2),
     ],
 )
 def test_defaults_in_the_pages_are_the_programs(page, part, program, at_least):

@@ -57,7 +57,8 @@ def tokenizer_settings(path: str) -> dict[str, Any]:
         settings = {n: saved[n] for n in Normalization._fields if n in saved}
     if not is_transformers_folder(path) and "added_tokens_decoder" not in saved:
         return settings
-    extra = {name: settings.pop(name) for name in ("cleans", "longest_word") if name in settings}
+    names = [name for name in TextRules._fields if name in settings]
+    extra = {name: settings.pop(name) for name in names}
     rules = TextRules(list(_added(path, saved, tokens)), **extra)
     return {**settings, "tokenizer_rules": rules.recorded()}
 
@@ -128,8 +129,8 @@ def tokenizer_config(
     if rules := TextRules.parse(config.pop("tokenizer_rules", "")):
         if rules != TextRules(rules.added):
             raise UserError(
-                "the model's tokenizer has unusual clean_text or max_input_chars_per_word, which "
-                "this conversion cannot write; save the model with transformers instead"
+                "the model's tokenizer has unusual clean_text, max_input_chars_per_word or "
+                "replacements, which this conversion cannot write; save the model with transformers instead"
             )
         ids = rules.ids_in(read_vocab(), TOKENIZER)
         config["added_tokens_decoder"] = {

@@ -45,11 +45,18 @@ class AddedToken(NamedTuple):
 
 
 class TextRules(NamedTuple):
-    """The rules of a tokenizer of `transformers`; `cleans` is whether it removes controls."""
+    """The rules of a tokenizer of `transformers`.
+
+    Attributes:
+      cleans, longest_word: for WordPiece: whether controls are removed, and the most characters of
+        a word that is split.
+      quotes: for SentencePiece: whether "``" and "''" become a quotation mark.
+    """
 
     added: Sequence[AddedToken]
     cleans: bool = True
     longest_word: int = _LONGEST_WORD
+    quotes: bool = True
 
     def recorded(self) -> str:
         """Returns the value of --tokenizer_rules."""

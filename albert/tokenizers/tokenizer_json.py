@@ -123,6 +123,7 @@ def settings_of(content: Mapping[str, Any], path: str) -> dict[str, Any]:
         _check(path, "replacements", all(one in _REPLACED for one in replaced), [True])
         _check(path, "NFKD", kinds.count("NFKD"), [kinds.count("StripAccents")])
         settings = {"do_lower_case": "Lowercase" in kinds, "keep_accents": "NFKD" not in kinds}
+        settings["quotes"] = '"' in replaced
     else:
         _check(path, "normalizer", kinds, [["BertNormalizer"]])
         _check(path, "pre_tokenizer", [one["type"] for one in splits], [["BertPreTokenizer"]])

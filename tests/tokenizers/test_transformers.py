@@ -9,6 +9,7 @@ import base64
 import functools
 import json
 import random
+import re
 import unicodedata
 
 import hypothesis
@@ -16,6 +17,7 @@ import pytest
 import sentencepiece as spm
 
 from albert.tokenization import FullTokenizer
+from albert.tokenizers.text_rules import TextRules
 from albert.tokenizers.tokenizer_json import settings_of
 from tests.helpers.texts import TEXTS
 
@@ -135,6 +137,24 @@ def test_sentencepiece_gives_the_ids_of_transformers(lines, model, options):
     assert ours.encode(lines) == theirs(lines, add_special_tokens=False)["input_ids"]
 
 
+def test_two_grave_accents_or_apostrophes_are_a_quotation_mark_in_folders(model):
+    """Google's code keeps them. No token begins or ends between the two characters."""
+    ours = FullTokenizer(None, spm_model_file=model, tokenizer_rules=TextRules([]).recorded())
+    theirs = transformers.AlbertTokenizer(model)
+    texts = ["A ``quoted'' word isn't ''' odd,``", "``", "''it's''", "Élan ``é''\u0301 ½''"]
+    expected = theirs(texts, add_special_tokens=False)["input_ids"]
+    assert ours.encode(texts) == expected
+    assert ours.encode(map(ours.normalize, texts), normalized=True) == expected
+    for text, ids in zip(texts, expected, strict=True):
+        tokens = ours.encode_with_offsets(text)
+        assert tokens.ids.tolist() == ids
+        marks = {match.start() for match in re.finditer("``|''", text)}
+        assert marks and not marks & {*tokens.ends} and not marks & {*(tokens.starts - 1)}
+        assert tokens.ends[-1] == len(text) - 1
+    kept = FullTokenizer(None, spm_model_file=model)
+    assert kept.encode([texts[0]]) != expected[:1]
+
+
 def template(*parts: tuple[str, int]) -> list[dict]:
     return [
         {"Sequence" if len(name) == 1 else "SpecialToken": {"id": name, "type_id": kind}}
@@ -197,7 +217,8 @@ def test_a_tokenizer_json_gives_the_ids_of_its_model(lines, model, options, tmp_
     path = tmp_path / "tokenizer.json"
     path.write_text(json.dumps(tokenizer), encoding="utf-8")
     normalization = settings_of(tokenizer, str(path))
-    assert normalization == {"do_lower_case": True, "keep_accents": False, **options}
+    expected = {"do_lower_case": True, "keep_accents": False, "quotes": False, **options}
+    assert normalization == expected
     again = FullTokenizer.of({"spm_model_file": str(path)}, normalization)
     assert again.encode(lines) == ours.encode(lines)
     assert again.encode(["a (b)-c [CLS]"]) == ours.encode(["a (b)-c [CLS]"])
