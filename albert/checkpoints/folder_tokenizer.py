@@ -130,7 +130,8 @@ def tokenizer_config(
         if rules != TextRules(rules.added):
             raise UserError(
                 "the model's tokenizer has unusual clean_text, max_input_chars_per_word or "
-                "replacements, which this conversion cannot write; save the model with transformers instead"
+                "replacements, which this conversion cannot write; save the model with "
+                "transformers instead"
             )
         ids = rules.ids_in(read_vocab(), TOKENIZER)
         config["added_tokens_decoder"] = {
