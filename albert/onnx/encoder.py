@@ -7,6 +7,7 @@ OpenVINO. Heads, inputs and checkpoints stay as they are.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 from collections.abc import Iterator, Mapping
@@ -75,6 +76,14 @@ class OpenVinoEncoder(Encoder):
             self.pooled_output = tf.tanh(first)
 
 
+@functools.cache
+def _core() -> Core:
+    """Returns the one OpenVINO of this process."""
+    # It must never go: with the last one, another thread would free the memory on which the main
+    # thread handles signals.
+    return Core()
+
+
 class Recording:
     """The last encoder that was built from variables, and the inputs of all batches."""
 
@@ -99,7 +108,7 @@ def recording() -> Iterator[Recording]:
 def read_quantized(path: str) -> Model:
     """Reads an encoder in int8; raises a `UserError` if it does not belong to its model."""
     try:
-        model = Core().read_model(path)
+        model = _core().read_model(path)
         if model.get_rt_info(_WEIGHTS).value == _weights_beside(path):
             return model
     except RuntimeError as e:
@@ -130,7 +139,7 @@ def compile_model(model: Model, precision: str) -> InferRequest:
         "INFERENCE_NUM_THREADS": host.count_cores(collectives.local_size()),
         "ENABLE_CPU_PINNING": False,
     }
-    return Core().compile_model(model, "CPU", options).create_infer_request()
+    return _core().compile_model(model, "CPU", options).create_infer_request()
 
 
 class _TensorFlowRequest:
@@ -191,7 +200,7 @@ class _PassWeights(tf.train.SessionRunHook):
         graph, width = Graph(weights), self._config.hidden_size
         states = add_encoder(graph, self._config)
         model = graph.build({"states": (states, FLOAT, ["batch", "sequence", width])})
-        read = Core().read_model(model.SerializeToString())
+        read = _core().read_model(model.SerializeToString())
         for recorded in _recordings:
             recorded.model = read
         return read

@@ -1,16 +1,20 @@
 """The encoder that OpenVINO computes: its states are those of TensorFlow's."""
 
+import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from onnx import TensorProto, helper
+from openvino import Core
 
 from albert import modeling
 from albert.core.errors import FlagError, UserError
 from albert.devices import machine
 from albert.inference import load_model
-from albert.onnx.encoder import OpenVinoEncoder
+from albert.onnx.encoder import OpenVinoEncoder, compile_model
 from albert.prediction.engine import check_engine
 from albert.settings.engines import OPENVINO, TENSORFLOW
 from albert.tasks.race.head import make_race_head
@@ -51,6 +55,22 @@ def test_states_are_those_of_tensorflow(family, act):
             for tensor, value in pairs:
                 np.testing.assert_allclose(session.run(tensor), value, rtol=0, atol=2e-5)
             assert whole.get_embedding_table() is expected.get_embedding_table()
+
+
+def test_signals_work_after_another_thread_has_dropped_an_encoder():
+    """OpenVINO gives the thread that compiles a stack for signals, and would free it."""
+    node = helper.make_node("Identity", ["x"], ["y"])
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
+    graph = helper.make_graph([node], "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    compiled = [compile_model(Core().read_model(model.SerializeToString()), "float32")]
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(compiled.clear).result()
+    received = []
+    before = signal.signal(signal.SIGUSR2, lambda *arguments: received.append(1))
+    signal.raise_signal(signal.SIGUSR2)
+    signal.signal(signal.SIGUSR2, before)
+    assert received and not compiled
 
 
 @pytest.mark.parametrize("num_options", [0, 2])
