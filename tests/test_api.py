@@ -223,8 +223,12 @@ def test_a_pretrained_model_is_found_by_folder_and_name(trained, squad_dir, tmp_
     for model in (folder, "albert_base_v2"):
         (embedded,) = albert.load(model).embed("A text.")
         assert embedded.pooled.shape == embedded.layers[-1].shape[1:]
-    with pytest.raises(UserError, match="is a pretrained model, which TensorFlow computes in"):
-        albert.load(folder, engine="openvino")
+    both = [albert.load(folder, engine=name) for name in ("tensorflow", "openvino")]
+    expected, actual = (model.embed("A text.")[0] for model in both)
+    np.testing.assert_allclose(actual.pooled, expected.pooled, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(actual.layers[-1], expected.layers[-1], rtol=0, atol=1e-5)
+    with pytest.raises(UserError, match="is a pretrained model, which computes in float32"):
+        albert.load(folder, precision="bfloat16")
     data = {"train_file": squad_dir / "train-v1.1.json", "train_steps": 1}
     tiny = {name: value for name, value in TINY.items() if name != "from_scratch"}
     result = albert.train("squad", tmp_path / "out", model="albert_base_v2", **data, **tiny)
