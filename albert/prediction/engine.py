@@ -27,7 +27,7 @@ def choose_engine(requested: str, low: PrecisionConfig | None, quantized: str = 
         engine, why, level = _fastest_engine(low)
     else:
         engine, why, level = requested, "--engine", logging.INFO
-        if quantized:
+        if requested == AUTO:
             engine, why = OPENVINO, "the encoder is in int8"
         check_engine(engine, low.dtype.name if low else "float32")
     _log_once(level, f"Engine: {engine} ({why})")

@@ -17,7 +17,7 @@ from albert.core.errors import UserError
 from albert.inference import load_model
 from albert.onnx.quantization import GROUPS
 from albert.quantization.search import Scored, Trial
-from albert.settings.engines import OPENVINO
+from albert.settings.engines import OPENVINO, TENSORFLOW
 from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run as run_process
@@ -74,8 +74,8 @@ def check_float32_is_refused(folder, data, tmp_path):
     embed_flags = f"--model={path}", f"--input_file={lines}", f"--output_file={tmp_path / 'out'}"
     embedding = settings_of(embed.EmbedSettings, *embed_flags, "--max_seq_length=32")
     for call in (
-        lambda: load_model(path),
-        lambda: albert.evaluate(path, **flags),
+        lambda: load_model(path, TENSORFLOW),
+        lambda: albert.evaluate(path, engine=TENSORFLOW, **flags),
         lambda: albert.evaluate(path, engine=OPENVINO, export_dir=str(tmp_path / "e"), **flags),
         lambda: albert.train("squad", tmp_path / "run", data=flags["predict_file"], model=path),
         lambda: to_transformers(path, str(tmp_path / "tf"), ConvertSettings()),
