@@ -41,7 +41,7 @@ FLOORS = (
 # The most lines of each folder. Who needs more changes the number in the same commit, whose message
 # says why. `python -m tools.rooms --budgets` prints a table for the lines of today.
 BUDGETS = {
-    "checkpoints": 2_390,
+    "checkpoints": 2_400,
     "cli": 2_980,
     "convert": 570,
     "core": 1_400,
@@ -53,7 +53,7 @@ BUDGETS = {
     "download": 1_140,
     "inference": 1_500,
     "model": 900,
-    "onnx": 510,
+    "onnx": 520,
     "optimizers": 460,
     "precision": 930,
     "prediction": 390,
@@ -69,7 +69,7 @@ BUDGETS = {
     "tasks.pretraining": 2_000,
     "tasks.race": 320,
     "tasks.squad": 3_060,
-    "tokenizers": 1_050,
+    "tokenizers": 1_060,
     "training": 3_340,
 }
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

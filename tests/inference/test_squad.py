@@ -75,10 +75,11 @@ def test_answering_can_be_interrupted_between_batches(model, paragraphs):
 
 @pytest.mark.parametrize("masks", [True, False])
 def test_texts_are_padded_to_multiples_of_16(random_model, monkeypatch, masks):
-    """The longest is the model's length, which is the only one where padding counts."""
+    """In TensorFlow. The longest is the model's length, the only one where padding counts."""
     lengths = {"doc_stride": 16, "max_query_length": 20, "n_best_size": 3, "max_answer_length": 5}
     lengths |= {"mask_padding_in_loss": masks, "max_seq_length": 50}
-    model = load_model(random_model(make_v1_head(masks), task="squad-1.1", **lengths))
+    path = random_model(make_v1_head(masks), task="squad-1.1", **lengths)
+    model = load_model(path, "tensorflow")
     fed, pad = set(), base.padded
     monkeypatch.setattr(base, "padded", lambda ids, n: fed.add(n) or pad(ids, n))
     model.answer("what?", ["a b"])
