@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import multiprocessing
 import tempfile
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from albert.core.errors import UserError, reporting
 from albert.core.log import LOG
 from albert.data import TRAIN
 from albert.devices import device, host, machine, memory_use
+from albert.prediction.engine import has_openvino
 from albert.prediction.session import AT_ONCE
 from albert.preflight.duration import prediction_seconds
 from albert.preflight.report import Report
@@ -45,8 +45,7 @@ def describe_speed(report: Report, task: Task) -> None:
 def ways() -> Iterator[tuple[str, str]]:
     """Yields the engines that are installed, each with the precisions that this device has."""
     has_bfloat16 = device.kind() != "cpu" or machine.find_processor().bfloat16()[0]
-    has_openvino = all(map(importlib.util.find_spec, ("onnx", "openvino")))
-    for engine in (TENSORFLOW, *([OPENVINO] if has_openvino and device.kind() == "cpu" else [])):
+    for engine in (TENSORFLOW, *([OPENVINO] if has_openvino() and device.kind() == "cpu" else [])):
         yield engine, "float32"
         if has_bfloat16:
             yield engine, "bfloat16"
