@@ -103,7 +103,6 @@ def test_accuracy_compares_scores(squad_dir, tmp_path, torch):
     import transformers
 
     for split in ("train", "dev"):
-        shutil.copy(squad_dir / f"{split}-v1.1.json", tmp_path)
         squad = json.loads((squad_dir / f"{split}-v1.1.json").read_text())
         qas = [qa for a in squad["data"] for p in a["paragraphs"] for qa in p["qas"]]
         for number, qa in enumerate(qas):
@@ -112,20 +111,18 @@ def test_accuracy_compares_scores(squad_dir, tmp_path, torch):
     rows = [f"{n % 2}\t{n}\t{n}\tA bridge .\tA lake {n} .\n" for n in range(16)]
     for split in ("train", "test"):
         (tmp_path / f"msr_paraphrase_{split}.txt").write_text("".join(["Quality\n", *rows]))
-    cola = "".join(f"-\t{n % 2}\t\tA bridge {n}\n" for n in range(16))
     sts = "header\n" + "".join("a\t" * 8 + f"{'b ' * n}b\t{n / 4}\n" for n in range(16))
-    for name, text in {"CoLA": cola, "STS-B": sts}.items():
-        (tmp_path / name).mkdir()
-        for split in ("train", "dev"):
-            (tmp_path / name / f"{split}.tsv").write_text(text)
+    (tmp_path / "STS-B").mkdir()
+    for split in ("train", "dev"):
+        (tmp_path / "STS-B" / f"{split}.tsv").write_text(sts)
     config = transformers.BertConfig.from_json_file(squad_dir / "bert.json")
     config.max_position_embeddings = 384
     transformers.BertModel(config).save_pretrained(tmp_path / "weights")
     shutil.copy(squad_dir / "vocab.txt", tmp_path / "weights")
     flags = f"--weights={tmp_path}/weights --mrpc={tmp_path} --squad={tmp_path} --seeds=1"
     flags += f" --output_dir={tmp_path}/out --precisions=float32 --epochs=1 --glue={tmp_path}"
-    flags += " --tasks=mrpc,cola,sts-b,squad%1.1,squad%2.0"
+    flags += " --tasks=mrpc,sts-b,squad%2.0"
     _, output = run("accuracy", flags, squad_dir)
-    for task in ("mrpc", "cola", "sts-b", "squad 1.1", "squad 2.0"):
+    for task in ("mrpc", "sts-b", "squad 2.0"):
         for program in ("transformers", "adamw_corrected"):
             assert re.search(rf"^{task}, {program}, float32 +-?[\d.]+ \(.*1$", output, re.M), output
