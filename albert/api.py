@@ -20,16 +20,16 @@ from albert.checkpoints.model_folder import recorded_scores
 from albert.core import locks, signals
 from albert.core.errors import UserError
 from albert.core.log import shown_log
-from albert.data import DEV, TRAIN
-from albert.data.rows import rows_of, write_splits
 from albert.download.named_model import local_folder
 from albert.inference.base import table
 from albert.inference.loading import AnyPath, Model, load_model, path_of
+from albert.records import DEV, TRAIN
 from albert.report import PREDICTIONS
 from albert.report.predictions import read_samples
 from albert.report.spans import Span, prediction_of
 from albert.settings.fields import Affects
 from albert.settings.run_settings import RunSettings
+from albert.tables.rows import rows_of, write_splits
 from albert.tasks import by_name
 from albert.training.run import run
 

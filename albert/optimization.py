@@ -22,7 +22,7 @@ from albert.optimizers.gradients import (
     zeros_of,
 )
 from albert.optimizers.loss_scale import LossScale, Scaling
-from albert.optimizers.options import GRADIENTS, NONE, OptimizerOptions, learning_rate_at
+from albert.optimizers.schedule import GRADIENTS, NONE, OptimizerOptions, learning_rate_at
 from albert.optimizers.sharded import ShardedOptimizer
 
 _NOT_DECAYED = ("LayerNorm", "layer_norm", "bias")

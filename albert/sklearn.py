@@ -11,9 +11,9 @@ import numpy as np
 
 from albert.api import train
 from albert.core.errors import UserError, optional
-from albert.data.dev_split import FEWEST_TEXTS
-from albert.data.rows import rows_of, texts_of
 from albert.inference.loading import AnyPath, load
+from albert.tables.dev_split import FEWEST_TEXTS
+from albert.tables.rows import rows_of, texts_of
 from albert.tasks.glue.label_tables import value_of
 
 with optional("scikit-learn", why="albert.TextClassifier: "):

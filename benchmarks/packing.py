@@ -16,8 +16,8 @@ import tempfile
 import numpy as np
 
 from albert.core import files
-from albert.data.order import pack_lengths
 from albert.demo.generate import write_sample
+from albert.records.order import pack_lengths
 from albert.tasks.pretraining.input_pipeline import RecordOptions, read_sizes
 from benchmarks.parts.flags import BASE, Flags, parse, with_vocabulary_of
 from benchmarks.parts.harness import Table, output_of, ratios_of, spread

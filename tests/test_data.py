@@ -10,7 +10,7 @@ import pytest
 from albert.cli import data
 from albert.cli.data import DataSettings
 from albert.core.errors import FlagError, UserError
-from albert.data.kinds import look_of
+from albert.tables.kinds import look_of
 from albert.tasks.squad.examples import read_examples
 from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
 from albert.tokenization import FullTokenizer

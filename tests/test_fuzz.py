@@ -20,11 +20,11 @@ from albert.checkpoints.transformers_folder import TransformersFolder
 from albert.core.errors import UserError
 from albert.corpus.documents import Options, Tally, read_documents
 from albert.corpus.sources import Source
-from albert.data.annotated_files import AnnotatedFile
-from albert.data.bad_rows import ERROR, SKIP, BadRows
-from albert.data.records import RecordFile, record_error
 from albert.download.archive import unpack
+from albert.records.records import RecordFile, record_error
 from albert.serving import fields, web
+from albert.tables.bad_rows import ERROR, SKIP, BadRows
+from albert.tasks.entities.annotated_files import AnnotatedFile
 from albert.tokenization import FullTokenizer
 from albert.tokenizers.wordpiece_text import load_vocab
 from tests.helpers.download import zip_of

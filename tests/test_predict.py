@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from albert import inference
 from albert.cli import predict
 from albert.core.errors import FlagError, UserError
-from albert.data.extended_tables import ExtendedTable, usual_ending
-from albert.data.tables import open_table
 from albert.inference import rows
+from albert.tables.extended_tables import ExtendedTable, usual_ending
+from albert.tables.tables import open_table
 from tests.helpers.running import exit_code, fork
 from tests.helpers.serving import LABELS, load_once, model_of
 

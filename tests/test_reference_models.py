@@ -6,12 +6,12 @@ import tensorflow.compat.v1 as tf
 
 from albert import classifier_utils, squad_utils
 from albert.core import estimators
-from albert.data.order import shuffled_numbers
-from albert.data.sequences import TokenSequence
-from albert.data.tf_example import serialize
 from albert.devices import ops
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import ModelOptions
+from albert.records.order import shuffled_numbers
+from albert.records.sequences import TokenSequence
+from albert.records.tf_example import serialize
 from albert.reference_api import common, glue
 from albert.tasks.classification.records import serialize as serialize_example
 from albert.tasks.squad.head import outside_answers

@@ -11,9 +11,9 @@ import tensorflow.compat.v1 as tf
 
 from albert import optimization
 from albert.core.errors import FlagError
-from albert.data import DEV, TRAIN
 from albert.optimization import OptimizerOptions
-from albert.optimizers.options import DECAYS
+from albert.optimizers.schedule import DECAYS
+from albert.records import DEV, TRAIN
 from albert.settings import run_settings
 from albert.settings.fields import IGNORED, Affects
 from albert.tasks.glue import settings as glue_settings

@@ -33,11 +33,11 @@ from albert.core.errors import NO_UTF8, FlagError, UserError
 from albert.core.files import check_readable, open_atomically, print_json
 from albert.core.log import LOG, progress
 from albert.core.text import printable
-from albert.data.bad_rows import ERROR, BadRows
-from albert.data.extended_tables import TABLES, ExtendedTable, ending_of
-from albert.data.tables import TEXT, Table, columns, open_table
 from albert.report.spans import Span
 from albert.report.terminal import style_of_output, width_of_output, wrapped
+from albert.tables.bad_rows import ERROR, BadRows
+from albert.tables.extended_tables import TABLES, ExtendedTable, ending_of
+from albert.tables.tables import TEXT, Table, columns, open_table
 
 # The help does not need TensorFlow.
 if TYPE_CHECKING:

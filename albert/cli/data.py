@@ -21,15 +21,15 @@ from albert.cli import command_line, require_standard_output
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable, check_regular, open_atomically, temporary_name
 from albert.core.text import printable
-from albert.data.annotated_files import INCLUSIVE, AnnotatedFile, ReadOptions
-from albert.data.annotations import write_annotated
-from albert.data.bad_rows import ERROR, BadRows
-from albert.data.kinds import ENTITIES, KINDS, LABELS, look_of, standoff_files
-from albert.data.overview import Overview
 from albert.report.terminal import style_of_output, width_of_output, wrapped
 from albert.settings.fields import OWN, redefined, setting
 from albert.settings.text_settings import NormalizationSettings, TextSettings
+from albert.tables.bad_rows import ERROR, BadRows
+from albert.tables.kinds import ENTITIES, KINDS, LABELS, look_of, standoff_files
+from albert.tables.overview import Overview
 from albert.tasks.entities import check as entities
+from albert.tasks.entities.annotated_files import INCLUSIVE, AnnotatedFile, ReadOptions
+from albert.tasks.entities.annotations import write_annotated
 from albert.tasks.entities.settings import EntitiesSettings
 from albert.tasks.glue import check as labels
 from albert.tasks.glue.label_tables import TableOptions, find_columns

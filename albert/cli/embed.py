@@ -21,7 +21,6 @@ from albert.cli import command_line
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable
 from albert.core.log import LOG, progress
-from albert.data.tables import read_whole_lines
 from albert.settings.engines import AUTO
 from albert.settings.fields import (
     DATA,
@@ -33,6 +32,7 @@ from albert.settings.fields import (
 )
 from albert.settings.run_settings import IgnoredSettings, PathSettings
 from albert.settings.text_settings import TokenizerSettings
+from albert.tables.tables import read_whole_lines
 
 # The help does not need TensorFlow.
 if TYPE_CHECKING:

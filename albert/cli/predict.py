@@ -30,9 +30,9 @@ from albert.core.arguments import Parser
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable, content_of
 from albert.core.log import LOG, progress_bar
-from albert.data.bad_rows import ERROR, ON_BAD_ROW, BadRows
-from albert.data.extended_tables import ExtendedTable, ending_of, usual_ending
-from albert.data.tables import TEXT, Table, columns, open_table
+from albert.tables.bad_rows import ERROR, ON_BAD_ROW, BadRows
+from albert.tables.extended_tables import ExtendedTable, ending_of, usual_ending
+from albert.tables.tables import TEXT, Table, columns, open_table
 from albert.tasks.glue.label_tables import TableOptions, find_columns
 
 # The help does not need TensorFlow.

@@ -40,7 +40,7 @@ def main(settings: SentencePieceSettings) -> None:
     """Trains the model and writes it, unless it already exists."""
     import tensorflow.compat.v1 as tf
 
-    from albert.data.cached_file import CachedFile
+    from albert.records.cached_file import CachedFile
     from albert.tasks.pretraining.sentencepiece_trainer import TRAINING, train_model, write_vocab
     from albert.tasks.pretraining.text import matching_files
 

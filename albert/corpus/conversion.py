@@ -18,7 +18,7 @@ from albert.core.record import change_in, differences, read_record
 from albert.corpus import sentences
 from albert.corpus.documents import Document, Options, Tally, read_documents
 from albert.corpus.sources import Kind, Source, kind_of
-from albert.data.process_pool import ordered_map
+from albert.records.process_pool import ordered_map
 
 REPORT = "report.json"
 # Raise this when the same input gives other text.

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 from albert.core.errors import UserError
 from albert.core.files import parse_json
 from albert.corpus.sources import Kind, Source, kind_of, opened
-from albert.data import parquet
+from albert.tables import parquet
 
 # A longer document is cut, so that a file of any size fits into memory. In characters.
 LONGEST_DOCUMENT = 8 << 20

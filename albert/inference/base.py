@@ -17,16 +17,16 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.model_folder import quantized_encoder, refuse_quantized
 from albert.core.errors import UserError
-from albert.data.rows import texts_of
-from albert.data.sequences import LENGTH_STEP, SEQUENCE_KEYS, TokenSequence, padded, sequences_of
 from albert.devices import device
 from albert.inference.folders import ModelFolder
 from albert.precision import configuration, conversion
 from albert.prediction.engine import precision_list
 from albert.prediction.model import Encode, Head, HeadOutput, ModelOptions, make_predict_fn
 from albert.prediction.session import Output, PredictSession, placeholders
+from albert.records.sequences import LENGTH_STEP, SEQUENCE_KEYS, TokenSequence, padded, sequences_of
 from albert.report.spans import Span
 from albert.settings.engines import TENSORFLOW
+from albert.tables.rows import texts_of
 
 
 class ModelSession:

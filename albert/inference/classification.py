@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
-from albert.data.rows import texts_of
-from albert.data.sequences import TokenSequence, sequences_of
 from albert.inference.base import (
     ModelSession,
     SentenceEncoder,
@@ -19,6 +17,8 @@ from albert.inference.base import (
 from albert.inference.folders import ModelFolder
 from albert.prediction.model import Head
 from albert.prediction.session import Output
+from albert.records.sequences import TokenSequence, sequences_of
+from albert.tables.rows import texts_of
 from albert.tasks.classification.multi_label import chosen
 from albert.tasks.glue.head import make_head
 from albert.tasks.glue.windows import pooled, windows_of

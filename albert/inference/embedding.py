@@ -16,7 +16,6 @@ import tensorflow.compat.v1 as tf
 from albert.core.errors import FlagError, UserError
 from albert.core.files import open_atomically
 from albert.core.npz import writing_npz
-from albert.data.sequences import sequences_of
 from albert.inference.base import (
     ModelSession,
     SentenceEncoder,
@@ -27,6 +26,7 @@ from albert.inference.base import (
 )
 from albert.inference.folders import ModelFolder
 from albert.prediction.model import Encode, Head, HeadOutput
+from albert.records.sequences import sequences_of
 from albert.settings.engines import TENSORFLOW
 
 # Approximate limit on the bytes of embeddings that wait until those of shorter texts are computed.

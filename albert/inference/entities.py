@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from albert.data.annotations import as_bioes
 from albert.inference.base import ModelSession, SpanFinder, checked_texts
 from albert.inference.folders import ModelFolder
 from albert.report.spans import Span
+from albert.tasks.entities.annotations import as_bioes
 from albert.tasks.entities.features import Tagger
 from albert.tasks.entities.head import make_head
 from albert.tasks.entities.settings import WORD

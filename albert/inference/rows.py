@@ -11,13 +11,13 @@ from albert.core.errors import UserError
 from albert.core.files import read_object, remove_temporary_files, write_json
 from albert.core.locks import exclusive
 from albert.core.log import LOG
-from albert.data.bad_rows import BadRows
-from albert.data.extended_tables import ExtendedTable
-from albert.data.tables import Record, Table
 from albert.inference.base import SpanFinder
 from albert.inference.classification import LabelPrediction, LabelSetPrediction, TextClassifier
 from albert.inference.squad import QuestionAnswer, QuestionAnswerer
 from albert.report.spans import Span
+from albert.tables.bad_rows import BadRows
+from albert.tables.extended_tables import ExtendedTable
+from albert.tables.tables import Record, Table
 from albert.tasks.glue.label_tables import TableOptions, text_of, texts_of
 
 RowModel = TextClassifier | SpanFinder | QuestionAnswerer

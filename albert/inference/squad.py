@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert.data.rows import texts_of
 from albert.inference.base import (
     ModelSession,
     SentenceEncoder,
@@ -19,6 +18,7 @@ from albert.inference.base import (
 )
 from albert.inference.folders import ModelFolder
 from albert.report.spans import Span
+from albert.tables.rows import texts_of
 from albert.tasks.squad.example import SquadExample
 from albert.tasks.squad.features import WindowMaker
 from albert.tasks.squad.head import V2Options, make_v1_head, make_v2_head

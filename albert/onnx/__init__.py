@@ -1,7 +1,1 @@
-"""Encoders in ONNX: their graphs, and OpenVINO as another engine for prediction."""
-
-import sys
-
-# OpenVINO sends a message to Intel when it is imported, and NNCF when it quantizes. Both do without
-# if this package cannot be imported.
-sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
+"""Encoders as graphs of ONNX."""

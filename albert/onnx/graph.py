@@ -50,7 +50,7 @@ class Graph:
 
     def add_all(self, kind: str, count: int, *inputs: str, **attributes: Any) -> list[str]:
         """Adds an operation with several outputs."""
-        # The name of a product ends with that of its weights: `albert.onnx.quantization` needs it.
+        # `openvino.quantization` needs the name of the weights at the end of that of a product.
         weights = [f"/{name}" for name in inputs if name in self.weights]
         name = "".join([f"{kind}_{len(self.nodes)}", *weights])
         outputs = [f"{name}:{output}" for output in range(count)]

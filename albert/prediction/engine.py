@@ -75,7 +75,7 @@ def check_engine(engine: str, precision: str) -> None:
         raise FlagError(f"{insist}pass another --precision, or --engine={TENSORFLOW}")
     check_native(precision)
     with optional("onnx==1.18.0", "openvino", why=f"--engine={engine}: "):
-        import albert.onnx.encoder  # noqa: F401
+        import albert.openvino.encoder  # noqa: F401
 
 
 def check_native(precision: str) -> None:

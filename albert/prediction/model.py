@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core import estimators
 from albert.modeling import Encoder, EncoderConfig, Packing
-from albert.optimizers.options import OptimizerOptions
+from albert.optimizers.schedule import OptimizerOptions
 from albert.settings.engines import OPENVINO, TENSORFLOW
 
 # The name of the outputs of an exported model.
@@ -107,7 +107,7 @@ def build_output(
         inputs = sequences["input_ids"], sequences["input_mask"], sequences["segment_ids"]
         if options.engine == OPENVINO and hooks is not None:
             # An optional package.
-            from albert.onnx.encoder import OpenVinoEncoder
+            from albert.openvino.encoder import OpenVinoEncoder
 
             chosen = options.precision, options.quantized
             encoder = OpenVinoEncoder(config, *inputs, positions, *chosen)

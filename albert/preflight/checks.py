@@ -13,8 +13,6 @@ import tensorflow.compat.v1 as tf
 from albert.checkpoints.checkpoint_files import list_checkpoints, resolve_checkpoint
 from albert.core import estimators
 from albert.core.files import check_can_be_written, check_readable, existing_folder
-from albert.data import TEST, TRAIN
-from albert.data.batches import batch_spec
 from albert.devices import device, machine
 from albert.devices.memory_use import peak_host_memory
 from albert.distributed import collectives
@@ -32,6 +30,8 @@ from albert.preflight.memory import (
     host_memory,
 )
 from albert.preflight.report import Report
+from albert.records import TEST, TRAIN
+from albert.records.batches import batch_spec
 from albert.settings.run_settings import RunSettings
 from albert.training.job import missing_downloads
 from albert.training.output_folder import (

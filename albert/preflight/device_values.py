@@ -6,12 +6,12 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core import estimators
-from albert.data.sequences import SEQUENCE_KEYS
 from albert.devices import device, ops
 from albert.modeling import AlbertConfig
 from albert.optimization import OptimizerOptions
 from albert.precision import configuration, conversion
 from albert.prediction.model import ModelOptions
+from albert.records.sequences import SEQUENCE_KEYS
 from albert.tasks.squad.features import ANSWER_KEYS
 from albert.tasks.squad.head import make_v1_head
 from albert.training.model_fn import make_model_fn

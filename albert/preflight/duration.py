@@ -11,12 +11,12 @@ from typing import NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import list_checkpoints
-from albert.data import DEV, TEST, TRAIN
-from albert.data.batches import Data
-from albert.data.records import reading_records
 from albert.distributed import collectives, exchange
 from albert.preflight.checks import Checked
 from albert.preflight.report import Report
+from albert.records import DEV, TEST, TRAIN
+from albert.records.batches import Data
+from albert.records.records import reading_records
 from albert.settings.fields import TOO_LARGE
 from albert.settings.run_settings import RunSettings
 from albert.training.log_hook import format_seconds

@@ -9,12 +9,12 @@ from concurrent.futures import ProcessPoolExecutor
 
 from albert.core.errors import UserError, reporting
 from albert.core.log import LOG
-from albert.data import TRAIN
 from albert.devices import device, host, machine, memory_use
 from albert.prediction.engine import has_openvino
 from albert.prediction.session import AT_ONCE
 from albert.preflight.duration import prediction_seconds
 from albert.preflight.report import Report
+from albert.records import TRAIN
 from albert.settings.engines import OPENVINO, TENSORFLOW
 from albert.settings.run_settings import RunSettings
 from albert.training.prepared import requested_splits

@@ -26,11 +26,11 @@ from albert.checkpoints.model_folder import (
 )
 from albert.core.errors import UserError
 from albert.core.log import LOG
-from albert.data import DEV
 from albert.devices import machine
 from albert.download.named_model import local_folder
-from albert.onnx.encoder import Recording, compile_model, read_quantized, recording
-from albert.onnx.quantization import GROUPS, write_quantized
+from albert.openvino.encoder import Recording, compile_model, read_quantized, recording
+from albert.openvino.quantization import GROUPS, write_quantized
+from albert.records import DEV
 from albert.settings.engines import OPENVINO
 from albert.tasks import TASKS
 from albert.training import metrics

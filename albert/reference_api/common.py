@@ -8,9 +8,9 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from albert import modeling, tokenization
-from albert.data.records import parsed_batches
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import Head, ModelOptions
+from albert.records.records import parsed_batches
 from albert.training.model_fn import make_model_fn
 
 _REASONS = {
@@ -36,7 +36,7 @@ def input_fn_of(
     seed: int = 12345,
     **order: Any,
 ) -> Callable[[dict], tf.data.Dataset]:
-    """Returns an `input_fn` for record files; see `albert.data.records.parsed_batches`.
+    """Returns an `input_fn` for record files; see `albert.records.records.parsed_batches`.
 
     Args:
       spec: specification for `tf.io.parse_example`.

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.data.sequences import SEQUENCE_KEYS, TokenSequence, cut_sequence, padded
+from albert.records.sequences import SEQUENCE_KEYS, TokenSequence, cut_sequence, padded
 from albert.reference_api.common import create_albert, input_fn_of, model_fn_of, refuse
 from albert.tasks.classification.records import feature_spec, serialize
 from albert.tasks.glue.features import label_id

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import tensorflow.compat.v1 as tf
 
-from albert.data.sequences import SEQUENCE_KEYS, padded
+from albert.records.sequences import SEQUENCE_KEYS, padded
 from albert.reference_api.common import create_albert, model_fn_of
 from albert.reference_api.glue import InputFeatures
 from albert.tasks.race.features import make_records, make_sequences

@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from albert.data import tf_example
+from albert.records import tf_example
 from albert.tasks.squad.features import (
     FIRST_UNIQUE_ID,
     SquadExample,

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from albert.core.version import VERSION
-from albert.data import TEST
 from albert.inference import Model
 from albert.inference.as_json import answer_as_json, span_as_json
 from albert.inference.base import SentenceEncoder, SpanFinder
 from albert.inference.classification import OptionChooser, TextClassifier
 from albert.inference.embedding import Embedder
 from albert.inference.squad import QuestionAnswerer
+from albert.records import TEST
 from albert.serving import fields
 from albert.serving.fields import Schema
 from albert.tasks.glue.tasks import PROCESSORS

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.data import DEV
+from albert.records import DEV
 from albert.report import PAGE
 from albert.report.predictions import read_samples
 from albert.training import metrics

@@ -15,9 +15,9 @@ from albert.checkpoints.sharded_state import ShardedState
 from albert.core import estimators, signals
 from albert.core.errors import NOT_FINITE, UserError
 from albert.core.text import first_line
-from albert.data.records import reading_records
 from albert.devices import device, habana
 from albert.distributed import collectives, exchange
+from albert.records.records import reading_records
 from albert.settings.run_settings import RunSettings
 from albert.training.checkpoint_hook import SaveCheckpoints
 from albert.training.log_hook import StepMonitor, TrainingLog

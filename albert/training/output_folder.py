@@ -29,8 +29,8 @@ from albert.checkpoints.model_folder import (
 )
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of
-from albert.data import TRAIN
 from albert.distributed import collectives
+from albert.records import TRAIN
 from albert.settings.fields import Affects
 from albert.settings.run_settings import RunSettings
 from albert.training.run_record import check_run

@@ -17,12 +17,12 @@ from albert.checkpoints.checkpoint_files import content_of_checkpoint
 from albert.core import estimators
 from albert.core.errors import UserError
 from albert.core.log import progress_bar
-from albert.data.batches import Data
-from albert.data.cached_file import CachedFile
-from albert.data.records import reading_records
 from albert.devices import device, memory_use
 from albert.distributed import collectives, exchange
 from albert.prediction.session import Output, PredictSession
+from albert.records.batches import Data
+from albert.records.cached_file import CachedFile
+from albert.records.records import reading_records
 from albert.training.log_hook import format_seconds, log_statistics
 from albert.training.loop import make_estimator
 from albert.training.output_folder import checkpoint_to_use, scoring_settings

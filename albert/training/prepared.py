@@ -18,9 +18,9 @@ from albert.checkpoints.checkpoint_files import resolve_checkpoint
 from albert.core import locks
 from albert.core.errors import FlagError, UserError
 from albert.core.files import make_writable_folder
-from albert.data import DEV, TEST, TRAIN
-from albert.data.batches import Data
 from albert.distributed import collectives
+from albert.records import DEV, TEST, TRAIN
+from albert.records.batches import Data
 from albert.settings.run_settings import RunSettings
 from albert.training import job
 from albert.training.loop import make_deterministic

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from albert.checkpoints.model_folder import read_run_record
 from albert.core.log import LOG
-from albert.data import DEV, TRAIN
 from albert.distributed import collectives
 from albert.model.config import AlbertConfig, EncoderConfig
 from albert.prediction.engine import fastest_precision
+from albert.records import DEV, TRAIN
 from albert.settings.run_settings import AUTO_RECIPE, REFERENCE
 from albert.settings.text_settings import AnyTextSettings
 

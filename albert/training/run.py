@@ -9,8 +9,8 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import resolve_checkpoint
 from albert.core.forks import check_not_forked
-from albert.data import DEV, TEST, TRAIN
 from albert.distributed import collectives
+from albert.records import DEV, TEST, TRAIN
 from albert.settings.run_settings import RunSettings
 from albert.training import job
 from albert.training.collapse import warn_if_not_learned

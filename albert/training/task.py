@@ -23,10 +23,6 @@ from albert.checkpoints.model_folder import (
 )
 from albert.core.errors import ErrorCollector, FlagError
 from albert.core.files import content_of
-from albert.data import DEV, TEST, TRAIN
-from albert.data.batches import Data, batch_spec
-from albert.data.records import share_of_token
-from albert.data.sequences import SEQUENCE_KEYS
 from albert.devices import device
 from albert.distributed import collectives
 from albert.modeling import EncoderConfig, read_config
@@ -35,6 +31,10 @@ from albert.precision import configuration, conversion
 from albert.prediction.engine import choose_engine, precision_list
 from albert.prediction.model import Head, ModelOptions
 from albert.prediction.session import Output
+from albert.records import DEV, TEST, TRAIN
+from albert.records.batches import Data, batch_spec
+from albert.records.records import share_of_token
+from albert.records.sequences import SEQUENCE_KEYS
 from albert.report import PAGE, PREDICTIONS
 from albert.settings.engines import AUTO, OPENVINO, TENSORFLOW
 from albert.settings.run_settings import RunSettings

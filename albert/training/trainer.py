@@ -10,9 +10,9 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import BEST, keep_last, list_checkpoints, point_to_newest
-from albert.data import DEV, TRAIN
-from albert.data.records import reading_records
 from albert.distributed import collectives, exchange
+from albert.records import DEV, TRAIN
+from albert.records.records import reading_records
 from albert.report import PAGE
 from albert.report.terminal import samples_at_end
 from albert.training import metrics

@@ -10,10 +10,10 @@ import tensorflow.compat.v1 as tf
 from albert.checkpoints.checkpoint_files import BEST
 from albert.checkpoints.model_folder import CONFIG, SPM_MODEL, Assets, write_assets
 from albert.core import estimators
-from albert.data.sequences import SEQUENCE_KEYS
 from albert.inference.folders import ModelFolder
 from albert.modeling import EncoderConfig, read_config
 from albert.prediction.model import Head, ModelOptions
+from albert.records.sequences import SEQUENCE_KEYS
 from albert.tasks.squad.head import make_v1_head
 from albert.training.model_fn import make_model_fn
 from benchmarks.parts.flags import SPECIAL_PIECES

@@ -14,11 +14,11 @@ import tensorflow.compat.v1 as tf  # isort: skip
 
 from albert import modeling
 from albert.core import estimators
-from albert.data.sequences import SEQUENCE_KEYS
 from albert.devices import device, habana, ops
 from albert.devices.device import Device
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import ModelOptions
+from albert.records.sequences import SEQUENCE_KEYS
 from albert.settings.run_settings import RunSettings
 from albert.tasks.glue.head import make_head
 from albert.tasks.squad.features import ANSWER_KEYS
@@ -176,7 +176,7 @@ import tensorflow.compat.v1 as tf
 from albert.tasks.pretraining.input_pipeline import RecordOptions, check_files
 from albert.devices import habana
 from albert.core.errors import UserError
-from albert.data.records import count_records_of_other_writers
+from albert.records.records import count_records_of_other_writers
 feature = tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 2, 3]))
 example = tf.train.Example(features=tf.train.Features(feature={"input_ids": feature}))
 with tf.io.TFRecordWriter(sys.argv[1]) as writer:

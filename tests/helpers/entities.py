@@ -5,8 +5,8 @@ import pathlib
 import random
 from collections.abc import Sequence
 
-from albert.data.annotations import spans_of_tags
 from albert.report.spans import Span
+from albert.tasks.entities.annotations import spans_of_tags
 
 # Words of one piece each.
 OTHERS, PERSONS, FIRSTS, SECONDS = "nrlscm", "eg", "bp", "ta"

@@ -72,7 +72,7 @@ def test_without_a_working_openvino_auto_is_tensorflow(monkeypatch, on_device, l
         if module:
             module.__spec__ = broken
         monkeypatch.setitem(sys.modules, "openvino", module)
-        monkeypatch.delitem(sys.modules, "albert.onnx.encoder", raising=False)
+        monkeypatch.delitem(sys.modules, "albert.openvino.encoder", raising=False)
         assert choose_engine(AUTO, None) == TENSORFLOW
         assert any("Engine: tensorflow (" in line for line in log(level))
         with pytest.raises(UserError, match="pip install onnx==1.18.0 openvino"):
@@ -88,7 +88,7 @@ def test_an_encoder_that_openvino_cannot_compile_is_computed_by_tensorflow(
     folder = random_model(make_head(2, 0.0), task="glue", task_name="own", labels=["a", "b"])
     texts = [("a b c d e", ""), ("f g", "")]
     expected = load_model(folder, TENSORFLOW, "float32").classify_all(texts)
-    monkeypatch.setattr("albert.onnx.encoder.compile_model", fail)
+    monkeypatch.setattr("albert.openvino.encoder.compile_model", fail)
     actual = load_model(folder, AUTO, "float32").classify_all(texts)
     (warning,) = log(logging.WARNING)
     assert "(no such primitive): TensorFlow computes it" in warning

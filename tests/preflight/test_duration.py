@@ -2,12 +2,12 @@
 
 import types
 
-from albert.data import DEV, TEST, TRAIN
-from albert.data.batches import Data
 from albert.distributed import collectives, exchange
 from albert.preflight import duration
 from albert.preflight.duration import BatchTime, Measurement, describe_duration
 from albert.preflight.report import Report
+from albert.records import DEV, TEST, TRAIN
+from albert.records.batches import Data
 from tests.helpers.checkpoints import write_checkpoint
 from tests.helpers.running import simulated_workers
 

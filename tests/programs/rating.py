@@ -8,15 +8,15 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.data.sequences import sequences_of
-from albert.data.tables import read_json_lines
 from albert.inference.classification import TextClassifier
 from albert.prediction.model import Head
 from albert.prediction.session import Output
+from albert.records.sequences import sequences_of
 from albert.report.predictions import View, finite
 from albert.settings.fields import DATA, FEATURES, Affects, redefined, setting
 from albert.settings.run_settings import KeptCheckpoints
 from albert.settings.text_settings import TextSettings
+from albert.tables.tables import read_json_lines
 from albert.tasks import Entry
 from albert.tasks.classification.base import LabelTask
 from albert.tasks.classification.head import ClassifierOutput, make_head, pooled_scores

@@ -15,7 +15,7 @@ from albert.convert.convert import from_transformers, to_transformers
 from albert.convert.settings import ConvertSettings
 from albert.core.errors import UserError
 from albert.inference import load_model
-from albert.onnx.quantization import GROUPS
+from albert.openvino.quantization import GROUPS
 from albert.quantization.search import Scored, Trial
 from albert.settings.engines import OPENVINO, TENSORFLOW
 from tests.helpers.files import settings_of
@@ -121,7 +121,7 @@ def test_openvino_and_nncf_send_no_usage_data(tmp_path):
     pytest.importorskip("nncf", reason="need NNCF, which is not for NumPy 2.5")
     text = """if True:
         import contextlib
-        from albert.onnx.quantization import write_quantized
+        from albert.openvino.quantization import write_quantized
         with contextlib.suppress(AttributeError):
             write_quantized("encoder.xml", None, count=1, seed=1)
         import nncf.telemetry

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import albert as package
-from albert.data import DEV, TRAIN
 from albert.inference import load_model
+from albert.records import DEV, TRAIN
 from albert.report.predictions import read_samples
 from albert.serving.services import service_of
 from albert.tasks import TASKS

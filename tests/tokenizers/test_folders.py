@@ -11,7 +11,7 @@ import pytest
 from albert.checkpoints.folder_tokenizer import tokenizer_settings
 from albert.checkpoints.model_files import pretrained_files
 from albert.core.errors import UserError
-from albert.data.sequences import sequences_of
+from albert.records.sequences import sequences_of
 from albert.tokenization import FullTokenizer
 
 transformers = pytest.importorskip("transformers")

@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from albert.data import DEV, TRAIN
+from albert.records import DEV, TRAIN
 from albert.training import metrics
 from albert.training.collapse import warn_if_not_learned
 

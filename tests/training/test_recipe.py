@@ -5,8 +5,8 @@ import json
 import pytest
 
 from albert.core.errors import FlagError
-from albert.data import DEV, TRAIN
 from albert.model.config import AlbertConfig, BertConfig
+from albert.records import DEV, TRAIN
 from albert.settings.run_settings import AUTO_RECIPE, REFERENCE
 from albert.settings.text_settings import TextSettings
 from albert.training.recipe import Facts, with_recipe

@@ -13,8 +13,8 @@ import pytest
 from albert.checkpoints.model_folder import Assets
 from albert.core import locks, signals
 from albert.core.errors import FlagError, UserError
-from albert.data import DEV, TRAIN
-from albert.data.batches import Data
+from albert.records import DEV, TRAIN
+from albert.records.batches import Data
 from albert.settings.run_settings import KeptCheckpoints, RunSettings
 from albert.training import job, metrics
 from albert.training import run as training_run

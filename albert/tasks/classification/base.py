@@ -14,14 +14,14 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.model_folder import TOKENIZERS
 from albert.core.errors import FlagError, UserError
-from albert.data import DEV, TEST, TRAIN
-from albert.data.batches import Data
-from albert.data.cached_file import CachedFile
-from albert.data.feature_file import sha256_of_inputs
-from albert.data.records import share_without_padding
-from albert.data.sequences import LABELS
 from albert.distributed import collectives
 from albert.prediction.session import Output
+from albert.records import DEV, TEST, TRAIN
+from albert.records.batches import Data
+from albert.records.cached_file import CachedFile
+from albert.records.feature_file import sha256_of_inputs
+from albert.records.records import share_without_padding
+from albert.records.sequences import LABELS
 from albert.report.predictions import View, write_samples
 from albert.settings.fields import Affects
 from albert.settings.run_settings import RunSettings

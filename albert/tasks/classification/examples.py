@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from albert import tokenization
-from albert.data import DEV, TEST, TRAIN
+from albert.records import DEV, TEST, TRAIN
 
 
 class Processor(abc.ABC):

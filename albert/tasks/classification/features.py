@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from albert.data import TRAIN
-from albert.data.cached_file import CachedFile, Snapshot
-from albert.data.feature_file import Chunk, FeatureSource
-from albert.data.records import count_records_of_other_writers
+from albert.records import TRAIN
+from albert.records.cached_file import CachedFile, Snapshot
+from albert.records.feature_file import Chunk, FeatureSource
+from albert.records.records import count_records_of_other_writers
 
 
 class ExampleFeatures(FeatureSource):

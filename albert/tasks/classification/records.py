@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
 
-from albert.data import tf_example
-from albert.data.sequences import LABELS, SEQUENCE_KEYS, TokenSequence, sequence_entries
+from albert.records import tf_example
+from albert.records.sequences import LABELS, SEQUENCE_KEYS, TokenSequence, sequence_entries
 
 
 def feature_spec(

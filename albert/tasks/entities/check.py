@@ -6,11 +6,11 @@ import collections
 import itertools
 from typing import TYPE_CHECKING
 
-from albert.data.annotated_files import AnnotatedFile, ReadOptions
-from albert.data.annotations import AnnotatedText
-from albert.data.bad_rows import ERROR, BadRows
-from albert.data.overview import SHOWN, Line, Overview, TokenCounts
 from albert.report.spans import texts_of_spans
+from albert.tables.bad_rows import ERROR, BadRows
+from albert.tables.overview import SHOWN, Line, Overview, TokenCounts
+from albert.tasks.entities.annotated_files import AnnotatedFile, ReadOptions
+from albert.tasks.entities.annotations import AnnotatedText
 
 # It imports TensorFlow.
 if TYPE_CHECKING:

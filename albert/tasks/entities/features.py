@@ -10,17 +10,17 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.data import tf_example
-from albert.data.annotations import AnnotatedText, spans_of_tags
-from albert.data.sequences import (
+from albert.prediction.session import Output
+from albert.records import tf_example
+from albert.records.sequences import (
     SEQUENCE_KEYS,
     TokenSequence,
     make_sequence,
     padded,
     positions_in_windows,
 )
-from albert.prediction.session import Output
 from albert.report.spans import Span
+from albert.tasks.entities.annotations import AnnotatedText, spans_of_tags
 from albert.tasks.entities.settings import CHARACTER, PIECE, WORD
 from albert.tokenization import FullTokenizer
 

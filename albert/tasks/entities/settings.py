@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from albert.data.annotated_files import OFFSETS
-from albert.data.bad_rows import ERROR, ON_BAD_ROW
-from albert.data.kinds import standoff_files
 from albert.settings.fields import DATA, FEATURES, Affects, redefined, setting
 from albert.settings.run_settings import REFERENCE, KeptCheckpoints
 from albert.settings.text_settings import FileSettings, TextSettings
+from albert.tables.bad_rows import ERROR, ON_BAD_ROW
+from albert.tables.kinds import standoff_files
+from albert.tasks.entities.annotated_files import OFFSETS
 
 # What has a tag.
 AUTO, WORD, PIECE, CHARACTER = ENTITY_UNITS = ("auto", "word", "piece", "character")

@@ -10,20 +10,20 @@ from typing import Any, cast
 from albert.checkpoints.model_folder import recorded_settings
 from albert.core.errors import FlagError, UserError
 from albert.core.log import LOG
-from albert.data import DEV, TEST, TRAIN
-from albert.data.annotated_files import AnnotatedFile, ReadOptions
-from albert.data.annotations import AnnotatedText, as_bioes, write_annotated
-from albert.data.bad_rows import BadRows
-from albert.data.batches import Data
-from albert.data.dev_split import DevSplit, made_from
-from albert.data.feature_file import sha256_of_inputs
-from albert.data.kinds import standoff_files
 from albert.prediction.model import Head
 from albert.prediction.session import Output
+from albert.records import DEV, TEST, TRAIN
+from albert.records.batches import Data
+from albert.records.feature_file import sha256_of_inputs
 from albert.report.predictions import View
 from albert.report.spans import Span, span_scores, spans_view
 from albert.settings.run_settings import RunSettings
+from albert.tables.bad_rows import BadRows
+from albert.tables.dev_split import DevSplit, made_from
+from albert.tables.kinds import standoff_files
 from albert.tasks.classification.base import LabelTask
+from albert.tasks.entities.annotated_files import AnnotatedFile, ReadOptions
+from albert.tasks.entities.annotations import AnnotatedText, as_bioes, write_annotated
 from albert.tasks.entities.features import Tagger
 from albert.tasks.entities.head import make_head
 from albert.tasks.entities.settings import AUTO, CHARACTER, PIECE, WORD, EntitiesSettings

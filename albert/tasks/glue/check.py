@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from albert.core.text import printable
-from albert.data.bad_rows import BadRows
-from albert.data.overview import SHOWN, Line, Overview, TokenCounts, columns_of
-from albert.data.tables import open_table
+from albert.tables.bad_rows import BadRows
+from albert.tables.overview import SHOWN, Line, Overview, TokenCounts, columns_of
+from albert.tables.tables import open_table
 from albert.tasks.glue.label_tables import (
     LABEL,
     LabeledText,

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of, file_of_split
 from albert.core.log import LOG
-from albert.data import DEV, TRAIN
-from albert.data.bad_rows import ERROR, BadRows
-from albert.data.dev_split import FEWEST_TEXTS, DevSplit, made_from
+from albert.records import DEV, TRAIN
 from albert.settings.text_settings import USUAL_FRACTION
+from albert.tables.bad_rows import ERROR, BadRows
+from albert.tables.dev_split import FEWEST_TEXTS, DevSplit, made_from
 from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.tasks.glue.label_tables import (
     LabeledText,

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
-from albert.data import TEST
-from albert.data.tables import SourceLine, read_tsv
+from albert.records import TEST
+from albert.tables.tables import SourceLine, read_tsv
 from albert.tasks.classification.examples import Processor
 from albert.tasks.glue.label_tables import parse_number
 

@@ -16,9 +16,9 @@ from albert.core.errors import FlagError, UserError
 from albert.core.files import parse_json
 from albert.core.log import LOG
 from albert.core.text import listed, python_literal
-from albert.data.bad_rows import ERROR, BadRows
-from albert.data.kinds import LABELS, look_of
-from albert.data.tables import TSV, SourceLine, Table, columns, open_table
+from albert.tables.bad_rows import ERROR, BadRows
+from albert.tables.kinds import LABELS, look_of
+from albert.tables.tables import TSV, SourceLine, Table, columns, open_table
 
 # JSON can contain a lone surrogate, which UTF-8 cannot encode.
 _NOT_IN_A_TABLE = re.compile("[\t\r\n\ud800-\udfff]")

@@ -8,7 +8,6 @@ from typing import Any
 
 from albert.core.errors import FlagError, see_help
 from albert.core.files import resource
-from albert.data.bad_rows import ERROR, ON_BAD_ROW
 from albert.settings.fields import (
     ANSWERS,
     DATA,
@@ -22,6 +21,7 @@ from albert.settings.fields import (
 )
 from albert.settings.run_settings import REFERENCE
 from albert.settings.text_settings import DevSplitSettings
+from albert.tables.bad_rows import ERROR, ON_BAD_ROW
 from albert.tasks.classification.settings import ClassificationSettings
 
 CUSTOM = "tsv"

@@ -14,13 +14,13 @@ import tensorflow.compat.v1 as tf
 from albert.checkpoints.labels import rows_by_name
 from albert.checkpoints.model_folder import trained_threshold
 from albert.core.errors import FlagError, UserError
-from albert.data import TEST, TRAIN
-from albert.data.batches import Data
-from albert.data.dev_split import DevSplit
 from albert.prediction.model import Head
 from albert.prediction.session import Output
+from albert.records import TEST, TRAIN
+from albert.records.batches import Data
 from albert.settings.run_settings import RunSettings
 from albert.settings.text_settings import DevSplitSettings
+from albert.tables.dev_split import DevSplit
 from albert.tasks.classification.base import ClassificationTask, check_flags
 from albert.tasks.classification.head import BALANCED, balanced_weights, parse_class_weights
 from albert.tasks.classification.multi_label import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from albert.data import DEV, TEST, TRAIN
+from albert.records import DEV, TEST, TRAIN
 from albert.tasks.glue.examples import Columns, DataProcessor
 
 _BINARY = ("0", "1")

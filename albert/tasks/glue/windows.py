@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from albert.data.sequences import TokenSequence, cut_sequence, make_sequence, window_starts
 from albert.prediction.session import Output
+from albert.records.sequences import TokenSequence, cut_sequence, make_sequence, window_starts
 
 # How the probabilities of windows are pooled, by the value of --long_texts.
 POOLINGS: dict[str, Callable[..., np.ndarray]] = {"mean": np.mean, "max": np.max}

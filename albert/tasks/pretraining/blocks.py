@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.data import tf_example
+from albert.records import tf_example
 from albert.tasks.pretraining.masking import MaskedRows, Masker, MaskingOptions
 from albert.tasks.pretraining.pairs import (
     PairMaker,

@@ -13,12 +13,12 @@ import tensorflow.compat.v1 as tf
 from google.protobuf.message import DecodeError
 
 from albert.core.errors import UserError
-from albert.data.cached_file import is_intact
-from albert.data.order import PackedOrder
-from albert.data.process_pool import ordered_map
-from albert.data.records import RecordFile, map_arrays, record_error
-from albert.data.sequences import SEQUENCE_KEYS
 from albert.distributed import collectives
+from albert.records.cached_file import is_intact
+from albert.records.order import PackedOrder
+from albert.records.process_pool import ordered_map
+from albert.records.records import RecordFile, map_arrays, record_error
+from albert.records.sequences import SEQUENCE_KEYS
 from albert.tasks.pretraining.head import (
     EXAMPLE_WEIGHTS,
     FIRST_POSITIONS,

@@ -21,8 +21,8 @@ import tqdm
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
 from albert.core.log import progress_bar
-from albert.data.cached_file import CachedFile
-from albert.data.process_pool import ordered_map
+from albert.records.cached_file import CachedFile
+from albert.records.process_pool import ordered_map
 from albert.tasks.pretraining.blocks import BlockMaker, DataOptions
 from albert.tasks.pretraining.text import Block, PieceEncoder, plan_blocks
 from albert.tokenization import FullTokenizer

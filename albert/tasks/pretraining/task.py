@@ -13,16 +13,16 @@ from albert import tokenization
 from albert.checkpoints.checkpoint_files import newest_checkpoint
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of
-from albert.data import DEV, TRAIN
-from albert.data.batches import Data
-from albert.data.cached_file import content_of_records
-from albert.data.records import RecordFile
 from albert.devices.host import count_cores
 from albert.distributed import collectives
 from albert.modeling import BertConfig, EncoderConfig
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import Head
 from albert.prediction.session import Output
+from albert.records import DEV, TRAIN
+from albert.records.batches import Data
+from albert.records.cached_file import content_of_records
+from albert.records.records import RecordFile
 from albert.settings.run_settings import RunSettings
 from albert.tasks.pretraining.head import KEY_SCORE, make_head, scores_of
 from albert.tasks.pretraining.input_pipeline import (

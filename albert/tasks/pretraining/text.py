@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError, reporting
-from albert.data.cached_file import files_of_header
+from albert.records.cached_file import files_of_header
 from albert.tokenization import FullTokenizer
 
 # A document that continues for more than this beyond a block is split at the end of a line.

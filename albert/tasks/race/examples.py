@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
-from albert.data.tables import SourceLine, read_json_lines
+from albert.tables.tables import SourceLine, read_json_lines
 from albert.tasks.classification.examples import Processor
 
 LABELS = ["A", "B", "C", "D"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from albert.data.sequences import TokenSequence, make_sequence
+from albert.records.sequences import TokenSequence, make_sequence
 from albert.tasks.classification.records import serialize
 from albert.tasks.race.examples import InputExample
 from albert.tokenization import FullTokenizer

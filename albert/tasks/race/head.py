@@ -8,8 +8,8 @@ from collections.abc import Mapping
 import tensorflow.compat.v1 as tf
 
 from albert import modeling
-from albert.data.sequences import SEQUENCE_KEYS
 from albert.prediction.model import Encode, Head, HeadOutput
+from albert.records.sequences import SEQUENCE_KEYS
 from albert.tasks.classification.head import ClassifierOutput, classified, make_head, pooled_scores
 
 

@@ -8,8 +8,8 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from albert.data.bad_rows import FIRST, LENIENT, BadRows
-from albert.data.tables import SourceLine
+from albert.tables.bad_rows import FIRST, LENIENT, BadRows
+from albert.tables.tables import SourceLine
 
 _SEVERAL = "the answer occurs several times in the context"
 _ELSEWHERE = "the answer is not at its answer_start"

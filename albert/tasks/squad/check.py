@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from albert.core.errors import FlagError
 from albert.core.text import printable
-from albert.data.bad_rows import BadRows
-from albert.data.overview import SHOWN, Line, Overview, TokenCounts, columns_of
+from albert.tables.bad_rows import BadRows
+from albert.tables.overview import SHOWN, Line, Overview, TokenCounts, columns_of
 from albert.tasks.squad.example import SquadExample
 from albert.tasks.squad.examples import IMPOSSIBLE, NO_ANSWER
 from albert.tasks.squad.question_tables import COLUMNS

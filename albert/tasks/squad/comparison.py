@@ -12,7 +12,7 @@ import numpy as np
 
 from albert.core.errors import FlagError, UserError
 from albert.core.files import read_json
-from albert.data.bad_rows import BadRows
+from albert.tables.bad_rows import BadRows
 from albert.tasks.squad.examples import no_question_error
 from albert.tasks.squad.questions import Paragraph, Questions, QuestionSource
 from albert.tasks.squad.scoring import Scorer, ScorerV2

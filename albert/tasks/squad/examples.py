@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert.core.errors import UserError
-from albert.data.bad_rows import BadRows
+from albert.tables.bad_rows import BadRows
 from albert.tasks.squad import ALL, ONE
 from albert.tasks.squad.example import SquadExample
 from albert.tasks.squad.questions import Questions, QuestionSource

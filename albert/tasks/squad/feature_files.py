@@ -12,10 +12,10 @@ from typing import Any, ClassVar, NamedTuple, cast
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
-from albert.data.cached_file import CachedFile, Snapshot
-from albert.data.feature_file import Chunk, Chunks, FeatureSource, sha256_of_input
-from albert.data.process_pool import Countable
-from albert.data.records import RecordFile, count_records_of_other_writers
+from albert.records.cached_file import CachedFile, Snapshot
+from albert.records.feature_file import Chunk, Chunks, FeatureSource, sha256_of_input
+from albert.records.process_pool import Countable
+from albert.records.records import RecordFile, count_records_of_other_writers
 from albert.tasks.squad.examples import no_question_error, read_examples
 from albert.tasks.squad.features import (
     FIRST_UNIQUE_ID,

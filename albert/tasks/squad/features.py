@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.data import tf_example
-from albert.data.sequences import (
+from albert.records import tf_example
+from albert.records.sequences import (
     SEQUENCE_KEYS,
     TokenSequence,
     make_sequence,

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from albert.core.text import python_literal
-from albert.data.bad_rows import BadRows
-from albert.data.tables import Row, SourceLine, Table, columns
+from albert.tables.bad_rows import BadRows
+from albert.tables.tables import Row, SourceLine, Table, columns
 from albert.tasks.squad.answers import usable_answer, why_empty
 
 COLUMNS = (

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 from albert.core.errors import UserError
 from albert.core.files import check_readable, read_bytes, read_json
 from albert.core.json_reader import UTF16_MARKS, JsonReader
-from albert.data.bad_rows import ERROR, ON_BAD_QUESTION, SKIP, BadRows
-from albert.data.dev_split import DevSplit, made_from
-from albert.data.kinds import QUESTIONS, look_of
-from albert.data.tables import JSON_LINES, NESTED, find_table, items_of
+from albert.tables.bad_rows import ERROR, ON_BAD_QUESTION, SKIP, BadRows
+from albert.tables.dev_split import DevSplit, made_from
+from albert.tables.kinds import QUESTIONS, look_of
+from albert.tables.tables import JSON_LINES, NESTED, find_table, items_of
 from albert.tasks.squad import ONE
 from albert.tasks.squad.answers import usable_answer, why_empty
 from albert.tasks.squad.question_tables import MRQA, read_questions

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from albert.data.bad_rows import ERROR, ON_BAD_QUESTION
 from albert.settings.fields import ANSWERS, DATA, FEATURES, TRAINING, Affects, setting
 from albert.settings.text_settings import FileSettings
+from albert.tables.bad_rows import ERROR, ON_BAD_QUESTION
 from albert.tasks.squad import ONE, WHICH_ANSWERS
 
 

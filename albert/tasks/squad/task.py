@@ -16,13 +16,13 @@ import numpy as np
 from albert.checkpoints.model_folder import trained_threshold
 from albert.core.errors import ErrorCollector, FlagError
 from albert.core.files import content_of, write_json, write_members
-from albert.data import DEV, TRAIN
-from albert.data.batches import Data
-from albert.data.dev_split import DevSplit
 from albert.prediction.model import Head
 from albert.prediction.session import Output
+from albert.records import DEV, TRAIN
+from albert.records.batches import Data
 from albert.report.predictions import Sample, View, writing_samples
 from albert.settings.run_settings import RunSettings
+from albert.tables.dev_split import DevSplit
 from albert.tasks.squad import DEV_SPLIT, NBEST, ODDS, PREDICTIONS
 from albert.tasks.squad.feature_files import (
     FeatureOptions,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from albert.core.errors import UserError
-from albert.data.overview import Line
+from albert.tables.overview import Line
 from albert.tasks.entities.check import overview_of
 from albert.tokenization import FullTokenizer
 

@@ -6,9 +6,9 @@ import tensorflow.compat.v1 as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from albert.data.annotations import AnnotatedText
-from albert.data.tables import SourceLine
 from albert.report.spans import Span, span_scores
+from albert.tables.tables import SourceLine
+from albert.tasks.entities.annotations import AnnotatedText
 from albert.tasks.entities.features import Tagger
 from albert.tokenization import FullTokenizer
 from albert.tokenizers.wordpiece_text import words_in

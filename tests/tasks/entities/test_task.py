@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError
-from albert.data import DEV, TEST, TRAIN
+from albert.records import DEV, TEST, TRAIN
 from albert.tasks.entities.settings import EntitiesSettings
 from albert.tasks.entities.task import EntitiesTask
 from tests.helpers.entities import write_entities

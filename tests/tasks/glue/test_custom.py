@@ -8,7 +8,7 @@ import time
 import pytest
 
 from albert.core.errors import UserError
-from albert.data.dev_split import DevSplit
+from albert.tables.dev_split import DevSplit
 from albert.tasks.glue.custom import TsvProcessor
 from albert.tasks.glue.label_tables import TableOptions, find_columns, labels_of
 

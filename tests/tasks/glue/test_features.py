@@ -1,4 +1,4 @@
-"""Examples to features and their files; cached files: tests/data/test_cached_file.py."""
+"""Examples to features and their files; cached files: tests/records/test_cached_file.py."""
 
 import itertools
 
@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 from albert import classifier_utils, tokenization
 from albert.classifier_utils import InputExample
 from albert.core.errors import UserError
-from albert.data.sequences import SEQUENCE_KEYS
+from albert.records.sequences import SEQUENCE_KEYS
 from albert.tasks.glue.features import make_records
 from albert.tasks.glue.settings import GlueSettings
 from albert.tasks.glue.task import GlueTask

@@ -9,9 +9,9 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from albert.core import estimators
 from albert.core.errors import FlagError, UserError
-from albert.data import DEV, TEST, TRAIN
-from albert.data.batches import Data
-from albert.data.sequences import SEQUENCE_KEYS
+from albert.records import DEV, TEST, TRAIN
+from albert.records.batches import Data
+from albert.records.sequences import SEQUENCE_KEYS
 from albert.report.predictions import read_samples
 from albert.tasks.glue.examples import InputExample
 from albert.tasks.glue.settings import GlueSettings

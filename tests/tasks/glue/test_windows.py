@@ -6,8 +6,8 @@ import itertools
 import numpy as np
 import pytest
 
-from albert.data.sequences import cut_sequence
 from albert.inference import load_model
+from albert.records.sequences import cut_sequence
 from albert.tasks.glue.head import make_head
 from albert.tasks.glue.windows import pooled, windows_of
 from tests.helpers.serving import LABELS

@@ -9,9 +9,9 @@ import tensorflow.compat.v1 as tf
 from albert import modeling
 from albert.core import estimators
 from albert.core.errors import UserError
-from albert.data.records import reading_records
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import ModelOptions
+from albert.records.records import reading_records
 from albert.tasks.pretraining.head import make_head, scores_of
 from albert.training.model_fn import make_model_fn
 from tests.helpers.golden import FOLDER, assert_pretraining_losses

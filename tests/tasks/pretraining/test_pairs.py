@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.data.tf_example import varint_table
+from albert.records.tf_example import varint_table
 from albert.tasks.pretraining.blocks import pair_records
 from albert.tasks.pretraining.masking import MaskedRows
 from albert.tasks.pretraining.pairs import (

@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 
 from albert.core.errors import FlagError, UserError
-from albert.data.cached_file import CachedFile
+from albert.records.cached_file import CachedFile
 from albert.tasks.pretraining import task as task_module
 from albert.tasks.pretraining.input_pipeline import check_files
 from albert.tasks.pretraining.settings import PretrainingSettings

@@ -10,7 +10,7 @@ import sentencepiece as spm
 
 from albert import tokenization
 from albert.core.errors import FlagError, UserError
-from albert.data.cached_file import CachedFile
+from albert.records.cached_file import CachedFile
 from albert.tasks.pretraining import text
 from albert.tasks.pretraining.sentencepiece_trainer import train_model
 from albert.tasks.pretraining.text import (

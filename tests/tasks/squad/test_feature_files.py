@@ -1,4 +1,4 @@
-"""Feature files of SQuAD; tests/data/test_cached_file.py has cached files in general."""
+"""Feature files of SQuAD; tests/records/test_cached_file.py has cached files in general."""
 
 import json
 import logging
@@ -11,9 +11,9 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
-from albert.data import cached_file
-from albert.data.tf_example import serialize
 from albert.distributed import launcher
+from albert.records import cached_file
+from albert.records.tf_example import serialize
 from albert.squad_utils import FeatureWriter, read_squad_examples
 from albert.tasks.squad.feature_files import FeatureOptions, SquadFeatures
 from albert.tasks.squad.features import ANSWER_KEYS, WindowMaker, feature_spec

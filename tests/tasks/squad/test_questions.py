@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from albert.core import json_reader
 from albert.core.errors import UserError
-from albert.data.dev_split import DevSplit
+from albert.tables.dev_split import DevSplit
 from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
 from tests.helpers.squad import make_squad
 

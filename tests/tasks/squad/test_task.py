@@ -9,12 +9,12 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError
-from albert.data import DEV, TRAIN, cached_file, feature_file
-from albert.data.batches import Data
-from albert.data.order import shuffled_numbers
 from albert.devices import device, ops
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import ModelOptions
+from albert.records import DEV, TRAIN, cached_file, feature_file
+from albert.records.batches import Data
+from albert.records.order import shuffled_numbers
 from albert.report.predictions import read_samples
 from albert.report.terminal import samples_at_end
 from albert.tasks.squad import features

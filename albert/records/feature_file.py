@@ -1,0 +1,219 @@
+"""Feature files: made from examples by several processes, and reused while nothing changes."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import hashlib
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow.compat.v1 as tf
+
+from albert.core.cores import usable_cores
+from albert.core.errors import UserError, reporting
+from albert.core.files import sha256_of
+from albert.core.log import progress_bar
+from albert.distributed import collectives
+from albert.records.batches import Data
+from albert.records.cached_file import CachedFile, Snapshot, content_of_records
+from albert.records.process_pool import Countable, ordered_map
+
+# Timing converts at most this many chunks of a split, evenly spaced.
+_SAMPLED_CHUNKS = 4
+
+
+class Chunks(NamedTuple):
+    """The chunks of examples: the number of the first example, and the examples."""
+
+    examples: Countable[Any]
+    size: int
+
+    def __len__(self) -> int:
+        return -(-len(self.examples) // self.size)
+
+    def __iter__(self) -> Iterator[tuple[int, list[Any]]]:
+        examples = iter(self.examples)
+        for start in range(0, len(self.examples), self.size):
+            yield start, list(itertools.islice(examples, self.size))
+
+
+class Chunk(NamedTuple):
+    """Some converted examples: records (see `FeatureSource.numbered`), and the companion's part."""
+
+    num_examples: int
+    records: list[bytes]
+    companion: Any = None
+
+
+class FeatureSource(abc.ABC):
+    """Makes the features of one split of a task's data.
+
+    Attributes:
+      spec, trims: see `Data`.
+      workers: number of processes that make features.
+      chunk: number of examples converted at a time, large enough to outweigh the cost of sending
+        them to a process.
+    """
+
+    name: str
+    cached: CachedFile
+    spec: Mapping[str, Any]
+    workers: int
+    trims: bool
+    chunk = 512
+
+    @abc.abstractmethod
+    def read(self) -> tuple[Countable[Any], Mapping[str, int]]:
+        """Returns the examples, and the number of skipped ones by reason; checks the input once.
+
+        Raises a `UserError` if the input is not valid.
+        """
+
+    @abc.abstractmethod
+    def convert(self, examples: Sequence[Any], start: int) -> Chunk:
+        """Converts examples; the first one has the number `start`."""
+
+    def check_records_of_other_writers(self) -> int:
+        """Returns the number of records of a file that this program did not write.
+
+        Raises:
+          UserError: they are not features as this source makes them. This is the default, for tasks
+            that other programs have no features of.
+        """
+        raise UserError(f"{self.cached.paths[0]} exists, but this program did not write it")
+
+    def numbered(self, record: bytes, number: int) -> bytes:
+        """Returns a record in its final form, which may contain its number in the file."""
+        return record
+
+    def writing_companion(
+        self, path: str
+    ) -> contextlib.AbstractContextManager[Callable[[Any], None]]:
+        """Returns a context with a function that adds to the companion, complete at its end."""
+        raise NotImplementedError
+
+    def log_dropped_questions(self) -> None:
+        """Logs which examples were skipped, for splits that can skip some."""
+        return
+
+    def source_of(self, snapshot: Snapshot, is_foreign: bool) -> Any:
+        """Returns the data that scoring needs in addition to the records; called on rank 0.
+
+        `snapshot` is the state of the feature file when it was found or made; `is_foreign`, whether
+        another program wrote it.
+        """
+        return None
+
+    def describe(self) -> Iterator[tuple[str, object]]:
+        """See `albert.training.task.Split`."""
+        examples, left_out = self.read()
+        yield f"{self.name} examples", len(examples)
+        for reason, count in left_out.items():
+            yield "skipped", f"{count}: {reason}"
+        yield f"{self.name} features", self.state()
+
+    def num_examples(self) -> int:
+        """See `albert.training.task.Split`."""
+        return len(self.read()[0])
+
+    def prepared(self) -> Data:
+        """See `albert.training.task.Split`.
+
+        If no feature file is valid, one of the programs that need it makes it.
+        """
+
+        def check() -> dict:
+            num_features = self.check_records_of_other_writers()
+            # Reads the input, so that its errors show now and not when predictions are written.
+            counts = {"num_examples": self.num_examples(), "num_features": num_features}
+            return {**counts, "made_elsewhere": True}
+
+        path = self.cached.paths[0]
+        summary, snapshot = self.cached.build_once(self._build, check)
+        num_examples, num_features = summary["num_examples"], summary["num_features"]
+        tf.logging.info("%s: %d features from %d examples", path, num_features, num_examples)
+        content, source = content_of_records(path), None
+        if collectives.is_chief():
+            source = self.source_of(snapshot, summary.get("made_elsewhere", False))
+        counts = num_examples, num_features
+        return Data(
+            [path], self.spec, *counts, snapshot, self.trims, content=content, source=source
+        )
+
+    def sample(self, folder: str) -> tuple[Data, float]:
+        """See `albert.training.task.Split`."""
+        if self.cached.reusable(explain=False) is not None or self.cached.is_foreign():
+            return self.prepared(), 0.0
+        examples = self.read()[0]
+        all_chunks = Chunks(examples, self.chunk)
+        step, started = -(-len(all_chunks) // _SAMPLED_CHUNKS), time.perf_counter()
+        sampled = itertools.islice(iter(all_chunks), 0, None, step)
+        chunks = [self.convert(some, start) for start, some in sampled]
+        path = os.path.join(folder, f"{self.name}.tf_record")
+        converted = sum(chunk.num_examples for chunk in chunks)
+        num_features = self._write(path, chunks, converted)
+        seconds = (time.perf_counter() - started) * len(examples) / converted
+        processes = min(self.workers, len(all_chunks), usable_cores())
+        records = round(num_features * len(examples) / converted)
+        data = Data([path], self.spec, len(examples), records, trims=self.trims)
+        return data, seconds / processes
+
+    def state(self) -> str:
+        """Returns, human-readable, whether `prepared` would reuse a file; raises its errors."""
+        return self.cached.state(self.check_records_of_other_writers)
+
+    def _build(self) -> dict:
+        examples, left_out = self.read()
+        self.log_dropped_questions()
+        started = time.perf_counter()
+
+        with self.cached.building() as (names, summary), contextlib.ExitStack() as stack:
+            add = stack.enter_context(self.writing_companion(names[1])) if names[1:] else None
+            tasks = Chunks(examples, self.chunk)
+            chunks = ordered_map(lambda task: self.convert(task[1], task[0]), tasks, self.workers)
+            num_features = self._write(names[0], chunks, len(examples), add)
+            summary |= {"num_examples": len(examples), "num_features": num_features}
+            summary["left_out"] = dict(left_out)
+        seconds = time.perf_counter() - started
+        speed = f"{seconds:.1f} s, {len(examples) / seconds:.0f} examples/s"
+        skipped = ", ".join(f"{count} ({reason})" for reason, count in left_out.items()) or "none"
+        tf.logging.info("Made %s in %s; skipped: %s", self.cached.paths[0], speed, skipped)
+        return summary
+
+    def _write(
+        self,
+        name: str,
+        chunks: Iterable[Chunk],
+        total: int,
+        add_to_companion: Callable[[Any], None] | None = None,
+    ) -> int:
+        """Writes the records and the companion; returns the number of records."""
+        number = 0
+        with (
+            tf.io.TFRecordWriter(name) as writer,
+            progress_bar(total, "features", "examples") as bar,
+        ):
+            for chunk in chunks:
+                for record in chunk.records:
+                    writer.write(self.numbered(record, number))
+                    number += 1
+                if add_to_companion:
+                    add_to_companion(chunk.companion)
+                bar.update(chunk.num_examples)
+        return number
+
+
+def sha256_of_input(path: str, what: str = "") -> str:
+    """Returns a file's hash; raises a `UserError` that begins with `what` if it cannot be read."""
+    with reporting(f"{what}{path} cannot be read"):
+        return sha256_of(path)
+
+
+def sha256_of_inputs(paths: Sequence[str]) -> str:
+    """Returns the hash of one or more input files; raises as `sha256_of_input` does."""
+    hashes = list(map(sha256_of_input, paths))
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()

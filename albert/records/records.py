@@ -1,0 +1,401 @@
+"""TFRecord files: random access, and batches in an order that can be resumed at any batch."""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import functools
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import IO, Any
+
+import google_crc32c
+import numpy as np
+import tensorflow.compat.v1 as tf
+from google.protobuf.message import DecodeError
+
+from albert.core.errors import UserError, graph_message, user_error_in
+from albert.distributed import collectives
+from albert.records.order import TrainingOrder, numbers_in_order, shuffled_numbers
+from albert.records.sequences import LABELS, LENGTH_STEP
+
+# A record: 8 bytes length, 4 bytes checksum of the length, the content, 4 bytes checksum of the
+# content. A checksum is a CRC-32C, rotated right by 15 bits, plus a constant.
+_BEFORE, _AFTER = 12, 4
+_CHECKSUM_ADDED = 0xA282EAD8
+# Records to read at a time in order.
+_AT_A_TIME = 256
+# Batches that are made at the same time, and those that wait.
+_AHEAD = 4
+# Parts of TensorFlow's messages for records with other lengths, or with ids out of range.
+_SIGNS_OF_DAMAGE = ("ParseExample", "is not in [0, ", "outside the valid range of [0, ")
+
+# For functions without conditions on tensors: searching for them takes TensorFlow 0.1 s at every
+# start.
+no_autograph = tf.autograph.experimental.do_not_convert
+
+
+def record_error(record: bytes, spec: Mapping[str, Any], limits: Mapping[str, float]) -> str | None:
+    """Returns the error of a `tf.train.Example`, worded to follow its number; None if it is valid.
+
+    Args:
+      spec: the features of every record, all of type `tf.io.FixedLenFeature`.
+      limits: exclusive upper limits of some features, whose values must not be negative or NaN.
+    """
+    try:
+        features = tf.train.Example.FromString(record).features.feature
+    except DecodeError:
+        return "is not a tf.train.Example"
+    for key, feature in spec.items():
+        kind = "int64_list" if feature.dtype == tf.int64 else "float_list"
+        values = getattr(features[key], kind).value
+        length = math.prod(feature.shape)
+        if len(values) != length:
+            return f"has {len(values)} values of {key} ({feature.dtype.name}), not {length}"
+        if key in limits:
+            array = np.array(values[:], feature.dtype.as_numpy_dtype)
+            bad = array[~((array >= 0) & (array < limits[key]))]
+            if len(bad):
+                return f"has {bad[0]} in {key}, which must be below {limits[key]}"
+    return None
+
+
+def count_records_of_other_writers(
+    path: str, spec: Mapping[str, Any], seq_length: int, way_out: str, limits: Mapping[str, int]
+) -> int:
+    """Counts the records of a feature file that has no header, and warns that the file is used.
+
+    Reads without a session, because the first session must not start before the device is loaded.
+    Raises a `UserError` if the file does not hold such features.
+
+    Args:
+      seq_length: length of the features, for messages.
+      way_out: an alternative to removing the file, for messages.
+      spec, limits: see `record_error`.
+    """
+    count = 0
+    try:
+        for count, record in enumerate(tf.io.tf_record_iterator(path), start=1):
+            if wrong := record_error(record, spec, limits):
+                raise ValueError(f"record {count - 1} {wrong}")
+        if not count:
+            raise ValueError("it has no record")
+    except (OSError, ValueError, tf.errors.OpError) as e:
+        raise UserError(
+            f"{path} exists and is not a file of features of length {seq_length}; "
+            f"{way_out} or remove it ({getattr(e, 'message', e)})"
+        ) from e
+    if collectives.is_first():
+        tf.logging.warning(
+            "%s has no header of this program: using its %d records without knowing their source",
+            path,
+            count,
+        )
+    return count
+
+
+class RecordFile:
+    """Random access to the records of TFRecord files, through the operating system's cache."""
+
+    def __init__(self, paths: Sequence[str]):
+        """Locates all records.
+
+        Raises a `UserError` if a file ends inside a record, or a record's length is damaged.
+        """
+        # Read instead of mapped into memory: what a process has read of a mapped file counts as its
+        # memory.
+        self._files, self._paths, starts, checksums = list[IO[bytes]](), list[str](), [], []
+        for path in paths:
+            file = open(path, "rb")  # noqa: SIM115
+            file_starts, file_checksums = _record_positions(file, path)
+            if len(file_checksums):
+                self._files.append(file)
+                self._paths.append(path)
+                starts.append(np.frombuffer(file_starts, np.int64))
+                checksums.append(np.frombuffer(file_checksums, np.uint32))
+        # Few bytes per record, because there may be tens of millions of records. Each file has an
+        # additional start, after its last record.
+        self._starts = np.concatenate([np.zeros(0, np.int64), *starts])
+        self._crcs = _crcs(np.concatenate([np.zeros(0, np.uint32), *checksums]))
+        self._ends = np.cumsum([len(part) for part in checksums], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._crcs)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yields all records; raises as `read` does."""
+        for start in range(0, len(self), _AT_A_TIME):
+            yield from self.read(range(start, min(start + _AT_A_TIME, len(self))))
+
+    def read(self, numbers: Sequence[int] | np.ndarray) -> list[bytes]:
+        """Returns records by number; raises a `UserError` if one does not match its checksum."""
+        numbers = np.asarray(numbers, np.int64)
+        files = np.searchsorted(self._ends, numbers, side="right")
+        starts = self._starts[numbers + files]
+        lengths = self._starts[numbers + files + 1] - starts - (_BEFORE + _AFTER)
+        records = [
+            os.pread(self._files[file].fileno(), length, start)
+            for file, length, start in zip(
+                files.tolist(), lengths.tolist(), starts.tolist(), strict=True
+            )
+        ]
+        actual, written = list(map(google_crc32c.value, records)), self._crcs[numbers].tolist()
+        if actual != written:
+            wrong = int(np.not_equal(actual, written).argmax())
+            before = self._ends[files[wrong] - 1] if files[wrong] else 0
+            raise _damaged(self._paths[files[wrong]], numbers[wrong] - before)
+        return records
+
+
+def _record_positions(file: IO[bytes], path: str) -> tuple[array.array, array.array]:
+    """Returns the first byte of each record and of one after the last, and the checksums."""
+    starts, checksums, position = array.array("q"), array.array("I"), 0
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    while position < size:
+        before = file.read(_BEFORE)
+        length = int.from_bytes(before[:8], "little")
+        end = position + _BEFORE + length
+        if end + _AFTER > size:
+            raise UserError(f"{path} ends inside record {len(starts)}; make the file again")
+        if before != _before_content(length):
+            raise _damaged(path, len(starts))
+        starts.append(position + _BEFORE)
+        file.seek(length, os.SEEK_CUR)
+        checksums.append(int.from_bytes(file.read(_AFTER), "little"))
+        position = end + _AFTER
+    starts.append(position + _BEFORE)
+    return starts, checksums
+
+
+@functools.lru_cache(maxsize=4096)
+def _before_content(length: int) -> bytes:
+    """Returns the header of a record of `length` bytes: that length and its checksum."""
+    content = length.to_bytes(8, "little")
+    crc = google_crc32c.value(content)
+    masked = (crc >> 15 | crc << 17) + _CHECKSUM_ADDED
+    return content + (masked & 0xFFFFFFFF).to_bytes(4, "little")
+
+
+def _crcs(checksums: np.ndarray) -> np.ndarray:
+    """Returns the CRCs that checksums, uint32 [N], stand for."""
+    turned = checksums - np.uint32(_CHECKSUM_ADDED)
+    return turned >> 17 | turned << 15
+
+
+def _damaged(path: str, number: int) -> UserError:
+    return UserError(f"{path}: record {number} does not match its checksum; make the file again")
+
+
+@contextlib.contextmanager
+def reading_records(files: Sequence[str] = ()) -> Iterator[None]:
+    """Converts TensorFlow's errors about damaged or malformed records to a `UserError`.
+
+    `files` are those that the `with` block reads, for the message about malformed records.
+    """
+    try:
+        yield
+    except tf.errors.OpError as e:
+        if error := user_error_in(e.message):
+            raise error from e
+        is_argument = isinstance(e, tf.errors.InvalidArgumentError)
+        if is_argument and files and any(sign in e.message for sign in _SIGNS_OF_DAMAGE):
+            raise UserError(
+                f"a record of {', '.join(files)} is damaged, or has other lengths or values than "
+                "the first ones; make the file again"
+            ) from e
+        raise
+
+
+def parsed_batches(
+    files: Sequence[str],
+    spec: Mapping[str, Any],
+    batch_size: int,
+    *,
+    shuffle_seed: int | None,
+    start_batch: int = 0,
+    max_batches: int | None = None,
+    drop_remainder: bool = False,
+    pad_remainder: bool = False,
+    order: np.ndarray | None = None,
+    training_order: TrainingOrder | None = None,
+    trim_padding: bool = False,
+    lengths: Sequence[int] = (),
+    rank: int = 0,
+    num_workers: int = 1,
+) -> tf.data.Dataset:
+    """Returns parsed batches of the records of TFRecord files.
+
+    With a seed, the dataset is endless and shuffles all records in every epoch: batch k depends
+    only on the files, `batch_size`, the seed and k. Without a seed, the dataset is one pass in file
+    order. Of n workers, worker r reads only the batches r, r + n, and so on. A resumed run reads
+    only the batches from `start_batch`.
+
+    Args:
+      spec: features of a record, for `tf.io.parse_example`.
+      shuffle_seed: seed of the order; None for file order.
+      start_batch: number of the first batch, counted over all workers.
+      max_batches: in file order, the most batches to take, evenly spread; None for all.
+      drop_remainder: in file order, omit a last batch that is not full.
+      order: int [N], record numbers in the order that replaces file order.
+      training_order: with a seed, the order that replaces the seed's.
+      pad_remainder: in file order, repeat the last record until the last batch is full.
+      trim_padding: shorten features with the shape of `input_mask`, except labels, to the longest
+        row of the batch, rounded up to a multiple of 16.
+      lengths: ascending lengths to which the longest row is rounded up instead; the last one is
+        the length of the records.
+
+    Returns:
+      A dataset of dictionaries of tensors with B rows, or a row for each record of
+      `training_order`; integers are int32.
+    """
+    records = RecordFile(files)
+    end = len(records) // batch_size if drop_remainder else -(-len(records) // batch_size)
+    if shuffle_seed is None:
+        numbers = functools.partial(numbers_in_order, len(records), batch_size, order)
+    elif training_order:
+        numbers = functools.partial(training_order.numbers, batch_size)
+    else:
+        numbers = functools.partial(shuffled_numbers, len(records), batch_size, shuffle_seed)
+    if shuffle_seed is not None:
+        end = np.iinfo(np.int64).max
+    count = end if max_batches is None else min(end, max_batches)
+    full = shuffle_seed is not None or drop_remainder or pad_remainder
+    if training_order and not training_order.has_fixed_size:
+        full = False
+
+    def read(batch: np.ndarray) -> tuple[np.ndarray, bytes]:
+        try:
+            # Added here and not in the graph, so that a resumed run has the same graph.
+            content = records.read(numbers(start_batch + int(batch)))
+        except UserError as e:
+            return np.array([], object), graph_message(e).encode()
+        if pad_remainder:
+            content += content[-1:] * (batch_size - len(content))
+        return np.array(content, object), b""
+
+    @no_autograph
+    def read_op(batch: tf.Tensor) -> tf.Tensor:
+        types = [tf.string, tf.string]
+        content, error = tf.numpy_function(read, [batch], types, stateful=False)
+        # If `read` raised the error, TensorFlow would log a Python traceback.
+        with tf.control_dependencies([tf.debugging.Assert(tf.equal(error, ""), [error])]):
+            content = tf.identity(content)
+        content.set_shape([batch_size if full else None])
+        return content
+
+    @no_autograph
+    def parse(content: tf.Tensor) -> dict[str, tf.Tensor]:
+        features = {
+            key: tf.cast(value, tf.int32) if value.dtype.is_integer else value
+            for key, value in tf.io.parse_example(content, spec).items()
+        }
+        return _trim(features, lengths) if trim_padding else features
+
+    num_batches = count if shuffle_seed is not None else count - start_batch
+    batches = tf.data.Dataset.range(rank, num_batches, num_workers)
+    if count < end:
+        batches = batches.map(no_autograph(lambda number: number * end // count))
+    parsed = batches.map(read_op).map(parse, num_parallel_calls=_AHEAD, deterministic=True)
+    options = tf.data.Options()
+    # The end of a session could wait up to a minute for the thread that tunes a pipeline.
+    options.autotune.enabled = False
+    return parsed.prefetch(_AHEAD).with_options(options)
+
+
+def map_arrays(
+    batches: tf.data.Dataset,
+    function: Callable[[int, dict[str, np.ndarray]], Mapping[str, np.ndarray]],
+    spec: Mapping[str, Any],
+    first: int,
+    stride: int,
+    num_rows: int | None = None,
+    kept: Sequence[str] = (),
+) -> tf.data.Dataset:
+    """Returns batches that a function makes of a batch's number and its features as arrays.
+
+    Args:
+      spec: what the function makes for a row, as for `tf.io.parse_example`; integers are int32.
+      first, stride: number of the first batch, and distance between the numbers of two.
+      num_rows: rows of the results; None for those that the batches have.
+      kept: features of the batches that stay in the result, which need not pass through NumPy.
+    """
+    types = [tf.int32 if f.dtype.is_integer else f.dtype for f in spec.values()]
+
+    @no_autograph
+    def apply(index: tf.Tensor, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        def compute(index: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
+            # The number is not part of the graph, which must be the same in a resumed run.
+            number = first + int(index) * stride
+            made = function(number, dict(zip(features, arrays, strict=True)))
+            return [made[key] for key in spec]
+
+        inputs = [index, *features.values()]
+        outputs = tf.numpy_function(compute, inputs, types, stateful=False)
+        rows = num_rows or inputs[1].shape[0]
+        for output, feature in zip(outputs, spec.values(), strict=True):
+            output.set_shape([rows, *feature.shape])
+        return {name: features[name] for name in kept} | dict(zip(spec, outputs, strict=True))
+
+    mapped = batches.enumerate().map(apply, num_parallel_calls=_AHEAD, deterministic=True)
+    return mapped.prefetch(_AHEAD)
+
+
+def sequence_lengths(files: Sequence[str], spec: Mapping[str, Any]) -> np.ndarray:
+    """Returns the lengths of the sequences of every record without padding, [N, sequences].
+
+    Raises a `UserError` if a record is damaged.
+    """
+    records, seq_length = RecordFile(files), spec["input_mask"].shape[-1]
+    lengths = np.zeros([len(records), math.prod(spec["input_mask"].shape[:-1])], np.int64)
+    positions = np.arange(1, seq_length + 1)
+    for number, record in enumerate(records):
+        mask = tf.train.Example.FromString(record).features.feature["input_mask"].int64_list.value
+        lengths[number] = (np.reshape(mask[:], [-1, seq_length]) * positions).max(axis=1)
+    return lengths
+
+
+def share_of_token(files: Sequence[str], token: int, most: int = 1000) -> float:
+    """Returns a token's share of the tokens of at most `most` records, spread over the files.
+
+    Raises:
+      UserError: a record is damaged.
+    """
+    hits = total = 0
+    for ids, mask in _sampled(files, most):
+        hits += int(np.count_nonzero((ids == token) & (mask > 0)))
+        total += int(np.count_nonzero(mask))
+    return hits / max(total, 1)
+
+
+def share_without_padding(
+    files: Sequence[str], length: int, most: int = 1000
+) -> tuple[float, bool]:
+    """Returns the share of records without padding, and whether it is from a sample of `most`.
+
+    Of a record with several sequences of `length` tokens, one without padding counts. The sample is
+    that of `share_of_token`.
+    """
+    full = [bool(mask.reshape(-1, length).all(1).any()) for _, mask in _sampled(files, most)]
+    return sum(full) / max(len(full), 1), len(full) == most
+
+
+def _sampled(files: Sequence[str], most: int) -> Iterator[Sequence[np.ndarray]]:
+    """Yields ids and masks of at most `most` records, spread over the files."""
+    records = RecordFile(files)
+    numbers = np.unique(np.linspace(0, len(records) - 1, min(most, len(records)), dtype=int))
+    for record in records.read(numbers):
+        features = tf.train.Example.FromString(record).features.feature
+        yield [np.array(features[k].int64_list.value) for k in ("input_ids", "input_mask")]
+
+
+def _trim(features: dict[str, tf.Tensor], lengths: Sequence[int]) -> dict[str, tf.Tensor]:
+    """Removes the padding that all rows of a batch share at their end, see `parsed_batches`."""
+    mask = features["input_mask"]
+    longest = mask.shape[-1]
+    lengths = tf.constant(lengths or [*range(LENGTH_STEP, longest, LENGTH_STEP), longest])
+    used = tf.reduce_max(mask * (1 + tf.range(longest)))
+    length = tf.gather(lengths, tf.searchsorted(lengths, [used])[0])
+    is_trimmed = {k: v.shape[1:] == mask.shape[1:] and k != LABELS for k, v in features.items()}
+    return {k: v[..., :length] if is_trimmed[k] else v for k, v in features.items()}

@@ -1,0 +1,1 @@
+"""Tables, their rows, and what kind of file they are."""

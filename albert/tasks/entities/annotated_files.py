@@ -1,0 +1,211 @@
+"""Files of annotated texts: columns as in CoNLL, or JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from collections.abc import Collection
+from typing import Any, NamedTuple
+
+from albert.core.errors import UserError
+from albert.core.log import LOG
+from albert.report.spans import Span
+from albert.tables.bad_rows import BadRows
+from albert.tables.kinds import ENTITIES, STANDOFF, TOKENS, WEBANNO, look_of
+from albert.tables.tables import SourceLine, read_whole_lines
+from albert.tasks.entities.annotation_columns import ColumnTexts
+from albert.tasks.entities.annotation_exports import StandoffTexts, TokenTexts, WebAnnoTexts
+from albert.tasks.entities.annotation_records import JsonTexts, is_json
+from albert.tasks.entities.annotations import AnnotatedText, RawSpan, RawText, UnusableTextError
+
+# Number of lines from which the format is recognized.
+_HEAD = 32
+_TRIMMED = "begin or end with white space, which is removed"
+CHARACTERS, INCLUSIVE = "characters", "inclusive"
+# How much offsets count for a character: functions of the character and of the next one. The last
+# one counts no carriage return before a line feed.
+_COUNTS = {
+    CHARACTERS: lambda char, following: 1,
+    "utf16": lambda char, following: 1 + (char > "\uffff"),
+    "bytes": lambda char, following: len(char.encode(errors="surrogatepass")),
+    "lines": lambda char, following: char + following != "\r\n",
+    # Characters, too, but the end of a span is that of its last character.
+    INCLUSIVE: lambda char, following: 1,
+}
+OFFSETS = tuple(_COUNTS)
+# The share of spans that shows what offsets count if the file does not have the texts of spans.
+_MOST = 0.9
+_READERS = {STANDOFF: StandoffTexts, WEBANNO: WebAnnoTexts, TOKENS: TokenTexts}
+
+
+class ReadOptions(NamedTuple):
+    """How to read a file.
+
+    Attributes:
+      offsets: what the offsets in JSON count, one of `OFFSETS`; None for characters if the spans do
+        not contradict that.
+      token_column, tag_column: the columns to read, from 1; None for what `ColumnTexts` says.
+    """
+
+    offsets: str | None = None
+    token_column: int | None = None
+    tag_column: int | None = None
+
+    @classmethod
+    def of(cls, settings: Any) -> ReadOptions:
+        """Returns the options in the settings of a training or a check."""
+        offsets = settings.offsets if "offsets" in settings.given else None
+        return cls(offsets, settings.token_column, settings.tag_column)
+
+
+class AnnotatedFile:
+    """A file of annotated texts.
+
+    Attributes:
+      form: the name of its form.
+      inside: after reading, where spans begin that begin or end inside a word.
+      unusual: after reading, where spans begin that are unusual, by what is.
+      ignored: after reading, how much was ignored, by what it is.
+    """
+
+    def __init__(self, path: str, is_labeled: bool = True, options: ReadOptions | None = None):
+        """Recognizes the form; raises a `UserError` if the file cannot be read.
+
+        Without `is_labeled`, the texts have no spans, and the file may lack them.
+        """
+        options = options or ReadOptions()
+        self.path, self._options = path, options
+        self._offsets = options.offsets or CHARACTERS
+        look = look_of(path)
+        # A test set may have any labels.
+        if look.name and look.kind != ENTITIES and (is_labeled or not look.kind):
+            raise UserError(f"{path} looks like {look.advice}")
+        reader: Any = _READERS.get(look)
+        if not reader:
+            head = itertools.islice(read_whole_lines(path), _HEAD)
+            reader = JsonTexts if is_json("".join(line for _, line in head)) else ColumnTexts
+        texts = reader(path, is_labeled, options.token_column, options.tag_column)
+        self._texts, self.form, self.ignored = texts, texts.form, texts.ignored
+        self._is_labeled = is_labeled
+        self.inside = list[SourceLine]()
+        self.unusual = {_TRIMMED: list[SourceLine](), **texts.unusual}
+
+    def read(self, labels: Collection[str], bad: BadRows) -> list[AnnotatedText]:
+        """Returns the texts; `bad` receives those that cannot be used, and the caller finishes it.
+
+        `labels` are those that are allowed; empty for any. Raises a `UserError` if the file has no
+        texts, or is not valid.
+        """
+        texts = list[AnnotatedText]()
+        for location, content in self._texts:
+            try:
+                texts.append(self._checked(location, self._texts.parse(location, content), labels))
+            except UnusableTextError as e:
+                bad.add(e.location.name, e.reason, e.detail)
+        if not bad.counts and not (any(t.spans for t in texts) if self._is_labeled else texts):
+            ignored = ", ".join(f"{count} {what}" for what, count in self.ignored.items() if count)
+            what = "entities" if texts else "texts"
+            raise UserError(f"{self.path} has no {what}{ignored and f'; ignored {ignored}'}")
+        if self.inside and self._options.offsets is None and INCLUSIVE in self._hint:
+            raise UserError(
+                f"{self.path}: the ends of spans seem to be their last characters; pass "
+                f"--offsets={INCLUSIVE} if this is so, otherwise --offsets={CHARACTERS}"
+            )
+        return texts
+
+    def log(self) -> None:
+        """Logs how many spans are unusual, and what was ignored."""
+        for what, locations in self.unusual.items():
+            if locations:
+                first = locations[0].name
+                LOG.warning("%s: %d spans %s; first: %s", self.path, len(locations), what, first)
+        for what, count in self.ignored.items():
+            if count:
+                LOG.info("%s: ignored %d %s", self.path, count, what)
+
+    def _checked(
+        self, location: SourceLine, raw: RawText, labels: Collection[str]
+    ) -> AnnotatedText:
+        """Returns a text with its spans in order; raises an error for overlaps and other labels."""
+        pairs = sorted((self._span(raw.text, span), span.location) for span in raw.spans)
+        for (one, _), (other, where) in itertools.pairwise(pairs):
+            if other.start < one.end:
+                raise UnusableTextError(where, "... and ... overlap", one.text, other.text)
+        for span, where in pairs:
+            if labels and span.label not in labels:
+                reason = f"the label ... is not one of {', '.join(labels)}"
+                raise UnusableTextError(where, reason, span.label)
+        edges = {edge for word in raw.words for edge in word}
+        self.inside += [where for span, where in pairs if not edges >= {span.start, span.end}]
+        return AnnotatedText(location, raw.text, raw.words, [span for span, _ in pairs])
+
+    def _span(self, text: str, raw: RawSpan) -> Span:
+        """Returns a checked span, without white space at its edges."""
+        location, *_, label, stated, shown = raw
+        edges = _edges(text, raw, self._offsets)
+        if edges is None:
+            reason = "the span ... is not in the text of ... characters" + self._hint
+            raise UnusableTextError(location, reason, shown, len(text))
+        start, end = edges
+        part = text[start:end]
+        if stated is not None and not _is_same(stated, part):
+            reason = "the text of the span ... is not ..." + self._hint
+            raise UnusableTextError(location, reason, shown, part)
+        if not isinstance(label, str) or not label.strip() or not label.isprintable():
+            raise UnusableTextError(location, "the span ... has no label", shown)
+        if not part.strip():
+            raise UnusableTextError(location, "the span ... has only white space", shown)
+        self.unusual[_TRIMMED] += [location] * (part.strip() != part)
+        start, end = end - len(part.lstrip()), start + len(part.rstrip())
+        return Span(start, end, text[start:end], label)
+
+    @functools.cached_property
+    def _hint(self) -> str:
+        """Returns the advice for offsets that count something else, if all spans agree with it."""
+        units, stated, cut, fit = OFFSETS, 0, 0, list[bool]()
+        texts = AnnotatedFile(self.path, True, self._options)._texts
+        for location, content in texts:
+            with contextlib.suppress(UnusableTextError):
+                text, words, spans = texts.parse(location, content)
+                starts, ends = ({word[side] for word in words} for side in range(2))
+                for span in spans:
+                    if span.text is not None:
+                        stated += 1
+                        parts = {u: text[slice(*_edges(text, span, u) or (0, 0))] for u in units}
+                        units = tuple(u for u in units if _is_same(span.text, parts[u]))
+                    start, end = _edges(text, span, INCLUSIVE) or (-1, -1)
+                    fit.append(start in starts and end in ends)
+                    # In Korean and other scripts without case, many particles have one character.
+                    has_case = text[end - 1 : end].lower() != text[end - 1 : end].upper()
+                    cut += has_case and end - 1 not in ends
+        # Without the texts of spans, words show it: most of them would lose their last character.
+        if not stated and sum(fit) > _MOST * len(fit) and 2 * cut > len(fit):
+            units, stated = (INCLUSIVE,), len(fit)
+        is_other = stated and units and units[0] != self._offsets
+        return f"; the spans agree with --offsets={units[0]}" if is_other else ""
+
+
+def _is_same(stated: object, text: str) -> bool:
+    """Returns whether the text that a span has is that at its offsets, except for white space."""
+    return isinstance(stated, str) and stated.split() == text.split()
+
+
+@functools.lru_cache(maxsize=len(OFFSETS))
+def _characters(text: str, unit: str) -> dict[int, int]:
+    """Returns the number of the first character at each offset of a text, also at its end."""
+    following = itertools.chain(text[1:], " ")
+    offsets = [*itertools.accumulate(map(_COUNTS[unit], text, following), initial=0)]
+    return {offset: number for number, offset in reversed([*enumerate(offsets)])}
+
+
+def _edges(text: str, span: RawSpan, unit: str) -> tuple[int, int] | None:
+    """Returns the start and end of a span in characters; None if they are not in the text."""
+    start, end = span.start, span.end
+    if not (type(start) is type(end) is int):
+        return None
+    if unit == INCLUSIVE:
+        end += 1
+    elif unit != CHARACTERS:
+        start, end = (_characters(text, unit).get(offset, -1) for offset in (start, end))
+    return (start, end) if 0 <= start < end <= len(text) else None

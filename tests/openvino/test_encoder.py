@@ -1,0 +1,115 @@
+"""The encoder that OpenVINO computes: its states are those of TensorFlow's."""
+
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+from onnx import TensorProto, helper
+from openvino import Core
+
+from albert import modeling
+from albert.core.errors import FlagError, UserError
+from albert.devices import machine
+from albert.inference import load_model
+from albert.openvino.encoder import OpenVinoEncoder, compile_model
+from albert.prediction.engine import check_engine
+from albert.settings.engines import OPENVINO, TENSORFLOW
+from albert.tasks.race.head import make_race_head
+from albert.tasks.squad.head import make_v1_head
+from tests.helpers import models
+
+
+@pytest.mark.parametrize("act", ["gelu", "gelu_erf"])
+@pytest.mark.parametrize("family", models.CONFIGS)
+def test_states_are_those_of_tensorflow(family, act):
+    values = {**models.CONFIGS[family], "hidden_act": act}
+    kind = modeling.BertConfig if family == "bert" else modeling.AlbertConfig
+    config, inputs = kind.from_dict(values), models.make_inputs()
+    inputs[1][0, 3:5] = 0
+    positions = np.array([[0, 2, 8]], "i4")
+    with tf.Graph().as_default(), tf.Session() as session:
+        expected = modeling.Encoder(config, False, *map(tf.constant, inputs))
+        variables = {v.op.name: v for v in tf.trainable_variables()}
+        encoders = []
+        for options in ({}, {"positions": tf.constant(positions)}):
+            with tf.variable_scope(tf.get_variable_scope(), reuse=True):
+                encoders.append(OpenVinoEncoder(config, *map(tf.constant, inputs), **options))
+        assert variables == {v.op.name: v for v in tf.trainable_variables()}
+        whole, chosen = encoders
+        rng = np.random.default_rng(1)
+        for _ in range(2):
+            for name, variable in variables.items():
+                value = rng.normal(0, 0.2, variable.shape) + name.endswith("gamma")
+                variable.load(value.astype("f4"), session)
+            for encoder in encoders:
+                encoder.hook.after_create_session(session, None)
+            states = session.run(expected.get_sequence_output())
+            pairs = (
+                (whole.get_sequence_output(), states),
+                (whole.get_pooled_output(), session.run(expected.get_pooled_output())),
+                (chosen.get_sequence_output(), states[:, positions[0]]),
+            )
+            for tensor, value in pairs:
+                np.testing.assert_allclose(session.run(tensor), value, rtol=0, atol=2e-5)
+            assert whole.get_embedding_table() is expected.get_embedding_table()
+
+
+def test_signals_work_after_another_thread_has_dropped_an_encoder():
+    """OpenVINO gives the thread that compiles a stack for signals, and would free it."""
+    node = helper.make_node("Identity", ["x"], ["y"])
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
+    graph = helper.make_graph([node], "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    compiled = [compile_model(Core().read_model(model.SerializeToString()), "float32")]
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(compiled.clear).result()
+    received = []
+    before = signal.signal(signal.SIGUSR2, lambda *arguments: received.append(1))
+    signal.raise_signal(signal.SIGUSR2)
+    signal.signal(signal.SIGUSR2, before)
+    assert received and not compiled
+
+
+@pytest.mark.parametrize("num_options", [0, 2])
+@pytest.mark.slow
+def test_loaded_models_use_the_engine(random_model, num_options):
+    lengths = {"doc_stride": 16, "max_query_length": 20, "n_best_size": 3, "max_answer_length": 5}
+    texts = ["a b c d e", "f g h a b c d"]
+    if num_options:
+        head = make_race_head(0.0, num_options)
+        folder = random_model(head, task="race", max_qa_length=20, labels=["A", "B"])
+        actual, expected = (m.choose(texts[0], "what?", texts) for m in both(folder))
+        assert actual.probabilities == pytest.approx(expected.probabilities, abs=1e-5)
+        return
+    head = make_v1_head(mask_padding_in_loss=True)
+    folder = random_model(head, task="squad-1.1", mask_padding_in_loss=True, **lengths)
+    actual, expected = (m.answer("what?", texts).answers for m in both(folder))
+    assert [answer[:3] for answer in actual] == [answer[:3] for answer in expected]
+    actual, expected = (m.encode(texts) for m in both(folder))
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-5)
+
+
+def both(folder: str) -> list:
+    models = [load_model(folder, engine, "float32") for engine in (OPENVINO, TENSORFLOW)]
+    assert [model._session._length(17) for model in models] == [17, 32]
+    return models
+
+
+def test_an_engine_that_does_not_fit_is_an_error(monkeypatch, on_device):
+    check_engine(OPENVINO, "float32")
+    with pytest.raises(FlagError, match="in float32 or bfloat16: pass another --precision, or --e"):
+        check_engine(OPENVINO, "float16")
+    monkeypatch.setattr(machine, "find_processor", lambda: machine.Cpu("", ("AVX2",)))
+    with pytest.raises(FlagError, match="--precision=bfloat16: the processor has neither AVX512_B"):
+        check_engine(OPENVINO, "bfloat16")
+    on_device("gpu")
+    with pytest.raises(FlagError, match="in float32 or bfloat16: pass --device=cpu, or --engine"):
+        check_engine(OPENVINO, "float32")
+    on_device("cpu")
+    monkeypatch.setitem(sys.modules, "openvino", None)
+    monkeypatch.delitem(sys.modules, "albert.openvino.encoder")
+    with pytest.raises(UserError, match="openvino is missing: .*install onnx==1.18.0 openvino"):
+        check_engine(OPENVINO, "float32")
