@@ -29,7 +29,7 @@ def export_best(task: Task) -> str:
     # In float32 and without a card's operations, because the server may have another device.
     with device.as_cpu():
         inputs = placeholders(task.serving_inputs())
-        session = _Session(task.model_fn(None), inputs)
+        session = _ExportSession(task.model_fn(None), inputs)
         session.load(checkpoint)
     target = os.path.join(task.settings.export_dir, "saved_model")
     os.makedirs(target, exist_ok=True)
@@ -46,7 +46,7 @@ def export_best(task: Task) -> str:
     return folder
 
 
-class _Session(PredictSession):
+class _ExportSession(PredictSession):
     def save(self, folder: str) -> None:
         """Writes a SavedModel whose default signature returns the exported outputs."""
         with self._session.graph.as_default():

@@ -79,7 +79,7 @@ def make_predictor(task: Task, data: Data, by_length: bool = True) -> Predictor:
     return Predictor(estimator, data.input_fn(size, order=order), size, data.num_records, order)
 
 
-class _Session(PredictSession):
+class _PipelineSession(PredictSession):
     def run(self) -> Iterator[Output]:
         """Yields the predictions for each of a pipeline's batches, in order."""
         # A batch that is on a card stays there.
@@ -128,7 +128,7 @@ class Predictor:
         workers = np.arange(num_examples) // batch_size % collectives.size()
         self._num_own = int(np.sum(workers == collectives.rank()))
         self._seconds: list[float] = []
-        self._session: _Session | None = None
+        self._session: _PipelineSession | None = None
 
     def outputs(self, checkpoint: str) -> OutputRows:
         """Returns the model's outputs for every example, with the weights of a checkpoint.
@@ -190,7 +190,7 @@ class Predictor:
         """Yields this worker's batches of outputs, with initial values if `checkpoint` is None."""
         if self._session is None:
             model, config = self._estimator, self._estimator._session_config
-            self._session = _Session(
+            self._session = _PipelineSession(
                 model.model_fn, self._inputs, config, model.config.tf_random_seed
             )
         self._session.load(checkpoint)

@@ -21,7 +21,7 @@ from albert.training.prediction import write_labels
 from albert.training.prepared import PreparedRun, prepare, requested_splits, take_folder
 from albert.training.task import Task
 from albert.training.tracking import tracking
-from albert.training.trainer import Scorer, train_run
+from albert.training.trainer import CheckpointScorer, train_run
 
 
 def run(task_class: type[Task], settings: RunSettings) -> None:
@@ -100,10 +100,10 @@ def download(
 def finish(run: PreparedRun) -> dict | None:
     """Trains, scores, labels and exports what the flags ask for, once the workers are connected.
 
-    Returns the best checkpoint's entry, see `Scorer.score`.
+    Returns the best checkpoint's entry, see `CheckpointScorer.score`.
     """
     data, best, is_chief = run.data, None, collectives.is_chief()
-    scorer = Scorer(run) if DEV in data else None
+    scorer = CheckpointScorer(run) if DEV in data else None
     with tracking(run.settings, run.task.kind, is_chief) as start_tracking:
         if TRAIN in data:
             train_run(run, scorer, on_begin=start_tracking)

@@ -30,7 +30,7 @@ from albert.training.run_record import begin_run
 from albert.training.task import Task
 
 
-class Scorer:
+class CheckpointScorer:
     """Scores the checkpoints of a run, during a training and after it, and keeps the best."""
 
     def __init__(self, run: PreparedRun):
@@ -120,7 +120,7 @@ def _report(output_dir: str, best: dict, outputs: Sequence[str]) -> None:
 
 def train_run(
     run: PreparedRun,
-    scorer: Scorer | None = None,
+    scorer: CheckpointScorer | None = None,
     more_hooks: Sequence[tf.train.SessionRunHook] = (),
     on_begin: Callable[[], None] = lambda: None,
 ) -> None:

@@ -24,7 +24,7 @@ from albert.training.prepared import PreparedRun, take_folder
 from albert.training.run import download
 from albert.training.run import run as run_task
 from albert.training.task import Task
-from albert.training.trainer import Scorer
+from albert.training.trainer import CheckpointScorer
 from tests.helpers.download import tar_of
 from tests.helpers.files import settings_class, settings_of
 from tests.helpers.running import albert, run, task_of
@@ -84,7 +84,7 @@ def test_a_training_whose_loss_does_not_fall_ends_with_a_warning(
     begin, tmp_path, monkeypatch, log, split
 ):
     monkeypatch.setattr(training_run, "train_run", lambda *args, **kwargs: None)
-    monkeypatch.setattr(Scorer, "score", always(None))
+    monkeypatch.setattr(CheckpointScorer, "score", always(None))
     for step in range(1, 202, 20):
         metrics.append(str(tmp_path), metrics.TRAINING, step, {"loss": 0.69})
     training_run.finish(PreparedRun(begin().task, {split: DATA}, {split: {}}))
