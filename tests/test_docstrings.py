@@ -9,6 +9,7 @@ from tests.helpers.forking import ROOT
 
 MODULES = ["albert.inference.base", "albert.modeling", "albert.tasks.squad.head"]
 MODULES += ["albert.tasks.glue.head", "albert.api", "albert.inference.loading"]
+MODULES += ["albert.records.order", "albert.records.sequences"]
 
 
 @pytest.mark.parametrize("name", MODULES)

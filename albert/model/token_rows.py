@@ -122,7 +122,12 @@ class UnpaddedRows(TokenRows):
         self._group(tf.reduce_sum(real, axis=1), positions // self._shape[1])
 
     def _group(self, lengths: tf.Tensor, sequence_of: tf.Tensor) -> None:
-        """Makes the groups, and the indices that move rows to them and back, for all layers."""
+        """Makes the groups, and the indices that move rows to them and back, for all layers.
+
+        For example, sequences of 3, 9 and 5 tokens have rows 0-2, 3-11 and 12-16. In two groups,
+        with lengths padded to multiples of 8, the sequence of 9 tokens has 16 slots in the first;
+        those of 5 and 3 tokens have 8 slots each in the second. Slots without a token are idle.
+        """
         order = tf.argsort(lengths, direction="DESCENDING", stable=True)
         first_rows = tf.cumsum(lengths, exclusive=True)
         size, heads = tf.size(lengths), tf.range(self._num_heads)

@@ -5,6 +5,9 @@ graph of a `model_fn` by the rules of `albert.precision.rules`, and imports it i
 graph. Variables stay float32 and keep their names and shapes, so checkpoints work with and without
 a configuration. The low precision is bfloat16, which has the range of float32, or float16, which
 needs a loss scale (`albert.optimizers.loss_scale`).
+
+`configuration.py` reads the list of a precision, and `rules.plan` decides about each node.
+`convert` wraps a `model_fn`: it builds the graph apart, rewrites it by the plan, and imports it.
 """
 
 from __future__ import annotations

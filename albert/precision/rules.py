@@ -132,6 +132,10 @@ def plan(
 ) -> ConversionPlan:
     """Decides which nodes of a graph with float32 inputs or outputs are converted.
 
+    For example, MatMul -> BiasAdd -> Softmax with MatMul in the allowlist, BiasAdd in the
+    conditional list and Softmax in none: MatMul is converted; BiasAdd too, because a neighbor is;
+    Softmax is not. Casts go before the inputs of MatMul and after BiasAdd.
+
     Args:
       device: see `convertible_attributes`.
       others: names of nodes and functions that are not converted.

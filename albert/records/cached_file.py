@@ -132,7 +132,9 @@ class CachedFile:
         If several processes need the same files, one makes them and the others wait; among the
         workers of a job, preferably the one whose log is shown. Existing files are only read, by
         all processes at the same time. Raises a `UserError` if a file of another program is in the
-        way, or a file cannot be written.
+        way, or a file cannot be written. For example, two runs start with one folder of data: the
+        first takes the lock and builds, the second waits, then finds the files and reads them. If
+        the first is killed, the second takes the lock and builds.
 
         Args:
           build: makes the files and returns their summary.

@@ -180,7 +180,12 @@ def pack_lengths(counts: np.ndarray, row_length: int) -> tuple[np.ndarray, np.nd
     See "Efficient Sequence Packing without Cross-contamination" (https://arxiv.org/abs/2107.02027).
     From the longest records to the shortest, each goes into the row with the least room that
     suffices, or into a new one. This is the paper's longest-pack-first histogram packing: records
-    of one length are placed together, so the time does not depend on their number.
+    of one length are placed together, so the time does not depend on their number. Records of
+    8, 5, 5, 3, 2 and 1 tokens fill three rows of 8:
+
+        >>> kinds, numbers = pack_lengths(np.bincount([8, 5, 5, 3, 2, 1]), row_length=8)
+        >>> kinds[:, :3].tolist(), numbers.tolist()
+        ([[8, 0, 0], [5, 3, 0], [5, 2, 1]], [1, 1, 1])
 
     Args:
       counts: int [L + 1], the number of records of each length from 0 to the row length L.

@@ -131,7 +131,10 @@ def max_context_windows(starts: tuple[int, ...], room: int, length: int) -> np.n
 
     The context is the smaller of the numbers of tokens to the left and to the right in the window,
     plus 0.01 for each token of the window. The first of equal windows wins, so that the numbers
-    ascend.
+    ascend. For three windows of at most 6 tokens on a text of 10:
+
+        >>> max_context_windows((0, 3, 6), room=6, length=10).tolist()
+        [0, 0, 0, 0, 0, 1, 1, 1, 2, 2]
     """
     best = np.zeros(length, np.int32)
     best_score = np.full(length, -1.0)

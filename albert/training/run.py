@@ -1,4 +1,14 @@
-"""The stages of a run: prepare, connect, train, score, label, export."""
+"""The stages of a run: prepare, connect, train, score, label, export.
+
+`run` takes the runs of a job from `prepared_runs`, one at a time, and calls `finish`:
+
+- `job.begin_job` sets up the device and the log; `fetch_missing` downloads models and data.
+- `output_folder.py` takes the folder of the run, and `prepared.prepare` makes its feature files.
+- `job.connect` joins the workers; nothing may fork after it.
+- `trainer.train_run` restores the last checkpoint and calls the loop, `loop.py`; its
+  `CheckpointScorer` computes the scores of each checkpoint, which `evaluation.py` records.
+- `prediction.write_labels` labels the test data, and `export.export_best` exports the best model.
+"""
 
 from __future__ import annotations
 

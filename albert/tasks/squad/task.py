@@ -2,6 +2,11 @@
 
 In 1.1 every question has an answer. In 2.0 questions may be unanswerable, and the model may
 abstain.
+
+`questions.py` reads files of questions, `features.py` makes windows of tokens, and
+`feature_files.py` keeps them. `head.py` scores each token as the first and the last of the answer,
+`predictions.py` chooses answers by these scores, and `scoring.py` compares them with those of the
+file.
 """
 
 from __future__ import annotations
