@@ -26,6 +26,8 @@ from albert.tokenization import FullTokenizer
 
 # The feature with the tag of a word at its first piece or of each piece, from 1, and 0 elsewhere.
 TAG_IDS = "tag_ids"
+# With a larger share of spans that begin or end inside words or pieces, smaller parts get tags.
+_MANY_CUT = 0.05
 Words = list[tuple[int, int]]
 Windows = list[tuple[TokenSequence, np.ndarray]]
 
@@ -40,6 +42,22 @@ def characters_in(text: str) -> Words:
         elif not character.isspace():
             characters.append((position, position + 1))
     return characters
+
+
+def decide_units(texts: Sequence[AnnotatedText], tokenizer: FullTokenizer) -> str:
+    """Returns what gets a tag in a training: words, unless many spans begin or end inside them."""
+    total = sum(len(text.spans) for text in texts)
+    if sum(_cut(text, text.words) for text in texts) <= _MANY_CUT * total:
+        return WORD
+    pieces = (tokenizer.encode_with_offsets(text.text).pieces_in(text.text) for text in texts)
+    cut = sum(map(_cut, texts, pieces))
+    return CHARACTER if cut > _MANY_CUT * total else PIECE
+
+
+def _cut(text: AnnotatedText, parts: Iterable[tuple[int, int]]) -> int:
+    """Returns the number of spans that begin or end inside a part."""
+    edges = {edge for part in parts for edge in part}
+    return sum(not edges >= {span.start, span.end} for span in text.spans)
 
 
 class Tagger(NamedTuple):

@@ -24,14 +24,11 @@ from albert.tables.kinds import standoff_files
 from albert.tasks.classification.base import LabelTask
 from albert.tasks.entities.annotated_files import AnnotatedFile, ReadOptions
 from albert.tasks.entities.annotations import AnnotatedText, as_bioes, write_annotated
-from albert.tasks.entities.features import Tagger
+from albert.tasks.entities.features import Tagger, decide_units
 from albert.tasks.entities.head import make_head
 from albert.tasks.entities.settings import AUTO, CHARACTER, PIECE, WORD, EntitiesSettings
 from albert.training.output_folder import known_of_model, recorded_labels
 from albert.training.recipe import Facts
-
-# With a larger share of entities that begin or end inside words or pieces, smaller parts get tags.
-_MANY_INSIDE = 0.05
 
 
 class EntitiesTask(LabelTask):
@@ -45,15 +42,18 @@ class EntitiesTask(LabelTask):
 
     def __init__(self, settings: EntitiesSettings):
         super().__init__(settings, (), dropout=0.1)
-        self._units = self._known_units()
         self._file = functools.cache(self._read_file)
         self._read_options = ReadOptions.of(settings)
+        self._units = self._known_units()
+        if not self._units:
+            trains = TRAIN in self._splits
+            self._units = decide_units(self._file(TRAIN), self.tokenizer) if trains else WORD
         self._dev_split = DevSplit.of(settings)
         self.labels = self._new_tags() if TRAIN in self._splits else recorded_labels(settings)
         self.apply_recipe()
         settings = self.settings
         tags, length = as_bioes(self.labels), settings.max_seq_length
-        self._tagger = Tagger(self.tokenizer, tags, length, self._units or WORD)
+        self._tagger = Tagger(self.tokenizer, tags, length, self._units)
         # As in the records of earlier versions, nothing is recorded for words.
         self._own = {"entity_units": self._units} if self._units in (PIECE, CHARACTER) else {}
 
@@ -104,16 +104,13 @@ class EntitiesTask(LabelTask):
         file = AnnotatedFile(path, split != TEST, self._read_options)
         texts = file.read(labels, bad)
         bad.finish()
-        inside, total = len(file.inside), sum(len(text.spans) for text in texts)
-        if not self._units:
-            self._units = WORD
-            if inside > _MANY_INSIDE * total:
-                cut = sum(map(self._cut_by_pieces, texts))
-                self._units = CHARACTER if cut > _MANY_INSIDE * total else PIECE
-                message = "%s: %d of %d spans begin or end inside a word: each %s gets a tag"
-                LOG.info(message, path, inside, total, self._units)
-        if self._units == WORD:
+        units = self._units or decide_units(texts, self.tokenizer)
+        if units == WORD:
             file.unusual["begin or end inside a word, and are learned as whole words"] = file.inside
+        elif not self._units:
+            message = "%s: %d of %d spans begin or end inside a word: each %s gets a tag"
+            total = sum(len(text.spans) for text in texts)
+            LOG.info(message, path, len(file.inside), total, units)
         file.log()
         if not texts:
             raise UserError(f"{path} has no usable texts")
@@ -127,12 +124,6 @@ class EntitiesTask(LabelTask):
     def input_contents(self, split: str) -> dict[str, Any]:
         flag = self.input_flags(self.settings)[split]
         return {flag: f"sha256:{sha256_of_inputs(self.files(split))[:16]}"}
-
-    def _cut_by_pieces(self, text: AnnotatedText) -> int:
-        """Returns the number of spans that begin or end inside a piece."""
-        pieces = self.tokenizer.encode_with_offsets(text.text).pieces_in(text.text)
-        edges = {edge for piece in pieces for edge in piece}
-        return sum(not edges >= {span.start, span.end} for span in text.spans)
 
     def made_from(self, split: str) -> dict[str, Any]:
         # The labels are the tags.
