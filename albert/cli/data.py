@@ -27,14 +27,14 @@ from albert.settings.text_settings import NormalizationSettings, TextSettings
 from albert.tables.bad_rows import ERROR, BadRows
 from albert.tables.kinds import ENTITIES, KINDS, LABELS, look_of, standoff_files
 from albert.tables.overview import Overview
-from albert.tasks.entities import check as entities
+from albert.tasks.entities import overview as entities
 from albert.tasks.entities.annotated_files import INCLUSIVE, AnnotatedFile, ReadOptions
 from albert.tasks.entities.annotations import write_annotated
 from albert.tasks.entities.settings import EntitiesSettings
-from albert.tasks.glue import check as labels
+from albert.tasks.glue import overview as labels
 from albert.tasks.glue.label_tables import TableOptions, find_columns
 from albert.tasks.glue.settings import GlueSettings
-from albert.tasks.squad import check as questions
+from albert.tasks.squad import overview as questions
 from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
 from albert.tasks.squad.settings import SquadSettings
 

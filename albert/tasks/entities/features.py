@@ -45,7 +45,7 @@ def characters_in(text: str) -> Words:
 
 
 def decide_units(texts: Sequence[AnnotatedText], tokenizer: FullTokenizer) -> str:
-    """Returns what gets a tag in a training: words, unless many spans begin or end inside them."""
+    """Chooses what gets a tag in a training: words, unless many spans begin or end inside them."""
     total = sum(len(text.spans) for text in texts)
     if sum(_cut(text, text.words) for text in texts) <= _MANY_CUT * total:
         return WORD

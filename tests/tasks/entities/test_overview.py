@@ -6,7 +6,7 @@ import pytest
 
 from albert.core.errors import UserError
 from albert.tables.overview import Line
-from albert.tasks.entities.check import overview_of
+from albert.tasks.entities.overview import overview_of
 from albert.tokenization import FullTokenizer
 
 
