@@ -215,8 +215,8 @@ $(DOCS)/installed: requirements/lock-docs.txt
 
 # It reads the docstrings without importing the package.
 docs: $(DOCS)/installed
-	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(DOCS)/bin/python -m mkdocs build --quiet
-	@echo "The site is in build/site: open it with $(DOCS)/bin/python -m mkdocs serve"
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=. $(DOCS)/bin/python -m mkdocs build --quiet --config-file=tools/mkdocs.yml
+	@echo "The site is in build/site: open it with $(DOCS)/bin/python -m mkdocs serve -f tools/mkdocs.yml"
 
 GAUDI := .venv-gaudi
 

@@ -14,15 +14,15 @@ from mkdocs.structure.pages import Page
 import albert
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Pages in the root of the repository, by their names in the site.
+# Pages outside of docs/, by their names in the site.
 PAGES = {
     "index.md": "README.md",
-    "contributing.md": "CONTRIBUTING.md",
+    "contributing.md": ".github/CONTRIBUTING.md",
     "changelog.md": "CHANGELOG.md",
-    "security_policy.md": "SECURITY.md",
-    "releasing.md": "RELEASING.md",
-    "roadmap.md": "ROADMAP.md",
-    "maintainers.md": "MAINTAINERS.md",
+    "security_policy.md": ".github/SECURITY.md",
+    "releasing.md": ".github/RELEASING.md",
+    "roadmap.md": ".github/ROADMAP.md",
+    "maintainers.md": ".github/MAINTAINERS.md",
 }
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)")
 
@@ -30,7 +30,8 @@ _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)")
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Adds the generated pages."""
     for name, source in PAGES.items():
-        text = _linked((ROOT / source).read_text(encoding="utf-8"), ROOT, config)
+        path = ROOT / source
+        text = _linked(path.read_text(encoding="utf-8"), path.parent, config)
         files.append(File.generated(config, name, content=text))
     functions = "\n\n".join(f"::: {_module_of(name)}.{name}" for name in sorted(albert.__all__))
     text = "# Python reference\n\n[Python](python.md) is a guide to these functions.\n\n"

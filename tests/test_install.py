@@ -169,7 +169,7 @@ def named_in_messages() -> list[str]:
 
 def named_in_pages() -> dict[str, list[str]]:
     by_page = {}
-    for name in tracked(*("README.md", "CONTRIBUTING.md", "docs", "deploy", "albert")):
+    for name in tracked(*("README.md", ".github/CONTRIBUTING.md", "docs", "deploy", "albert")):
         if not name.endswith((".png", ".svg")):
             text = (ROOT / name).read_text(encoding="utf-8")
             text = re.sub(r"\\\n|\s*#.*", " ", text) if name.endswith("file") else text

@@ -69,7 +69,7 @@ def test_one_file_names_the_address_of_the_project():
 
 
 def test_each_promise_of_the_threat_model_names_a_test():
-    page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    page = (ROOT / ".github/SECURITY.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| ([^|]+) \| (`tests/.*) \|$", page, re.M)
     named = [name for _, cell in rows for name in re.findall(r"`(tests/\S+\.py)::(\w+)`", cell)]
     assert len(rows) > 20 and len(named) >= len(rows)

@@ -116,7 +116,7 @@ def fields() -> Iterator[Finding]:
     yield Finding(FAILED if missing else OK, text)
     urls = about.get_all("Project-URL", [])
     # The long description, README.md, has addresses, too.
-    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    site = (ROOT / "tools/mkdocs.yml").read_text(encoding="utf-8")
     state = OPEN if "OWNER/" in about.as_string() + site else OK
     yield Finding(state, f"pyproject.toml names the address of the project: {urls[0].split()[-1]}")
     version = about["Version"]

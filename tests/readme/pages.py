@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tests.helpers.forking import ROOT
 
 README = ROOT / "README.md"
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+PAGES = [ROOT / name for name in ("README.md", ".github/CONTRIBUTING.md", "CHANGELOG.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 
 _IS_RUN_BY_CI = "CI runs it itself"
