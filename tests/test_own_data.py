@@ -200,7 +200,7 @@ class TestFaults:
         path = write(csv_of(rows_of(20)), "own.csv")
         with pytest.raises(FlagError, match="--dev_fraction=0 leaves no text of .* to score on; a"):
             task(path, "--dev_fraction=0")
-        assert task(path, "--dev_fraction=0", "--do_eval=false").requested_splits() == ["train"]
+        assert task(path, "--dev_fraction=0", "--do_eval=false").splits == ["train"]
 
     def test_labels_of_a_test_set_have_a_command(self, task, write):
         path = write(csv_of(rows_of(20)), "own.csv")

@@ -20,6 +20,7 @@ from albert.optimization import TrainStep
 from albert.precision import configuration
 from albert.precision.conversion import plan_model
 from albert.precision.rules import ConversionPlan
+from albert.prediction.engine import precision_list
 from albert.preflight.memory import (
     Memory,
     card_memory,
@@ -50,6 +51,7 @@ from albert.training.plan import (
 from albert.training.prediction import check_labels
 from albert.training.prepared import requested_splits
 from albert.training.task import Task
+from albert.training.task_model import TaskModel
 
 _TRAIN = estimators.ModeKeys.TRAIN
 _SMALLER = (
@@ -82,7 +84,7 @@ class Checked:
 
     def model_fn(self) -> Callable:
         """Returns the `model_fn` of the training."""
-        return self.trained.model_fn(self.steps or (1, 0))
+        return TaskModel(self.trained).model_fn(self.steps or (1, 0))
 
     def resume_from(self, begun: Mapping[str, Any]) -> None:
         """Makes later checks assume that rank 0's run is resumed; see `original_batch_settings`."""
@@ -153,7 +155,7 @@ def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> Non
         advice = "; pass --init_checkpoint, or --from_scratch if you want that" if warns else ""
         report.add("checkpoint", f"none: training starts from random weights{advice}", warns=warns)
         return
-    start = checked.task.compare({v.op.name: v.shape.as_list() for v in variables})
+    start = TaskModel(checked.task).compare({v.op.name: v.shape.as_list() for v in variables})
     report.add("checkpoint", start.checkpoint)
     report.add("variables taken", len(start.taken))
     report.add("variables that are new", ", ".join(start.new) or "none")
@@ -273,16 +275,17 @@ def describe_precision(
 
     Without a configuration, `uses_shipped` takes the shipped one.
     """
-    config = checked.task.precision_config()
-    describe_choice(report, config, checked.task.settings.precision)
-    if config is None:
-        config = configuration.load("1", checked.task.precision_list) if uses_shipped else None
+    task = checked.task
+    config = TaskModel(task).precision_config()
+    describe_choice(report, config, task.settings.precision)
+    if config is None and uses_shipped:
+        config = configuration.load("1", precision_list(task.config))
     if config is None:
         return None
     with tf.Graph().as_default():
-        tf.set_random_seed(checked.task.settings.seed)
+        tf.set_random_seed(task.settings.seed)
         tf.train.get_or_create_global_step()
-        features = checked.batch(checked.task.trims)
+        features = checked.batch(task.trims)
         *_, planned = plan_model(
             checked.model_fn(), features, None, estimators.ModeKeys.TRAIN, {}, config, device.kind()
         )

@@ -22,7 +22,7 @@ from albert.settings.run_settings import RunSettings
 from albert.training.log_hook import format_seconds
 from albert.training.prediction import make_predictor
 from albert.training.prepared import PreparedRun, requested_splits, take_folder
-from albert.training.task import Task
+from albert.training.task import Task, in_buckets
 from albert.training.trainer import train_run
 
 # A measurement of batches of one kind ends after this many batches or this many seconds. After the
@@ -93,9 +93,9 @@ def _is_enough(seconds: list[float]) -> bool:
 def measure(checked: Checked) -> Measurement:
     """Trains and predicts a few batches in a temporary folder, on all workers, as the job would."""
     with tempfile.TemporaryDirectory(prefix="albert-check-") as folder, _without_training_log():
-        names = requested_splits(checked.task)
-        samples = {name: checked.split(name).sample(folder) for name in names}
-        data = {name: checked.task.in_buckets(data) for name, (data, _) in samples.items()}
+        task = checked.task
+        samples = {name: checked.split(name).sample(folder) for name in requested_splits(task)}
+        data = {name: in_buckets(data, task.settings) for name, (data, _) in samples.items()}
         paces = _paces(checked.trained, data, folder)
     return Measurement(sum(seconds for _, seconds in samples.values()), data, paces)
 

@@ -101,7 +101,7 @@ def connect(report: Report, checked: Checked | None) -> None:
     if all(exchange.all_gather_objects(report.ok)) and checked:
         task = checked.task
         with report.section("job"):
-            for split in task.requested_splits():
+            for split in task.splits:
                 contents = checked.contents(split)
                 exchange.check_equal_on_all_workers(split_settings(task, split, contents))
             if checked.steps:

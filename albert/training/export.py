@@ -15,6 +15,7 @@ from albert.prediction.session import PredictSession, placeholders
 from albert.tokenizers.normalization import Normalization
 from albert.training.output_folder import checkpoint_to_use
 from albert.training.task import Task
+from albert.training.task_model import TaskModel
 
 
 def export_best(task: Task) -> str:
@@ -28,8 +29,8 @@ def export_best(task: Task) -> str:
     assets = _assets_of(task, checkpoint)
     # In float32 and without a card's operations, because the server may have another device.
     with device.as_cpu():
-        inputs = placeholders(task.serving_inputs())
-        session = _ExportSession(task.model_fn(None), inputs)
+        inputs = placeholders(TaskModel(task).serving_inputs())
+        session = _ExportSession(TaskModel(task).model_fn(None), inputs)
         session.load(checkpoint)
     target = os.path.join(task.settings.export_dir, "saved_model")
     os.makedirs(target, exist_ok=True)

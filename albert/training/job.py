@@ -19,6 +19,7 @@ from albert.prediction.engine import check_engine
 from albert.settings.run_settings import RunSettings
 from albert.training import tracking
 from albert.training.task import Task
+from albert.training.task_model import TaskModel
 
 # TensorFlow takes a checkpoint's path with one of these for a pattern, and may not find its files.
 _WILDCARDS = frozenset("*?[\\")
@@ -139,7 +140,7 @@ def configure_habana(task: Task) -> None:
 
     Call this before `device.prepare`, which loads the bridge.
     """
-    config = task.precision_config()
+    config = TaskModel(task).precision_config()
     if config and task.settings.precision and device.is_hpu():
         os.environ[configuration.VARIABLE] = config.source
 

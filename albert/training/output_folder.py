@@ -35,6 +35,7 @@ from albert.settings.fields import Affects
 from albert.settings.run_settings import RunSettings
 from albert.training.run_record import check_run
 from albert.training.task import Task
+from albert.training.task_model import TaskModel
 
 
 def training_settings(task: Task, contents: Mapping[str, Any]) -> dict:
@@ -73,7 +74,7 @@ def split_settings(task: Task, split: str, contents: Mapping[str, Any]) -> dict:
 
 def precision_digest(task: Task) -> str | None:
     """Returns a digest of the list of operations in low precision; None for float32."""
-    config = task.precision_config()
+    config = TaskModel(task).precision_config()
     return config.digest() if config else None
 
 
@@ -92,7 +93,7 @@ def check_weights(task: Task) -> None:
     training may start from the weights of another task.
     """
     settings, model = task.settings, task.model()
-    trains = TRAIN in task.requested_splits()
+    trains = TRAIN in task.splits
     if not trains:
         model = {**model, **task.identity()}
     if not trains and best_or_newest(settings.output_dir):
@@ -140,7 +141,7 @@ def _start_of_follower(settings: RunSettings) -> str | None:
 
 def write_assets_of(task: Task) -> None:
     """Writes the assets; a prediction, whose flags may differ, keeps those of a training."""
-    folder, trains = task.settings.output_dir, TRAIN in task.requested_splits()
+    folder, trains = task.settings.output_dir, TRAIN in task.splits
     if trains or not (recorded_settings(folder) or read_description(folder)):
         write_assets(folder, task.assets())
 
@@ -210,5 +211,5 @@ def warn_of_start(task: Task) -> None:
     names = shapes.keys() - optimizer_variables(shapes) - {tf.GraphKeys.GLOBAL_STEP}
     # The initial checkpoint may have been removed since.
     with contextlib.suppress(UserError):
-        for warning in task.compare({name: shapes[name] for name in names}).warnings():
+        for warning in TaskModel(task).compare({name: shapes[name] for name in names}).warnings():
             tf.logging.warning("%s", warning)

@@ -35,7 +35,7 @@ from albert.training.output_folder import (
 )
 from albert.training.plan import original_batch_settings
 from albert.training.prediction import check_labels
-from albert.training.run_record import clear_litter_of_runs
+from albert.training.run_record import clear_litter_of_runs, files_of_results
 from albert.training.task import Task
 
 
@@ -76,7 +76,7 @@ class PreparedRun:
 
 def requested_splits(task: Task) -> Sequence[str]:
     """Returns the requested splits; raises a `FlagError` for scores without a development set."""
-    splits = task.requested_splits()
+    splits = task.splits
     if TRAIN in splits and DEV not in splits and scores_while_training(task.settings):
         raise FlagError("--evaluate_while_training and --patience need data to score on")
     return splits
@@ -105,7 +105,7 @@ def take_folder(task: Task) -> None:
         if settings.export_dir:
             make_writable_folder(settings.export_dir, "--export_dir")
         locks.hold_until_exit(os.path.join(output_dir, "run"), f"--output_dir {output_dir}")
-        clear_litter_of_runs(output_dir, task.files_of_results())
+        clear_litter_of_runs(output_dir, files_of_results(task))
     if settings.deterministic_run:
         make_deterministic()
 

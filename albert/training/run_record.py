@@ -110,6 +110,12 @@ def _files(folder: str) -> Iterator[str]:
 _VERSION = 2
 
 
+def files_of_results(task: Task) -> list[str]:
+    """Returns the names of the files that a run writes into its folder for a task."""
+    labels = task.label_outputs
+    return [*task.outputs, *labels, *(f"{name}.json" for name in labels[:1])]
+
+
 def begin_run(task: Task, recorded: dict) -> None:
     """Records a training run; with --overwrite_output_dir, first removes the files of another one.
 
@@ -117,7 +123,7 @@ def begin_run(task: Task, recorded: dict) -> None:
     `FlagError` if the folder holds a run with other values, and a `UserError` if the record is
     damaged.
     """
-    settings, outputs = task.settings, task.files_of_results()
+    settings, outputs = task.settings, files_of_results(task)
     output_dir = settings.output_dir
     if settings.overwrite_output_dir:
         names = _written(output_dir, outputs)

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import abc
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.checkpoint_files import list_checkpoints
-from albert.checkpoints.initialization import Initialization, compare_with_checkpoint
-from albert.checkpoints.model_files import model_of_checkpoint
 from albert.checkpoints.model_folder import (
     CONFIG,
     TOKENIZERS,
     Assets,
-    quantized_encoder,
-    recorded_scores,
     refuse_quantized,
     used_model,
 )
@@ -27,24 +22,21 @@ from albert.devices import device
 from albert.distributed import collectives
 from albert.modeling import EncoderConfig, read_config
 from albert.optimization import OptimizerOptions
-from albert.precision import configuration, conversion
-from albert.prediction.engine import choose_engine, precision_list
-from albert.prediction.model import Head, ModelOptions
+from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.records import DEV, TEST, TRAIN
-from albert.records.batches import Data, batch_spec
+from albert.records.batches import Data
 from albert.records.records import share_of_token
-from albert.records.sequences import SEQUENCE_KEYS
 from albert.report import PAGE, PREDICTIONS
-from albert.settings.engines import AUTO, OPENVINO, TENSORFLOW
+from albert.settings.engines import TENSORFLOW
 from albert.settings.run_settings import RunSettings
 from albert.settings.text_settings import FileSettings, TextSettings
 from albert.tokenization import FullTokenizer
 from albert.tokenizers.normalization import Normalization
 from albert.training.evaluation import CheckpointScores
-from albert.training.model_fn import make_model_fn
 from albert.training.plan import steps_with_warmup
 from albert.training.recipe import Facts, with_recipe
+from albert.training.task_model import engine_of, initial_folder
 
 # Both flags name the configuration, and each accepts ALBERT and BERT.
 CONFIG_FLAGS = ("albert_config_file", "bert_config_file")
@@ -93,6 +85,7 @@ class Task(abc.ABC):
       trims: whether batches may be shortened to their longest row.
       dropout: dropout rate of the head in training.
       labels: the labels of the rows of the head, if it has any.
+      splits: what the flags ask for, in the order `TRAIN`, `DEV`, `TEST`.
     """
 
     kind: ClassVar[str] = ""
@@ -108,21 +101,21 @@ class Task(abc.ABC):
     dropout: float = 0.0
     labels: Sequence[str | None] = ()
     settings: RunSettings
-    _splits: Sequence[str] = ()
+    splits: Sequence[str] = ()
 
     def __init__(self, settings: RunSettings):
         """Checks the flags, model and tokenizer; raises a `UserError` if they do not match."""
         self.settings, faults = settings, ErrorCollector()
         with faults.collect():
-            self._splits = self.find_splits()
+            self.splits = self.find_splits()
         with faults.collect():
             self.config = load_config(settings)
         with faults.collect():
             if settings.do_train or settings.export_dir or settings.engine == TENSORFLOW:
-                refuse_quantized(self._start())
+                refuse_quantized(initial_folder(settings))
         faults.raise_all()
-        if set(self._splits) - {TRAIN}:
-            self.settings = settings.replaced(engine=self._engine())
+        if set(self.splits) - {TRAIN}:
+            self.settings = settings.replaced(engine=engine_of(settings, self.config))
 
     @classmethod
     @abc.abstractmethod
@@ -251,10 +244,6 @@ class Task(abc.ABC):
         task.settings = settings
         return task
 
-    def requested_splits(self) -> Sequence[str]:
-        """Returns the splits that the flags ask for, in the order `TRAIN`, `DEV`, `TEST`."""
-        return self._splits
-
     def input_path(self, split: str) -> str:
         """Returns the file or folder of a split."""
         return getattr(self.settings, self.input_flags(self.settings)[split])
@@ -267,7 +256,7 @@ class Task(abc.ABC):
             last = (
                 "" if self.needs_all_states else ", in the last layer of the tokens that are needed"
             )
-            rows = " of real tokens" if self._removes_padding() else ""
+            rows = " of real tokens" if self.removes_padding() else ""
             masks = {"dropout masks": f"by place{last}{rows}"}
         inputs = self.input_contents(split)
         return {"albert_config_file": self.config.to_dict(), **masks, **inputs}
@@ -280,16 +269,7 @@ class Task(abc.ABC):
 
     def prepared(self, split: str) -> Data:
         """Returns a split's data with its features made; raises a `UserError` for invalid input."""
-        return self.in_buckets(self.split(split).prepared())
-
-    def in_buckets(self, data: Data) -> Data:
-        """Returns data with the lengths of --length_buckets."""
-        return data._replace(buckets=self.settings.length_buckets or ())
-
-    def files_of_results(self) -> list[str]:
-        """Returns the names of the files that a run writes into its folder for this task."""
-        labels = self.label_outputs
-        return [*self.outputs, *labels, *(f"{name}.json" for name in labels[:1])]
+        return in_buckets(self.split(split).prepared(), self.settings)
 
     def model(self) -> dict[str, Any]:
         """Returns the properties that training and later use of a model must share, by flag."""
@@ -299,79 +279,9 @@ class Task(abc.ABC):
             del values["num_hidden_groups"], values["inner_group_num"]
         return {CONFIG_FLAGS[0]: values}
 
-    def model_fn(
-        self,
-        steps: tuple[int, int] | None,
-        engine: str = TENSORFLOW,
-        precision: str = "float32",
-        quantized: str = "",
-    ) -> Callable:
-        """Returns the `model_fn`.
-
-        Args:
-          steps: the numbers of training and warm-up steps; None for prediction.
-          engine: what computes the encoder in prediction, a value of --engine.
-          precision, quantized: see `ModelOptions`.
-        """
-        settings = self.settings
-        options = ModelOptions(
-            self.optimizer_options(*steps) if steps else None,
-            settings.init_checkpoint,
-            self.num_groups(),
-            new_head=settings.new_head,
-            labels=self.labels,
-            use_einsum=settings.use_einsum,
-            gradient_checkpointing=settings.gradient_checkpointing,
-            remove_padding=self._removes_padding(),
-            engine=engine,
-            precision=precision,
-            quantized=quantized,
-        )
-        return make_model_fn(self.config, self.head(), options)
-
-    def converted_model_fn(self, steps: tuple[int, int] | None) -> Callable:
-        """Returns the `model_fn` that computes in the precision of the flags; see `model_fn`."""
-        config, engine = self.precision_config(), self.settings.engine
-        if steps is None and engine == OPENVINO:
-            precision = config.dtype.name if config else "float32"
-            return self.model_fn(None, engine, precision, self._quantized())
-        return conversion.convert(self.model_fn(steps), config, device.kind())
-
-    def _engine(self) -> str:
-        """Returns the engine of prediction; a run that began with TensorFlow keeps it."""
-        engine, folder = self.settings.engine, self.settings.output_dir
-        if engine == AUTO and not self.settings.overwrite_output_dir:
-            begun = recorded_scores(folder).get("settings", {})
-            engine = TENSORFLOW if begun.get("engine") == TENSORFLOW else AUTO
-        return choose_engine(engine, self.precision_config(), self._quantized())
-
-    def _quantized(self) -> str:
-        """Returns the path of the encoder in int8 that predicts; or ""."""
-        return "" if self.settings.do_train else quantized_encoder(self._start())
-
-    def _start(self) -> str:
-        """Returns the folder of the initial checkpoint; "" if the run has its own, or no initial
-        one."""
-        start, own = self.settings.init_checkpoint, list_checkpoints(self.settings.output_dir)
-        return model_of_checkpoint(start).folder if start and not own else ""
-
-    @property
-    def precision_list(self) -> str:
-        """Returns the path of the model's list of operations in low precision."""
-        return precision_list(self.config)
-
-    def precision_config(self) -> configuration.PrecisionConfig | None:
-        """Returns the configuration of --precision and the environment; None for float32."""
-        return configuration.chosen(self.settings.precision, self.precision_list)
-
-    def _removes_padding(self) -> bool:
+    def removes_padding(self) -> bool:
         """Returns whether the layers skip padding; never on the HPU, which needs fixed shapes."""
         return self.settings.remove_padding and self.trims and not device.is_hpu()
-
-    def serving_inputs(self) -> dict[str, tf.TensorSpec]:
-        """Returns the inputs of an exported model, by name."""
-        inputs = batch_spec(self.model_inputs(), None, trims=True)
-        return {key: inputs[key] for key in SEQUENCE_KEYS}
 
     def assets(self) -> Assets:
         """Returns the files and values with which the model works without this program's flags."""
@@ -382,12 +292,6 @@ class Task(abc.ABC):
                 files[name] = path
                 break
         return Assets(self.description(), files)
-
-    def compare(self, shapes: Mapping[str, Sequence[int]]) -> Initialization:
-        """Compares variables with --init_checkpoint; raises a `UserError` if they do not match."""
-        checkpoint, groups = self.settings.init_checkpoint, self.num_groups()
-        new_head = self.settings.new_head if TRAIN in self.requested_splits() else False
-        return compare_with_checkpoint(shapes, checkpoint, groups, new_head, self.labels)[0]
 
 
 class TextTask(Task):
@@ -428,7 +332,7 @@ class TextTask(Task):
 
     def apply_recipe(self) -> None:
         """Replaces the settings that --recipe=auto chooses, once the data can be read."""
-        self.settings = with_recipe(self.kind, self.settings, self.config, self._splits, self.facts)
+        self.settings = with_recipe(self.kind, self.settings, self.config, self.splits, self.facts)
 
     def contents(self, split: str) -> dict[str, Any]:
         name = next(name for name in TOKENIZERS if getattr(self.settings, name))
@@ -460,6 +364,11 @@ class TextTask(Task):
 
     def describe(self) -> Iterator[tuple[str, object]]:
         yield "vocabulary", f"{self.config.vocab_size} pieces, as in the configuration"
+
+
+def in_buckets(data: Data, settings: RunSettings) -> Data:
+    """Returns data with the lengths of --length_buckets."""
+    return data._replace(buckets=settings.length_buckets or ())
 
 
 def load_config(settings: RunSettings) -> EncoderConfig:

@@ -28,6 +28,7 @@ from albert.training.prediction import Predictor, make_predictor
 from albert.training.prepared import PreparedRun, scores_while_training
 from albert.training.run_record import begin_run
 from albert.training.task import Task
+from albert.training.task_model import TaskModel
 
 
 class CheckpointScorer:
@@ -156,7 +157,7 @@ def train_run(
         size,
     )
     monitor = StepMonitor()
-    model_fn = monitor.watching(task.converted_model_fn(steps))
+    model_fn = monitor.watching(TaskModel(task).converted_model_fn(steps))
     estimator = make_estimator(model_fn, settings)
     ends_training = scorer.ends_training if scorer else None
     with reading_records(data.files):

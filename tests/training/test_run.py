@@ -43,9 +43,8 @@ def always(value: object) -> Callable[..., object]:
 
 class NoTask(Task):
     outputs, config, best_by = ("answers.txt",), None, "f1"
-    requested_splits, prepared = always([TRAIN]), always(DATA)
+    splits, prepared = [TRAIN], always(DATA)
     contents, model = always({"train_file": "abc"}), always({})
-    model_fn = always(lambda features, labels, mode, params: None)
     input_flags, model_inputs, head, score = map(always, ({}, {}, None, None))
     assets = always(Assets({}, {}))
 

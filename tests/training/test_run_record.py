@@ -46,7 +46,7 @@ MODEL = "owner/model@abc"
 def task_in(folder, overwrite=False):
     values = {"output_dir": str(folder), "overwrite_output_dir": overwrite}
     settings = RunSettings(model=MODEL, **values)
-    files = {"files_of_results": lambda: TASK_OUTPUTS}
+    files = {"outputs": TASK_OUTPUTS, "label_outputs": []}
     return types.SimpleNamespace(settings=settings, kind="squad-1.1", **files)
 
 

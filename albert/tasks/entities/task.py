@@ -46,10 +46,10 @@ class EntitiesTask(LabelTask):
         self._read_options = ReadOptions.of(settings)
         self._units = self._known_units()
         if not self._units:
-            trains = TRAIN in self._splits
+            trains = TRAIN in self.splits
             self._units = decide_units(self._file(TRAIN), self.tokenizer) if trains else WORD
         self._dev_split = DevSplit.of(settings)
-        self.labels = self._new_tags() if TRAIN in self._splits else recorded_labels(settings)
+        self.labels = self._new_tags() if TRAIN in self.splits else recorded_labels(settings)
         self.apply_recipe()
         settings = self.settings
         tags, length = as_bioes(self.labels), settings.max_seq_length
@@ -69,7 +69,7 @@ class EntitiesTask(LabelTask):
 
     def _known_units(self) -> str:
         """Returns the units of tags that the model was trained with; "" if the data decides."""
-        settings, trains = self.settings, TRAIN in self._splits
+        settings, trains = self.settings, TRAIN in self.splits
         known: Mapping[str, Any] | None = None
         if not trains:
             known = known_of_model(settings)[1]
@@ -98,7 +98,7 @@ class EntitiesTask(LabelTask):
         return [text for text in texts if (dev.rank(text.text) <= limit) == (split == DEV)]
 
     def _read_file(self, split: str) -> list[AnnotatedText]:
-        labels = () if split == TRAIN and TRAIN in self._splits else self._tagger.labels
+        labels = () if split == TRAIN and TRAIN in self.splits else self._tagger.labels
         path = self.input_path(split)
         bad = BadRows(path, self.settings.on_bad_row)
         file = AnnotatedFile(path, split != TEST, self._read_options)

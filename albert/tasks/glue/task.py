@@ -151,7 +151,7 @@ class GlueTask(ClassificationTask):
         exported: float | None = self.settings.threshold_to_export
         if math.isnan(self.settings.threshold_to_export):
             exported = self.label_threshold
-        weights = self._class_weights if TRAIN in self.requested_splits() else None
+        weights = self._class_weights if TRAIN in self.splits else None
         return make_head(len(self.labels), self.dropout, exported, self.label_threshold, weights)
 
     @functools.cached_property

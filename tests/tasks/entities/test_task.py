@@ -36,14 +36,14 @@ def test_tags_follow_from_the_training_file(make):
 
 
 def test_a_split_is_requested_if_its_file_is_given(make, log):
-    assert make(*FILES).requested_splits() == [TRAIN, DEV, TEST]
+    assert make(*FILES).splits == [TRAIN, DEV, TEST]
     log()
-    assert make(FILES[0]).requested_splits() == [TRAIN]
+    assert make(FILES[0]).splits == [TRAIN]
     assert [line for line in log() if "is off" in line] == [
         "--do_eval is off, because --predict_file is not given",
         "--do_predict is off, because --test_file is not given",
     ]
-    assert make(*FILES, "--do_predict=false").requested_splits() == [TRAIN, DEV]
+    assert make(*FILES, "--do_predict=false").splits == [TRAIN, DEV]
     with pytest.raises(FlagError, match="--do_predict needs --test_file"):
         make(FILES[0], "--do_predict")
     with pytest.raises(FlagError, match="nothing to do: pass --train_file, --predict_file, --t"):

@@ -16,6 +16,7 @@ from albert.report.predictions import read_samples
 from albert.tasks.glue.examples import InputExample
 from albert.tasks.glue.settings import GlueSettings
 from albert.tasks.glue.task import GlueTask
+from albert.training.task_model import TaskModel
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_submitted_numbers_are_within_the_tasks_limits(make, tmp_path):
 def test_the_threshold_is_exported_if_given(make, flags):
     with tf.Graph().as_default():
         features = dict.fromkeys(SEQUENCE_KEYS, tf.ones([2, 3], tf.int32))
-        model_fn = make("MRPC", *flags).model_fn(None)
+        model_fn = TaskModel(make("MRPC", *flags)).model_fn(None)
         spec = model_fn(features, None, estimators.ModeKeys.PREDICT, {})
     (exported,) = spec.export_outputs.values()
     assert ("threshold" in exported.outputs) == bool(flags)

@@ -58,7 +58,7 @@ class TestSplits:
         paths = {"train": files["masked"], "other": other}
         for read in (lambda split: split.prepared(), lambda split: dict(split.describe())):
             with mock.patch.object(task_module, "check_files", wraps=check_files) as check:
-                list(map(read, map(task.split, task.requested_splits())))
+                list(map(read, map(task.split, task.splits)))
             assert [call.args[0] for call in check.call_args_list] == [[paths[n]] for n in expected]
 
     def test_masks_are_drawn_in_training_within_a_budget(self, make, files, corpus):

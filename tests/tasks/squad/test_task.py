@@ -23,10 +23,11 @@ from albert.tasks.squad.questions import Questions, QuestionSource
 from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadV1Task, SquadV2Task
 from albert.tasks.squad.token_positions import PredictionFeature
-from albert.training import task as training_task
-from albert.training import trainer
+from albert.training import task_model, trainer
 from albert.training.prediction import OutputRows, pack
 from albert.training.prepared import PreparedRun
+from albert.training.task import in_buckets
+from albert.training.task_model import TaskModel
 from albert.training.trainer import train_run
 from tests.helpers.files import settings_of
 from tests.helpers.sessions import batches_of, quick_session
@@ -55,7 +56,7 @@ def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
     for seed in (1, 77):
         others = f"--output_dir={tmp_path / str(seed)}", "--gradient_accumulation_steps=2"
         task = make(f"--seed={seed}", "--train_steps=9", *others, *flags)
-        data = task.in_buckets(task.split(TRAIN).prepared())
+        data = in_buckets(task.split(TRAIN).prepared(), task.settings)
         train_run(PreparedRun(task, {TRAIN: data}))
         expected = shuffled_numbers(data.num_records, 8, seed, 6)
         if flags:
@@ -65,12 +66,12 @@ def test_the_seed_orders_the_training_data(make, tmp_path, monkeypatch, flags):
 
 def test_flags_reach_the_model_and_its_optimizer(make, monkeypatch):
     built = []
-    monkeypatch.setattr(training_task, "make_model_fn", lambda *parts: built.append(parts))
+    monkeypatch.setattr(task_model, "make_model_fn", lambda *parts: built.append(parts))
     flags = "learning_rate=0.25 adam_epsilon=1e-3 weight_decay=0.5 optimizer=lamb use_einsum"
     flags += " gradient_accumulation_steps=3 allreduce_dtype=float16 shard_optimizer=state"
     flags += " init_checkpoint=model gradient_checkpointing"
     task = make(*(f"--{flag}" for flag in flags.split()))
-    task.model_fn((10, 2))
+    TaskModel(task).model_fn((10, 2))
     values = {"gradient_accumulation_steps": 3, "allreduce_dtype": tf.float16}
     values |= {"shard_optimizer": "state", "epsilon": 1e-3, "weight_decay": 0.5}
     ways = {"use_einsum": True, "gradient_checkpointing": True, "remove_padding": True}
@@ -78,7 +79,7 @@ def test_flags_reach_the_model_and_its_optimizer(make, monkeypatch):
     assert built[0][2] == options
     # A Gaudi needs static shapes.
     monkeypatch.setattr(device, "is_hpu", lambda: True)
-    task.model_fn(None)
+    TaskModel(task).model_fn(None)
     assert built[1][2] == options._replace(optimizer=None, remove_padding=False)
 
 
@@ -91,7 +92,7 @@ def test_initial_weights_are_a_function_of_the_seed(make):
                 name: tf.placeholder(spec.dtype, [8, *[None for _ in spec.shape]])
                 for name, spec in task.model_inputs().items()
             }
-            task.model_fn((10, 1))(features, None, mode, {})
+            TaskModel(task).model_fn((10, 1))(features, None, mode, {})
             assert bool(tf.get_collection(ops.SITES)) == (mode == "train")
             session.run(tf.global_variables_initializer())
             return session.run({v.name: v for v in tf.trainable_variables()})
@@ -114,9 +115,9 @@ def test_batches_are_trimmed_only_if_the_loss_ignores_padding(make, flag):
 
 def test_splits_and_their_files_follow_the_flags(make, tmp_path):
     task = make("--predict_feature_left_file=left")
-    assert task.requested_splits() == [TRAIN, DEV]
-    assert make("--train_file=").requested_splits() == [DEV]
-    assert make("--predict_file=").requested_splits() == [TRAIN]
+    assert task.splits == [TRAIN, DEV]
+    assert make("--train_file=").splits == [DEV]
+    assert make("--predict_file=").splits == [TRAIN]
     assert task.split(TRAIN).cached.paths == [f"{tmp_path}/out/train.tf_record"]
     assert task.split(DEV).cached.paths == [f"{tmp_path}/out/eval.tf_record", "left"]
     (tmp_path / "train.tf_record").touch()
