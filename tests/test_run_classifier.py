@@ -3,7 +3,6 @@
 import json
 import pathlib
 import random
-import re
 import shutil
 import signal
 import sys
@@ -15,8 +14,8 @@ from albert.core.errors import FlagError, UserError
 from albert.inference import load_model
 from albert.report.predictions import read_samples
 from tests.helpers.forking import ROOT
-from tests.helpers.glue import LABELS, write_all
-from tests.helpers.running import assert_fails, at_step, run, run_as_workers, succeed
+from tests.helpers.glue import write_all
+from tests.helpers.running import at_step, run, run_as_workers, succeed
 from tests.helpers.tiny_runs import MODEL, WORDS
 
 
@@ -35,31 +34,6 @@ def command(squad_dir):
 
 def table(path: pathlib.Path) -> list[list[str]]:
     return [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-@pytest.mark.slow
-def test_one_model_serves_several_tasks_of_equal_labels(command, prepare, tmp_path):
-    """The model of MNLI labels the diagnostic set; a model of other labels does not fit."""
-    write_all(tmp_path, WORDS)
-    mnli = tmp_path / "mnli"
-    succeed(command("mnli", tmp_path, mnli, "--do_train", "--train_step=1"))
-    initial = f"--init_checkpoint={mnli / 'model.ckpt-1'}"
-    succeed(command("ax", tmp_path, tmp_path / "ax", "--do_predict", initial))
-    probabilities = np.loadtxt(tmp_path / "ax/test_results.tsv")
-    expected = [LABELS["diagnostic"][n] for n in probabilities.argmax(axis=1)]
-    assert [label for _, label in table(tmp_path / "ax/submit_results.tsv")[1:]] == expected
-    message = (
-        "was trained for the labels contradiction, entailment, neutral, "
-        "not for --task_name=rte with the labels entailment, not_entailment"
-    )
-    with pytest.raises(UserError, match=message):
-        prepare(command("rte", tmp_path, tmp_path / "rte", "--do_predict", initial))
-    # Without the run next to it, its shapes tell.
-    for path in mnli.glob("model.ckpt-1.*"):
-        shutil.copy(path, tmp_path)
-    initial = f"--init_checkpoint={tmp_path / 'model.ckpt-1'}"
-    result = run(command("rte", tmp_path, tmp_path / "rte", "--do_predict", initial))
-    assert_fails(result, 1, "output_weights [3, 32] (the model has [2, 32])")
 
 
 class TestSeparable:
@@ -123,15 +97,12 @@ class TestSeparable:
         names = {path.stem for path in out.glob("model.ckpt-*.index")}
         assert names == {"model.ckpt-100", "model.ckpt-150", "model.ckpt-best"}
 
-    def test_other_runs_and_files_are_not_replaced(self, out, job, prepare):
-        """Nor ready-made features, as the Habana fork's --input_file, which need no header."""
+    def test_ready_made_features_need_no_header(self, out, job, prepare):
+        """As the Habana fork's --input_file; they are not made again."""
         (out / "tsv_train.tf_record").rename(out / "train.tf_record")
         ready = f"--input_file={out}"
         prepare(job(f"--output_dir={out.parent / 'new'}", ready))
         assert not list((out.parent / "new").glob("*train.tf_record"))
-        message = r"--optimizer \(was adamw, is lamb\), --warmup_step \(was 10, is 5\)"
-        with pytest.raises(FlagError, match=message):
-            prepare(job("--optimizer=lamb", "--warmup_step=5"))
 
 
 def test_labels_that_others_wrote_are_not_replaced(command, prepare, tmp_path):
@@ -149,7 +120,6 @@ def test_labels_that_others_wrote_are_not_replaced(command, prepare, tmp_path):
         ("--data_dir=", FlagError, "--data_dir is required"),
         ("--data_dir=no/such", UserError, "--data_dir no/such is not a folder"),
         ("--task_name=ax", UserError, "diagnostic has no train set, only test"),
-        ("--do_train=false --do_predict", UserError, "has no checkpoint; train first, or give"),
     ],
 )
 def test_data_and_flags_that_do_not_fit_are_errors(
@@ -203,10 +173,6 @@ def test_long_texts_are_trained_scored_and_labeled_in_windows(command, tmp_path)
     other, initial = tmp_path / "other", f"--init_checkpoint={out / 'model.ckpt-best'}"
     succeed(command("tsv", tmp_path, other, *flags[:2], initial))
     assert json.loads((other / "eval_results.json").read_text())["eval_loss"] == scores["eval_loss"]
-    # Truncated texts have other features.
-    log = succeed(command("tsv", tmp_path, other, *flags[:2], initial, "--long_texts=truncate"))
-    assert re.search(r"dev: \d+ of 24 texts have at least 16 tokens; longer ones are trunc", log)
-    assert "it was made with other values of doc_stride" in log
 
 
 @pytest.mark.slow
@@ -288,13 +254,15 @@ class TestSeveralTasks:
         tables = [(folder / "glue_results.json").read_bytes() for folder in (tmp_path, whole[0])]
         assert tables[0] == tables[1]
 
-    def test_its_runs_are_ordinary_ones(self, whole, command, data, prepare):
-        """With the file of flags, a command resumes one of them; with other flags, it does not."""
-        file = f"--flagfile={ROOT}/configs/glue_mnli.flags"
-        python, program, *flags = command("MNLI", data, whole[0] / "mnli/seed-2", *self.FLAGS)
+    def test_its_runs_and_models_are_ordinary_ones(self, whole, command, data, prepare, tmp_path):
+        """With the file of flags, a command resumes one; a task of other labels is refused."""
+        file, mnli = f"--flagfile={ROOT}/configs/glue_mnli.flags", whole[0] / "mnli/seed-2"
+        python, program, *flags = command("MNLI", data, mnli, *self.FLAGS)
         prepare([python, program, file, *flags, "--seed=2"])
-        with pytest.raises(FlagError, match=r"other flags: --seed \(was 2, is 3\); give another"):
-            prepare([python, program, file, *flags, "--seed=3"])
+        initial = f"--init_checkpoint={mnli / 'model.ckpt-best'}"
+        message = "was trained for the labels contr.*, not for --task_name=rte with the labels en"
+        with pytest.raises(UserError, match=message):
+            prepare(command("rte", data, tmp_path / "rte", "--do_predict", initial))
 
     def test_two_workers_need_no_common_disk(self, command, data, tmp_path, mpirun):
         """The other rank, which may be on another host, has no checkpoints."""
