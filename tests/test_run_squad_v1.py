@@ -12,10 +12,8 @@ import tensorflow as tf2
 from albert.core.errors import FlagError, UserError
 from tests.helpers.checkpoints import weights
 from tests.helpers.golden import read_json as read
-from tests.helpers.running import albert, assert_fails, assert_stopped, at_step, run, succeed
+from tests.helpers.running import albert, assert_fails, at_step, run, succeed
 from tests.helpers.squad import squad_command, write_table
-
-BF16 = "TF_BF16_CONVERSION"
 
 
 def test_a_file_without_answers_can_be_answered(trained, squad_dir, tmp_path):
@@ -36,16 +34,12 @@ def test_a_file_without_answers_can_be_answered(trained, squad_dir, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_part_of_a_table_is_the_development_set(squad_dir, tmp_path):
+def test_a_part_of_a_table_is_the_development_set(squad_dir, prepare, tmp_path):
     out, table = tmp_path / "out", tmp_path / "train.csv"
     write_table(squad_dir / "train-v1.1.json", table)
-    files = f"--train_file={table}", "--predict_file=", "--on_bad_row=first", "--train_steps=4"
-    split = "--dev_fraction=0.25", "--save_checkpoints_steps=2", "--remove_padding=false"
-    command = squad_command(squad_dir, out, *files, *split)
-    assert run(at_step("kill", 3, command)).returncode == -signal.SIGKILL
-    recorded = read(out / "run.json")["settings"]
-    assert recorded["dev_fraction"] == 0.25
-    assert "Training from step 2 to 4" in succeed(command)
+    files = f"--train_file={table}", "--predict_file=", "--on_bad_row=first", "--train_steps=2"
+    command = squad_command(squad_dir, out, *files, "--dev_fraction=0.25", "--remove_padding=false")
+    succeed(command)
     dev = read(out / "dev_split.json")
     assert (dev["dev_fraction"], dev["dev_seed"]) == (0.25, 12345)
     paragraphs = [paragraph for article in dev["data"] for paragraph in article["paragraphs"]]
@@ -56,24 +50,15 @@ def test_a_part_of_a_table_is_the_development_set(squad_dir, tmp_path):
     scored = run(albert("evaluate", out, f"--data={out}/dev_split.json", "--json"))
     f1 = read(out / "eval_results.json")["f1"]
     assert json.loads(scored.stdout)["f1"] == pytest.approx(f1), scored.stderr
-    for flag in ("--dev_fraction=0.5", "--on_bad_row=skip"):
-        assert_fails(run([*command, flag]), 2, "holds a run with other flags", flag.split("=")[0])
-    # The features of the split are not those of the file.
-    log = succeed([*command, "--dev_fraction=0", "--overwrite_output_dir", "--train_steps=1"])
-    assert "train.tf_record again: it was made with other values of dev_fraction (was 0.25" in log
-    names = set(os.listdir(out))
-    assert "model.ckpt-1.index" in names
-    assert not names & {"model.ckpt-2.index", "eval_results.json", "predictions.json"}
-    assert read(out / "train.tf_record.json")["facts"]["num_examples"] == 48
+    with pytest.raises(FlagError, match=r"--dev_fraction \(was 0.25, is 0.5\)"):
+        prepare([*command, "--dev_fraction=0.5"])
 
 
 @pytest.mark.slow
-def test_a_stopped_run_without_patience_still_ends(squad_dir, tmp_path):
+def test_a_killed_run_without_patience_still_ends(squad_dir, tmp_path):
     """No score is better than the first; the checkpoint of step 15 may have no scores yet."""
     flags = "--learning_rate=0", "--patience=2", "--num_train_epochs=10", "--remove_padding=false"
     command = squad_command(squad_dir, tmp_path, *flags)
-    stopped = run(at_step("SIGINT", 3, command))
-    assert assert_stopped(stopped, signal.SIGINT, tmp_path) == 3
     assert run(at_step("kill", 15, command)).returncode == -signal.SIGKILL
     ending = "No better score in 2 checkpoints: stopping the training"
     assert ending in succeed(command)
@@ -158,12 +143,7 @@ def test_squad_2_is_refused_before_anything_is_written(prepare, squad_dir, tmp_p
 @pytest.mark.parametrize(
     ("flags", "parts"),
     [
-        ("--learning_rate=2e-3 --seed=7", ["--learning_rate (was 0.001, is 0.002)", "--seed"]),
         ("TF_BF16_CONVERSION=basic", ["bf16 configuration (was None, is sha256:"]),
-        (
-            "TF_BF16_CONVERSION=missing.json",
-            [f"{BF16}=missing.json is not 0, 1, full, basic or an existing"],
-        ),
         ("--overwrite_output_dir --predict_file=typo.json", ["typo.json"]),
         ("--init_checkpoint={}/model.ckpt-best", ["would be replaced or removed", "--output_dir"]),
         ("--overwrite_output_dir --init_checkpoint={}/model.ckpt-5", ["would be replaced"]),
@@ -174,7 +154,7 @@ def test_an_existing_run_is_neither_changed_nor_lost(
 ):
     before = {path: path.stat().st_mtime_ns for path in trained.rglob("*.*")}
     flags = flags.format(trained).split()
-    if flags[0].startswith(BF16):
+    if flags[0].startswith("TF_BF16"):
         monkeypatch.setenv(*flags.pop().split("="))
     with pytest.raises(UserError) as caught:
         prepare(squad_command(squad_dir, trained, *flags))
