@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import estimator_checks
@@ -90,13 +90,9 @@ def test_labels_keep_their_type_and_probabilities_their_order(fitted, texts):
 def test_a_pickle_has_the_model(fitted, texts):
     classifier, _ = fitted
     expected = classifier.predict_proba(texts)
-    for one in (classifier, clone(classifier)):
-        copy = pickle.loads(pickle.dumps(one))
-        if one is classifier:
-            assert (copy.predict_proba(texts) == expected).all()
-        else:
-            with pytest.raises(NotFittedError):
-                copy.predict(texts)
+    assert (pickle.loads(pickle.dumps(classifier)).predict_proba(texts) == expected).all()
+    with pytest.raises(NotFittedError):
+        clone(classifier).predict(texts)
 
 
 @pytest.mark.slow
@@ -141,7 +137,6 @@ def test_without_scikit_learn_a_line_names_the_package(monkeypatch):
 
 @pytest.mark.slow
 def test_a_search_over_settings_works_in_a_pipeline(settings, texts):
-    """And so does a cross-validation."""
     labels, settings = np.array(["left", "right"] * 20), {**settings, "do_eval": False}
     pipeline = Pipeline(
         [
@@ -150,9 +145,8 @@ def test_a_search_over_settings_works_in_a_pipeline(settings, texts):
         ]
     )
     grid = {"classifier__learning_rate": [0.0, 2e-3]}
-    search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(texts, labels)
+    halves = [(range(20), range(20, 40))]
+    search = GridSearchCV(pipeline, grid, cv=halves, error_score="raise").fit(texts, labels)
     assert search.best_estimator_["classifier"].classes_.tolist() == ["left", "right"]
     assert search.best_params_["classifier__learning_rate"] in (0.0, 2e-3)
     assert set(search.predict(texts)) <= {"left", "right"}
-    scores = cross_val_score(pipeline, texts, labels, cv=2, error_score="raise")
-    assert scores.shape == (2,) and (scores >= 0).all()
