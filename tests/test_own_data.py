@@ -86,27 +86,15 @@ class TestColumns:
     @pytest.mark.parametrize(
         ("header", "rows", "message"),
         [
-            (
-                "review,comment,label",
-                ["a b,c d,1"],
-                "several columns may be the text.*=NAME, one of r",
-            ),
-            (
-                "text,a,b",
-                ["a b,1,1", "c d,1,2", "e f,2,1", "g h,2,2"],
-                "several .* be the label; pa",
-            ),
-            (
-                "text,other",
-                ["a b,c d", "e f,g h"],
-                "no column may be the label; pass --label_column",
-            ),
+            ("review,comment,label", ["a b,c d,1"], "several columns may be the text.*=NAME, one"),
+            ("text,a,b", ["a b,1,1", "c d,1,2", "e f,2,1", "g h,2,2"], "several .* be the label"),
+            ("text,other", ["a b,c d", "e f,g h"], "no column may be the label; pass --label_col"),
             ("text,label", ["1,x", "2,y", "3,x"], "the column text has no text with a letter"),
             ("", (), "csv looks like an empty file, not a table of labels$"),
             (
                 "context,question,answer",
                 ["a b,c d,b"],
-                "csv looks like questions, not a table of labels: use `albert squad`",
+                "like questions, .* use `albert squad`",
             ),
         ],
     )
@@ -140,11 +128,8 @@ class TestImplied:
     def test_files_of_questions_and_entities(self, kind, tmp_path, write):
         path = write("x", "own.v2.csv")
         settings = kind().with_data(path)
-        assert (settings.train_file, settings.predict_file, settings.dev_fraction) == (
-            path,
-            "",
-            0.2,
-        )
+        files = settings.train_file, settings.predict_file, settings.dev_fraction
+        assert files == (path, "", 0.2)
         assert (settings.output_dir, settings.is_auto()) == ("out/own.v2", True)
         assert kind.of(predict_file="x").with_data(path).dev_fraction == 0
         scored = kind.of(do_train=False).with_data(path)
@@ -156,10 +141,8 @@ class TestImplied:
         for name in ("train.jsonl", "dev.csv", "train.tf_record"):
             (folder / name).write_text("x")
         settings = kind().with_data(str(folder))
-        assert (settings.train_file, settings.predict_file) == (
-            f"{folder}/train.jsonl",
-            f"{folder}/dev.csv",
-        )
+        files = settings.train_file, settings.predict_file
+        assert files == (f"{folder}/train.jsonl", f"{folder}/dev.csv")
         assert (settings.output_dir, settings.dev_fraction) == ("out/data.v1", 0)
 
     def test_the_reference_s_tasks_keep_their_recipe(self):
@@ -184,12 +167,7 @@ class TestFaults:
         [
             (rows_of(5), "has 5 different texts, too few to train on and to score on; add rows"),
             ([(text, "x") for text, _ in rows_of(20)], "needs two different labels, found in lab"),
-            (
-                [(t, f"l{n}") for n, (t, _) in enumerate(rows_of(20))],
-                "has 20 different values in 20",
-            ),
-            ([("  ", label) for _, label in rows_of(20)], "column text has no text with a letter"),
-            ([*rows_of(20), (" ", "up")], "1 row: text is empty: line 22; correct them, or pass"),
+            ([(t, f"l{n}") for n, (t, _) in enumerate(rows_of(20))], "has 20 different values in"),
         ],
     )
     def test_tables_that_cannot_be_learned_say_why(self, task, write, rows, message):
@@ -208,10 +186,9 @@ class TestFaults:
             task(path, "--do_predict")
 
 
-def test_one_line_trains_resumes_and_tells_of_a_changed_table(trained, tmp_path):
-    rows = rows_of(40)
+def test_one_line_trains_and_scores(trained, tmp_path):
     table = tmp_path / "reviews.csv"
-    table.write_text(csv_of(rows))
+    table.write_text(csv_of(rows_of(40)))
     flags = "--train_steps=20", "--save_checkpoints_steps=2"
     command = albert("classify", table, f"--model={trained}", *flags)
     log = succeed(command, cwd=tmp_path)
@@ -226,17 +203,13 @@ def test_one_line_trains_resumes_and_tells_of_a_changed_table(trained, tmp_path)
     assert len(json.loads((out / "eval_results.json").read_text())["history"]) == 10
     samples = (out / "predictions.jsonl").read_text().splitlines()
     assert len([line for line in samples if '"truth"' in line]) == 8
-    log = succeed(command, cwd=tmp_path)
-    assert "the values are those of the run in out/reviews" in log and "already complete" in log
     # The table is scored on the part that was not in the training.
     score = [*command[:-1], "--do_train=false"]
     assert "All 10 checkpoints already have scores" in succeed(score, cwd=tmp_path)
-    table.write_text(csv_of([*rows, ("s n", "down")]))
-    assert_fails(run(command, cwd=tmp_path), 2, "holds a run with other flags: --train_file (was s")
 
 
 @pytest.mark.slow
-def test_one_line_for_entities_and_questions(trained, squad_dir, tmp_path):
+def test_one_line_for_entities(trained, tmp_path):
     path = tmp_path / "texts.conll"
     path.write_text(as_columns(sentences(1, 30)))
     flags = f"--model={trained}", "--train_steps=2"
@@ -250,8 +223,3 @@ def test_one_line_for_entities_and_questions(trained, squad_dir, tmp_path):
     assert "The model was trained on" in log
     record = json.loads((tmp_path / "out/texts/run.json").read_text())["settings"]
     assert (record["recipe"], record["dev_fraction"]) == ("auto", 0.2)
-    flags += "--doc_stride=32", "--max_query_length=20"
-    succeed(albert("squad", squad_dir / "dev-v1.1.json", *flags), cwd=tmp_path)
-    record = json.loads((tmp_path / "out/dev-v1.1/run.json").read_text())["settings"]
-    assert (record["optimizer"], record["dev_fraction"]) == ("adamw_corrected", 0.2)
-    assert "f1" in json.loads((tmp_path / "out/dev-v1.1/eval_results.json").read_text())
