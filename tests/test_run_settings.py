@@ -234,6 +234,7 @@ def test_a_vocabulary_and_its_case_affect_features(program, effects):
             assert difference(before, effects(*flags, f"--{other}=false")) == expected
 
 
+@pytest.mark.parametrize("program", ["run_squad_v1"], indirect=True)
 def test_workers_precision_and_the_scored_run_count(effects, monkeypatch, tmp_path):
     """Scores belong to one training, not to another one that was started in the same folder."""
     before = effects()
@@ -249,6 +250,7 @@ def test_workers_precision_and_the_scored_run_count(effects, monkeypatch, tmp_pa
     assert difference(before, effects()) == "S"
 
 
+@pytest.mark.parametrize("program", ["run_squad_v1"], indirect=True)
 def test_a_record_without_a_flag_means_its_default(program, effects, tmp_path, files):
     """New versions add flags, whose defaults are what earlier versions did."""
     settings = effects()["W"]
