@@ -135,14 +135,6 @@ def test_make_installs_packages_without_hashes_only_where_the_pages_say_so():
     }
 
 
-def test_each_python_gets_its_tensorflow():
-    versions = {"3.10": "2.15.1", "3.11": "2.15.1", "3.12": "2.21.0", "3.13": "2.21.0"}
-    for python, version in versions.items():
-        cpu, gpu = pinned("cpu", python), pinned("gpu", python)
-        assert cpu["tensorflow-cpu"] == gpu["tensorflow"] == version
-        assert cpu["numpy"] == gpu["numpy"] == pinned("dev", python)["numpy"]
-
-
 def test_an_environment_for_gaudi_is_not_changed():
     """`pip install -r requirements.txt` only adds what predicts on a CPU, and changes none."""
     there = pinned("gaudi", "3.10")
@@ -279,9 +271,8 @@ def test_modules_of_another_distribution_are_one_error_line(wheel, tmp_path, rem
     # The other packages, without the editable installation of this one.
     paths = f"{tmp_path}:{sysconfig.get_path('purelib')}"
     environment = {**os.environ, "PYTHONPATH": paths}
-    words = "albert --help, albert squad, albert.run_race"
-    for program in f"{words}, albert.demo.generate".split(", "):
-        command = [sys.executable, "-S", "-m", *program.split()]
+    for program in ("albert", "albert.run_race", "albert.demo.generate"):
+        command = [sys.executable, "-S", "-m", program, "--help"]
         result = run(command, cwd=tmp_path, env=environment)
         assert result.returncode == 1 and result.stdout == ""
         assert result.stderr.endswith(f"{tmp_path}/albert {message}\n"), result.stderr
