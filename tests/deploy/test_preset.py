@@ -122,14 +122,8 @@ def test_the_program_replaces_the_script(data, tmp_path):
         ("squad_v1.1", "albert", None, "the data/albert: no such folder; download it"),
         ("squad_v1.1", BASE, "squad", "the data/squad: no such folder"),
         ("glue_mrpc", BASE, "glue", "the data/glue: no such folder"),
-        (
-            *("squad_v1.1", "bert_base", "bert_base/vocab.txt"),
-            "bert_base has no vocabulary; it needs one of 30k-clean.model vocab.txt vocab_",
-        ),
-        (
-            *("squad_v1.1", BASE, f"{BASE}/model.ckpt-best.index"),
-            "albert_base_v2 has no checkpoint; it needs one of model.ckpt-best bert_model.ckpt",
-        ),
+        ("squad_v1.1", "bert_base", "bert_base/vocab.txt", "no vocabulary; it needs one of 30k-cl"),
+        ("squad_v1.1", BASE, f"{BASE}/model.ckpt-best.index", "no checkpoint; it needs one of mod"),
     ],
 )
 def test_a_missing_input_is_one_line(start, data, preset, model, missing, message):
@@ -145,8 +139,6 @@ def test_too_few_arguments_show_the_usage():
     result = run([str(SCRIPT), "squad_v1.1"])
     assert result.returncode == 1
     assert re.fullmatch(".*: error: give PRESET MODEL DATA PYTHON.*\n", result.stderr)
-    help_text = run([str(SCRIPT), "--help"]).stdout
-    assert re.match(r"Runs the program of a preset(.|\n)*all files exist\.\n$", help_text)
 
 
 # Where requirements/dev.txt installs shellcheck, or the system has it.
