@@ -53,7 +53,7 @@ BUDGETS = {
     "inference": 1_500,
     "model": 900,
     "onnx": 230,
-    "openvino": 290,
+    "openvino": 300,
     "optimizers": 460,
     "precision": 940,
     "prediction": 390,

@@ -76,6 +76,11 @@ class OpenVinoEncoder(Encoder):
             self.pooled_output = tf.tanh(first)
 
 
+# Makes OpenVINO's table of types. If two threads need it for the first time at once, one waits with
+# the GIL for the table, and the other one, which makes it, for the GIL.
+_ = openvino.Tensor(np.zeros(1, np.float32)).data
+
+
 @functools.cache
 def _core() -> Core:
     """Returns the one OpenVINO of this process."""

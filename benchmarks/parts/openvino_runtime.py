@@ -19,6 +19,8 @@ def load(settings: argparse.Namespace) -> Functions:
     """Returns the functions of OpenVINO, which computes in the type of the measurement."""
     path = os.path.join(settings.model, ONNX, f"{settings.options['model']}.onnx")
     streams, _ = streams_of(settings)
+    # See `albert/openvino/encoder.py`: two threads could wait for each other.
+    _ = openvino.Tensor(np.zeros(1, np.float32)).data
     compiled, own = compile_model(path, settings.dtype, streams), threading.local()
 
     def begin() -> None:
