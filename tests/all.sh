@@ -42,9 +42,10 @@ two_at_a_time() {
 [ -e demo_output/run-1/predictions.html ] || part make demo
 part make demo-v2
 part make pytest FLAGS="--rest --durations=40"
-# The longest first. The kills are the same every time; signals arrive at different moments. Tests
-# run only parts of the benchmarks. Two hosts are skipped with a reason where network namespaces are
-# not permitted.
+# Tests run only parts of the benchmarks. This one installs packages, so no other part runs now.
+part make bench NAME=features FLAGS="--turns=1 --rounds=1 --lcs_examples=2 --questions=2000"
+# The longest first. The kills are the same every time; signals arrive at different moments. Two
+# hosts are skipped with a reason where network namespaces are not permitted.
 two_at_a_time <<END
 $(with_python 10 make test-python-3.10)
 $(with_python 13 make test-python-3.13)
@@ -52,7 +53,6 @@ $python -m pytest tests/readme/walk_through.py
 make test-faults FLAGS="--kills=6 --signals=3 --seed=1"
 $(with_python 12 make test-wheel-3.12)
 $(with_python 10 make test-gaudi)
-make bench NAME=features FLAGS="--turns=1 --rounds=1 --lcs_examples=2 --questions=2000"
 make bench NAME=scaling FLAGS="--batch_size=1 --seq_length=16 --steps=1 --rounds=1"
 $python -m pytest tests/readme/tutorial.py
 env CI=false make test-multihost

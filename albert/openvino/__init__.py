@@ -1,4 +1,4 @@
-"""Encoders in ONNX: their graphs, and OpenVINO as another engine for prediction."""
+"""Encoders that OpenVINO computes, another engine for prediction, and their form in int8."""
 
 import sys
 

@@ -46,8 +46,7 @@ class EntitiesTask(LabelTask):
         self._read_options = ReadOptions.of(settings)
         self._units = self._known_units()
         if not self._units:
-            trains = TRAIN in self.splits
-            self._units = decide_units(self._file(TRAIN), self.tokenizer) if trains else WORD
+            self._units = self._file(TRAIN)[1] if TRAIN in self.splits else WORD
         self._dev_split = DevSplit.of(settings)
         self.labels = self._new_tags() if TRAIN in self.splits else recorded_labels(settings)
         self.apply_recipe()
@@ -85,19 +84,20 @@ class EntitiesTask(LabelTask):
 
     def _new_tags(self) -> list[str]:
         # Those of the development part, too.
-        labels = sorted({span.label or "" for text in self._file(TRAIN) for span in text.spans})
+        labels = sorted({span.label or "" for text in self._file(TRAIN)[0] for span in text.spans})
         if not labels:
             raise UserError(f"--train_file {self.settings.train_file} has no entities")
         return ["O", *(f"{prefix}-{label}" for label in labels for prefix in "BI")]
 
     def read(self, split: str) -> list[AnnotatedText]:
         if split == TEST or not (dev := self._dev_split):
-            return self._file(split)
-        texts, path = self._file(TRAIN), self.input_path(TRAIN)
+            return self._file(split)[0]
+        texts, path = self._file(TRAIN)[0], self.input_path(TRAIN)
         limit = dev.limit((text.text for text in texts), path)
         return [text for text in texts if (dev.rank(text.text) <= limit) == (split == DEV)]
 
-    def _read_file(self, split: str) -> list[AnnotatedText]:
+    def _read_file(self, split: str) -> tuple[list[AnnotatedText], str]:
+        """Returns the texts of a file, and the units of their tags."""
         labels = () if split == TRAIN and TRAIN in self.splits else self._tagger.labels
         path = self.input_path(split)
         bad = BadRows(path, self.settings.on_bad_row)
@@ -114,7 +114,7 @@ class EntitiesTask(LabelTask):
         file.log()
         if not texts:
             raise UserError(f"{path} has no usable texts")
-        return texts
+        return texts, units
 
     def files(self, split: str) -> list[str]:
         path = self.input_path(split)
