@@ -5,7 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${1:-.venv/bin/python}
 folder=$(mktemp -d)
-export table=$folder/table
+table=$folder/table
+export folder table
 echo " seconds  part" >"$table"
 trap 'cat $(compgen -G "$folder/*.log") "$table"; rm -r "$folder"' EXIT
 
@@ -26,16 +27,18 @@ with_python() {
   fi
 }
 
-# Runs the command of each line, two at a time, because each keeps about one core busy. Each prints
-# its output in one piece at its end.
+# A part whose output appears in one piece, at its end.
+in_one_piece() {
+  local log=$folder/$$.log
+  part "$@" >"$log" 2>&1 || { echo "failed: $*" >>"$log"; return 1; }
+  cat "$log"
+  rm "$log"
+}
+
+# Runs the command of each line, two at a time, because each keeps about one core busy.
 two_at_a_time() {
-  export -f part
-  export folder
-  grep . | xargs -d '\n' -P 2 -I {} bash -euc '
-    log=$folder/$$.log
-    eval "part $1" >"$log" 2>&1 || { echo "failed: $1" >>"$log"; exit 1; }
-    cat "$log"
-    rm "$log"' part {}
+  export -f part in_one_piece
+  grep . | xargs -d '\n' -P 2 -I {} bash -euc 'in_one_piece {}'
 }
 
 # The tutorial is about the output of the demo, which `.ci/run` brings.
