@@ -27,8 +27,8 @@ _INSTALLS = "installs a driver's or a device's packages"
 # By page and reason: marks of the commands that the walk-through does not run.
 NOT_RUN = {
     "README.md": {
-        _IS_RUN_BY_CI: "make demo",
-        _DOWNLOADS: "git clone, cd albert, pip install",
+        _IS_RUN_BY_CI: "make demo, make test",
+        _DOWNLOADS: "python3 -m venv env, pip install",
         _NEEDS_MODEL: "out/tickets, examples/tickets",
     },
     "classify.md": {_NEEDS_MODEL: "albert classify reviews.csv"},
