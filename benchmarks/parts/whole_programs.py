@@ -66,7 +66,7 @@ def commands_of(flags: Flags) -> tuple[dict[str, Command], set[str]]:
         converts = {"TF_BF16_CONVERSION": "1"} if dtype == "bfloat16" else {}
         ours[f"{turns.OURS}, {dtype}"] = words, converts
         if "openvino" in flags.peers:
-            ours[f"{turns.OURS}, OpenVINO, {dtype}"] = [*words, "--engine=openvino"], converts
+            ours[f"{turns.OURS}, TensorFlow, {dtype}"] = [*words, "--engine=tensorflow"], converts
         peers, needed = peers_of(PEERS[dtype], flags.peers)
         models |= needed
         for name, peer in peers.items():

@@ -57,7 +57,7 @@ RUNS_WITH_PEERS = {
         "this project|transformers|transformers, compiled|ONNX Runtime|OpenVINO|ONNX Runtime, int8"
     ),
     ("predict", f"{_TURNS} --programs --rounds=1 --peers=transformers,openvino"): (
-        "this project, float32|this project, OpenVINO, float32|transformers, float32|"
+        "this project, float32|this project, TensorFlow, float32|transformers, float32|"
         "OpenVINO, float32"
     ),
     ("predict", f"{_TURNS} --settings --peers=onnxruntime"): (
