@@ -203,6 +203,7 @@ def test_one_line_trains_and_scores(trained, tmp_path):
     assert len(json.loads((out / "eval_results.json").read_text())["history"]) == 10
     samples = (out / "predictions.jsonl").read_text().splitlines()
     assert len([line for line in samples if '"truth"' in line]) == 8
+    assert '"title":"Labels: reviews.csv"' in (out / "predictions.html").read_text()
     # The table is scored on the part that was not in the training.
     score = [*command[:-1], "--do_train=false"]
     assert "All 10 checkpoints already have scores" in succeed(score, cwd=tmp_path)

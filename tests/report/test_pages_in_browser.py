@@ -7,14 +7,12 @@ import json
 import pathlib
 import re
 import shlex
-import shutil
 import threading
 
 import numpy as np
 import pytest
 import requests
 from scipy.stats import binomtest
-from selenium import webdriver
 from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
@@ -25,31 +23,21 @@ from albert.serving.services import service_of
 from albert.serving.web import Limits
 from albert.tasks.classification.view import labels_view
 from albert.tasks.squad.view import FoundAnswer, sample_of
+from tests.helpers import browser
+from tests.helpers.browser import emulate
 from tests.helpers.forking import ROOT
 from tests.helpers.serving import LABELS, LONGEST, Gated, Served, load_once, model_of
 
 FITS = "return document.documentElement.scrollWidth <= innerWidth"
 ROWS = "return document.querySelectorAll('.row').length"
-FLAGS = """
-    --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync
-    --disable-background-networking --disable-component-update --window-size=1280,900
-"""
 # Text that a browser would run, or take for the end of the data, if it read it as markup.
 MARKUP = "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 2'>&lt;"
 
 
 @pytest.fixture(scope="module")
-def chromium(tmp_path_factory):
-    """Starts Debian's Chromium without a window."""
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for flag in [*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(shutil.which("chromedriver"))
-    driver = webdriver.Chrome(options=options, service=service)
-    yield driver
-    driver.quit()
+def chromium():
+    with browser.started() as driver:
+        yield driver
 
 
 class Page:
@@ -85,18 +73,6 @@ class Page:
 
     def console(self) -> list[str]:
         return [entry["message"] for entry in self.driver.get_log("browser")]
-
-
-def emulate(driver, width=None, height=844, **media) -> None:
-    """Sets the width of the page and the media features for its style, and resets all others."""
-    features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
-    kind = media.pop("type", "")
-    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": kind, "features": features})
-    if width is None:
-        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-    else:
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
 def contrast(*colours: str) -> float:

@@ -188,6 +188,8 @@ class ClassificationTask(LabelTask):
     def __init__(self, settings: ClassificationSettings, processor: Processor, dropout: float):
         super().__init__(settings, processor.get_labels(), dropout)
         self.processor = processor
+        # Of the page of predictions.
+        self.title = settings.task_name
         processor.keep_accents = settings.keep_accents
         self.label_shape = [len(self.labels)] if processor.is_multi_label else []
 
@@ -273,7 +275,7 @@ class ClassificationTask(LabelTask):
         self, examples: Sequence[Any], predictions: Sequence[Output], scores: Mapping[str, float]
     ) -> View:
         texts = [self.processor.display_parts(example) for example in examples]
-        return labels_view(self.settings.task_name, texts, predictions, self.labels, scores)
+        return labels_view(self.title, texts, predictions, self.labels, scores)
 
     def write_labels(self, data: Data, outputs: Sequence[Output], names: Sequence[str]) -> dict:
         """Writes a file of probabilities, or numbers in regression, and one for a submission.
