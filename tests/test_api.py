@@ -23,7 +23,7 @@ from tests.helpers import running
 from tests.helpers.forking import ROOT
 from tests.helpers.running import succeed, without_tensorflow
 from tests.helpers.squad import squad_command
-from tests.readme.pages import blocks_of, files_of
+from tests.readme.pages import blocks_of
 
 TINY = {"max_seq_length": 64, "max_query_length": 20, "doc_stride": 16, "train_batch_size": 4}
 TINY |= {"from_scratch": True, "verbose": False}
@@ -300,8 +300,11 @@ def test_the_search_of_the_page_resumes_a_training(trained, tmp_path, monkeypatc
     optuna = pytest.importorskip("optuna", reason="need Optuna: make install-dev")
     blocks = blocks_of(ROOT / "docs/python.md")
     (script,) = (block.text for block in blocks if "import optuna" in block.text)
-    smaller = {"[16, 32]": "[2, 3]", '"num_train_epochs", 2, 5': '"num_train_epochs", 1, 2'}
-    for old, new in {'"albert_base_v2"': repr(str(trained)), **smaller}.items():
+    smaller = {
+        '"sentence-transformers/all-MiniLM-L6-v2"': repr(str(trained)),
+        **{"[16, 32]": "[2, 3]", '"num_train_epochs", 2, 5': '"num_train_epochs", 1, 2'},
+    }
+    for old, new in smaller.items():
         assert script.count(old) == 1
         script = script.replace(old, new)
 
@@ -310,10 +313,7 @@ def test_the_search_of_the_page_resumes_a_training(trained, tmp_path, monkeypatc
         return names["study"].trials
 
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "out/own").mkdir(parents=True)
-    texts = "".join(b.text for b in blocks_of(ROOT / "docs/classify.md") if "out/own" in b.text)
-    for name, content in files_of(texts).items():
-        (tmp_path / name).write_text(content)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     (first,) = search(1)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(albert, "train", unittest.mock.Mock(side_effect=KeyboardInterrupt))
