@@ -71,7 +71,8 @@ NOT_RUN = {
         "goes on until it is stopped; tests/test_serve.py starts and stops it": (
             "--host 0.0.0.0, echo $ALBERT_TOKEN"
         ),
-        _NEEDS_CLUSTER: "kubectl, docker, 8501",
+        _NEEDS_CLUSTER: "kubectl, docker",
+        _NEEDS_MODEL: "albert ask deepset/",
     },
     "tutorial.md": {_IS_RUN_BY_CI: "make demo"},
     "workers.md": {
