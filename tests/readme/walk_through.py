@@ -32,7 +32,7 @@ RESULTS = """
     demo_output/run-1-own/predictions.json out/embeddings.npz out/export/saved_model
     out/finetuned/predictions.json out/metrics.txt out/ner/run/test_predictions.jsonl
     out/new.csv out/rivers/run-v2/null_odds.json
-    out/table/run/dev_split.json out/tensorflow/model.ckpt.index out/predictions.html
+    out/table/answered.csv out/tensorflow/model.ckpt.index out/predictions.html
     out/topics/run/predictions.html
 """
 
