@@ -36,6 +36,7 @@ NOT_RUN = {
         _IS_A_FORM: "albert check classify FLAGS-OF-THE-JOB",
         _NEEDS_CARD: "albert compare-devices",
     },
+    "entities.md": {_NEEDS_MODEL: "albert entities texts.jsonl"},
     "gaudi.md": {
         _NEEDS_CARD: "hl-smi, /dev/accel, albert compare-devices, out/first_step, deploy/mpirun.sh",
         _INSTALLS: "make install",
