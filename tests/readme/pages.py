@@ -57,7 +57,6 @@ NOT_RUN = {
     "installing.md": {"needs a vendor's image; tests/test_install.py has stand-ins": "SYSTEM=1"},
     "memory-and-speed.md": {_IS_A_FORM: "albert squad ..., --precision=bfloat16 ..."},
     "models-and-data.md": {
-        _DOWNLOADS: "albert download",
         _NEEDS_MODEL: (
             "--output_dir=out/squad-bert, --model_type=bert, --output_dir=out/bert, "
             "--output_dir=out/from_transformers"
