@@ -15,7 +15,7 @@ _FLAGS = """
 
 @contextlib.contextmanager
 def started() -> Iterator[webdriver.Chrome]:
-    """Starts a browser with a profile of its own."""
+    """Starts a browser with a new profile."""
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
