@@ -3,20 +3,26 @@
 import argparse
 import contextlib
 import dataclasses
+import inspect
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 from unittest import mock
 
 from albert.cli import command_line
-from albert.cli.main import COMMANDS, command_of
+from albert.cli.main import COMMANDS, GROUPS, command_of
 from albert.core.arguments import Parser
 from albert.settings.fields import IGNORED, THEMES, Settings
+from albert.settings.text_settings import TokenizerSettings
 from albert.tasks import by_name
 from tests.helpers.forking import ROOT
 
 PAGE = ROOT / "docs/flags.md"
+# Larger bounds, and those on one side, only exclude what nobody means.
+_MEANT = 1000
+_ON_TEXTS = "squad", "squad 2.0", "classify", "race", "entities"
 HEAD = """# Flags
 
 Look up the flags of each command here; `albert COMMAND --helpfull` shows the same in the terminal.
@@ -26,19 +32,23 @@ In the names of flags, hyphens and underscores are the same: `--train-file` is `
 `--train_file FILE` works as well as `--train_file=FILE`. `--nodo_train`, `--no-do-train` and
 `--do_train=false` are the same. `--flagfile=FILE` reads flags from a file, in which each line is
 one flag with an equals sign. A flag without a default has no value, or its text says which one.
+Each flag has one row; other commands link to it.
 """
-NEXT = """
-Next: [compare the flags with those of the reference](differences.md), or [search for the best
-values](python.md#search-for-hyperparameters).
+NEXT = """Next: [compare the flags with those of the reference](differences.md), or [search for the
+best values](python.md#search-for-hyperparameters).
 """
 
 
 class Row(NamedTuple):
-    """A flag as the page shows it."""
+    """A flag or an argument as the page shows it."""
 
     name: str
     default: str
     text: str
+
+
+# The title of a part of the page, the text below it, and all its flags.
+Section = tuple[str, str, list[Row]]
 
 
 def rows_of(settings: type[Settings]) -> list[Row]:
@@ -47,24 +57,23 @@ def rows_of(settings: type[Settings]) -> list[Row]:
     for field in dataclasses.fields(settings):
         if field.name in flags and flags[field.name].theme != IGNORED:
             flag = flags[field.name]
-            words = [f"One of {', '.join(flag.choices)}."] if flag.choices else []
-            bounds = ("at least", flag.lower), ("at most", flag.upper)
-            limits = " and ".join(
-                f"{word} {limit:,}" for word, limit in bounds if limit is not None
-            )
-            words += [f"It must be {limits}."] if limits else []
+            choices = ", ".join(filter(None, flag.choices))
+            words = [f"One of {choices}."] if choices else []
+            if flag.lower is not None and flag.upper is not None and flag.upper <= _MEANT:
+                words += [f"From {flag.lower:g} to {flag.upper:g}."]
             words += [f"Also called `--{alias}`." for alias in flag.aliases]
             text = " ".join([flag.help, *words])
             # A default that depends on the machine is in the text.
             default = "" if "Default:" in text else shown(field.default)
-            rows.append((THEMES.index(flag.theme), Row(field.name, default, text)))
+            rows.append((THEMES.index(flag.theme), Row(f"--{field.name}", default, text)))
     return [row for _, row in sorted(rows)]
 
 
 def shown(default: Any) -> str:
+    """Returns a default as a user would type it; "" for none."""
     if isinstance(default, bool):
         return str(default).lower()
-    if default is None or default in ("", ()) or default != default:
+    if default is None or default in ("", (), []) or default != default:
         return ""
     if isinstance(default, tuple):
         return ",".join(map(str, default))
@@ -72,12 +81,16 @@ def shown(default: Any) -> str:
 
 
 def rows_of_parser(name: str, word: str) -> list[Row]:
-    """Returns the flags of a command that uses argparse; they may depend on its first word."""
-    return [
-        Row(action.option_strings[-1].lstrip("-"), shown(action.default), action.help)
-        for action in actions_of(name, word)
-        if action.option_strings and action.help and action.default != argparse.SUPPRESS
-    ]
+    """Returns the arguments of a command that uses argparse; they may depend on its first word."""
+    rows = list[Row]()
+    for action in actions_of(name, word):
+        if action.help and action.default != argparse.SUPPRESS:
+            title = [action.metavar or action.dest.upper(), *action.option_strings][-1]
+            # The table has a column for the default.
+            has_default = bool(shown(action.default))
+            text = re.sub(r" \(default: .*\)$", "", action.help) if has_default else action.help
+            rows.append(Row(str(title), shown(action.default), text))
+    return rows
 
 
 def actions_of(name: str, word: str) -> list[argparse.Action]:
@@ -101,31 +114,64 @@ def actions_of(name: str, word: str) -> list[argparse.Action]:
     return actions
 
 
+def usage(text: str, summary: str) -> str:
+    """Returns the summary of a command, and the commands in its help without their comments."""
+    lines = re.findall(r"^ +(.*?\balbert .*)$", re.sub(r"\s*\\\n\s*", " ", text), re.MULTILINE)
+    commands = [f"- `{re.split(' {3,}', line)[0]}`" for line in lines]
+    return "\n".join([f"{summary[0].upper()}{summary[1:]}.", "", *commands])
+
+
+def sections() -> Iterator[Section]:
+    """Yields the parts of the page; those that several trainings share come first."""
+    tasks = {name: rows_of(entry.load("settings")) for name, entry in by_name().items()}
+    shared = [row for row in tasks["squad"] if all(row in tasks[name] for name in _ON_TEXTS)]
+    common = [row for row in shared if row in tasks["pretrain"]]
+    yield ("All trainings", "All commands that train have these flags:", common)
+    tokenizer = [row for row in shared if row in rows_of(TokenizerSettings)]
+    yield ("Tokenizer", "Commands that read text have these flags:", tokenizer)
+    names = ", ".join(f"`albert {name}`" for name in _ON_TEXTS)
+    yield ("Trainings on texts", f"These commands share the flags below: {names}.", shared)
+    for name, entry in by_name().items():
+        text = usage(inspect.getdoc(entry.load("settings")) or "", entry.summary)
+        yield (f"albert {name}", text, tasks[name])
+    summaries = {name: line for group in GROUPS.values() for name, line in group.items()}
+    for name in (name for name in COMMANDS if name not in tasks):
+        module, text = command_of(name), summaries[name]
+        of_module = {key.lower(): value for key, value in vars(module).items()}
+        settings = of_module.get(f"{name.replace('-', '')}settings")
+        words = [] if settings else getattr(module, "WORDS", [])
+        rows = [] if words else rows_of(settings) if settings else rows_of_parser(name, "")
+        yield (f"albert {name}", usage(module.__doc__, text), rows)
+        for word in words:
+            yield (f"albert {name} {word}", "", rows_of_parser(name, word))
+
+
 def table(rows: Sequence[Row]) -> Iterator[str]:
-    yield from ("", "| flag | default | effect |", "|---|---|---|")
+    """Yields the lines of a table of flags."""
+    yield from ("| flag | default | effect |", "|---|---|---|")
     for name, default, text in rows:
-        cells = f"`--{name}`", f"`{default}`" if default else "", " ".join(text.split())
+        cells = f"`{name}`", f"`{default}`" if default else "", " ".join(text.split())
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
+def references(rows: Sequence[Row], printed: Sequence[Section]) -> Iterator[str]:
+    """Yields links to the earlier sections that have some of these flags."""
+    for title, _, own in printed:
+        if names := [f"`{row.name}`" for row in own if row in rows]:
+            which = "all" if len(names) == len(own) else ", ".join(names)
+            yield f"- {which} of [{title}](#{title.lower().replace(' ', '-').replace('.', '')})"
+
+
 def page() -> str:
-    """Returns the text of the page."""
-    tasks = {name: rows_of(entry.load("settings")) for name, entry in by_name().items()}
-    common = [row for row in tasks["squad"] if all(row in rows for rows in tasks.values())]
-    text = "The trainings are " + ", ".join(f"`albert {name}`" for name in tasks) + "."
-    lines = [HEAD, "## All trainings", "", text, *table(common)]
-    for name, rows in tasks.items():
-        first = "These flags, and [those of all trainings](#all-trainings):"
-        rest = [row for row in rows if row not in common]
-        lines += ["", f"## albert {name}", "", first, *table(rest)]
-    for name in (name for name in COMMANDS if name not in {n.split()[0] for n in tasks}):
-        module = command_of(name)
-        settings = getattr(module, name.title().replace("-", "") + "Settings", None)
-        for word in ("",) if settings else getattr(module, "WORDS", ("",)):
-            rows = rows_of(settings) if settings else rows_of_parser(name, word)
-            if rows:
-                lines += ["", f"## albert {name} {word}".rstrip(), *table(rows)]
-    return "\n".join(lines) + "\n" + NEXT
+    """Returns the text of the page, which has each flag once."""
+    lines, printed = [HEAD.strip()], list[Section]()
+    for title, text, rows in sections():
+        own = [row for row in rows if all(row not in section[2] for section in printed)]
+        links = [*references(rows, printed)] if title.startswith("albert ") else []
+        lines += [f"## {title}", text, "Shared flags:" if links else "", "\n".join(links)]
+        lines += ["\n".join(table(own)) if own else ""]
+        printed.append((title, "", own))
+    return "\n\n".join([*filter(None, lines), NEXT])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Checks a job before you book a card: its files, flags, memory and duration.
+"""Checks a job before you start it: its files, flags, memory and duration.
 
   albert check COMMAND FLAGS-OF-THE-COMMAND [--bf16] [--estimate] [--measure] [--json]
   albert check [--json]                                      only the machine

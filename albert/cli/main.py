@@ -42,7 +42,7 @@ GROUPS = {
         "demo": "train, predict and score on a made-up sample",
         "download": "download a model or a dataset",
         "data": "check a file of questions or labels, or convert questions to SQuAD's JSON",
-        "check": "check a job before you book a card",
+        "check": "check a job's files, memory and duration before you start it",
         "compare-devices": "compare the results of a card with those of the CPU",
         "pretraining-text": "make text for pretraining from texts, JSON Lines and Parquet",
         "pretraining-data": "make pretraining records from text files",

@@ -14,7 +14,13 @@ class ClassificationSettings(KeptCheckpoints, TextSettings, theme=DATA):
     task_name: str = ""
     num_train_epochs: float = redefined(RunSettings, "num_train_epochs", 0.0)
     warmup_proportion: float = redefined(RunSettings, "warmup_proportion", 0.0)
-    train_steps: int = redefined(RunSettings, "train_steps", -1, aliases=("train_step",))
+    train_steps: int = redefined(
+        RunSettings,
+        "train_steps",
+        -1,
+        help="Number of training steps. If you pass only --num_train_epochs, that decides.",
+        aliases=("train_step",),
+    )
     predict_batch_size: int = redefined(
         RunSettings, "predict_batch_size", 8, aliases=("eval_batch_size",)
     )
@@ -32,7 +38,8 @@ class ClassificationSettings(KeptCheckpoints, TextSettings, theme=DATA):
     do_predict: bool = setting(False, "Label the test set with the best checkpoint.", basic=True)
     warmup_step: int = setting(
         0,
-        "Number of warm-up steps, in which the learning rate rises; overrides --warmup_proportion.",
+        "Number of warm-up steps, in which the learning rate rises. If you pass it, it "
+        "overrides --warmup_proportion.",
         TRAINING,
         Affects.WEIGHTS,
         lower=0,

@@ -87,7 +87,7 @@ class TableSettings(Settings, theme=DATA, affects=Affects.FEATURES):
 
 
 class GlueSettings(TableSettings, DevSplitSettings, ClassificationSettings, theme=DATA):
-    r"""Fine-tunes ALBERT on a GLUE task or your own data, scores it, and labels the test set.
+    r"""Fine-tunes a model on a GLUE task or your own data, scores it, and labels the test set.
 
       albert classify reviews.csv --model=albert_base_v2
       albert classify --task_name=MRPC --data_dir=data/glue --do_train --do_eval --do_predict \
@@ -101,12 +101,7 @@ class GlueSettings(TableSettings, DevSplitSettings, ClassificationSettings, them
     """
 
     feature_files = {"cached_dir": ""}
-    train_steps: int = redefined(
-        ClassificationSettings,
-        "train_steps",
-        1000,
-        help="Number of training steps. If you pass only --num_train_epochs, that decides.",
-    )
+    train_steps: int = redefined(ClassificationSettings, "train_steps", 1000)
     save_checkpoints_steps: int = redefined(ClassificationSettings, "save_checkpoints_steps", 1000)
     max_seq_length: int = redefined(ClassificationSettings, "max_seq_length", 512, lower=SHORTEST)
     task_name: str = setting(

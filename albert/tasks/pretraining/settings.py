@@ -43,11 +43,11 @@ class PretrainingSettings(KeptCheckpoints, RunSettings, theme=TRAINING):
     r"""Pretrains ALBERT on records of masked sentence pairs, and scores the checkpoints.
 
       albert pretrain --albert_config_file=configs/albert_base_v2.json \
-        --input_file='pretrain.tfrecord-*' --eval_file=held_out.tfrecord --do_train --do_eval \
+        --input_file='pretrain.tfrecord-*' --eval_file=dev.tfrecord --do_train --do_eval \
         --train_batch_size=64 --train_steps=100000 --num_warmup_steps=3000 --output_dir=out
 
       albert pretrain --flagfile=configs/pretrain_bert_large.flags --output_dir=out \
-        --input_file='{max_seq_length}/train-*' --eval_file='{max_seq_length}/held_out'
+        --input_file='{max_seq_length}/train-*' --eval_file='{max_seq_length}/dev-*'
 
     The second command has two phases: sequences of 128 tokens in out/phase_1, then of 512 in
     out/phase_2.

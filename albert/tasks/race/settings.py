@@ -13,11 +13,9 @@ def _feature_file(split: str) -> str | None:
 
 
 class RaceSettings(ClassificationSettings, theme=DATA):
-    r"""Fine-tunes ALBERT on RACE, whose questions about a passage have four options each.
+    r"""Fine-tunes a model on RACE, whose questions about a passage have four options each.
 
-      albert race --data_dir=data --albert_config_file=albert_base_v2/albert_config.json \
-        --spm_model_file=albert_base_v2/30k-clean.model --init_checkpoint=albert_base_v2 \
-        --output_dir=out
+      albert race --data_dir=data --model=albert_base_v2 --output_dir=out
 
     Run the same command again to resume a run that was stopped. A finished run ends at once.
     """

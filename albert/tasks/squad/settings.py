@@ -114,7 +114,7 @@ class SquadSettings(FileSettings, theme=DATA):
 
 
 class SquadV1Settings(SquadSettings):
-    r"""Fine-tunes ALBERT on SQuAD 1.1, answers a file of questions, and scores the answers.
+    r"""Fine-tunes a model on SQuAD 1.1, answers a file of questions, and scores the answers.
 
       albert squad questions.csv --model=albert_base_v2
       albert squad --model=albert_base_v2 --train_file=data/squad/train-v1.1.json \
@@ -138,7 +138,7 @@ class SquadV1Settings(SquadSettings):
 
 
 class SquadV2Settings(SquadSettings, theme=ANSWERS, affects=Affects.SCORES):
-    r"""Fine-tunes ALBERT on SQuAD 2.0, where a question may have no answer, and scores answers.
+    r"""Fine-tunes a model on SQuAD 2.0, where a question may have no answer, and scores answers.
 
       albert squad 2.0 --model=albert_base_v2 --train_file=data/squad/train-v2.0.json \
         --predict_file=data/squad/dev-v2.0.json --output_dir=out
