@@ -91,7 +91,7 @@ def test_float16_costs_no_more_precision_when_sharded(ways):
 
 
 def test_traffic_is_what_the_documentation_says(ways):
-    """The formula is in docs/workers.md; negotiation and metrics of a step take a few KB."""
+    """The formula is in docs/benchmark-log.md; negotiation and metrics of a step take a few KB."""
     weights, observed, _ = ways
     for way in SMALL:
         wire = {"float32": 4, "float16": 2}[way.wire]

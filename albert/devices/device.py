@@ -76,7 +76,7 @@ def _why_no_gpu(cards: int) -> str:
     if not cuda:
         return f"TensorFlow {version} is built for the CPU; install requirements-gpu.txt"
     if not cards:
-        return "this machine or container has no NVIDIA card; see docs/gpu.md"
+        return "this machine or container has no NVIDIA card; see docs/clusters.md"
     driver = host.read(_NVIDIA_DRIVER_VERSION).strip()
     oldest = _OLDEST_DRIVERS.get(cuda.split(".")[0])
     if driver and oldest and _numbers(driver) < _numbers(oldest):

@@ -99,15 +99,16 @@ def test_the_image_installs_the_requirements_of_its_device(tmp_path, device, cal
 
 
 PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
+DATA = [*yaml.safe_load_all((FOLDER / "data.yaml").read_bytes())]
 DEPLOYMENT, SERVICE = yaml.safe_load_all((ROOT / "deploy/k8s/serve.yaml").read_bytes())
 POD = DEPLOYMENT["spec"]["template"]["spec"]
 (CONTAINER,) = POD["containers"]
 
 
-def test_the_manifests_of_the_server_are_valid_and_fit():
+def test_the_manifests_of_the_server_and_the_data_are_valid_and_fit():
     # The oldest and the newest supported version with a schema in the package.
     for version in ("1.30", kubernetes_validate.latest_version()):
-        for manifest in (DEPLOYMENT, SERVICE):
+        for manifest in (DEPLOYMENT, SERVICE, *DATA):
             kubernetes_validate.validate(copy.deepcopy(manifest), version, strict=True)
     labels = DEPLOYMENT["spec"]["template"]["metadata"]["labels"]
     assert SERVICE["spec"]["selector"].items() <= labels.items()

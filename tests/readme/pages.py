@@ -31,28 +31,28 @@ NOT_RUN = {
         _DOWNLOADS: "python3 -m venv env, pip install",
         _NEEDS_MODEL: "out/tickets, examples/tickets",
     },
+    "benchmark-log.md": {_NEEDS_CARD: "make install-dev, OPTIONS=, make bench"},
     "classify.md": {_NEEDS_MODEL: "albert classify reviews.csv"},
     "checking.md": {
         _IS_A_FORM: "albert check classify FLAGS-OF-THE-JOB",
         _NEEDS_CARD: "albert compare-devices",
     },
-    "entities.md": {_NEEDS_MODEL: "albert entities texts.jsonl"},
-    "gaudi.md": {
-        _NEEDS_CARD: "hl-smi, /dev/accel, albert compare-devices, out/first_step, deploy/mpirun.sh",
-        _INSTALLS: "make install",
+    "clusters.md": {
+        _NEEDS_CARD: (
+            "list_physical_devices, albert compare-devices, out/gpu_step, hl-smi, /dev/accel, "
+            "deploy/mpirun.sh"
+        ),
+        _INSTALLS: "make install, make horovod",
         _IS_A_FORM: "albert check",
+        _DOWNLOADS: "albert download",
+        _NEEDS_MODEL: "deploy/preset.sh",
+        _NEEDS_CLUSTER: "kubectl, docker, mkdir, cd $PROJECT, inside",
+        "needs a cluster; tests/deploy has one that is made up": "sbatch",
     },
+    "entities.md": {_NEEDS_MODEL: "albert entities texts.jsonl"},
     "glue-race.md": {
         _DOWNLOADS: "albert download, --download",
         _NEEDS_MODEL: "--output_dir=out/mrpc, --output_dir=out/race",
-    },
-    "gpu.md": {
-        _INSTALLS: "make install, make horovod",
-        _NEEDS_CARD: (
-            "list_physical_devices, albert compare-devices, out/gpu_step, albert check, "
-            "deploy/mpirun.sh, OPTIONS=, make bench"
-        ),
-        _IS_A_FORM: "FLAGS-OF-THE-JOB",
     },
     "installing.md": {"needs a vendor's image; tests/test_install.py has stand-ins": "SYSTEM=1"},
     "memory-and-speed.md": {_IS_A_FORM: "albert squad ..., --precision=bfloat16 ..."},
@@ -78,8 +78,6 @@ NOT_RUN = {
     "workers.md": {
         _IS_RUN_BY_CI: "make install horovod",
         _IS_A_FORM: "deploy/mpirun.sh, mpirun --allow-run-as-root",
-        _NEEDS_MODEL: "deploy/preset.sh",
-        "needs a cluster; tests/deploy has one that is made up": "sbatch",
     },
 }
 
