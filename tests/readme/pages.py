@@ -49,6 +49,7 @@ NOT_RUN = {
         _NEEDS_CLUSTER: "kubectl, docker, mkdir, cd $PROJECT, inside",
         "needs a cluster; tests/deploy has one that is made up": "sbatch",
     },
+    "differences.md": {_IS_RUN_BY_CI: "make install", _IS_A_FORM: "albert.run_squad_v1"},
     "entities.md": {_NEEDS_MODEL: "albert entities texts.jsonl"},
     "glue-race.md": {
         _DOWNLOADS: "albert download, --download",
