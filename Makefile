@@ -30,7 +30,7 @@ PYTHON310 ?= $(call find-python,10,10)
 PYTHON313 ?= $(call find-python,13,13)
 
 .PHONY: help install install-dev oracles requirements horovod demo demo-v2 test test-all pytest test-near test-python test-planted entered test-faults test-inputs \
-	test-gaudi test-multihost lint format lock bench docs pictures public release-check test-newest test-oldest edge clean
+	test-gaudi test-multihost lint format lock bench docs pictures generated release-check test-newest test-oldest edge clean
 
 help:
 	@echo "make demo        install, then train, predict and score on a sample (3 minutes)"
@@ -53,7 +53,7 @@ help:
 	@echo "make bench NAME=train  run a benchmark; without NAME, list the benchmarks"
 	@echo "make docs        build the site of the documentation in build/site"
 	@echo "make pictures    make the pictures of the documentation, from a demo and a run of now"
-	@echo "make public      write the lists of flags, and of functions and keys on disk, that tests compare"
+	@echo "make generated   write the files made from the code: page of flags, list of parts, public names"
 	@echo "make release-check  build the wheel and the sdist of the last commit, and check them (10 minutes)"
 	@echo "make lock        update the exact versions in requirements/lock-*.txt"
 	@echo "make clean       remove .venv, .venv-*, build and the demo's output"
@@ -241,8 +241,9 @@ test-faults: install-dev horovod
 test-planted: install-dev
 	$(RUN) -m tools.planted $(FLAGS)
 
-public: install-dev
+generated: install-dev
 	$(RUN) -m tools.flags_page --write
+	@$(RUN) -m tools.rooms --write >/dev/null
 	$(RUN) -m tools.public
 
 entered: install-dev

@@ -1,4 +1,4 @@
-"""Functions and keys on disk are those of tests/golden/public.txt: `make public`."""
+"""Functions and keys on disk are those of tests/golden/public.txt: `make generated`."""
 
 import os
 
@@ -8,7 +8,7 @@ from tools import public
 def compare(title: str, text: str) -> None:
     if os.environ.get(public.WRITES):
         public.write(title, text)
-    assert public.sections()[title] == text, "if the change is meant, run `make public`"
+    assert public.sections()[title] == text, "if the change is meant, run `make generated`"
 
 
 def test_functions_and_their_arguments_are_the_listed_ones():

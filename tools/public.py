@@ -18,7 +18,7 @@ from tests.helpers.forking import ROOT
 FILE = ROOT / "tests/golden/public.txt"
 WRITES = "ALBERT_WRITES_PUBLIC"
 _HEAD = """What others build on, see docs/installing.md. A change here is a change for users.
-`make public` writes it.
+`make generated` writes it.
 """
 _ID = re.compile(r"\d+(-\d+)+")
 
