@@ -33,10 +33,7 @@ NOT_RUN = {
     },
     "benchmark-log.md": {_NEEDS_CARD: "make install-dev, OPTIONS=, make bench"},
     "classify.md": {_NEEDS_MODEL: "albert classify reviews.csv"},
-    "checking.md": {
-        _IS_A_FORM: "albert check classify FLAGS-OF-THE-JOB",
-        _NEEDS_CARD: "albert compare-devices",
-    },
+    "checking.md": {_NEEDS_CARD: "albert compare-devices"},
     "clusters.md": {
         _NEEDS_CARD: (
             "list_physical_devices, albert compare-devices, out/gpu_step, hl-smi, /dev/accel, "
