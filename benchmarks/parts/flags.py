@@ -59,7 +59,7 @@ def parse(
     parsed = parser.parse_args()
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     if files and parsed.data == _GENERATED:
-        _generate()
+        generated()
     for name in files:
         path = os.path.join(os.path.abspath(parsed.data), FILES[name])
         if not os.path.exists(path):
@@ -81,10 +81,10 @@ def choose(names: str, known: Collection[str], what: str) -> list[str]:
     return chosen
 
 
-def _generate() -> None:
-    """Writes the generated files if they are missing."""
+def generated() -> str:
+    """Returns the folder of generated files; writes them if they are missing."""
     if os.path.exists(_GENERATED):
-        return
+        return _GENERATED
     # Not at the top: the memory of a way that needs no TensorFlow is measured without it.
     from albert.demo.demo import write_inputs
 
@@ -96,6 +96,7 @@ def _generate() -> None:
         shutil.copy(paths["spm_model_file"], os.path.join(made, FILES["spm_model_file"]))
         write_pieces(paths["train_file"], os.path.join(made, FILES["vocab_file"]))
         os.rename(made, _GENERATED)
+    return _GENERATED
 
 
 def write_pieces(questions: str, target: str) -> None:
