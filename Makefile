@@ -35,7 +35,7 @@ PYTHON313 ?= $(call find-python,13,13)
 help:
 	@echo "make demo        install, then train, predict and score on a sample (3 minutes)"
 	@echo "make demo-v2     the same with unanswerable questions, in the format of SQuAD 2.0"
-	@echo "make test        install, then check the style and run the quick tests (5 minutes)"
+	@echo "make test        install, then check the style and run the quick tests (5 to 9 minutes)"
 	@echo "make test-all    run the tests that make test omits, after installing what they need (an hour)"
 	@echo "make test-near FILE=albert/tasks/squad/scoring.py  run the tests of one file and of its direct users"
 	@echo "make install     create .venv for this machine's device, or for DEVICE=cpu, gpu or gaudi"
