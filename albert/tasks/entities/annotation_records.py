@@ -55,7 +55,7 @@ class JsonTexts:
                 case {"data": {}, "annotations": [*annotations]} if self._is_labeled and all(
                     isinstance(one, dict) and one.get("was_cancelled") for one in annotations
                 ):
-                    what = "were cancelled" if annotations else "do not exist"
+                    what = "were canceled" if annotations else "do not exist"
                     self.ignored[f"tasks whose annotations {what}"] += 1
                 case _:
                     yield location, record

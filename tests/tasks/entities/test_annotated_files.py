@@ -182,7 +182,7 @@ def test_exports_are_read_without_what_has_no_annotation(write, form, log):
     assert read(path) == [(TEXT, ENTITIES)]
     ignored = [line.partition("ignored ")[2] for line in log()]
     is_studio = form.startswith("Label Studio")
-    whose = [f"1 tasks whose annotations {what}" for what in ("do not exist", "were cancelled")]
+    whose = [f"1 tasks whose annotations {what}" for what in ("do not exist", "were canceled")]
     assert sorted(ignored) == whose * is_studio
 
 
