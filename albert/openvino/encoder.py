@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import threading
-from collections.abc import Iterator, Mapping
+import queue
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,18 +51,20 @@ class OpenVinoEncoder(Encoder):
         positions: tf.Tensor | None = None,
         precision: str = "float32",
         quantized: str = "",
+        at_once: int = 1,
     ):
         """Builds the graph; see `Encoder` for the arguments.
 
         `precision` is "float32" or "bfloat16", the type of the products. `quantized` is the path of
-        an encoder with products in int8, which does not need the variables.
+        an encoder with products in int8, which does not need the variables. `at_once` batches are
+        computed at a time, each on its part of the cores.
         """
         config.validate()
         family = "bert" if isinstance(config, BertConfig) else "albert"
         pairs = names.pairs_of(family, config.to_dict())[names.ENCODER]
         variables = {pair: tf.get_variable(pair.ours, pair.shape) for pair in pairs}
         self.output_embedding_table, *_ = variables.values()  # The words come first.
-        self.hook = _PassWeights(config, variables, precision, quantized)
+        self.hook = _PassWeights(config, variables, precision, quantized, at_once)
         inputs = [input_ids, input_mask, token_type_ids]
         states = tf.numpy_function(self.hook.states, inputs, tf.float32)
         states.set_shape([*input_ids.shape, config.hidden_size])
@@ -135,16 +137,23 @@ def _weights_beside(path: str) -> str:
     return content_of_checkpoint(resolve_checkpoint(folder))
 
 
-def compile_model(model: Model, precision: str) -> InferRequest:
-    """Compiles an encoder for this process's cores; `precision` is that of `OpenVinoEncoder`."""
+def compile_model(model: Model, precision: str, at_once: int = 1) -> list[InferRequest]:
+    """Compiles an encoder for this process's cores; returns requests that compute at a time.
+
+    For `precision` and `at_once`, see `OpenVinoEncoder`.
+    """
+    cores = host.count_cores(collectives.local_size())
+    streams = min(at_once, cores)
     options = {
         "INFERENCE_PRECISION_HINT": _TYPES[precision],
         "PERFORMANCE_HINT": "LATENCY",
         # By default, it would use the cores of other workers, too, and bind threads to them.
-        "INFERENCE_NUM_THREADS": host.count_cores(collectives.local_size()),
+        "INFERENCE_NUM_THREADS": cores,
+        "NUM_STREAMS": streams,
         "ENABLE_CPU_PINNING": False,
     }
-    return _core().compile_model(model, "CPU", options).create_infer_request()
+    compiled = _core().compile_model(model, "CPU", options)
+    return [compiled.create_infer_request() for _ in range(streams)]
 
 
 class _TensorFlowRequest:
@@ -173,22 +182,27 @@ class _PassWeights(tf.train.SessionRunHook):
         variables: Mapping[names.VariablePair, tf.Variable],
         precision: str,
         quantized: str,
+        at_once: int,
     ):
-        self._config, self._variables, self._precision = config, variables, precision
-        self._quantized = quantized
-        self._request: Any = None
-        self._lock = threading.Lock()
+        self._config, self._variables, self._quantized = config, variables, quantized
+        self._options = precision, at_once
+        # Those that compute nothing now.
+        self._requests = queue.SimpleQueue[Any]()
 
     def after_create_session(self, session: tf.Session, coord: Any) -> None:
         """Takes the weights from a session, whose variables have their values."""
+        self._requests = queue.SimpleQueue()
+        for request in self._requests_of(session):
+            self._requests.put(request)
+
+    def _requests_of(self, session: tf.Session) -> Sequence[Any]:
         if self._quantized:
-            self._request = compile_model(read_quantized(self._quantized), self._precision)
-            return
+            return compile_model(read_quantized(self._quantized), *self._options)
         values = dict(
             zip(self._variables, session.run(list(self._variables.values())), strict=True)
         )
         try:
-            self._request = compile_model(self._model_of(values), self._precision)
+            return compile_model(self._model_of(values), *self._options)
         # Each version of OpenVINO fails in its own way, and a training must continue.
         except Exception as e:
             LOG.warning(
@@ -196,7 +210,7 @@ class _PassWeights(tf.train.SessionRunHook):
                 openvino.__version__,
                 one_line(str(e)),
             )
-            self._request = _TensorFlowRequest(self._config, values)
+            return [_TensorFlowRequest(self._config, values)]
 
     def _model_of(self, values: Mapping[names.VariablePair, np.ndarray]) -> Model:
         weights = {
@@ -216,5 +230,8 @@ class _PassWeights(tf.train.SessionRunHook):
         values = {name: value.astype(np.int64) for name, value in named}
         for recorded in _recordings:
             recorded.batches.append(values)
-        with self._lock:
-            return self._request.infer(values, share_inputs=True)[0]
+        request = self._requests.get()
+        try:
+            return request.infer(values, share_inputs=True)[0]
+        finally:
+            self._requests.put(request)

@@ -51,6 +51,7 @@ class ModelOptions(NamedTuple):
       precision: the type of the products of another engine than TensorFlow: "float32" or
         "bfloat16".
       quantized: path of an encoder in int8, which takes the place of the variables' in OpenVINO.
+      at_once: batches that OpenVINO computes at a time; with 1, a batch has all cores.
       remove_padding: only for batches that are shortened when they are read. If all batches have
         one length, a device may need to know every shape.
     """
@@ -67,6 +68,7 @@ class ModelOptions(NamedTuple):
     engine: str = TENSORFLOW
     precision: str = "float32"
     quantized: str = ""
+    at_once: int = 1
 
 
 def make_predict_fn(config: EncoderConfig, head: Head, options: ModelOptions) -> Callable:
@@ -109,7 +111,7 @@ def build_output(
             # An optional package.
             from albert.openvino.encoder import OpenVinoEncoder
 
-            chosen = options.precision, options.quantized
+            chosen = options.precision, options.quantized, options.at_once
             encoder = OpenVinoEncoder(config, *inputs, positions, *chosen)
             hooks.append(encoder.hook)
             return encoder

@@ -128,7 +128,7 @@ class Trial:
         """Returns the sequences per second of the encoder on recorded inputs."""
         path = os.path.join(self.folder, ASSETS, QUANTIZED)
         model = read_quantized(path) if os.path.exists(path) else self._recording.model
-        request, count = compile_model(model, precision), 0
+        (request,), count = compile_model(model, precision), 0
         # Batches of all lengths, each of which is slower the first time.
         batches = self._recording.batches[:: len(self._recording.batches) // 8 + 1]
         for batch in batches:

@@ -18,6 +18,7 @@ from albert.precision import configuration, conversion
 from albert.precision.configuration import PrecisionConfig
 from albert.prediction.engine import choose_engine, precision_list
 from albert.prediction.model import ModelOptions
+from albert.prediction.session import AT_ONCE
 from albert.records import TRAIN
 from albert.records.batches import batch_spec
 from albert.records.sequences import SEQUENCE_KEYS
@@ -61,6 +62,7 @@ class TaskModel(NamedTuple):
             engine=engine,
             precision=precision,
             quantized=quantized,
+            at_once=AT_ONCE,
         )
         return make_model_fn(task.config, task.head(), options)
 

@@ -34,7 +34,7 @@ def test_states_are_those_of_tensorflow(family, act):
         expected = modeling.Encoder(config, False, *map(tf.constant, inputs))
         variables = {v.op.name: v for v in tf.trainable_variables()}
         encoders = []
-        for options in ({}, {"positions": tf.constant(positions)}):
+        for options in ({}, {"positions": tf.constant(positions), "at_once": 2}):
             with tf.variable_scope(tf.get_variable_scope(), reuse=True):
                 encoders.append(OpenVinoEncoder(config, *map(tf.constant, inputs), **options))
         assert variables == {v.op.name: v for v in tf.trainable_variables()}
@@ -54,6 +54,9 @@ def test_states_are_those_of_tensorflow(family, act):
             )
             for tensor, value in pairs:
                 np.testing.assert_allclose(session.run(tensor), value, rtol=0, atol=2e-5)
+            with ThreadPoolExecutor(3) as pool:
+                found = list(pool.map(lambda _: chosen.hook.states(*inputs), range(6)))
+            np.testing.assert_allclose(found, [states] * 6, rtol=0, atol=2e-5)
             assert whole.get_embedding_table() is expected.get_embedding_table()
 
 
