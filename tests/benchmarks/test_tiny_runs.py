@@ -23,8 +23,8 @@ _TURNS += " --batches=1 --turns=2 --rows=float32"
 # The flags of a benchmark, and rows of its tables.
 RUNS = {
     "ask": (
-        f"{_SMALL} --lengths=32,48 --peer_lengths=48 --starts=1",
-        "first answer|answer, 48 tokens|encode, all lengths|48 tokens, float32: answer|"
+        f"{_SMALL} --lengths=48 --starts=1",
+        "first answer|48 tokens, float32: answer|"
         "48 tokens, float32: request, --engine=openvino|48 tokens, float32: ONNX Runtime",
     ),
     "bound": (
