@@ -10,7 +10,8 @@
     --option red --option blue --option green --option grey     a RACE model
 
 MODEL is the --output_dir of a run, an export, or a folder of transformers with a head, also by its
-name on the Hugging Face hub. Texts may have any length.
+name on the Hugging Face hub. Texts to search for answers or entities may have any length.
+Longer texts for other models are truncated, unless the model was trained with --long_texts.
 """
 
 from __future__ import annotations

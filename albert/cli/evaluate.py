@@ -43,16 +43,18 @@ _table = functools.partial(aligned, right=True)
 class EvaluateSettings(Settings):
     """The data to compare the predictions with, and the output format."""
 
-    data: str | None = setting(None, "SQuAD 1.1 or 2.0 JSON file with the true answers.")
+    data: str | None = setting(None, "SQuAD JSON file or table with the true answers.")
     metric: str = setting(
         "squad",
         "Rules that normalize and compare answers: squad, mlqa (those of MLQA for --language), or "
-        "character, whose F1 counts characters (those of KorQuAD 1.0; of DRCD with --language=zh).",
+        "character, whose F1 counts characters (those of KorQuAD 1.0, or of DRCD with "
+        "--language=zh).",
         choices=("squad", "mlqa", "character"),
     )
     language: str | None = setting(
         None,
-        "Language of the answers: ar, de, en, es, hi, vi or zh for mlqa; ko or zh for character.",
+        "Language of the answers: ar, de, en, es, hi, vi or zh for mlqa, and ko or zh for "
+        "character.",
     )
     null_odds_file: tuple[str, ...] = setting(
         (),

@@ -31,7 +31,7 @@ GROUPS = {
         "predict": "label the rows of a file with a trained model",
         "serve": "serve the model over HTTP",
         "embed": "write embeddings of texts",
-        "convert": "convert weights to or from Hugging Face's transformers",
+        "convert": "convert weights to or from Hugging Face's transformers, or to ONNX",
         "quantize": "write a model in int8, which answers faster on CPUs",
     },
     "inspect results": {
@@ -41,7 +41,7 @@ GROUPS = {
     "prepare": {
         "demo": "train, predict and score on a made-up sample",
         "download": "download a model or a dataset",
-        "data": "check a file of questions or labels, or convert questions to SQuAD's JSON",
+        "data": "check a file of questions, labels or entities, or convert it",
         "check": "check a job's files, memory and duration before you start it",
         "compare-devices": "compare the results of a card with those of the CPU",
         "pretraining-text": "make text for pretraining from texts, JSON Lines and Parquet",

@@ -5,7 +5,7 @@ r"""Shows predictions next to the true answers: some in the terminal, all on a p
   albert show MODEL --data=train-v1.1.json --start_sample=24100 --num_test_samples=10
 
 FOLDER is the --output_dir of a run, which has written predictions.jsonl and, from that, the page,
-predictions.html. With --data, the command writes the page again, from a SQuAD file and the answers
+predictions.html. With --data, the command writes the page again, from questions and the answers
 in FOLDER's predictions.json. Instead of FOLDER, pass --predictions to show the answers of any
 system, as a JSON file that maps question ids to answers. With --num_test_samples, the command runs
 MODEL, an export or the --output_dir of a run, on that many questions of --data, and shows its
@@ -50,7 +50,7 @@ class ShowSettings(Settings):
         lower=1,
     )
     only: str = setting("all", "Kind of samples to show and count.", choices=tuple(ONLY))
-    data: str | None = setting(None, "SQuAD 1.1 or 2.0 JSON file with the questions.")
+    data: str | None = setting(None, "SQuAD JSON file or table with the questions.")
     predictions: str | None = setting(
         None,
         "JSON file that maps question ids to answers. The page is written next to it. Default: "
