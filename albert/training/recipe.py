@@ -23,7 +23,7 @@ _RECORDED = (
     *("optimizer", "learning_rate", "warmup_proportion", "train_batch_size", "train_steps"),
     "max_seq_length",
 )
-_EPOCHS, _FEWEST_STEPS = 3, 100
+_EPOCHS, _FEWEST_STEPS, _STEPS_OF_LABEL = 3, 100, 25
 _CHECKPOINTS = 10
 # The batch, and that from a number of examples on.
 _BATCH, _LARGE_BATCH, _LARGE_DATA = 16, 32, 10_000
@@ -39,10 +39,12 @@ class Facts(NamedTuple):
     Attributes:
       examples: number of training examples.
       lengths: numbers of tokens of a sample of the texts; empty if the task has windows on them.
+      labels: number of labels of a text to choose from.
     """
 
     examples: int
     lengths: Sequence[int] = ()
+    labels: int = 1
 
 
 class _Choice(NamedTuple):
@@ -112,8 +114,11 @@ def _choices(settings: AnyTextSettings, config: EncoderConfig, facts: Facts) -> 
         chosen["warmup_proportion"] = _Choice(0.1, "a tenth of the steps")
     if not {"num_train_epochs", "train_steps"} & settings.given:
         steps_of_epoch = facts.examples / (batch * others)
-        steps = max(math.ceil(_EPOCHS * steps_of_epoch), _FEWEST_STEPS)
+        fewest = max(_FEWEST_STEPS, _STEPS_OF_LABEL * facts.labels)
+        steps = max(math.ceil(_EPOCHS * steps_of_epoch), fewest)
         reason = f"{steps / steps_of_epoch:.3g} epochs of {facts.examples:,} examples"
+        if steps == _STEPS_OF_LABEL * facts.labels:
+            reason += f", for {facts.labels} labels"
         chosen["train_steps"] = _Choice(steps, reason)
     positions = config.max_position_embeddings
     if facts.lengths:

@@ -17,10 +17,11 @@ MINILM = BertConfig(vocab_size=100, hidden_size=384, max_position_embeddings=512
 
 @pytest.fixture
 def chosen(tmp_path):
-    def chosen(*flags, config=MINILM, splits=(TRAIN, DEV), examples=1000, lengths=()):
+    def chosen(*flags, config=MINILM, splits=(TRAIN, DEV), **facts):
         own = f"--output_dir={tmp_path}", "--recipe=auto"
         settings = settings_of(TextSettings, *own, *flags)
-        return with_recipe("glue", settings, config, splits, lambda: Facts(examples, lengths))
+        given = Facts(**{"examples": 1000, **facts})
+        return with_recipe("glue", settings, config, splits, lambda: given)
 
     return chosen
 
@@ -60,6 +61,8 @@ def test_rates_fall_with_the_width_and_small_tables_get_enough_steps(chosen):
     assert chosen(config=AlbertConfig(vocab_size=100, hidden_size=4096)).learning_rate == 1e-5
     steps = [chosen(examples=n).train_steps for n in (30, 1000, 3000, 30_000)]
     assert steps == [100, 188, 563, 2813]
+    many = [chosen(examples=n, labels=77).train_steps for n in (500, 3000, 30_000)]
+    assert many == [1925, 1925, 2813], "with many labels, three epochs learn nothing"
     small = chosen(examples=500)
     assert (small.save_checkpoints_steps, small.evaluate_while_training) == (100, False)
 

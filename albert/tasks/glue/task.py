@@ -142,7 +142,7 @@ class GlueTask(ClassificationTask):
         texts = (e.text_a for e in sample), (e.text_b or "" for e in sample)
         columns = (self.tokenizer.encode(column, normalized=True) for column in texts)
         lengths = [len(a) + len(b) + (3 if b else 2) for a, b in zip(*columns, strict=True)]
-        return Facts(len(examples), lengths)
+        return Facts(len(examples), lengths, len(self.labels))
 
     def records(self, examples: Sequence[InputExample]) -> list[bytes]:
         length = self.settings.max_seq_length
