@@ -170,6 +170,9 @@ def named_in_pages() -> dict[str, list[str]]:
     return {name: words for name, words in by_page.items() if words}
 
 
+_OF_USERS = ("torch", "notebook", "optuna", "pyarrow", "scikit-learn", "tf-keras", "pre-commit")
+
+
 def test_packages_to_install_are_those_of_the_project():
     known: dict[str, list[Requirement]] = {}
     for text in (*PROJECT["dependencies"], *itertools.chain(*EXTRAS.values())):
@@ -185,7 +188,7 @@ def test_packages_to_install_are_those_of_the_project():
         elif word.startswith("requirements"):
             wrong += [] if (ROOT / word).is_file() else [word]
         # For contributors, notebooks and a script of the user, or what a user's data is in.
-        elif word not in ("torch", "notebook", "optuna", "pyarrow", "scikit-learn", "tf-keras"):
+        elif word not in _OF_USERS:
             requirement = Requirement(word)
             versions = [pin.version for pin in requirement.specifier]
             allowed = known.get(canonicalize_name(requirement.name), [])

@@ -63,7 +63,7 @@ BUDGETS = {
     "reference_api": 1_120,
     "report": 520,
     "serving": 1_080,
-    "settings": 970,
+    "settings": 980,
     "tables": 1_160,
     "tasks.classification": 900,
     "tasks.entities": 1_420,

@@ -78,6 +78,7 @@ def test_hyphens_are_underscores_in_names_of_flags(parse, tmp_path):
         ("--kind=c", "--kind=c: value should be one of <a"),
         ("--noswitch=3", "--noswitch=3 does not take an argument"),
         ("--path=a/" + os.fsdecode(b"\xff"), r"--path='a/\\udcff' is not UTF-8 text"),
+        ("--path=gs://bucket/a", "--path=gs://bucket/a: paths are those of this machine; copy"),
         ("--texts=" + os.fsdecode(b"\xe4"), r"--texts='\\udce4' is not UTF-8 text"),
         *(
             (f"--lengths={bad}", f"--lengths={bad}: must be ascending positive numbers of tokens")

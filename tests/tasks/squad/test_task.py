@@ -12,6 +12,7 @@ from albert.core.errors import FlagError
 from albert.devices import device, ops
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import ModelOptions
+from albert.prediction.session import AT_ONCE
 from albert.records import DEV, TRAIN, cached_file, feature_file
 from albert.records.batches import Data
 from albert.records.order import shuffled_numbers
@@ -75,6 +76,7 @@ def test_flags_reach_the_model_and_its_optimizer(make, monkeypatch):
     values = {"gradient_accumulation_steps": 3, "allreduce_dtype": tf.float16}
     values |= {"shard_optimizer": "state", "epsilon": 1e-3, "weight_decay": 0.5}
     ways = {"use_einsum": True, "gradient_checkpointing": True, "remove_padding": True}
+    ways |= {"at_once": AT_ONCE}
     options = ModelOptions(OptimizerOptions(0.25, 10, 2, "lamb", **values), "model", **ways)
     assert built[0][2] == options
     # A Gaudi needs static shapes.
