@@ -180,6 +180,10 @@ class TestFaults:
             task(path, "--dev_fraction=0")
         assert task(path, "--dev_fraction=0", "--do_eval=false").splits == ["train"]
 
+    def test_the_page_of_a_folder_has_its_name(self, task, write, tmp_path):
+        write(csv_of(rows_of(20)), "train.csv")
+        assert task(f"{tmp_path}/").title == f"Labels: {tmp_path.name}"
+
     def test_labels_of_a_test_set_have_a_command(self, task, write):
         path = write(csv_of(rows_of(20)), "own.csv")
         with pytest.raises(FlagError, match="tasks of GLUE: use `albert predict MODEL FILE`"):

@@ -69,7 +69,7 @@ class GlueTask(ClassificationTask):
             settings = settings.replaced(**own)
         super().__init__(settings, processor, dropout=0.1)
         if isinstance(processor, TsvProcessor):
-            self.title = f"Labels: {os.path.basename(settings.data_dir)}"
+            self.title = f"Labels: {os.path.basename(os.path.normpath(settings.data_dir))}"
             # `albert predict` labels texts of your own.
             self.label_outputs = ()
         # Examples that were read before their features are made.
