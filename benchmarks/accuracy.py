@@ -9,7 +9,7 @@ length as its `--group_by_length` does, and optimizers of this project. --weight
 `msr_paraphrase_train.txt` and `msr_paraphrase_test.txt`, --glue the folder of GLUE's archive, such
 as with `RTE/train.tsv`, and --squad one with the files `train-v1.1.json`, `dev-v1.1.json`,
 `train-v2.0.json` and `dev-v2.0.json`; --tasks without a folder are omitted. Without any folder, the
-questions of SQuAD 1.1 are generated. The table ends with the differences of the means from
+questions of SQuAD are generated. The table ends with the differences of the means from
 `transformers` and from float32, and their standard errors.
 
 --device=gpu trains on the first GPU. --output_dir keeps each result as JSON. If you repeat a
@@ -110,8 +110,10 @@ def parse_flags() -> Flags:
     flags.programs, flags.precisions = flags.programs.split(","), flags.precisions.split(",")
     chosen = choose(flags.tasks, TASKS, "task")
     if not any(getattr(flags, name) for name in _FOLDERS):
-        chosen, flags.squad = ["squad 1.1"], generated()
+        flags.squad = generated()
     flags.tasks = [name for name in chosen if getattr(flags, TASKS[name].folder)]
+    if not flags.tasks:
+        sys.exit(f"benchmark: error: pass one of --{', --'.join(_FOLDERS)}; see --help")
     for name in _FOLDERS:
         setattr(flags, name, os.path.abspath(getattr(flags, name) or "."))
     flags.weights = os.path.abspath(flags.weights or weights.fetch("out/weights"))
