@@ -170,6 +170,7 @@ def named_in_pages() -> dict[str, list[str]]:
     return {name: words for name, words in by_page.items() if words}
 
 
+# For contributors, notebooks and a script of the user, or what a user's data is in.
 _OF_USERS = ("torch", "notebook", "optuna", "pyarrow", "scikit-learn", "tf-keras", "pre-commit")
 
 
@@ -187,7 +188,6 @@ def test_packages_to_install_are_those_of_the_project():
             wrong += {*re.findall(r"\w+", word.partition("[")[2])} - EXTRAS.keys()
         elif word.startswith("requirements"):
             wrong += [] if (ROOT / word).is_file() else [word]
-        # For contributors, notebooks and a script of the user, or what a user's data is in.
         elif word not in _OF_USERS:
             requirement = Requirement(word)
             versions = [pin.version for pin in requirement.specifier]

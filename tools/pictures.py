@@ -17,7 +17,7 @@ from tests.helpers.forking import ROOT
 from tests.helpers.serving import Served, until
 
 DEMO, TICKETS = ROOT / "demo_output/run-1", ROOT / "out/tickets"
-NARROW, LIGHT, DARK = 390, "light", "dark"
+LIGHT, DARK = "light", "dark"
 
 
 class Picture(NamedTuple):
@@ -36,7 +36,7 @@ def pictures(server: str) -> Iterator[Picture]:
     yield Picture("tickets.png", tickets, height=560)
     yield Picture("predictions-wide.png", demo)
     yield Picture("predictions-dark.png", demo, colors=DARK)
-    yield Picture("predictions-narrow.png", demo, NARROW, 844)
+    yield Picture("predictions-narrow.png", demo, 390, 844)
     yield Picture("server.png", server, height=680)
 
 

@@ -186,12 +186,11 @@ class _PassWeights(tf.train.SessionRunHook):
     ):
         self._config, self._variables, self._quantized = config, variables, quantized
         self._options = precision, at_once
-        # Those that compute nothing now.
-        self._requests = queue.SimpleQueue[Any]()
 
     def after_create_session(self, session: tf.Session, coord: Any) -> None:
         """Takes the weights from a session, whose variables have their values."""
-        self._requests = queue.SimpleQueue()
+        # Those that compute nothing now.
+        self._requests = queue.SimpleQueue[Any]()
         for request in self._requests_of(session):
             self._requests.put(request)
 

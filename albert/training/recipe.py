@@ -114,11 +114,10 @@ def _choices(settings: AnyTextSettings, config: EncoderConfig, facts: Facts) -> 
         chosen["warmup_proportion"] = _Choice(0.1, "a tenth of the steps")
     if not {"num_train_epochs", "train_steps"} & settings.given:
         steps_of_epoch = facts.examples / (batch * others)
-        fewest = max(_FEWEST_STEPS, _STEPS_OF_LABEL * facts.labels)
-        steps = max(math.ceil(_EPOCHS * steps_of_epoch), fewest)
+        for_labels = _STEPS_OF_LABEL * facts.labels
+        steps = max(math.ceil(_EPOCHS * steps_of_epoch), _FEWEST_STEPS, for_labels)
         reason = f"{steps / steps_of_epoch:.3g} epochs of {facts.examples:,} examples"
-        if steps == _STEPS_OF_LABEL * facts.labels:
-            reason += f", for {facts.labels} labels"
+        reason += f", for {facts.labels} labels" * (steps == for_labels)
         chosen["train_steps"] = _Choice(steps, reason)
     positions = config.max_position_embeddings
     if facts.lengths:
