@@ -12,9 +12,8 @@ from absl.flags import IllegalFlagValueError
 from albert.cli.check import CheckSettings, find_task
 from albert.core.errors import FlagError
 from albert.devices import habana
-from albert.preflight import job_check
-from albert.preflight.job_check import print_reports, table_line
-from albert.preflight.report import Row
+from albert.preflight import checks
+from albert.preflight.report import Row, print_reports, table_line
 from albert.settings.engines import OPENVINO, TENSORFLOW
 from tests.helpers.checkpoints import weights
 from tests.helpers.files import settings_of
@@ -106,7 +105,7 @@ def test_bad_flags_are_errors():
         settings_of(CheckSettings, "--device_memory=32")
     settings = settings_of(CheckSettings, "--estimate", "--device_memory=32GB")
     with pytest.raises(FlagError, match="--estimate measures this machine, and --device_memory"):
-        job_check.check(None, None, settings, "")
+        checks.check(None, None, settings, "")
 
 
 def test_another_program_cannot_be_checked():

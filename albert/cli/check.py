@@ -53,7 +53,7 @@ def pop_task(words: list[str]) -> tuple[str | None, str]:
 def main(request: Request) -> None:
     """Prints each run's report of all ranks; exits with code 1 if one would fail, otherwise 0."""
     from albert.distributed import exchange
-    from albert.preflight.job_check import check
+    from albert.preflight.checks import check
 
     job, names_task, options = request
     task, settings = job.with_model()

@@ -1,4 +1,4 @@
-"""The checks of `albert check` for every task: variables, steps, output folder, memory."""
+"""Checks a job before a card is booked: its files, flags, memory and duration."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import list_checkpoints, resolve_checkpoint
 from albert.core import estimators
+from albert.core.errors import FlagError
 from albert.core.files import check_can_be_written, check_readable, existing_folder
 from albert.devices import device, machine
 from albert.devices.memory_use import peak_host_memory
-from albert.distributed import collectives
+from albert.distributed import collectives, exchange
 from albert.optimization import TrainStep
 from albert.precision import configuration
 from albert.precision.conversion import plan_model
 from albert.precision.rules import ConversionPlan
 from albert.prediction.engine import precision_list
+from albert.preflight.duration import describe_duration, describe_speed, measure
 from albert.preflight.memory import (
     Memory,
     card_memory,
@@ -30,16 +32,18 @@ from albert.preflight.memory import (
     format_bytes,
     host_memory,
 )
-from albert.preflight.report import Report
+from albert.preflight.report import Report, Row, describe_environment, print_reports
+from albert.preflight.settings import CheckSettings
 from albert.records import TEST, TRAIN
 from albert.records.batches import batch_spec
 from albert.settings.run_settings import RunSettings
-from albert.training.job import missing_downloads
+from albert.training.job import configure_habana, missing_downloads
 from albert.training.output_folder import (
     check_output_dir,
     check_weights,
     checkpoint_to_use,
     init_checkpoint_forgotten,
+    split_settings,
     training_settings,
 )
 from albert.training.plan import (
@@ -53,11 +57,100 @@ from albert.training.prepared import requested_splits
 from albert.training.task import Task
 from albert.training.task_model import TaskModel
 
-_TRAIN = estimators.ModeKeys.TRAIN
 _SMALLER = (
     "pass --gradient_checkpointing, lower --train_batch_size and raise "
     "--gradient_accumulation_steps instead, or lower --max_seq_length"
 )
+# The last line of the report, for success and for failure.
+_JOB_VERDICTS = "the job can run", "the job would fail"
+_FILE_VERDICTS = "", "start the job with --download_only, then check it again"
+_MACHINE_VERDICTS = "the machine is ready; add a job's flags to check the job", "jobs would fail"
+
+
+def check(
+    task_class: type[Task] | None, job: RunSettings, settings: CheckSettings, name: str
+) -> bool:
+    """Prints the report of all ranks; returns whether the run would succeed.
+
+    Without a task, it checks only the machine. The only run of a job has the name "".
+    """
+    report = Report()
+    if settings.estimate and settings.device_memory:
+        raise FlagError(
+            "--estimate measures this machine, and --device_memory is for another one; pass one of "
+            "them"
+        )
+    if name:
+        with report.section("run"):
+            report.add("name", name)
+    describe_environment(report, job)
+    verdicts, checked = _MACHINE_VERDICTS, None
+    if task_class:
+        needs_download = describe_files(report, task_class, job)
+        verdicts = _FILE_VERDICTS if needs_download else _JOB_VERDICTS
+        checked = describe_input(report, task_class, job) if report.ok else None
+    connect(report, checked)
+    plan = describe_graph(report, checked, settings) if checked and report.ok else None
+    # Either all ranks take part in the measurement, or none.
+    if settings.estimate and all(exchange.all_gather_objects(report.ok)) and checked:
+        measured = measure(checked)
+        if collectives.is_chief():
+            describe_duration(report, checked, measured)
+    if settings.measure and checked and report.ok and collectives.is_chief():
+        describe_speed(report, checked.task)
+    by_rank = [[Row(*row) for row in rows] for rows in exchange.all_gather_objects(report.rows)]
+    shown = plan if settings.bf16 else None
+    # The objects of several runs are one line each.
+    return print_reports(by_rank, shown, verdicts, settings.json, indent=None if name else 2)
+
+
+def describe_input(report: Report, task_class: type[Task], settings: RunSettings) -> Checked | None:
+    """Adds the task's files and its output folder; returns the task, or None if it has errors."""
+    with report.section("model"):
+        checked = Checked(task_class(settings))
+        for item, value in checked.task.describe():
+            report.add(item, value)
+        report.next_section("data")
+        describe_data(report, checked)
+        report.next_section("training")
+        describe_training(report, checked)
+        return checked
+    return None
+
+
+def connect(report: Report, checked: Checked | None) -> None:
+    """Loads the device, waits for the other ranks and compares settings, as the job would."""
+    with report.section("job"):
+        if checked:
+            configure_habana(checked.task)
+        device.prepare()
+    collectives.connect(on_cpu=device.kind() == "cpu")
+    if all(exchange.all_gather_objects(report.ok)) and checked:
+        task = checked.task
+        with report.section("job"):
+            for split in task.splits:
+                contents = checked.contents(split)
+                exchange.check_equal_on_all_workers(split_settings(task, split, contents))
+            if checked.steps:
+                checked.resume_from(exchange.broadcast_object(checked.begun))
+    with report.section("programs"):
+        report.add("Horovod", collectives.description())
+
+
+def describe_graph(
+    report: Report, checked: Checked, settings: CheckSettings
+) -> ConversionPlan | None:
+    """Adds the graph of a training step; returns its precision plan if it is requested."""
+    with report.section("model"):
+        step = training_step(checked)
+        describe_variables(report, checked, step.op.graph)
+        report.next_section("memory")
+        describe_memory(report, checked, step, settings.device_memory)
+        report.next_section("training")
+        describe_checkpoints(report, checked, step)
+        report.next_section("precision")
+        return describe_precision(report, checked, uses_shipped=settings.bf16)
+    return None
 
 
 class Checked:
@@ -70,7 +163,6 @@ class Checked:
       contents: `Task.contents`, which reads each file only once.
       split: `Task.split`, which reads the examples only once.
       steps: the number of training and warm-up steps; None without a training.
-      num_weights: the number of the model's weights, once its graph has been described.
     """
 
     def __init__(self, task: Task):
@@ -80,7 +172,6 @@ class Checked:
         self.split = functools.cache(task.split)
         self.num_examples = 0
         self.steps: tuple[int, int] | None = None
-        self.num_weights = 0
 
     def model_fn(self) -> Callable:
         """Returns the `model_fn` of the training."""
@@ -102,18 +193,16 @@ class Checked:
         return {name: tf.placeholder(spec.dtype, spec.shape) for name, spec in specs.items()}
 
 
-def describe_downloads(report: Report, task_class: type[Task], settings: RunSettings) -> bool:
-    """Adds a row for each missing file that --download would download; returns whether any is."""
-    missing: Mapping[str, Any] = {}
+def describe_files(report: Report, task_class: type[Task], settings: RunSettings) -> bool:
+    """Adds a row for each missing flag or file, without reading the files.
+
+    Returns whether --download would download some of them; if so, it adds no other rows.
+    """
     with report.section("files"):
-        missing = missing_downloads(task_class, settings)
-    for what in missing:
-        report.add("download", f"{what} does not exist yet", ok=False)
-    return bool(missing)
-
-
-def describe_missing(report: Report, task_class: type[Task], settings: RunSettings) -> None:
-    """Adds a row for each missing flag and file of the job, without reading the files."""
+        if missing := missing_downloads(task_class, settings):
+            for what in missing:
+                report.add("download", f"{what} does not exist yet", ok=False)
+            return True
     with report.section("job"):
         settings.require(*task_class.required)
     for name in task_class.file_flags(settings):
@@ -129,6 +218,7 @@ def describe_missing(report: Report, task_class: type[Task], settings: RunSettin
         with report.section("files"):
             if path := getattr(settings, name):
                 check_can_be_written(path, f"--{name}")
+    return False
 
 
 def training_step(checked: Checked) -> TrainStep:
@@ -136,7 +226,9 @@ def training_step(checked: Checked) -> TrainStep:
     with tf.Graph().as_default():
         tf.set_random_seed(checked.task.settings.seed)
         features = checked.batch(trims=False)
-        spec = checked.model_fn()(features=features, labels=None, mode=_TRAIN, params={})
+        spec = checked.model_fn()(
+            features=features, labels=None, mode=estimators.ModeKeys.TRAIN, params={}
+        )
     return estimators.graph_parts(spec)
 
 
@@ -144,8 +236,7 @@ def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> Non
     """Adds rows about the model's variables, and which of them the initial checkpoint has."""
     settings = checked.task.settings
     variables = graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES)
-    checked.num_weights = sum(variable.shape.num_elements() for variable in variables)
-    millions = checked.num_weights / 1e6
+    millions = sum(variable.shape.num_elements() for variable in variables) / 1e6
     report.add("parameters", f"{millions:.2f} million in {len(variables)} variables")
     if settings.follows and not settings.init_checkpoint:
         report.add("checkpoint", f"the last one of {settings.follows}")

@@ -1,22 +1,29 @@
-"""An estimate of a job's duration from a few measured batches; `albert check --estimate`."""
+"""Measurements of a few batches, for `albert check --estimate` and `--measure`."""
 
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from concurrent.futures import ProcessPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import list_checkpoints
+from albert.core.errors import UserError, reporting
+from albert.core.log import LOG
+from albert.devices import device, host, machine, memory_use
 from albert.distributed import collectives, exchange
-from albert.preflight.checks import Checked
+from albert.prediction.engine import has_openvino
+from albert.prediction.session import AT_ONCE
 from albert.preflight.report import Report
 from albert.records import DEV, TEST, TRAIN
 from albert.records.batches import Data
 from albert.records.records import reading_records
+from albert.settings.engines import OPENVINO, TENSORFLOW
 from albert.settings.fields import TOO_LARGE
 from albert.settings.run_settings import RunSettings
 from albert.training.log_hook import format_seconds
@@ -25,11 +32,16 @@ from albert.training.prepared import PreparedRun, requested_splits, take_folder
 from albert.training.task import Task, in_buckets
 from albert.training.trainer import train_run
 
+if TYPE_CHECKING:
+    from albert.preflight.checks import Checked
+
 # A measurement of batches of one kind ends after this many batches or this many seconds. After the
 # first batch, their number is even, because a prediction computes two at a time.
 _MOST_BATCHES = 3
 _MOST_SECONDS = 300.0
 _SCORING = {DEV: "scoring", TEST: "labeling"}
+# For --measure. The first batches also make the graph and the kernels.
+_FIRST_BATCHES, _SECONDS = 2, 2.0
 
 
 class BatchTime(NamedTuple):
@@ -93,22 +105,24 @@ def _is_enough(seconds: list[float]) -> bool:
 def measure(checked: Checked) -> Measurement:
     """Trains and predicts a few batches in a temporary folder, on all workers, as the job would."""
     with tempfile.TemporaryDirectory(prefix="albert-check-") as folder, _without_training_log():
-        task = checked.task
-        samples = {name: checked.split(name).sample(folder) for name in requested_splits(task)}
-        data = {name: in_buckets(data, task.settings) for name, (data, _) in samples.items()}
-        paces = _paces(checked.trained, data, folder)
+        splits, settings = requested_splits(checked.task), checked.trained.settings
+        samples = {name: checked.split(name).sample(folder) for name in splits}
+        data = {name: in_buckets(some, settings) for name, (some, _) in samples.items()}
+        # Writing checkpoints would only take time.
+        changed = {"output_dir": folder, "export_dir": None, "save_checkpoints_steps": TOO_LARGE}
+        timed = checked.trained.with_settings(settings.replaced(**changed))
+        take_folder(timed)
+        paces = {name: _pace(timed, name, some) for name, some in data.items()}
     return Measurement(sum(seconds for _, seconds in samples.values()), data, paces)
 
 
-def _paces(task: Task, data: dict[str, Data], folder: str) -> dict[str, BatchTime]:
-    # Writing checkpoints would only take time.
-    changed = {"output_dir": folder, "export_dir": None, "save_checkpoints_steps": TOO_LARGE}
-    timed = task.with_settings(task.settings.replaced(**changed))
-    take_folder(timed)
-    return {
-        name: _training_pace(timed, one) if name == TRAIN else _prediction_pace(timed, one)
-        for name, one in data.items()
-    }
+def _pace(task: Task, split: str, data: Data) -> BatchTime:
+    if split == TRAIN:
+        watch = _StopWatch()
+        train_run(PreparedRun(task, {TRAIN: data}), more_hooks=[watch])
+        return BatchTime.of(watch.seconds)
+    # With many workers, some may have no batch. Rank 0, which reports, has the first one.
+    return BatchTime.of(prediction_seconds(task, data, _is_enough) or [0.0])
 
 
 @contextlib.contextmanager
@@ -120,17 +134,6 @@ def _without_training_log() -> Iterator[None]:
         yield
     finally:
         tf.logging.set_verbosity(level)
-
-
-def _training_pace(task: Task, data: Data) -> BatchTime:
-    watch = _StopWatch()
-    train_run(PreparedRun(task, {TRAIN: data}), more_hooks=[watch])
-    return BatchTime.of(watch.seconds)
-
-
-def _prediction_pace(task: Task, data: Data) -> BatchTime:
-    # With many workers, some may have no batch. Rank 0, which reports, has the first one.
-    return BatchTime.of(prediction_seconds(task, data, _is_enough) or [0.0])
 
 
 def prediction_seconds(
@@ -183,3 +186,48 @@ def _passes(settings: RunSettings, steps: tuple[int, int] | None) -> int:
     if steps:
         return -(-steps[0] // settings.save_checkpoints_steps)
     return max(len(list_checkpoints(settings.output_dir)), 1)
+
+
+def describe_speed(report: Report, task: Task) -> None:
+    """Adds a row for each engine and precision of this machine, measured on the job's own data."""
+    with report.section("speed"):
+        name = next((name for name in requested_splits(task) if name != TRAIN), None)
+        if name is None:
+            raise UserError("--measure needs a development set or a test set; add its flags")
+        for engine, precision in _ways():
+            LOG.info("measuring %s in %s", engine, precision)
+            settings = task.settings.replaced(engine=engine, precision=precision)
+            # A separate process has only the memory of this engine.
+            spawn = multiprocessing.get_context("spawn")
+            with reporting("/dev/shm cannot be written"):
+                executor = ProcessPoolExecutor(1, mp_context=spawn)
+            with executor as pool:
+                rate, memory = pool.submit(_measure, type(task), settings, name).result()
+            report.add(f"{engine}, {precision}", f"{rate:.2f} examples/s, {memory / 1e9:.2f} GB")
+
+
+def _ways() -> Iterator[tuple[str, str]]:
+    """Yields the engines that are installed, each with the precisions that this device has."""
+    has_bfloat16 = device.kind() != "cpu" or machine.find_processor().bfloat16()[0]
+    for engine in (TENSORFLOW, *([OPENVINO] if has_openvino() and device.kind() == "cpu" else [])):
+        yield engine, "float32"
+        if has_bfloat16:
+            yield engine, "bfloat16"
+
+
+def _is_enough_for_speed(seconds: list[float]) -> bool:
+    # Batches that are computed together may end together.
+    return len(seconds) % AT_ONCE == 0 and sum(seconds[_FIRST_BATCHES:]) > _SECONDS
+
+
+def _measure(task_class: type[Task], settings: RunSettings, name: str) -> tuple[float, int]:
+    """Returns the examples per second of prediction, and the peak memory of this process."""
+    device.choose(settings.device)
+    device.prepare()
+    host.limit_threads()
+    with tempfile.TemporaryDirectory(prefix="albert-check-") as folder:
+        task = task_class(settings.replaced(output_dir=folder))
+        data, _ = task.split(name).sample(folder)
+        seconds = prediction_seconds(task, data, _is_enough_for_speed)
+    later = seconds[_FIRST_BATCHES:] or seconds[-1:]
+    return settings.predict_batch_size * len(later) / sum(later), memory_use.peak_host_memory()

@@ -1,8 +1,9 @@
-"""The report of `albert check`, and its rows about the machine and the installed programs."""
+"""The report of `albert check`, how it is printed, and its rows about this machine."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import socket
@@ -14,8 +15,10 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.cores import usable_cores
 from albert.core.errors import UserError
+from albert.core.text import printable
 from albert.devices import device, habana, machine
 from albert.distributed import collectives
+from albert.precision.rules import ConversionPlan
 from albert.settings.run_settings import RunSettings
 from albert.training import job
 
@@ -96,3 +99,50 @@ def describe_environment(report: Report, settings: RunSettings) -> None:
         job.begin_job(settings)
         report.add("device", "{} ({})".format(*device.chosen()))
         report.add("workers", collectives.size())
+
+
+def print_reports(
+    by_rank: list[list[Row]],
+    plan: ConversionPlan | None,
+    verdicts: tuple[str, str],
+    as_json: bool,
+    indent: int | None,
+) -> bool:
+    """Prints rank 0's rows and the differing rows of other ranks; returns whether all are ok.
+
+    `verdicts` is the last line, for success and for failure. With `as_json`, it prints all rows as
+    JSON, in one line if `indent` is None. `plan` has the operations in low precision, if requested.
+    """
+    ok = all(row.ok for rows in by_rank for row in rows)
+    if not collectives.is_first():
+        if collectives.size() == 1:
+            # The ranks are not connected. Rank 0 prints the errors that it also finds, and then
+            # the launcher ends this rank.
+            collectives.wait_for_rank_0()
+            for row in by_rank[0]:
+                if not row.ok:
+                    print(f"{collectives.label()}: {table_line(row)}", flush=True)
+        return ok
+    if as_json:
+        ranks = [[row._asdict() for row in rows] for rows in by_rank]
+        planned = plan and plan.as_dict()
+        report = {"ok": ok, "ranks": ranks, "bf16_plan": planned}
+        print(json.dumps(report, indent=indent), flush=True)
+        return ok
+    sections = list(dict.fromkeys(row.section for row in by_rank[0]))
+    for row in sorted(by_rank[0], key=lambda row: sections.index(row.section)):
+        print(table_line(row))
+    for rank, rows in enumerate(by_rank[1:], start=1):
+        for row in rows:
+            if row not in by_rank[0]:
+                print(f"rank {rank}: {table_line(row)}")
+    for line in plan.table() if plan else []:
+        print(line)
+    print(verdicts[not ok], flush=True)
+    return ok
+
+
+def table_line(row: Row) -> str:
+    """Returns a row as a line of the table, with a mark for errors and warnings."""
+    mark = "FAILS" if not row.ok else "WARNS" if row.warns else ""
+    return printable(f"{mark:<6}{row.section:<10}{row.item:<26}{row.value}")

@@ -89,7 +89,7 @@ def import_what_programs_import() -> None:
 
     assert estimators.Estimator, "imported when it is first used"
     for name in (
-        "albert.preflight.job_check",
+        "albert.preflight.checks",
         *(f"albert.tasks.{path.parent.name}.task" for path in ROOT.glob("albert/tasks/*/task.py")),
     ):
         importlib.import_module(name)

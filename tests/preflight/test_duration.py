@@ -47,9 +47,7 @@ def rows(measured: Measurement, workers=1, trains=True, **settings) -> dict[str,
     with simulated_workers(workers):
         task = StepsTask(types.SimpleNamespace(**SETTINGS | settings))
         steps = task.steps(600) if trains else None
-        checked = types.SimpleNamespace(
-            task=task, trained=task, num_examples=600, steps=steps, num_weights=25_000_000
-        )
+        checked = types.SimpleNamespace(task=task, trained=task, num_examples=600, steps=steps)
         report = Report()
         describe_duration(report, checked, measured)
         assert all(row.section == "duration" and row.ok for row in report.rows), report.rows
