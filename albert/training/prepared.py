@@ -27,6 +27,8 @@ from albert.training.loop import make_deterministic
 from albert.training.output_folder import (
     check_output_dir,
     check_weights,
+    clear_litter_of_runs,
+    files_of_results,
     known_of_model,
     precision_digest,
     split_settings,
@@ -35,7 +37,6 @@ from albert.training.output_folder import (
 )
 from albert.training.plan import original_batch_settings
 from albert.training.prediction import check_labels
-from albert.training.run_record import clear_litter_of_runs, files_of_results
 from albert.training.task import Task
 
 

@@ -27,7 +27,7 @@ from albert.core.version import VERSION
 from albert.settings.run_settings import MLFLOW as TRACKER
 from albert.settings.run_settings import RunSettings
 from albert.training import metrics
-from albert.training.run_record import MLFLOW
+from albert.training.output_folder import MLFLOW
 
 _SECONDS_AT_END = 15.0
 # An error must not end the training.

@@ -19,14 +19,10 @@ from albert.training import metrics
 from albert.training.evaluation import Evaluation
 from albert.training.log_hook import StepMonitor
 from albert.training.loop import make_estimator, train
-from albert.training.output_folder import (
-    scoring_settings,
-    write_assets_of,
-)
+from albert.training.output_folder import begin_run, scoring_settings, write_assets_of
 from albert.training.plan import global_batch_size, rescale_to_current_workers
 from albert.training.prediction import Predictor, make_predictor
 from albert.training.prepared import PreparedRun, scores_while_training
-from albert.training.run_record import begin_run
 from albert.training.task import Task
 from albert.training.task_model import TaskModel
 

@@ -11,8 +11,8 @@ from albert.core.files import open_atomically
 from albert.core.version import VERSION
 from albert.distributed import launcher
 from albert.settings.run_settings import RunSettings
-from albert.training import run_record
-from albert.training.run_record import begin_run, clear_litter_of_runs
+from albert.training import output_folder
+from albert.training.output_folder import begin_run, clear_litter_of_runs
 from tests.helpers.files import contents, write_files
 
 SETTINGS = {
@@ -72,7 +72,7 @@ class TestBegin:
         begin(tmp_path)
         record = json.loads((tmp_path / "run.json").read_text(encoding="utf-8"))
         assert record.pop("model") == MODEL
-        assert {*record.pop("outputs")} == {*run_record.OF_EVERY_RUN, *TASK_OUTPUTS}
+        assert {*record.pop("outputs")} == {*output_folder.OF_EVERY_RUN, *TASK_OUTPUTS}
         expected = {"version": 2, "program_version": VERSION, "task": "squad-1.1"}
         assert record == {**expected, "settings": SETTINGS}
         assert contents(tmp_path).keys() == {"run.json"}
