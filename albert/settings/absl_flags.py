@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from albert.settings.fields import Flag, Settings
 
 FLAGS = flags.FLAGS
+_DEFINES: Mapping[str, Callable] = {
+    "bool": flags.DEFINE_bool,
+    "int": flags.DEFINE_integer,
+    "float": flags.DEFINE_float,
+    "str": flags.DEFINE_string,
+    "tuple[str, ...]": flags.DEFINE_multi_string,
+}
 
 
 def define(
@@ -28,18 +35,11 @@ def define(
         flags.DEFINE(_Parser(flag.parser), name, default, flag.help, **where)
     elif flag.choices:
         flags.DEFINE_enum(name, default, list(flag.choices), flag.help, **where)
-    elif kind == "tuple[str, ...]":
-        flags.DEFINE_multi_string(name, list(default), flag.help, **where)
-    elif kind == "bool":
-        flags.DEFINE_bool(name, default, flag.help, **where)
-    elif kind == "str":
-        # An empty default is no default for absl's help.
-        flags.DEFINE_string(name, default or None, flag.help, **where)
     else:
-        where |= {"lower_bound": flag.lower, "upper_bound": flag.upper}
-        is_whole = kind == "int"
-        define_number: Callable = flags.DEFINE_integer if is_whole else flags.DEFINE_float
-        define_number(name, default, flag.help, **where)
+        if kind in ("int", "float"):
+            where |= {"lower_bound": flag.lower, "upper_bound": flag.upper}
+        # An empty default is no default for absl's help.
+        _DEFINES[kind](name, None if default == "" else default, flag.help, **where)
     for alias in flag.aliases:
         flags.DEFINE_alias(alias, name, flag_values=values, module_name=flag.theme)
 

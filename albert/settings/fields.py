@@ -79,15 +79,15 @@ class Flag(NamedTuple):
     """
 
     help: str
-    theme: str
-    affects: Affects
-    is_basic: bool
-    is_path: bool
-    lower: float | None
-    upper: float | None
-    choices: Sequence[str]
-    aliases: Sequence[str]
-    parser: Callable[[str], object] | None
+    theme: str = OWN
+    affects: Affects = Affects.NOTHING
+    is_basic: bool = False
+    is_path: bool = False
+    lower: float | None = None
+    upper: float | None = None
+    choices: Sequence[str] = ()
+    aliases: Sequence[str] = ()
+    parser: Callable[[str], object] | None = None
 
 
 def setting(
@@ -98,19 +98,14 @@ def setting(
     *,
     basic: bool = False,
     path: bool = False,
-    lower: float | None = None,
-    upper: float | None = None,
-    choices: Sequence[str] = (),
-    aliases: Sequence[str] = (),
-    parser: Callable[[str], object] | None = None,
+    **more: Any,
 ) -> Value:
-    """Defines a field of a `Settings` class and its flag; see `Flag` for the arguments.
+    """Defines a field of a `Settings` class and its flag; `more` are attributes of `Flag`.
 
     By default, `theme` and `affects` are those of the class; see `Settings`.
     """
-    about = theme or OWN, affects or Affects.NOTHING
-    flag = Flag(help, *about, basic, path, lower, upper, choices, aliases, parser)
     own = {name: v for name, v in (("theme", theme), ("affects", affects)) if v is not None}
+    flag = Flag(help, is_basic=basic, is_path=path, **{**own, **more})
     return dataclasses.field(default=default, metadata={"flag": flag, "own": own})
 
 
@@ -205,12 +200,9 @@ class Settings:
 
     def defaults(self) -> dict[str, Any]:
         """Returns the defaults, except those of paths, by name."""
-        fields, flags = dataclasses.fields(self), self.flags()
-        return {
-            field.name: _recorded(field.default)
-            for field in fields
-            if field.name in flags and not flags[field.name].is_path
-        }
+        named = {name for name, flag in self.flags().items() if not flag.is_path}
+        fields = dataclasses.fields(self)
+        return {field.name: _recorded(field.default) for field in fields if field.name in named}
 
     def require(self, *names: str | tuple[str, ...]) -> None:
         """Raises a `FlagError` that lists settings without a value; of a tuple, one needs it."""
