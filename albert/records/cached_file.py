@@ -81,17 +81,9 @@ class CachedFile:
     `made_from` is a JSON object with everything that the content depends on.
     """
 
-    def __init__(
-        self,
-        path: str,
-        made_from: dict,
-        companions: Sequence[str] = (),
-        numbers: Sequence[str] = (),
-    ):
-        """Describes the file; `numbers` are names of integers that its summary must contain."""
+    def __init__(self, path: str, made_from: dict, companions: Sequence[str] = ()):
         self.paths = [path, *companions]
         self.made_from = made_from
-        self._numbers = numbers
         self._header_path = path + ".json"
 
     def reusable(self, explain: bool = True) -> dict | None:
@@ -116,13 +108,13 @@ class CachedFile:
         Raises the errors of `build_once` and of `check`, which checks a file of another program.
         """
         header = self._header()
-        reason = self._why_not(header) if header is not None else None
-        if header is not None and reason is None:
+        reason = "" if header is None else self._why_not(header)
+        if reason is None:
             return "reused"
         if self.is_foreign():
             check()
             return "exists, not written by this program"
-        return "will be made" if reason is None else f"will be made again: {reason}"
+        return f"will be made again: {reason}" if reason else "will be made"
 
     def build_once(
         self, build: Callable[[], dict], check: Callable[[], dict]
@@ -148,9 +140,23 @@ class CachedFile:
             remove_abandoned(self.paths[0])
             return existing
         collectives.wait_for_rank_0()
-        made = self._made(build, check) or self._made(build, check, again=True)
-        assert made is not None, "the second attempt finds or makes the files, or raises"
-        return made
+        is_of_job = bool(collectives.label())
+        for is_last_attempt in (False, True):
+            if is_last_attempt and is_of_job:
+                # The process that held the lock has failed, so the launcher is about to end this
+                # one too. Building now could leave a partial file, for example on a full disk.
+                time.sleep(_END_OF_JOB)
+            with self.lock() as waited:
+                if existing := self._existing(check, explain=False):
+                    return existing
+                if waited and is_of_job and not is_last_attempt:
+                    continue
+                try:
+                    return build(), Snapshot.of(self.paths)
+                except LockLostError:
+                    if is_last_attempt:
+                        raise
+        raise AssertionError("the last attempt finds or makes the files, or raises")
 
     def _existing(
         self, check: Callable[[], dict], explain: bool = True
@@ -161,26 +167,6 @@ class CachedFile:
         if summary is None and self.is_foreign():
             summary = check()
         return None if summary is None else (summary, snapshot)
-
-    def _made(
-        self, build: Callable[[], dict], check: Callable[[], dict], again: bool = False
-    ) -> tuple[dict, Snapshot] | None:
-        """Builds the files unless another process has; returns None if the caller must retry."""
-        is_of_job = bool(collectives.label())
-        if again and is_of_job:
-            # The process that held the lock has failed, so the launcher is about to end this one
-            # too. Building now could leave a partial file, for example on a full disk.
-            time.sleep(_END_OF_JOB)
-        with self.lock() as waited:
-            existing = self._existing(check, explain=False)
-            if existing or (waited and is_of_job and not again):
-                return existing
-            try:
-                return build(), Snapshot.of(self.paths)
-            except LockLostError:
-                if again:
-                    raise
-                return None
 
     def lock(self) -> contextlib.AbstractContextManager[bool]:
         """Returns the lock to hold from the check for reuse until the file is built."""
@@ -274,46 +260,35 @@ class CachedFile:
 
     def _is_of(self, header: dict | None, path: str) -> bool:
         """Returns whether the header describes a file; True if a damaged header might."""
-        if header is None:
-            return False
-        files = header.get("files")
-        return not self._is_sound(header) or not isinstance(files, dict) or self._key(path) in files
+        return header is not None and (not _is_sound(header) or self._key(path) in header["files"])
 
     def _why_not(self, header: dict) -> str | None:
         """Returns why the files that this header describes cannot be reused; None if they can."""
-        damaged = f"its header {self._header_path} is damaged"
-        if "version" not in header:
-            return damaged
-        if header["version"] != _VERSION:
-            return f"its header has version {header['version']}, and this program writes {_VERSION}"
-        if not self._is_sound(header):
-            return damaged
-        if other := self._other_source(header):
-            return other
+        version = header.get("version", _VERSION)
+        if version != _VERSION:
+            return f"its header has version {version}, and this program writes {_VERSION}"
+        if not _is_sound(header):
+            return f"its header {self._header_path} is damaged"
+        source = {n: value for n, value in header["source"].items() if n in self.made_from}
+        if different := ", ".join(map(str, differences(source, self.made_from))):
+            return f"it was made with other values of {different}"
         # A file without a digest in the header does not match it.
         digests = {path: header["files"].get(self._key(path), "") for path in self.paths}
         return change_in("", digests)
 
-    def _other_source(self, header: dict) -> str | None:
-        """Returns how the sources in a sound header differ from those of these files, or None."""
-        source = {n: value for n, value in header["source"].items() if n in self.made_from}
-        different = ", ".join(map(str, differences(source, self.made_from)))
-        return f"it was made with other values of {different}" if different else None
-
-    def _is_sound(self, header: dict) -> bool:
-        """Returns whether a header of this version is complete and matches its hash."""
-        rest = dict(header)
-        own_hash = rest.pop(_OWN_HASH, None)
-        return (
-            rest.keys() == {"format", "version", *_PARTS}
-            and all(isinstance(rest[part], dict) for part in _PARTS)
-            and all(type(rest["facts"].get(name)) is int for name in self._numbers)
-            and own_hash == _hash(rest)
-        )
-
     def _key(self, path: str) -> str:
         """Returns a file's name in the header: relative, so that the folder can be moved."""
         return os.path.relpath(path, os.path.dirname(self._header_path) or ".")
+
+
+def _is_sound(header: dict) -> bool:
+    """Returns whether a header of this version is complete and matches its hash."""
+    rest = {name: value for name, value in header.items() if name != _OWN_HASH}
+    return (
+        rest.keys() == {"format", "version", *_PARTS}
+        and all(isinstance(rest[part], dict) for part in _PARTS)
+        and header.get(_OWN_HASH) == _hash(rest)
+    )
 
 
 def _hash(header: dict) -> str:

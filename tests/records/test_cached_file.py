@@ -30,7 +30,7 @@ class Folder:
         self.main, self.more = folder / "main", folder / companion
 
     def derived(self, **changes):
-        return CachedFile(str(self.main), {**SOURCE, **changes}, [str(self.more)], ["count"])
+        return CachedFile(str(self.main), {**SOURCE, **changes}, [str(self.more)])
 
     def build(self, content="1", **changes):
         with self.derived(**changes).building() as (names, summary):

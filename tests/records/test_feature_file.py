@@ -24,8 +24,8 @@ class Letters(FeatureSource):
 
     def __init__(self, text, folder, workers=1):
         self.text, self.workers = text, workers
-        numbers, more = ("num_examples", "num_features"), [str(folder / "more")]
-        self.cached = CachedFile(str(folder / "records"), {"text": text}, more, numbers)
+        more = [str(folder / "more")]
+        self.cached = CachedFile(str(folder / "records"), {"text": text}, more)
 
     def read(self):
         return self.text.replace("-", ""), {"it is a dash": self.text.count("-")}

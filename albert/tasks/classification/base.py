@@ -69,13 +69,11 @@ class LabelTask(TextTask):
       labels: labels in the order of their ids; `[None]` for regression.
       label_shape: see `feature_spec`.
       sequences: number of sequences of an example, as a shape; empty for a single sequence.
-      header_numbers: integers that the header of a file of features must have.
     """
 
     labels: Sequence[str | None]
     label_shape: Sequence[int] = ()
     sequences: ClassVar[Sequence[int]] = ()
-    header_numbers: ClassVar[Sequence[str]] = ("num_examples",)
 
     def __init__(self, settings: RunSettings, labels: Sequence[str | None], dropout: float):
         """Checks the flags, model and tokenizer; `dropout` is the rate of the head in training."""
@@ -135,7 +133,7 @@ class LabelTask(TextTask):
             "labels": self.labels,
             **self.made_from(name),
         }
-        cached = CachedFile(self.feature_path(name), source, numbers=self.header_numbers)
+        cached = CachedFile(self.feature_path(name), source)
         read, workers = functools.partial(self.read, name), self.settings.preprocess_workers
         return ExampleFeatures(name, cached, self.record_spec(), read, self.records, workers)
 

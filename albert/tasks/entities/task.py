@@ -37,8 +37,6 @@ class EntitiesTask(LabelTask):
     settings: EntitiesSettings
     kind, best_by = "entities", "f1"
     label_outputs = ("test_predictions.jsonl",)
-    # A text may have several windows.
-    header_numbers = ("num_examples", "num_features")
 
     def __init__(self, settings: EntitiesSettings):
         super().__init__(settings, (), dropout=0.1)

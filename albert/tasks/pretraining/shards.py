@@ -33,11 +33,6 @@ _BLOCK_BYTES = 6 << 20
 _LEAST_BLOCK_BYTES, _MOST_BLOCK_BYTES = 64 << 10, 2 << 20
 # Raise this when other pieces of a SentencePiece model begin a word.
 _WORDS_VERSION = 2
-# The totals over a shard's records.
-_COUNTS = (
-    *("records", "documents", "documents_of_one_sentence", "tokens", "predictions", "in_order"),
-    "bytes",
-)
 
 
 class Shard(NamedTuple):
@@ -117,7 +112,7 @@ def make_shards(
     files = []
     for shard in plan.shards:
         blocks = [shard.blocks.start, shard.blocks.stop, len(plan.blocks)]
-        files.append(CachedFile(shard.path, {**made_from, "blocks": blocks}, numbers=_COUNTS))
+        files.append(CachedFile(shard.path, {**made_from, "blocks": blocks}))
     for file in files:
         if file.is_foreign():
             raise UserError(

@@ -104,7 +104,7 @@ class SquadFeatures(FeatureSource):
             **options._asdict(),
             **tokenizer.normalization._asdict(),
         }
-        self.cached = CachedFile(paths[0], made_from, paths[1:], ("num_examples", "num_features"))
+        self.cached = CachedFile(paths[0], made_from, paths[1:])
 
     @functools.cached_property
     def _examples(self) -> tuple[Countable[Any], Mapping[str, int]]:
