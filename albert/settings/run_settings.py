@@ -44,7 +44,7 @@ _FOR_TPU = "A flag of the reference for TPUs; ignored."
 AnyRunSettings = TypeVar("AnyRunSettings", bound="RunSettings")
 
 
-class PathSettings(Settings):
+class PathSettings(Settings, theme=MODEL):
     """The model that a run reads, and the folders that it writes."""
 
     output_dir: str = setting(
@@ -66,13 +66,11 @@ class PathSettings(Settings):
         "Before the job, download the model of --init_checkpoint and the data if they do not "
         "exist. The model's folder must be named like a published model, as in "
         "albert_base_v2/model.ckpt-best, and a file of SQuAD like the published file.",
-        MODEL,
     )
     download_only: bool = setting(
         False,
         "Download what --download would, check that the job has all of its files, and end, as on a "
         "login node that has no card.",
-        MODEL,
     )
     export_dir: str = setting(
         "",
@@ -86,15 +84,13 @@ class PathSettings(Settings):
         "Model, by folder or published name. The folder is one of Hugging Face's transformers, the "
         "--output_dir of a run, an export, or one with a checkpoint, its configuration and its "
         "tokenizer. Sets the flags of these files and of the tokenizer.",
-        MODEL,
         basic=True,
     )
     albert_config_file: str = setting(
         "",
         "JSON file with the sizes of an ALBERT or BERT model; configs/ has those of the published "
         "models. Required unless you pass --model.",
-        MODEL,
-        Affects.WEIGHTS | Affects.SCORES,
+        affects=Affects.WEIGHTS | Affects.SCORES,
         basic=True,
         path=True,
         aliases=("bert_config_file",),
@@ -103,8 +99,7 @@ class PathSettings(Settings):
         "",
         "Checkpoint to start from, usually a pretrained one. It is a path with or without .index, "
         "a folder with one checkpoint, or a folder of Hugging Face's transformers.",
-        MODEL,
-        Affects.WEIGHTS | Affects.SCORES,
+        affects=Affects.WEIGHTS | Affects.SCORES,
         basic=True,
         path=True,
     )
@@ -112,8 +107,7 @@ class PathSettings(Settings):
         None,
         "Start the head from random values. Default: only if its labels or shapes differ from the "
         "checkpoint's, with a warning; false makes that an error.",
-        MODEL,
-        Affects.WEIGHTS,
+        affects=Affects.WEIGHTS,
     )
 
 

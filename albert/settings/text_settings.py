@@ -28,42 +28,30 @@ AnyTextSettings = TypeVar("AnyTextSettings", bound="TextSettings")
 AnyFileSettings = TypeVar("AnyFileSettings", bound="FileSettings")
 
 
-class NormalizationSettings(Settings):
+class NormalizationSettings(Settings, theme=MODEL, affects=Affects.FEATURES):
     """The changes of text before the tokenizer; see `Normalization`."""
 
     do_lower_case: bool = setting(
         True,
         "Lowercase the text and, for WordPiece, remove accents; true for all published models "
         "except the cased ones. A folder of transformers has its own value.",
-        MODEL,
-        Affects.FEATURES,
         basic=True,
     )
     strip_accents: bool | None = setting(
-        None,
-        "Remove accents before WordPiece. Default: the value of --do_lower_case.",
-        MODEL,
-        Affects.FEATURES,
+        None, "Remove accents before WordPiece. Default: the value of --do_lower_case."
     )
     keep_accents: bool = setting(
         False,
         "Keep accents, and other characters that have a Unicode decomposition, before "
         "SentencePiece. The published models need false.",
-        MODEL,
-        Affects.FEATURES,
     )
     tokenize_chinese_chars: bool = setting(
-        True,
-        "Make every Chinese character a word before WordPiece.",
-        MODEL,
-        Affects.FEATURES,
+        True, "Make every Chinese character a word before WordPiece."
     )
     tokenizer_rules: str = setting(
         "",
         "Tokens to find in texts as they are, and other rules of a tokenizer of transformers; a "
         "folder of transformers sets them. Default: the rules of Google's code.",
-        MODEL,
-        Affects.FEATURES,
     )
 
     def given_normalization(self) -> dict[str, Any]:
@@ -72,15 +60,13 @@ class NormalizationSettings(Settings):
         return {name: getattr(self, name) for name in names}
 
 
-class TokenizerSettings(NormalizationSettings):
+class TokenizerSettings(NormalizationSettings, theme=MODEL, affects=Affects.FEATURES):
     """The tokenizer of a model."""
 
     spm_model_file: str | None = setting(
         None,
         "SentencePiece model of the pretrained ALBERT. Required unless you pass --vocab_file or "
         "--model.",
-        MODEL,
-        Affects.FEATURES,
         basic=True,
         path=True,
     )
@@ -88,8 +74,6 @@ class TokenizerSettings(NormalizationSettings):
         None,
         "WordPiece vocabulary of the pretrained model; ignored with --spm_model_file. Required "
         "unless you pass --spm_model_file or --model.",
-        MODEL,
-        Affects.FEATURES,
         basic=True,
         path=True,
     )
