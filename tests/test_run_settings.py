@@ -20,7 +20,7 @@ from albert.tasks.glue import settings as glue_settings
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.pretraining import task as pretraining_task
 from albert.training import prepared
-from albert.training.output_folder import scoring_settings
+from albert.training.output_folder import check_weights, scoring_settings
 from albert.training.prepared import prepare
 from tests.helpers.entities import write_entities
 from tests.helpers.files import flags_in, settings_class, settings_of
@@ -171,7 +171,7 @@ def effects(program, files, tmp_path, monkeypatch) -> Callable[..., dict]:
         given = [argument.format(files) for argument in (*base, *arguments)]
         settings = settings_of(settings_class(program), f"--output_dir={tmp_path}", *given)
         task = task_of(program)(settings)
-        prepared.check_weights(task)
+        check_weights(task)
         runs = []
         for split in (DEV, TRAIN):
             monkeypatch.setattr(prepared, "requested_splits", lambda task, split=split: [split])

@@ -37,21 +37,8 @@ from albert.preflight.settings import CheckSettings
 from albert.records import TEST, TRAIN
 from albert.records.batches import batch_spec
 from albert.settings.run_settings import RunSettings
+from albert.training import output_folder, plan
 from albert.training.job import configure_habana, missing_downloads
-from albert.training.output_folder import (
-    check_output_dir,
-    check_weights,
-    checkpoint_to_use,
-    init_checkpoint_forgotten,
-    split_settings,
-    training_settings,
-)
-from albert.training.plan import (
-    checkpoints_to_keep,
-    global_batch_size,
-    original_batch_settings,
-    rescale_to_current_workers,
-)
 from albert.training.prediction import check_labels
 from albert.training.prepared import requested_splits
 from albert.training.task import Task
@@ -90,7 +77,7 @@ def check(
         verdicts = _FILE_VERDICTS if needs_download else _JOB_VERDICTS
         checked = describe_input(report, task_class, job) if report.ok else None
     connect(report, checked)
-    plan = describe_graph(report, checked, settings) if checked and report.ok else None
+    planned = describe_graph(report, checked, settings) if checked and report.ok else None
     # Either all ranks take part in the measurement, or none.
     if settings.estimate and all(exchange.all_gather_objects(report.ok)) and checked:
         measured = measure(checked)
@@ -99,7 +86,7 @@ def check(
     if settings.measure and checked and report.ok and collectives.is_chief():
         describe_speed(report, checked.task)
     by_rank = [[Row(*row) for row in rows] for rows in exchange.all_gather_objects(report.rows)]
-    shown = plan if settings.bf16 else None
+    shown = planned if settings.bf16 else None
     # The objects of several runs are one line each.
     return print_reports(by_rank, shown, verdicts, settings.json, indent=None if name else 2)
 
@@ -130,7 +117,9 @@ def connect(report: Report, checked: Checked | None) -> None:
         with report.section("job"):
             for split in task.splits:
                 contents = checked.contents(split)
-                exchange.check_equal_on_all_workers(split_settings(task, split, contents))
+                exchange.check_equal_on_all_workers(
+                    output_folder.split_settings(task, split, contents)
+                )
             if checked.steps:
                 checked.resume_from(exchange.broadcast_object(checked.begun))
     with report.section("programs"):
@@ -181,7 +170,7 @@ class Checked:
         """Makes later checks assume that rank 0's run is resumed; see `original_batch_settings`."""
         self.begun = begun
         self.trained = self.task.with_settings(
-            rescale_to_current_workers(self.task.settings, begun)
+            plan.rescale_to_current_workers(self.task.settings, begun)
         )
         self.steps = self.trained.steps(self.num_examples)
 
@@ -242,7 +231,7 @@ def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> Non
         report.add("checkpoint", f"the last one of {settings.follows}")
         return
     if not settings.init_checkpoint:
-        warns = checked.steps is not None and init_checkpoint_forgotten(settings)
+        warns = checked.steps is not None and output_folder.init_checkpoint_forgotten(settings)
         advice = "; pass --init_checkpoint, or --from_scratch if you want that" if warns else ""
         report.add("checkpoint", f"none: training starts from random weights{advice}", warns=warns)
         return
@@ -273,21 +262,21 @@ def describe_training(report: Report, checked: Checked) -> None:
     """Adds rows about steps and folders; raises a `UserError` if the job cannot use a folder."""
     settings = checked.task.settings
     if collectives.is_chief():
-        check_weights(checked.task)
+        output_folder.check_weights(checked.task)
     if checked.steps is None:
         report.add("steps", "none: nothing is trained")
         if collectives.is_chief():
-            report.add("model", checkpoint_to_use(settings))
+            report.add("model", output_folder.checkpoint_to_use(settings))
         return
     if not collectives.is_chief():
         return
-    begun = original_batch_settings(
-        settings, training_settings(checked.task, checked.contents(TRAIN))
+    begun = plan.original_batch_settings(
+        settings, output_folder.training_settings(checked.task, checked.contents(TRAIN))
     )
-    check_output_dir(settings, begun)
+    output_folder.check_output_dir(settings, begun)
     checked.resume_from(begun)
     num_steps, num_warmup_steps = checked.steps
-    size = global_batch_size(checked.trained.settings)
+    size = plan.global_batch_size(checked.trained.settings)
     report.add("steps", f"{num_steps}, {num_warmup_steps} of them warmup, {size} examples each")
     report.add("epochs", f"{num_steps * size / checked.num_examples:.2f}")
     done = max(_checkpoints_there(settings), default=0)
@@ -306,7 +295,7 @@ def describe_checkpoints(report: Report, checked: Checked, step: TrainStep) -> N
         return
     number = -(-checked.steps[0] // settings.save_checkpoints_steps)
     number = max(number - len(_checkpoints_there(settings)), 0)
-    if kept := checkpoints_to_keep(settings):
+    if kept := plan.checkpoints_to_keep(settings):
         # The oldest one is removed after the next is written.
         number = min(number, kept + 1)
     folder = existing_folder(settings.output_dir)

@@ -22,19 +22,8 @@ from albert.distributed import collectives
 from albert.records import DEV, TEST, TRAIN
 from albert.records.batches import Data
 from albert.settings.run_settings import RunSettings
-from albert.training import job
+from albert.training import job, output_folder
 from albert.training.loop import make_deterministic
-from albert.training.output_folder import (
-    check_output_dir,
-    check_weights,
-    clear_litter_of_runs,
-    files_of_results,
-    known_of_model,
-    precision_digest,
-    split_settings,
-    training_settings,
-    warn_if_init_checkpoint_forgotten,
-)
 from albert.training.plan import original_batch_settings
 from albert.training.prediction import check_labels
 from albert.training.task import Task
@@ -70,8 +59,8 @@ class PreparedRun:
         if not collectives.is_chief():
             return self
         task = self.task.with_settings(self.settings.replaced(init_checkpoint=checkpoint))
-        check_weights(task)
-        recorded = _recorded(task, training_settings(task, self.contents[TRAIN]))
+        output_folder.check_weights(task)
+        recorded = _recorded(task, output_folder.training_settings(task, self.contents[TRAIN]))
         return dataclasses.replace(self, task=task, recorded=recorded)
 
 
@@ -99,14 +88,14 @@ def take_folder(task: Task) -> None:
     if settings.init_checkpoint:
         resolve_checkpoint(settings.init_checkpoint)
     if collectives.is_chief():
-        check_weights(task)
+        output_folder.check_weights(task)
         make_writable_folder(output_dir, "--output_dir")
         if "output_dir" not in settings.given:
             tf.logging.info("--output_dir is not given: results go to %s", output_dir)
         if settings.export_dir:
             make_writable_folder(settings.export_dir, "--export_dir")
         locks.hold_until_exit(os.path.join(output_dir, "run"), f"--output_dir {output_dir}")
-        clear_litter_of_runs(output_dir, files_of_results(task))
+        output_folder.clear_litter_of_runs(output_dir, output_folder.files_of_results(task))
     if settings.deterministic_run:
         make_deterministic()
 
@@ -118,10 +107,10 @@ def prepare(task: Task) -> PreparedRun:
     valid, or a file of results was not written by this program.
     """
     data, contents, recorded = {}, {}, dict[str, Any]()
-    facts: dict[str, Any] = {"bf16 configuration": precision_digest(task)}
+    facts: dict[str, Any] = {"bf16 configuration": output_folder.precision_digest(task)}
     for split in requested_splits(task):
         contents[split] = task.contents(split)
-        settings = split_settings(task, split, contents[split])
+        settings = output_folder.split_settings(task, split, contents[split])
         if split == TRAIN:
             recorded = _recorded(task, settings)
         elif split == TEST and collectives.is_chief():
@@ -137,7 +126,7 @@ def _warn_of_training_data(task: Task, contents: Mapping[str, Any]) -> None:
     """Logs a warning if the texts to score on are those of the training."""
     # Without a checkpoint, scoring it raises the error.
     with contextlib.suppress(UserError):
-        trained_on = known_of_model(task.settings)[1].get("train_file")
+        trained_on = output_folder.known_of_model(task.settings)[1].get("train_file")
         if trained_on and trained_on == contents.get("predict_file"):
             path = task.input_path(DEV)
             tf.logging.warning("The model was trained on %s: its scores are too high", path)
@@ -151,6 +140,6 @@ def _recorded(task: Task, current: dict[str, Any]) -> dict[str, Any]:
     if not collectives.is_chief():
         return current
     recorded = original_batch_settings(task.settings, current)
-    check_output_dir(task.settings, recorded)
-    warn_if_init_checkpoint_forgotten(task.settings)
+    output_folder.check_output_dir(task.settings, recorded)
+    output_folder.warn_if_init_checkpoint_forgotten(task.settings)
     return recorded
