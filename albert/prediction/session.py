@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -92,6 +93,19 @@ class PredictSession:
                 # A host without the file receives its variables from rank 0.
                 self._session.run(self._initial)
 
+    def run_pipeline(self) -> Iterator[Output]:
+        """Yields the predictions for each batch of inputs that are an input pipeline, in order."""
+        # A batch that is on a card stays there.
+        if device.kind() != "cpu":
+            return self._until_end(self._predictions)
+        return self._compute(self._predictions, self._until_end(self._inputs))
+
+    def _until_end(self, tensors: Any) -> Iterator[Any]:
+        """Yields the values of tensors until the end of the pipeline."""
+        with contextlib.suppress(tf.errors.OutOfRangeError):
+            while True:
+                yield self._session.run(tensors)
+
     def run_all(self, batches: Iterator[Batch]) -> Iterator[tuple[Output, Output]]:
         """Yields the predictions for values of placeholders, and the outputs of an export.
 
@@ -114,6 +128,20 @@ class PredictSession:
             while some := list(itertools.islice(batches, 2 * at_once)):
                 # A single answer does not wait for the start of a thread.
                 yield from (pool.map if len(some) > 1 else map)(compute, some)
+
+    def save(self, folder: str) -> None:
+        """Writes a SavedModel whose default signature returns the exported outputs."""
+        with self._session.graph.as_default():
+            signature = tf.saved_model.predict_signature_def(self._inputs, self._exported)
+            builder = tf.saved_model.Builder(folder)
+            builder.add_meta_graph_and_variables(
+                self._session,
+                [tf.saved_model.SERVING],
+                {DEFAULT_SIGNATURE: signature},
+                strip_default_attrs=True,
+                saver=self._saver,
+            )
+            builder.save()
 
     def close(self) -> None:
         """Closes the session and frees its memory."""

@@ -10,8 +10,9 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.model_folder import Assets, read_description, write_assets
 from albert.devices import device
-from albert.prediction.model import DEFAULT_SIGNATURE
 from albert.prediction.session import PredictSession, placeholders
+from albert.records.batches import batch_spec
+from albert.records.sequences import SEQUENCE_KEYS
 from albert.tokenizers.normalization import Normalization
 from albert.training.output_folder import checkpoint_to_use
 from albert.training.task import Task
@@ -29,8 +30,9 @@ def export_best(task: Task) -> str:
     assets = _assets_of(task, checkpoint)
     # In float32 and without a card's operations, because the server may have another device.
     with device.as_cpu():
-        inputs = placeholders(TaskModel(task).serving_inputs())
-        session = _ExportSession(TaskModel(task).model_fn(None), inputs)
+        model, specs = TaskModel(task), batch_spec(task.model_inputs(), None, trims=True)
+        inputs = placeholders({key: specs[key] for key in SEQUENCE_KEYS})
+        session = PredictSession(model.model_fn(None), inputs)
         session.load(checkpoint)
     target = os.path.join(task.settings.export_dir, "saved_model")
     os.makedirs(target, exist_ok=True)
@@ -45,22 +47,6 @@ def export_best(task: Task) -> str:
         os.rename(made, folder)
     tf.logging.info("Exported %s to %s", checkpoint, folder)
     return folder
-
-
-class _ExportSession(PredictSession):
-    def save(self, folder: str) -> None:
-        """Writes a SavedModel whose default signature returns the exported outputs."""
-        with self._session.graph.as_default():
-            signature = tf.saved_model.predict_signature_def(self._inputs, self._exported)
-            builder = tf.saved_model.Builder(folder)
-            builder.add_meta_graph_and_variables(
-                self._session,
-                [tf.saved_model.SERVING],
-                {DEFAULT_SIGNATURE: signature},
-                strip_default_attrs=True,
-                saver=self._saver,
-            )
-            builder.save()
 
 
 def _assets_of(task: Task, checkpoint: str) -> Assets:

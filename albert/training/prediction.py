@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import itertools
 import os
@@ -17,7 +16,7 @@ from albert.checkpoints.checkpoint_files import content_of_checkpoint
 from albert.core import estimators
 from albert.core.errors import UserError
 from albert.core.log import progress_bar
-from albert.devices import device, memory_use
+from albert.devices import memory_use
 from albert.distributed import collectives, exchange
 from albert.prediction.session import Output, PredictSession
 from albert.records.batches import Data
@@ -47,13 +46,9 @@ def pack(batch: Output) -> np.ndarray:
 class OutputRows(Sequence[Output]):
     """The outputs for every example, as compact arrays; batches may have different shapes."""
 
-    def __init__(self, batch_size: int, positions: np.ndarray | int):
-        """Begins without batches; `positions` are those at which the examples arrive.
-
-        It is the number of examples if they arrive in order.
-        """
-        self._batch_size = batch_size
-        self._positions = range(positions) if isinstance(positions, int) else positions
+    def __init__(self, batch_size: int, positions: np.ndarray | range):
+        """Begins without batches; `positions` are those at which the examples arrive."""
+        self._batch_size, self._positions = batch_size, positions
         self._batches = list[np.ndarray]()
 
     def add(self, packed: np.ndarray) -> None:
@@ -78,21 +73,6 @@ def make_predictor(task: Task, data: Data, by_length: bool = True) -> Predictor:
     size = settings.predict_batch_size
     estimator = make_estimator(TaskModel(task).converted_model_fn(None), settings)
     return Predictor(estimator, data.input_fn(size, order=order), size, data.num_records, order)
-
-
-class _PipelineSession(PredictSession):
-    def run(self) -> Iterator[Output]:
-        """Yields the predictions for each of a pipeline's batches, in order."""
-        # A batch that is on a card stays there.
-        is_on_card = device.kind() != "cpu"
-        read = self._read(self._predictions if is_on_card else self._inputs)
-        return read if is_on_card else self._compute(self._predictions, read)
-
-    def _read(self, tensors: Any) -> Iterator[Any]:
-        """Yields the values of tensors until the end of the pipeline."""
-        with contextlib.suppress(tf.errors.OutOfRangeError):
-            while True:
-                yield self._session.run(tensors)
 
 
 class Predictor:
@@ -125,11 +105,11 @@ class Predictor:
         self._batch_size = batch_size
         self._num_examples = num_examples
         # The position at which each example arrives.
-        self._positions = None if order is None else np.argsort(order).astype(np.int32)
-        workers = np.arange(num_examples) // batch_size % collectives.size()
-        self._num_own = int(np.sum(workers == collectives.rank()))
+        self._positions: np.ndarray | range = range(num_examples)
+        if order is not None:
+            self._positions = np.argsort(order).astype(np.int32)
         self._seconds: list[float] = []
-        self._session: _PipelineSession | None = None
+        self._session: PredictSession | None = None
 
     def outputs(self, checkpoint: str) -> OutputRows:
         """Returns the model's outputs for every example, with the weights of a checkpoint.
@@ -138,8 +118,7 @@ class Predictor:
         """
         exchange.broadcast_object(checkpoint)
         started = time.perf_counter()
-        positions = self._num_examples if self._positions is None else self._positions
-        rows = OutputRows(self._batch_size, positions)
+        rows = OutputRows(self._batch_size, self._positions)
         for batch in self._all_batches(checkpoint):
             rows.add(batch)
         seconds = time.perf_counter() - started
@@ -191,11 +170,11 @@ class Predictor:
         """Yields this worker's batches of outputs, with initial values if `checkpoint` is None."""
         if self._session is None:
             model, config = self._estimator, self._estimator._session_config
-            self._session = _PipelineSession(
+            self._session = PredictSession(
                 model.model_fn, self._inputs, config, model.config.tf_random_seed
             )
         self._session.load(checkpoint)
-        yield from self._session.run()
+        yield from self._session.run_pipeline()
 
     def _inputs(self) -> tuple[Mapping[str, tf.Tensor], Sequence[tf.train.SessionRunHook]]:
         """Builds the input pipeline; Habana's estimator places it on the device."""
@@ -204,7 +183,8 @@ class Predictor:
         )
 
     def _own_batches(self, checkpoint: str) -> Iterator[np.ndarray]:
-        with progress_bar(self._num_own, "prediction", "examples") as bar, reading_records():
+        own_share = -(-self._num_examples // collectives.size())
+        with progress_bar(own_share, "prediction", "examples") as bar, reading_records():
             for batch in self.batches(checkpoint):
                 yield pack(batch)
                 bar.update(self._batch_size)
@@ -212,13 +192,9 @@ class Predictor:
     def _all_batches(self, checkpoint: str) -> Iterator[np.ndarray]:
         """Yields the batches of all workers, in the order in which a single worker predicts."""
         own = self._own_batches(checkpoint)
-        if collectives.size() == 1:
-            yield from own
-            return
         batches_per_round = -(-_ROUND // self._batch_size)
-        for _ in range(
-            0, self._num_examples, batches_per_round * self._batch_size * collectives.size()
-        ):
+        examples_per_round = batches_per_round * self._batch_size * collectives.size()
+        for _ in range(0, self._num_examples, examples_per_round):
             batches = list(itertools.islice(own, batches_per_round))
             by_rank = exchange.gather_arrays(batches, np.dtype(np.uint8))
             for turn in itertools.zip_longest(*by_rank):

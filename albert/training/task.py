@@ -36,7 +36,7 @@ from albert.tokenizers.normalization import Normalization
 from albert.training.evaluation import CheckpointScores
 from albert.training.plan import steps_with_warmup
 from albert.training.recipe import Facts, with_recipe
-from albert.training.task_model import engine_of, initial_folder
+from albert.training.task_model import TaskModel, initial_folder
 
 # Both flags name the configuration, and each accepts ALBERT and BERT.
 CONFIG_FLAGS = ("albert_config_file", "bert_config_file")
@@ -115,7 +115,7 @@ class Task(abc.ABC):
                 refuse_quantized(initial_folder(settings))
         faults.raise_all()
         if set(self.splits) - {TRAIN}:
-            self.settings = settings.replaced(engine=engine_of(settings, self.config))
+            self.settings = settings.replaced(engine=TaskModel(self).engine())
 
     @classmethod
     @abc.abstractmethod
@@ -264,8 +264,7 @@ class Task(abc.ABC):
     def has_dropout(self) -> bool:
         """Returns whether training uses dropout."""
         config = self.config
-        rates = self.dropout, config.hidden_dropout_prob, config.attention_probs_dropout_prob
-        return any(rates)
+        return any((self.dropout, config.hidden_dropout_prob, config.attention_probs_dropout_prob))
 
     def prepared(self, split: str) -> Data:
         """Returns a split's data with its features made; raises a `UserError` for invalid input."""
@@ -285,12 +284,9 @@ class Task(abc.ABC):
 
     def assets(self) -> Assets:
         """Returns the files and values with which the model works without this program's flags."""
-        settings = self.settings
-        files = {CONFIG: settings.albert_config_file}
-        for flag, name in TOKENIZERS.items():
-            if path := getattr(settings, flag):
-                files[name] = path
-                break
+        paths = {name: getattr(self.settings, flag) for flag, name in TOKENIZERS.items()}
+        tokenizer = [(name, path) for name, path in paths.items() if path][:1]
+        files = {CONFIG: self.settings.albert_config_file, **dict(tokenizer)}
         return Assets(self.description(), files)
 
 
@@ -306,8 +302,13 @@ class TextTask(Task):
         faults = ErrorCollector()
         with faults.collect():
             super().__init__(settings)
+        buckets, length = settings.length_buckets, settings.max_seq_length
         with faults.collect():
-            _check_buckets(settings)
+            if buckets and buckets[-1] != length:
+                raise FlagError(
+                    f"--length_buckets must end with --max_seq_length {length}, not with "
+                    f"{buckets[-1]}"
+                )
         with faults.collect():
             self.tokenizer = FullTokenizer.of(vars(settings), vars(settings))
             if config := getattr(self, "config", None):
@@ -346,21 +347,17 @@ class TextTask(Task):
     def prepared(self, split: str) -> Data:
         data = super().prepared(split)
         if collectives.is_chief():
-            self._log_unknown_tokens(split, data)
+            share = share_of_token(data.files, self.tokenizer.unk_id)
+            unknown = f"{split}: {share:.1%} of the tokens are unknown"
+            if share <= _MANY_UNKNOWN:
+                tf.logging.info("%s", unknown)
+            else:
+                tf.logging.warning(
+                    "%s, so the tokenizer does not fit the text; are the model and "
+                    "--do_lower_case, --strip_accents or --keep_accents right?",
+                    unknown,
+                )
         return data
-
-    def _log_unknown_tokens(self, split: str, data: Data) -> None:
-        """Logs the share of unknown tokens in a split, as a warning if it is large."""
-        share = share_of_token(data.files, self.tokenizer.unk_id)
-        if share <= _MANY_UNKNOWN:
-            tf.logging.info("%s: %.1f%% of the tokens are unknown", split, 100 * share)
-            return
-        tf.logging.warning(
-            "%s: %.1f%% of the tokens are unknown, so the tokenizer does not fit the text; are the "
-            "model and --do_lower_case, --strip_accents or --keep_accents right?",
-            split,
-            100 * share,
-        )
 
     def describe(self) -> Iterator[tuple[str, object]]:
         yield "vocabulary", f"{self.config.vocab_size} pieces, as in the configuration"
@@ -395,12 +392,3 @@ def check_room(settings: RunSettings, name: str, special_tokens: int) -> int:
             f"{getattr(settings, name)} + {special_tokens}"
         )
     return room
-
-
-def _check_buckets(settings: RunSettings) -> None:
-    """Raises a `FlagError` if --length_buckets do not end with --max_seq_length."""
-    buckets, length = settings.length_buckets, settings.max_seq_length
-    if buckets and buckets[-1] != length:
-        raise FlagError(
-            f"--length_buckets must end with --max_seq_length {length}, not with {buckets[-1]}"
-        )

@@ -4,24 +4,19 @@ flags."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
-
-import tensorflow.compat.v1 as tf
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from albert.checkpoints.checkpoint_files import list_checkpoints
 from albert.checkpoints.initialization import Initialization, compare_with_checkpoint
 from albert.checkpoints.model_files import model_of_checkpoint
 from albert.checkpoints.model_folder import quantized_encoder, recorded_scores
 from albert.devices import device
-from albert.modeling import EncoderConfig
 from albert.precision import configuration, conversion
 from albert.precision.configuration import PrecisionConfig
 from albert.prediction.engine import choose_engine, precision_list
 from albert.prediction.model import ModelOptions
 from albert.prediction.session import AT_ONCE
 from albert.records import TRAIN
-from albert.records.batches import batch_spec
-from albert.records.sequences import SEQUENCE_KEYS
 from albert.settings.engines import AUTO, OPENVINO, TENSORFLOW
 from albert.settings.run_settings import RunSettings
 from albert.training.model_fn import make_model_fn
@@ -35,19 +30,13 @@ class TaskModel(NamedTuple):
 
     task: Task
 
-    def model_fn(
-        self,
-        steps: tuple[int, int] | None,
-        engine: str = TENSORFLOW,
-        precision: str = "float32",
-        quantized: str = "",
-    ) -> Callable:
+    def model_fn(self, steps: tuple[int, int] | None, **engine: Any) -> Callable:
         """Returns the `model_fn`.
 
         Args:
           steps: the numbers of training and warm-up steps; None for prediction.
-          engine: what computes the encoder in prediction, a value of --engine.
-          precision, quantized: see `ModelOptions`.
+          engine: what else than TensorFlow computes the encoder in prediction: `engine`,
+            `precision` and `quantized` of `ModelOptions`.
         """
         task, settings = self.task, self.task.settings
         options = ModelOptions(
@@ -59,10 +48,8 @@ class TaskModel(NamedTuple):
             use_einsum=settings.use_einsum,
             gradient_checkpointing=settings.gradient_checkpointing,
             remove_padding=task.removes_padding(),
-            engine=engine,
-            precision=precision,
-            quantized=quantized,
             at_once=AT_ONCE,
+            **engine,
         )
         return make_model_fn(task.config, task.head(), options)
 
@@ -71,17 +58,27 @@ class TaskModel(NamedTuple):
         config, settings = self.precision_config(), self.task.settings
         if steps is None and settings.engine == OPENVINO:
             precision = config.dtype.name if config else "float32"
-            return self.model_fn(None, OPENVINO, precision, _quantized(settings))
+            options = {"precision": precision, "quantized": self._quantized()}
+            return self.model_fn(None, engine=OPENVINO, **options)
         return conversion.convert(self.model_fn(steps), config, device.kind())
 
     def precision_config(self) -> PrecisionConfig | None:
         """Returns the configuration of --precision and the environment; None for float32."""
-        return _precision_of(self.task.settings, self.task.config)
+        task = self.task
+        return configuration.chosen(task.settings.precision, precision_list(task.config))
 
-    def serving_inputs(self) -> dict[str, tf.TensorSpec]:
-        """Returns the inputs of an exported model, by name."""
-        inputs = batch_spec(self.task.model_inputs(), None, trims=True)
-        return {key: inputs[key] for key in SEQUENCE_KEYS}
+    def engine(self) -> str:
+        """Returns the engine of prediction; a run that began with TensorFlow keeps it."""
+        settings, engine = self.task.settings, self.task.settings.engine
+        if engine == AUTO and not settings.overwrite_output_dir:
+            begun = recorded_scores(settings.output_dir).get("settings", {})
+            engine = TENSORFLOW if begun.get("engine") == TENSORFLOW else AUTO
+        return choose_engine(engine, self.precision_config(), self._quantized())
+
+    def _quantized(self) -> str:
+        """Returns the path of the encoder in int8 that predicts; or ""."""
+        settings = self.task.settings
+        return "" if settings.do_train else quantized_encoder(initial_folder(settings))
 
     def compare(self, shapes: Mapping[str, Sequence[int]]) -> Initialization:
         """Compares variables with --init_checkpoint; raises a `UserError` if they do not match."""
@@ -91,25 +88,7 @@ class TaskModel(NamedTuple):
         return compare_with_checkpoint(shapes, checkpoint, groups, new_head, task.labels)[0]
 
 
-def engine_of(settings: RunSettings, config: EncoderConfig) -> str:
-    """Returns the engine of prediction; a run that began with TensorFlow keeps it."""
-    engine = settings.engine
-    if engine == AUTO and not settings.overwrite_output_dir:
-        begun = recorded_scores(settings.output_dir).get("settings", {})
-        engine = TENSORFLOW if begun.get("engine") == TENSORFLOW else AUTO
-    return choose_engine(engine, _precision_of(settings, config), _quantized(settings))
-
-
 def initial_folder(settings: RunSettings) -> str:
     """Returns the folder of the initial checkpoint; "" without one, or if the run has its own."""
     start, own = settings.init_checkpoint, list_checkpoints(settings.output_dir)
     return model_of_checkpoint(start).folder if start and not own else ""
-
-
-def _precision_of(settings: RunSettings, config: EncoderConfig) -> PrecisionConfig | None:
-    return configuration.chosen(settings.precision, precision_list(config))
-
-
-def _quantized(settings: RunSettings) -> str:
-    """Returns the path of the encoder in int8 that predicts; or ""."""
-    return "" if settings.do_train else quantized_encoder(initial_folder(settings))

@@ -44,7 +44,7 @@ def test_checkpoints_share_a_graph_until_the_end(tmp_path, request):
     assert predictor._session is session
     predictor.close()
     with pytest.raises(RuntimeError, match="closed"):
-        next(session.run())
+        next(session.run_pipeline())
     # Not only the first one is checked.
     other = write_checkpoint(tmp_path / "model.ckpt-9", {"weight": np.ones(2, "f4")})
     with pytest.raises(UserError, match=r"model.ckpt-9 does not match the model.*weight \[2\]"):
