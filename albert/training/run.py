@@ -23,7 +23,6 @@ from albert.distributed import collectives
 from albert.records import DEV, TEST, TRAIN
 from albert.settings.run_settings import RunSettings
 from albert.training import job
-from albert.training.collapse import warn_if_not_learned
 from albert.training.export import export_best
 from albert.training.job import fetch_missing
 from albert.training.output_folder import warn_of_start
@@ -31,7 +30,7 @@ from albert.training.prediction import write_labels
 from albert.training.prepared import PreparedRun, prepare, requested_splits, take_folder
 from albert.training.task import Task
 from albert.training.tracking import tracking
-from albert.training.trainer import CheckpointScorer, train_run
+from albert.training.trainer import CheckpointScorer, train_run, warn_if_not_learned
 
 
 def run(task_class: type[Task], settings: RunSettings) -> None:

@@ -1,12 +1,13 @@
-"""The training of a run, and the scores of its checkpoints on the development set."""
+"""The training of a run, the scores of its checkpoints, and signs that it has failed."""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import BEST, keep_last, list_checkpoints, point_to_newest
@@ -14,6 +15,7 @@ from albert.distributed import collectives, exchange
 from albert.records import DEV, TRAIN
 from albert.records.records import reading_records
 from albert.report import PAGE
+from albert.report.predictions import read_samples
 from albert.report.terminal import samples_at_end
 from albert.training import metrics
 from albert.training.evaluation import Evaluation
@@ -25,6 +27,9 @@ from albert.training.prediction import Predictor, make_predictor
 from albert.training.prepared import PreparedRun, scores_while_training
 from albert.training.task import Task
 from albert.training.task_model import TaskModel
+
+# With fewer examples, steps or log lines, chance could explain the sign.
+_LEAST_EXAMPLES, _LEAST_STEPS, _LEAST_LINES = 20, 100, 6
 
 
 class CheckpointScorer:
@@ -172,3 +177,44 @@ def _begin(task: Task, recorded: dict[str, Any]) -> int:
     done = point_to_newest(task.settings.output_dir)
     metrics.keep_until(task.settings.output_dir, done)
     return done
+
+
+def warn_if_not_learned(run: PreparedRun) -> None:
+    """Logs a warning if a training has failed; only for rank 0 and a run that trains."""
+    folder, signs = run.settings.output_dir, list[str]()
+    if DEV in run.data and PAGE in run.task.outputs:
+        signs += _label_of_all(folder)
+    signs += _loss_that_did_not_fall(folder)
+    if signs:
+        tf.logging.warning(
+            "The model has not learned its task: %s; train again with a lower --learning_rate, "
+            "more warm-up or --optimizer=adamw_corrected, in another --output_dir",
+            " and ".join(signs),
+        )
+
+
+def _label_of_all(folder: str) -> Iterator[str]:
+    """Yields the sign that all predictions are one label."""
+    answers, truths = set[str](), list[str]()
+    for sample in read_samples(folder):
+        answer, truth = sample["answer"], sample.get("truth")
+        if not (isinstance(answer, str) and isinstance(truth, str)):
+            return
+        answers.add(answer)
+        truths.append(truth)
+        if len(answers) > 1:
+            return
+    if len(truths) >= _LEAST_EXAMPLES and len({*truths}) > 1:
+        yield f"it labels all {len(truths)} examples of the development set {answers.pop()}"
+
+
+def _loss_that_did_not_fall(folder: str) -> Iterator[str]:
+    """Yields the sign that the loss of log lines was as high at the end as at the beginning."""
+    lines = [line for line in metrics.read(folder) if line["kind"] == metrics.TRAINING]
+    losses = [line["loss"] for line in lines if line.get("loss") is not None]
+    if len(losses) < _LEAST_LINES or lines[-1]["step"] < _LEAST_STEPS:
+        return
+    third = len(losses) // 3
+    first, last = np.mean(losses[:third]), np.mean(losses[-third:])
+    if last >= first:
+        yield f"its loss did not fall, from {first:.4f} to {last:.4f} on average"

@@ -7,7 +7,7 @@ import pytest
 
 from albert.records import DEV, TRAIN
 from albert.training import metrics
-from albert.training.collapse import warn_if_not_learned
+from albert.training.trainer import warn_if_not_learned
 
 
 @pytest.fixture
