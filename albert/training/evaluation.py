@@ -49,20 +49,15 @@ class Evaluation:
           outputs: files in the folder that receive the best checkpoint's predictions.
           settings: JSON object with everything that scores depend on, except the checkpoint.
         """
-        self._folder = output_dir = run.output_dir
-        self._key, self._settings = key, settings
+        self._run, self._key, self._outputs, self._settings = run, key, outputs, settings
+        self._folder = run.output_dir
         # Small development sets have many ties, and a later checkpoint has learned more. The
         # reference keeps the first one.
         self._takes_last = getattr(run, "recipe", "") == AUTO_RECIPE
-        # Records of earlier versions lack newer flags.
-        self._defaults = run.defaults()
-        self._init_checkpoint = run.init_checkpoint or None
-        self._record_path = os.path.join(output_dir, SCORES)
-        self._best_path = os.path.join(output_dir, BEST)
+        self._best_path = os.path.join(self._folder, BEST)
         # If the initial checkpoint is scored, it is not copied.
-        self._keeps_best = bool(list_checkpoints(output_dir))
+        self._keeps_best = bool(list_checkpoints(self._folder))
         self._has_best = self._keeps_best or os.path.exists(self._best_path + ".index")
-        self._outputs = list(map(os.path.basename, outputs))
         # Which output is missing or has changed, if any.
         self._change: str | None = None
         self._history = self._recorded()
@@ -99,12 +94,8 @@ class Evaluation:
         )
         if self._change:
             tf.logging.warning("%s: predicting with the best checkpoint again", self._change)
-            best = (
-                self._best_path
-                if self._has_best
-                else resolve_checkpoint(self._init_checkpoint or "")
-            )
-            score(best).write_outputs()
+            best = self._best_path if self._has_best else self._run.init_checkpoint
+            score(resolve_checkpoint(best)).write_outputs()
             self._write_record(self._files())
         for checkpoint in todo:
             self._add(checkpoint, score(checkpoint))
@@ -128,10 +119,10 @@ class Evaluation:
         numbered = list(list_checkpoints(self._folder).values())
         if numbered or self._history:
             return numbered
-        if os.path.exists(self._best_path + ".index"):
+        if self._has_best:
             return [self._best_path]
-        if self._init_checkpoint:
-            return [resolve_checkpoint(self._init_checkpoint)]
+        if self._run.init_checkpoint:
+            return [resolve_checkpoint(self._run.init_checkpoint)]
         raise UserError(
             f"{self._folder} has no checkpoint to score; train first, or give --init_checkpoint"
         )
@@ -167,21 +158,23 @@ class Evaluation:
     def _write_record(self, files: Sequence[str]) -> None:
         record = {
             **self.best,
-            "init_checkpoint": self._init_checkpoint,
+            "init_checkpoint": self._run.init_checkpoint or None,
             "history": self._history,
             "settings": self._settings,
             "files": {name: sha256_of(os.path.join(self._folder, name)) for name in files},
             "version": _VERSION,
         }
-        write_json(self._record_path, record)
+        write_json(os.path.join(self._folder, SCORES), record)
 
     def _recorded(self) -> list[dict]:
         """Returns the history of earlier scores; an empty list if all must be computed again."""
         try:
-            record = read_record(self._record_path, "the record of scores", "settings")
+            path = os.path.join(self._folder, SCORES)
+            record = read_record(path, "the record of scores", "settings")
             if record is None or record.get("version") != _VERSION:
                 return []
-            if differences(record["settings"], self._settings, self._defaults):
+            # Records of earlier versions lack newer flags.
+            if differences(record["settings"], self._settings, self._run.defaults()):
                 return []
             files, index = record.get("files", {}), f"{BEST}.index"
             if self._has_best:
@@ -196,29 +189,28 @@ class Evaluation:
 
     def _text(self) -> Iterator[str]:
         """Yields the lines of `eval_results.txt` in the reference's format."""
+
+        def score_lines(entry: dict) -> Iterator[str]:
+            for name in sorted(entry.keys() - {"global_step", "checkpoint"}):
+                yield f"{name} = {entry[name]}"
+
         best = self._history[0]
         for entry in self._history:
-            yield from self._score_lines(entry)
+            yield from score_lines(entry)
             if entry is best or self._is_better(entry, best):
                 best = entry
                 if self._keeps_best:
                     yield f"saved {entry['checkpoint']} to {BEST}"
             yield f"best {self._key} = {best[self._key]}"
             yield "=" * 50
-        yield from self._score_lines(best)
+        yield from score_lines(best)
         yield f"best perf happened at step: {best['global_step']}"
-
-    @staticmethod
-    def _score_lines(entry: dict) -> Iterator[str]:
-        for name in sorted(entry.keys() - {"global_step", "checkpoint"}):
-            yield f"{name} = {entry[name]}"
 
     def _write_metrics(self, entry: dict) -> None:
         values = {name: value for name, value in entry.items() if isinstance(value, float)}
-        curves = metrics.Curves(
-            os.path.join(self._folder, "eval"), suffix=f".{entry['checkpoint']}"
-        )
-        curves.add(entry["global_step"], **values)
+        step, name = entry["global_step"], entry["checkpoint"]
+        curves = metrics.Curves(os.path.join(self._folder, "eval"), suffix=f".{name}")
+        curves.add(step, **values)
         curves.close()
-        about = {"checkpoint": entry["checkpoint"], "best_by": self._key}
-        metrics.append(self._folder, metrics.SCORES, entry["global_step"], {**about, **values})
+        about = {"checkpoint": name, "best_by": self._key}
+        metrics.append(self._folder, metrics.SCORES, step, {**about, **values})

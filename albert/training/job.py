@@ -187,8 +187,6 @@ def fetch_missing(task_class: type[Task], settings: RunSettings) -> None:
     One worker of each host downloads, and the others wait. Raises a `UserError` if a download
     failed, or a missing file has no known address.
     """
-    if not (settings.download or settings.download_only):
-        return
     for what, words in missing_downloads(task_class, settings).items():
         # Most jobs have their files, and need not import what downloads them.
         from albert.download.command import main
@@ -197,7 +195,8 @@ def fetch_missing(task_class: type[Task], settings: RunSettings) -> None:
             main(words)
         except UserError as e:
             raise UserError(f"cannot download {what}: {one_line(str(e))}") from e
-    for name in task_class.file_flags(settings):
+    downloads = settings.download or settings.download_only
+    for name in task_class.file_flags(settings) if downloads else ():
         if (path := getattr(settings, name)) and not os.path.exists(path):
             raise UserError(
                 f"--{name} {path} does not exist, and --download has no address for it; put it "

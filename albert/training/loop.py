@@ -154,8 +154,16 @@ def _stop_together(where: str) -> None:
 def user_message(error: tf.errors.OpError, folder: str, step: int) -> str | None:
     """Returns a message that explains TensorFlow's error to the user; None for unknown errors."""
     message = error.message
+    newest = newest_checkpoint(folder)
     if NOT_FINITE in message:
-        return _not_finite_message(folder, step)
+        kept = "no checkpoint was written yet"
+        if newest:
+            kept = f"the last good checkpoint is {newest[1]}"
+        return (
+            f"the loss or its gradients are NaN or infinite at step {step}; the weights were not "
+            f"updated with them, {kept}; try a lower --learning_rate or a longer warm-up in "
+            "another --output_dir"
+        )
     for reason in _CANNOT_WRITE:
         if reason in message:
             return (
@@ -166,23 +174,12 @@ def user_message(error: tf.errors.OpError, folder: str, step: int) -> str | None
     if "OOM when allocating" in message:
         return "the device is out of memory; try a lower --train_batch_size"
     if isinstance(error, tf.errors.DataLossError):
-        newest = newest_checkpoint(folder)
         match = re.search(r".*checksum.*", message, re.IGNORECASE)
         cause = match.group() if match else first_line(message)
         return f"{newest[1] if newest else '--init_checkpoint'} is damaged ({cause}); " + (
             "remove it to resume from the previous one" if newest else "download it again"
         )
     return None
-
-
-def _not_finite_message(folder: str, step: int) -> str:
-    newest = newest_checkpoint(folder)
-    kept = f"the last good checkpoint is {newest[1]}" if newest else "no checkpoint was written yet"
-    return (
-        f"the loss or its gradients are NaN or infinite at step {step}; the weights were not "
-        f"updated with them, {kept}; try a lower --learning_rate or a longer warm-up in another "
-        "--output_dir"
-    )
 
 
 def make_deterministic() -> None:

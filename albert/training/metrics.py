@@ -41,12 +41,7 @@ def append(folder: str, kind: str, step: int, values: Mapping[str, Any]) -> None
 
 def read(folder: str) -> list[Line]:
     """Returns the complete lines; an empty list if the file does not exist."""
-    return parse(_content_of(folder))
-
-
-def parse(content: bytes) -> list[Line]:
-    """Returns the complete lines of a part of the file."""
-    return [line for _, line in _lines_of(content)]
+    return [line for _, line in _lines_of(_content_of(folder))]
 
 
 def deciding_score(folder: str) -> tuple[str, float] | None:

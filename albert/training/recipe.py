@@ -47,11 +47,6 @@ class Facts(NamedTuple):
     labels: int = 1
 
 
-class _Choice(NamedTuple):
-    value: Any
-    reason: str
-
-
 def with_recipe(
     task: str,
     settings: AnyTextSettings,
@@ -78,11 +73,11 @@ def with_recipe(
         values = {name: begun[name] for name in names}
         LOG.info("--recipe=auto: the values are those of the run in %s", settings.output_dir)
     else:
-        for name, choice in _choices(settings, config, facts()).items():
+        for name, (value, reason) in _choices(settings, config, facts()).items():
             if name not in given:
-                values[name] = choice.value
-                shown = f"{choice.value:.3g}" if isinstance(choice.value, float) else choice.value
-                LOG.info("--recipe=auto: --%s=%s: %s", name, shown, choice.reason)
+                values[name] = value
+                shown = f"{value:.3g}" if isinstance(value, float) else value
+                LOG.info("--recipe=auto: --%s=%s: %s", name, shown, reason)
         if settings.precision is None and fastest_precision()[0] != "float32":
             LOG.info("--recipe=auto: --precision=bfloat16 would be faster on this processor")
     steps = values.get("train_steps", settings.train_steps if "train_steps" in given else 0)
@@ -95,8 +90,10 @@ def with_recipe(
     return settings.replaced(given=given | values.keys(), **values)
 
 
-def _choices(settings: AnyTextSettings, config: EncoderConfig, facts: Facts) -> dict[str, _Choice]:
-    """Returns all values by name, except those that given ones replace."""
+def _choices(
+    settings: AnyTextSettings, config: EncoderConfig, facts: Facts
+) -> dict[str, tuple[Any, str]]:
+    """Returns all values with their reasons by name, except those that given ones replace."""
     others = settings.gradient_accumulation_steps * collectives.size()
     size = _BATCH if facts.examples < _LARGE_DATA else _LARGE_BATCH
     batch = max(size // others, 1)
@@ -105,26 +102,26 @@ def _choices(settings: AnyTextSettings, config: EncoderConfig, facts: Facts) -> 
     rate = _RATE * _WIDTH / config.hidden_size
     kind = "ALBERT" if isinstance(config, AlbertConfig) else "BERT"
     rate = min(max(rate * (0.6 if kind == "ALBERT" else 1), _RATES[0]), _RATES[1])
-    chosen = {
-        "optimizer": _Choice("adamw_corrected", "with bias correction, few steps are enough"),
-        "learning_rate": _Choice(rate, f"for {kind} with {config.hidden_size} units"),
-        "train_batch_size": _Choice(batch, f"for {facts.examples:,} examples"),
+    chosen: dict[str, tuple[Any, str]] = {
+        "optimizer": ("adamw_corrected", "with bias correction, few steps are enough"),
+        "learning_rate": (rate, f"for {kind} with {config.hidden_size} units"),
+        "train_batch_size": (batch, f"for {facts.examples:,} examples"),
     }
     if not {"warmup_step", "warmup_proportion"} & settings.given:
-        chosen["warmup_proportion"] = _Choice(0.1, "a tenth of the steps")
+        chosen["warmup_proportion"] = (0.1, "a tenth of the steps")
     if not {"num_train_epochs", "train_steps"} & settings.given:
         steps_of_epoch = facts.examples / (batch * others)
         for_labels = _STEPS_OF_LABEL * facts.labels
         steps = max(math.ceil(_EPOCHS * steps_of_epoch), _FEWEST_STEPS, for_labels)
         reason = f"{steps / steps_of_epoch:.3g} epochs of {facts.examples:,} examples"
         reason += f", for {facts.labels} labels" * (steps == for_labels)
-        chosen["train_steps"] = _Choice(steps, reason)
+        chosen["train_steps"] = (steps, reason)
     positions = config.max_position_embeddings
     if facts.lengths:
         whole = sorted(facts.lengths)[math.ceil(_WHOLE * len(facts.lengths)) - 1]
         length = min(max(-(-whole // 8) * 8, 16), positions)
         share = sum(one <= length for one in facts.lengths) / len(facts.lengths)
-        chosen["max_seq_length"] = _Choice(length, f"{share:.1%} of the texts are whole")
+        chosen["max_seq_length"] = (length, f"{share:.1%} of the texts are whole")
     elif settings.max_seq_length > positions:
-        chosen["max_seq_length"] = _Choice(positions, "as many tokens as the model takes")
+        chosen["max_seq_length"] = (positions, "as many tokens as the model takes")
     return chosen

@@ -55,7 +55,7 @@ class Job:
     def evaluation(self):
         flags = {"output_dir": str(self.folder), "init_checkpoint": self.init_checkpoint}
         run = types.SimpleNamespace(**flags, defaults=lambda: self.defaults)
-        return Evaluation(run, self.key, [str(self.output)], self.settings)
+        return Evaluation(run, self.key, [self.output.name], self.settings)
 
     def score(self, checkpoint):
         self.scored.append(os.path.basename(checkpoint))
