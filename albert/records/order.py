@@ -9,7 +9,7 @@ import abc
 import bisect
 import collections
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -26,14 +26,17 @@ def numbers_in_order(
 
 def shuffled_numbers(count: int, batch_size: int, seed: int, batch: int) -> np.ndarray:
     """Returns the record numbers of a batch in the concatenated permutations of all epochs."""
-    position = batch * batch_size + np.arange(batch_size)
-    epochs = position // count
-    return np.array(
-        [
-            _kept_permutation(count, seed, int(e))[p]
-            for e, p in zip(epochs, position % count, strict=True)
-        ]
+    return _epoch_entries(
+        lambda epoch: _kept_permutation(count, seed, epoch), count, batch * batch_size, batch_size
     )
+
+
+def _epoch_entries(
+    make_epoch: Callable[[int], np.ndarray], size: int, first: int, count: int
+) -> np.ndarray:
+    """Returns `count` entries of the concatenated epochs, of `size` entries each, from `first`."""
+    epochs, positions = np.divmod(first + np.arange(count), size)
+    return np.array([make_epoch(int(e))[p] for e, p in zip(epochs, positions, strict=True)])
 
 
 def permutation(count: int, seed: int, epoch: int) -> np.ndarray:
@@ -105,10 +108,7 @@ class BucketOrder(TrainingOrder):
         bucket = buckets[position]
         nth = self._steps_before(epoch)[bucket] + np.count_nonzero(buckets[:position] == bucket)
         count, first = self._counts[bucket], int(nth) * self._step_size + first
-        epochs, positions = np.divmod(first + np.arange(batch_size), count)
-        return np.array(
-            [self._epoch(int(e))[0][bucket][p] for e, p in zip(epochs, positions, strict=True)]
-        )
+        return _epoch_entries(lambda epoch: self._epoch(epoch)[0][bucket], count, first, batch_size)
 
     def log(self, num_steps: int) -> None:
         """Logs the size of the buckets, and the fraction of padding in an epoch.
@@ -275,8 +275,7 @@ class PackedOrder(TrainingOrder):
 
     def _table(self, batch_size: int, batch: int) -> np.ndarray:
         """Returns the records of a batch's rows, [rows, `num_sequences`], padded with -1."""
-        epochs, positions = np.divmod(batch * batch_size + np.arange(batch_size), self.num_rows)
-        return np.array([self._epoch(int(e))[p] for e, p in zip(epochs, positions, strict=True)])
+        return _epoch_entries(self._epoch, self.num_rows, batch * batch_size, batch_size)
 
     def _make_epoch(self, epoch: int) -> np.ndarray:
         """Returns the records of an epoch's rows, int32 [`num_rows`, `num_sequences`]."""

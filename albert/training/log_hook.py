@@ -171,25 +171,20 @@ class TrainingLog(tf.train.SessionRunHook):
         }
         if (waiting := self._waiting(recent)) is not None:
             rates["waiting_for_input"] = waiting
-        scaling = ""
+        parts = [
+            f"step {step}/{self._total} ({step / self._total:.1%})",
+            f"loss {figures['loss']:.4f}",
+            f"learning rate {figures['learning_rate']:.3g}",
+            f"{rates['examples_per_second']:.2f} examples/s "
+            f"(mean {mean.per_second(self._batch_size):.2f})",
+            f"{rates['tokens_per_second']:.0f} tokens/s",
+        ]
+        if waiting is not None:
+            parts.append(f"waiting for input {waiting:.1%}")
         if "loss_scale" in figures:
-            scaling = f"loss scale {figures['loss_scale']:g}  skipped={figures['skipped']}  "
-        tf.logging.info(
-            "step %d/%d (%.1f%%)  loss %.4f  learning rate %.3g  %.2f examples/s (mean %.2f)  "
-            "%.0f tokens/s  %s%s%s  %s left",
-            step,
-            self._total,
-            100.0 * step / self._total,
-            figures["loss"],
-            figures["learning_rate"],
-            rates["examples_per_second"],
-            mean.per_second(self._batch_size),
-            rates["tokens_per_second"],
-            "" if waiting is None else f"waiting for input {waiting:.1%}  ",
-            scaling,
-            memory_use.summary(),
-            format_seconds(left),
-        )
+            parts.append(f"loss scale {figures['loss_scale']:g}  skipped={figures['skipped']}")
+        parts += [memory_use.summary(), f"{format_seconds(left)} left"]
+        tf.logging.info("%s", "  ".join(parts))
         rates |= memory_use.curves()
         self._add_to_curves(step, **rates)
         if self._folder:

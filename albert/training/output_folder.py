@@ -346,26 +346,24 @@ def check_run(settings: RunSettings, current: dict) -> None:
         return
     # Records of earlier versions lack newer flags.
     different = differences(recorded, current, settings.defaults())
-    if different:
-        # Flags, or members of a flag's file; the names of other values have spaces.
-        named = (
-            d._replace(name=f"--{d.name}") if d.name.split(".")[0].isidentifier() else d
-            for d in different
+    if not different:
+        return
+    # Flags, or members of a flag's file; the names of other values have spaces.
+    named = (
+        d._replace(name=f"--{d.name}") if d.name.split(".")[0].isidentifier() else d
+        for d in different
+    )
+    message = f"--output_dir {output_dir} holds a run with other flags: "
+    message += ", ".join(map(str, named))
+    if workers := next((one for one in different if one.name == WORKERS), None):
+        # Usually the first run had one card and this has all, as in the README of Habana's fork.
+        raise FlagError(
+            f"{message}; the command above gives the run with {workers.now} another folder; or "
+            f"start {workers.was} to resume the first run, or pass --elastic_resume to resume it "
+            f"with {workers.now}, or --overwrite_output_dir to remove it and start over",
+            command=_command_for(output_dir, f"-{workers.now}"),
         )
-        message = (
-            f"--output_dir {output_dir} holds a run with other flags: {', '.join(map(str, named))}"
-        )
-        for one in different:
-            if one.name == WORKERS:
-                # Usually the first run had one card and this has all, as in the README of Habana's
-                # fork.
-                raise FlagError(
-                    f"{message}; the command above gives the run with {one.now} another folder; or "
-                    f"start {one.was} to resume the first run, or pass --elastic_resume to resume "
-                    f"it with {one.now}, or --overwrite_output_dir to remove it and start over",
-                    command=_command_for(output_dir, f"-{one.now}"),
-                )
-        raise FlagError(f"{message}; {WAYS_OUT}")
+    raise FlagError(f"{message}; {WAYS_OUT}")
 
 
 def _command_for(output_dir: str, suffix: str) -> str:

@@ -72,14 +72,11 @@ class CheckpointScorer:
 
     def has_checkpoints(self) -> bool:
         """Returns on all workers whether the folder has a result to score."""
-        folder = self._settings.output_dir
-        return exchange.broadcast_object(
-            collectives.is_chief()
-            and (
-                bool(list_checkpoints(folder))
-                or os.path.exists(os.path.join(folder, f"{BEST}.index"))
-            )
-        )
+        folder, has_any = self._settings.output_dir, False
+        if collectives.is_chief():
+            best = os.path.join(folder, f"{BEST}.index")
+            has_any = os.path.exists(best) or bool(list_checkpoints(folder))
+        return exchange.broadcast_object(has_any)
 
     def _score_new(self) -> Evaluation | None:
         """Scores every checkpoint without scores; returns the evaluation on rank 0, else None."""
