@@ -74,12 +74,6 @@ OF_EVERY_RUN = (
 )
 # The name of a file that a program was writing when it was killed; the second form is TensorFlow's.
 _UNFINISHED = re.compile(temporary_names("(.+)") + r"|(.+)\.tmp[0-9a-f]{32}")
-# TensorFlow's folder for the parts of an unfinished checkpoint, and the files in it. This version
-# saves below `SAVING`, which is removed as a whole.
-_PARTS_FOLDER = r"model\.ckpt-\d+_temp"
-_PARTS = _PARTS_FOLDER + r"/part-\d{5}-of-\d{5}\.(index|data-\d{5}-of-\d{5})(\.tempstate\d+)?"
-# Folders in which a run has files.
-_FOLDERS = f"eval|{re.escape(ASSETS)}|{_PARTS_FOLDER}"
 
 
 def training_settings(task: Task, contents: Mapping[str, Any]) -> dict:
@@ -265,20 +259,14 @@ def clear_litter_of_runs(folder: str, outputs: Sequence[str]) -> None:
 
     def is_unfinished(path: str) -> bool:
         parent, name = os.path.split(path)
-        if not (match := _UNFINISHED.fullmatch(name)):
-            return bool(re.fullmatch(_PARTS, path))
-        return bool(re.fullmatch(ours, os.path.join(parent, match[1] or match[2])))
+        match = _UNFINISHED.fullmatch(name)
+        return bool(match and re.fullmatch(ours, os.path.join(parent, match[1] or match[2])))
 
     removed = _remove(folder, is_unfinished)
     saving = os.path.join(folder, SAVING)
     if os.path.isdir(saving) and not os.path.islink(saving):
         shutil.rmtree(saving)
         removed += 1
-    for name in os.listdir(folder):
-        if re.fullmatch(_PARTS_FOLDER, name):
-            # Fails for a link, or if the folder has other files; both stay.
-            with contextlib.suppress(OSError):
-                os.rmdir(os.path.join(folder, name))
     if removed:
         tf.logging.info("Removed %d leftovers of killed runs in %s", removed, folder)
 
@@ -301,7 +289,7 @@ def _files(folder: str) -> Iterator[str]:
     for entry in os.scandir(folder):
         if not entry.is_dir():
             yield entry.name
-        elif not entry.is_symlink() and re.fullmatch(_FOLDERS, entry.name):
+        elif not entry.is_symlink() and entry.name in ("eval", ASSETS):
             yield from (f"{entry.name}/{e.name}" for e in os.scandir(entry) if not e.is_dir())
 
 

@@ -189,7 +189,6 @@ LITTER = str.split(f"""
     .eval_results.txt.abcdefgh assets.extra/.spm.model.abcdefgh checkpoint.tmp{32 * "a"}
     model.ckpt-10.meta.tmp{32 * "0"} .saving/model.ckpt-10.index
     .saving/model.ckpt-10_temp/part-00000-of-00001.index
-    model.ckpt-10_temp/part-00000-of-00001.data-00000-of-00001.tempstate123
 """)
 
 
@@ -199,10 +198,8 @@ class TestLitter:
         kept = contents(full)
         for task_outputs in (TASK_OUTPUTS, ["test_results.tsv"]):
             write(full, LITTER)
-            (full / "model.ckpt-4_temp").mkdir()
             clear_litter_of_runs(str(full), task_outputs)
             assert contents(full) == kept
-            assert not {"model.ckpt-10_temp", "model.ckpt-4_temp"} & set(os.listdir(full))
 
     def test_a_file_that_is_being_written_looks_like_a_leftover(self, tmp_path):
         with pytest.raises(UserError), open_atomically(str(tmp_path / "predictions.json")):
