@@ -66,7 +66,7 @@ class Data(NamedTuple):
                 batch_size,
                 shuffle_seed=shuffle_seed,
                 start_batch=start_batch,
-                max_batches=self.max_batches if shuffle_seed is None else None,
+                max_batches=self.max_batches,
                 order=order,
                 training_order=training_order,
                 pad_remainder=device.is_hpu(),

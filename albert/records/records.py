@@ -241,29 +241,26 @@ def parsed_batches(
       order: int [N], record numbers in the order that replaces file order.
       training_order: with a seed, the order that replaces the seed's.
       pad_remainder: in file order, repeat the last record until the last batch is full.
-      trim_padding: shorten features with the shape of `input_mask`, except labels, to the longest
-        row of the batch, rounded up to a multiple of 16.
-      lengths: ascending lengths to which the longest row is rounded up instead; the last one is
-        the length of the records.
+      trim_padding, lengths: whether to shorten features with the shape of `input_mask`, except
+        labels, to their longest row, and the lengths to round that up to; see `Data.buckets`.
 
     Returns:
       A dataset of dictionaries of tensors with B rows, or a row for each record of
       `training_order`; integers are int32.
     """
     records = RecordFile(files)
-    end = len(records) // batch_size if drop_remainder else -(-len(records) // batch_size)
+    num_batches = count = end = np.iinfo(np.int64).max
     if shuffle_seed is None:
         numbers = functools.partial(numbers_in_order, len(records), batch_size, order)
+        end = len(records) // batch_size if drop_remainder else -(-len(records) // batch_size)
+        count = end if max_batches is None else min(end, max_batches)
+        num_batches, is_full = count - start_batch, drop_remainder or pad_remainder
     elif training_order:
         numbers = functools.partial(training_order.numbers, batch_size)
+        is_full = training_order.has_fixed_size
     else:
         numbers = functools.partial(shuffled_numbers, len(records), batch_size, shuffle_seed)
-    if shuffle_seed is not None:
-        end = np.iinfo(np.int64).max
-    count = end if max_batches is None else min(end, max_batches)
-    full = shuffle_seed is not None or drop_remainder or pad_remainder
-    if training_order and not training_order.has_fixed_size:
-        full = False
+        is_full = True
 
     def read(batch: np.ndarray) -> tuple[np.ndarray, bytes]:
         try:
@@ -282,7 +279,7 @@ def parsed_batches(
         # If `read` raised the error, TensorFlow would log a Python traceback.
         with tf.control_dependencies([tf.debugging.Assert(tf.equal(error, ""), [error])]):
             content = tf.identity(content)
-        content.set_shape([batch_size if full else None])
+        content.set_shape([batch_size if is_full else None])
         return content
 
     @no_autograph
@@ -293,7 +290,6 @@ def parsed_batches(
         }
         return _trim(features, lengths) if trim_padding else features
 
-    num_batches = count if shuffle_seed is not None else count - start_batch
     batches = tf.data.Dataset.range(rank, num_batches, num_workers)
     if count < end:
         batches = batches.map(no_autograph(lambda number: number * end // count))
