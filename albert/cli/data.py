@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
 
 from albert.cli import command_line, require_standard_output
 from albert.core.errors import FlagError, UserError
@@ -23,24 +22,21 @@ from albert.core.files import check_readable, check_regular, open_atomically, te
 from albert.core.text import printable
 from albert.report.terminal import style_of_output, width_of_output, wrapped
 from albert.settings.fields import OWN, redefined, setting
-from albert.settings.text_settings import NormalizationSettings, TextSettings
+from albert.settings.run_settings import PathSettings
+from albert.settings.text_settings import TextSettings, TokenizerSettings
 from albert.tables.bad_rows import ERROR, BadRows
 from albert.tables.kinds import ENTITIES, KINDS, LABELS, look_of, standoff_files
 from albert.tables.overview import Overview
 from albert.tasks.entities import overview as entities
-from albert.tasks.entities.annotated_files import INCLUSIVE, AnnotatedFile, ReadOptions
+from albert.tasks.entities.annotated_files import AnnotatedFile
 from albert.tasks.entities.annotations import write_annotated
-from albert.tasks.entities.settings import EntitiesSettings
+from albert.tasks.entities.settings import INCLUSIVE, EntitiesSettings, FormatSettings
 from albert.tasks.glue import overview as labels
 from albert.tasks.glue.label_tables import TableOptions, find_columns
-from albert.tasks.glue.settings import GlueSettings
+from albert.tasks.glue.settings import GlueSettings, TableSettings
 from albert.tasks.squad import overview as questions
 from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
 from albert.tasks.squad.settings import SquadSettings
-
-# A check without a tokenizer does not need TensorFlow.
-if TYPE_CHECKING:
-    from albert.tokenization import FullTokenizer
 
 NEEDS_TENSORFLOW = False
 CHECK, CONVERT = WORDS = ("check", "convert")
@@ -48,7 +44,7 @@ _NAME = 18  # width of the column of names
 _LABEL_FLAGS = {*TableOptions._fields[:3], "label_columns", "multi_label", "tsv_regression"}
 
 
-class DataSettings(NormalizationSettings):
+class DataSettings(FormatSettings, TableSettings, TokenizerSettings):
     """The kind of a file, and the flags of a training on it."""
 
     kind: str = setting(
@@ -63,19 +59,7 @@ class DataSettings(NormalizationSettings):
         "For questions, first and lenient also skip them, but use some answers, see docs/data.md.",
         theme=OWN,
     )
-    text_column: str = redefined(GlueSettings, "text_column", "text_a")
-    text_b_column: str = redefined(GlueSettings, "text_b_column", "text_b")
-    label_column: str = redefined(GlueSettings, "label_column", "label")
-    label_columns: tuple[str, ...] | None = redefined(GlueSettings, "label_columns", None)
-    multi_label: bool = redefined(GlueSettings, "multi_label", False)
-    label_separator: str = redefined(GlueSettings, "label_separator", ",")
-    tsv_regression: bool = redefined(GlueSettings, "tsv_regression", False)
-    offsets: str = redefined(EntitiesSettings, "offsets", EntitiesSettings().offsets)
-    token_column: int | None = redefined(EntitiesSettings, "token_column", None)
-    tag_column: int | None = redefined(EntitiesSettings, "tag_column", None)
-    model: str = redefined(TextSettings, "model", "")
-    spm_model_file: str | None = redefined(TextSettings, "spm_model_file", None)
-    vocab_file: str | None = redefined(TextSettings, "vocab_file", None)
+    model: str = redefined(PathSettings, "model", "")
     max_seq_length: int | None = redefined(
         TextSettings,
         "max_seq_length",
@@ -134,27 +118,23 @@ def main(request: tuple[DataSettings, list[str]]) -> None:
 
 def _overview(kind: str, path: str, settings: DataSettings, options: TableOptions) -> Overview:
     """Returns the overview of a file; an unknown kind gets the message of a file of questions."""
-    given = path, settings.num_examples, settings.on_bad_row, _tokenizer(settings)
-    length = settings.max_seq_length
+    usual = {LABELS: GlueSettings, ENTITIES: EntitiesSettings}.get(kind, SquadSettings)()
+    tokenizer, length = None, settings.max_seq_length or usual.max_seq_length
+    if settings.model or settings.spm_model_file or settings.vocab_file:
+        # A check without a tokenizer does not need TensorFlow.
+        from albert.checkpoints.model_flags import with_model
+        from albert.tokenization import FullTokenizer
+
+        values = vars(with_model(settings))
+        tokenizer = FullTokenizer.of(values, values)
+    overview = Overview(path, settings.num_examples, settings.on_bad_row, tokenizer, length)
     if kind == LABELS:
-        length = length or GlueSettings().max_seq_length
-        return labels.overview_of(*given, length, options)
-    if kind == ENTITIES:
-        length = length or EntitiesSettings().max_seq_length
-        return entities.overview_of(*given, length, ReadOptions.of(settings))
-    lengths = length or SquadSettings().max_seq_length, settings.doc_stride
-    return questions.overview_of(*given, (*lengths, settings.max_query_length))
-
-
-def _tokenizer(settings: DataSettings) -> FullTokenizer | None:
-    """Returns the tokenizer of the flags; None without flags."""
-    if not (settings.model or settings.spm_model_file or settings.vocab_file):
-        return None
-    from albert.checkpoints.model_flags import with_model
-    from albert.tokenization import FullTokenizer
-
-    values = vars(with_model(settings))
-    return FullTokenizer.of(values, values)
+        labels.fill(overview, options)
+    elif kind == ENTITIES:
+        entities.fill(overview, settings)
+    else:
+        questions.fill(overview, settings.doc_stride, settings.max_query_length)
+    return overview
 
 
 def check(overview: Overview, path: str) -> None:
@@ -186,7 +166,7 @@ def _check_target(path: str, target: str) -> None:
 def convert_entities(path: str, target: str, settings: DataSettings) -> None:
     """Writes annotated texts as JSON with spans; raises a `UserError` if they are not valid."""
     bad = BadRows(path, settings.on_bad_row)
-    file = AnnotatedFile(path, options=ReadOptions.of(settings))
+    file = AnnotatedFile(path, settings=settings)
     texts = file.read((), bad)
     bad.finish()
     file.log()

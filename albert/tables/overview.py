@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from albert.core.text import printable
 from albert.tables.bad_rows import BadRows
@@ -24,10 +24,13 @@ class Line(NamedTuple):
     marks: Sequence[Mark] = ()
 
 
-class Overview(NamedTuple):
-    """The content of a file as a training reads it.
+class Overview:
+    """The content of a file as a training reads it; the task of the file fills the overview.
 
     Attributes:
+      path, on_bad_row: see `BadRows`.
+      tokenizer: a `FullTokenizer`, for counts of tokens, or None.
+      max_seq_length: the length of the training's features, in tokens.
       format: the name of the file's format.
       counts: names and values, such as ("questions", "1,234").
       examples: the first examples: a title, and lines.
@@ -36,32 +39,47 @@ class Overview(NamedTuple):
     """
 
     format: str
-    counts: Sequence[tuple[str, str]]
-    examples: Sequence[tuple[str, Sequence[Line]]]
     bad: BadRows
-    problem: str = ""
+    problem = ""
 
+    def __init__(
+        self, path: str, num_examples: int, on_bad_row: str, tokenizer: Any, max_seq_length: int
+    ):
+        self.path, self.on_bad_row = path, on_bad_row
+        self.tokenizer, self.max_seq_length = tokenizer, max_seq_length
+        self.counts = list[tuple[str, str]]()
+        self.examples = list[tuple[str, list[Line]]]()
+        self._num_examples, self._total, self._unknown = num_examples, 0, 0
 
-def columns_of(table: Table, used: Iterable[str]) -> list[tuple[str, str]]:
-    """Returns the names of the columns of a table that are used, and of the others."""
-    names = [name for name in used if name and name in table.columns]
-    ignored = ", ".join(name for name in table.columns if name and name not in names)
-    used_names = printable(", ".join(names))
-    return [("columns used", used_names), ("columns ignored", printable(ignored) or "none")]
+    def add(self, name: str, value: int | str, note: str = "") -> None:
+        """Adds a row: a count with a note after it, or a text."""
+        self.counts.append((name, f"{value if isinstance(value, str) else f'{value:,}'}{note}"))
 
+    def add_columns(self, table: Table, used: Iterable[str]) -> None:
+        """Adds the names of the columns of a table that are used, and of the others."""
+        names = [name for name in used if name and name in table.columns]
+        ignored = ", ".join(name for name in table.columns if name and name not in names)
+        self.add("columns used", printable(", ".join(names)))
+        self.add("columns ignored", printable(ignored) or "none")
 
-class TokenCounts:
-    """Counts the tokens of texts, and those that are unknown to the tokenizer."""
+    def add_example(self, title: str, lines: Iterable[Line]) -> None:
+        """Adds an example, unless there are enough."""
+        if len(self.examples) < self._num_examples:
+            self.examples.append((title, list(lines)))
 
-    def __init__(self, unk_id: int):
-        self._unk_id, self._total, self._unknown = unk_id, 0, 0
+    def encode(self, texts: Iterable[str]) -> list[list[int]]:
+        """Returns the token ids of texts, and counts them; an empty list without a tokenizer."""
+        ids = self.tokenizer.encode(texts) if self.tokenizer else []
+        for one in ids:
+            self.count_tokens(one)
+        return ids
 
-    def add(self, ids: Sequence[int]) -> None:
-        """Counts the tokens of a text."""
+    def count_tokens(self, ids: Sequence[int]) -> None:
+        """Counts the tokens of a text, and those that are unknown to the tokenizer."""
         self._total += len(ids)
-        self._unknown += ids.count(self._unk_id)
+        self._unknown += ids.count(self.tokenizer.unk_id)
 
-    def row(self) -> tuple[str, str]:
-        """Returns the row of an overview."""
+    def add_tokens(self) -> None:
+        """Adds the number of the tokens."""
         share = self._unknown / max(1, self._total)
-        return "tokens", f"{self._total:,}; {share:.2%} are unknown to the tokenizer"
+        self.add("tokens", self._total, f"; {share:.2%} are unknown to the tokenizer")

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Collection
-from typing import Any, NamedTuple
+from typing import Any
 
 from albert.core.errors import UserError
 from albert.core.log import LOG
@@ -18,11 +18,11 @@ from albert.tasks.entities.annotation_columns import ColumnTexts
 from albert.tasks.entities.annotation_exports import StandoffTexts, TokenTexts, WebAnnoTexts
 from albert.tasks.entities.annotation_records import JsonTexts, is_json
 from albert.tasks.entities.annotations import AnnotatedText, RawSpan, RawText, UnusableTextError
+from albert.tasks.entities.settings import CHARACTERS, INCLUSIVE, OFFSETS, FormatSettings
 
 # Number of lines from which the format is recognized.
 _HEAD = 32
 _TRIMMED = "begin or end with white space, which is removed"
-CHARACTERS, INCLUSIVE = "characters", "inclusive"
 # How much offsets count for a character: functions of the character and of the next one. The last
 # one counts no carriage return before a line feed.
 _COUNTS = {
@@ -33,30 +33,10 @@ _COUNTS = {
     # Characters, too, but the end of a span is that of its last character.
     INCLUSIVE: lambda char, following: 1,
 }
-OFFSETS = tuple(_COUNTS)
 # The share of spans that shows what offsets count if the file does not have the texts of spans.
 _MOST = 0.9
 _READERS = {STANDOFF: StandoffTexts, WEBANNO: WebAnnoTexts, TOKENS: TokenTexts}
-
-
-class ReadOptions(NamedTuple):
-    """How to read a file.
-
-    Attributes:
-      offsets: what the offsets in JSON count, one of `OFFSETS`; None for characters if the spans do
-        not contradict that.
-      token_column, tag_column: the columns to read, from 1; None for what `ColumnTexts` says.
-    """
-
-    offsets: str | None = None
-    token_column: int | None = None
-    tag_column: int | None = None
-
-    @classmethod
-    def of(cls, settings: Any) -> ReadOptions:
-        """Returns the options in the settings of a training or a check."""
-        offsets = settings.offsets if "offsets" in settings.given else None
-        return cls(offsets, settings.token_column, settings.tag_column)
+_USUAL_FORMAT = FormatSettings()
 
 
 class AnnotatedFile:
@@ -69,14 +49,14 @@ class AnnotatedFile:
       ignored: after reading, how much was ignored, by what it is.
     """
 
-    def __init__(self, path: str, is_labeled: bool = True, options: ReadOptions | None = None):
+    def __init__(
+        self, path: str, is_labeled: bool = True, settings: FormatSettings = _USUAL_FORMAT
+    ):
         """Recognizes the form; raises a `UserError` if the file cannot be read.
 
         Without `is_labeled`, the texts have no spans, and the file may lack them.
         """
-        options = options or ReadOptions()
-        self.path, self._options = path, options
-        self._offsets = options.offsets or CHARACTERS
+        self.path, self._settings, self._is_labeled = path, settings, is_labeled
         look = look_of(path)
         # A test set may have any labels.
         if look.name and look.kind != ENTITIES and (is_labeled or not look.kind):
@@ -85,9 +65,8 @@ class AnnotatedFile:
         if not reader:
             head = itertools.islice(read_whole_lines(path), _HEAD)
             reader = JsonTexts if is_json("".join(line for _, line in head)) else ColumnTexts
-        texts = reader(path, is_labeled, options.token_column, options.tag_column)
+        texts = reader(path, is_labeled, settings.token_column, settings.tag_column)
         self._texts, self.form, self.ignored = texts, texts.form, texts.ignored
-        self._is_labeled = is_labeled
         self.inside = list[SourceLine]()
         self.unusual = {_TRIMMED: list[SourceLine](), **texts.unusual}
 
@@ -107,7 +86,7 @@ class AnnotatedFile:
             ignored = ", ".join(f"{count} {what}" for what, count in self.ignored.items() if count)
             what = "entities" if texts else "texts"
             raise UserError(f"{self.path} has no {what}{ignored and f'; ignored {ignored}'}")
-        if self.inside and self._options.offsets is None and INCLUSIVE in self._hint:
+        if self.inside and "offsets" not in self._settings.given and INCLUSIVE in self._hint:
             raise UserError(
                 f"{self.path}: the ends of spans seem to be their last characters; pass "
                 f"--offsets={INCLUSIVE} if this is so, otherwise --offsets={CHARACTERS}"
@@ -143,7 +122,7 @@ class AnnotatedFile:
     def _span(self, text: str, raw: RawSpan) -> Span:
         """Returns a checked span, without white space at its edges."""
         location, *_, label, stated, shown = raw
-        edges = _edges(text, raw, self._offsets)
+        edges = _edges(text, raw, self._settings.offsets)
         if edges is None:
             reason = "the span ... is not in the text of ... characters" + self._hint
             raise UnusableTextError(location, reason, shown, len(text))
@@ -164,7 +143,7 @@ class AnnotatedFile:
     def _hint(self) -> str:
         """Returns the advice for offsets that count something else, if all spans agree with it."""
         units, stated, cut, fit = OFFSETS, 0, 0, list[bool]()
-        texts = AnnotatedFile(self.path, True, self._options)._texts
+        texts = AnnotatedFile(self.path, True, self._settings)._texts
         for location, content in texts:
             with contextlib.suppress(UnusableTextError):
                 text, words, spans = texts.parse(location, content)
@@ -182,7 +161,7 @@ class AnnotatedFile:
         # Without the texts of spans, words show it: most of them would lose their last character.
         if not stated and sum(fit) > _MOST * len(fit) and 2 * cut > len(fit):
             units, stated = (INCLUSIVE,), len(fit)
-        is_other = stated and units and units[0] != self._offsets
+        is_other = stated and units and units[0] != self._settings.offsets
         return f"; the spans agree with --offsets={units[0]}" if is_other else ""
 
 

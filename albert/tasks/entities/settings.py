@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from albert.settings.fields import DATA, FEATURES, Affects, redefined, setting
+from albert.settings.fields import DATA, FEATURES, Affects, Settings, redefined, setting
 from albert.settings.run_settings import REFERENCE, KeptCheckpoints
 from albert.settings.text_settings import FileSettings, TextSettings
 from albert.tables.bad_rows import ERROR, ON_BAD_ROW
 from albert.tables.kinds import standoff_files
-from albert.tasks.entities.annotated_files import OFFSETS
 
 # What has a tag.
 AUTO, WORD, PIECE, CHARACTER = ENTITY_UNITS = ("auto", "word", "piece", "character")
+# What the offsets of spans count.
+CHARACTERS, INCLUSIVE = "characters", "inclusive"
+OFFSETS: tuple[str, ...] = (CHARACTERS, "utf16", "bytes", "lines", INCLUSIVE)
 
 
 def _file(what: str, affects: Affects) -> str:
@@ -18,7 +20,31 @@ def _file(what: str, affects: Affects) -> str:
     return setting("", text, DATA, affects, basic=True, path=True)
 
 
-class EntitiesSettings(KeptCheckpoints, FileSettings):
+class FormatSettings(Settings, theme=FEATURES, affects=Affects.FEATURES):
+    """How to read a file of annotated texts."""
+
+    offsets: str = setting(
+        CHARACTERS,
+        "What the offsets of spans count: characters (code points), units of UTF-16, bytes of "
+        "UTF-8; lines: characters, but the two at the end of a line (CRLF) as one; or inclusive: "
+        "characters, and the end of a span is that of its last character.",
+        choices=OFFSETS,
+    )
+    token_column: int | None = setting(
+        None,
+        "The column with the tokens, from 1. Default: the first one, or the second one if the "
+        "first one counts the tokens.",
+        lower=1,
+    )
+    tag_column: int | None = setting(
+        None,
+        "The column with the tags, from 1. Default: the last one, or the one before it in the "
+        "format of GermEval 2014.",
+        lower=1,
+    )
+
+
+class EntitiesSettings(FormatSettings, KeptCheckpoints, FileSettings):
     r"""Trains a model to find named entities in texts, scores it, and finds those of other texts.
 
       albert entities texts.jsonl --model=bert_base_cased --do_lower_case=false
@@ -56,31 +82,6 @@ class EntitiesSettings(KeptCheckpoints, FileSettings):
         FEATURES,
         Affects.FEATURES,
         choices=ENTITY_UNITS,
-    )
-    offsets: str = setting(
-        OFFSETS[0],
-        "What the offsets of spans count: characters (code points), units of UTF-16, bytes of "
-        "UTF-8; lines: characters, but the two at the end of a line (CRLF) as one; or inclusive: "
-        "characters, and the end of a span is that of its last character.",
-        FEATURES,
-        Affects.FEATURES,
-        choices=OFFSETS,
-    )
-    token_column: int | None = setting(
-        None,
-        "The column with the tokens, from 1. Default: the first one, or the second one if the "
-        "first one counts the tokens.",
-        FEATURES,
-        Affects.FEATURES,
-        lower=1,
-    )
-    tag_column: int | None = setting(
-        None,
-        "The column with the tags, from 1. Default: the last one, or the one before it in the "
-        "format of GermEval 2014.",
-        FEATURES,
-        Affects.FEATURES,
-        lower=1,
     )
     cached_dir: str | None = setting(
         None,

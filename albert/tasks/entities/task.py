@@ -22,7 +22,7 @@ from albert.tables.bad_rows import BadRows
 from albert.tables.dev_split import DevSplit, made_from
 from albert.tables.kinds import standoff_files
 from albert.tasks.classification.base import LabelTask
-from albert.tasks.entities.annotated_files import AnnotatedFile, ReadOptions
+from albert.tasks.entities.annotated_files import AnnotatedFile
 from albert.tasks.entities.annotations import AnnotatedText, as_bioes, write_annotated
 from albert.tasks.entities.features import Tagger, decide_units
 from albert.tasks.entities.head import make_head
@@ -41,7 +41,6 @@ class EntitiesTask(LabelTask):
     def __init__(self, settings: EntitiesSettings):
         super().__init__(settings, (), dropout=0.1)
         self._file = functools.cache(self._read_file)
-        self._read_options = ReadOptions.of(settings)
         self._units = self._known_units()
         if not self._units:
             self._units = self._file(TRAIN)[1] if TRAIN in self.splits else WORD
@@ -99,7 +98,7 @@ class EntitiesTask(LabelTask):
         labels = () if split == TRAIN and TRAIN in self.splits else self._tagger.labels
         path = self.input_path(split)
         bad = BadRows(path, self.settings.on_bad_row)
-        file = AnnotatedFile(path, split != TEST, self._read_options)
+        file = AnnotatedFile(path, split != TEST, self.settings)
         texts = file.read(labels, bad)
         bad.finish()
         units = self._units or decide_units(texts, self.tokenizer)

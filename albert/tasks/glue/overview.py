@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from albert.core.text import printable
 from albert.tables.bad_rows import BadRows
-from albert.tables.overview import SHOWN, Line, Overview, TokenCounts, columns_of
+from albert.tables.overview import SHOWN, Line, Overview
 from albert.tables.tables import open_table
 from albert.tasks.glue.label_tables import (
     LABEL,
@@ -21,79 +20,61 @@ from albert.tasks.glue.label_tables import (
     value_of,
 )
 
-# The check does not need TensorFlow without a tokenizer.
-if TYPE_CHECKING:
-    from albert.tokenization import FullTokenizer
-
 _SHOWN_LABELS = 20
 _NO_LABEL = "(no label)"
 
 
-def overview_of(
-    path: str,
-    num_examples: int,
-    on_bad_row: str,
-    tokenizer: FullTokenizer | None,
-    max_seq_length: int,
-    options: TableOptions,
-) -> Overview:
-    """Returns the overview of a table as a training reads it; with a tokenizer, counts tokens.
-
-    Raises a `UserError` if the table is not valid, or lacks a column.
-    """
-    table, bad = open_table(path), BadRows(path, on_bad_row)
+def fill(overview: Overview, options: TableOptions) -> None:
+    """Fills an overview of a table; raises a `UserError` if it is not valid, or lacks a column."""
+    table, bad = open_table(overview.path), BadRows(overview.path, overview.on_bad_row)
+    overview.format, overview.bad = table.format, bad
     # A test set needs no labels.
     is_labeled = bool(options.label_column)
     total, contradictory, truncated = 0, 0, 0
     labels, seen = collections.Counter[str](), dict[int, int]()
-    tokens = TokenCounts(tokenizer.unk_id) if tokenizer else None
-    examples = list[tuple[str, list[Line]]]()
-    for row in read_labeled(path, options, bad, is_labeled):
+    for row in read_labeled(overview.path, options, bad, is_labeled):
         total += 1
         labels.update(row.labels or ([_NO_LABEL] if options.is_multi_label else []))
         # Numbers take less memory than the texts.
         own = hash(frozenset(map(value_of, row.labels)))
         contradictory += own != seen.setdefault(hash((row.text_a, row.text_b)), own)
-        if tokenizer and tokens:
-            texts = tokenizer.encode(text for text in (row.text_a, row.text_b) if text)
-            for ids in texts:
-                tokens.add(ids)
-            truncated += sum(map(len, texts)) + len(texts) + 1 > max_seq_length
-        if len(examples) < num_examples:
-            examples.append((row.location.name, list(_lines_of(row))))
-    used = *options[:2], *(options.label_columns or options[2:3])
-    rows, problem = [*columns_of(table, used), ("texts", f"{total:,}")], ""
+        texts = overview.encode(text for text in (row.text_a, row.text_b) if text)
+        truncated += sum(map(len, texts)) + len(texts) + 1 > overview.max_seq_length
+        overview.add_example(row.location.name, _lines_of(row))
+    overview.add_columns(table, (*options[:2], *(options.label_columns or options[2:3])))
+    overview.add("texts", total)
     if options.is_regression and labels:
         numbers = sorted(map(parse_number, labels))
-        rows.append(("numbers", f"from {numbers[0]:g} to {numbers[-1]:g}"))
+        overview.add("numbers", f"from {numbers[0]:g} to {numbers[-1]:g}")
     elif is_labeled:
         try:
             classes_of({n: labels[n] for n in labels if n != _NO_LABEL}, total, options)
         except ValueError as e:
-            problem = str(e)
-        rows += _shares(labels, total)
-    rows += [("note", printable(f"{note}: {count:,}")) for note, count in bad.notes.items()]
+            overview.problem = str(e)
+        _add_labels(overview, labels, total)
+    for note, count in bad.notes.items():
+        overview.add("note", printable(f"{note}: {count:,}"))
     bad.notes.clear()
     if not is_labeled:
-        rows.append(("labels", f"none, as in a test set; training needs the column {LABEL}"))
+        overview.add("labels", f"none, as in a test set; training needs the column {LABEL}")
     if repeated := total - len(seen):
         others = f"{contradictory:,} of them other labels"
-        rows.append(("repeated", f"{repeated:,} have the texts of an earlier row, {others}"))
-    if tokens:
-        rows += [tokens.row(), ("truncated", f"{truncated:,} of more than {max_seq_length} tokens")]
+        overview.add("repeated", repeated, f" have the texts of an earlier row, {others}")
+    if overview.tokenizer:
+        overview.add_tokens()
+        overview.add("truncated", truncated, f" of more than {overview.max_seq_length} tokens")
     if not total:
-        problem = "it has no examples"
-    return Overview(table.format, rows, examples, bad, problem)
+        overview.problem = "it has no examples"
 
 
-def _shares(labels: collections.Counter[str], total: int) -> Iterator[tuple[str, str]]:
-    """Yields rows with the numbers of the most common labels."""
+def _add_labels(overview: Overview, labels: collections.Counter[str], total: int) -> None:
+    """Adds the numbers of the most common labels."""
     for label, own in spellings(labels).items():
         labels[own] += labels.pop(label) if label != own else 0
     for label, count in labels.most_common(_SHOWN_LABELS):
-        yield f"label {printable(label)}", f"{count:,} ({count / total:.1%})"
+        overview.add(f"label {printable(label)}", count, f" ({count / total:.1%})")
     if (more := len(labels) - _SHOWN_LABELS) > 0:
-        yield "other labels", f"{more:,}"
+        overview.add("other labels", more)
 
 
 def _lines_of(row: LabeledText) -> Iterator[Line]:

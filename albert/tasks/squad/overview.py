@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from albert.core.errors import FlagError
 from albert.core.text import printable
 from albert.tables.bad_rows import BadRows
-from albert.tables.overview import SHOWN, Line, Overview, TokenCounts, columns_of
+from albert.tables.overview import SHOWN, Line, Overview
 from albert.tasks.squad.example import SquadExample
 from albert.tasks.squad.examples import IMPOSSIBLE, NO_ANSWER
 from albert.tasks.squad.question_tables import COLUMNS
 from albert.tasks.squad.questions import Paragraph, Questions, QuestionSource
-
-# The check does not need TensorFlow without a tokenizer.
-if TYPE_CHECKING:
-    from albert.tokenization import FullTokenizer
-
 
 # What else is counted, with the rest of its text.
 _ROWS = {
@@ -29,27 +24,17 @@ _ROWS = {
 }
 
 
-def overview_of(
-    path: str,
-    num_examples: int,
-    on_bad_row: str,
-    tokenizer: FullTokenizer | None,
-    lengths: tuple[int, int, int],
-) -> Overview:
-    """Returns the overview of a file's questions as a training reads them.
-
-    With a tokenizer, it also counts tokens; `lengths` are --max_seq_length, --doc_stride and
-    --max_query_length. Raises as `Questions.checked` does.
-    """
-    questions = Questions(QuestionSource(path, on_bad_row))
+def fill(overview: Overview, doc_stride: int, max_query_length: int) -> None:
+    """Fills an overview of a file of questions; raises as `Questions.checked` does."""
+    questions = Questions(QuestionSource(overview.path, overview.on_bad_row))
     table, bad = questions.table, questions.bad_rows(is_strict=True)
+    overview.format, overview.bad = questions.format, bad
     # Without answers, the questions of a table can only be predicted.
     is_training = not table or not {"answer", "answers"}.isdisjoint(table.columns)
     counts, unknown, before = collections.Counter[str](), list[str](), None
     # A number takes less memory than the texts.
     keys = set[int]()
-    tokens = tokenizer and _Tokens(tokenizer, *lengths)
-    examples = list[tuple[str, list[Line]]]()
+    tokens = overview.tokenizer and _Tokens(overview, doc_stride, max_query_length)
     for paragraph in consistent(questions.paragraphs(is_training, bad), bad):
         context = paragraph.context
         for question in paragraph.questions:
@@ -64,18 +49,22 @@ def overview_of(
                 unknown.append(question["id"])
             if tokens:
                 tokens.add(context, question)
-            if len(examples) < num_examples:
-                title = f"id {printable(question['id'])}"
-                examples.append((title, list(_lines_of(context, question))))
+            title = f"id {printable(question['id'])}"
+            overview.add_example(title, _lines_of(context, question))
     counts["repeated"] = counts["questions"] - len(keys)
     counts["without answers"] = len(unknown)
     if len(unknown) < counts["questions"] and not counts["unanswerable"]:
         for qas_id in unknown:
             bad.add(qas_id, NO_ANSWER)
-    rows = columns_of(table, COLUMNS) if table else []
-    rows += [(name, f"{counts[name]:,}") for name in ("contexts", "questions")]
-    rows += [(name, f"{counts[name]:,}{text}") for name, text in _ROWS.items() if counts[name]]
-    return Overview(questions.format, [*rows, *(tokens.rows() if tokens else ())], examples, bad)
+    if table:
+        overview.add_columns(table, COLUMNS)
+    overview.add("contexts", counts["contexts"])
+    overview.add("questions", counts["questions"])
+    for name, text in _ROWS.items():
+        if counts[name]:
+            overview.add(name, counts[name], text)
+    if tokens:
+        tokens.finish()
 
 
 def consistent(
@@ -102,23 +91,22 @@ def consistent(
 class _Tokens:
     """Counts tokens, questions that are truncated, and answers that no window has."""
 
-    def __init__(self, tokenizer: FullTokenizer, length: int, doc_stride: int, longest: int):
+    def __init__(self, overview: Overview, doc_stride: int, longest: int):
+        # The check does not need TensorFlow without a tokenizer.
         from albert.tasks.squad.features import SPECIAL_TOKENS, WindowMaker
 
-        self._length, self._longest = length, longest
+        self._overview, self._longest, self._context = overview, longest, ""
+        length = overview.max_seq_length
         if doc_stride > (room := length - longest - SPECIAL_TOKENS):
             raise FlagError(
                 f"--doc_stride {doc_stride} is more than the {room} tokens of a window with the "
                 "longest question; lower it or --max_query_length"
             )
-        self._tokenizer = tokenizer
-        self._windows = WindowMaker(tokenizer, length, doc_stride, longest)
-        self._tokens, self._context = TokenCounts(tokenizer.unk_id), ""
+        self._windows = WindowMaker(overview.tokenizer, length, doc_stride, longest)
         self._truncated = self._answers = self._outside = 0
 
     def add(self, context: str, question: Mapping[str, Any]) -> None:
-        (ids,) = self._tokenizer.encode([question["question"]])
-        self._tokens.add(ids)
+        (ids,) = self._overview.encode([question["question"]])
         self._truncated += len(ids) > self._longest
         example = SquadExample(question["id"], question["question"], context)
         for answer in question.get("answers") or [{"text": "", "answer_start": -1}]:
@@ -128,14 +116,15 @@ class _Tokens:
             self._answers += bool(answer["text"])
             self._outside += bool(answer["text"]) and all(w.answer is None for w in windows)
             if context != self._context:
-                self._tokens.add(windows[0].paragraph.ids.tolist())
+                self._overview.count_tokens(windows[0].paragraph.ids.tolist())
                 self._context = context
 
-    def rows(self) -> Iterator[tuple[str, str]]:
-        yield self._tokens.row()
-        yield "truncated", f"{self._truncated:,} questions of more than {self._longest} tokens"
-        text = f"{self._outside:,} of {self._answers:,} answers are in no window"
-        yield "cut answers", f"{text} of {self._length} tokens"
+    def finish(self) -> None:
+        add, length = self._overview.add, self._overview.max_seq_length
+        self._overview.add_tokens()
+        add("truncated", self._truncated, f" questions of more than {self._longest} tokens")
+        windows = f"{self._answers:,} answers are in no window of {length} tokens"
+        add("cut answers", self._outside, f" of {windows}")
 
 
 def _lines_of(context: str, question: Mapping[str, Any]) -> Iterator[Line]:

@@ -7,7 +7,8 @@ import pytest
 
 from albert.core.errors import UserError
 from albert.tables.bad_rows import ERROR, SKIP, BadRows
-from albert.tasks.entities.annotated_files import AnnotatedFile, ReadOptions
+from albert.tasks.entities.annotated_files import AnnotatedFile
+from albert.tasks.entities.settings import FormatSettings
 
 TEXT = "Nia Moor saw Ouse."
 ENTITIES = [(0, 8, "PER"), (13, 17, "LOC")]
@@ -161,7 +162,8 @@ TOKEN_FORMS = {
 def read(path: str, action: str = ERROR, is_labeled: bool = True, **options) -> list:
     """Returns texts with their spans as triples."""
     bad = BadRows(path, action)
-    file = AnnotatedFile(path, is_labeled, ReadOptions(**options))
+    settings = FormatSettings(given=frozenset(options), **options)
+    file = AnnotatedFile(path, is_labeled, settings)
     texts = file.read((), bad)
     bad.finish()
     file.log()

@@ -5,8 +5,10 @@ import json
 import pytest
 
 from albert.core.errors import UserError
-from albert.tables.overview import Line
-from albert.tasks.entities.overview import overview_of
+from albert.tables.bad_rows import ERROR, SKIP
+from albert.tables.overview import Line, Overview
+from albert.tasks.entities.overview import fill
+from albert.tasks.entities.settings import FormatSettings
 from albert.tokenization import FullTokenizer
 
 
@@ -27,7 +29,8 @@ RECORDS = [
 def test_an_overview_has_counts_problems_and_examples(write, squad_dir):
     path = write("".join(json.dumps(record) + "\n" for record in RECORDS))
     tokenizer = FullTokenizer(str(squad_dir / "vocab.txt"), True)
-    overview = overview_of(path, num_examples=2, tokenizer=tokenizer, max_seq_length=4)
+    overview = Overview(path, 2, ERROR, tokenizer, 4)
+    fill(overview, FormatSettings())
     assert overview.format == "JSON with spans, as of Prodigy"
     *counts, tokens, long = overview.counts
     assert counts == [
@@ -59,6 +62,8 @@ def test_an_overview_has_counts_problems_and_examples(write, squad_dir):
 
 def test_the_example_of_a_long_text_shows_its_entity(write):
     path = write(json.dumps(RECORDS[3]) + "\n")
-    ((_, (line, _)),) = overview_of(path, on_bad_row="skip").examples
+    overview = Overview(path, 5, SKIP, None, 128)
+    fill(overview, FormatSettings())
+    ((_, (line, _)),) = overview.examples
     ((start, end, _),) = line.marks
     assert line.text[start:end] == "Nia" and len(line.text) < 300
