@@ -15,7 +15,7 @@ import pytest
 
 from albert.core.errors import UserError
 from albert.tasks.glue.custom import TsvProcessor
-from albert.tasks.glue.label_tables import TableOptions
+from albert.tasks.glue.settings import GlueSettings
 from albert.tasks.squad.examples import read_examples
 from albert.tasks.squad.questions import Questions, QuestionSource
 
@@ -259,7 +259,7 @@ def test_damaged_labels_are_read_as_written_or_refused(tmp_path, number):
     outcomes = collections.Counter()
 
     def read() -> list[tuple[str, str, str]]:
-        processor = TsvProcessor(False, False, str(tmp_path), TableOptions())
+        processor = TsvProcessor(False, False, GlueSettings(data_dir=str(tmp_path)))
         examples = processor.get_train_examples(str(tmp_path))
         return [(e.text_a, e.text_b or "", e.label) for e in examples]
 

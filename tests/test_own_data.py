@@ -8,7 +8,7 @@ import pytest
 from albert.core.errors import FlagError, UserError
 from albert.settings.run_settings import AUTO_RECIPE
 from albert.tasks.entities.settings import EntitiesSettings
-from albert.tasks.glue.label_tables import TableOptions, find_columns
+from albert.tasks.glue.label_tables import find_columns
 from albert.tasks.glue.settings import GlueSettings
 from albert.tasks.glue.task import GlueTask
 from albert.tasks.squad.settings import SquadV1Settings
@@ -39,7 +39,7 @@ class TestColumns:
     def columns(self, write):
         def columns(header, *rows, given=(), **options):
             path = write("\n".join([header, *rows]) + "\n", "table.csv")
-            found = find_columns(path, TableOptions(**options), given)
+            found = find_columns(path, GlueSettings(**options), given)
             return found.text_column, found.text_b_column, found.label_column
 
         return columns
@@ -75,7 +75,7 @@ class TestColumns:
     def test_rows_of_json_may_have_different_keys(self, write):
         rows = [{"premise": "a b"}, {"premise": "c d", "hypothesis": "e", "label": 1}]
         path = write("".join(json.dumps(row) + "\n" for row in rows), "table.jsonl")
-        found = find_columns(path, TableOptions(), ())
+        found = find_columns(path, GlueSettings(), ())
         assert (found.text_column, found.text_b_column) == ("premise", "hypothesis")
 
     def test_named_columns_count(self, columns):

@@ -32,7 +32,7 @@ from albert.tasks.entities.annotated_files import AnnotatedFile
 from albert.tasks.entities.annotations import write_annotated
 from albert.tasks.entities.settings import INCLUSIVE, EntitiesSettings, FormatSettings
 from albert.tasks.glue import overview as labels
-from albert.tasks.glue.label_tables import TableOptions, find_columns
+from albert.tasks.glue.label_tables import COLUMNS, find_columns
 from albert.tasks.glue.settings import GlueSettings, TableSettings
 from albert.tasks.squad import overview as questions
 from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
@@ -41,7 +41,7 @@ from albert.tasks.squad.settings import SquadSettings
 NEEDS_TENSORFLOW = False
 CHECK, CONVERT = WORDS = ("check", "convert")
 _NAME = 18  # width of the column of names
-_LABEL_FLAGS = {*TableOptions._fields[:3], "label_columns", "multi_label", "tsv_regression"}
+_LABEL_FLAGS = {*COLUMNS, "label_columns", "multi_label", "tsv_regression"}
 
 
 class DataSettings(FormatSettings, TableSettings, TokenizerSettings):
@@ -98,17 +98,17 @@ def main(request: tuple[DataSettings, list[str]]) -> None:
         else:
             convert(Questions(QuestionSource(path, settings.on_bad_row)), target[0])
         return
-    options, why_no_labels = TableOptions.of(settings), ""
+    settings, why_no_labels = settings.checked(), ""
     if kind == LABELS:
         # A test set has no labels.
-        options = find_columns(path, options, settings.given, is_labeled=None)
+        settings = find_columns(path, settings, settings.given, is_labeled=None)
     elif not kind:
         try:
-            options, kind = find_columns(path, options, settings.given), LABELS
+            settings, kind = find_columns(path, settings, settings.given), LABELS
         except UserError as e:
             why_no_labels = str(e).removeprefix(f"{path}: ")
     try:
-        overview = _overview(kind, path, settings, options)
+        overview = _overview(kind, path, settings)
     except UserError as e:
         if not why_no_labels:
             raise
@@ -116,7 +116,7 @@ def main(request: tuple[DataSettings, list[str]]) -> None:
     check(overview, path)
 
 
-def _overview(kind: str, path: str, settings: DataSettings, options: TableOptions) -> Overview:
+def _overview(kind: str, path: str, settings: DataSettings) -> Overview:
     """Returns the overview of a file; an unknown kind gets the message of a file of questions."""
     usual = {LABELS: GlueSettings, ENTITIES: EntitiesSettings}.get(kind, SquadSettings)()
     tokenizer, length = None, settings.max_seq_length or usual.max_seq_length
@@ -129,7 +129,7 @@ def _overview(kind: str, path: str, settings: DataSettings, options: TableOption
         tokenizer = FullTokenizer.of(values, values)
     overview = Overview(path, settings.num_examples, settings.on_bad_row, tokenizer, length)
     if kind == LABELS:
-        labels.fill(overview, options)
+        labels.fill(overview, settings)
     elif kind == ENTITIES:
         entities.fill(overview, settings)
     else:

@@ -33,7 +33,8 @@ from albert.core.log import LOG, progress_bar
 from albert.tables.bad_rows import ERROR, ON_BAD_ROW, BadRows
 from albert.tables.extended_tables import ExtendedTable, ending_of, usual_ending
 from albert.tables.tables import TEXT, Table, columns, open_table
-from albert.tasks.glue.label_tables import TableOptions, find_columns
+from albert.tasks.glue.label_tables import find_columns
+from albert.tasks.glue.settings import TableSettings
 
 # The help does not need TensorFlow.
 if TYPE_CHECKING:
@@ -182,10 +183,10 @@ def _columns(args: argparse.Namespace, model: RowModel, table: Table) -> list[st
         names, second = [args.text_column or "text"], None
     elif isinstance(model, TextClassifier):
         described = args.text_column or about.get("text_column")
-        usual = TableOptions("text")
+        usual = TableSettings(text_column="text")
         if not described and table.delimiter != TEXT:
             # A folder of transformers does not say how it was trained.
-            usual = find_columns(table.path, TableOptions(), (), is_labeled=False)
+            usual = find_columns(table.path, TableSettings(), (), is_labeled=False)
         names = [described or usual.text_column]
         second = args.text_b_column or about.get("text_b_column", usual.text_b_column)
     elif args.text_column:

@@ -18,7 +18,7 @@ from albert.report.spans import Span
 from albert.tables.bad_rows import BadRows
 from albert.tables.extended_tables import ExtendedTable
 from albert.tables.tables import Record, Table
-from albert.tasks.glue.label_tables import TableOptions, text_of, texts_of
+from albert.tasks.glue.label_tables import text_of, texts_of
 
 RowModel = TextClassifier | SpanFinder | QuestionAnswerer
 PREDICTION, CONFIDENCE = "prediction", "confidence"
@@ -42,8 +42,7 @@ class RowPredictor:
     def texts(self, row: Mapping[str, Any]) -> tuple[str, ...]:
         """Returns the texts of a row; raises a `ValueError` with the reason if one is unusable."""
         if isinstance(self._model, TextClassifier) and len(self._columns) == 2:
-            text, second = self._columns
-            return texts_of(row, TableOptions(text, second))
+            return texts_of(row, *self._columns)
         return tuple(text_of(row, column) for column in self._columns)
 
     def predict(self, rows: Sequence[tuple[str, ...]]) -> list[dict[str, Any]]:

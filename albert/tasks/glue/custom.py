@@ -12,21 +12,24 @@ from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of, file_of_split
 from albert.core.log import LOG
 from albert.records import DEV, TRAIN
+from albert.settings.fields import Affects
 from albert.settings.text_settings import USUAL_FRACTION
 from albert.tables.bad_rows import ERROR, BadRows
 from albert.tables.dev_split import FEWEST_TEXTS, DevSplit, made_from
 from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.tasks.glue.label_tables import (
     LabeledText,
-    TableOptions,
     classes_of,
     find_columns,
     parse_number,
     read_labeled,
     value_of,
 )
-from albert.tasks.glue.settings import GlueSettings
+from albert.tasks.glue.settings import GlueSettings, TableSettings
 
+# The names of settings in the headers of features, if these are others.
+_IN_HEADERS = {"tsv_regression": "is_regression", "multi_label": "is_multi_label"}
+_IN_HEADERS["label_separator"] = "separator"
 _OF_MODEL = ("max_seq_length", "text_column", "text_b_column", "label_column", "label_columns")
 
 
@@ -59,8 +62,7 @@ def with_own_data(settings: GlueSettings, known: Mapping[str, Any]) -> GlueSetti
             "a folder with train.csv and dev.csv"
         )
     settings = settings.replaced(**values)
-    columns = find_columns(path, TableOptions.of(settings), given | values.keys())._asdict()
-    return settings.replaced(**{name: columns[name] for name in TableOptions._fields[:3]})
+    return find_columns(path, settings.checked(), given | values.keys())
 
 
 def table_of(folder: str, split: str) -> str:
@@ -88,40 +90,32 @@ class _Survey(NamedTuple):
 class TsvProcessor(DataProcessor):
     """A reader of train and dev tables in one folder, each CSV, TSV, JSON Lines or Parquet.
 
-    For classification, the labels are the sorted labels in the training file. Columns or keys other
-    than those in the options are ignored. With a `dev_split`, the development set is a part of the
-    training table. The folder may also be a table, for both.
+    For classification, the labels are the sorted labels in the training file. Columns or keys that
+    the settings do not name are ignored. With --dev_fraction, the development set is a part of the
+    training table. --data_dir may also be a table, for both.
     """
 
-    def __init__(
-        self,
-        use_spm,
-        do_lower_case,
-        data_dir: str,
-        options: TableOptions,
-        dev_split: DevSplit | None = None,
-    ):
+    def __init__(self, use_spm: bool, do_lower_case: bool, settings: GlueSettings):
         super().__init__(use_spm, do_lower_case)
-        self._data_dir = data_dir
-        self._options, self._dev_split = options, dev_split
-        self.is_multi_label = options.is_multi_label
-        self.metrics = ("eval_accuracy",)
-        if options.is_regression:
+        self._settings, self._data_dir = settings, settings.data_dir
+        self._dev_split = DevSplit.of(settings)
+        self.is_multi_label = settings.multi_label
+        if settings.tsv_regression:
             self.metrics = ("pearson", "spearman", "MSE")
-        if options.is_multi_label:
+        if settings.multi_label:
             self.metrics = ("micro_f1", "macro_f1")
 
     @property
     def is_regression(self) -> bool:
-        return self._options.is_regression
+        return self._settings.tsv_regression
 
     @property
     def columns(self) -> dict[str, Any]:
         """Returns the columns of the training table that the model needs again, by flag."""
         second = "text_b_column"
-        label = "label_columns" if self._options.label_columns else "label_column"
+        label = "label_columns" if self._settings.label_columns else "label_column"
         names = "text_column", label, *([second] if self._survey.has_pairs else [])
-        return {name: getattr(self._options, name) for name in names}
+        return {name: getattr(self._settings, name) for name in names}
 
     # mypy considers a cached property read-only, although it can be set.
     @functools.cached_property
@@ -131,7 +125,7 @@ class TsvProcessor(DataProcessor):
             return ()
         path, (rows, known, *_) = self.path(self._data_dir, TRAIN), self._survey
         try:
-            return classes_of(known, rows, self._options)
+            return classes_of(known, rows, self._settings)
         except ValueError as e:
             raise UserError(f"{path}: {e}") from e
 
@@ -144,19 +138,20 @@ class TsvProcessor(DataProcessor):
         return table_of(data_dir, split)
 
     def made_from(self) -> dict[str, Any]:
-        # None as in headers of earlier versions, which lack these values.
-        own, defaults = self._options._asdict(), TableOptions()._asdict()
-        made = {name: None if own[name] == defaults[name] else own[name] for name in own}
-        # As it is in JSON.
-        made["label_columns"] = [*own["label_columns"]] or None
+        # Defaults are None, as in headers of earlier versions, which lack these values.
+        own = self._settings.affecting(Affects.FEATURES)
+        made = {
+            _IN_HEADERS.get(name, name): None if own[name] == default else own[name]
+            for name, default in TableSettings().defaults().items()
+        }
         return {**made, **made_from(self._dev_split)}
 
     @functools.cached_property
     def _survey(self) -> _Survey:
         path, labels = self.path(self._data_dir, TRAIN), collections.Counter[str]()
-        bad, count, has_pairs = BadRows(path, self._options.on_bad_row), 0, False
+        bad, count, has_pairs = BadRows(path, self._settings.on_bad_row), 0, False
         texts = dict[str, Hashable]()
-        for row in read_labeled(path, self._options, bad):
+        for row in read_labeled(path, self._settings, bad):
             count += 1
             labels.update(row.labels)
             has_pairs |= bool(row.text_b)
@@ -183,9 +178,9 @@ class TsvProcessor(DataProcessor):
         return (self._dev_split.rank(row.text_a) in self._survey.dev) == (split == DEV)
 
     def _examples(self, path: str, split: str) -> Iterator[InputExample]:
-        bad = BadRows(path, self._options.on_bad_row)
+        bad = BadRows(path, self._settings.on_bad_row)
         known = None if self.is_regression else frozenset(self.labels)
-        rows = read_labeled(path, self._options, bad, known=known)
+        rows = read_labeled(path, self._settings, bad, known=known)
         for number, row in enumerate(row for row in rows if self._is_in(split, row)):
             yield InputExample(
                 guid=f"{split}-{number}",

@@ -12,13 +12,17 @@ import unicodedata
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from albert.core.errors import FlagError, UserError
+from albert.core.errors import UserError
 from albert.core.files import parse_json
 from albert.core.log import LOG
 from albert.core.text import listed, python_literal
-from albert.tables.bad_rows import ERROR, BadRows
+from albert.tables.bad_rows import BadRows
 from albert.tables.kinds import LABELS, look_of
 from albert.tables.tables import TSV, SourceLine, Table, columns, open_table
+from albert.tasks.glue.settings import AnyTableSettings, TableSettings
+
+# The settings that name columns.
+COLUMNS = ("text_column", "text_b_column", "label_column")
 
 # JSON can contain a lone surrogate, which UTF-8 cannot encode.
 _NOT_IN_A_TABLE = re.compile("[\t\r\n\ud800-\udfff]")
@@ -55,41 +59,10 @@ _NAME = re.compile(
 _NO_COMMA = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?=\s+['"])""")
 
 
-class TableOptions(NamedTuple):
-    """The columns of a table, and what to predict: a label, a number or any number of labels.
-
-    `separator` is the text between two of several labels in a cell; `on_bad_row`, see `BadRows`.
-    With `label_columns`, each of these has 0 or 1 for the label of its name.
-    """
-
-    text_column: str = "text_a"
-    text_b_column: str = _TEXT_B
-    label_column: str = LABEL
-    is_regression: bool = False
-    is_multi_label: bool = False
-    separator: str = ","
-    on_bad_row: str = ERROR
-    label_columns: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, settings: Any) -> TableOptions:
-        """Returns the options in the settings of a training or a check; a `FlagError` if wrong."""
-        names = "tsv_regression", "multi_label", "label_separator", "on_bad_row"
-        values = (getattr(settings, name) for name in (*cls._fields[:3], *names))
-        own = cls(*values)._replace(label_columns=settings.label_columns or ())
-        if own.label_columns:
-            if own.label_column != LABEL:
-                raise FlagError("--label_column and --label_columns exclude each other")
-            own = own._replace(is_multi_label=True)
-        if own.is_regression and own.is_multi_label:
-            raise FlagError("--tsv_regression and --multi_label exclude each other")
-        return own
-
-
 def find_columns(
-    path: str, options: TableOptions, given: Collection[str], is_labeled: bool | None = True
-) -> TableOptions:
-    """Returns the options with the columns of a table, and logs which ones these are.
+    path: str, settings: AnyTableSettings, given: Collection[str], is_labeled: bool | None = True
+) -> AnyTableSettings:
+    """Returns settings with the columns of a table, and logs which ones these are.
 
     A column that is not `given` by the user is the default, the only one with a plain name, or the
     only one that can be it. Raises a `UserError` if no column or several are possible. If
@@ -99,13 +72,13 @@ def find_columns(
     rows = [row for _, row in itertools.islice(_rows(table), _SAMPLE)]
     # Rows of JSON may have keys that the first one lacks.
     names = [*dict.fromkeys([*table.columns, *(key for row in rows for key in row)])]
-    taken = {getattr(options, name) for name in options._fields[:3] if name in given}
-    taken |= {*options.label_columns}
+    taken = {getattr(settings, name) for name in COLUMNS if name in given}
+    taken |= {*(settings.label_columns or ())}
     if any(map(_rejection, rows)):
         taken.add(_ANSWER)
 
     def find(name: str, plain: Collection[str], fits: Callable[[Sequence[Any]], bool]) -> str:
-        default, is_label = getattr(options, name), name == "label_column"
+        default, is_label = getattr(settings, name), name == "label_column"
         if name in given or default in names:
             taken.add(default)
             return default
@@ -114,7 +87,7 @@ def find_columns(
         fitting = [c for c in named or free if fits([row.get(c) for row in rows])]
         is_only = len(free) == 1 and not is_label
         possible, bits = free if is_only else named if len(named) == 1 else fitting, list[str]()
-        if is_label and not named and not options.is_regression:
+        if is_label and not named and not settings.tsv_regression:
             bits = [c for c in free if rows and all(_bit(row.get(c)) is not None for row in rows)]
         if len(bits) > 1:
             possible = [c for c in free if c in {*fitting, *bits}]
@@ -131,20 +104,20 @@ def find_columns(
             f"{path}: {number} may be the {what}; pass --{name}=NAME, one of {known}{also}"
         )
 
-    label, may_be_labels = options.label_column, _repeat
-    if options.is_regression:
+    label, may_be_labels = settings.label_column, _repeat
+    if settings.tsv_regression:
         may_be_labels = _are_numbers
-    if is_labeled is not False and not options.label_columns:
+    if is_labeled is not False and not settings.label_columns:
         label = find("label_column", _LABELS, may_be_labels)
     text = find("text_column", _TEXTS, _are_texts)
     # The user may name a column of a few words, but hardly a text.
     if _are_texts([text]) and ("text_column" not in given or len(text.split()) > _LONGEST_NAME):
         _check_header(table, rows)
-    second = options.text_b_column
+    second = settings.text_b_column
     if "text_b_column" not in given:
         partner = _PAIRS.get(text.casefold())
         second = next((name for name in names if name.casefold() == partner), second)
-    labels = options.label_columns or ([] if is_labeled is False else [label])
+    labels = settings.label_columns or ([] if is_labeled is False else [label])
     if len({text, second, *labels}) < 2 + len(labels):
         raise UserError(
             f"{path}: one column cannot be two of text ({text}), second text ({second}) and label "
@@ -155,7 +128,7 @@ def find_columns(
     also = f", second texts in {second}" if second in names else ""
     also += f", labels in {columns(labels)}" if any(labels) else ""
     LOG.info("%s: texts are in the column %s%s", path, text, also)
-    return options._replace(text_column=text, text_b_column=second, label_column=label)
+    return settings.replaced(text_column=text, text_b_column=second, label_column=label)
 
 
 def _check_header(table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -202,7 +175,7 @@ class LabeledText(NamedTuple):
 
 def read_labeled(
     path: str,
-    options: TableOptions,
+    settings: TableSettings,
     bad: BadRows,
     is_labeled: bool = True,
     known: Collection[str] | None = None,
@@ -219,14 +192,15 @@ def read_labeled(
     table, counts = open_table(path), collections.Counter[str]()
     shown = columns(sorted(known or ()))
     by_value = {value_of(label): label for label in known or ()}
-    is_rejected = is_labeled and _ANSWER not in (*options[:3], *options.label_columns)
-    for location, row in _rows(table, _required(table, options, is_labeled)):
+    names = {*(settings.label_columns or ()), *(getattr(settings, name) for name in COLUMNS)}
+    is_rejected = is_labeled and _ANSWER not in names
+    for location, row in _rows(table, _required(table, settings, is_labeled)):
         if is_rejected and (answer := _rejection(row)):
             bad.notes[f"rows skipped with the answer {answer}"] += 1
             continue
         try:
-            texts = texts_of(row, options)
-            labels = labels_of(row, options) if is_labeled else []
+            texts = texts_of(row, settings.text_column, settings.text_b_column)
+            labels = labels_of(row, settings) if is_labeled else []
             for number, label in enumerate(labels):
                 if known is not None and label not in known:
                     if (own := by_value.get(value_of(label))) is None:
@@ -239,7 +213,7 @@ def read_labeled(
         else:
             counts.update(labels)
             yield LabeledText(location, *texts, labels)
-    if known is None and not options.is_regression:
+    if known is None and not settings.tsv_regression:
         _note_spellings(counts, bad.notes)
 
 
@@ -298,24 +272,27 @@ def spellings(labels: Iterable[str]) -> dict[str, str]:
     return {label: first.setdefault(value_of(label), label) for label in ordered}
 
 
-def _required(table: Table, options: TableOptions, is_labeled: bool) -> list[str]:
+def _required(table: Table, settings: TableSettings, is_labeled: bool) -> list[str]:
     """Returns the columns that a table with cells must have; rows of JSON have their own keys."""
     if not table.has_cells:
         return []
-    labels = options.label_columns or [options.label_column]
-    second = [options.text_b_column] if options.text_b_column != _TEXT_B else []
-    return [options.text_column, *(labels if is_labeled else []), *second]
+    labels = settings.label_columns or [settings.label_column]
+    second = [settings.text_b_column] if settings.text_b_column != _TEXT_B else []
+    return [settings.text_column, *(labels if is_labeled else []), *second]
 
 
-def texts_of(row: Mapping[str, Any], options: TableOptions) -> tuple[str, str]:
-    """Returns both texts of a row; raises a `ValueError` with the reason if one is not valid."""
-    text_b = row.get(options.text_b_column)
-    if options.text_b_column not in (_TEXT_B, *row):
-        raise ValueError(f"{options.text_b_column} is missing")
+def texts_of(row: Mapping[str, Any], first: str, second: str) -> tuple[str, str]:
+    """Returns both texts of a row; raises a `ValueError` with the reason if one is not valid.
+
+    `first` and `second` are their columns; the second text may be missing or "".
+    """
+    text_b = row.get(second)
+    if second not in (_TEXT_B, *row):
+        raise ValueError(f"{second} is missing")
     if isinstance(text_b, str):
         text_b = text_b if text_b.strip() else None
-    text_a = text_of(row, options.text_column)
-    return text_a, "" if text_b is None else text_of(row, options.text_b_column)
+    text_a = text_of(row, first)
+    return text_a, "" if text_b is None else text_of(row, second)
 
 
 def text_of(row: Mapping[str, Any], key: str) -> str:
@@ -327,21 +304,23 @@ def text_of(row: Mapping[str, Any], key: str) -> str:
     return row[key]
 
 
-def labels_of(row: Mapping[str, Any], options: TableOptions) -> list[str]:
+def labels_of(row: Mapping[str, Any], settings: TableSettings) -> list[str]:
     """Returns the label of a row, or its labels.
 
     Raises a `ValueError` with the reason, and with the cell if that shows what is wrong.
     """
-    bits = {name: _bit(row.get(name)) for name in options.label_columns}
+    bits = {name: _bit(row.get(name)) for name in settings.label_columns or ()}
     for name in (name for name, bit in bits.items() if bit is None):
         raise ValueError(f"{name} is neither 0 nor 1", row.get(name))
     if bits:
         return [name for name, bit in bits.items() if bit]
-    cell = row.get(options.label_column)
-    labels = [_label(item) for item in _items(cell, options.separator * options.is_multi_label)]
-    if len(labels) != 1 and not options.is_multi_label:
+    cell, separator = row.get(settings.label_column), ""
+    if settings.multi_label:
+        separator = settings.label_separator
+    labels = [_label(item) for item in _items(cell, separator)]
+    if len(labels) != 1 and not settings.multi_label:
         raise ValueError("one label is needed; pass --multi_label for several or none", cell)
-    if options.is_regression:
+    if settings.tsv_regression:
         parse_number(labels[0])
     return labels
 
@@ -407,13 +386,13 @@ def parse_number(text: str) -> float:
     return value
 
 
-def classes_of(known: Mapping[str, int], rows: int, options: TableOptions) -> tuple[str, ...]:
+def classes_of(known: Mapping[str, int], rows: int, settings: TableSettings) -> tuple[str, ...]:
     """Returns the sorted labels of a task, from their numbers in the rows of its training table.
 
     Raises a `ValueError` with the reason if these are no labels.
     """
-    names, values = options.label_columns, {*map(value_of, known)}
-    column = ", ".join(names) or options.label_column
+    names, values = settings.label_columns or (), {*map(value_of, known)}
+    column = ", ".join(names) or settings.label_column
     # Two numbers in all rows are no labels.
     are_vectors = values == {0, 1} and min(known.values()) == rows and not names
     if are_vectors or len(values) < 2 - bool(names):
@@ -424,7 +403,7 @@ def classes_of(known: Mapping[str, int], rows: int, options: TableOptions) -> tu
             "for columns of zeros and ones"
         )
     are_many = len(values) == rows >= _MANY_ROWS or len(values) > max(rows / 2, _MANY_LABELS)
-    if are_many and not options.is_multi_label:
+    if are_many and not settings.multi_label:
         raise ValueError(
             f"the column {column} has {len(values)} different values in {rows} rows, too many for "
             "labels; name another column with --label_column, or pass --tsv_regression for numbers"

@@ -12,43 +12,44 @@ from albert.tables.tables import open_table
 from albert.tasks.glue.label_tables import (
     LABEL,
     LabeledText,
-    TableOptions,
     classes_of,
     parse_number,
     read_labeled,
     spellings,
     value_of,
 )
+from albert.tasks.glue.settings import TableSettings
 
 _SHOWN_LABELS = 20
 _NO_LABEL = "(no label)"
 
 
-def fill(overview: Overview, options: TableOptions) -> None:
+def fill(overview: Overview, settings: TableSettings) -> None:
     """Fills an overview of a table; raises a `UserError` if it is not valid, or lacks a column."""
     table, bad = open_table(overview.path), BadRows(overview.path, overview.on_bad_row)
     overview.format, overview.bad = table.format, bad
     # A test set needs no labels.
-    is_labeled = bool(options.label_column)
+    is_labeled = bool(settings.label_column)
     total, contradictory, truncated = 0, 0, 0
     labels, seen = collections.Counter[str](), dict[int, int]()
-    for row in read_labeled(overview.path, options, bad, is_labeled):
+    for row in read_labeled(overview.path, settings, bad, is_labeled):
         total += 1
-        labels.update(row.labels or ([_NO_LABEL] if options.is_multi_label else []))
+        labels.update(row.labels or ([_NO_LABEL] if settings.multi_label else []))
         # Numbers take less memory than the texts.
         own = hash(frozenset(map(value_of, row.labels)))
         contradictory += own != seen.setdefault(hash((row.text_a, row.text_b)), own)
         texts = overview.encode(text for text in (row.text_a, row.text_b) if text)
         truncated += sum(map(len, texts)) + len(texts) + 1 > overview.max_seq_length
         overview.add_example(row.location.name, _lines_of(row))
-    overview.add_columns(table, (*options[:2], *(options.label_columns or options[2:3])))
+    labeled = settings.label_columns or (settings.label_column,)
+    overview.add_columns(table, (settings.text_column, settings.text_b_column, *labeled))
     overview.add("texts", total)
-    if options.is_regression and labels:
+    if settings.tsv_regression and labels:
         numbers = sorted(map(parse_number, labels))
         overview.add("numbers", f"from {numbers[0]:g} to {numbers[-1]:g}")
     elif is_labeled:
         try:
-            classes_of({n: labels[n] for n in labels if n != _NO_LABEL}, total, options)
+            classes_of({n: labels[n] for n in labels if n != _NO_LABEL}, total, settings)
         except ValueError as e:
             overview.problem = str(e)
         _add_labels(overview, labels, total)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from albert.core.errors import FlagError, see_help
 from albert.core.files import resource
@@ -37,6 +37,8 @@ _DEFAULT_TASKS = ("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte"
 _TASKS_IN_TABLE = (*_DEFAULT_TASKS, "wnli")
 # The shortest feature: [CLS], a token, [SEP], a token, [SEP].
 SHORTEST = 5
+
+AnyTableSettings = TypeVar("AnyTableSettings", bound="TableSettings")
 
 
 def parse_seeds(text: str) -> tuple[int, ...]:
@@ -84,6 +86,18 @@ class TableSettings(Settings, theme=DATA, affects=Affects.FEATURES):
         "label is missing or not valid: error ends the run, skip skips them.",
         choices=ON_BAD_ROW,
     )
+
+    def checked(self: AnyTableSettings) -> AnyTableSettings:
+        """Returns the settings, in which columns of labels imply several labels per text.
+
+        Raises a `FlagError` if they contradict each other.
+        """
+        settings = self.replaced(multi_label=True) if self.label_columns else self
+        if settings.label_columns and settings.label_column != "label":
+            raise FlagError("--label_column and --label_columns exclude each other")
+        if settings.tsv_regression and settings.multi_label:
+            raise FlagError("--tsv_regression and --multi_label exclude each other")
+        return settings
 
 
 class GlueSettings(TableSettings, DevSplitSettings, ClassificationSettings, theme=DATA):

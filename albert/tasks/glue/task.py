@@ -20,7 +20,6 @@ from albert.records import TEST, TRAIN
 from albert.records.batches import Data
 from albert.settings.run_settings import RunSettings
 from albert.settings.text_settings import DevSplitSettings
-from albert.tables.dev_split import DevSplit
 from albert.tasks.classification.base import ClassificationTask, check_flags
 from albert.tasks.classification.head import BALANCED, balanced_weights, parse_class_weights
 from albert.tasks.classification.multi_label import (
@@ -32,7 +31,6 @@ from albert.tasks.glue.custom import TsvProcessor, with_own_data
 from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.tasks.glue.features import make_records
 from albert.tasks.glue.head import make_head
-from albert.tasks.glue.label_tables import TableOptions
 from albert.tasks.glue.settings import CUSTOM, TASKS, TRUNCATE, GlueSettings, TableSettings
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.glue.windows import FIRST, pooled
@@ -55,8 +53,7 @@ class GlueTask(ClassificationTask):
     way_out = "pass another --cached_dir"
 
     def __init__(self, settings: GlueSettings):
-        if settings.label_columns:
-            settings = settings.replaced(multi_label=True)
+        settings = settings.checked()
         _check_flags(settings)
         # The model that is not trained, and its description.
         folder, known = ("", {}) if settings.do_train else known_of_model(settings)
@@ -243,7 +240,6 @@ def _check_flags(settings: GlueSettings) -> None:
     for flag in _CUSTOM_FLAGS & settings.given:
         if name != CUSTOM and getattr(settings, flag):
             raise FlagError(f"--{flag} is for --task_name={CUSTOM} only")
-    TableOptions.of(settings)
     if settings.label_threshold is not None and not settings.multi_label:
         raise FlagError("--label_threshold needs --multi_label")
     if settings.class_weights == BALANCED and settings.input_file and settings.do_train:
@@ -263,8 +259,7 @@ def load_processor(settings: GlueSettings, folder: str, known: Mapping[str, Any]
     normalization = bool(settings.spm_model_file), settings.do_lower_case
     processor: DataProcessor
     if settings.task_name.lower() == CUSTOM:
-        options = TableOptions.of(settings), DevSplit.of(settings)
-        processor = TsvProcessor(*normalization, settings.data_dir, *options)
+        processor = TsvProcessor(*normalization, settings)
     else:
         processor = PROCESSORS[settings.task_name.lower()](*normalization)
     trained_for = known.get("labels")

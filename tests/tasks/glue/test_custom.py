@@ -10,7 +10,8 @@ import pytest
 from albert.core.errors import UserError
 from albert.tables.dev_split import DevSplit
 from albert.tasks.glue.custom import TsvProcessor
-from albert.tasks.glue.label_tables import TableOptions, find_columns, labels_of
+from albert.tasks.glue.label_tables import find_columns, labels_of
+from albert.tasks.glue.settings import GlueSettings
 
 
 @pytest.fixture
@@ -27,8 +28,10 @@ def write(tmp_path):
 
 
 def processor(folder, is_regression=False, lower=True, split=None, **options):
-    options = TableOptions(is_regression=is_regression, **options)
-    return TsvProcessor(True, lower, folder, options, split)
+    if split:
+        options |= {"dev_fraction": split.fraction, "dev_seed": split.seed}
+    settings = GlueSettings(data_dir=folder, tsv_regression=is_regression, **options)
+    return TsvProcessor(True, lower, settings)
 
 
 def contents(examples):
@@ -99,13 +102,13 @@ class TestFormats:
         records = [{"label": v, "text_a": t} for v, t in zip(values, "xyzw", strict=True)]
         for file in ({"train_csv": cells}, {"train_jsonl": records}):
             folder = write(**file)
-            own = processor(folder, is_multi_label=True)
+            own = processor(folder, multi_label=True)
             assert own.get_labels() == ["(e)", "7", "a", "b", "c, d"]
             labels = [example.label for example in own.get_train_examples(folder)]
             assert labels == [("b", "a"), (), ("c, d", "7"), ("(e)",)]
             (pathlib.Path(folder) / next(iter(file)).replace("_", ".")).unlink()
         folder = write(train_csv="label;text_a\na|b,c;x\n")
-        own = processor(folder, is_multi_label=True, separator="|")
+        own = processor(folder, multi_label=True, label_separator="|")
         assert own.get_labels() == ["a", "b,c"] and own.metrics == ("micro_f1", "macro_f1")
 
     def test_labels_of_a_regression_are_numbers(self, write):
@@ -118,7 +121,7 @@ class TestFormats:
         assert not processor(folder).is_regression
 
 
-SEVERAL = {"is_multi_label": True}
+SEVERAL = {"multi_label": True}
 
 
 class TestFaults:
@@ -219,12 +222,12 @@ class TestCells:
         value = ast.literal_eval(cell) if "\n" not in cell else CELLS[cell]
         for form in (cell, f" {cell} ", value):
             row = {"label": form}
-            assert labels_of(row, TableOptions(is_multi_label=True)) == CELLS[cell]
+            assert labels_of(row, GlueSettings(multi_label=True)) == CELLS[cell]
             if len(CELLS[cell]) == 1:
-                assert labels_of(row, TableOptions()) == ["a"]
+                assert labels_of(row, GlueSettings()) == ["a"]
                 continue
             with pytest.raises(ValueError, match="one label is needed; pass --multi_label"):
-                labels_of(row, TableOptions())
+                labels_of(row, GlueSettings())
 
     @pytest.mark.parametrize(
         "cell",
@@ -239,7 +242,7 @@ class TestCells:
             with pytest.raises(
                 UserError, match="1 row: (the cell is no label|label is miss)"
             ) as error:
-                processor(folder, is_multi_label=several).get_labels()
+                processor(folder, multi_label=several).get_labels()
             assert repr(cell)[:60] in str(error.value) or "None" in cell
 
     @pytest.mark.parametrize(
@@ -248,12 +251,12 @@ class TestCells:
     def test_a_vector_has_no_names_of_labels(self, write, cells):
         folder = write(train_jsonl=[{"text_a": "x", "label": cell} for cell in cells])
         with pytest.raises(UserError, match="pass --label_columns|or --label_columns"):
-            processor(folder, is_multi_label=True).get_labels()
+            processor(folder, multi_label=True).get_labels()
 
     def test_each_label_can_have_a_column(self, write):
         table = "text_a,wet,old,new\nx,1,0,0\ny,TRUE,1.0,0\nz,false,0,0.0\n"
         folder = write(train_csv=table, dev_csv=table.replace("x,1", "x,-1"))
-        own = processor(folder, is_multi_label=True, label_columns=("wet", "old", "new"))
+        own = processor(folder, multi_label=True, label_columns=("wet", "old", "new"))
         assert own.get_labels() == ["new", "old", "wet"]
         labels = [example.label for example in own.get_train_examples(folder)]
         assert labels == [("wet",), ("wet", "old"), ()]
@@ -288,14 +291,15 @@ class TestCells:
 
         tasks = [task("A text.", "a"), task("Two.", "b", "b", "skip"), task("No.", "skip")]
         folder = write(train_jsonl=[*tasks, task("None.")])
-        options = find_columns(f"{folder}/train.jsonl", TableOptions(label_column="kind"), ())
-        own = TsvProcessor(True, False, folder, options)
+        settings = GlueSettings(data_dir=folder, label_column="kind")
+        settings = find_columns(f"{folder}/train.jsonl", settings, ())
+        own = TsvProcessor(True, False, settings)
         examples = own.get_train_examples(folder)
         assert [(e.text_a, e.label) for e in examples] == [("A text.", "a"), ("Two.", "b")]
         assert log()[-1].endswith("rows skipped with the answer none: 2")
         folder = write(train_jsonl=[*tasks, task("Both.", "a", "b")])
         with pytest.raises(UserError, match=r"the cell is no label.* line 4 \(\[\['a'\], \['b'\]"):
-            TsvProcessor(True, False, folder, options).get_labels()
+            TsvProcessor(True, False, settings).get_labels()
 
     def test_spellings_of_a_value_are_one_label(self, write, log):
         """In training and in development; other labels stay apart, and the log says so."""
