@@ -40,24 +40,16 @@ class DevSplit(NamedTuple):
         labels = dict[bytes, Hashable]()
         for text, label in texts:
             labels.setdefault(self.rank(text), label)
+        if len(labels) < 2:
+            raise UserError(
+                f"{input_file} has {len(labels)} different texts; --dev_fraction needs two"
+            )
         ranks = collections.defaultdict(list)
         for rank in sorted(labels):
             ranks[labels[rank]].append(rank)
         numbers = ((ranks[n], round(self.fraction * len(ranks[n]))) for n in ranks)
         dev = [rank for own, number in numbers for rank in own[: min(number, len(own) - 1)]]
-        self._check(len(labels), input_file)
         return frozenset(dev or max(ranks.values(), key=len)[:1])
-
-    @staticmethod
-    def _check(texts: int, input_file: str) -> None:
-        if texts < 2:
-            raise UserError(f"{input_file} has {texts} different texts; --dev_fraction needs two")
-
-    def limit(self, texts: Iterable[str], input_file: str) -> bytes:
-        """Returns the highest rank of a text in the development part; no part is empty."""
-        ranks = sorted(set(map(self.rank, texts)))
-        self._check(len(ranks), input_file)
-        return ranks[min(max(round(self.fraction * len(ranks)), 1), len(ranks) - 1) - 1]
 
     def rank(self, text: str) -> bytes:
         """Returns a function of the text: a text keeps its rank if others change their order."""

@@ -42,8 +42,7 @@ class EntitiesTask(LabelTask):
         super().__init__(settings, (), dropout=0.1)
         self._file = functools.cache(self._read_file)
         self._units = self._known_units()
-        if not self._units:
-            self._units = self._file(TRAIN)[1] if TRAIN in self.splits else WORD
+        self._units = self._units or self._file(TRAIN)[1]
         self._dev_split = DevSplit.of(settings)
         self.labels = self._new_tags() if TRAIN in self.splits else recorded_labels(settings)
         self.apply_recipe()
@@ -89,9 +88,9 @@ class EntitiesTask(LabelTask):
     def read(self, split: str) -> list[AnnotatedText]:
         if split == TEST or not (dev := self._dev_split):
             return self._file(split)[0]
-        texts, path = self._file(TRAIN)[0], self.input_path(TRAIN)
-        limit = dev.limit((text.text for text in texts), path)
-        return [text for text in texts if (dev.rank(text.text) <= limit) == (split == DEV)]
+        texts = self._file(TRAIN)[0]
+        chosen = dev.chosen(((text.text, "") for text in texts), self.input_path(TRAIN))
+        return [text for text in texts if (dev.rank(text.text) in chosen) == (split == DEV)]
 
     def _read_file(self, split: str) -> tuple[list[AnnotatedText], str]:
         """Returns the texts of a file, and the units of their tags."""

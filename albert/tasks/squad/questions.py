@@ -176,15 +176,15 @@ class Questions:
             raise UserError(f"{self.path} was changed while this job ran; start the job again")
         split, is_dev = self.source.split, self.source.is_dev
         for paragraph in self._all(is_training, bad):
-            if not split or (split.rank(paragraph.context) <= self._limit) == is_dev:
+            if not split or (split.rank(paragraph.context) in self._dev) == is_dev:
                 yield paragraph
 
     @functools.cached_property
-    def _limit(self) -> bytes:
+    def _dev(self) -> frozenset[bytes]:
         assert self.source.split
         # `_all` checks the form of the contexts.
-        contexts = (paragraph.context for paragraph in self._all(False, self.bad_rows()))
-        return self.source.split.limit(contexts, self.path)
+        contexts = ((paragraph.context, "") for paragraph in self._all(False, self.bad_rows()))
+        return self.source.split.chosen(contexts, self.path)
 
     def _all(self, is_training: bool, bad: BadRows | None) -> Iterator[Paragraph]:
         """Yields the paragraphs of all parts, after checking them if `bad` is given."""

@@ -119,8 +119,8 @@ CONTEXTS = [p["context"] for article in make_squad(1, 20)["data"] for p in artic
 
 def dev_contexts(contexts: list[str], fraction: float, seed: int = 1) -> list[str]:
     split = DevSplit(fraction, seed)
-    limit = split.limit(contexts, "file")
-    return [context for context in contexts if split.rank(context) <= limit]
+    dev = split.chosen([(context, "") for context in contexts], "file")
+    return [context for context in contexts if split.rank(context) in dev]
 
 
 class TestParts:
