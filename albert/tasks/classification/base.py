@@ -18,17 +18,15 @@ from albert.distributed import collectives
 from albert.prediction.session import Output
 from albert.records import DEV, TEST, TRAIN
 from albert.records.batches import Data
-from albert.records.cached_file import CachedFile
-from albert.records.feature_file import sha256_of_inputs
-from albert.records.records import share_without_padding
+from albert.records.cached_file import CachedFile, Snapshot
+from albert.records.feature_file import Chunk, FeatureSource, sha256_of_inputs
+from albert.records.records import count_records_of_other_writers, share_without_padding
 from albert.records.sequences import LABELS
 from albert.report.predictions import View, write_samples
 from albert.settings.fields import Affects
 from albert.settings.run_settings import RunSettings
 from albert.tasks.classification.examples import Processor
-from albert.tasks.classification.features import ExampleFeatures
-from albert.tasks.classification.metrics import compute_metrics
-from albert.tasks.classification.multi_label import chosen
+from albert.tasks.classification.metrics import chosen, compute_metrics
 from albert.tasks.classification.records import feature_spec
 from albert.tasks.classification.settings import ClassificationSettings
 from albert.tasks.classification.view import labels_view
@@ -69,11 +67,14 @@ class LabelTask(TextTask):
       labels: labels in the order of their ids; `[None]` for regression.
       label_shape: see `feature_spec`.
       sequences: number of sequences of an example, as a shape; empty for a single sequence.
+      way_out: advice in messages about a file of features of another program that does not fit;
+        empty if such files are refused.
     """
 
     labels: Sequence[str | None]
     label_shape: Sequence[int] = ()
     sequences: ClassVar[Sequence[int]] = ()
+    way_out: ClassVar[str] = ""
 
     def __init__(self, settings: RunSettings, labels: Sequence[str | None], dropout: float):
         """Checks the flags, model and tokenizer; `dropout` is the rate of the head in training."""
@@ -126,7 +127,11 @@ class LabelTask(TextTask):
         spec = self.record_spec()
         return {name: spec[name] for name in spec if name != "is_real_example"}
 
-    def split(self, name: str) -> ExampleFeatures:
+    def value_limits(self) -> dict[str, int]:
+        """Returns the limits of values in features of other programs, by field."""
+        return {"input_ids": self.tokenizer.size}
+
+    def split(self, name: str) -> TaskFeatures:
         source = {
             "input_sha256": sha256_of_inputs(self.files(name)),
             "tokenizer_sha256": self.tokenizer.sha256,
@@ -134,8 +139,7 @@ class LabelTask(TextTask):
             **self.made_from(name),
         }
         cached = CachedFile(self.feature_path(name), source)
-        read, workers = functools.partial(self.read, name), self.settings.preprocess_workers
-        return ExampleFeatures(name, cached, self.record_spec(), read, self.records, workers)
+        return TaskFeatures(self, name, cached)
 
     def files(self, split: str) -> list[str]:
         """Returns the files of a split; raises a `UserError` if they are missing."""
@@ -163,13 +167,43 @@ class LabelTask(TextTask):
         return {**super().description(), "labels": list(self.labels)}
 
 
+class TaskFeatures(FeatureSource):
+    """The features of a split of a task, whose examples are read at once."""
+
+    trims = True
+
+    def __init__(self, task: LabelTask, split: str, cached: CachedFile):
+        self.name, self.cached, self._task = split, cached, task
+        self.spec, self.workers = task.record_spec(), task.settings.preprocess_workers
+
+    def check_records_of_other_writers(self) -> int:
+        if not self._task.way_out:
+            return super().check_records_of_other_writers()
+        length, path = self.spec["input_ids"].shape[-1], self.cached.paths[0]
+        limits, way_out = self._task.value_limits(), self._task.way_out
+        return count_records_of_other_writers(path, self.spec, length, way_out, limits)
+
+    @functools.cached_property
+    def _examples(self) -> list[Any]:
+        return self._task.read(self.name)
+
+    def read(self) -> tuple[list[Any], Mapping[str, int]]:
+        return self._examples, {}
+
+    def convert(self, examples: Sequence[Any], start: int) -> Chunk:
+        return Chunk(len(examples), self._task.records(examples))
+
+    def source_of(self, snapshot: Snapshot, is_foreign: bool) -> list[Any] | None:
+        """Returns the examples, or None for training, which needs only their features."""
+        return None if self.name == TRAIN else self._examples
+
+
 class ClassificationTask(LabelTask):
     """A classification or regression task.
 
     Attributes:
       metrics: names of scores; the first selects the best checkpoint.
       input_name: name of a split's input in records of its content.
-      way_out: advice in messages about a file that is not a feature file.
       limits: for regression, the range to which written predictions are clipped.
     """
 
@@ -179,7 +213,7 @@ class ClassificationTask(LabelTask):
     best_by = "eval_accuracy"
     metrics: Sequence[str] = (best_by,)
     input_name: ClassVar[str] = "{}_file"
-    way_out: ClassVar[str] = "pass another name"
+    way_out = "pass another name"
     limits: tuple[float, float] | None = None
     needs_all_states = False
 
@@ -217,13 +251,11 @@ class ClassificationTask(LabelTask):
     def read(self, split: str) -> list[Any]:
         return self.processor.read_files(self.files(split), split)
 
-    def split(self, name: str) -> ExampleFeatures:
-        features = super().split(name)
-        limits = {"input_ids": self.tokenizer.size}
+    def value_limits(self) -> dict[str, int]:
+        limits = super().value_limits()
         if self.labels != [None]:
             limits[LABELS] = 2 if self.processor.is_multi_label else len(self.labels)
-        features.others = limits, self.way_out
-        return features
+        return limits
 
     def made_from(self, split: str) -> dict[str, Any]:
         length = {"max_seq_length": self.settings.max_seq_length}
@@ -288,7 +320,7 @@ class ClassificationTask(LabelTask):
             file.write("index\tprediction\n")
             for example, output in zip(data.source, outputs, strict=True):
                 answer = self._answer(output["predictions"])
-                file.write(f"{self.processor.id_of(example)}\t{answer}\n")
+                file.write(f"{self.processor.display_parts(example)['id']}\t{answer}\n")
         return {"num_examples": len(outputs)}
 
     def _answer(self, prediction: np.ndarray) -> str:

@@ -14,10 +14,12 @@ class Processor(abc.ABC):
     """A reader of a data set's files.
 
     Attributes:
+      labels: labels in the order of their ids; empty for regression.
       is_multi_label: whether examples have any number of labels.
       keep_accents: see `preprocess_text`.
     """
 
+    labels: Sequence[str] = ()
     is_multi_label = False
     keep_accents = False
 
@@ -38,9 +40,9 @@ class Processor(abc.ABC):
         """Returns the test set; raises the errors of `get_train_examples`."""
         return self.read_files(self.files_of(data_dir, TEST), TEST)
 
-    @abc.abstractmethod
-    def get_labels(self) -> Sequence[str | None]:
+    def get_labels(self) -> list[str | None]:
         """Returns the labels in the order of their ids; `[None]` for regression."""
+        return list(self.labels) or [None]
 
     @abc.abstractmethod
     def files_of(self, data_dir: str, split: str) -> list[str]:
@@ -52,13 +54,11 @@ class Processor(abc.ABC):
 
     @staticmethod
     @abc.abstractmethod
-    def id_of(example: Any) -> str:
-        """Returns the id of an example in the file of predicted labels."""
-
-    @staticmethod
-    @abc.abstractmethod
     def display_parts(example: Any) -> dict[str, Any]:
-        """Returns the parts of an example to display: `id`, `passage` (or None) and `texts`."""
+        """Returns the parts of an example to display: `id`, `passage` (or None) and `texts`.
+
+        The file of predicted labels has the id, too.
+        """
 
     def process_text(self, text: str | bytes) -> str:
         """Returns a text in the form that the tokenizer expects."""

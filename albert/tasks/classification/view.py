@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from albert.report.predictions import Sample, View, finite, rounded
-from albert.tasks.classification.multi_label import chosen
+from albert.tasks.classification.metrics import chosen
 
 
 def labels_view(

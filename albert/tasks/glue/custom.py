@@ -186,13 +186,13 @@ class TsvProcessor(DataProcessor):
                 guid=f"{split}-{number}",
                 text_a=self.process_text(row.text_a),
                 text_b=self.process_text(row.text_b) or None,
-                label=self._label_of(row),
+                label=self._label_in(row),
             )
         if "_survey" in vars(self) and path == self.path(self._data_dir, TRAIN):
             bad.notes.clear()
         bad.finish()
 
-    def _label_of(self, row: LabeledText) -> str | float | Sequence[str]:
+    def _label_in(self, row: LabeledText) -> str | float | Sequence[str]:
         """Returns the label of a row, its number, or its labels."""
         if self.is_regression:
             return parse_number(row.labels[0])

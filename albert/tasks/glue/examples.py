@@ -57,7 +57,6 @@ class DataProcessor(Processor):
 
     Attributes:
       folder: folder of the task's files in --data_dir.
-      labels: labels in the order of their ids; empty for regression.
       metrics: names of scores, see `classification.metrics`; the first selects the checkpoint.
       submission: name of the test predictions in a submission to GLUE; by default, the folder's.
       limits: for regression, the range of numbers that GLUE accepts; None if unlimited.
@@ -67,7 +66,6 @@ class DataProcessor(Processor):
     folder: ClassVar[str] = ""
     submission: ClassVar[str] = ""
     limits: ClassVar[tuple[float, float] | None] = None
-    labels: Sequence[str] = ()
     rows: list[int] = []
     metrics: Sequence[str] = ("eval_accuracy",)
     files: ClassVar[dict[str, Columns]] = {}
@@ -77,10 +75,6 @@ class DataProcessor(Processor):
     def __init_subclass__(cls) -> None:
         if cls.folder and "submission" not in vars(cls):
             cls.submission = f"{cls.folder}.tsv"
-
-    def get_labels(self) -> list[str | None]:
-        """Returns the labels in the order of their ids; only None for regression."""
-        return list(self.labels) or [None]
 
     @property
     def is_regression(self) -> bool:
@@ -101,24 +95,15 @@ class DataProcessor(Processor):
         return [self.path(data_dir, split)]
 
     def read_files(self, files: Sequence[str], split: str) -> list[InputExample]:
-        (path,) = files
-        return self.read_examples(path, split)
-
-    @staticmethod
-    def id_of(example: InputExample) -> str:
-        return example.guid
+        examples = list(self._examples(files[0], split))
+        if not examples:
+            raise UserError(f"{files[0]} has no examples")
+        return examples
 
     @staticmethod
     def display_parts(example: InputExample) -> dict[str, Any]:
         texts = [text for text in (example.text_a, example.text_b) if text is not None]
         return {"id": example.guid, "passage": None, "texts": texts}
-
-    def read_examples(self, path: str, split: str) -> list[InputExample]:
-        """Reads the examples in the file of a split; raises as `get_train_examples`."""
-        examples = list(self._examples(path, split))
-        if not examples:
-            raise UserError(f"{path} has no examples")
-        return examples
 
     def _examples(self, path: str, split: str) -> Iterator[InputExample]:
         columns = self.files[split]
@@ -127,7 +112,11 @@ class DataProcessor(Processor):
             if number == 0 and columns.has_header:
                 width = max(width, len(row))
             elif len(row) >= width:
-                yield self._example(f"{split}-{number}", row, columns, location)
+                guid = f"{split}-{number}" if columns.guid is None else row[columns.guid]
+                numbers = columns.text_a, columns.text_b, columns.label
+                cells = (None if n is None else self.process_text(row[n]) for n in numbers)
+                text_a, text_b, label = cells
+                yield InputExample(guid, text_a, text_b, self._label_of(label, location))
             elif self.skips_short_rows and split != TEST:
                 left_out.append(location.line)
             else:
@@ -136,37 +125,19 @@ class DataProcessor(Processor):
             rows = f"skipped {len(left_out)} rows with too few columns"
             tf.logging.warning("%s: %s, the first in line %d", path, rows, left_out[0])
 
-    def _example(
-        self, guid: str, row: list[str], columns: Columns, location: SourceLine
-    ) -> InputExample:
-        return InputExample(
-            guid=guid if columns.guid is None else row[columns.guid],
-            text_a=self.process_text(row[columns.text_a]),
-            text_b=None if columns.text_b is None else self.process_text(row[columns.text_b]),
-            label=self.label_of(
-                None if columns.label is None else self.process_text(row[columns.label]), location
-            ),
-        )
-
-    def label_of(self, text: str | None, location: SourceLine) -> str | float:
+    def _label_of(self, text: str | None, location: SourceLine) -> str | float:
         """Returns the label for the text in a file; without a text, the first label or 0.
 
         Raises:
           UserError: the text is not a label of the task or, for regression, not a number.
         """
-        labels = [label for label in self.get_labels() if label is not None]
         if text is None:
-            return 0.0 if self.is_regression else labels[0]
-        if self.is_regression:
-            return number_of(text, location)
-        if text not in labels:
-            raise location.error(f"the label is {text!r}, not one of {', '.join(labels)}")
+            return self.labels[0] if self.labels else 0.0
+        if not self.labels:
+            try:
+                return parse_number(text)
+            except ValueError as e:
+                raise location.error(": ".join(e.args)) from e
+        if text not in self.labels:
+            raise location.error(f"the label is {text!r}, not one of {', '.join(self.labels)}")
         return text
-
-
-def number_of(text: str, location: SourceLine) -> float:
-    """Parses a finite number; raises a `UserError` if the text is something else."""
-    try:
-        return parse_number(text)
-    except ValueError as e:
-        raise location.error(": ".join(e.args)) from e

@@ -22,7 +22,7 @@ from albert.settings.run_settings import RunSettings
 from albert.settings.text_settings import DevSplitSettings
 from albert.tasks.classification.base import ClassificationTask, check_flags
 from albert.tasks.classification.head import BALANCED, balanced_weights, parse_class_weights
-from albert.tasks.classification.multi_label import (
+from albert.tasks.classification.metrics import (
     USUAL_THRESHOLD,
     best_threshold,
     with_predictions,

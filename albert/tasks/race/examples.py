@@ -33,14 +33,13 @@ class InputExample(NamedTuple):
 class RaceProcessor(Processor):
     """A reader of RACE's files; each line is a JSON object with a passage and its questions."""
 
+    labels = LABELS
+
     def __init__(self, use_spm, do_lower_case, high_only, middle_only):
         """Makes a processor; `high_only` and `middle_only` select the level of the school."""
         super().__init__(use_spm, do_lower_case)
         left_out = ("middle",) * high_only + ("high",) * middle_only
         self.levels = [level for level in ("middle", "high") if level not in left_out]
-
-    def get_labels(self) -> list[str]:
-        return LABELS
 
     def files_of(self, data_dir: str, split: str) -> list[str]:
         folders = [os.path.join(data_dir, "RACE", split, level) for level in self.levels]
@@ -52,10 +51,6 @@ class RaceProcessor(Processor):
         if not examples:
             raise UserError(f"{' and '.join(files[:2])} have no questions")
         return examples
-
-    @staticmethod
-    def id_of(example: InputExample) -> str:
-        return example.example_id
 
     @staticmethod
     def display_parts(example: InputExample) -> dict[str, Any]:

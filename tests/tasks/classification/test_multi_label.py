@@ -5,8 +5,12 @@ import warnings
 import numpy as np
 import pytest
 
-from albert.tasks.classification.metrics import compute_metrics
-from albert.tasks.classification.multi_label import best_threshold, chosen, with_predictions
+from albert.tasks.classification.metrics import (
+    best_threshold,
+    chosen,
+    compute_metrics,
+    with_predictions,
+)
 
 sklearn = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
 
