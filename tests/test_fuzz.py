@@ -24,7 +24,7 @@ from albert.download.archive import unpack
 from albert.records.records import RecordFile, record_error
 from albert.serving import fields, web
 from albert.tables.bad_rows import ERROR, SKIP, BadRows
-from albert.tasks.entities.annotated_files import AnnotatedFile
+from albert.tasks.entities.annotation_exports import open_annotated
 from albert.tokenization import FullTokenizer
 from albert.tokenizers.wordpiece_text import load_vocab
 from tests.helpers.download import zip_of
@@ -197,7 +197,7 @@ def test_any_bytes_are_annotated_texts_or_refused(content, skips, tmp_path):
     path.write_bytes(content)
     with refusing():
         bad = BadRows(str(path), SKIP if skips else ERROR)
-        texts = AnnotatedFile(str(path)).read((), bad)
+        texts = open_annotated(str(path)).read((), bad)
         bad.finish()
         assert all(s.text == one.text[s.start : s.end] != "" for one in texts for s in one.spans)
 

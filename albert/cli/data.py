@@ -28,7 +28,7 @@ from albert.tables.bad_rows import ERROR, BadRows
 from albert.tables.kinds import ENTITIES, KINDS, LABELS, look_of, standoff_files
 from albert.tables.overview import Overview
 from albert.tasks.entities import overview as entities
-from albert.tasks.entities.annotated_files import AnnotatedFile
+from albert.tasks.entities.annotation_exports import open_annotated
 from albert.tasks.entities.annotations import write_annotated
 from albert.tasks.entities.settings import INCLUSIVE, EntitiesSettings, FormatSettings
 from albert.tasks.glue import overview as labels
@@ -166,7 +166,7 @@ def _check_target(path: str, target: str) -> None:
 def convert_entities(path: str, target: str, settings: DataSettings) -> None:
     """Writes annotated texts as JSON with spans; raises a `UserError` if they are not valid."""
     bad = BadRows(path, settings.on_bad_row)
-    file = AnnotatedFile(path, settings=settings)
+    file = open_annotated(path, settings=settings)
     texts = file.read((), bad)
     bad.finish()
     file.log()

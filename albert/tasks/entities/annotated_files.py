@@ -1,27 +1,23 @@
-"""Files of annotated texts: columns as in CoNLL, or JSON."""
+"""The base class of files of annotated texts: the checks of their texts and spans."""
 
 from __future__ import annotations
 
+import abc
+import collections
 import contextlib
 import functools
 import itertools
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
 from albert.core.log import LOG
 from albert.report.spans import Span
 from albert.tables.bad_rows import BadRows
-from albert.tables.kinds import ENTITIES, STANDOFF, TOKENS, WEBANNO, look_of
-from albert.tables.tables import SourceLine, read_whole_lines
-from albert.tasks.entities.annotation_columns import ColumnTexts
-from albert.tasks.entities.annotation_exports import StandoffTexts, TokenTexts, WebAnnoTexts
-from albert.tasks.entities.annotation_records import JsonTexts, is_json
-from albert.tasks.entities.annotations import AnnotatedText, RawSpan, RawText, UnusableTextError
+from albert.tables.tables import SourceLine
+from albert.tasks.entities.annotations import AnnotatedText
 from albert.tasks.entities.settings import CHARACTERS, INCLUSIVE, OFFSETS, FormatSettings
 
-# Number of lines from which the format is recognized.
-_HEAD = 32
 _TRIMMED = "begin or end with white space, which is removed"
 # How much offsets count for a character: functions of the character and of the next one. The last
 # one counts no carriage return before a line feed.
@@ -35,40 +31,65 @@ _COUNTS = {
 }
 # The share of spans that shows what offsets count if the file does not have the texts of spans.
 _MOST = 0.9
-_READERS = {STANDOFF: StandoffTexts, WEBANNO: WebAnnoTexts, TOKENS: TokenTexts}
-_USUAL_FORMAT = FormatSettings()
 
 
-class AnnotatedFile:
-    """A file of annotated texts.
+class RawSpan(NamedTuple):
+    """A span as a file has it, unchecked; `text` is None if the file has only its offsets.
+
+    `location` is the line in which it begins, and `shown` represents it in messages.
+    """
+
+    location: SourceLine
+    start: Any
+    end: Any
+    label: Any
+    text: Any
+    shown: Any
+
+
+class RawText(NamedTuple):
+    """A text as a file has it, with the starts and ends of its words."""
+
+    text: str
+    words: list[tuple[int, int]]
+    spans: list[RawSpan]
+
+
+class UnusableTextError(Exception):
+    """A fault of one text of a file; its `reason` has "..." instead of `values`."""
+
+    def __init__(self, location: SourceLine, reason: str, *values: object):
+        super().__init__(location, reason, *values)
+        self.location, self.reason = location, reason
+        self.detail = f" ({', '.join(f'{value!r:.80}' for value in values)})" if values else ""
+
+
+class AnnotatedFile(abc.ABC):
+    """A file of annotated texts; `open_annotated` makes the object for its form.
 
     Attributes:
-      form: the name of its form.
+      form: the name of the form; that of JSON is known after reading.
+      is_labeled: whether texts need spans; otherwise they have none, and the file may lack them.
       inside: after reading, where spans begin that begin or end inside a word.
       unusual: after reading, where spans begin that are unusual, by what is.
       ignored: after reading, how much was ignored, by what it is.
     """
 
-    def __init__(
-        self, path: str, is_labeled: bool = True, settings: FormatSettings = _USUAL_FORMAT
-    ):
-        """Recognizes the form; raises a `UserError` if the file cannot be read.
+    form: str
 
-        Without `is_labeled`, the texts have no spans, and the file may lack them.
-        """
-        self.path, self._settings, self._is_labeled = path, settings, is_labeled
-        look = look_of(path)
-        # A test set may have any labels.
-        if look.name and look.kind != ENTITIES and (is_labeled or not look.kind):
-            raise UserError(f"{path} looks like {look.advice}")
-        reader: Any = _READERS.get(look)
-        if not reader:
-            head = itertools.islice(read_whole_lines(path), _HEAD)
-            reader = JsonTexts if is_json("".join(line for _, line in head)) else ColumnTexts
-        texts = reader(path, is_labeled, settings.token_column, settings.tag_column)
-        self._texts, self.form, self.ignored = texts, texts.form, texts.ignored
+    def __init__(self, path: str, is_labeled: bool, settings: FormatSettings):
+        self.path, self.is_labeled, self.settings = path, is_labeled, settings
         self.inside = list[SourceLine]()
-        self.unusual = {_TRIMMED: list[SourceLine](), **texts.unusual}
+        self.unusual = collections.defaultdict[str, list[SourceLine]](list)
+        self.ignored = collections.Counter[str]()
+
+    @abc.abstractmethod
+    def __iter__(self) -> Iterator[tuple[SourceLine, Any]]:
+        """Yields the location and the content of each text."""
+
+    @abc.abstractmethod
+    def parse(self, location: SourceLine, content: Any) -> RawText:
+        """Returns the text with a content; raises an `UnusableTextError` if it has none."""
 
     def read(self, labels: Collection[str], bad: BadRows) -> list[AnnotatedText]:
         """Returns the texts; `bad` receives those that cannot be used, and the caller finishes it.
@@ -77,16 +98,16 @@ class AnnotatedFile:
         texts, or is not valid.
         """
         texts = list[AnnotatedText]()
-        for location, content in self._texts:
+        for location, content in self:
             try:
-                texts.append(self._checked(location, self._texts.parse(location, content), labels))
+                texts.append(self._checked(location, self.parse(location, content), labels))
             except UnusableTextError as e:
                 bad.add(e.location.name, e.reason, e.detail)
-        if not bad.counts and not (any(t.spans for t in texts) if self._is_labeled else texts):
+        if not bad.counts and not (any(t.spans for t in texts) if self.is_labeled else texts):
             ignored = ", ".join(f"{count} {what}" for what, count in self.ignored.items() if count)
             what = "entities" if texts else "texts"
             raise UserError(f"{self.path} has no {what}{ignored and f'; ignored {ignored}'}")
-        if self.inside and "offsets" not in self._settings.given and INCLUSIVE in self._hint:
+        if self.inside and "offsets" not in self.settings.given and INCLUSIVE in self._hint:
             raise UserError(
                 f"{self.path}: the ends of spans seem to be their last characters; pass "
                 f"--offsets={INCLUSIVE} if this is so, otherwise --offsets={CHARACTERS}"
@@ -122,7 +143,7 @@ class AnnotatedFile:
     def _span(self, text: str, raw: RawSpan) -> Span:
         """Returns a checked span, without white space at its edges."""
         location, *_, label, stated, shown = raw
-        edges = _edges(text, raw, self._settings.offsets)
+        edges = _edges(text, raw, self.settings.offsets)
         if edges is None:
             reason = "the span ... is not in the text of ... characters" + self._hint
             raise UnusableTextError(location, reason, shown, len(text))
@@ -143,10 +164,11 @@ class AnnotatedFile:
     def _hint(self) -> str:
         """Returns the advice for offsets that count something else, if all spans agree with it."""
         units, stated, cut, fit = OFFSETS, 0, 0, list[bool]()
-        texts = AnnotatedFile(self.path, True, self._settings)._texts
-        for location, content in texts:
+        # Counts of this object are those of a single pass.
+        again = type(self)(self.path, True, self.settings)
+        for location, content in again:
             with contextlib.suppress(UnusableTextError):
-                text, words, spans = texts.parse(location, content)
+                text, words, spans = again.parse(location, content)
                 starts, ends = ({word[side] for word in words} for side in range(2))
                 for span in spans:
                     if span.text is not None:
@@ -161,7 +183,7 @@ class AnnotatedFile:
         # Without the texts of spans, words show it: most of them would lose their last character.
         if not stated and sum(fit) > _MOST * len(fit) and 2 * cut > len(fit):
             units, stated = (INCLUSIVE,), len(fit)
-        is_other = stated and units and units[0] != self._settings.offsets
+        is_other = stated and units and units[0] != self.settings.offsets
         return f"; the spans agree with --offsets={units[0]}" if is_other else ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import re
 from collections.abc import Iterator, Mapping
@@ -11,7 +10,7 @@ from typing import Any
 from albert.core.errors import UserError
 from albert.core.files import parse_json
 from albert.tables.tables import SourceLine, columns, read_lines, read_whole_lines
-from albert.tasks.entities.annotations import RawSpan, RawText, UnusableTextError
+from albert.tasks.entities.annotated_files import AnnotatedFile, RawSpan, RawText, UnusableTextError
 from albert.tokenizers.wordpiece_text import words_in
 
 _STRING = r'"([^"\\\n]|\\.)*"'
@@ -32,27 +31,17 @@ _DATATURKS = "JSON of Dataturks"
 _NER_ANNOTATOR = {"classes", "annotations"}
 
 
-class JsonTexts:
-    """The texts of a JSON file; `ignored` counts what they have in addition to spans."""
+class JsonFile(AnnotatedFile):
+    """A JSON file, whose form is that of its first text."""
 
-    unusual: Mapping[str, list[SourceLine]] = {}
-
-    def __init__(self, path: str, is_labeled: bool, *_: object):
-        """Reads the first text, whose form is `form`; raises a `UserError` if it is not JSON."""
-        self._path, self._is_labeled = path, is_labeled
-        self.ignored: collections.Counter[str] = collections.Counter()
-        where, first = next(_records(path), (SourceLine(path, 1), None))
-        self.form = "JSON"
-        with contextlib.suppress(UnusableTextError):
-            self.form = self._parts(where, first)[0]
-        self.ignored.clear()
+    form = ""
 
     def __iter__(self) -> Iterator[tuple[SourceLine, Any]]:
-        for location, record in _records(self._path):
+        for location, record in _records(self.path):
             match record:
                 case {"answer": "reject" | "ignore" as answer}:
                     self.ignored[f"texts with the answer {answer}"] += 1
-                case {"data": {}, "annotations": [*annotations]} if self._is_labeled and all(
+                case {"data": {}, "annotations": [*annotations]} if self.is_labeled and all(
                     isinstance(one, dict) and one.get("was_cancelled") for one in annotations
                 ):
                     what = "were canceled" if annotations else "do not exist"
@@ -62,13 +51,14 @@ class JsonTexts:
 
     def parse(self, location: SourceLine, record: Any) -> RawText:
         """Returns the text of a record; raises an `UnusableTextError` if its form is unknown."""
-        _, text, values = self._parts(location, record)
-        if not isinstance(text, str) or (self._is_labeled and not _is_list_of_spans(values)):
+        form, text, values = self._parts(location, record)
+        self.form = self.form or form
+        if not isinstance(text, str) or (self.is_labeled and not _is_list_of_spans(values)):
             if not (keys := list(record) if isinstance(record, dict) else []):
                 raise UnusableTextError(location, "not a JSON object")
             reason = '"text" must be a text, and "spans" a list'
             raise UnusableTextError(location, f"{reason}; found {columns(keys)}")
-        spans = [_span(location, value) for value in values] if self._is_labeled else []
+        spans = [_span(location, value) for value in values] if self.is_labeled else []
         return RawText(text, words_in(text), spans)
 
     def _parts(self, location: SourceLine, record: Any) -> tuple[str, Any, Any]:
@@ -100,7 +90,7 @@ class JsonTexts:
     ) -> tuple[Any, list[Any] | None]:
         """Returns the text of a task of Label Studio, and the spans of its annotation."""
         lists, targets = list[list[Any]](), set[str]()
-        if annotations is None and self._is_labeled:
+        if annotations is None and self.is_labeled:
             raise UnusableTextError(location, "the task has no annotations")
         for annotation in annotations if isinstance(annotations, list) else ():
             match annotation:
@@ -110,7 +100,7 @@ class JsonTexts:
                     spans = [result for result in results if _has_labels(result)]
                 case _:
                     return None, None
-            for result in results if self._is_labeled else ():
+            for result in results if self.is_labeled else ():
                 if result not in spans:
                     kind = str(result.get("type")) if isinstance(result, dict) else "none"
                     if kind.endswith("labels"):
@@ -119,7 +109,7 @@ class JsonTexts:
             targets |= {str(result.get("to_name", "text")) for result in spans}
             if (values := [result.get("value") for result in spans]) not in lists:
                 lists.append(values)
-        if len(lists) > 1 and self._is_labeled:
+        if len(lists) > 1 and self.is_labeled:
             raise UnusableTextError(location, "the ... annotations of the task differ", len(lists))
         texts = [name for name, value in fields.items() if isinstance(value, str)]
         names = [name for name in (*sorted(targets), "text") if name in texts] or texts

@@ -10,7 +10,7 @@ import bisect
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from albert.checkpoints.labels import are_numbers
 from albert.core.errors import UserError
@@ -27,37 +27,6 @@ _FORMS = [
     re.compile(form.format("(?P<prefix>[BIESULM])", "(?P<name>.+)"), re.IGNORECASE)
     for form in ("{0}[-_:.]{1}", "{1}[-_:.]{0}")
 ]
-
-
-class RawSpan(NamedTuple):
-    """A span as a file has it, unchecked; `text` is None if the file has only its offsets.
-
-    `location` is the line in which it begins, and `shown` represents it in messages.
-    """
-
-    location: SourceLine
-    start: Any
-    end: Any
-    label: Any
-    text: Any
-    shown: Any
-
-
-class RawText(NamedTuple):
-    """A text as a file has it, with the starts and ends of its words."""
-
-    text: str
-    words: list[tuple[int, int]]
-    spans: list[RawSpan]
-
-
-class UnusableTextError(Exception):
-    """A fault of one text of a file; its `reason` has "..." instead of `values`."""
-
-    def __init__(self, location: SourceLine, reason: str, *values: object):
-        super().__init__(location, reason, *values)
-        self.location, self.reason = location, reason
-        self.detail = f" ({', '.join(f'{value!r:.80}' for value in values)})" if values else ""
 
 
 class AnnotatedText(NamedTuple):

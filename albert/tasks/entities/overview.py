@@ -8,16 +8,17 @@ from collections.abc import Iterator
 from albert.report.spans import texts_of_spans
 from albert.tables.bad_rows import BadRows
 from albert.tables.overview import SHOWN, Line, Overview
-from albert.tasks.entities.annotated_files import AnnotatedFile
+from albert.tasks.entities.annotation_exports import open_annotated
 from albert.tasks.entities.annotations import AnnotatedText
 from albert.tasks.entities.settings import FormatSettings
 
 
 def fill(overview: Overview, settings: FormatSettings) -> None:
-    """Fills an overview of a file as `albert entities` reads it; raises as `AnnotatedFile`."""
-    file = AnnotatedFile(overview.path, settings=settings)
-    overview.format, overview.bad = file.form, BadRows(overview.path, overview.on_bad_row)
+    """Fills an overview of a file as `albert entities` reads it; raises as its `read` does."""
+    file = open_annotated(overview.path, settings=settings)
+    overview.bad = BadRows(overview.path, overview.on_bad_row)
     texts = file.read((), overview.bad)
+    overview.format = file.form
     labels = collections.Counter(span.label for text in texts for span in text.spans)
     overview.add("texts", len(texts))
     overview.add("entities", labels.total())

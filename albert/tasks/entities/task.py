@@ -22,7 +22,7 @@ from albert.tables.bad_rows import BadRows
 from albert.tables.dev_split import DevSplit, made_from
 from albert.tables.kinds import standoff_files
 from albert.tasks.classification.base import LabelTask
-from albert.tasks.entities.annotated_files import AnnotatedFile
+from albert.tasks.entities.annotation_exports import open_annotated
 from albert.tasks.entities.annotations import AnnotatedText, as_bioes, write_annotated
 from albert.tasks.entities.features import Tagger, decide_units
 from albert.tasks.entities.head import make_head
@@ -97,7 +97,7 @@ class EntitiesTask(LabelTask):
         labels = () if split == TRAIN and TRAIN in self.splits else self._tagger.labels
         path = self.input_path(split)
         bad = BadRows(path, self.settings.on_bad_row)
-        file = AnnotatedFile(path, split != TEST, self.settings)
+        file = open_annotated(path, split != TEST, self.settings)
         texts = file.read(labels, bad)
         bad.finish()
         units = self._units or decide_units(texts, self.tokenizer)

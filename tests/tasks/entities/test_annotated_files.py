@@ -7,7 +7,7 @@ import pytest
 
 from albert.core.errors import UserError
 from albert.tables.bad_rows import ERROR, SKIP, BadRows
-from albert.tasks.entities.annotated_files import AnnotatedFile
+from albert.tasks.entities.annotation_exports import open_annotated
 from albert.tasks.entities.settings import FormatSettings
 
 TEXT = "Nia Moor saw Ouse."
@@ -163,7 +163,7 @@ def read(path: str, action: str = ERROR, is_labeled: bool = True, **options) -> 
     """Returns texts with their spans as triples."""
     bad = BadRows(path, action)
     settings = FormatSettings(given=frozenset(options), **options)
-    file = AnnotatedFile(path, is_labeled, settings)
+    file = open_annotated(path, is_labeled, settings)
     texts = file.read((), bad)
     bad.finish()
     file.log()

@@ -11,7 +11,7 @@ from albert.core.errors import UserError
 from albert.report.spans import Span
 from albert.tables.bad_rows import ERROR, BadRows
 from albert.tables.tables import SourceLine
-from albert.tasks.entities.annotated_files import AnnotatedFile
+from albert.tasks.entities.annotation_exports import open_annotated
 from albert.tasks.entities.annotations import (
     AnnotatedText,
     as_bioes,
@@ -25,7 +25,7 @@ LINE = SourceLine("file", 1)
 
 def read_annotated(path: str, labels=(), is_labeled=True) -> list[AnnotatedText]:
     bad = BadRows(path, ERROR)
-    file = AnnotatedFile(path, is_labeled)
+    file = open_annotated(path, is_labeled)
     texts = file.read(labels, bad)
     bad.finish()
     file.log()
@@ -161,7 +161,7 @@ def test_a_file_without_labels_can_be_read_for_prediction(write):
 def test_unusual_spans_are_counted_and_only_tabs_and_spaces_separate_columns(write, log):
     read_annotated(write("a O\nb I-PER\nc I-PER\n\nd I-LOC\n"))
     assert log() == [f"{write('')}: 2 spans begin without B- or S-, as in IOB1; first: line 2"]
-    file = AnnotatedFile(write(spans(span(0, 3), span(5, 6), text="abc defg")))
+    file = open_annotated(write(spans(span(0, 3), span(5, 6), text="abc defg")))
     (text,) = file.read((), BadRows(file.path, ERROR))
     assert file.inside == [text.location]
     assert text.tags() == ["B-A", "B-A"] and text.spans[1].text == "e"
