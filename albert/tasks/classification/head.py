@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -36,11 +36,6 @@ class ClassifierOutput(NamedTuple):
     def loss(self) -> tf.Tensor | None:
         """Returns the mean loss."""
         return None if self.losses is None else tf.reduce_mean(self.losses)
-
-
-# Arguments: pooled output [B, H], labels (see `classified` and `multi_labelled`) or None, and the
-# dropout rate.
-Classify = Callable[[tf.Tensor, tf.Tensor | None, float], ClassifierOutput]
 
 
 def pooled_scores(pooled: tf.Tensor, num_scores: int, dropout: float) -> tf.Tensor:
@@ -128,20 +123,26 @@ def multi_labelled(
     return ClassifierOutput(losses, probabilities, logits, predictions)
 
 
-def make_head(classify: Classify, dropout: float, threshold: float | None = None) -> Head:
+def make_head(
+    classify: Callable[..., ClassifierOutput],
+    dropout: float,
+    threshold: float | None = None,
+    **options: Any,
+) -> Head:
     """Returns the head of a classification or regression.
 
     Its predictions are `probabilities`, `predictions` and `logits` (see `ClassifierOutput`), and
     `label_ids` and `is_real_example` if the features have them. `classify` builds the layers on the
-    encoder; `dropout` is the rate of their input in training. An exported model outputs
-    `threshold` unless it is None.
+    pooled output [B, H]; its other arguments are the labels (see `classified` and `multi_labelled`)
+    or None, the rate of dropout, and `options`. `dropout` is the rate in training. An exported
+    model outputs `threshold` unless it is None.
     """
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
         first = tf.zeros([1, 1], tf.int32)
         pooled = encode(features, first).get_pooled_output()
         labels = features["label_ids"] if is_training else None
-        output = classify(pooled, labels, dropout if is_training else 0.0)
+        output = classify(pooled, labels, dropout if is_training else 0.0, **options)
         values = {k: getattr(output, k) for k in ("probabilities", "predictions", "logits")}
         exported = dict(values)
         if threshold is not None:

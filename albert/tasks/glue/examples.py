@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -15,6 +16,7 @@ from albert.tasks.classification.examples import Processor
 from albert.tasks.glue.label_tables import parse_number
 
 
+@dataclasses.dataclass(eq=False)
 class InputExample:
     """A text or a pair of texts with its label.
 
@@ -24,14 +26,10 @@ class InputExample:
       label: one of the processor's labels; a float for regression; a tuple for several labels.
     """
 
-    def __init__(self, guid, text_a, text_b=None, label=None):
-        self.guid = guid
-        self.text_a = text_a
-        self.text_b = text_b
-        self.label = label
-
-    def __repr__(self) -> str:
-        return f"InputExample({self.guid!r}, {self.text_a!r}, {self.text_b!r}, {self.label!r})"
+    guid: Any
+    text_a: Any
+    text_b: Any = None
+    label: Any = None
 
 
 class Columns(NamedTuple):
@@ -46,10 +44,6 @@ class Columns(NamedTuple):
     guid: int | None = None
     has_header: bool = True
     file: str = ""
-
-    def width(self) -> int:
-        """Returns the number of columns that a row needs at least, ignoring negative numbers."""
-        return 1 + max(n for n in self[:4] if n is not None)
 
 
 class DataProcessor(Processor):
@@ -107,7 +101,8 @@ class DataProcessor(Processor):
 
     def _examples(self, path: str, split: str) -> Iterator[InputExample]:
         columns = self.files[split]
-        width, left_out = columns.width(), []
+        # Negative numbers do not count.
+        width, left_out = 1 + max(n for n in columns[:4] if n is not None), []
         for number, (location, row) in enumerate(read_tsv(path)):
             if number == 0 and columns.has_header:
                 width = max(width, len(row))

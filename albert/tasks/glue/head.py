@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 import tensorflow.compat.v1 as tf
@@ -67,10 +66,5 @@ def make_head(
         ...     print(output.predictions["probabilities"].shape)
         (2, 3)
     """
-    build = functools.partial(
-        classify,
-        num_labels=num_labels,
-        label_threshold=label_threshold,
-        class_weights=class_weights,
-    )
-    return head.make_head(build, dropout, threshold)
+    options = {"label_threshold": label_threshold, "class_weights": class_weights}
+    return head.make_head(classify, dropout, threshold, num_labels=num_labels, **options)

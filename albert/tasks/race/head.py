@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 
 import tensorflow.compat.v1 as tf
@@ -29,7 +28,7 @@ def one_a_row(sequences: Mapping[str, tf.Tensor], num_options: int) -> dict[str,
 
 def make_race_head(dropout: float, num_options: int) -> Head:
     """Returns the head; `dropout` is the dropout rate in training."""
-    choosing = make_head(functools.partial(choose, num_options=num_options), dropout)
+    choosing = make_head(choose, dropout, num_options=num_options)
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
         return choosing(

@@ -16,9 +16,6 @@ from albert.tasks.race.head import make_race_head
 from albert.tasks.race.settings import RaceSettings
 from albert.training.task import check_room
 
-# The setting that names the feature file of each split.
-_FEATURE_FILES = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
-
 
 class RaceTask(ClassificationTask):
     """The RACE task."""
@@ -49,7 +46,8 @@ class RaceTask(ClassificationTask):
         return {f"{folder} of --data_dir": ("race", f"--data_dir={parent}")}
 
     def feature_path(self, split: str) -> str:
-        return self.settings.feature_path(_FEATURE_FILES[split])
+        names = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}
+        return self.settings.feature_path(names[split])
 
     def made_from(self, split: str) -> dict[str, Any]:
         own = {"max_qa_length": self.settings.max_qa_length, "levels": self.processor.levels}
