@@ -178,7 +178,7 @@ Row = tuple[SourceLine, Mapping[str, Any]]
 
 
 class Record(NamedTuple):
-    """A row with the text that contains it and its line end, if the format `has_text`.
+    """A row with the text that contains it and its line end, if no line has two rows.
 
     `values` is None for the header and for empty lines, and {} if all cells are empty.
     """
@@ -203,11 +203,6 @@ class Table(NamedTuple):
     def has_cells(self) -> bool:
         """Returns whether it is CSV or TSV, where every row has the same columns."""
         return self.delimiter in _OF_CELLS
-
-    @property
-    def has_text(self) -> bool:
-        """Returns whether no line has two rows: whether it is CSV, TSV or JSON Lines."""
-        return self.has_cells or self.delimiter == JSON_LINES
 
     @property
     def format(self) -> str:

@@ -52,15 +52,14 @@ def with_own_data(settings: GlueSettings, known: Mapping[str, Any]) -> GlueSetti
         if labels and "label_column" not in given:
             values |= {"label_columns": labels, "multi_label": True}
         values = {name: values[name] for name in values.keys() - given}
-    elif settings.do_eval and "dev_fraction" not in given:
-        if not has_dev:
-            values["dev_fraction"] = USUAL_FRACTION
-            LOG.info("%s: a fifth of the texts is for the scores (--dev_fraction)", path)
     elif settings.do_eval and not (has_dev or settings.dev_fraction):
-        raise FlagError(
-            f"--dev_fraction=0 leaves no text of {path} to score on; add --do_eval=false, or pass "
-            "a folder with train.csv and dev.csv"
-        )
+        if "dev_fraction" in given:
+            raise FlagError(
+                f"--dev_fraction=0 leaves no text of {path} to score on; add --do_eval=false, or "
+                "pass a folder with train.csv and dev.csv"
+            )
+        values["dev_fraction"] = USUAL_FRACTION
+        LOG.info("%s: a fifth of the texts is for the scores (--dev_fraction)", path)
     settings = settings.replaced(**values)
     return find_columns(path, settings.checked(), given | values.keys())
 
@@ -123,19 +122,22 @@ class TsvProcessor(DataProcessor):
         """Returns the labels in the training file; raises a `UserError` if they are none."""
         if self.is_regression:
             return ()
-        path, (rows, known, *_) = self.path(self._data_dir, TRAIN), self._survey
         try:
-            return classes_of(known, rows, self._settings)
+            return classes_of(self._survey.labels, self._survey.rows, self._settings)
         except ValueError as e:
-            raise UserError(f"{path}: {e}") from e
+            raise UserError(f"{self._train_file}: {e}") from e
 
-    def path(self, data_dir: str, split: str) -> str:
+    @property
+    def _train_file(self) -> str:
+        return table_of(self._data_dir, TRAIN)
+
+    def files_of(self, data_dir: str, split: str) -> list[str]:
         """Returns the file of a split; raises a `UserError` unless it exists in one format only."""
         if split == DEV and self._dev_split:
             if os.path.isdir(data_dir) and (dev := file_of_split(data_dir, DEV)):
                 raise FlagError(f"--dev_fraction replaces {dev}: remove the flag or the file")
             split = TRAIN
-        return table_of(data_dir, split)
+        return [table_of(data_dir, split)]
 
     def made_from(self) -> dict[str, Any]:
         # Defaults are None, as in headers of earlier versions, which lack these values.
@@ -148,7 +150,7 @@ class TsvProcessor(DataProcessor):
 
     @functools.cached_property
     def _survey(self) -> _Survey:
-        path, labels = self.path(self._data_dir, TRAIN), collections.Counter[str]()
+        path, labels = self._train_file, collections.Counter[str]()
         bad, count, has_pairs = BadRows(path, self._settings.on_bad_row), 0, False
         texts = dict[str, Hashable]()
         for row in read_labeled(path, self._settings, bad):
@@ -188,7 +190,7 @@ class TsvProcessor(DataProcessor):
                 text_b=self.process_text(row.text_b) or None,
                 label=self._label_in(row),
             )
-        if "_survey" in vars(self) and path == self.path(self._data_dir, TRAIN):
+        if "_survey" in vars(self) and path == self._train_file:
             bad.notes.clear()
         bad.finish()
 

@@ -79,14 +79,10 @@ class DataProcessor(Processor):
         """Returns values that features depend on, in addition to those of all tasks."""
         return {}
 
-    def path(self, data_dir: str, split: str) -> str:
-        """Returns the file of "train", "dev" or "test"; a missing split raises a `UserError`."""
+    def files_of(self, data_dir: str, split: str) -> list[str]:
         if split not in self.files:
             raise UserError(f"{self.folder} has no {split} set, only {', '.join(self.files)}")
-        return os.path.join(data_dir, self.folder, self.files[split].file)
-
-    def files_of(self, data_dir: str, split: str) -> list[str]:
-        return [self.path(data_dir, split)]
+        return [os.path.join(data_dir, self.folder, self.files[split].file)]
 
     def read_files(self, files: Sequence[str], split: str) -> list[InputExample]:
         examples = list(self._examples(files[0], split))

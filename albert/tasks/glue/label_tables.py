@@ -286,13 +286,11 @@ def texts_of(row: Mapping[str, Any], first: str, second: str) -> tuple[str, str]
 
     `first` and `second` are their columns; the second text may be missing or "".
     """
-    text_b = row.get(second)
     if second not in (_TEXT_B, *row):
         raise ValueError(f"{second} is missing")
-    if isinstance(text_b, str):
-        text_b = text_b if text_b.strip() else None
-    text_a = text_of(row, first)
-    return text_a, "" if text_b is None else text_of(row, second)
+    text_b = row.get(second)
+    is_empty = text_b is None or (isinstance(text_b, str) and not text_b.strip())
+    return text_of(row, first), "" if is_empty else text_of(row, second)
 
 
 def text_of(row: Mapping[str, Any], key: str) -> str:
