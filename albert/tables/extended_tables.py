@@ -42,9 +42,9 @@ class ExtendedTable:
             raise FlagError(f"the ending {ending!r} is not one of {', '.join(ENDINGS)}")
         self._table, self._added = table, added
         self.check_names(table.columns, table.path)
-        # Otherwise, a line may have two rows.
-        has_texts = table.has_cells or table.delimiter == JSON_LINES
-        self.keeps_texts = has_texts and ending == usual_ending(table)
+        # A line of other formats may have two rows.
+        is_by_line = table.has_cells or table.delimiter == JSON_LINES
+        self.keeps_texts = is_by_line and ending == usual_ending(table)
         self._delimiter = table.delimiter if self.keeps_texts else ENDINGS[ending]
         if self._delimiter == CSV and table.has_cells and table.delimiter != TSV:
             self._delimiter = table.delimiter

@@ -12,25 +12,20 @@ from albert.tables.tables import Table
 # Number of characters of a text to show before and after its first mark.
 SHOWN = 200
 
-# The start and end of a part to mark, and its kind; see `albert.report.terminal.wrapped`.
-Mark = tuple[int, int, str]
-
 
 class Line(NamedTuple):
-    """A text of an example, with its name and its marked parts."""
+    """A text of an example, with its name and its marks; see `albert.report.terminal.wrapped`."""
 
     name: str
     text: str
-    marks: Sequence[Mark] = ()
+    marks: Sequence[tuple[int, int, str]] = ()
 
 
 class Overview:
     """The content of a file as a training reads it; the task of the file fills the overview.
 
     Attributes:
-      path, on_bad_row: see `BadRows`.
       tokenizer: a `FullTokenizer`, for counts of tokens, or None.
-      max_seq_length: the length of the training's features, in tokens.
       format: the name of the file's format.
       counts: names and values, such as ("questions", "1,234").
       examples: the first examples: a title, and lines.

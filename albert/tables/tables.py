@@ -45,8 +45,6 @@ _HEAD = 1 << 16
 _LONGEST_CELL = 1 << 23
 # Number of characters of a list of names in a message.
 _LONGEST_LIST = 200
-
-
 _LINES = 'save its rows as JSON Lines, with to_json(NAME, orient="records", lines=True) in pandas'
 # What files of other formats are, by their first bytes.
 _FOREIGN = {
