@@ -173,17 +173,14 @@ class TsvProcessor(DataProcessor):
                 )
         return _Survey(count, labels, dev, has_pairs)
 
-    def _is_in(self, split: str, row: LabeledText) -> bool:
-        """Returns whether a row of the file of a split is in it."""
-        if not self._dev_split:
-            return True
-        return (self._dev_split.rank(row.text_a) in self._survey.dev) == (split == DEV)
-
     def _examples(self, path: str, split: str) -> Iterator[InputExample]:
         bad = BadRows(path, self._settings.on_bad_row)
         known = None if self.is_regression else frozenset(self.labels)
         rows = read_labeled(path, self._settings, bad, known=known)
-        for number, row in enumerate(row for row in rows if self._is_in(split, row)):
+        if dev := self._dev_split:
+            dev_ranks, is_dev = self._survey.dev, split == DEV
+            rows = (row for row in rows if (dev.rank(row.text_a) in dev_ranks) == is_dev)
+        for number, row in enumerate(rows):
             yield InputExample(
                 guid=f"{split}-{number}",
                 text_a=self.process_text(row.text_a),

@@ -192,10 +192,15 @@ def read_labeled(
     table, counts = open_table(path), collections.Counter[str]()
     shown = columns(sorted(known or ()))
     by_value = {value_of(label): label for label in known or ()}
-    names = {*(settings.label_columns or ()), *(getattr(settings, name) for name in COLUMNS)}
-    is_rejected = is_labeled and _ANSWER not in names
-    for location, row in _rows(table, _required(table, settings, is_labeled)):
-        if is_rejected and (answer := _rejection(row)):
+    needed = [settings.text_column]
+    if is_labeled:
+        needed += settings.label_columns or [settings.label_column]
+    if settings.text_b_column != _TEXT_B:
+        needed.append(settings.text_b_column)
+    may_be_rejected = is_labeled and _ANSWER not in needed
+    # Rows of JSON have their own keys.
+    for location, row in _rows(table, needed if table.has_cells else ()):
+        if may_be_rejected and (answer := _rejection(row)):
             bad.notes[f"rows skipped with the answer {answer}"] += 1
             continue
         try:
@@ -270,15 +275,6 @@ def spellings(labels: Iterable[str]) -> dict[str, str]:
     first = dict[Hashable, str]()
     ordered = sorted(labels, key=lambda label: (len(label), label))
     return {label: first.setdefault(value_of(label), label) for label in ordered}
-
-
-def _required(table: Table, settings: TableSettings, is_labeled: bool) -> list[str]:
-    """Returns the columns that a table with cells must have; rows of JSON have their own keys."""
-    if not table.has_cells:
-        return []
-    labels = settings.label_columns or [settings.label_column]
-    second = [settings.text_b_column] if settings.text_b_column != _TEXT_B else []
-    return [settings.text_column, *(labels if is_labeled else []), *second]
 
 
 def texts_of(row: Mapping[str, Any], first: str, second: str) -> tuple[str, str]:
