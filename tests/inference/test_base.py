@@ -1,7 +1,5 @@
 """What every kind of model does: vectors of texts by `encode`, and arguments."""
 
-import importlib
-import json
 import logging
 import shutil
 
@@ -16,7 +14,6 @@ from albert.modeling import read_config
 from albert.prediction.model import HeadOutput
 from albert.tasks.glue.head import make_head
 from albert.tasks.race.head import make_race_head
-from albert.tokenization import FullTokenizer
 from benchmarks.parts.models import write_random_weights
 from tests.helpers.running import exit_code, fork
 from tests.helpers.serving import LABELS, load_once, model_of
@@ -82,40 +79,6 @@ def test_no_text_gives_no_vector_long_ones_are_counted_and_zeros_stay_finite(tra
     assert log(logging.WARNING) == []
 
     np.testing.assert_allclose(normalized(np.float32([[0, 0], [3, 4]])), [[0, 0], [0.6, 0.8]])
-
-
-@pytest.mark.parametrize("family", ["albert", "bert"])
-def test_vectors_equal_those_of_transformers(pretrained, squad_dir, tmp_path, family, torch):
-    """With its tokenizer for BERT, its attention mask, and a mean by hand."""
-    import transformers
-
-    folder = pretrained[family]
-    name = family.capitalize()
-    module = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
-    # Defaults of Google's configurations.
-    defaults = {"albert": ("gelu_new", 2), "bert": ("gelu", 16)}[family]
-    values = dict(zip(("hidden_act", "type_vocab_size"), defaults, strict=True))
-    values |= json.loads((squad_dir / f"{family}.json").read_text())
-    there = getattr(transformers, f"{name}Model")(getattr(transformers, f"{name}Config")(**values))
-    load = getattr(module, f"load_tf_weights_in_{family}")
-    load(there.eval(), there.config, str(folder / "model.ckpt-best"))
-    if family == "bert":
-        tokenizer = transformers.BertTokenizer(str(squad_dir / "vocab.txt"))
-        longest = {"padding": True, "truncation": True, "max_length": 128}
-        inputs = tokenizer(TEXTS, return_tensors="np", **longest)
-        ids, mask = inputs["input_ids"], inputs["attention_mask"]
-    else:
-        ours = FullTokenizer(None, True, str(squad_dir / "spm.model"))
-        rows = [[ours.cls_id, *i[:126], ours.sep_id] for i in ours.encode(TEXTS)]
-        ids, mask = np.zeros([2, len(rows), max(map(len, rows))], int)
-        for number, row in enumerate(rows):
-            ids[number, : len(row)], mask[number, : len(row)] = row, 1
-    with torch.no_grad():
-        states = there(torch.tensor(ids), torch.tensor(mask)).last_hidden_state.numpy()
-    mean = (states * mask[..., None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
-    model = albert.load(folder)
-    np.testing.assert_allclose(model.encode(TEXTS), mean, atol=1e-5)
-    np.testing.assert_allclose(model.encode(TEXTS, "cls"), states[:, 0], atol=1e-5)
 
 
 # Of each kind of model: the method for many, and what it takes.

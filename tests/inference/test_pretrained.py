@@ -15,7 +15,6 @@ from albert.core.errors import UserError
 from albert.inference import load_model
 from albert.inference.folders import open_folder
 from tests.helpers import glue
-from tests.helpers.fixtures import SIZES
 from tests.helpers.serving import model_of
 
 
@@ -206,42 +205,6 @@ def test_a_converted_model_that_was_trained_further_has_its_new_labels(write):
 def test_labels_and_the_kind_of_the_classifier_must_be_known(write, values, message):
     with pytest.raises(UserError, match=message):
         description_of(pretrained_files(write(names.CLASSIFIER, **values)))
-
-
-def test_answers_equal_those_of_transformers(squad_dir, tmp_path, torch):
-    """With weights, configuration and tokenizer that it has saved itself."""
-    import transformers
-
-    text, question = "Anna built the bridge in Paris and it was ready in May.", "Who built it?"
-    tokenizer = transformers.BertTokenizer(str(squad_dir / "vocab.txt"))
-    sizes = {**SIZES, "max_position_embeddings": 128, "vocab_size": len(tokenizer)}
-    folders = {}
-    for kind, labels in (("SequenceClassification", "abc"), ("QuestionAnswering", "ab")):
-        folder = tmp_path / kind
-        config = transformers.BertConfig(**sizes, id2label=dict(enumerate(labels)))
-        torch.manual_seed(1)
-        model = getattr(transformers, f"BertFor{kind}")(config).eval()
-        for parameter in model.parameters():
-            torch.nn.init.normal_(parameter, std=0.3)
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        inputs = (text,) if kind == "SequenceClassification" else (question, text)
-        with torch.no_grad():
-            folders[kind] = folder, model(**tokenizer(*inputs, return_tensors="pt"))
-    folder, output = folders["SequenceClassification"]
-    theirs = dict(zip("abc", output.logits[0].softmax(0).tolist(), strict=True))
-    assert albert.load(folder).classify(text).probabilities == pytest.approx(theirs, abs=1e-5)
-    folder, output = folders["QuestionAnswering"]
-    encoded = tokenizer(question, text)
-    first, end = encoded["token_type_ids"].index(1), len(encoded["input_ids"]) - 1
-    logits = (x[0, first:end].numpy() for x in (output.start_logits, output.end_logits))
-    scores = np.add.outer(*logits)
-    # An answer does not end before its start, and has at most 30 tokens.
-    scores[np.tri(end - first, k=-1, dtype=bool) | ~np.tri(end - first, k=29, dtype=bool)] = -np.inf
-    begin, last = np.unravel_index(scores.argmax(), scores.shape)
-    pieces = tokenizer.convert_ids_to_tokens(encoded["input_ids"][first + begin : first + last + 1])
-    (answer, *_) = albert.load(folder).answer(question, text).answers
-    assert answer.text.lower().replace(" ", "") == "".join(p.removeprefix("##") for p in pieces)
 
 
 def test_a_model_of_squad_2_abstains_as_the_pipeline_of_transformers_does(

@@ -243,40 +243,12 @@ def words_by_search(tokens, words):
 
 
 class TestFirstPieces:
-    EXAMPLES = (
-        "What comes after the river Ambrus, of 1,200 km?",
-        "unaffable Zürich, Łódź",
-        "a",
-        "New-York is in the U.S. (mostly)",
-        "中文 is Chinese",
-    )
-
     @hypothesis.given(text=TEXTS | ASCII, way=WAYS)
     @SETTINGS
     def test_they_are_the_first_with_a_character_of_a_word(self, model, align, text, way):
         tokens = align(text, way)
         pieces, words = tokens.first_pieces(words_in(text))
         assert (pieces.tolist(), words) == words_by_search(tokens, words_in(text))
-
-    @pytest.mark.parametrize("lower", [True, False])
-    @pytest.mark.parametrize("text", EXAMPLES)
-    def test_words_of_wordpiece_begin_as_in_transformers(self, tmp_path, text, lower):
-        transformers = pytest.importorskip("transformers")
-        letters = sorted({*"".join(self.EXAMPLES), *"".join(self.EXAMPLES).lower()} - {" "})
-        pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, "un", "##aff", "river"]
-        (tmp_path / "vocab.txt").write_text("\n".join([*pieces, *(f"##{c}" for c in letters)]))
-        options = {"do_lower_case": lower, "strip_accents": lower}
-        theirs = transformers.BertTokenizerFast(str(tmp_path / "vocab.txt"), **options)
-        encoding = theirs(text, add_special_tokens=False)
-        numbers = encoding.word_ids()
-        expected = [encoding.word_to_chars(number) for number in sorted(set(numbers))]
-        ours = tokenization.FullTokenizer(str(tmp_path / "vocab.txt"), lower)
-        tokens = ours.encode_with_offsets(text)
-        assert tokens.ids.tolist() == encoding["input_ids"]
-        assert words_in(text) == [(span.start, span.end) for span in expected]
-        pieces, kept = tokens.first_pieces(words_in(text))
-        assert pieces.tolist() == [numbers.index(number) for number in sorted(set(numbers))]
-        assert kept == words_in(text)
 
 
 def test_words_in_a_text_are_those_of_berts_tokenizer():
