@@ -39,14 +39,7 @@ JSON_FORMS = {
     "spans": lines({"text": TEXT, "spans": objects()}),
     "spans and their texts": lines({"text": TEXT, "spans": with_texts(objects())}),
     "one pretty object": json.dumps({"text": TEXT, "spans": objects()}, indent=2),
-    "Prodigy": lines(
-        {
-            "text": TEXT,
-            "spans": objects(token_start=0, token_end=1),
-            "label": "X",
-            "answer": "accept",
-        }
-    ),
+    "Prodigy": lines({"text": TEXT, "spans": objects(token_start=0), "answer": "accept"}),
     "doccano": lines({"id": 1, "text": TEXT, "label": TRIPLES, "Comments": []}),
     "doccano, labels": lines({"id": 1, "text": TEXT, "labels": TRIPLES}),
     "doccano, entities": lines(
@@ -62,27 +55,18 @@ JSON_FORMS = {
 }
 LAST = [{"text": TEXT[s:e], "start": s, "end": e - 1} for s, e, _ in ENTITIES]
 # Exports of tools in JSON that a line or a document has as a whole.
+POINTS = [{"label": [name], "points": [p]} for p, (*_, name) in zip(LAST, ENTITIES, strict=True)]
+OF_FIELD = [{**result, "to_name": "b"} for result in RESULTS]
+NOT_USED = {"was_cancelled": True, "result": RESULTS}
 EXPORTS = {
     "NER Annotator": json.dumps(
-        {"classes": ["PER"], "annotations": [None, [TEXT, {"entities": TRIPLES}], None]}
+        {"classes": [], "annotations": [None, [TEXT, {"entities": TRIPLES}]]}
     ),
-    "Dataturks": lines(
-        {
-            "content": TEXT,
-            "annotation": [
-                {"label": [name], "points": [point]}
-                for point, (_, _, name) in zip(LAST, ENTITIES, strict=True)
-            ],
-            "extras": None,
-        }
-    ),
+    "Dataturks": lines({"content": TEXT, "annotation": POINTS, "extras": None}),
     "Label Studio, the field of the results": json.dumps(
         [
-            {
-                "data": {"b": TEXT, "text": "Other."},
-                "annotations": [{"result": [{**result, "to_name": "b"} for result in RESULTS]}],
-            },
-            {"data": {"text": TEXT}, "annotations": [{"was_cancelled": True, "result": RESULTS}]},
+            {"data": {"b": TEXT, "text": "Other."}, "annotations": [{"result": OF_FIELD}]},
+            {"data": {"text": TEXT}, "annotations": [NOT_USED]},
             {"data": {"text": TEXT}, "annotations": []},
         ]
     ),
@@ -104,9 +88,7 @@ COLUMN_FORMS = {
     "BILOU": columns(retagged("B-PER", "L-PER", "O", "U-LOC", "O")),
     "BMES": columns(retagged("B-PER", "E-PER", "O", "S-LOC", "O")),
     "comments": "# id 1\n# a b c d\n" + columns() + "\n#\n\n",
-    "comments with tabs": "#\tmade-up\t\t\n"
-    + columns([(*row, "_", "O") for row in []])
-    + columns(),
+    "comments with tabs": "#\tmade-up\t\t\n" + columns(),
     "numbers": columns(NUMBERED, "\t"),
     "numbers from 0": columns([(str(int(n) - 1), *row) for n, *row in NUMBERED]),
     "CoNLL-U": "# text = x\n1-2\tNi\t_\tO\n"
@@ -213,9 +195,8 @@ def test_a_document_of_brat_has_its_text_beside_it(tmp_path):
 def test_ends_that_are_last_characters_are_never_taken_for_others(write, has_texts):
     spans = [{**span, "label": "X"} for span in LAST]
     keys = ("start", "end", "label", *(["text"] if has_texts else []))
-    path = write(
-        lines({"text": TEXT, "spans": [{key: span[key] for key in keys} for span in spans]})
-    )
+    spans = [{key: span[key] for key in keys} for span in spans]
+    path = write(lines({"text": TEXT, "spans": spans}))
     with pytest.raises(UserError, match=f"^{path}: .*--offsets=inclusive"):
         read(path)
     expected = [(start, end, "X") for start, end, _ in ENTITIES]
@@ -224,9 +205,8 @@ def test_ends_that_are_last_characters_are_never_taken_for_others(write, has_tex
         shorter = [(start, end - 1, "X") for start, end, _ in ENTITIES]
         assert read(path, offsets="characters") == [(TEXT, shorter)]
         # Particles of one character may follow entities.
-        path = write(
-            lines({"text": "서울에 갔다", "spans": [{"start": 0, "end": 2, "label": "X"}]})
-        )
+        span = {"start": 0, "end": 2, "label": "X"}
+        path = write(lines({"text": "서울에 갔다", "spans": [span]}))
         assert read(path) == [("서울에 갔다", [(0, 2, "X")])]
 
 
@@ -310,88 +290,54 @@ def test_what_is_not_read_is_counted(write, log):
     ]
 
 
-def moved(text: str) -> list[dict]:
-    return [{"start": 4, "end": 8, "label": "PER", "text": text}]
+def moved(text: str) -> str:
+    return lines({"text": TEXT, "spans": [{"start": 4, "end": 8, "label": "PER", "text": text}]})
+
+
+LINKS = [{"type": "hypertextlabels", "value": {"hypertextlabels": ["X"]}}]
+TWO_TEXTS = {"data": {"a": "x", "b": "y"}, "annotations": [{"result": RESULTS}]}
+OF_SPACY_2 = {"paragraphs": [{"raw": "x", "sentences": [{"tokens": [{"ner": "O"}]}]}]}
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         # The text is elsewhere: it is not searched.
-        (
-            lines({"text": TEXT, "spans": moved("Nia Moor")}),
-            "1 row: the text of the span ... is not ...: line 1 ",
-        ),
-        (lines({"text": TEXT, "spans": moved("Nia")}), "the text of .*: line 1 .*, 'Moor'\\)"),
-        *(
-            (lines(row), " looks like a table of labels: use `albert classify`$")
-            for row in ({"text": TEXT, "label": ["good"]}, {"sentence": TEXT, "label": 1})
-        ),
-        (
-            lines({"context": TEXT, "question": "Who?"}),
-            " looks like questions: use `albert squad`$",
-        ),
+        (moved("Nia Moor"), "1 row: the text of the span ... is not ...: line 1 "),
+        (moved("Nia"), "the text of .*: line 1 .*, 'Moor'\\)"),
+        (lines({"text": TEXT, "label": ["good"]}), " looks like a table of labels: use `albert cl"),
+        (lines({"sentence": TEXT, "label": 1}), " looks like a table of labels: use `albert cl"),
+        (lines({"context": TEXT, "question": "Who?"}), " looks like questions: use `albert s"),
         (json.dumps({"data": [{"paragraphs": []}]}, indent=1), " looks like questions: use "),
-        (lines({"header": {"dataset": "x"}}), " looks like questions: use `albert squad`$"),
+        (lines({"header": {"dataset": "x"}}), " looks like questions: use `albert s"),
         (lines({"text": TEXT}), '"spans" a list; found text: line 1;'),
         (lines({"text": TEXT, "label": TRIPLES, "entities": TRIPLES}), "found text, label, entit"),
         (lines({"id": 1}), '"text" must be a text, and "spans" a list; found id: line 1;'),
-        (
-            json.dumps([of_label_studio(RESULTS, RESULTS[:1])]),
-            "the ... annotations of the task dif",
-        ),
-        (
-            json.dumps([of_label_studio()]),
-            " has no texts; ignored 1 tasks whose annotations do not",
-        ),
-        (
-            json.dumps([of_label_studio([CHOICE])]),
-            " looks like choices of Label Studio: use `albert classify`$",
-        ),
-        (
-            json.dumps(
-                [
-                    of_label_studio(
-                        [{"type": "hypertextlabels", "value": {"hypertextlabels": ["X"]}}]
-                    )
-                ]
-            ),
-            "1 row: ... are no spans of a plain text: text 1 \\('hypertextlabels'\\)",
-        ),
-        (
-            json.dumps([{"data": {"a": "x", "b": "y"}, "annotations": [{"result": RESULTS}]}]),
-            "spans may be those of several texts, .*: text 1 \\('a, b'\\)",
-        ),
-        (
-            json.dumps([{"paragraphs": [{"raw": "x", "sentences": [{"tokens": [{"ner": "O"}]}]}]}]),
-            " looks like training data of spaCy 2; convert it with `spacy convert`",
-        ),
+        (json.dumps([of_label_studio(RESULTS, RESULTS[:1])]), "the ... annotations of the"),
+        (json.dumps([of_label_studio()]), " has no texts; ignored 1 tasks whose annotations do"),
+        (json.dumps([of_label_studio([CHOICE])]), " looks like choices of Label Studio: use `al"),
+        (json.dumps([of_label_studio(LINKS)]), "... are no spans of .* \\('hypertextlabels'\\)"),
+        (json.dumps([TWO_TEXTS]), "spans may be those of several texts, .*: text 1 \\('a, b'\\)"),
+        (json.dumps([OF_SPACY_2]), " looks like training data of spaCy 2; convert it with `spac"),
         (b"x\x9c\x01", " looks like a DocBin of spaCy; for each doc of "),
         (lines({"text": TEXT, "spans": []}), " has no entities$"),
         ("Nia O\n", " has no entities$"),
         ("Nia B-PER\rsaw O\r", ", line 1: a carriage return inside of a line; end lines with LF"),
-        (
-            lines(*[{"tokens": WORDS, "ner_tags": [0] * 5}] * 2),
-            "line 1: the tag 0 is a number; write its",
-        ),
+        (lines(*[{"tokens": WORDS, "ner_tags": [0] * 5}] * 2), "line 1: the tag 0 is a number"),
         (lines({"tokens": WORDS, "ner_tags": TAGS[1:]}), "the tag must be .*: line 1 \\(None\\)"),
         (lines({"tokens": WORDS, "ner_tags": ["PER"] * 5}), "the tag must be O, B-NAME or sim"),
         ("word,tag\nNia,B-PER\n", "line 2: no column numbers the sentences"),
         (webanno("A[1]|B[2]", *"____", header="x.Foo|kind"), r"the tag must be .* \('A\[1\]\|B"),
         (webanno("A\tB", *["_\t_"] * 4, header="x.Foo|a|b"), r"--tag_column: 4 \(Foo.a\), 5 \("),
         ("[1, 2]\n", "not a JSON object: text 1, text 2;"),
-        ("[]", " has no texts$"),
+        *(("[]", " has no texts$"), ("-DOCSTART- O\n\n", " has no texts$")),
+        *((content, " looks like an empty file$") for content in ("", "\n\n")),
         ('[{"text": "a"', " is not JSON: "),
         ('{"text": "a", "spans": []}\n{"text"\n', "line 2 is not JSON: "),
-        (
-            "label\ttext\ngood\tNia\n",
-            " looks like a table of labels: use `albert cl",
-        ),
+        (b"a O\nb\xff O\n", ", line 2: byte 2 of the line is not UTF-8; save the file as UTF-8"),
+        ("label\ttext\ngood\tNia\n", " looks like a table of labels: use `albert cl"),
         ("<!DOCTYPE html>\n<p>a\n", " looks like XML or HTML$"),
-        (
-            "The river Ouse\n",
-            "the last column must be O, B-NAME or similar, not ...: line 1 \\('Ouse'\\)",
-        ),
+        ("The river Ouse\n", "the last column must be O, B-NAME .* not ...: line 1 \\('Ouse'\\)"),
     ],
 )
 def test_other_files_are_refused_in_one_line(write, content, message):
