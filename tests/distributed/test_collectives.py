@@ -76,21 +76,6 @@ def test_the_first_difference_between_workers_is_named(monkeypatch, facts, diffe
         exchange.check_equal_on_all_workers(facts[0])
 
 
-def test_with_one_worker_collectives_return_their_input(launched):
-    assert launched() == Worker(0, 1, 0, 1, None)
-    assert (collectives.rank(), collectives.size()) == (0, 1)
-    assert collectives.is_chief() and collectives.is_first()
-    assert collectives.label() == ""
-    assert collectives.starting_hooks() == []
-    assert exchange.broadcast_object({"a": 1}) == {"a": 1}
-    arrays = [np.arange(3)]
-    assert exchange.gather_arrays(arrays, np.dtype(int)) == [arrays]
-    with tf.Graph().as_default():
-        tensors = [tf.zeros([2]), tf.zeros([3])]
-        assert collectives.all_reduce_mean(tensors, tf.float16) == tensors
-        collectives.connect()
-
-
 def test_fusion_buckets_are_bounded_and_in_order():
     with tf.Graph().as_default():
         tensors = [tf.zeros([n]) for n in (1, 2, 5, 40, 1, 1)]

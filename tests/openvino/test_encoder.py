@@ -1,7 +1,6 @@
 """The encoder that OpenVINO computes: its states are those of TensorFlow's."""
 
 import signal
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -11,14 +10,10 @@ from onnx import TensorProto, helper
 from openvino import Core
 
 from albert import modeling
-from albert.core.errors import FlagError, UserError
-from albert.devices import machine
-from albert.inference import load_model
+from albert.core.errors import FlagError
 from albert.openvino.encoder import OpenVinoEncoder, compile_model
 from albert.prediction.engine import check_engine
-from albert.settings.engines import OPENVINO, TENSORFLOW
-from albert.tasks.race.head import make_race_head
-from albert.tasks.squad.head import make_v1_head
+from albert.settings.engines import OPENVINO
 from tests.helpers import models
 
 
@@ -76,43 +71,11 @@ def test_signals_work_after_another_thread_has_dropped_an_encoder():
     assert received and not compiled
 
 
-@pytest.mark.parametrize("num_options", [0, 2])
-@pytest.mark.slow
-def test_loaded_models_use_the_engine(random_model, num_options):
-    lengths = {"doc_stride": 16, "max_query_length": 20, "n_best_size": 3, "max_answer_length": 5}
-    texts = ["a b c d e", "f g h a b c d"]
-    if num_options:
-        head = make_race_head(0.0, num_options)
-        folder = random_model(head, task="race", max_qa_length=20, labels=["A", "B"])
-        actual, expected = (m.choose(texts[0], "what?", texts) for m in both(folder))
-        assert actual.probabilities == pytest.approx(expected.probabilities, abs=1e-5)
-        return
-    head = make_v1_head(mask_padding_in_loss=True)
-    folder = random_model(head, task="squad-1.1", mask_padding_in_loss=True, **lengths)
-    actual, expected = (m.answer("what?", texts).answers for m in both(folder))
-    assert [answer[:3] for answer in actual] == [answer[:3] for answer in expected]
-    actual, expected = (m.encode(texts) for m in both(folder))
-    np.testing.assert_allclose(actual, expected, rtol=0, atol=2e-5)
-
-
-def both(folder: str) -> list:
-    models = [load_model(folder, engine, "float32") for engine in (OPENVINO, TENSORFLOW)]
-    assert [model._session._length(17) for model in models] == [17, 32]
-    return models
-
-
-def test_an_engine_that_does_not_fit_is_an_error(monkeypatch, on_device):
+def test_an_engine_that_does_not_fit_is_an_error(on_device):
+    """`tests/prediction/test_engine.py` has processors and packages."""
     check_engine(OPENVINO, "float32")
     with pytest.raises(FlagError, match="in float32 or bfloat16: pass another --precision, or --e"):
         check_engine(OPENVINO, "float16")
-    monkeypatch.setattr(machine, "find_processor", lambda: machine.Cpu("", ("AVX2",)))
-    with pytest.raises(FlagError, match="--precision=bfloat16: the processor has neither AVX512_B"):
-        check_engine(OPENVINO, "bfloat16")
     on_device("gpu")
     with pytest.raises(FlagError, match="in float32 or bfloat16: pass --device=cpu, or --engine"):
-        check_engine(OPENVINO, "float32")
-    on_device("cpu")
-    monkeypatch.setitem(sys.modules, "openvino", None)
-    monkeypatch.delitem(sys.modules, "albert.openvino.encoder")
-    with pytest.raises(UserError, match="openvino is missing: .*install onnx==1.18.0 openvino"):
         check_engine(OPENVINO, "float32")

@@ -54,20 +54,6 @@ def files(tmp_path):
 
 
 class TestBuilding:
-    def test_a_written_file_is_reused(self, files, log):
-        derived = files.derived()
-        assert derived.reusable() is None and not derived.is_foreign()
-        assert derived.state(None) == "will be made" and log() == []
-        files.build()
-        assert contents(files.folder).keys() == ALL
-        assert files.main.read_text() == "main1" and files.more.read_text() == "more1"
-        header = json.loads(files.header.read_text())
-        assert header["source"] == SOURCE and header["facts"] == {"count": 3}
-        before = contents(files.folder)
-        assert derived.reusable() == {"count": 3} and contents(files.folder) == before
-        assert log() == [f"Reusing {files.main} and {files.more}"]
-        assert derived.state(None) == "reused"
-
     def test_files_may_move_and_companions_may_be_elsewhere(self, files):
         files.build()
         moved = Folder(files.folder / "moved", "../more")
@@ -160,14 +146,6 @@ def test_changed_content_causes_a_rebuild(files, log, which):
 
 
 class TestDamagedHeader:
-    @pytest.mark.parametrize("content", [None, b"\0" * 20, b"\xff", b"[" * 100_000])
-    def test_truncated_or_overwritten_headers_cause_a_rebuild(self, files, log, content):
-        files.build()
-        header = files.header.read_bytes()
-        files.header.write_bytes(header[:50] + content + header[70:] if content else header[:100])
-        files.main.unlink()
-        made_anew(files, log, f"its header {files.header} is damaged")
-
     def test_any_changed_byte_causes_a_rebuild(self, files, log):
         files.build()
         content = files.header.read_bytes()

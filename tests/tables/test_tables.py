@@ -227,17 +227,3 @@ def test_an_unreadable_file_is_one_line(tmp_path, reader):
     ):
         with pytest.raises(UserError, match=message):
             list(reader(str(tmp_path / name)))
-
-
-@pytest.mark.parametrize(
-    ("reader", "content", "message"),
-    [
-        (read_tsv, "ok\tü\n".encode() + b"f\xfc\tb\n", "file, line 2: byte 2 .*not UTF-8"),
-        (read_json_lines, "[" * 200_000, "line 1 cannot be parsed: its JSON is nested too deeply"),
-        *((read_json_lines, f"{{}}\n{x}\n{{}}", "line 2 is not JSON") for x in ("{", "text")),
-        (read_json_lines, "{}\n[1]\n{}", "line 2: not a JSON object"),
-    ],
-)
-def test_malformed_lines_are_named(write, reader, content, message):
-    with pytest.raises(UserError, match=message):
-        list(reader(write(content)))

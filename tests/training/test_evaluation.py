@@ -236,29 +236,16 @@ class TestResumed:
         if damage:
             job.output.write_bytes(damage)
         log()
-        assert job.run() == (["model.ckpt-best"], best) and job.best_copy() == 10
-        assert "predictions.json" in log(logging.WARNING)[0]
-        assert job.run()[0] == [] and len(job.record()["history"]) == 3
-        job.replace_record({k: v for k, v in job.record().items() if k != "files"})
-        assert job.run()[0] == []
-
-    @pytest.mark.parametrize("is_initial", [True, False])
-    def test_an_output_that_is_predicted_again_is_recorded(self, job, is_initial):
-        """By the checkpoint that was scored, or by the copy of the best one."""
-        if is_initial:
-            job.init_checkpoint = str(job.folder / "pretrained/start.ckpt")
-            save(job.init_checkpoint, 10, global_step=np.int64(10))
-        else:
-            job.add(5, 10)
-        job.run()
-        job.remove(*(() if is_initial else (5, 10)))
-        job.output.unlink()
 
         def score(checkpoint):
             return CheckpointScores(job.score(checkpoint)[0], lambda: job.output.write_text("new"))
 
-        assert job.run(score)[0] == ["start.ckpt" if is_initial else "model.ckpt-best"]
-        assert job.output.read_text() == "new" and job.run()[0] == []
+        assert job.run(score) == (["model.ckpt-best"], best)
+        assert "predictions.json" in log(logging.WARNING)[0]
+        assert job.output.read_text() == "new", "the new content is recorded"
+        assert job.run()[0] == [] and len(job.record()["history"]) == 3
+        job.replace_record({k: v for k, v in job.record().items() if k != "files"})
+        assert job.run()[0] == []
 
     @pytest.mark.parametrize("content", [b"", b"[]", b"\xff", {"settings": None}, {"version": 0}])
     def test_a_damaged_record_scores_all_again(self, job, content, log):
@@ -285,6 +272,8 @@ class TestWhatThereIs:
         record = job.record()
         assert record["init_checkpoint"] == job.init_checkpoint
         assert job.run()[0] == [] and job.record() == record
+        job.output.unlink()
+        assert job.run()[0] == [name] and job.output.read_text() == "15"
         # Another checkpoint has separate scores.
         job.init_checkpoint, job.settings = str(job.folder / "another.ckpt"), {"init": 20}
         save(job.init_checkpoint, 20)

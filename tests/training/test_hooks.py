@@ -100,13 +100,6 @@ class TestSaveCheckpoints:
         train(tmp_path, saving(tmp_path, 9, 9), clock, [0] * 3)
         assert noted == [60, 15 + 2 * 3, 15 + 2 * 7, 15 + 2 * 7]
 
-    def test_multiples_and_the_end_are_saved_but_not_the_start(self, tmp_path, log):
-        for count, last, steps in ((4, 4, [3, 4]), (0, 4, []), (5, 9, [6, 9])):
-            run_steps(tmp_path, count, 3, last)
-            assert log() == [f"Saved {tmp_path}/model.ckpt-{step}" for step in steps]
-        assert saved(tmp_path) == [3, 4, 6, 9]
-        assert tf.train.latest_checkpoint(str(tmp_path)) == f"{tmp_path}/model.ckpt-9"
-
     @pytest.mark.parametrize(
         "change",
         [

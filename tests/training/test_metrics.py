@@ -2,14 +2,11 @@
 
 import json
 import math
-import os
-import signal
 
 import pytest
 
 from albert.core.errors import UserError
 from albert.training import metrics
-from tests.helpers.running import exit_code, fork
 
 
 def write(folder, *lines: tuple, end: bytes = b"") -> bytes:
@@ -50,15 +47,6 @@ def test_an_incomplete_line_is_dropped(tmp_path, end):
     assert [line["step"] for line in metrics.read(str(tmp_path))] == [1, 1]
     metrics.keep_until(str(tmp_path), 1)
     assert (tmp_path / "metrics.jsonl").read_bytes() == whole
-
-
-def test_each_line_is_on_the_disk_when_a_run_is_killed(tmp_path):
-    def write_and_die() -> None:
-        write(tmp_path, ("training", 1), ("training", 2))
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    assert exit_code(fork(write_and_die)) == -signal.SIGKILL
-    assert steps(tmp_path) == [("training", 1), ("training", 2)]
 
 
 def test_numbers_that_are_not_finite_become_null_and_errors_are_named(tmp_path):

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from albert.core.errors import FlagError
 from albert.model.config import AlbertConfig, BertConfig
 from albert.records import DEV, TRAIN
 from albert.settings.run_settings import AUTO_RECIPE, REFERENCE
@@ -98,8 +97,3 @@ def test_a_repeated_command_takes_the_values_of_the_run(chosen, tmp_path, log):
         json.dumps({"task": "glue", "settings": {**recorded, "recipe": REFERENCE}})
     )
     assert chosen(examples=5000).train_steps != settings.train_steps
-
-
-def test_other_words_are_refused():
-    with pytest.raises(FlagError, match="recipe='best'.*<auto.reference>"):
-        TextSettings.of(recipe="best")

@@ -128,13 +128,6 @@ class TestWritten:
             np.savez(prediction.out / "again.npz", **columns)
         assert prediction.left.read_bytes() == (prediction.out / "again.npz").read_bytes()
 
-    def test_skipped_questions_are_logged_and_counted(self, training, log):
-        training.edit_input(lambda data: data[0]["paragraphs"][0]["qas"][1].update(answers=[]))
-        assert training.make()[0].num_examples == 11
-        assert any("skipped 1 question: there is no answer" in line for line in log())
-        facts = json.loads(training.header.read_text(encoding="utf-8"))["facts"]
-        assert facts["left_out"] == {"there is no answer": 1}
-
     def test_the_bytes_depend_only_on_the_input(self, files, monkeypatch):
         """Neither the number of workers nor the date matters."""
         monkeypatch.setattr(SquadFeatures, "chunk", 5)

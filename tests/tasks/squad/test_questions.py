@@ -74,19 +74,6 @@ def test_every_pass_has_the_questions_of_the_file(tmp_path, document):
     assert json.dumps(written) == json.dumps([a for a in articles if a["paragraphs"]])
 
 
-@pytest.mark.parametrize("owner", ['{"data"', '"paragraphs"', '"context"'])
-def test_repeated_keys_of_the_file_and_its_articles_are_refused(write, owner):
-    text = json.dumps({"data": [], **make_squad(3, 1)})
-    path = write(text.replace(owner, f"{owner}: [], {owner.lstrip('{')}", 1))
-    questions = Questions(QuestionSource(path))
-    if "context" in owner:
-        # A paragraph is parsed at once, so that the last one counts, as usual.
-        assert len(questions) == 6
-        return
-    with pytest.raises(UserError, match=f"is not SQuAD: the key {owner.strip('{')[1:-1]} occurs"):
-        len(questions)
-
-
 def test_a_bad_row_is_reported_once(write, log):
     path = write("context,question\nx,?\n,?\n")
     questions = Questions(QuestionSource(path, "skip"))
