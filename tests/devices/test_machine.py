@@ -8,6 +8,7 @@ from tests.helpers.files import write_files
 PROCESSOR = "processor\t: 0\nvendor_id\t: Maker\nmodel name\t: EPYC\nstepping\t: 4\nflags\t\t: "
 PROCESSOR += "fpu sse {} sha_ni\nbugs\t\t: amx_bf16\n\n"
 SKYLAKE = "avx avx2 avx512f avx512dq avx512vl"
+ALL = f"{SKYLAKE} avx512_bf16"
 SLOW, FAST = "the processor has neither AVX512_BF16 nor AMX", "the processor has AVX512_BF16"
 
 
@@ -18,12 +19,8 @@ SLOW, FAST = "the processor has neither AVX512_BF16 nor AMX", "the processor has
         ("avx avx2", "AVX2", (False, SLOW)),
         # The names of some integer instructions begin with the same letters.
         (f"{SKYLAKE} avx512_vnni amx_int8", "AVX2, AVX-512, AVX512_VNNI", (False, SLOW)),
-        (f"{SKYLAKE} avx512_bf16", "AVX2, AVX-512, AVX512_BF16", (True, FAST)),
-        (
-            f"amx_bf16 {SKYLAKE} avx512_bf16 amx_tile",
-            "AVX2, AVX-512, AVX512_BF16, AMX",
-            (True, f"{FAST} and AMX"),
-        ),
+        (ALL, "AVX2, AVX-512, AVX512_BF16", (True, FAST)),
+        (f"amx_bf16 {ALL} amx_tile", "AVX2, AVX-512, AVX512_BF16, AMX", (True, f"{FAST} and AMX")),
     ],
 )
 def test_instructions_tell_whether_bfloat16_is_fast(tmp_path, flags, said, bfloat16):
@@ -48,7 +45,7 @@ def test_instructions_tell_whether_bfloat16_is_fast(tmp_path, flags, said, bfloa
 )
 def test_instructions_that_onednn_may_not_use_do_not_count(tmp_path, monkeypatch, limit, said):
     monkeypatch.setenv(machine.LIMIT, limit)
-    files = {"proc/cpuinfo": PROCESSOR.format(f"{SKYLAKE} avx512_bf16")}
+    files = {"proc/cpuinfo": PROCESSOR.format(ALL)}
     cpu = machine.find_processor(write_files(tmp_path, files))
     assert str(cpu) == f"EPYC ({said})"
     assert cpu.bfloat16()[0] == ("limited" not in said)

@@ -118,14 +118,8 @@ class TestFaults:
             ("qnli", "index\tq\ts\tlabel\n0\tq\ts\tentailment\n1\tq\ts\n", r", line 3: \d+ col"),
             ("mnli", "\t".join("abcdefghijkl") + f"\n{SCORES}\tj\tk\n", r", line 2: \d+ columns"),
             ("sst-2", f"{SST2}fine\t2\n", ", line 2: the label is '2', not one of 0, 1"),
-            *(
-                (
-                    "sts-b",
-                    f"{SCORES}\tscore\n{SCORES}\t{x}\n",
-                    f", line 2: the label is not .*: {x}$",
-                )
-                for x in ("high", "nan")
-            ),
+            ("sts-b", f"{SCORES}\tscore\n{SCORES}\thigh\n", ", line 2: the label is not .*: high$"),
+            ("sts-b", f"{SCORES}\tscore\n{SCORES}\tnan\n", ", line 2: the label is not .*: nan$"),
             *(("sst-2", nothing, " has no examples") for nothing in ("", "\n\n", SST2)),
             ("sst-2", f"{SST2}f\udcfcr\t1\n".encode(errors="surrogateescape"), ", line 2: byte 2 "),
         ],
