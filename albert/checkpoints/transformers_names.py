@@ -6,6 +6,7 @@ matrix of a dense layer.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -35,6 +36,33 @@ class VariablePair(NamedTuple):
     is_transposed: bool = False
 
 
+class Block(NamedTuple):
+    """The names of the layers of a block: attention, and two dense layers after each other."""
+
+    attention: str
+    output: str
+    output_norm: str
+    wide: str
+    narrow: str
+    norm: str
+
+
+_BERT = Block(
+    "attention.self",
+    *("attention.output.dense", "attention.output.LayerNorm"),
+    *("intermediate.dense", "output.dense", "output.LayerNorm"),
+)
+# A block of an ALBERT in `transformers`, and in this project.
+_ALBERT = Block(
+    *("attention", "attention.dense", "attention.LayerNorm"),
+    *("ffn", "ffn_output", "full_layer_layer_norm"),
+)
+_OURS = Block(
+    *("attention_1/self", "attention_1/output/dense", "LayerNorm"),
+    *("ffn_1/intermediate/dense", "ffn_1/intermediate/output/dense", "LayerNorm_1"),
+)
+
+
 def pairs_of(family: str, config: Mapping) -> dict[str, list[VariablePair]]:
     """Returns the variables of each part that a model with this configuration may have."""
     hidden, words = config["hidden_size"], config["vocab_size"]
@@ -44,10 +72,8 @@ def pairs_of(family: str, config: Mapping) -> dict[str, list[VariablePair]]:
     order = "sop_classifier.classifier" if is_albert else "cls.seq_relationship"
     transform = "predictions" if is_albert else "cls.predictions.transform"
     pooler = "albert.pooler" if is_albert else "bert.pooler.dense"
-    encoder = [*_embeddings(family, config, width)]
-    encoder += _albert_layers(config) if is_albert else _bert_layers(config)
     return {
-        ENCODER: encoder,
+        ENCODER: [*_embeddings(family, config, width), *_layers(family, config)],
         POOLER: _dense("bert/pooler/dense", pooler, hidden, hidden),
         MASKED_TOKENS: [
             *_dense("cls/predictions/transform/dense", f"{transform}.dense", hidden, width),
@@ -92,39 +118,38 @@ def _embeddings(family: str, config: Mapping, width: int) -> Iterator[VariablePa
     yield from _norm("bert/embeddings/LayerNorm", f"{family}.embeddings.LayerNorm", width)
 
 
-def _albert_layers(config: Mapping) -> Iterator[VariablePair]:
-    hidden, wide = config["hidden_size"], config["intermediate_size"]
-    if config["embedding_size"] != hidden:
-        yield from mapping_in(config)
-    for group in range(config["num_hidden_groups"]):
-        for inner in range(config["inner_group_num"]):
-            ours = f"bert/encoder/transformer/group_{group}/inner_group_{inner}"
-            theirs = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}"
-            attention = f"{theirs}.attention"
-            for name in ("query", "key", "value"):
-                scope = f"{ours}/attention_1/self/{name}"
-                yield from _dense(scope, f"{attention}.{name}", hidden, hidden)
-            scope = f"{ours}/attention_1/output/dense"
-            yield from _dense(scope, f"{attention}.dense", hidden, hidden)
-            yield from _norm(f"{ours}/LayerNorm", f"{attention}.LayerNorm", hidden)
-            scope = f"{ours}/ffn_1/intermediate"
-            yield from _dense(f"{scope}/dense", f"{theirs}.ffn", hidden, wide)
-            yield from _dense(f"{scope}/output/dense", f"{theirs}.ffn_output", wide, hidden)
-            yield from _norm(f"{ours}/LayerNorm_1", f"{theirs}.full_layer_layer_norm", hidden)
+def block_names(family: str, group: int, inner: int) -> tuple[Block, Block]:
+    """Returns the names of a block in this project and in `transformers`.
+
+    A layer of BERT is a group of its own, with one block.
+    """
+    if family == "bert":
+        ours, theirs = f"bert/encoder/layer_{group}/", f"bert.encoder.layer.{group}."
+        own = (name.replace(".", "/") for name in _BERT)
+        return Block(*(ours + name for name in own)), Block(*(theirs + name for name in _BERT))
+    ours = f"bert/encoder/transformer/group_{group}/inner_group_{inner}/"
+    theirs = f"albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}."
+    return Block(*(ours + name for name in _OURS)), Block(*(theirs + name for name in _ALBERT))
 
 
-def _bert_layers(config: Mapping) -> Iterator[VariablePair]:
+def _layers(family: str, config: Mapping) -> Iterator[VariablePair]:
     hidden, wide = config["hidden_size"], config["intermediate_size"]
-    for layer in range(config["num_hidden_layers"]):
-        ours, theirs = f"bert/encoder/layer_{layer}/", f"bert.encoder.layer.{layer}."
-        sizes = {f"attention/self/{name}": (hidden, hidden) for name in ("query", "key", "value")}
-        sizes["attention/output/dense"] = hidden, hidden
-        sizes["intermediate/dense"] = hidden, wide
-        sizes["output/dense"] = wide, hidden
-        for name, (inputs, outputs) in sizes.items():
-            yield from _dense(ours + name, theirs + name.replace("/", "."), inputs, outputs)
-        for name in ("attention/output/LayerNorm", "output/LayerNorm"):
-            yield from _norm(ours + name, theirs + name.replace("/", "."), hidden)
+    if family == "bert":
+        places = [(layer, 0) for layer in range(config["num_hidden_layers"])]
+    else:
+        groups, blocks = range(config["num_hidden_groups"]), range(config["inner_group_num"])
+        places = [*itertools.product(groups, blocks)]
+        if config["embedding_size"] != hidden:
+            yield from mapping_in(config)
+    for ours, theirs in (block_names(family, *place) for place in places):
+        for name in ("query", "key", "value"):
+            scopes = f"{ours.attention}/{name}", f"{theirs.attention}.{name}"
+            yield from _dense(*scopes, hidden, hidden)
+        yield from _dense(ours.output, theirs.output, hidden, hidden)
+        yield from _norm(ours.output_norm, theirs.output_norm, hidden)
+        yield from _dense(ours.wide, theirs.wide, hidden, wide)
+        yield from _dense(ours.narrow, theirs.narrow, wide, hidden)
+        yield from _norm(ours.norm, theirs.norm, hidden)
 
 
 def _dense(ours: str, theirs: str, inputs: int, outputs: int) -> list[VariablePair]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from albert.checkpoints.transformers_names import block_names
 from albert.core.errors import UserError
 from albert.model.config import BertConfig, EncoderConfig
 
@@ -181,43 +182,11 @@ def add_encoder(graph: Graph, config: EncoderConfig) -> str:
     if config.embedding_size != config.hidden_size:
         state = graph.dense(state, f"{family}.encoder.embedding_hidden_mapping_in")
     for layer in range(config.num_hidden_layers):
-        for names in _blocks(config, layer):
+        group = layer * config.num_hidden_groups // config.num_hidden_layers
+        for inner in range(config.inner_group_num):
+            _, names = block_names(family, group, inner)
             context = graph.attention(state, mask, names.attention, config.num_attention_heads)
             attention = graph.dense_residual_norm(context, names.output, state, names.output_norm)
             wide = graph.dense_activation(attention, names.wide, config.hidden_act)
             state = graph.dense_residual_norm(wide, names.narrow, attention, names.norm)
     return state
-
-
-class _BlockNames(NamedTuple):
-    """Names of the weights of a block in `transformers`."""
-
-    attention: str
-    output: str
-    output_norm: str
-    wide: str
-    narrow: str
-    norm: str
-
-
-_BERT_NAMES = _BlockNames(
-    "attention.self",
-    *("attention.output.dense", "attention.output.LayerNorm"),
-    *("intermediate.dense", "output.dense", "output.LayerNorm"),
-)
-_ALBERT_NAMES = _BlockNames(
-    *("attention", "attention.dense", "attention.LayerNorm"),
-    *("ffn", "ffn_output", "full_layer_layer_norm"),
-)
-
-
-def _blocks(config: EncoderConfig, layer: int) -> list[_BlockNames]:
-    """Returns the names of the blocks of a layer: one in BERT, `inner_group_num` in ALBERT."""
-    if isinstance(config, BertConfig):
-        scopes, names = [f"bert.encoder.layer.{layer}"], _BERT_NAMES
-    else:
-        group = layer * config.num_hidden_groups // config.num_hidden_layers
-        layers = f"albert.encoder.albert_layer_groups.{group}.albert_layers"
-        scopes = [f"{layers}.{inner}" for inner in range(config.inner_group_num)]
-        names = _ALBERT_NAMES
-    return [_BlockNames(*(f"{scope}.{name}" for name in names)) for scope in scopes]
