@@ -14,9 +14,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from albert.checkpoints.model_files import find_model
 from albert.checkpoints.model_flags import with_model
-from albert.checkpoints.model_folder import recorded_scores
+from albert.checkpoints.model_folder import ModelFolder, recorded_scores
 from albert.core import locks, signals
 from albert.core.errors import UserError
 from albert.core.log import shown_log
@@ -170,7 +169,7 @@ def evaluate(
     with shown_log(verbose=False):
         # Once, because the hub would be asked again for its revision.
         folder = local_folder(path)
-        known = find_model(folder).known()
+        known = ModelFolder.find(folder).known
     if "task" not in known:
         raise UserError(f"{path} has a pretrained model without a head; fine-tune it first")
     task = next(name for name, entry in tasks.items() if entry.kind == known["task"])

@@ -17,7 +17,7 @@ from albert.checkpoints.checkpoint_files import (
     resolve_checkpoint,
 )
 from albert.checkpoints.labels import Labels, rows_by_name
-from albert.checkpoints.model_files import model_of_checkpoint
+from albert.checkpoints.model_folder import ModelFolder
 from albert.checkpoints.transformers_folder import TransformersFolder, set_initial_value
 from albert.core.errors import UserError
 
@@ -237,7 +237,7 @@ def _compare_labels(
     checkpoint: str, labels: Labels, new_head: bool | None
 ) -> tuple[list[int] | None, str]:
     """Returns the result of `rows_by_name`; no rows if the model's labels are not known."""
-    theirs = model_of_checkpoint(checkpoint).known().get("labels")
+    theirs = ModelFolder.of_checkpoint(checkpoint).known.get("labels")
     rows, note = ([], "") if theirs is None else rows_by_name(theirs, labels)
     if rows is None and new_head is False:
         raise UserError(f"{checkpoint}: its head has {note}; a training needs --new_head")

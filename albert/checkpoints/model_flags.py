@@ -7,8 +7,7 @@ from typing import Any
 
 from albert.checkpoints.checkpoint_files import resolve_checkpoint
 from albert.checkpoints.folder_tokenizer import tokenizer_settings
-from albert.checkpoints.model_files import find_model
-from albert.checkpoints.model_folder import TOKENIZERS
+from albert.checkpoints.model_folder import TOKENIZERS, ModelFolder
 from albert.checkpoints.transformers_folder import is_transformers_folder
 from albert.core.errors import FlagError
 from albert.core.files import content_of
@@ -28,7 +27,7 @@ def with_model(settings: AnySettings) -> AnySettings:
     if values["model"]:
         folder = local_folder(values["model"])
         settings = settings.replaced(model=pinned_name(values["model"], folder))
-        own = find_model(folder).flags()
+        own = ModelFolder.find(folder).flags()
     elif start and is_transformers_folder(start):
         source, own = "init_checkpoint", tokenizer_settings(start)
     else:

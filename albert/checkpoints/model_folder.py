@@ -1,6 +1,7 @@
-"""The files in the folder of a model: those of inference, the record of its training, its scores.
+"""The folder of a model: its files, their description, the record of its training, its scores.
 
-The folder is that of a run, or of a SavedModel, where TensorFlow Serving ignores `assets.extra/`:
+The folder is that of a model of `transformers`, that of a published checkpoint, or, with a
+description, that of a run or of a SavedModel, where TensorFlow Serving ignores `assets.extra/`:
 
 - `assets.extra/` has what inference needs in addition to the weights: the model's configuration,
   its tokenizer, and `model.json` with the task, lengths and labels of the training.
@@ -13,22 +14,28 @@ with the settings of its training, in `run.json` or in the `config.json` of a `t
 
 from __future__ import annotations
 
+import functools
+import glob
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import load_checkpoint, resolve_checkpoint
-from albert.checkpoints.folder_contract import CONFIG
+from albert.checkpoints.folder_contract import CONFIG, OWN, TOKENIZER_JSON, checked
 from albert.checkpoints.folder_tokenizer import tokenizer_settings
-from albert.checkpoints.transformers_folder import is_transformers_folder
+from albert.checkpoints.foreign_models import description_of
+from albert.checkpoints.transformers_folder import is_transformers_folder, other_files
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of, open_atomically, read_bytes, read_object
 from albert.core.record import read_record
 from albert.core.version import VERSION
+from albert.download.named_model import WHAT_TO_PASS, local_folder
 from albert.tokenizers.normalization import Normalization
+from albert.tokenizers.tokenizer_json import is_unigram, parse_tokenizer
 
 RECORD = "run.json"
 SCORES = "eval_results.json"
@@ -36,16 +43,14 @@ SCORES = "eval_results.json"
 WAYS_OUT = "give another --output_dir, or --overwrite_output_dir to remove that run and start over"
 ASSETS = "assets.extra"
 DESCRIPTION = "model.json"
-# Where `config.json` of a converted model keeps the description, in its `task_specific_params`.
-OWN_PARAMS = "albert-tf"
 # A model has one of them.
 SPM_MODEL, VOCABULARY = "spm.model", "vocab.txt"
 ASSET_NAMES = (DESCRIPTION, CONFIG, SPM_MODEL, VOCABULARY)
 _CONFIG = "albert_config_file"
 # The file of each flag; the first flag that is given determines the tokenizer.
 TOKENIZERS = {"spm_model_file": SPM_MODEL, "vocab_file": VOCABULARY}
-
-
+# The weights of a SavedModel: a checkpoint with the names of the model's variables.
+_EXPORTED = os.path.join("variables", "variables")
 # An encoder in int8, of a model that `albert quantize` has written, in `ASSETS`.
 QUANTIZED = "encoder.xml"
 
@@ -204,3 +209,117 @@ def _differences_of_configs(was: Mapping[str, Any], used: Mapping[str, Any]) -> 
         for key in used.keys() & was.keys()
         if used[key] != was[key]
     ]
+
+
+class ModelFolder:
+    """A folder with a model, whose description and record are read once, when they are needed.
+
+    Attributes:
+      path: the folder.
+      files: the paths of configuration, tokenizer and checkpoint, by flag.
+      is_trained: whether this project has trained the model, and so described it.
+    """
+
+    def __init__(self, path: str, files: dict[str, str], is_trained: bool = False):
+        self.path, self.files, self.is_trained = path, files, is_trained
+
+    @classmethod
+    def find(cls, path: str) -> ModelFolder:
+        """Returns the only model in a folder or below it, or a published one by its name.
+
+        Raises a `UserError` for none, or several.
+        """
+        path = local_folder(path)
+        models = [path] if _is_described(path) else []
+        for pattern in () if models else ("*", "saved_model/*"):
+            below = (os.path.join(path, name) for name in sorted(glob.glob(pattern, root_dir=path)))
+            models += filter(_is_described, below)
+        if len(models) > 1:
+            raise UserError(f"{path} has several models; pass one of them: {', '.join(models)}")
+        if models:
+            exported = os.path.join(models[0], _EXPORTED)
+            weights = exported if os.path.exists(f"{exported}.index") else models[0]
+            return cls._with_assets(models[0], resolve_checkpoint(weights))
+        if files := pretrained_files(path):
+            return cls(path, files)
+        raise UserError(f"{path} {_why_none(path)}")
+
+    @classmethod
+    def of_checkpoint(cls, checkpoint: str) -> ModelFolder:
+        """Returns the model whose weights are a checkpoint, which may have no other files."""
+        path = os.path.abspath(checkpoint)
+        if os.path.isdir(path):
+            return cls(path, pretrained_files(path))
+        folder = path.removesuffix(os.sep + _EXPORTED)
+        return cls._with_assets(folder if folder != path else os.path.dirname(path), checkpoint)
+
+    @classmethod
+    def _with_assets(cls, folder: str, checkpoint: str) -> ModelFolder:
+        assets = {_CONFIG: CONFIG, **TOKENIZERS}
+        paths = {flag: os.path.join(folder, ASSETS, name) for flag, name in assets.items()}
+        files = {flag: p for flag, p in paths.items() if flag == _CONFIG or os.path.exists(p)}
+        return cls(folder, {**files, "init_checkpoint": checkpoint}, is_trained=True)
+
+    @functools.cached_property
+    def description(self) -> dict[str, Any]:
+        """Returns the values with which the model works; see `Assets` and `description_of`."""
+        if self.is_trained:
+            about = read_description(self.path) or {}
+            return checked(about, OWN, os.path.join(self.path, ASSETS, DESCRIPTION))
+        return description_of(self.files)
+
+    @functools.cached_property
+    def record(self) -> dict[str, Any]:
+        """Returns the record of the training; empty without one."""
+        return read_run_record(self.path) or {}
+
+    @property
+    def known(self) -> dict[str, Any]:
+        """Returns the description, and the settings of the training if they are recorded."""
+        return {**self.record.get("settings", {}), **self.description}
+
+    def flags(self) -> dict[str, Any]:
+        """Returns the files, and how the tokenizer changes text, by flag."""
+        if self.is_trained:
+            return {**self.files, **Normalization.of(self.description)._asdict()}
+        return {**self.files, **tokenizer_settings(self.files["init_checkpoint"])}
+
+
+def _is_described(path: str) -> bool:
+    return os.path.exists(os.path.join(path, ASSETS, DESCRIPTION))
+
+
+def pretrained_files(folder: str) -> dict[str, str]:
+    """Returns the files of a pretrained model, by flag; an empty dict if it has none."""
+    files: dict[str, str] = {}
+    if os.path.exists(os.path.join(folder, ASSETS)):
+        return files
+    is_theirs = is_transformers_folder(folder)
+    configs = ["config.json"] if is_theirs else ["albert_config.json", "bert_config.json"]
+    # The archives of published models have a folder.
+    find = Path(folder).glob if is_theirs else Path(folder).rglob
+    patterns = {_CONFIG: configs, "spm_model_file": ["*.model"], "vocab_file": [VOCABULARY]}
+    for flag, names in patterns.items():
+        if paths := [str(path) for name in names for path in sorted(find(name))]:
+            files[flag] = paths[0]
+    if _CONFIG not in files:
+        return {}
+    path = os.path.join(folder, TOKENIZER_JSON)
+    if is_theirs and not files.keys() & TOKENIZERS.keys() and os.path.exists(path):
+        tokenizer = parse_tokenizer(read_bytes(path), path)
+        files["spm_model_file" if tokenizer and is_unigram(tokenizer) else "vocab_file"] = path
+    return {**files, "init_checkpoint": os.path.dirname(files[_CONFIG])}
+
+
+def _why_none(path: str) -> str:
+    missing = f"has no {ASSETS}/{DESCRIPTION}, which inference needs"
+    again = "a version before 0.2.0 wrote it, or it was not copied completely"
+    exported = ("saved_model.pb", "*/saved_model.pb", "saved_model/*/saved_model.pb")
+    if any(glob.glob(pattern, root_dir=path) for pattern in exported):
+        return f"{missing}: {again}; export the model again with --export_dir"
+    if glob.glob("*.ckpt*.index", root_dir=path):
+        return (
+            f"{missing}: {again}; repeat the command that trained the model, which trains nothing "
+            "and writes the file"
+        )
+    return f"has no model; {other_files(path) or WHAT_TO_PASS}"

@@ -36,7 +36,7 @@ from albert.tables.tables import read_whole_lines
 
 # The help does not need TensorFlow.
 if TYPE_CHECKING:
-    from albert.inference.folders import ModelFolder
+    from albert.inference.folders import OpenModel
 
 _PAIR = re.compile(r"^(.*) \|\|\| (.*)$")
 
@@ -137,24 +137,22 @@ def _numbers(text: str) -> list[int]:
     return numbers
 
 
-def _model(settings: EmbedSettings) -> ModelFolder:
+def _model(settings: EmbedSettings) -> OpenModel:
     """Returns the model; raises a `FlagError` for wrong flags, or a too large --max_seq_length."""
-    from albert.checkpoints.model_files import ModelFiles, find_model
     from albert.checkpoints.model_flags import check_given
-    from albert.checkpoints.model_folder import TOKENIZERS, check_model, used_model
-    from albert.download.named_model import local_folder
+    from albert.checkpoints.model_folder import TOKENIZERS, ModelFolder, check_model, used_model
     from albert.inference.folders import open_model
 
     if settings.albert_config_file and not settings.model:
         settings.require(tuple(TOKENIZERS))
         path, flags = settings.init_checkpoint, ("init_checkpoint", "albert_config_file")
         files = {n: file for n in (*flags, *TOKENIZERS) if (file := getattr(settings, n))}
-        folder = open_model(ModelFiles(path, files, False), settings.given_normalization())
+        folder = open_model(ModelFolder(path, files), settings.given_normalization())
         used = used_model(folder.config.forward_values(), files, folder.tokenizer.normalization)
         check_model(path, used, "--init_checkpoint")
     else:
         source = "model" if settings.model else "init_checkpoint"
-        model = find_model(local_folder(getattr(settings, source)))
+        model = ModelFolder.find(getattr(settings, source))
         check_given(settings, source, model.flags())
         folder = open_model(model, settings.given_normalization())
     if settings.pooling == "model":

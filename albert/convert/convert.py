@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 from collections.abc import Iterator, Mapping
@@ -17,13 +16,14 @@ from albert.checkpoints.checkpoint_files import write_checkpoint
 from albert.checkpoints.configurations import config_to_theirs
 from albert.checkpoints.folder_contract import CONFIG, TOKENIZER
 from albert.checkpoints.folder_tokenizer import tokenizer_config, tokenizer_settings
-from albert.checkpoints.model_files import description_of, pretrained_files
+from albert.checkpoints.foreign_models import OWN_PARAMS
 from albert.checkpoints.model_folder import (
     ASSETS,
-    OWN_PARAMS,
     TOKENIZERS,
     Assets,
+    ModelFolder,
     check_model,
+    pretrained_files,
     used_model,
     write_assets,
 )
@@ -121,19 +121,21 @@ def _begin(
     variables = read_variables(source)
     config = _config(source, variables, settings)
     write_json(os.path.join(folder, CONFIG), config)
-    name, kind = _TOKENIZERS[flag]
-    Path(folder, name).write_bytes(native_content(file))
-    tokenizer = {
-        "tokenizer_class": kind,
-        **tokenizer_config(lambda: _vocabulary(flag, file), normalization),
-    }
-    tokenizer["model_max_length"] = source.config.max_position_embeddings
-    write_json(os.path.join(folder, TOKENIZER), tokenizer)
+    longest = source.config.max_position_embeddings
+    _write_tokenizer(folder, flag, file, normalization, model_max_length=longest)
     return source, variables, config
 
 
-def _vocabulary(flag: str, file: str) -> Mapping[str, int]:
-    return FullTokenizer.of({flag: file}, {}).vocab
+def _write_tokenizer(
+    folder: str, flag: str, file: str, normalization: Normalization, **more: Any
+) -> str:
+    """Writes a tokenizer's file, whose path it returns, and its configuration with more values."""
+    name, kind = _TOKENIZERS[flag]
+    path = os.path.join(folder, name)
+    Path(path).write_bytes(native_content(file))
+    config = tokenizer_config(lambda: FullTokenizer.of({flag: file}, {}).vocab, normalization)
+    write_json(os.path.join(folder, TOKENIZER), {"tokenizer_class": kind, **config, **more})
+    return path
 
 
 def _tokenizer(source: Source, settings: ConvertSettings) -> tuple[str, str, Normalization]:
@@ -146,16 +148,16 @@ def _tokenizer(source: Source, settings: ConvertSettings) -> tuple[str, str, Nor
             f"--spm_model_file or --vocab_file is required: {source.checkpoint} has no tokenizer "
             f"in {ASSETS} next to it"
         )
-    about = source.model.known() or tokenizer_settings(source.model.folder)
+    about = source.model.known or tokenizer_settings(source.model.path)
     return flag, files[flag], Normalization.of({**about, **settings.given_normalization()})
 
 
 def _config(source: Source, variables: Variables, settings: ConvertSettings) -> dict[str, Any]:
     """Returns the content of `config.json`."""
     config = config_to_theirs(source.family, source.config.to_dict())
-    if about := source.model.description():
+    if about := source.model.description:
         config["task_specific_params"] = {OWN_PARAMS: about}
-    known, parts = source.model.known(), {*variables.parts}
+    known, parts = source.model.known, {*variables.parts}
     ending = next((_CLASSES[part] for part in _CLASSES if part in parts), "Model")
     if {names.MASKED_TOKENS, names.NEXT_SENTENCE} <= parts:
         ending = "ForPreTraining"
@@ -191,19 +193,14 @@ def from_transformers(path: str, target: str) -> str:
     with temporary_folder(target) as folder:
         write_checkpoint(os.path.join(folder, "model.ckpt"), source)
         Path(folder, CONFIGS[type(config)]).write_text(config.to_json_string(), encoding="utf-8")
-        files = pretrained_files(path)
+        model = ModelFolder(path, pretrained_files(path))
+        files = model.files
         tokenizers = {
-            flag: os.path.join(folder, name)
-            for flag, (name, _) in _TOKENIZERS.items()
+            flag: _write_tokenizer(folder, flag, files[flag], Normalization.of(settings))
+            for flag in TOKENIZERS
             if flag in files
         }
-        for flag, name in tokenizers.items():
-            Path(name).write_bytes(native_content(files[flag]))
-            kind = {"tokenizer_class": _TOKENIZERS[flag][1]}
-            read = functools.partial(_vocabulary, flag, files[flag])
-            saved = tokenizer_config(read, Normalization.of(settings))
-            write_json(os.path.join(folder, TOKENIZER), kind | saved)
-        if tokenizers and "task" in (about := description_of(files)):
+        if tokenizers and "task" in (about := model.description):
             assets = {CONFIG: files["albert_config_file"]}
             assets |= {TOKENIZERS[flag]: name for flag, name in tokenizers.items()}
             write_assets(folder, Assets(about, assets))
@@ -242,8 +239,8 @@ def _model_card(source: Source, variables: Variables, config: Mapping) -> Iterat
     if numbers:
         yield "\n## Scores\n\nOn the development set.\n"
         yield from _table("score", {name: f"{value:.4g}" for name, value in numbers.items()})
-    if settings := source.record.get("settings"):
-        version = source.record.get("program_version", "unknown")
+    if settings := source.model.record.get("settings"):
+        version = source.model.record.get("program_version", "unknown")
         yield f"\n## Training\n\nTrained by version {version}.\n"
         none = dict, type(None)
         plain = {n: v for n, v in settings.items() if not isinstance(v, none)}

@@ -12,16 +12,14 @@ import tensorflow.compat.v1 as tf
 from albert.checkpoints import transformers_names as names
 from albert.checkpoints.checkpoint_files import (
     BEST,
-    best_or_newest,
     check_finite,
     load_checkpoint,
     resolve_checkpoint,
 )
 from albert.checkpoints.initialization import optimizer_variables
-from albert.checkpoints.model_files import ModelFiles, model_of_checkpoint
 from albert.checkpoints.model_folder import (
     RECORD,
-    read_run_record,
+    ModelFolder,
     recorded_scores,
     refuse_quantized,
 )
@@ -34,12 +32,11 @@ CONFIGS = {AlbertConfig: "albert_config.json", BertConfig: "bert_config.json"}
 
 
 class Source(NamedTuple):
-    """A checkpoint by its prefix, with its configuration, record and scores, which may be empty."""
+    """A checkpoint by its prefix, with its model, configuration and scores, which may be empty."""
 
     checkpoint: str
-    model: ModelFiles
+    model: ModelFolder
     config: AlbertConfig | BertConfig
-    record: Mapping
     scores: Mapping
 
     @property
@@ -54,36 +51,31 @@ def find_source(path: str, config_file: str | None) -> Source:
     The configuration is next to the checkpoint if `config_file` is None. Raises a `UserError` for a
     missing checkpoint or a damaged file, and a `FlagError` for a missing configuration.
     """
-    is_run = os.path.exists(os.path.join(path, RECORD))
-    checkpoint = resolve_checkpoint((is_run and best_or_newest(path)) or path)
-    model = model_of_checkpoint(checkpoint)
-    refuse_quantized(model.folder)
-    record = read_run_record(model.folder) or {}
-    scores = recorded_scores(model.folder) if record else {}
+    checkpoint = resolve_checkpoint(path)
+    model = ModelFolder.of_checkpoint(checkpoint)
+    refuse_quantized(model.path)
+    scores = recorded_scores(model.path) if model.record else {}
     if os.path.basename(checkpoint) not in (BEST, scores.get("checkpoint")):
         # They belong to another checkpoint.
         scores = {}
-    config = _config(model, config_file, record.get("settings", {}))
-    return Source(checkpoint, model, config, record, scores)
+    return Source(checkpoint, model, _config(model, config_file), scores)
 
 
-def _config(
-    model: ModelFiles, config_file: str | None, settings: Mapping
-) -> AlbertConfig | BertConfig:
+def _config(model: ModelFolder, config_file: str | None) -> AlbertConfig | BertConfig:
     if config_file:
         return read_config(config_file)
-    recorded, folder = settings.get("albert_config_file"), model.folder
+    recorded = model.record.get("settings", {}).get("albert_config_file")
     if isinstance(recorded, dict):
         # The record of a run with --deterministic_run has no dropout.
         if os.path.exists(kept := model.files["albert_config_file"]):
             return read_config(kept)
         is_albert = "num_hidden_groups" in recorded
         return AlbertConfig.from_dict(recorded) if is_albert else BertConfig.from_dict(recorded)
-    beside = [os.path.join(folder, name) for name in CONFIGS.values()]
+    beside = [os.path.join(model.path, name) for name in CONFIGS.values()]
     configs = [path for path in beside if os.path.exists(path)]
     if len(configs) != 1:
         raise FlagError(
-            f"--albert_config_file is required: {folder} does not have exactly one of "
+            f"--albert_config_file is required: {model.path} does not have exactly one of "
             f"{' and '.join(CONFIGS.values())}, and has no {RECORD} of a run"
         )
     return read_config(configs[0])

@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 from albert.checkpoints.model_folder import quantized_encoder, refuse_quantized
 from albert.core.errors import UserError
 from albert.devices import device
-from albert.inference.folders import ModelFolder
+from albert.inference.folders import OpenModel
 from albert.precision import configuration, conversion
 from albert.prediction.engine import precision_list
 from albert.prediction.model import Encode, Head, HeadOutput, ModelOptions, make_predict_fn
@@ -34,7 +34,7 @@ class ModelSession:
 
     def __init__(
         self,
-        folder: ModelFolder,
+        folder: OpenModel,
         head: Head,
         options: int = 0,
         trims: bool = True,
@@ -122,7 +122,7 @@ class ModelSession:
                 )
 
 
-def _list_of(folder: ModelFolder) -> configuration.PrecisionConfig | None:
+def _list_of(folder: OpenModel) -> configuration.PrecisionConfig | None:
     """Returns the operations of the encoder that a model computes in low precision, if any."""
     if folder.precision == "float32":
         return None
@@ -200,7 +200,7 @@ def normalized(vectors: np.ndarray) -> np.ndarray:
 class SentenceEncoder:
     """Base class of loaded models, with the embeddings of their encoder."""
 
-    folder: ModelFolder
+    folder: OpenModel
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.folder}>"
@@ -256,7 +256,7 @@ class SentenceEncoder:
         return ModelSession(self.folder, _make_head(prompt_length(self.folder)))
 
 
-def prompt_length(folder: ModelFolder) -> int:
+def prompt_length(folder: OpenModel) -> int:
     """Returns the number of tokens, from [CLS] on, that the pooling of a model leaves out."""
     about = folder.description
     if about.get("include_prompt", True) or not (prompt := about.get("prompt")):

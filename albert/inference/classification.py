@@ -14,7 +14,7 @@ from albert.inference.base import (
     checked_tuples,
     table,
 )
-from albert.inference.folders import ModelFolder
+from albert.inference.folders import OpenModel
 from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.records.sequences import TokenSequence, sequences_of
@@ -73,7 +73,7 @@ class TextClassifier(SentenceEncoder):
     windows on long texts, which are truncated if it is None.
     """
 
-    def __init__(self, folder: ModelFolder):
+    def __init__(self, folder: OpenModel):
         """Loads the model; raises the errors of `ModelSession`."""
         self.folder, self.labels = folder, folder.value("labels")
         has_windows = "long_texts" in folder.description
@@ -142,7 +142,7 @@ class TextClassifier(SentenceEncoder):
 class OptionChooser(SentenceEncoder):
     """A model trained on RACE; its `labels` are the names of the options, such as A to D."""
 
-    def __init__(self, folder: ModelFolder):
+    def __init__(self, folder: OpenModel):
         """Loads the model; raises the errors of `ModelSession`."""
         self.folder, self.labels = folder, folder.value("labels")
         count = len(self.labels)

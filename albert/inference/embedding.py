@@ -24,7 +24,7 @@ from albert.inference.base import (
     pooled_states,
     prompt_length,
 )
-from albert.inference.folders import ModelFolder
+from albert.inference.folders import OpenModel
 from albert.prediction.model import Encode, Head, HeadOutput
 from albert.records.sequences import sequences_of
 from albert.settings.engines import TENSORFLOW
@@ -54,7 +54,7 @@ class Embedder(SentenceEncoder):
 
     def __init__(
         self,
-        folder: ModelFolder,
+        folder: OpenModel,
         layers: Sequence[int],
         pooled: bool,
         batch_size: int = 32,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from albert.inference.base import ModelSession, SpanFinder, checked_texts
-from albert.inference.folders import ModelFolder
+from albert.inference.folders import OpenModel
 from albert.report.spans import Span
 from albert.tasks.entities.annotations import as_bioes
 from albert.tasks.entities.features import Tagger
@@ -17,7 +17,7 @@ from albert.tokenizers.wordpiece_text import words_in
 class EntityFinder(SpanFinder):
     """A model trained on named entities."""
 
-    def __init__(self, folder: ModelFolder):
+    def __init__(self, folder: OpenModel):
         """Loads the model; raises the errors of `ModelSession`."""
         self.folder, tags = folder, folder.value("labels")
         # Descriptions of models that tag words lack the units.

@@ -8,25 +8,24 @@ from typing import Any, NamedTuple
 
 from albert.checkpoints.checkpoint_files import resolve_checkpoint
 from albert.checkpoints.folder_contract import CONFIG
-from albert.checkpoints.model_files import ModelFiles, find_model
 from albert.checkpoints.model_folder import (
     ASSETS,
     DESCRIPTION,
     RECORD,
     TOKENIZERS,
+    ModelFolder,
     model_differences,
     quantized_encoder,
     recorded_model,
     used_model,
 )
 from albert.core.errors import UserError
-from albert.download.named_model import local_folder
 from albert.modeling import BertConfig, EncoderConfig, read_config
 from albert.settings.engines import TENSORFLOW
 from albert.tokenization import FullTokenizer
 
 
-class ModelFolder(NamedTuple):
+class OpenModel(NamedTuple):
     """A model on disk, with the settings that inference needs.
 
     Attributes:
@@ -71,18 +70,18 @@ def described_in(path: str) -> str:
     return theirs if os.path.exists(theirs) and not os.path.exists(own) else own
 
 
-def open_folder(path: str) -> ModelFolder:
+def open_folder(path: str) -> OpenModel:
     """Opens a model by its folder, a folder above it or its name; raises a `UserError` if none."""
-    return open_model(find_model(local_folder(path)))
+    return open_model(ModelFolder.find(path))
 
 
-def open_model(model: ModelFiles, normalization: Mapping[str, Any] = {}) -> ModelFolder:
+def open_model(model: ModelFolder, normalization: Mapping[str, Any] = {}) -> OpenModel:
     """Opens a model by its files, in any folders.
 
     `normalization` has fields of `Normalization` that they may lack. Raises a `UserError` if a file
     is missing or invalid, or files belong to different models.
     """
-    path, files, about = model.folder, model.files, {**model.description(), **normalization}
+    path, files, about = model.path, model.files, {**model.description, **normalization}
     if not files.keys() & TOKENIZERS.keys():
         raise UserError(
             f"{path} has no tokenizer: no vocab.txt, tokenizer.json or SentencePiece model"
@@ -108,4 +107,4 @@ def open_model(model: ModelFiles, normalization: Mapping[str, Any] = {}) -> Mode
                 f"{', '.join(differences)}; repeat the command that trained it, which trains "
                 "nothing and writes the folder again"
             )
-    return ModelFolder(path, about, checkpoint, config, tokenizer)
+    return OpenModel(path, about, checkpoint, config, tokenizer)

@@ -16,7 +16,7 @@ from albert.core.log import shown_log
 from albert.inference.base import SpanFinder
 from albert.inference.classification import OptionChooser, TextClassifier
 from albert.inference.embedding import Embedder
-from albert.inference.folders import ModelFolder, open_folder
+from albert.inference.folders import OpenModel, open_folder
 from albert.inference.squad import ABSTAINS, QuestionAnswerer
 from albert.precision import configuration
 from albert.prediction.engine import choose_engine, choose_precision, precision_list
@@ -54,7 +54,7 @@ def load_model(
     return _model_of(folder, engine, precision, handle_impossible_answer)
 
 
-def _model_of(folder: ModelFolder, engine: str, precision: str, abstains: bool | None) -> Model:
+def _model_of(folder: OpenModel, engine: str, precision: str, abstains: bool | None) -> Model:
     """Returns the model for the task of a folder; checks the other arguments, see `load`."""
     if precision not in LOADED_PRECISIONS:
         raise UserError(f"the precision {precision!r} is not one of {', '.join(LOADED_PRECISIONS)}")

@@ -16,7 +16,7 @@ from albert.inference.base import (
     checked_tuples,
     table,
 )
-from albert.inference.folders import ModelFolder
+from albert.inference.folders import OpenModel
 from albert.report.spans import Span
 from albert.tables.rows import texts_of
 from albert.tasks.squad.example import SquadExample
@@ -82,7 +82,7 @@ class QuestionAnswer(NamedTuple):
 class QuestionAnswerer(SentenceEncoder):
     """A model trained on SQuAD."""
 
-    def __init__(self, folder: ModelFolder):
+    def __init__(self, folder: OpenModel):
         """Loads the model; raises the errors of `ModelSession`."""
         self.folder = folder
         self._is_v2 = folder.value("task") == "squad-2.0"

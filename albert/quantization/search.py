@@ -15,19 +15,18 @@ from albert.checkpoints.checkpoint_files import (
     copy_checkpoint,
     resolve_checkpoint,
 )
-from albert.checkpoints.model_files import find_model
 from albert.checkpoints.model_folder import (
     ASSETS,
     CONFIG,
     QUANTIZED,
     TOKENIZERS,
     Assets,
+    ModelFolder,
     write_assets,
 )
 from albert.core.errors import UserError
 from albert.core.log import LOG
 from albert.devices import machine
-from albert.download.named_model import local_folder
 from albert.openvino.encoder import Recording, compile_model, read_quantized, recording
 from albert.openvino.quantization import GROUPS, write_quantized
 from albert.records import DEV
@@ -65,8 +64,8 @@ class Trial:
 
     def __init__(self, path: str, work: str, options: Options):
         """Copies a model to a folder; raises a `UserError` if it cannot be quantized."""
-        model = find_model(local_folder(path))
-        about = model.description()
+        model = ModelFolder.find(path)
+        about = model.description
         if "task" not in about:
             raise UserError(f"{path} has a pretrained model without a head; fine-tune it first")
         entry = next(entry for entry in TASKS if entry.kind == about["task"])

@@ -22,13 +22,13 @@ from albert.checkpoints.checkpoint_files import (
     resolve_checkpoint,
 )
 from albert.checkpoints.initialization import optimizer_variables
-from albert.checkpoints.model_files import model_of_checkpoint
 from albert.checkpoints.model_folder import (
     ASSET_NAMES,
     ASSETS,
     RECORD,
     SCORES,
     WAYS_OUT,
+    ModelFolder,
     check_model,
     read_description,
     read_run_record,
@@ -209,8 +209,8 @@ def known_of_model(settings: RunSettings) -> tuple[str, dict[str, Any]]:
         if collectives.is_chief():
             raise
         return settings.output_dir, recorded_settings(settings.output_dir) or {}
-    model = model_of_checkpoint(checkpoint)
-    return model.folder, model.known()
+    model = ModelFolder.of_checkpoint(checkpoint)
+    return model.path, model.known
 
 
 def recorded_labels(settings: RunSettings) -> list:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from albert.checkpoints.checkpoint_files import list_checkpoints
 from albert.checkpoints.initialization import Initialization, compare_with_checkpoint
-from albert.checkpoints.model_files import model_of_checkpoint
-from albert.checkpoints.model_folder import quantized_encoder, recorded_scores
+from albert.checkpoints.model_folder import ModelFolder, quantized_encoder, recorded_scores
 from albert.devices import device
 from albert.precision import configuration, conversion
 from albert.precision.configuration import PrecisionConfig
@@ -91,4 +90,4 @@ class TaskModel(NamedTuple):
 def initial_folder(settings: RunSettings) -> str:
     """Returns the folder of the initial checkpoint; "" without one, or if the run has its own."""
     start, own = settings.init_checkpoint, list_checkpoints(settings.output_dir)
-    return model_of_checkpoint(start).folder if start and not own else ""
+    return ModelFolder.of_checkpoint(start).path if start and not own else ""

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from albert.checkpoints.checkpoint_files import BEST
 from albert.checkpoints.model_folder import CONFIG, SPM_MODEL, Assets, write_assets
 from albert.core import estimators
-from albert.inference.folders import ModelFolder
+from albert.inference.folders import OpenModel
 from albert.modeling import EncoderConfig, read_config
 from albert.prediction.model import Head, ModelOptions
 from albert.records.sequences import SEQUENCE_KEYS
@@ -94,7 +94,7 @@ def _entry(field: int, content: bytes) -> bytes:
     return bytes([field << 3 | 2, len(content)]) + content
 
 
-def text_of(folder: ModelFolder, length: int) -> str:
+def text_of(folder: OpenModel, length: int) -> str:
     """Returns a text that makes one window of nearly, but at most, `length` tokens."""
     text = ""
     for number in range(length):

@@ -9,7 +9,8 @@ from safetensors.numpy import load_file, save_file
 import albert
 from albert.checkpoints import transformers_names as names
 from albert.checkpoints.folder_contract import TOKENIZER, TOKENIZER_JSON, checked
-from albert.checkpoints.model_files import description_of, pretrained_files
+from albert.checkpoints.foreign_models import description_of
+from albert.checkpoints.model_folder import pretrained_files
 from albert.core.errors import UserError
 from albert.inference.embedding import Embedder
 from albert.tokenizers.tokenizer_json import is_unigram, parse_tokenizer

@@ -10,7 +10,8 @@ from sklearn.metrics import accuracy_score, f1_score
 
 import albert
 from albert.checkpoints import transformers_names as names
-from albert.checkpoints.model_files import description_of, pretrained_files
+from albert.checkpoints.foreign_models import description_of
+from albert.checkpoints.model_folder import pretrained_files
 from albert.core.errors import UserError
 from albert.inference import load_model
 from albert.inference.folders import open_folder

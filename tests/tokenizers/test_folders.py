@@ -9,7 +9,7 @@ import random
 import pytest
 
 from albert.checkpoints.folder_tokenizer import tokenizer_settings
-from albert.checkpoints.model_files import pretrained_files
+from albert.checkpoints.model_folder import pretrained_files
 from albert.core.errors import UserError
 from albert.records.sequences import sequences_of
 from albert.tokenization import FullTokenizer
