@@ -43,27 +43,24 @@ class Graph:
         self.weights = weights
         self.nodes: list[onnx.NodeProto] = []
         self._initializers: dict[str, onnx.TensorProto] = {}
-        self._shared: dict[str, str] = {}
+        self._shared: dict[str, list[str]] = {}
 
     def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
         """Adds an operation with one output."""
         return self.add_all(kind, 1, *inputs, **attributes)[0]
 
     def add_all(self, kind: str, count: int, *inputs: str, **attributes: Any) -> list[str]:
-        """Adds an operation with several outputs."""
-        # `openvino.quantization` needs the name of the weights at the end of that of a product.
+        """Adds an operation with several outputs; one with the same arguments is shared."""
+        key = f"{kind} {count} {inputs} {attributes}"
+        if key in self._shared:
+            return self._shared[key]
+        # `quantization.search` needs the name of the weights at the end of that of a product.
         weights = [f"/{name}" for name in inputs if name in self.weights]
         name = "".join([f"{kind}_{len(self.nodes)}", *weights])
         outputs = [f"{name}:{output}" for output in range(count)]
         self.nodes.append(helper.make_node(kind, inputs, outputs, name, **attributes))
+        self._shared[key] = outputs
         return outputs
-
-    def add_once(self, kind: str, *inputs: str, **attributes: Any) -> str:
-        """Adds an operation with one output, shared by all uses with the same arguments."""
-        key = f"{kind} {inputs} {attributes}"
-        if key not in self._shared:
-            self._shared[key] = self.add(kind, *inputs, **attributes)
-        return self._shared[key]
 
     def constant(self, value: Any, dtype: type = np.int64) -> str:
         """Adds a constant, shared by all nodes that use an equal one."""
@@ -91,11 +88,8 @@ class Graph:
 
     def norm(self, x: str, name: str) -> str:
         """Adds a layer normalization over the last axis."""
-        return self.add("LayerNormalization", x, *self.norm_weights(name), axis=-1, epsilon=EPSILON)
-
-    def norm_weights(self, name: str) -> list[str]:
-        """Adds the scale and the shift of a layer normalization."""
-        return [self.weight(f"{name}.{part}") for part in ("weight", "bias")]
+        weights = [self.weight(f"{name}.{part}") for part in ("weight", "bias")]
+        return self.add("LayerNormalization", x, *weights, axis=-1, epsilon=EPSILON)
 
     def attention(self, state: str, mask: str, name: str, heads: int) -> str:
         """Adds self-attention on states [B, S, H], without the dense layer for its output.
@@ -114,9 +108,9 @@ class Graph:
         query = self.add("Mul", query, self.constant(1 / math.sqrt(hidden // heads), np.float32))
         scores = self.add("MatMul", query, by_head("key", [0, 2, 3, 1]))
         # The bias of the scores, [B, 1, 1, S], is the same in all layers.
-        mask = self.add_once("Unsqueeze", mask, self.constant([1, 2]))
-        padding = self.add_once("Cast", self.add_once("Sub", self.constant(1), mask), to=FLOAT)
-        bias = self.add_once("Mul", padding, self.constant(_MASKED_SCORE, np.float32))
+        mask = self.add("Unsqueeze", mask, self.constant([1, 2]))
+        padding = self.add("Cast", self.add("Sub", self.constant(1), mask), to=FLOAT)
+        bias = self.add("Mul", padding, self.constant(_MASKED_SCORE, np.float32))
         scores = self.add("Add", scores, bias)
         context = self.add("MatMul", self.add("Softmax", scores, axis=-1), value)
         context = self.add("Transpose", context, perm=[0, 2, 1, 3])
