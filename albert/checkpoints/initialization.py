@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -58,26 +58,27 @@ def get_assignment_map_from_checkpoint(
       variables, with and without ":0", to 1). With `num_of_group` above 0 the map is a list of
       that many maps, because one name of the checkpoint then serves several variables.
     """
-    in_checkpoint = set(load_checkpoint(init_checkpoint).get_variable_to_shape_map())
-    return _assignments([variable.op.name for variable in tvars], in_checkpoint, num_of_group)
-
-
-def _assignments(needed: Iterable[str], in_checkpoint: set[str], num_of_group: int) -> tuple:
-    """Returns the result of `get_assignment_map_from_checkpoint` for names."""
+    in_checkpoint = load_checkpoint(init_checkpoint).get_variable_to_shape_map()
+    sources = _sources([variable.op.name for variable in tvars], in_checkpoint, num_of_group)
     maps: list[dict[str, str]] = [collections.OrderedDict() for _ in range(max(num_of_group, 1))]
-    initialized = {}
+    for name, source in sources.items():
+        next(m for m in maps if source not in m)[source] = name
+    initialized = dict.fromkeys([key for name in sources for key in (name, name + ":0")], 1)
+    return (maps if num_of_group > 0 else maps[0]), initialized
+
+
+def _sources(
+    needed: Iterable[str], in_checkpoint: Container[str], num_of_group: int
+) -> dict[str, str]:
+    """Returns the name in a checkpoint for each of the variables that it can initialize."""
+    sources = {}
     for name in needed:
         candidates = [name, _MODULE + name]
         if num_of_group > 1:
             candidates += [re.sub(pattern, first, name) for pattern, first in _FIRST_BLOCKS.items()]
-        source = next((one for one in candidates if one in in_checkpoint), None)
-        if source is None:
-            tf.logging.debug("%s: not in the checkpoint", name)
-            continue
-        next(m for m in maps if source not in m)[source] = name
-        initialized[name] = 1
-        initialized[name + ":0"] = 1
-    return (maps if num_of_group > 0 else maps[0]), initialized
+        if source := next((one for one in candidates if one in in_checkpoint), None):
+            sources[name] = source
+    return sources
 
 
 class Initialization(NamedTuple):
@@ -86,12 +87,13 @@ class Initialization(NamedTuple):
     The optimizer's variables are not among the unused ones.
 
     Attributes:
+      taken: the names in the checkpoint, by that of the variable.
       sorted_by_name: values of the head whose rows have another order in the checkpoint, by name.
       about_head: a warning about other shapes or labels, or labels without names; "" if none.
     """
 
     checkpoint: str
-    taken: list[str]
+    taken: Mapping[str, str]
     new: list[str]
     unused: list[str]
     sorted_by_name: Mapping[str, np.ndarray] = {}
@@ -138,19 +140,17 @@ def initialize_from_checkpoint(
     errors.
     """
     needed = {variable.op.name: variable.shape.as_list() for variable in tvars}
-    start, assignments = compare_with_checkpoint(
-        needed, init_checkpoint, num_groups, new_head, labels
-    )
+    start = compare_with_checkpoint(needed, init_checkpoint, num_groups, new_head, labels)
     reader = load_checkpoint(start.checkpoint)
     by_name = {variable.op.name: variable for variable in tvars}
     for name, value in start.sorted_by_name.items():
         set_initial_value(by_name[name], tf.constant(value))
-    for assignment in assignments:
-        if isinstance(reader, TransformersFolder):
-            for source, name in assignment.items():
-                reader.initialize(by_name[name], source)
-        else:
-            tf.train.init_from_checkpoint(start.checkpoint, assignment)
+    unsorted = [(s, by_name[n]) for n, s in start.taken.items() if n not in start.sorted_by_name]
+    if isinstance(reader, TransformersFolder):
+        for source, variable in unsorted:
+            reader.initialize(variable, source)
+    else:
+        tf.train.init_from_checkpoint(start.checkpoint, unsorted)
     return start
 
 
@@ -160,8 +160,8 @@ def compare_with_checkpoint(
     num_groups: int = 0,
     new_head: bool | None = None,
     labels: Labels = (),
-) -> tuple[Initialization, list[dict[str, str]]]:
-    """Returns the result of `initialize_from_checkpoint`, and the maps of names that it uses.
+) -> Initialization:
+    """Returns the result of `initialize_from_checkpoint`, without the graph.
 
     Args:
       needed: the shapes of the model's variables, by name.
@@ -177,25 +177,24 @@ def compare_with_checkpoint(
     reader = load_checkpoint(checkpoint)
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
     names = [name for name in needed if not new_head or name.startswith(_ENCODER)]
-    assignments, initialized = _assignments(names, {*shapes}, max(num_groups, 1))
+    sources = _sources(names, shapes, num_groups)
     check_same_encoder(checkpoint, shapes, needed)
-    if not initialized:
+    if not sources:
         raise UserError(
             f"{checkpoint}: none of its {len(shapes)} variables matches the model, which needs "
             f"{next(iter(needed))}, for example; the checkpoint has {min(shapes, default='none')}, "
             "for example"
         )
     layers = [name for name in needed if name.startswith(_LAYERS)]
-    if layers and not any(name in initialized for name in layers):
+    if layers and not sources.keys() & layers:
         kind = (text for part, text in _OTHERS.items() if any(part in name for name in shapes))
         raise UserError(
             f"{checkpoint}: none of its {len(shapes)} variables is part of a layer of the encoder, "
             f"which needs {layers[0]}, for example; "
             + next(kind, f"the checkpoint has {max(shapes)}, for example")
         )
-    pairs = [pair for assignment in assignments for pair in assignment.items()]
     differ, heads = {}, set[str]()
-    for source, name in pairs:
+    for name, source in sources.items():
         shape, dtype, own = list(shapes[source]), dtypes[source], list(needed[name])
         if shape != own or dtype != tf.float32:
             differ[name] = f"{name} {dtype.name} {shape} (the model has float32 {own})"
@@ -209,7 +208,7 @@ def compare_with_checkpoint(
             + "; with --new_head, a training starts them from random values" * is_head
         )
     other = heads and "other shapes: " + ", ".join(differ[name] for name in sorted(heads))
-    head = {n: s for s, n in pairs if not n.startswith(_ENCODER) and n not in heads}
+    head = {n: s for n, s in sources.items() if not n.startswith(_ENCODER) and n not in heads}
     head = {name: s for name, s in head.items() if [*needed[name]][:1] == [len(labels)]}
     rows, note = _compare_labels(checkpoint, labels, new_head) if head else ([], "")
     if rows is None:
@@ -217,20 +216,16 @@ def compare_with_checkpoint(
     if other:
         note = _NEW_HEAD.format(other)
     values = {n: reader.get_tensor(s)[rows] for n, s in head.items() if rows != sorted(rows)}
-    assignments = [{s: n for s, n in one.items() if n not in heads} for one in assignments]
-    taken = {name: source for one in assignments for source, name in one.items()}
-    check_finite(checkpoint, reader, list(taken.values()))
-    known = {source for source, _ in pairs} | optimizer_variables(shapes)
-    assignments = [{s: n for s, n in one.items() if n not in values} for one in assignments]
-    start = Initialization(
+    taken = {name: source for name, source in sources.items() if name not in heads}
+    check_finite(checkpoint, reader, taken.values())
+    return Initialization(
         checkpoint,
-        taken=list(taken),
+        taken=taken,
         new=[name for name in needed if name not in taken],
-        unused=sorted(shapes.keys() - known),
+        unused=sorted(shapes.keys() - {*sources.values()} - optimizer_variables(shapes)),
         sorted_by_name=values,
         about_head=note,
     )
-    return start, assignments
 
 
 def _compare_labels(

@@ -84,7 +84,7 @@ class TaskModel(NamedTuple):
         task, settings = self.task, self.task.settings
         new_head = settings.new_head if TRAIN in task.splits else False
         checkpoint, groups = settings.init_checkpoint, task.num_groups()
-        return compare_with_checkpoint(shapes, checkpoint, groups, new_head, task.labels)[0]
+        return compare_with_checkpoint(shapes, checkpoint, groups, new_head, task.labels)
 
 
 def initial_folder(settings: RunSettings) -> str:

@@ -105,7 +105,7 @@ def test_initialize_takes_values_and_reports_them(tmp_path, log):
         actual = session.run([*variables, *slots])
     ones = np.ones([2, 3], "f4")
     np.testing.assert_equal(actual, [stored["bert/w"], stored["bert/b"], ones[0, :2], ones, ones])
-    taken, unused = ["bert/w", "bert/b"], ["cls/a", "cls/z"]
+    taken, unused = {name: name for name in ("bert/w", "bert/b")}, ["cls/a", "cls/z"]
     assert summary == (str(tmp_path / "model.ckpt-7"), taken, ["head"], unused, {}, "")
     summary.log()
     assert log()[-1].endswith("ckpt-7: 2 variables taken; new: head; unused: cls/a, cls/z")
@@ -139,7 +139,7 @@ def test_a_head_of_another_shape_is_new(tmp_path, log, new_head, taken, warns):
     with tf.Graph().as_default():
         variables = make_variables(needed)
         start = modeling.initialize_from_checkpoint(variables, prefix, 0, new_head)
-        assert (start.taken, start.new) == (taken, ["head"])
+        assert ([*start.taken], start.new) == (taken, ["head"])
         start.log()
         expected = "because the checkpoint has other shapes: head float32 [3] (the model has float"
         lines = log(logging.WARNING)
@@ -148,8 +148,8 @@ def test_a_head_of_another_shape_is_new(tmp_path, log, new_head, taken, warns):
             modeling.initialize_from_checkpoint(variables, prefix, 0, False)
     # A head of the same shape is taken unless a new one is asked for.
     for choice, names in ((None, ["bert/w", "head"]), (False, ["bert/w", "head"]), (True, taken)):
-        start, _ = compare_with_checkpoint({"bert/w": [2], "head": [3]}, prefix, 0, choice)
-        assert start.taken == names
+        start = compare_with_checkpoint({"bert/w": [2], "head": [3]}, prefix, 0, choice)
+        assert [*start.taken] == names
 
 
 @pytest.mark.parametrize("is_theirs", [False, True], ids=["checkpoint", "transformers"])
@@ -184,7 +184,7 @@ def test_the_rows_of_a_head_follow_the_names_of_its_labels(
         assert "The rows of the head are reordered by the names of the labels" in log()
 
         # Other labels are another head, and numbers are names of nothing.
-        others = compare_with_checkpoint({"output_bias": [3], "bert/x": [1]}, path, labels="abc")[0]
+        others = compare_with_checkpoint({"output_bias": [3], "bert/x": [1]}, path, labels="abc")
         assert others.new == ["output_bias", "bert/x"]
         others.log()
         line = log(logging.WARNING)[-1]
