@@ -54,7 +54,7 @@ def main(request: Request) -> None:
     with optional(*packages, why="albert quantize: "):
         from albert.quantization.search import Trial
     with exclusive(target), _workplace(target) as work:
-        trial = Trial(path, work, settings)
+        trial = Trial(path, work, settings.data, settings.max_loss)
         rows = trial.search()
         _, exact, speed = rows[0]
         cells = [(r.products, r.score, exact - r.score, r.speed / speed) for r in rows]

@@ -15,8 +15,7 @@ from albert.convert.convert import from_transformers, to_transformers
 from albert.convert.settings import ConvertSettings
 from albert.core.errors import UserError
 from albert.inference import load_model
-from albert.openvino.quantization import GROUPS
-from albert.quantization.search import Scored, Trial
+from albert.quantization.search import GROUPS, Scored, Trial
 from albert.settings.engines import OPENVINO, TENSORFLOW
 from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT
@@ -95,7 +94,7 @@ def test_a_model_of_transformers_is_scored_for_its_quantization(
         from_transformers(path, path := str(tmp_path / "converted"))
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "dev.tsv").write_text("text_a\tlabel\none two\tyes\nthree\tno\n")
-    trial = Trial(path, str(tmp_path), quantize.QuantizeSettings(data=str(tmp_path / "data")))
+    trial = Trial(path, str(tmp_path), str(tmp_path / "data"), 0.5)
     trial._speed = lambda precision: 1.0
     model = load_model(path)
     right = [
@@ -121,9 +120,9 @@ def test_openvino_and_nncf_send_no_usage_data(tmp_path):
     pytest.importorskip("nncf", reason="need NNCF, which is not for NumPy 2.5")
     text = """if True:
         import contextlib
-        from albert.openvino.quantization import write_quantized
+        from albert.quantization.search import write_quantized
         with contextlib.suppress(AttributeError):
-            write_quantized("encoder.xml", None, count=1, seed=1)
+            write_quantized("encoder.xml", None)
         import nncf.telemetry
         print(type(nncf.telemetry.telemetry).__name__)
     """
@@ -137,7 +136,7 @@ def test_openvino_and_nncf_send_no_usage_data(tmp_path):
 def test_the_groups_that_cost_most_stay_in_floating_point(monkeypatch):
     """Each is tried separately; then they are added, best first, until the loss is small."""
     gains, trial = dict(zip(GROUPS, (0.5, 3.0, 0.0, 2.0, 1.0), strict=True)), object.__new__(Trial)
-    trial._options = quantize.QuantizeSettings(max_loss=0.6)
+    trial._max_loss = 0.6
     names = {}
 
     def quantized(kept):
