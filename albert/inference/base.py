@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.model_folder import quantized_encoder, refuse_quantized
-from albert.core.errors import UserError
+from albert.core.errors import FlagError, UserError
 from albert.devices import device
 from albert.inference.folders import OpenModel
 from albert.precision import configuration, conversion
@@ -178,12 +178,11 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]], caption: str =
     return f"<table>{title}<tr>{head}</tr>{body}</table>"
 
 
-def pooled_states(states: tf.Tensor, mask: tf.Tensor, skipped: int = 0) -> dict[str, tf.Tensor]:
+def _pooled_states(states: tf.Tensor, mask: tf.Tensor, skipped: int) -> dict[str, tf.Tensor]:
     """Returns a vector per text for each pooling in `POOLINGS`, float32 [B, H].
 
     The mean is over all tokens of the text, including [CLS] and [SEP], as in sentence-transformers.
     The last hidden states are [B, S, H]; `mask`, int32 [B, S], is 1 for tokens and 0 for padding.
-    The first `skipped` tokens, those of a prompt, do not count.
     """
     weights = tf.cast(mask, tf.float32)[:, skipped:, tf.newaxis]
     sums = tf.reduce_sum(states[:, skipped:] * weights, axis=1)
@@ -253,7 +252,7 @@ class SentenceEncoder:
 
     @functools.cached_property
     def _pooling_session(self) -> ModelSession:
-        return ModelSession(self.folder, _make_head(prompt_length(self.folder)))
+        return ModelSession(self.folder, embedding_head(skipped=prompt_length(self.folder)))
 
 
 def prompt_length(folder: OpenModel) -> int:
@@ -265,10 +264,31 @@ def prompt_length(folder: OpenModel) -> int:
     return len(sequences_of([(prompt,)], folder.tokenizer, longest)[0].ids) - 1
 
 
-def _make_head(skipped: int) -> Head:
+def embedding_head(
+    layers: Sequence[int] = (),
+    pooled: bool = False,
+    poolings: Sequence[str] = POOLINGS,
+    skipped: int = 0,
+) -> Head:
+    """Returns a head with states of layers, the pooled output, and vectors; see `Embedder`.
+
+    The first `skipped` tokens, those of a prompt, do not count in the vectors.
+    """
+
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
-        states = encode(features).get_sequence_output()
-        return HeadOutput(None, pooled_states(states, features["input_mask"], skipped))
+        encoder = encode(features)
+        states = encoder.get_all_encoder_layers()
+        for layer in layers:
+            if not -len(states) <= layer < len(states):
+                raise FlagError(
+                    f"there is no layer {layer}: the model has {len(states)} layers, numbered from "
+                    "0, or from -1 backwards from the last"
+                )
+        outputs = {f"layer {layer}": states[layer] for layer in layers}
+        if pooled:
+            outputs["pooled"] = encoder.get_pooled_output()
+        vectors = _pooled_states(states[-1], features["input_mask"], skipped)
+        return HeadOutput(None, {**outputs, **{name: vectors[name] for name in poolings}})
 
     return head
 

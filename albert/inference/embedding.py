@@ -6,26 +6,24 @@ Their files are JSON lines like those of Google's extract_features.py, or NumPy'
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow.compat.v1 as tf
 
-from albert.core.errors import FlagError, UserError
+from albert.core.errors import UserError
 from albert.core.files import open_atomically
 from albert.core.npz import writing_npz
 from albert.inference.base import (
     ModelSession,
     SentenceEncoder,
     checked_texts,
+    embedding_head,
     normalized,
-    pooled_states,
     prompt_length,
 )
 from albert.inference.folders import OpenModel
-from albert.prediction.model import Encode, Head, HeadOutput
 from albert.records.sequences import sequences_of
 from albert.settings.engines import TENSORFLOW
 
@@ -81,12 +79,13 @@ class Embedder(SentenceEncoder):
         if set(layers) - {-1}:
             # Only TensorFlow returns the states of other layers.
             folder = folder._replace(engine=TENSORFLOW)
-        self.folder, self._layers, self._normalize = folder, list(layers), normalize
+        self.folder, self._layers = folder, list(layers)
+        self._pooling, self._normalize = pooling, normalize
         self._longest = folder.value("max_seq_length")
         width = folder.config.hidden_size * (len(self._layers) or 1) * self._longest
         self._at_once = max(MOST_WAITING // (width * np.float32().nbytes), batch_size)
         skipped = prompt_length(folder) if self._prompt else 0
-        head = _make_head(self._layers, pooled, pooling, skipped)
+        head = embedding_head(self._layers, pooled, [pooling] if pooling else [], skipped)
         self._session = ModelSession(folder, head, batch_size=batch_size)
 
     def embed(self, pairs: str | Iterable[str | Sequence[str]]) -> list[Embedding]:
@@ -112,7 +111,8 @@ class Embedder(SentenceEncoder):
         waiting, first = {}, 0
         for number, output in self._session.run([[sequence] for sequence in sequences]):
             # A copy lets the memory of the batch be freed.
-            length, sentence = len(sequences[number].ids), output.get("sentence")
+            length = len(sequences[number].ids)
+            sentence = output.get(self._pooling)
             waiting[number] = Embedding(
                 tokenizer.convert_ids_to_tokens(sequences[number].ids),
                 {layer: output[f"layer {layer}"][:length].copy() for layer in self._layers},
@@ -129,27 +129,6 @@ def _one_or_two(pair: str | Iterable[str]) -> list[str]:
     if len(texts) not in (1, 2):
         raise UserError(f"a text or a pair of texts is needed, not {pair!r:.40}")
     return texts
-
-
-def _make_head(layers: Sequence[int], pooled: bool, pooling: str, skipped: int) -> Head:
-    def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
-        encoder = encode(features)
-        states = encoder.get_all_encoder_layers()
-        for layer in layers:
-            if not -len(states) <= layer < len(states):
-                raise FlagError(
-                    f"there is no layer {layer}: the model has {len(states)} layers, numbered from "
-                    "0, or from -1 backwards from the last"
-                )
-        outputs = {f"layer {layer}": states[layer] for layer in layers}
-        if pooled:
-            outputs["pooled"] = encoder.get_pooled_output()
-        if pooling:
-            pooled_by = pooled_states(states[-1], features["input_mask"], skipped)
-            outputs["sentence"] = pooled_by[pooling]
-        return HeadOutput(None, outputs)
-
-    return head
 
 
 def write_json_lines(path: str, embedded: Iterable[Embedding]) -> None:
