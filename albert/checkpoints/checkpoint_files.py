@@ -169,18 +169,13 @@ def list_checkpoints(folder: str, name: str = RESULT) -> dict[int, str]:
     for file in glob.glob(f"{name}-*.index", root_dir=folder):
         number = file.removesuffix(".index").removeprefix(f"{name}-")
         prefix = os.path.join(folder, f"{name}-{number}")
-        if number.isdecimal() and _is_whole(prefix):
-            prefixes[int(number)] = prefix
+        if number.isdecimal():
+            try:
+                _check_whole(prefix)
+                prefixes[int(number)] = prefix
+            except UserError as e:
+                _warn_once(f"{e}; ignoring this checkpoint")
     return dict(sorted(prefixes.items()))
-
-
-def _is_whole(prefix: str) -> bool:
-    try:
-        _check_whole(prefix)
-    except UserError as e:
-        _warn_once(f"{e}; ignoring this checkpoint")
-        return False
-    return True
 
 
 def newest_checkpoint(folder: str) -> tuple[int, str] | None:
