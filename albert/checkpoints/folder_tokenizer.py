@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from albert.checkpoints.folder_contract import (
@@ -63,13 +63,6 @@ def tokenizer_settings(path: str) -> dict[str, Any]:
     return {**settings, "tokenizer_rules": rules.recorded()}
 
 
-def longest_text(path: str, positions: int) -> int:
-    """Returns the most tokens that a folder's tokenizer and its number of positions allow."""
-    file = os.path.join(path, TOKENIZER)
-    saved = read_checked(file, TOKENIZER, "the tokenizer's configuration")
-    return int(min(positions, saved.get("model_max_length", positions)))
-
-
 def _kind(path: str, saved: Mapping[str, Any]) -> str:
     """Returns the class of the tokenizer, or that of the family; refuses those of other models."""
     config = os.path.join(path, CONFIG)
@@ -115,31 +108,3 @@ def _added(path: str, saved: Mapping[str, Any], first: list[Any]) -> Iterator[Ad
         if token.content not in seen:
             seen.add(token.content)
             yield token
-
-
-def tokenizer_config(
-    read_vocab: Callable[[], Mapping[str, int]], normalization: Normalization
-) -> dict[str, Any]:
-    """Returns the content of `tokenizer_config.json`, with which a folder has the same tokens.
-
-    `read_vocab` returns the ids of the pieces, which only some rules need. Raises a `UserError` for
-    rules that only a tokenizer.json can have.
-    """
-    config = normalization.recorded()
-    if rules := TextRules.parse(config.pop("tokenizer_rules", "")):
-        if rules != TextRules(rules.added):
-            raise UserError(
-                "the model's tokenizer has unusual clean_text, max_input_chars_per_word or "
-                "replacements, which this conversion cannot write; save the model with "
-                "transformers instead"
-            )
-        ids = rules.ids_in(read_vocab(), TOKENIZER)
-        config["added_tokens_decoder"] = {
-            str(ids[token.content]): {
-                **{name: value for name, value in token._asdict().items() if name != "id"},
-                "special": not token.normalized,
-            }
-            for token in rules.added
-            if token.content in ids
-        }
-    return config

@@ -19,7 +19,7 @@ from albert.checkpoints.folder_contract import (
     checked,
     read_checked,
 )
-from albert.checkpoints.folder_tokenizer import longest_text, tokenizer_settings
+from albert.checkpoints.folder_tokenizer import tokenizer_settings
 from albert.checkpoints.transformers_folder import TransformersFolder, is_transformers_folder
 from albert.core.errors import UserError
 from albert.core.files import read_json
@@ -54,7 +54,9 @@ def description_of(files: Mapping[str, str]) -> dict[str, Any]:
     file = files["albert_config_file"]
     config = read_checked(file, CONFIG, "the configuration")
     reader = load_checkpoint(resolve_checkpoint(folder))
-    longest = longest_text(folder, config.get("max_position_embeddings", 512))
+    path, positions = os.path.join(folder, TOKENIZER), config.get("max_position_embeddings", 512)
+    saved = read_checked(path, TOKENIZER, "the tokenizer's configuration")
+    longest = int(min(positions, saved.get("model_max_length", positions)))
     head = _description_of_head(config, reader, longest)
     if not head:
         has_pooler = {"has_pooler": names.POOLER in reader.parts}

@@ -6,40 +6,53 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import safetensors.numpy
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints import transformers_names as names
-from albert.checkpoints.checkpoint_files import write_checkpoint
+from albert.checkpoints.checkpoint_files import (
+    BEST,
+    check_finite,
+    load_checkpoint,
+    resolve_checkpoint,
+    write_checkpoint,
+)
 from albert.checkpoints.configurations import config_to_theirs
 from albert.checkpoints.folder_contract import CONFIG, TOKENIZER
-from albert.checkpoints.folder_tokenizer import tokenizer_config, tokenizer_settings
+from albert.checkpoints.folder_tokenizer import tokenizer_settings
 from albert.checkpoints.foreign_models import OWN_PARAMS
+from albert.checkpoints.initialization import optimizer_variables
 from albert.checkpoints.model_folder import (
     ASSETS,
+    RECORD,
     TOKENIZERS,
     Assets,
     ModelFolder,
     check_model,
     pretrained_files,
+    recorded_scores,
+    refuse_quantized,
     used_model,
     write_assets,
 )
 from albert.checkpoints.transformers_folder import STEP, WEIGHTS, open_folder
 from albert.convert.settings import ConvertSettings
-from albert.convert.source import CONFIGS, Source, Variables, find_source, read_variables
 from albert.core.errors import FlagError, UserError, optional
 from albert.core.files import temporary_folder, write_json
+from albert.core.text import listed
 from albert.core.version import VERSION
-from albert.model.config import read_config
+from albert.model.config import AlbertConfig, BertConfig, read_config
 from albert.settings.fields import argument
 from albert.tokenization import FullTokenizer
 from albert.tokenizers.normalization import Normalization
+from albert.tokenizers.text_rules import TextRules
 from albert.tokenizers.tokenizer_json import native_content
 
 MODEL = "model.onnx"
+CONFIGS = {AlbertConfig: "albert_config.json", BertConfig: "bert_config.json"}
 _SENTENCEPIECE, _WORDPIECE = "spiece.model", "vocab.txt"
 # For each flag of a tokenizer, the file and the class in `transformers`.
 _TOKENIZERS = {
@@ -62,6 +75,98 @@ _ACTIVATIONS = {
     "gelu_new": "GELU in its tanh form, as in Google's code (`gelu_new`)",
     "gelu": "GELU in its exact form, with the error function (`gelu`)",
 }
+
+
+class Source(NamedTuple):
+    """A checkpoint by its prefix, with its model, configuration and scores, which may be empty."""
+
+    checkpoint: str
+    model: ModelFolder
+    config: AlbertConfig | BertConfig
+    scores: Mapping
+
+    @property
+    def family(self) -> str:
+        """Returns the model's type in `transformers`."""
+        return "bert" if isinstance(self.config, BertConfig) else "albert"
+
+
+def find_source(path: str, config_file: str | None) -> Source:
+    """Finds a checkpoint by its prefix, its folder, or the folder of a run, which has a best one.
+
+    The configuration is next to the checkpoint if `config_file` is None. Raises a `UserError` for a
+    missing checkpoint or a damaged file, and a `FlagError` for a missing configuration.
+    """
+    checkpoint = resolve_checkpoint(path)
+    model = ModelFolder.of_checkpoint(checkpoint)
+    refuse_quantized(model.path)
+    scores = recorded_scores(model.path) if model.record else {}
+    if os.path.basename(checkpoint) not in (BEST, scores.get("checkpoint")):
+        # They belong to another checkpoint.
+        scores = {}
+    return Source(checkpoint, model, _config_of(model, config_file), scores)
+
+
+def _config_of(model: ModelFolder, config_file: str | None) -> AlbertConfig | BertConfig:
+    if config_file:
+        return read_config(config_file)
+    recorded = model.record.get("settings", {}).get("albert_config_file")
+    if isinstance(recorded, dict):
+        # The record of a run with --deterministic_run has no dropout.
+        if os.path.exists(kept := model.files["albert_config_file"]):
+            return read_config(kept)
+        is_albert = "num_hidden_groups" in recorded
+        return AlbertConfig.from_dict(recorded) if is_albert else BertConfig.from_dict(recorded)
+    beside = [os.path.join(model.path, name) for name in CONFIGS.values()]
+    configs = [path for path in beside if os.path.exists(path)]
+    if len(configs) != 1:
+        raise FlagError(
+            f"--albert_config_file is required: {model.path} does not have exactly one of "
+            f"{' and '.join(CONFIGS.values())}, and has no {RECORD} of a run"
+        )
+    return read_config(configs[0])
+
+
+class Variables(NamedTuple):
+    """The weights in a checkpoint, by their names in `transformers`.
+
+    `parts` are the model's parts in the checkpoint; `step` is None if the checkpoint has none.
+    """
+
+    values: dict[str, np.ndarray]
+    parts: list[str]
+    step: int | None
+
+
+def read_variables(source: Source) -> Variables:
+    """Reads a checkpoint's weights; raises a `UserError` if they do not fit or are not finite."""
+    reader = load_checkpoint(source.checkpoint)
+    shapes = reader.get_variable_to_shape_map()
+    step = int(reader.get_tensor(STEP)) if shapes.pop(STEP, None) is not None else None
+    shapes = {name: shapes[name] for name in shapes.keys() - optimizer_variables(shapes)}
+    config = source.config.to_dict()
+    pairs = names.pairs_of(source.family, config)
+    parts = names.parts_in(pairs, shapes, source.checkpoint, theirs=False)
+    dtypes = reader.get_variable_to_dtype_map()
+    if others := [name for name in shapes if dtypes[name] != tf.float32]:
+        raise UserError(f"{source.checkpoint} has {listed(sorted(others))}, not of type float32")
+    needed = [pair for part in parts for pair in pairs[part]]
+    check_finite(source.checkpoint, reader, [pair.ours for pair in needed])
+    values = {}
+    for pair in needed:
+        value = reader.get_tensor(pair.ours)
+        values[pair.theirs] = np.ascontiguousarray(value.T) if pair.is_transposed else value
+    if source.family == "albert" and config["embedding_size"] == config["hidden_size"]:
+        for pair in names.mapping_in(config):
+            values[pair.theirs] = np.zeros(pair.shape, np.float32)
+            if pair.is_transposed:
+                np.fill_diagonal(values[pair.theirs], 1.0)
+    pooler = [pair.theirs for pair in pairs[names.POOLER] if names.POOLER in parts]
+    if names.WITHOUT_POOLER & {*parts} and not any(values[name].any() for name in pooler):
+        # A pooler of zeros means that the model had none in `transformers`; see
+        # `TransformersFolder`.
+        values = {name: value for name, value in values.items() if name not in pooler}
+    return Variables(values, parts, step)
 
 
 def to_transformers(path: str, target: str, settings: ConvertSettings) -> str:
@@ -129,11 +234,30 @@ def _begin(
 def _write_tokenizer(
     folder: str, flag: str, file: str, normalization: Normalization, **more: Any
 ) -> str:
-    """Writes a tokenizer's file, whose path it returns, and its configuration with more values."""
+    """Writes a tokenizer's file, whose path it returns, and its configuration with more values.
+
+    Raises a `UserError` for rules that only a tokenizer.json can have.
+    """
     name, kind = _TOKENIZERS[flag]
     path = os.path.join(folder, name)
     Path(path).write_bytes(native_content(file))
-    config = tokenizer_config(lambda: FullTokenizer.of({flag: file}, {}).vocab, normalization)
+    config = normalization.recorded()
+    if rules := TextRules.parse(config.pop("tokenizer_rules", "")):
+        if rules != TextRules(rules.added):
+            raise UserError(
+                "the model's tokenizer has unusual clean_text, max_input_chars_per_word or "
+                "replacements, which this conversion cannot write; save the model with "
+                "transformers instead"
+            )
+        ids = rules.ids_in(FullTokenizer.of({flag: file}, {}).vocab, TOKENIZER)
+        config["added_tokens_decoder"] = {
+            str(ids[token.content]): {
+                **{name: value for name, value in token._asdict().items() if name != "id"},
+                "special": not token.normalized,
+            }
+            for token in rules.added
+            if token.content in ids
+        }
     write_json(os.path.join(folder, TOKENIZER), {"tokenizer_class": kind, **config, **more})
     return path
 

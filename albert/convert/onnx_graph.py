@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from albert.checkpoints import transformers_names as names
-from albert.convert.source import Source, Variables
+from albert.convert.convert import Source, Variables
 from albert.onnx.graph import FLOAT, INPUTS, INT32, Graph, Output, add_encoder, save_model
 
 # As in `albert.tasks.squad.head`.

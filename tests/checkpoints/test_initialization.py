@@ -15,9 +15,8 @@ from albert import modeling
 from albert.checkpoints import transformers_names
 from albert.checkpoints.checkpoint_files import as_files, check_fits
 from albert.checkpoints.initialization import compare_with_checkpoint
-from albert.convert.convert import from_transformers, to_transformers
+from albert.convert.convert import find_source, from_transformers, read_variables, to_transformers
 from albert.convert.settings import ConvertSettings
-from albert.convert.source import find_source, read_variables
 from albert.core.errors import UserError
 from albert.inference import load_model
 from albert.tasks.classification.head import pooled_scores
