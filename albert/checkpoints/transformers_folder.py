@@ -124,8 +124,6 @@ class TransformersFolder:
             self._shapes[name] = shape[::-1] if pair.is_transposed else shape
         # A graph that does not use its pooler can have one of zeros.
         self._unused = {pair.ours: list(pair.shape) for pair in pairs[names.POOLER]}
-        if names.POOLER in self.parts:
-            self._unused = {}
         if names.WITHOUT_POOLER & {*self.parts}:
             self._shapes |= self._unused
         self._shapes |= {} if self._step is None else {STEP: []}
