@@ -17,7 +17,6 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import load_checkpoint, restoring
-from albert.core.errors import UserError
 from albert.distributed import collectives, exchange
 
 # Bytes to gather at once, because workers wait for each other each time. A single vector may be
@@ -123,7 +122,7 @@ class ShardedState(tf.train.SessionRunHook):
             return
         checkpoint = tf.train.latest_checkpoint(self._folder) if collectives.is_chief() else None
         with restoring(checkpoint or self._folder):
-            reader = _reader(checkpoint, self._vectors) if checkpoint else None
+            reader = load_checkpoint(checkpoint) if checkpoint else None
             if exchange.broadcast_object(checkpoint is not None):
                 for vector in self._vectors:
                     vector.read(session, reader)
@@ -139,17 +138,3 @@ class ShardedState(tf.train.SessionRunHook):
         """Sends this worker's shards to rank 0, which writes them."""
         for vector in self._vectors:
             vector.gather(session, None)
-
-
-def _reader(checkpoint: str, vectors: Sequence[_Vectors]) -> tf.train.NewCheckpointReader:
-    """Returns the reader of a checkpoint with the variables of all vectors."""
-    reader = load_checkpoint(checkpoint)
-    shapes = reader.get_variable_to_shape_map()
-    for vector in vectors:
-        for name, shape in vector.contents:
-            if shapes.get(name) != shape:
-                raise UserError(
-                    f"{checkpoint} does not match the model or is damaged: {name} is "
-                    f"{shapes.get(name, 'missing')}, but the model has {shape}"
-                )
-    return reader
