@@ -308,7 +308,8 @@ def test_an_interrupted_command_resumes_only_with_the_same_input(
     folder = model_of(random_model, "labels")
     table = [["text_a"], *([f"Text {'word ' * (n % 7)}{n}"] for n in range(40))]
     path = write(csv_of(table), "new.csv")
-    monkeypatch.setattr(rows, "_MOST_ROWS", 8)
+    # Blocks of 8 rows.
+    monkeypatch.setattr(rows, "_OF_ROW", rows._MOST_CHARACTERS // 9)
     call(folder, path, "--output=whole.csv")
     predicted = rows.RowPredictor.predict
     calls = list[int]()

@@ -10,7 +10,7 @@ import functools
 import html
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -27,6 +27,8 @@ from albert.records.sequences import LENGTH_STEP, SEQUENCE_KEYS, TokenSequence, 
 from albert.report.spans import Span
 from albert.settings.engines import TENSORFLOW
 from albert.tables.rows import texts_of
+
+Item = TypeVar("Item")
 
 
 class ModelSession:
@@ -166,6 +168,22 @@ def checked_tuples(values: object, *names: str) -> list[tuple[Any, ...]]:
             raise UserError(f"{needed} is needed, but element {number} is {value!r:.40}")
         checked.append(one)
     return checked
+
+
+def grouped(items: Iterable[Item], size: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Yields groups of items; the sizes of each group's items are at most `most` together.
+
+    A larger item is a group of its own.
+    """
+    group, total = list[Item](), 0
+    for item in items:
+        if group and total + size(item) > most:
+            yield group
+            group, total = [], 0
+        group.append(item)
+        total += size(item)
+    if group:
+        yield group
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
@@ -311,7 +329,4 @@ class SpanFinder(SentenceEncoder, abc.ABC):
     def find_all(
         self, texts: Iterable[str], pause: Callable[[], None] | None = None
     ) -> list[list[Span]]:
-        """Returns the spans of texts, in batches of all their windows.
-
-        `pause` is called before each window; it may raise. Without it, windows run in batches.
-        """
+        """Returns the spans of texts, in batches of windows; for `pause` see `ModelSession.run`."""

@@ -27,7 +27,7 @@ from albert.inference.folders import OpenModel
 from albert.records.sequences import sequences_of
 from albert.settings.engines import TENSORFLOW
 
-# Approximate limit on the bytes of embeddings that wait until those of shorter texts are computed.
+# Approximate limit on the bytes of embeddings that are computed at once, short texts first.
 MOST_WAITING = 256 << 20
 
 
@@ -108,20 +108,16 @@ class Embedder(SentenceEncoder):
         tokenizer = self.folder.tokenizer
         prompted = [(self._prompt + first, *second) for first, *second in pairs]
         sequences = sequences_of(prompted, tokenizer, self._longest)
-        waiting, first = {}, 0
-        for number, output in self._session.run([[sequence] for sequence in sequences]):
+        outputs = self._session.outputs([[sequence] for sequence in sequences])
+        for sequence, output in zip(sequences, outputs, strict=True):
             # A copy lets the memory of the batch be freed.
-            length = len(sequences[number].ids)
-            sentence = output.get(self._pooling)
-            waiting[number] = Embedding(
-                tokenizer.convert_ids_to_tokens(sequences[number].ids),
+            length, sentence = len(sequence.ids), output.get(self._pooling)
+            yield Embedding(
+                tokenizer.convert_ids_to_tokens(sequence.ids),
                 {layer: output[f"layer {layer}"][:length].copy() for layer in self._layers},
                 output.get("pooled"),
                 normalized(sentence) if self._normalize and sentence is not None else sentence,
             )
-            while first in waiting:
-                yield waiting.pop(first)
-                first += 1
 
 
 def _one_or_two(pair: str | Iterable[str]) -> list[str]:

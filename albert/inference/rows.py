@@ -11,7 +11,7 @@ from albert.core.errors import UserError
 from albert.core.files import read_object, remove_temporary_files, write_json
 from albert.core.locks import exclusive
 from albert.core.log import LOG
-from albert.inference.base import SpanFinder
+from albert.inference.base import SpanFinder, grouped
 from albert.inference.classification import LabelPrediction, LabelSetPrediction, TextClassifier
 from albert.inference.squad import QuestionAnswer, QuestionAnswerer
 from albert.report.spans import Span
@@ -22,8 +22,8 @@ from albert.tasks.glue.label_tables import text_of, texts_of
 
 RowModel = TextClassifier | SpanFinder | QuestionAnswerer
 PREDICTION, CONFIDENCE = "prediction", "confidence"
-# A block has at most as many rows, and about as many characters.
-_MOST_ROWS, _MOST_CHARACTERS = 4096, 1 << 22
+# The most characters of a block, and those that each row counts in addition to its own.
+_MOST_CHARACTERS, _OF_ROW = 1 << 22, 1 << 10
 
 
 class RowPredictor:
@@ -110,28 +110,23 @@ def predicted_blocks(
     records: Iterable[Record], predictor: RowPredictor, output: ExtendedTable
 ) -> Iterator[tuple[int, bytes]]:
     """Yields blocks of rows with their predictions: the number of records, and their text."""
-    for block in _blocks(records, predictor):
+
+    def texts_in(record: Record) -> tuple[str, ...]:
+        with contextlib.suppress(ValueError):
+            return predictor.texts(record.values or {})
+        # A row without prediction.
+        return ()
+
+    pairs = ((record, texts_in(record)) for record in records)
+    for block in grouped(pairs, _size, _MOST_CHARACTERS):
         predicted = iter(predictor.predict([texts for _, texts in block if texts]))
         rows = (output.row(record, next(predicted) if texts else {}) for record, texts in block)
         yield len(block), b"".join(rows)
 
 
-def _blocks(
-    records: Iterable[Record], predictor: RowPredictor
-) -> Iterator[list[tuple[Record, tuple[str, ...]]]]:
-    """Yields blocks of records with their texts, () for those without prediction."""
-    block, length = list[tuple[Record, tuple[str, ...]]](), 0
-    for record in records:
-        texts: tuple[str, ...] = ()
-        with contextlib.suppress(ValueError):
-            texts = predictor.texts(record.values or {})
-        block.append((record, texts))
-        length += sum(map(len, texts)) + len(record.text)
-        if len(block) >= _MOST_ROWS or length > _MOST_CHARACTERS:
-            yield block
-            block, length = [], 0
-    if block:
-        yield block
+def _size(row: tuple[Record, tuple[str, ...]]) -> int:
+    record, texts = row
+    return _OF_ROW + sum(map(len, texts)) + len(record.text)
 
 
 def write_resumably(

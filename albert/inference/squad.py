@@ -14,6 +14,7 @@ from albert.inference.base import (
     checked_text,
     checked_texts,
     checked_tuples,
+    grouped,
     table,
 )
 from albert.inference.folders import OpenModel
@@ -134,7 +135,7 @@ class QuestionAnswerer(SentenceEncoder):
         ]
         candidates: list[list[np.ndarray]] = [[] for _ in checked]
         odds: list[list[float]] = [[] for _ in checked]
-        for parts in _groups(_parts(checked)):
+        for parts in grouped(_parts(checked), lambda part: len(part.text), _MOST_CHARACTERS):
             examples = [
                 SquadExample(str(number), checked[part.question][0], part.text)
                 for number, part in enumerate(parts)
@@ -202,16 +203,3 @@ def _end_of_part(text: str, begin: int) -> int:
     end = begin + _MOST_CHARACTERS
     breaks = ((text.rfind(sign, begin + _MOST_CHARACTERS // 2, end), sign) for sign in _ENDS)
     return next((start + len(sign) for start, sign in breaks if start >= 0), end)
-
-
-def _groups(parts: Iterator[_Part]) -> Iterator[list[_Part]]:
-    """Groups parts so that each group is about as long as a part may be."""
-    group, length = list[_Part](), 0
-    for part in parts:
-        if group and length + len(part.text) > _MOST_CHARACTERS:
-            yield group
-            group, length = [], 0
-        group.append(part)
-        length += len(part.text)
-    if group:
-        yield group
