@@ -232,7 +232,7 @@ def _compare_labels(
     checkpoint: str, labels: Labels, new_head: bool | None
 ) -> tuple[list[int] | None, str]:
     """Returns the result of `rows_by_name`; no rows if the model's labels are not known."""
-    theirs = ModelFolder.of_checkpoint(checkpoint).known.get("labels")
+    theirs = ModelFolder.from_checkpoint(checkpoint).known.get("labels")
     rows, note = ([], "") if theirs is None else rows_by_name(theirs, labels)
     if rows is None and new_head is False:
         raise UserError(f"{checkpoint}: its head has {note}; a training needs --new_head")

@@ -245,7 +245,7 @@ class ModelFolder:
         raise UserError(f"{path} {_why_none(path)}")
 
     @classmethod
-    def of_checkpoint(cls, checkpoint: str) -> ModelFolder:
+    def from_checkpoint(cls, checkpoint: str) -> ModelFolder:
         """Returns the model whose weights are a checkpoint, which may have no other files."""
         path = os.path.abspath(checkpoint)
         if os.path.isdir(path):

@@ -121,7 +121,7 @@ def _embeddings(family: str, config: Mapping, width: int) -> Iterator[VariablePa
 def block_names(family: str, group: int, inner: int) -> tuple[Block, Block]:
     """Returns the names of a block in this project and in `transformers`.
 
-    A layer of BERT is a group of its own, with one block.
+    Each layer of BERT is a separate group, with one block.
     """
     if family == "bert":
         ours, theirs = f"bert/encoder/layer_{group}/", f"bert.encoder.layer.{group}."
@@ -135,13 +135,13 @@ def block_names(family: str, group: int, inner: int) -> tuple[Block, Block]:
 def _layers(family: str, config: Mapping) -> Iterator[VariablePair]:
     hidden, wide = config["hidden_size"], config["intermediate_size"]
     if family == "bert":
-        places = [(layer, 0) for layer in range(config["num_hidden_layers"])]
+        blocks = [(layer, 0) for layer in range(config["num_hidden_layers"])]
     else:
-        groups, blocks = range(config["num_hidden_groups"]), range(config["inner_group_num"])
-        places = [*itertools.product(groups, blocks)]
+        sizes = config["num_hidden_groups"], config["inner_group_num"]
+        blocks = [*itertools.product(*map(range, sizes))]
         if config["embedding_size"] != hidden:
             yield from mapping_in(config)
-    for ours, theirs in (block_names(family, *place) for place in places):
+    for ours, theirs in (block_names(family, *block) for block in blocks):
         for name in ("query", "key", "value"):
             scopes = f"{ours.attention}/{name}", f"{theirs.attention}.{name}"
             yield from _dense(*scopes, hidden, hidden)

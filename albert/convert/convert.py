@@ -98,7 +98,7 @@ def find_source(path: str, config_file: str | None) -> Source:
     missing checkpoint or a damaged file, and a `FlagError` for a missing configuration.
     """
     checkpoint = resolve_checkpoint(path)
-    model = ModelFolder.of_checkpoint(checkpoint)
+    model = ModelFolder.from_checkpoint(checkpoint)
     refuse_quantized(model.path)
     scores = recorded_scores(model.path) if model.record else {}
     if os.path.basename(checkpoint) not in (BEST, scores.get("checkpoint")):

@@ -173,7 +173,7 @@ def checked_tuples(values: object, *names: str) -> list[tuple[Any, ...]]:
 def grouped(items: Iterable[Item], size: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
     """Yields groups of items; the sizes of each group's items are at most `most` together.
 
-    A larger item is a group of its own.
+    A larger item is a separate group.
     """
     group, total = list[Item](), 0
     for item in items:

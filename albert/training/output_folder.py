@@ -209,7 +209,7 @@ def known_of_model(settings: RunSettings) -> tuple[str, dict[str, Any]]:
         if collectives.is_chief():
             raise
         return settings.output_dir, recorded_settings(settings.output_dir) or {}
-    model = ModelFolder.of_checkpoint(checkpoint)
+    model = ModelFolder.from_checkpoint(checkpoint)
     return model.path, model.known
 
 

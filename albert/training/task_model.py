@@ -90,4 +90,4 @@ class TaskModel(NamedTuple):
 def initial_folder(settings: RunSettings) -> str:
     """Returns the folder of the initial checkpoint; "" without one, or if the run has its own."""
     start, own = settings.init_checkpoint, list_checkpoints(settings.output_dir)
-    return ModelFolder.of_checkpoint(start).path if start and not own else ""
+    return ModelFolder.from_checkpoint(start).path if start and not own else ""
