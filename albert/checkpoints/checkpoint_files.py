@@ -16,7 +16,6 @@ import math
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,7 +27,7 @@ from albert.checkpoints.transformers_folder import (
     is_transformers_folder,
     open_folder,
 )
-from albert.core.errors import UserError, reporting
+from albert.core.errors import UserError
 from albert.core.files import check_readable, content_of, copy_atomically, flush, open_atomically
 from albert.core.text import first_line, listed
 
@@ -39,6 +38,8 @@ _LAYERS = {"ALBERT": r"/encoder/transformer/group_\d+/", "BERT": r"/encoder/laye
 # The folder in which a checkpoint is written before it gets its name.
 SAVING = ".saving"
 _warn_once = functools.cache(tf.logging.warning)
+# Each run of a session takes time, and values that it is fed are in memory twice.
+_RESTORED_AT_ONCE = 16
 _RESTORE_ERRORS = (
     tf.errors.NotFoundError,
     tf.errors.DataLossError,
@@ -55,7 +56,7 @@ def resolve_checkpoint(path: str) -> str:
     damaged.
     """
     if is_transformers_folder(path):
-        return open_folder(os.path.normpath(path)).path
+        return open_folder(path).path
     if os.path.isdir(path):
         names = sorted(n.removesuffix(".index") for n in glob.glob("*.index", root_dir=path))
         if len(names) > 1 and (chosen := best_or_newest(path)):
@@ -85,22 +86,6 @@ def content_of_checkpoint(checkpoint: str) -> str:
         return open_folder(checkpoint).content()
     # The index holds a checksum of every variable.
     return content_of(checkpoint + ".index")
-
-
-@contextlib.contextmanager
-def as_files(checkpoint: str) -> Iterator[str]:
-    """Yields the prefix of a TensorFlow checkpoint; converts a folder of `transformers` to one.
-
-    It is for prediction: a model without a pooler gets one of zeros.
-    """
-    if not os.path.isdir(checkpoint):
-        yield checkpoint
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        prefix = os.path.join(folder, "model.ckpt")
-        with reporting(f"temporary folder {folder} cannot be written"):
-            write_checkpoint(prefix, open_folder(checkpoint).predicting())
-        yield prefix
 
 
 def write_checkpoint(prefix: str, folder: TransformersFolder) -> None:
@@ -306,14 +291,32 @@ def keep_last(folder: str, count: int) -> None:
         remove_checkpoint(prefix)
 
 
-def check_fits(where: str, checkpoint: str, variables: Sequence[tf.Variable]) -> None:
+def restore(
+    session: tf.Session, saver: tf.train.Saver, variables: Sequence[tf.Variable], checkpoint: str
+) -> None:
+    """Restores a saver's variables in a session that predicts; raises the errors of `check_fits`.
+
+    A model of `transformers` without a pooler gets one of zeros.
+    """
+    if not os.path.isdir(checkpoint):
+        check_fits(checkpoint, load_checkpoint(checkpoint), variables)
+        saver.restore(session, checkpoint)
+        return
+    folder = open_folder(checkpoint).predicting()
+    check_fits(checkpoint, folder, variables)
+    for start in range(0, len(variables), _RESTORED_AT_ONCE):
+        some = variables[start : start + _RESTORED_AT_ONCE]
+        values = {v.initializer.inputs[1]: folder.get_tensor(v.op.name) for v in some}
+        session.run([variable.initializer for variable in some], values)
+
+
+def check_fits(checkpoint: str, reader: Any, variables: Sequence[tf.Variable]) -> None:
     """Raises a `UserError` unless a checkpoint has all variables, in their shapes and finite.
 
-    `where` is the path of the model, for messages.
+    `reader` is a result of `load_checkpoint`.
     """
-    reader = load_checkpoint(checkpoint)
     shapes = reader.get_variable_to_shape_map()
-    check_same_encoder(where, shapes, {v.op.name: v.shape.as_list() for v in variables})
+    check_same_encoder(checkpoint, shapes, {v.op.name: v.shape.as_list() for v in variables})
     differ = [
         f"{v.op.name} {shapes.get(v.op.name, 'is missing')} (the model has {v.shape.as_list()})"
         for v in variables
@@ -321,11 +324,11 @@ def check_fits(where: str, checkpoint: str, variables: Sequence[tf.Variable]) ->
     ]
     if differ:
         raise UserError(
-            f"{where} does not match the model: {len(differ)} variables differ, such as "
+            f"{checkpoint} does not match the model: {len(differ)} variables differ, such as "
             f"{', '.join(differ[:3])}; was it trained for another task, or with another "
             "--albert_config_file?"
         )
-    check_finite(where, reader, [v.op.name for v in variables])
+    check_finite(checkpoint, reader, [v.op.name for v in variables])
 
 
 def check_finite(where: str, reader: Any, names: Iterable[str]) -> None:

@@ -229,6 +229,7 @@ def set_initial_value(variable: tf.Variable, value: tf.Tensor) -> None:
 
 def open_folder(path: str) -> TransformersFolder:
     """Returns the folder at a path: the same object as long as its files do not change."""
+    path = os.path.normpath(path)
     files = [f for f in os.scandir(path) if f.name.endswith((".json", ".safetensors"))]
     state = sorted((f.name, f.stat().st_size, f.stat().st_mtime_ns) for f in files)
     return _opened(path, tuple(state))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.checkpoint_files import as_files, check_fits, restoring
+from albert.checkpoints.checkpoint_files import restore, restoring
 from albert.core import estimators
 from albert.core.forks import check_not_forked
 from albert.devices import device
@@ -85,10 +85,10 @@ class PredictSession:
                 hook.after_create_session(self._session, None)
 
     def _restore(self, checkpoint: str) -> None:
-        with restoring(checkpoint), as_files(checkpoint) as prefix:
-            if collectives.is_chief() or os.path.exists(f"{prefix}.index"):
-                check_fits(checkpoint, prefix, self._variables)
-                self._saver.restore(self._session, prefix)
+        with restoring(checkpoint):
+            is_here = os.path.isdir(checkpoint) or os.path.exists(f"{checkpoint}.index")
+            if collectives.is_chief() or is_here:
+                restore(self._session, self._saver, self._variables, checkpoint)
             else:
                 # A host without the file receives its variables from rank 0.
                 self._session.run(self._initial)

@@ -21,9 +21,9 @@ import numpy as np
 from albert import api
 from albert.checkpoints.checkpoint_files import (
     BEST,
-    as_files,
     copy_checkpoint,
     resolve_checkpoint,
+    write_checkpoint,
 )
 from albert.checkpoints.model_folder import (
     ASSETS,
@@ -34,6 +34,7 @@ from albert.checkpoints.model_folder import (
     ModelFolder,
     write_assets,
 )
+from albert.checkpoints.transformers_folder import open_folder
 from albert.core.errors import UserError
 from albert.core.log import LOG
 from albert.devices import machine
@@ -99,8 +100,11 @@ class Trial:
         names = {"albert_config_file": CONFIG, **TOKENIZERS}
         files = {names[flag]: file for flag, file in model.files.items() if flag in names}
         write_assets(self.folder, Assets(about, files))
-        with as_files(resolve_checkpoint(model.files["init_checkpoint"])) as prefix:
-            copy_checkpoint(prefix, os.path.join(self.folder, BEST))
+        checkpoint = resolve_checkpoint(model.files["init_checkpoint"])
+        if os.path.isdir(checkpoint):
+            write_checkpoint(os.path.join(self.folder, BEST), open_folder(checkpoint).predicting())
+        else:
+            copy_checkpoint(checkpoint, os.path.join(self.folder, BEST))
 
     def search(self) -> list[Scored]:
         """Scores the model in floating point, then in int8 with more and more products in floating
