@@ -20,7 +20,6 @@ from albert.core.errors import FlagError, UserError
 from albert.devices import device
 from albert.inference.folders import OpenModel
 from albert.precision import configuration, conversion
-from albert.prediction.engine import precision_list
 from albert.prediction.model import Encode, Head, HeadOutput, ModelOptions, make_predict_fn
 from albert.prediction.session import Output, PredictSession, placeholders
 from albert.records.sequences import LENGTH_STEP, SEQUENCE_KEYS, TokenSequence, padded, sequences_of
@@ -63,7 +62,9 @@ class ModelSession:
         )
         predict_fn = make_predict_fn(folder.config, head, computed)
         if folder.engine == TENSORFLOW:
-            predict_fn = conversion.convert(predict_fn, _list_of(folder), device.kind())
+            # In bfloat16, a head would round its scores to three digits.
+            low = folder.low and configuration.in_encoder(folder.low)
+            predict_fn = conversion.convert(predict_fn, low, device.kind())
         self._session = PredictSession(predict_fn, placeholders(specs))
         self._session.load(folder.checkpoint)
 
@@ -122,15 +123,6 @@ class ModelSession:
                     f"{self._path}: {name} of a text is not finite (NaN or infinite) because the "
                     "weights are too large; use another model"
                 )
-
-
-def _list_of(folder: OpenModel) -> configuration.PrecisionConfig | None:
-    """Returns the operations of the encoder that a model computes in low precision, if any."""
-    if folder.precision == "float32":
-        return None
-    config = configuration.chosen(folder.precision, precision_list(folder.config))
-    # In bfloat16, a head would round its scores to three digits.
-    return configuration.in_encoder(config) if config else None
 
 
 POOLINGS = ("mean", "cls")

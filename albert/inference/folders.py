@@ -21,6 +21,7 @@ from albert.checkpoints.model_folder import (
 )
 from albert.core.errors import UserError
 from albert.modeling import BertConfig, EncoderConfig, read_config
+from albert.precision.configuration import PrecisionConfig
 from albert.settings.engines import TENSORFLOW
 from albert.tokenization import FullTokenizer
 
@@ -32,7 +33,7 @@ class OpenModel(NamedTuple):
       description: content of `assets.extra/model.json`, or of `description_of`.
       checkpoint: prefix of the weights.
       engine: what computes the encoder, a value of --engine.
-      precision: the type of the products, "float32" or "bfloat16".
+      low: the operations of the encoder in low precision, if any.
     """
 
     path: str
@@ -41,7 +42,12 @@ class OpenModel(NamedTuple):
     config: EncoderConfig
     tokenizer: FullTokenizer
     engine: str = TENSORFLOW
-    precision: str = "float32"
+    low: PrecisionConfig | None = None
+
+    @property
+    def precision(self) -> str:
+        """Returns the type of the products, "float32" or "bfloat16"."""
+        return self.low.dtype.name if self.low else "float32"
 
     @property
     def encoder_precision(self) -> str:

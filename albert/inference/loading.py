@@ -73,7 +73,7 @@ def _model_of(folder: OpenModel, engine: str, precision: str, abstains: bool | N
     if precision != "float32":
         low = configuration.chosen(precision, precision_list(folder.config))
     engine = choose_engine(_checked(engine), low, quantized_encoder(path))
-    return entries[task].load_model_class()(folder._replace(engine=engine, precision=precision))
+    return entries[task].load_model_class()(folder._replace(engine=engine, low=low))
 
 
 def _checked(engine: str) -> str:
