@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert.checkpoints import transformers_names as names
-from albert.checkpoints.checkpoint_files import load_checkpoint, resolve_checkpoint
 from albert.checkpoints.folder_contract import (
     CONFIG,
     LENGTH,
@@ -20,7 +19,11 @@ from albert.checkpoints.folder_contract import (
     read_checked,
 )
 from albert.checkpoints.folder_tokenizer import tokenizer_settings
-from albert.checkpoints.transformers_folder import TransformersFolder, is_transformers_folder
+from albert.checkpoints.transformers_folder import (
+    TransformersFolder,
+    is_transformers_folder,
+    open_folder,
+)
 from albert.core.errors import UserError
 from albert.core.files import read_json
 
@@ -53,7 +56,7 @@ def description_of(files: Mapping[str, str]) -> dict[str, Any]:
         return about
     file = files["albert_config_file"]
     config = read_checked(file, CONFIG, "the configuration")
-    reader = load_checkpoint(resolve_checkpoint(folder))
+    reader = open_folder(folder)
     path, positions = os.path.join(folder, TOKENIZER), config.get("max_position_embeddings", 512)
     saved = read_checked(path, TOKENIZER, "the tokenizer's configuration")
     longest = int(min(positions, saved.get("model_max_length", positions)))

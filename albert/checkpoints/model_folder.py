@@ -24,11 +24,11 @@ from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.checkpoint_files import load_checkpoint, resolve_checkpoint
+from albert.checkpoints.checkpoint_files import resolve_checkpoint
 from albert.checkpoints.folder_contract import CONFIG, OWN, TOKENIZER_JSON, checked
 from albert.checkpoints.folder_tokenizer import tokenizer_settings
 from albert.checkpoints.foreign_models import description_of
-from albert.checkpoints.transformers_folder import is_transformers_folder, other_files
+from albert.checkpoints.transformers_folder import is_transformers_folder, open_folder, other_files
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of, open_atomically, read_bytes, read_object
 from albert.core.record import read_record
@@ -169,11 +169,9 @@ def used_model(
 def recorded_model(path: str) -> dict[str, Any] | None:
     """Returns a model's properties from the record next to its weights; None without a record."""
     if is_transformers_folder(path):
-        config = load_checkpoint(resolve_checkpoint(path)).config
+        config = open_folder(path).config
         return {_CONFIG: config, **tokenizer_settings(path)}
-    record = read_run_record(path)
-    if record is None:
-        record = read_run_record(os.path.dirname(os.path.abspath(resolve_checkpoint(path))))
+    record = read_run_record(os.path.dirname(os.path.abspath(resolve_checkpoint(path))))
     if record is None:
         return None
     task = record.get("task")

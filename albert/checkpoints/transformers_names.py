@@ -134,14 +134,12 @@ def block_names(family: str, group: int, inner: int) -> tuple[Block, Block]:
 
 def _layers(family: str, config: Mapping) -> Iterator[VariablePair]:
     hidden, wide = config["hidden_size"], config["intermediate_size"]
-    if family == "bert":
-        blocks = [(layer, 0) for layer in range(config["num_hidden_layers"])]
-    else:
-        sizes = config["num_hidden_groups"], config["inner_group_num"]
-        blocks = [*itertools.product(*map(range, sizes))]
-        if config["embedding_size"] != hidden:
-            yield from mapping_in(config)
-    for ours, theirs in (block_names(family, *block) for block in blocks):
+    groups = config["num_hidden_layers" if family == "bert" else "num_hidden_groups"]
+    blocks = 1 if family == "bert" else config["inner_group_num"]
+    if family == "albert" and config["embedding_size"] != hidden:
+        yield from mapping_in(config)
+    for group, inner in itertools.product(range(groups), range(blocks)):
+        ours, theirs = block_names(family, group, inner)
         for name in ("query", "key", "value"):
             scopes = f"{ours.attention}/{name}", f"{theirs.attention}.{name}"
             yield from _dense(*scopes, hidden, hidden)

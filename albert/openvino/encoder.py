@@ -197,9 +197,7 @@ class _PassWeights(tf.train.SessionRunHook):
     def _requests_of(self, session: tf.Session) -> Sequence[Any]:
         if self._quantized:
             return compile_model(read_quantized(self._quantized), *self._options)
-        values = dict(
-            zip(self._variables, session.run(list(self._variables.values())), strict=True)
-        )
+        values = session.run(self._variables)
         try:
             return compile_model(self._model_of(values), *self._options)
         # Each version of OpenVINO fails in its own way, and a training must continue.
