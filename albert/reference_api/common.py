@@ -13,6 +13,8 @@ from albert.prediction.model import Head, ModelOptions
 from albert.records.records import parsed_batches
 from albert.training.model_fn import make_model_fn
 
+# Of the order of training data.
+_SEED = 12345
 _REASONS = {
     "use_tpu": "this project does not run on TPU",
     "hub_module": "hub modules are not supported; pass init_checkpoint instead",
@@ -32,16 +34,11 @@ def input_fn_of(
     batch_size: int,
     is_training: bool,
     drop_remainder: bool,
-    *,
-    seed: int = 12345,
-    **order: Any,
 ) -> Callable[[dict], tf.data.Dataset]:
-    """Returns an `input_fn` for record files; see `albert.records.records.parsed_batches`.
+    """Returns an `input_fn` for record files; `spec` is a specification for `tf.io.parse_example`.
 
-    Args:
-      spec: specification for `tf.io.parse_example`.
-      is_training: whether to shuffle and repeat endlessly; otherwise one pass in the file's order.
-      drop_remainder: whether to drop a last batch that is not full; ignored in training.
+    In training, it shuffles and repeats the records endlessly. Otherwise, it makes one pass in the
+    file's order; `drop_remainder` drops a last batch that is not full.
     """
     files = [input_file] if isinstance(input_file, str) else list(input_file)
 
@@ -50,9 +47,8 @@ def input_fn_of(
             files,
             spec,
             batch_size,
-            shuffle_seed=seed if is_training else None,
+            shuffle_seed=_SEED if is_training else None,
             drop_remainder=drop_remainder,
-            **order,
         )
 
     return input_fn
@@ -64,7 +60,7 @@ def model_fn_of(
     init_checkpoint: str | None,
     schedule: tuple[float, int, int],
     flags: tuple[bool, str | None, bool, bool],
-    optimizer_options: Mapping[str, Any] | None = None,
+    optimizer: str = "adamw",
 ) -> Callable:
     """Returns the `model_fn` of an `Estimator`: encoder, head and, for training, optimizer.
 
@@ -73,13 +69,15 @@ def model_fn_of(
       schedule: a builder's `learning_rate`, `num_train_steps` and `num_warmup_steps`.
       flags: its `use_tpu` and `hub_module`, which must be false and None, or a `ValueError` is
         raised; `use_one_hot_embeddings` and `use_einsum`, see `modeling.Encoder`.
-      optimizer_options: more fields of `optimization.OptimizerOptions`.
+      optimizer: a name in `optimization.OPTIMIZERS`.
     """
     use_tpu, hub_module, use_one_hot_embeddings, use_einsum = flags
     refuse(use_tpu=use_tpu, hub_module=hub_module)
-    optimizer = OptimizerOptions(*schedule, **(optimizer_options or {}))
-    options = ModelOptions(optimizer, init_checkpoint)._replace(
-        use_one_hot_embeddings=use_one_hot_embeddings, use_einsum=use_einsum
+    options = ModelOptions(
+        OptimizerOptions(*schedule, optimizer),
+        init_checkpoint,
+        use_one_hot_embeddings=use_one_hot_embeddings,
+        use_einsum=use_einsum,
     )
     return make_model_fn(config, head, options)
 

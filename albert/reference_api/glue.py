@@ -6,7 +6,7 @@ Features are in the reference's form: lists, one example at a time.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,9 @@ from albert.reference_api.common import create_albert, input_fn_of, model_fn_of,
 from albert.tasks.classification.records import feature_spec, serialize
 from albert.tasks.glue.features import label_id
 from albert.tasks.glue.head import classify, make_head
+
+# The dropout rate of the head's input in training.
+_DROPOUT = 0.1
 
 
 class PaddingInputExample:
@@ -129,9 +132,6 @@ def file_based_input_fn_builder(
     use_tpu: bool,
     bsz: int,
     multiple: int = 1,
-    *,
-    is_regression: bool | None = None,
-    **order: Any,
 ) -> Callable[[dict], tf.data.Dataset]:
     """Returns an `input_fn` that reads feature files; see `common.input_fn_of`.
 
@@ -139,16 +139,14 @@ def file_based_input_fn_builder(
       task_name: "sts-b" means that labels are numbers.
       bsz: features per batch.
       multiple: number of concatenated sequences in a feature.
-      is_regression: whether labels are numbers; None to decide by `task_name`.
 
     Returns:
       A function from `params` (not used) to a dataset of dictionaries: int32 [B, S] or [B];
       `label_ids` are float32 for regression.
     """
     refuse(use_tpu=use_tpu)
-    is_regression = task_name == "sts-b" if is_regression is None else is_regression
-    spec = feature_spec([seq_length * multiple], is_regression)
-    return input_fn_of(input_file, spec, bsz, is_training, drop_remainder, **order)
+    spec = feature_spec([seq_length * multiple], is_regression=task_name == "sts-b")
+    return input_fn_of(input_file, spec, bsz, is_training, drop_remainder)
 
 
 def create_model(
@@ -162,25 +160,23 @@ def create_model(
     use_one_hot_embeddings,
     task_name,
     hub_module,
-    *,
-    use_einsum: bool = False,
-    dropout: float = 0.1,
 ) -> tuple[tf.Tensor | None, tf.Tensor | None, tf.Tensor, tf.Tensor, tf.Tensor]:
     """Builds ALBERT, its classification head, and the loss.
 
     Args:
       labels: int32 [B]; for regression, float32 [B]; None to compute no loss.
       num_labels: number of labels C; 1 for regression. `task_name` is not used.
-      dropout: dropout rate of the head's input in training.
       (the others): see `common.create_albert`.
 
     Returns:
       The mean loss; the losses [B]; the rest of `classification.head.ClassifierOutput`.
     """
-    inputs = input_ids, input_mask, segment_ids
-    flags = use_one_hot_embeddings, use_einsum, hub_module
+    inputs, flags = (
+        (input_ids, input_mask, segment_ids),
+        (use_one_hot_embeddings, False, hub_module),
+    )
     pooled, _ = create_albert(albert_config, is_training, *inputs, *flags)
-    output = classify(pooled, labels, dropout if is_training else 0.0, num_labels)
+    output = classify(pooled, labels, _DROPOUT if is_training else 0.0, num_labels)
     return output.loss, *output
 
 
@@ -196,21 +192,13 @@ def model_fn_builder(
     task_name,
     hub_module=None,
     optimizer="adamw",
-    *,
-    use_einsum: bool = False,
-    dropout: float = 0.1,
-    threshold: float | None = None,
-    optimizer_options: Mapping[str, Any] | None = None,
 ) -> Callable:
     """Returns the `model_fn` of an `Estimator` for classification or regression.
 
-    Args:
-      threshold: see `classification.head.make_head`, which also defines the predictions.
-      optimizer, optimizer_options: fields of `optimization.OptimizerOptions`.
-      (the others): see `create_model` and `common.model_fn_of`.
+    For the arguments, see `create_model` and `common.model_fn_of`; for the predictions,
+    `classification.head.make_head`.
     """
     schedule = learning_rate, num_train_steps, num_warmup_steps
-    flags = use_tpu, hub_module, use_one_hot_embeddings, use_einsum
-    options = {"optimizer": optimizer, **(optimizer_options or {})}
-    head = make_head(num_labels, dropout, threshold)
-    return model_fn_of(albert_config, head, init_checkpoint, schedule, flags, options)
+    flags = use_tpu, hub_module, use_one_hot_embeddings, False
+    head = make_head(num_labels, _DROPOUT)
+    return model_fn_of(albert_config, head, init_checkpoint, schedule, flags, optimizer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import tensorflow.compat.v1 as tf
 
@@ -27,7 +26,6 @@ def input_fn_builder(
     use_tpu: bool,
     bsz: int,
     is_v2: bool,
-    **order: Any,
 ) -> Callable[[dict], tf.data.Dataset]:
     """Returns an `input_fn` that reads feature files; see `common.input_fn_of`.
 
@@ -41,7 +39,7 @@ def input_fn_builder(
     """
     refuse(use_tpu=use_tpu)
     spec = feature_spec(seq_length, is_training, with_p_mask=is_v2)
-    return input_fn_of(input_file, spec, bsz, is_training, drop_remainder, **order)
+    return input_fn_of(input_file, spec, bsz, is_training, drop_remainder)
 
 
 def create_v1_model(
@@ -70,18 +68,15 @@ def v1_model_fn_builder(
     use_one_hot_embeddings,
     use_einsum,
     hub_module,
-    *,
-    mask_padding_in_loss: bool = False,
-    optimizer_options: Mapping[str, Any] | None = None,
 ) -> Callable:
     """Returns the `model_fn` of an `Estimator` for SQuAD 1.1; see `common.model_fn_of`.
 
-    `mask_padding_in_loss` gives padding the probability 0; see `squad.head.make_v1_head`.
+    As in the reference, padding counts in the loss; see `squad.head.make_v1_head`.
     """
     schedule = learning_rate, num_train_steps, num_warmup_steps
     flags = use_tpu, hub_module, use_one_hot_embeddings, use_einsum
-    head = _with_all_scores(make_v1_head(mask_padding_in_loss))
-    return model_fn_of(albert_config, head, init_checkpoint, schedule, flags, optimizer_options)
+    head = _with_all_scores(make_v1_head(mask_padding_in_loss=False))
+    return model_fn_of(albert_config, head, init_checkpoint, schedule, flags)
 
 
 def _with_all_scores(head: Head) -> Head:
@@ -136,8 +131,6 @@ def v2_model_fn_builder(
     end_n_top,
     dropout_prob,
     hub_module,
-    *,
-    optimizer_options: Mapping[str, Any] | None = None,
 ) -> Callable:
     """Returns the `model_fn` of an `Estimator` for SQuAD 2.0.
 
@@ -147,4 +140,4 @@ def v2_model_fn_builder(
     flags = use_tpu, hub_module, use_one_hot_embeddings, True
     spread = albert_config.initializer_range
     head = make_v2_head(V2Options(start_n_top, end_n_top, dropout_prob, spread))
-    return model_fn_of(albert_config, head, init_checkpoint, schedule, flags, optimizer_options)
+    return model_fn_of(albert_config, head, init_checkpoint, schedule, flags)

@@ -74,20 +74,18 @@ def write_predictions_v1(
     max_answer_length: int,
     output_prediction_file: str,
     output_nbest_file: str,
-    *,
-    no_answer: str = "empty",
 ) -> dict[str, str]:
     """Writes the best answer, and the `n_best_size` best answers, to every question as JSON.
+
+    As in the reference, the answer to a question without candidates is the word "empty".
 
     Args:
       result_dict: from `accumulate_predictions_v1`. `all_results`, `max_answer_length`: not used.
       output_prediction_file: receives answers by question id, which are also returned.
       output_nbest_file: receives lists of answers with probability and scores by question id.
-      no_answer: answer to a question without candidates; the reference uses the word "empty".
     """
-    nbest = _nbest_predictions(
-        result_dict, all_examples, all_features, n_best_size, {**NO_ANSWER, "text": no_answer}
-    )
+    no_answer = {**NO_ANSWER, "text": "empty"}
+    nbest = _nbest_predictions(result_dict, all_examples, all_features, n_best_size, no_answer)
     answers = {qas_id: entries[0]["text"] for qas_id, entries in nbest.items()}
     write_json(output_prediction_file, answers, indent=4)
     write_json(output_nbest_file, nbest, indent=4)

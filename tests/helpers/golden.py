@@ -22,6 +22,7 @@ from albert.tasks.glue.features import make_records
 from albert.tasks.pretraining.head import make_head as make_pretraining_head
 from albert.tasks.pretraining.head import scores_of
 from albert.tasks.race.features import make_sequences
+from albert.tasks.squad.head import make_v1_head
 from albert.tokenization import FullTokenizer
 from albert.training.model_fn import make_model_fn
 from tests.helpers.encoders import assert_close, outputs_of
@@ -219,11 +220,11 @@ def predicted(figures: Figures, name: str, of_words: bool = False) -> tuple[list
     return examples, convert(examples, figures.tokenizer(of_words), USUAL, False)
 
 
-def written_v1(examples, features, outputs, folder, lengths=(20, 30), **options):
+def written_v1(examples, features, outputs, folder, lengths=(20, 30)):
     spans, arguments = {}, (examples, features, outputs, *lengths)
     squad_utils.accumulate_predictions_v1(spans, *arguments)
     files = [folder / name for name in ("predictions.json", "nbest.json")]
-    returned = squad_utils.write_predictions_v1(spans, *arguments, *map(str, files), **options)
+    returned = squad_utils.write_predictions_v1(spans, *arguments, *map(str, files))
     written = [read_json(file) for file in files]
     assert returned == written[0]
     return written
@@ -439,9 +440,9 @@ def assert_pretraining_losses(folder: pathlib.Path) -> None:
 def assert_training_v1(folder: pathlib.Path, optimizer: str = "adamw") -> None:
     """Compares twenty steps of SQuAD 1.1; for ALBERT, also the scores before the first."""
     figures, run = golden_run(folder, f"squad_v1_{optimizer}.npz")
-    options = {"use_tpu": False, "use_one_hot_embeddings": False, "use_einsum": False}
-    options |= {"hub_module": None, "optimizer_options": {"optimizer": optimizer}}
-    names = ("start", "end") if "embedding_size" in run[0].to_dict() else ()
+    config, checkpoint, *schedule = run
+    options = ModelOptions(OptimizerOptions(*schedule, optimizer), checkpoint)
+    names = ("start", "end") if "embedding_size" in config.to_dict() else ()
 
     def logits(*_):
         graph = tf.get_default_graph()
@@ -449,7 +450,7 @@ def assert_training_v1(folder: pathlib.Path, optimizer: str = "adamw") -> None:
 
     keys = (*SEQUENCES, "start_positions", "end_positions")
     weights = {"cls/squad/output_weights": figures["output_weights"]}
-    model_fn = squad_utils.v1_model_fn_builder(*run, **options)
+    model_fn = make_model_fn(config, make_v1_head(mask_padding_in_loss=False), options)
     first = train_golden(figures, model_fn, keys, weights, logits)
     for name, value in zip(names, first, strict=True):
         np.testing.assert_allclose(value, figures[f"{name}_logits_step0"], atol=1e-5)

@@ -9,6 +9,7 @@ from albert import squad_utils
 from albert.squad_utils import RawResult, SquadExample
 from albert.tasks.squad.predictions import (
     CANDIDATE,
+    NO_ANSWER,
     answers_of,
     as_json,
     best_candidates,
@@ -78,7 +79,7 @@ def test_one_question_at_a_time_has_the_same_answers_as_all_together(tmp_path):
     scores = rng.normal(size=(len(features), 2, 8)).astype(np.float32)
     case = Case(texts, features, [list(scores)])
     (results,) = case.models
-    _, nbest = written_v1(case.examples, features, results, tmp_path, (3, 2), no_answer="")
+    _, nbest = written_v1(case.examples, features, results, tmp_path, (3, 2))
     outputs = [best_of(result, 3) for result in results]
     groups = list(by_question(4, features, outputs))
     grouped = [[output for _, output in pairs] for pairs in groups]
@@ -86,7 +87,7 @@ def test_one_question_at_a_time_has_the_same_answers_as_all_together(tmp_path):
     best = [answers_of(pairs, text, 2, 3) for pairs, text in zip(groups, texts, strict=True)]
     written = (tmp_path / "nbest.json").read_text()
     for (qas_id, expected), candidates, text in zip(nbest.items(), best, texts, strict=True):
-        entries = entries_of(candidates, text)
+        entries = entries_of(candidates, text, {**NO_ANSWER, "text": "empty"})
         assert entries == expected and f'"{qas_id}": {as_json(entries)}' in written
         texts_of = [span.text for span in spans_of(candidates, [text])]
         assert texts_of == [e["text"] for e in expected if len(candidates)]
@@ -123,11 +124,11 @@ class Case:
             squad_utils.accumulate_predictions_v1(spans, *known, results[::-1], n_best, max_length)
         files = folder / "predictions.json", folder / "nbest.json"
         arguments = (*known, None, n_best, None, *map(str, files))
-        squad_utils.write_predictions_v1(spans, *arguments, no_answer="-")
+        squad_utils.write_predictions_v1(spans, *arguments)
         return read_json(files[1])
 
-    def written(self, folder, **options):
-        return written_v1(self.examples, self.features, self.models[0], folder, (3, 5), **options)
+    def written(self, folder):
+        return written_v1(self.examples, self.features, self.models[0], folder, (3, 5))
 
 
 def test_equal_scores_keep_their_order_and_models_are_averaged(tmp_path):
@@ -162,12 +163,11 @@ def test_spans_are_stored_by_example_and_feature():
     assert spans == {0: {7: {(0, 1): [(2.0, 1.5)]}}}
 
 
-@pytest.mark.parametrize(("options", "answer"), [({}, "empty"), ({"no_answer": ""}, "")])
-def test_a_question_without_candidates_gets_an_empty_answer(tmp_path, options, answer):
+def test_a_question_without_candidates_gets_the_answer_empty(tmp_path):
     """One has no feature; in the other's, no token has its maximum context."""
     feature = make_feature(1, 1, 3, [(0, 1)], [False])
     case = Case(["", "ab"], [feature], [[(np.ones(9), np.ones(9))]])
-    predictions, nbest = case.written(tmp_path, **options)
-    assert predictions == {"id0": answer, "id1": answer}
-    entry = {"text": answer, "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
+    predictions, nbest = case.written(tmp_path)
+    assert predictions == {"id0": "empty", "id1": "empty"}
+    entry = {"text": "empty", "probability": 1.0, "start_log_prob": 0.0, "end_log_prob": 0.0}
     assert nbest == {"id0": [entry], "id1": [entry]}
