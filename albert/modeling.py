@@ -250,9 +250,7 @@ def transformer_model(
       attention_mask: int32 [B, S], 1 where a token may be attended to; None to attend to all.
       intermediate_act_fn: the activation or its name; see `get_activation`.
       do_return_all_layers: return a list with the states after every block.
-      hidden_size, num_hidden_layers, num_hidden_groups, num_attention_heads, intermediate_size,
-        inner_group_num, hidden_dropout_prob, attention_probs_dropout_prob, initializer_range,
-        use_einsum: see `AlbertConfig` and `Encoder`; dropout is always applied.
+      (the others): see `AlbertConfig` and `Encoder`; dropout is always applied.
 
     Raises:
       UserError (a ValueError): a value is impossible.
@@ -290,43 +288,22 @@ class _BuildOptions(NamedTuple):
     packing: Packing | None = None
 
 
-class _Scopes(NamedTuple):
-    """Names of the scopes of an encoder's variables; None for a scope that a model lacks."""
-
-    layers: str | None
-    group: str
-    inner: str | None
-    attention: str
-    attention_norm: str
-    wide: str
-    output: str
-    output_norm: str
-
-
-_ALBERT = _Scopes(
-    layers="transformer",
-    group="group_{}",
-    inner="inner_group_{}",
-    attention="attention_1",
-    attention_norm="LayerNorm",
-    wide="ffn_1/intermediate",
-    output="ffn_1/intermediate/output",
-    output_norm="LayerNorm_1",
-)
-_BERT = _Scopes(
-    layers=None,
-    group="layer_{}",
-    inner=None,
-    attention="attention",
-    attention_norm="attention/output/LayerNorm",
-    wide="intermediate",
-    output="output",
-    output_norm="output/LayerNorm",
-)
+# The scopes of the variables of ALBERT and of BERT; None for a scope that a model lacks.
+_SCOPES = {
+    "layers": ("transformer", None),
+    "group": ("group_{}", "layer_{}"),
+    "inner": ("inner_group_{}", None),
+    "attention": ("attention_1", "attention"),
+    "attention_norm": ("LayerNorm", "attention/output/LayerNorm"),
+    "wide": ("ffn_1/intermediate", "intermediate"),
+    "output": ("ffn_1/intermediate/output", "output"),
+    "output_norm": ("LayerNorm_1", "output/LayerNorm"),
+}
 
 
-def _scopes_of(config: EncoderConfig) -> _Scopes:
-    return _BERT if isinstance(config, BertConfig) else _ALBERT
+def _scopes_of(config: EncoderConfig) -> dict[str, str | None]:
+    column = int(isinstance(config, BertConfig))
+    return {part: names[column] for part, names in _SCOPES.items()}
 
 
 def _scope(name: str | None, number: int = 0, **options) -> contextlib.AbstractContextManager:
@@ -361,16 +338,16 @@ def _encode(
     recomputation = Recomputation() if building.gradient_checkpointing else None
     states: list[tf.Tensor] = []
     scopes = _scopes_of(config)
-    with _scope(scopes.layers, reuse=tf.AUTO_REUSE):
+    with _scope(scopes["layers"], reuse=tf.AUTO_REUSE):
         for layer in range(config.num_hidden_layers):
             group = layer * config.num_hidden_groups // config.num_hidden_layers
             # In BERT, the scope of the weights is also a scope of operations.
-            named = tf.name_scope(f"layer_{layer}") if scopes.inner else contextlib.nullcontext()
-            with _scope(scopes.group, group), named:
+            named = tf.name_scope(f"layer_{layer}") if scopes["inner"] else contextlib.nullcontext()
+            with _scope(scopes["group"], group), named:
                 for inner in range(config.inner_group_num):
                     is_last = len(states) + 1 == config.num_hidden_layers * config.inner_group_num
                     needed = positions if is_last else None
-                    with _scope(scopes.inner, inner):
+                    with _scope(scopes["inner"], inner):
                         block = functools.partial(
                             _block,
                             tokens=tokens,
@@ -401,7 +378,7 @@ def _block(
     def layer(x: tf.Tensor, size: int, name: str = "dense", activation: Any = None) -> tf.Tensor:
         return dense(x, size, config.initializer_range, use_einsum, name, activation)
 
-    with tf.variable_scope(scopes.attention):
+    with tf.variable_scope(scopes["attention"]):
         with tf.variable_scope("self"):
             context = tokens.self_attention(
                 tuple(layer(state, config.hidden_size, n) for n in ("query", "key", "value")),
@@ -409,17 +386,14 @@ def _block(
                 f"{site}/attention_probabilities",
             )
         if positions is not None:
-            context, state = (
-                tokens.gather_at(positions, context),
-                tokens.gather_at(positions, state),
-            )
+            context, state = (tokens.gather_at(positions, rows) for rows in (context, state))
         with tf.variable_scope("output"):
             attention = layer(context, config.hidden_size)
             attention = dropout(attention, hidden_dropout, site=f"{site}/attention_output")
-    attention = layer_norm(attention + state, scopes.attention_norm)
-    with tf.variable_scope(scopes.wide):
+    attention = layer_norm(attention + state, scopes["attention_norm"])
+    with tf.variable_scope(scopes["wide"]):
         wide = layer(attention, config.intermediate_size, activation=config.hidden_act)
-    with tf.variable_scope(scopes.output):
+    with tf.variable_scope(scopes["output"]):
         output = layer(wide, config.hidden_size)
         output = dropout(output, hidden_dropout, site=f"{site}/output")
-    return layer_norm(output + attention, scopes.output_norm)
+    return layer_norm(output + attention, scopes["output_norm"])
