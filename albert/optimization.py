@@ -21,7 +21,7 @@ from albert.optimizers.gradients import (
     local_zeros,
     zeros_of,
 )
-from albert.optimizers.loss_scale import LossScale, Scaling
+from albert.optimizers.loss_scale import LossScale
 from albert.optimizers.schedule import GRADIENTS, NONE, OptimizerOptions, learning_rate_at
 from albert.optimizers.sharded import ShardedOptimizer
 
@@ -41,7 +41,7 @@ class TrainStep(NamedTuple):
       tokens: float32 scalar, the sum over all batches and workers; 0 in runs that do not complete
         a step.
       sharded: the optimizer's state that is sharded over the workers; may be empty.
-      scaling: the variables of the loss scale; None if the loss is not scaled.
+      scaling: the loss scale; None if the loss is not scaled.
     """
 
     op: tf.Operation
@@ -49,7 +49,7 @@ class TrainStep(NamedTuple):
     learning_rate: tf.Tensor
     tokens: tf.Tensor
     sharded: Sequence[StateShard] = ()
-    scaling: Scaling | None = None
+    scaling: LossScale | None = None
 
 
 def create_optimizer(
@@ -66,31 +66,19 @@ def create_optimizer(
 ) -> tf.Operation:
     """Returns the op of `build_train_step`, with the reference's arguments.
 
-    Args:
-      init_lr: the peak learning rate.
-      use_tpu: must be false.
-      num_train_steps, num_warmup_steps, optimizer, poly_power, start_warmup_step: see
-        `OptimizerOptions`.
-      colocate_gradients_with_ops, excluded_tvars: see `build_train_step`.
+    `use_tpu` must be false. For the others, see `OptimizerOptions` and `build_train_step`.
     """
     if use_tpu:
         raise ValueError("use_tpu: this project does not run on TPU")
     options = OptimizerOptions(
         init_lr, num_train_steps, num_warmup_steps, optimizer, poly_power, start_warmup_step
     )
-    step = build_train_step(
-        loss,
-        options,
-        excluded_tvars=excluded_tvars,
-        colocate_gradients_with_ops=colocate_gradients_with_ops,
-    )
-    return step.op
+    return build_train_step(loss, options, excluded_tvars, colocate_gradients_with_ops).op
 
 
 def build_train_step(
     loss: tf.Tensor,
     options: OptimizerOptions,
-    *,
     excluded_tvars: Iterable | None = None,
     colocate_gradients_with_ops: bool = False,
     num_tokens: tf.Tensor | None = None,
@@ -102,17 +90,15 @@ def build_train_step(
     before any variable changes. With a loss scale, such a step counts, but changes only the scale,
     and it raises the error only if the scale cannot become smaller.
 
-    Args:
-      excluded_tvars: trainable variables, or their names, that must not change.
-      colocate_gradients_with_ops: as in `tf.gradients`.
-      num_tokens: scalar, number of tokens in the batch.
+    `excluded_tvars` are trainable variables, or their names, that must not change. `num_tokens` is
+    a scalar, the number of tokens in the batch.
     """
     global_step = tf.train.get_or_create_global_step()
     step = tf.identity(global_step)
     learning_rate = learning_rate_at(options, step)
     optimizer = _make_optimizer(options, learning_rate)
     variables = _without(excluded_tvars or (), tf.trainable_variables())
-    scale = LossScale() if options.scales_loss else None
+    scale = LossScale.create() if options.scales_loss else None
     batch = compute_gradients(
         loss, variables, num_tokens, colocate_gradients_with_ops, scale.value if scale else None
     )
@@ -140,7 +126,7 @@ def build_train_step(
         row_squares = StepMetrics(*tf.unstack(metrics)).row_squares / num_batches
         norm = tf.sqrt(squares + row_squares)
         # Skipped steps do not change the moments, so they do not count for their correction.
-        done = step - tf.cast(scale.variables.skipped_steps, step.dtype) if scale else step
+        done = step - tf.cast(scale.skipped_steps, step.dtype) if scale else step
 
         def update(factor: tf.Tensor) -> tf.Operation:
             if shares:
@@ -158,8 +144,7 @@ def build_train_step(
     tokens = metrics.tokens * num_batches
     op = tf.group(vector, name="train_op")
     sharded = shares.state if shares else ()
-    scaling = scale.variables if scale else None
-    return TrainStep(op, metrics.loss, learning_rate, tokens, sharded, scaling)
+    return TrainStep(op, metrics.loss, learning_rate, tokens, sharded, scale)
 
 
 def update_if_finite(
@@ -167,10 +152,8 @@ def update_if_finite(
 ) -> tf.Operation | tf.Tensor:
     """Returns the op that updates with gradients clipped to a global norm of 1, if it is finite.
 
-    Args:
-      update: builds the update, given the factor of the gradients.
-      scale: the scale of the loss, which also scales the gradients and the norm. With it, the op
-        skips a norm that is not finite instead of failing.
+    `update` builds the update, given the factor of the gradients. `scale` is the scale of the loss,
+    and so of the norm; with it, the op skips a norm that is not finite instead of failing.
     """
     if scale:
         norm /= scale.value
@@ -184,11 +167,8 @@ def accumulate(batch: Gradients, runs: int, finish: Callable[[Gradients], tf.Ten
     """Accumulates the gradients of several runs; the last run finishes the step with their means.
 
     Checkpoints do not contain the sums, because they are written between steps, when the sums
-    are 0.
-
-    Args:
-      runs: runs of the training op per step; with 1 nothing is accumulated.
-      finish: builds the end of a step and returns its metrics; the other runs return zeros.
+    are 0. `runs` is the number of runs of the training op per step. `finish` builds the end of a
+    step and returns its metrics; the other runs return zeros.
     """
     if runs == 1:
         return finish(batch)
@@ -234,12 +214,10 @@ def _make_optimizer(
     if name not in OPTIMIZERS:
         raise ValueError(f"unsupported optimizer {name!r}; supported: {', '.join(OPTIMIZERS)}")
     return OPTIMIZERS[name](
-        learning_rate=learning_rate,
-        weight_decay_rate=options.weight_decay,
-        beta_1=0.9,
-        beta_2=0.999,
+        learning_rate,
+        options.weight_decay,
         epsilon=options.epsilon,
-        exclude_from_weight_decay=list(_NOT_DECAYED),
+        exclude_from_weight_decay=_NOT_DECAYED,
     )
 
 
@@ -287,12 +265,9 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
     ) -> tf.Operation:
         """Returns the op that updates variables and moments, one variable at a time.
 
-        Updating all at once would take memory for copies of all parameters and moments.
-
-        Args:
-          grads_and_vars: pairs of gradient and variable; pairs with a None are skipped.
-          global_step: the step, counted from 0. As in the reference, it is not incremented.
-          factor: factor of the gradients; None for 1.
+        Updating all at once would take memory for copies of all parameters and moments. Pairs with
+        a None are skipped. The step is counted from 0 and, as in the reference, not incremented.
+        `factor` is that of the gradients; None for 1.
         """
         factors = self.factors(global_step)
         assignments: list[tf.Operation] = []
@@ -314,7 +289,9 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         if decay := self.decay_of(variable.op.name):
             with tf.control_dependencies([update]):
                 update += decay * variable
-        rate = self._rate(variable, update)
+        rate = self.learning_rate
+        if self.adapts(variable.op.name):
+            rate = self.trust_ratio(tf.norm(variable), tf.norm(update)) * rate
         return [variable.assign(variable - rate * update), m.assign(next_m), v.assign(next_v)]
 
     def _fused_step(
@@ -366,6 +343,11 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         """Returns whether `trust_ratio` scales the rate of the variable with a name."""
         return False
 
+    def trust_ratio(self, weight_norm: tf.Tensor, update_norm: tf.Tensor) -> tf.Tensor:
+        """Returns the factor of a variable's rate: |weight| / |update|, or 1 if either is 0."""
+        has_both = (weight_norm > 0) & (update_norm > 0)
+        return tf.where_v2(has_both, weight_norm / update_norm, 1.0)
+
     def factors(self, step: tf.Tensor | tf.Variable | None) -> _Factors:
         """Returns the factor and the epsilon of all updates of a step, which is counted from 0.
 
@@ -382,9 +364,6 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         # In float64, because the second sum begins at 0.001, the difference of numbers near 1.
         t = tf.cast(step, tf.float64) + 1.0
         return t, 1.0 - self.beta_1**t, 1.0 - self.beta_2**t
-
-    def _rate(self, variable: tf.Variable, update: tf.Tensor):
-        return self.learning_rate
 
     def create_slots(self, variables: Iterable[tf.Variable]) -> None:
         """Creates the moments of variables, for `apply_gradients` in a conditional branch."""
@@ -435,19 +414,8 @@ class LAMBOptimizer(AdamWeightDecayOptimizer):
             exclude_from_layer_adaptation or exclude_from_weight_decay
         )
 
-    def _rate(self, variable: tf.Variable, update: tf.Tensor):
-        """Returns the rate times |variable| / |update|, or the rate if excluded or a norm is 0."""
-        if not self.adapts(variable.op.name):
-            return self.learning_rate
-        return self.trust_ratio(tf.norm(variable), tf.norm(update)) * self.learning_rate
-
     def adapts(self, name: str) -> bool:
         return not _matches(name, self.exclude_from_layer_adaptation)
-
-    def trust_ratio(self, weight_norm: tf.Tensor, update_norm: tf.Tensor) -> tf.Tensor:
-        """Returns the factor of a variable's learning rate, from the norms of weight and update."""
-        has_both = (weight_norm > 0) & (update_norm > 0)
-        return tf.where_v2(has_both, weight_norm / update_norm, 1.0)
 
 
 class CorrectedAdamOptimizer(AdamWeightDecayOptimizer):

@@ -22,31 +22,29 @@ INITIAL_SCALE, STEPS_TO_DOUBLE = 2.0**15, 2000
 _SMALLEST = 1.0
 
 
-class Scaling(NamedTuple):
-    """The variables of a loss scale, scalars that are equal on all workers.
+class LossScale(NamedTuple):
+    """The scalar variables of a loss scale, equal on all workers, which checkpoints contain.
 
     Attributes:
       scale: float32, the factor of the loss.
       good_steps: int64, the number of steps since the scale last changed.
       skipped_steps: int64, the number of steps that were skipped since the training began.
+      value: a float32 tensor, the factor of the loss in a step, also after `scale` has changed.
     """
 
     scale: tf.Variable
     good_steps: tf.Variable
     skipped_steps: tf.Variable
+    value: tf.Tensor
 
-
-class LossScale:
-    """A loss scale, which checkpoints contain; `value`, float32, is the loss's factor in a step."""
-
-    def __init__(self):
+    @classmethod
+    def create(cls) -> LossScale:
         """Creates the variables `loss_scale`, `loss_scale/good_steps` and `.../skipped_steps`."""
-        self.variables = Scaling(
-            _scalar(LOSS_SCALE, INITIAL_SCALE, tf.float32),
-            _scalar(f"{LOSS_SCALE}/good_steps", 0, tf.int64),
-            _scalar(f"{LOSS_SCALE}/skipped_steps", 0, tf.int64),
+        scale = _scalar(LOSS_SCALE, INITIAL_SCALE, tf.float32)
+        good, skipped = (
+            _scalar(f"{LOSS_SCALE}/{name}", 0, tf.int64) for name in ("good_steps", "skipped_steps")
         )
-        self.value = tf.identity(self.variables.scale)
+        return cls(scale, good, skipped, tf.identity(scale))
 
     def update_or_skip(self, norm: tf.Tensor, update: Callable[[], tf.Operation]) -> tf.Tensor:
         """Runs an update of weights and optimizer state if gradients are finite; adapts the scale.
@@ -57,7 +55,7 @@ class LossScale:
         """
 
         def use() -> tf.Tensor:
-            count = self.variables.good_steps + 1
+            count = self.good_steps + 1
             is_due = tf.equal(count, STEPS_TO_DOUBLE)
             with tf.control_dependencies([update()]):
                 return self._set(
@@ -69,7 +67,7 @@ class LossScale:
             is_smallest = self.value <= _SMALLEST
             checked = tf.debugging.check_numerics(tf.where(is_smallest, norm, 0.0), NOT_FINITE)
             with tf.control_dependencies([checked]):
-                counted = self.variables.skipped_steps.assign_add(1)
+                counted = self.skipped_steps.assign_add(1)
             with tf.control_dependencies([counted]):
                 return self._set(self.value / 2.0, 0)
 
@@ -77,9 +75,8 @@ class LossScale:
 
     def _set(self, scale: tf.Tensor, good_steps: tf.Tensor | int) -> tf.Tensor:
         """Assigns values to the variables; returns a tensor that exists afterwards."""
-        variables = self.variables
         with tf.control_dependencies(
-            [variables.scale.assign(scale), variables.good_steps.assign(good_steps)]
+            [self.scale.assign(scale), self.good_steps.assign(good_steps)]
         ):
             return tf.constant(True)
 
