@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import resource
 import sys
-from typing import NamedTuple
 
 import tensorflow as tf2
 
 from albert.devices import device, host
-
-
-class DeviceMemory(NamedTuple):
-    """The bytes that tensors occupy on this process's card now, and at most since it began."""
-
-    now: int
-    peak: int
-
-
-def device_memory() -> DeviceMemory | None:
-    """Returns the memory in use on this process's card; None on the CPU or if it is unknown.
-
-    TensorFlow's allocator reports it, without what libraries reserve; see `habana.load`.
-    """
-    if device.kind() == "cpu":
-        return None
-    try:
-        # A worker sees only its own card.
-        info = tf2.config.experimental.get_memory_info(f"{device.kind().upper()}:0")
-    except (ValueError, RuntimeError, tf2.errors.OpError):
-        return None
-    return DeviceMemory(info["current"], info["peak"])
 
 
 def peak_host_memory() -> int:
@@ -44,10 +22,17 @@ def peak_host_memory() -> int:
 
 
 def curves() -> dict[str, float]:
-    """Returns the values in GB of 10^9 bytes, by the name of their curve."""
+    """Returns the values in GB of 10^9 bytes, by the name of their curve.
+
+    Those of the card, if it is known, are what tensors occupy now, and at most since this process
+    began. TensorFlow's allocator reports them, without what libraries reserve; see `habana.load`.
+    """
     values = {}
-    if card := device_memory():
-        values = {"device_memory_gb": card.now, "peak_device_memory_gb": card.peak}
+    if device.kind() != "cpu":
+        with contextlib.suppress(ValueError, RuntimeError, tf2.errors.OpError):
+            # A worker sees only its own card.
+            info = tf2.config.experimental.get_memory_info(f"{device.kind().upper()}:0")
+            values = {"device_memory_gb": info["current"], "peak_device_memory_gb": info["peak"]}
     values["peak_host_memory_gb"] = peak_host_memory()
     return {name: size / 1e9 for name, size in values.items()}
 
