@@ -7,15 +7,12 @@ to rank 0, over which a thread on each side sends a byte every few seconds.
 
 from __future__ import annotations
 
-import array
-import fcntl
 import secrets
 import select
 import socket
-import struct
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import tensorflow.compat.v1 as tf
 
@@ -24,8 +21,6 @@ from albert.distributed import collectives, exchange
 # Seconds.
 _TO_CONNECT = 10.0
 _BETWEEN_BEATS = 2.0
-# From Linux's <linux/sockios.h>: the address of a network interface.
-_SIOCGIFADDR = 0x8915
 
 
 def watch_workers(limit: float, end: Callable[[str], None]) -> None:
@@ -43,7 +38,7 @@ def _accepted() -> dict[socket.socket, str]:
     with socket.create_server(("", 0)) as server:
         server.settimeout(_TO_CONNECT)
         port = server.getsockname()[1]
-        exchange.broadcast_object([[*_own_addresses()], port, secret, _name()])
+        exchange.broadcast_object([_own_addresses(), port, secret, _name()])
         try:
             while len(peers) < collectives.size() - 1:
                 connection, _ = server.accept()
@@ -76,16 +71,13 @@ def _name() -> str:
     return f"rank {collectives.rank()} on {socket.gethostname()}"
 
 
-def _own_addresses() -> Iterator[str]:
-    """Yields the IPv4 addresses of this host's network interfaces, usually loopback first."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        for _, interface in socket.if_nameindex():
-            request = array.array("B", struct.pack("256s", interface.encode()[:15]))
-            try:
-                fcntl.ioctl(any_socket, _SIOCGIFADDR, request)
-            except OSError:
-                continue
-            yield socket.inet_ntoa(request[20:24].tobytes())
+def _own_addresses() -> list[str]:
+    """Returns the IPv4 addresses of this host's network interfaces, usually loopback first."""
+    # Horovod requires this package, so a job of several workers has it.
+    import psutil
+
+    listed = [one for interface in psutil.net_if_addrs().values() for one in interface]
+    return [one.address for one in listed if one.family == socket.AF_INET]
 
 
 def _watch(peers: dict[socket.socket, str], limit: float, end: Callable[[str], None]) -> None:
