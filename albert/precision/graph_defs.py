@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
@@ -21,32 +22,27 @@ _CONTROL_FLOW = ("Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch"
 _UNFED = "You must feed a value for placeholder"
 
 
+@dataclasses.dataclass(eq=False)
 class Body:
     """The nodes of a graph or of a function, and the references between them.
 
     Attributes:
       function: the function's name, "" for the graph.
+      node_defs: the nodes in the protocol buffer, which methods change in place.
       results: references to the tensors that are used outside, by their names outside.
       op_defs: descriptions of op types; calls of functions have none.
       callers: names of the nodes that call the function. A caller inside another function has the
         name of that function's caller as its prefix.
     """
 
-    def __init__(
-        self,
-        function: str,
-        nodes: Any,
-        results: MutableMapping[str, str],
-        op_defs: Mapping[str, Any],
-        callers: Iterable[str] = (),
-    ):
-        """Wraps the parts of a protocol buffer, which other methods change in place."""
-        self.function = function
-        self._all = nodes
-        self.nodes = {node.name: node for node in nodes}
-        self.results = results
-        self.op_defs = op_defs
-        self.callers = tuple(callers)
+    function: str
+    node_defs: Any
+    results: MutableMapping[str, str]
+    op_defs: Mapping[str, Any]
+    callers: Sequence[str] = ()
+
+    def __post_init__(self):
+        self.nodes = {node.name: node for node in self.node_defs}
 
     def names_of(self, name: str) -> list[str]:
         """Returns a node's name, and its names after TensorFlow inlines the function."""
@@ -95,7 +91,7 @@ class Body:
         while name in self.nodes:
             name += "_"
         source = self.nodes.get(reference.split(":")[0])
-        node = self._all.add(name=name, op="Cast", input=[reference])
+        node = self.node_defs.add(name=name, op="Cast", input=[reference])
         node.device = source.device if source else ""
         node.attr["SrcT"].type = source_type.as_datatype_enum
         node.attr["DstT"].type = dtype.as_datatype_enum
