@@ -202,11 +202,10 @@ class FullTokenizer:
         return BasicTokenizer(lower, strips, chinese, TextRules.parse(rules))
 
     def check(self) -> None:
-        """Checks that special tokens exist; warns if the normalization does not fit the pieces.
+        """Warns if the normalization does not fit the pieces.
 
-        Raises:
-          UserError: [CLS], [SEP] or the unknown token is missing, or a flag is for the other kind
-            of tokenizer.
+        Raises a `UserError` if [CLS], [SEP] or the unknown token is missing, or if a flag is for
+        the other kind of tokenizer.
         """
         _ = self.cls_id, self.sep_id, self.unk_id
         name = "keep_accents" if self.is_wordpiece else "strip_accents"
@@ -289,12 +288,8 @@ class FullTokenizer:
     def encode(self, texts: Iterable[str], normalized: bool = False) -> list[list[int]]:
         """Returns the ids of each text, which are those of `tokenize(normalize(text))`.
 
-        Args:
-          texts: any number of texts; many at a time are faster.
-          normalized: whether `normalize` returned the texts; normalizing again may change them.
-
-        Raises:
-          UserError: the vocabulary has no [UNK].
+        Many texts at a time are faster. `normalized` is whether `normalize` returned the texts,
+        because normalizing again may change them. Raises a `UserError` if there is no [UNK].
         """
         texts = list(texts)
         if not self._to_find:
@@ -331,8 +326,7 @@ class FullTokenizer:
     def encode_with_offsets(self, text: str) -> Tokens:
         """Returns the tokens of a text, as `encode` does, with their positions in the text.
 
-        Raises:
-          UserError: the SentencePiece model has byte fallback, or the vocabulary has no [UNK].
+        Raises a `UserError` if the SentencePiece model has byte fallback, or there is no [UNK].
         """
         parts = list(self._added.split(text)) if self._to_find else []
         if all(number is None for *_, number in parts):
@@ -377,15 +371,9 @@ class FullTokenizer:
 
     def tokenize(self, text: str) -> list[str]:
         """Returns the pieces of a text; for SentencePiece, apply `preprocess_text` first."""
-        if self._to_find:
-            return self.convert_ids_to_tokens(self.encode([text], normalized=True)[0])
-        if self.sp_model:
+        if self.sp_model and not self._to_find:
             return encode_pieces(self.sp_model, text)
-        return [
-            piece
-            for word in self.basic_tokenizer.tokenize(text)
-            for piece in self.wordpiece_tokenizer.tokenize(word)
-        ]
+        return self.convert_ids_to_tokens(self.encode([text], normalized=True)[0])
 
     def convert_tokens_to_ids(self, tokens: Sequence[str | bytes]) -> list[int]:
         """Returns the ids of pieces; SentencePiece returns its unknown id for unknown pieces."""
