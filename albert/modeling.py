@@ -112,9 +112,8 @@ class Encoder:
             needs `positions`, which begin with the first tokens of the K sequences, and excludes
             `remove_padding`.
 
-        Raises:
-          UserError: the configuration or the sequence length is impossible, or `packing` is without
-            `positions` or with `remove_padding`.
+        Raises a `UserError` if the configuration, the sequence length, or the combination with
+        `packing` is impossible.
         """
         config.validate()
         if packing and (remove_padding or positions is None):
@@ -252,8 +251,7 @@ def transformer_model(
       do_return_all_layers: return a list with the states after every block.
       (the others): see `AlbertConfig` and `Encoder`; dropout is always applied.
 
-    Raises:
-      UserError (a ValueError): a value is impossible.
+    Raises a `UserError`, which is a `ValueError`, if a value is impossible.
     """
     batch_size, seq_length, width = get_shape_list(input_tensor, expected_rank=3)
     config = AlbertConfig(

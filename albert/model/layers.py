@@ -29,13 +29,10 @@ def embedding_lookup(
     word_embedding_name="word_embeddings",
     use_one_hot_embeddings=False,
 ) -> tuple[tf.Tensor, tf.Variable]:
-    """Makes a table of embeddings; returns those of the ids, float32 [B, S, E], and the table.
+    """Makes a table of embeddings, [vocab_size, E]; returns those of ids [B, S], and the table.
 
-    Args:
-      input_ids: int32 [B, S].
-      vocab_size, embedding_size: rows of the table, and its width E.
-      initializer_range: standard deviation of its initializer.
-      use_one_hot_embeddings: look up ids by a product with a one-hot matrix.
+    The former are float32 [B, S, E]. `initializer_range` is the standard deviation of the table's
+    initializer. `use_one_hot_embeddings`: look up ids by a product with a one-hot matrix.
     """
     assert_rank(input_ids, 2)
     table = _table(word_embedding_name, vocab_size, embedding_size, initializer_range)
@@ -136,8 +133,7 @@ def attention_layer(
       batch_size, from_seq_length, to_seq_length: B, F and T, required if the tensors are matrices.
       use_einsum: compute dense layers with `tf.einsum` instead of `tf.matmul`.
 
-    Raises:
-      ValueError: the tensors' ranks differ, or a required length is missing.
+    Raises a `ValueError` if the tensors' ranks differ, or a required length is missing.
     """
     from_shape, to_shape = (get_shape_list(t, [2, 3]) for t in (from_tensor, to_tensor))
     if len(from_shape) != len(to_shape):
@@ -338,10 +334,8 @@ def get_activation(activation_string: str | Callable | None) -> Callable | None:
     """Returns the activation function with a name; None for "linear", "" or None.
 
     "gelu" is the tanh form, as in Google's code; "gelu_erf" is the exact form, which `transformers`
-    calls "gelu". Any value that is not a string is returned unchanged.
-
-    Raises:
-      UserError (a ValueError): no activation has that name.
+    calls "gelu". Any value that is not a string is returned unchanged. Raises a `UserError`, which
+    is a `ValueError`, if no activation has that name.
     """
     if not isinstance(activation_string, str):
         return activation_string

@@ -29,14 +29,9 @@ class Recomputation:
     def apply(self, layer: Callable[[tf.Tensor], tf.Tensor], state: tf.Tensor) -> tf.Tensor:
         """Returns `layer(state)`, and keeps only `state` for the gradient.
 
-        Args:
-          layer: builds the same operations at every call, from `state` and from variables that it
-            gets with `tf.get_variable`. Other tensors that it uses get no gradient. Its dropout
-            draws masks by site, in a graph with a seed.
-          state: output of the previous layer, float.
-
-        Raises:
-          ValueError: the graph has no seed, so dropout masks would differ.
+        The layer builds the same operations at every call, from `state` and from variables that it
+        gets with `tf.get_variable`. Other tensors that it uses get no gradient. Its dropout draws
+        masks by site; without a seed of the graph, they would differ, which is a `ValueError`.
         """
         if tf.get_seed(None)[0] is None:
             raise ValueError("recomputed layers need tf.set_random_seed, for equal dropout masks")

@@ -21,17 +21,13 @@ class StepMetrics(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """The gradients of one batch, or their means over several.
-
-    Attributes:
-      values: the dense gradients, in the variables' shapes.
-      are_rows: for each gradient, whether `StepMetrics.row_squares` counts it in the norm.
-      metrics: a vector of `StepMetrics`.
-    """
+    """The dense gradients of one batch, or their means over several, in the variables' shapes."""
 
     variables: Sequence[tf.Variable]
     values: Sequence[tf.Tensor]
+    # For each gradient, whether `StepMetrics.row_squares` counts it in the norm.
     are_rows: Sequence[bool]
+    # A vector of `StepMetrics`.
     metrics: tf.Tensor
 
 
@@ -53,9 +49,7 @@ def compute_gradients(
     # As in the reference, each token's gradient row of an embedding table counts separately in the
     # norm, even if several tokens share a row. So the squares are computed before rows are summed.
     are_rows = [isinstance(gradient, tf.IndexedSlices) for gradient, _ in pairs]
-    rows = [
-        gradient.values for (gradient, _), by_row in zip(pairs, are_rows, strict=True) if by_row
-    ]
+    rows = [g.values for g, _ in pairs if isinstance(g, tf.IndexedSlices)]
     squares = sum((2 * tf.nn.l2_loss(values) for values in rows), tf.constant(0.0))
     tokens = tf.cast(0 if num_tokens is None else num_tokens, tf.float32)
     return Gradients(

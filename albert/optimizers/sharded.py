@@ -99,10 +99,8 @@ class ShardedOptimizer:
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the means of metrics over the workers, and the sum of the gradients' squares.
 
-        Args:
-          metrics: this worker's vector of `StepMetrics`.
-          shares: this worker's shards of the gradients, from `scatter`.
-          left_out: for each variable, whether its gradient is excluded from the sum.
+        Those are a vector of `StepMetrics`, and shards from `scatter`. `left_out` says for each
+        variable whether its gradient is excluded from the sum.
         """
         squares = [
             2 * tf.nn.l2_loss(value)
@@ -121,9 +119,7 @@ class ShardedOptimizer:
     ) -> tf.Operation:
         """Returns the op that updates this worker's shards and gathers the variables.
 
-        Args:
-          shares: this worker's shards of the gradients, from `scatter`.
-          step: counted from 0.
+        `shares` are the gradients' shards, from `scatter`. The step is counted from 0.
         """
         factors = optimizer.factors(step)
         updates, weights = [], []

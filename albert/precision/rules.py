@@ -136,10 +136,8 @@ def plan(
     conditional list and Softmax in none: MatMul is converted; BiasAdd too, because a neighbor is;
     Softmax is not. Casts go before the inputs of MatMul and after BiasAdd.
 
-    Args:
-      device: see `convertible_attributes`.
-      others: names of nodes and functions that are not converted.
-      outputs: names of the graph's tensors that are used outside and must be float32 there.
+    For the device, see `convertible_attributes`. Nodes and functions named in `others` are not
+    converted; the graph's tensors named in `outputs` are used outside, and must be float32 there.
     """
     # The casts of legacy variables may run before an assignment.
     for node in graph_def.node:

@@ -106,9 +106,6 @@ def create_albert(
 def create_vocab(
     vocab_file, do_lower_case, spm_model_file, hub_module
 ) -> tokenization.FullTokenizer:
-    """Returns the tokenizer for a vocabulary or a SentencePiece model.
-
-    `hub_module` must be None; anything else raises a `ValueError`.
-    """
+    """Returns the tokenizer of a vocabulary or a SentencePiece model; `hub_module` must be None."""
     refuse(hub_module=hub_module)
     return tokenization.FullTokenizer.from_scratch(vocab_file, do_lower_case, spm_model_file)

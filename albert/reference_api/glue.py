@@ -99,11 +99,9 @@ def input_fn_builder(
     """Returns an `input_fn` for features in memory.
 
     In training, it repeats the features endlessly, in another order in every epoch. Otherwise, it
-    makes one pass in order. `drop_remainder` drops a last batch that is not full.
-
-    Returns:
-      A function from `params`, which has "batch_size", to a dataset of dictionaries: int32 [B, S]
-      or [B]; `label_ids` are float32 if labels are numbers.
+    makes one pass in order. `drop_remainder` drops a last batch that is not full. Its `params` have
+    "batch_size". Batches are dictionaries: int32 [B, S] or [B]; `label_ids` are float32 if labels
+    are numbers.
     """
     shape = [len(features), seq_length]
     columns = {
@@ -135,14 +133,8 @@ def file_based_input_fn_builder(
 ) -> Callable[[dict], tf.data.Dataset]:
     """Returns an `input_fn` that reads feature files; see `common.input_fn_of`.
 
-    Args:
-      task_name: "sts-b" means that labels are numbers.
-      bsz: features per batch.
-      multiple: number of concatenated sequences in a feature.
-
-    Returns:
-      A function from `params` (not used) to a dataset of dictionaries: int32 [B, S] or [B];
-      `label_ids` are float32 for regression.
+    A batch has `bsz` features, each with `multiple` concatenated sequences. Batches are
+    dictionaries: int32 [B, S] or [B]; `label_ids` are float32 for the task "sts-b".
     """
     refuse(use_tpu=use_tpu)
     spec = feature_spec([seq_length * multiple], is_regression=task_name == "sts-b")
@@ -161,15 +153,11 @@ def create_model(
     task_name,
     hub_module,
 ) -> tuple[tf.Tensor | None, tf.Tensor | None, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Builds ALBERT, its classification head, and the loss.
+    """Builds ALBERT and its classification head; see `common.create_albert` for most arguments.
 
-    Args:
-      labels: int32 [B]; for regression, float32 [B]; None to compute no loss.
-      num_labels: number of labels C; 1 for regression. `task_name` is not used.
-      (the others): see `common.create_albert`.
-
-    Returns:
-      The mean loss; the losses [B]; the rest of `classification.head.ClassifierOutput`.
+    `labels` are int32 [B], for regression float32 [B], or None to compute no loss. `num_labels` is
+    1 for regression. `task_name` is not used. Returns the mean loss, the losses [B], and the rest
+    of `classification.head.ClassifierOutput`.
     """
     inputs, flags = (
         (input_ids, input_mask, segment_ids),

@@ -49,14 +49,11 @@ def create_model(
     dropout_prob,
     hub_module,
 ) -> tuple[tf.Tensor | None, tf.Tensor | None, tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Builds ALBERT, RACE's head and the loss; for the result see `classifier_utils.create_model`.
+    """Builds ALBERT and RACE's head; returns what `classifier_utils.create_model` does.
 
-    Args:
-      input_ids, input_mask, segment_ids: int32 [B, N, S] or [B, N * S].
-      labels: int32 [B], or None.
-      num_labels: number of options N. `max_seq_length` is not used.
-      dropout_prob: dropout rate of the head's input in training.
-      (the others): see `common.create_albert`.
+    The inputs are int32 [B, N, S] or [B, N * S] for N options, which are `num_labels`; `labels` are
+    int32 [B], or None. `dropout_prob` is the dropout rate of the head's input in training.
+    `max_seq_length` is not used. For the others, see `common.create_albert`.
     """
     sequences = dict(zip(SEQUENCE_KEYS, (input_ids, input_mask, segment_ids), strict=True))
     ids, masks, segments = one_a_row(sequences, num_labels).values()

@@ -29,13 +29,8 @@ def input_fn_builder(
 ) -> Callable[[dict], tf.data.Dataset]:
     """Returns an `input_fn` that reads feature files; see `common.input_fn_of`.
 
-    Args:
-      is_training: whether to shuffle, repeat and read answers.
-      bsz: features per batch.
-      is_v2: whether to read `p_mask` too.
-
-    Returns:
-      A function from `params` (not used) to a dataset of dictionaries: int32 [B, S] or [B].
+    Batches are dictionaries, int32 [B, S] or [B], of `bsz` features: with the answers in training,
+    and with `p_mask` if `is_v2`.
     """
     refuse(use_tpu=use_tpu)
     spec = feature_spec(seq_length, is_training, with_p_mask=is_v2)
@@ -105,11 +100,9 @@ def create_v2_model(
 ) -> dict[str, tf.Tensor]:
     """Builds ALBERT and its SQuAD 2.0 head; returns `squad.head.answer_outputs`.
 
-    Args:
-      is_training: whether to apply dropout and condition ends on the true starts.
-      features: `p_mask` [B, S] and, in training, `start_positions` [B].
-      (the others): see `common.create_albert` and `squad.head.V2Options`; `max_seq_length` is not
-        used.
+    `features` has `p_mask` [B, S] and, in training, `start_positions` [B], on which the ends then
+    depend. `max_seq_length` is not used. For the others, see `common.create_albert` and
+    `squad.head.V2Options`.
     """
     inputs, flags = (input_ids, input_mask, segment_ids), (use_one_hot_embeddings, True, hub_module)
     _, states = create_albert(albert_config, is_training, *inputs, *flags)

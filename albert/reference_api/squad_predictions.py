@@ -79,10 +79,9 @@ def write_predictions_v1(
 
     As in the reference, the answer to a question without candidates is the word "empty".
 
-    Args:
-      result_dict: from `accumulate_predictions_v1`. `all_results`, `max_answer_length`: not used.
-      output_prediction_file: receives answers by question id, which are also returned.
-      output_nbest_file: receives lists of answers with probability and scores by question id.
+    `result_dict` is from `accumulate_predictions_v1`; `all_results` and `max_answer_length` are not
+    used. The first file receives answers by question id, which are also returned; the second one
+    receives lists of answers with probability and scores by question id.
     """
     no_answer = {**NO_ANSWER, "text": "empty"}
     nbest = _nbest_predictions(result_dict, all_examples, all_features, n_best_size, no_answer)
@@ -104,13 +103,10 @@ def accumulate_predictions_v2(
     start_n_top: int,
     end_n_top: int,
 ) -> None:
-    """Adds results of SQuAD 2.0 to dictionaries, which can combine several models.
+    """Does the same as `accumulate_predictions_v1` for the results of SQuAD 2.0.
 
-    Args:
-      result_dict: see `accumulate_predictions_v1`.
-      cls_dict: example index -> list of the models' minimum log-odds of no answer.
-      all_results: the model's output for each feature.
-      n_best_size, start_n_top, end_n_top: not used; the results determine them.
+    `cls_dict` becomes: example index -> list of the models' minimum log-odds of no answer.
+    `n_best_size`, `start_n_top` and `end_n_top` are not used; the results determine them.
     """
     outputs = {result.unique_id: result._asdict() for result in all_results}
     features = _by_example(all_features)
@@ -135,12 +131,9 @@ def write_predictions_v2(
 ) -> tuple[dict[str, str], dict[str, float]]:
     """Writes every question's answer, best answers and log-odds of no answer as JSON.
 
-    Args:
-      result_dict, cls_dict: the dictionaries filled by `accumulate_predictions_v2`.
-      output_null_log_odds_file: receives the models' mean log-odds by question id, which are
-        returned after the answers.
-      null_score_diff_threshold: log-odds at or above which the answer is ""; None for no limit.
-      (the others): see `write_predictions_v1`.
+    Returns the answers and the models' mean log-odds by question id. The answer is "" if the
+    log-odds are at or above `null_score_diff_threshold`, if any. For the other arguments, see
+    `accumulate_predictions_v2` and `write_predictions_v1`.
     """
     nbest = _nbest_predictions(result_dict, all_examples, all_features, n_best_size, NO_ANSWER_V2)
     odds = {
@@ -173,15 +166,10 @@ def evaluate_v2(
 ) -> dict[str, float]:
     """Writes predictions with the best threshold (see `write_predictions_v2`), and scores them.
 
-    The scores are those of the reference, not of the official script: a question with log-odds
-    above 1 abstains, regardless of its answer.
-
-    Args:
-      prediction_json: the articles, which are the content of a SQuAD file under "data".
-      (the others): see `write_predictions_v2`.
-
-    Returns:
-      `exact` and `f1` in percent, `total`, and the best `null_score_diff_threshold`.
+    `prediction_json` has the articles, which are the content of a SQuAD file under "data". The
+    scores are those of the reference, not of the official script: a question with log-odds above 1
+    abstains, regardless of its answer. Returns `exact` and `f1` in percent, `total`, and the best
+    `null_score_diff_threshold`.
     """
     arguments = (
         *(result_dict, cls_dict, eval_examples, list(eval_features), all_results),

@@ -13,14 +13,10 @@ normalize_answer_v2 = normalize_answer_v1
 
 
 def evaluate_v1(dataset: list[dict], predictions: Mapping[str, str]) -> dict[str, float]:
-    """Scores predictions as SQuAD 1.1 does.
+    """Returns "exact_match" and "f1" of SQuAD 1.1, means over all questions in percent.
 
-    Args:
-      dataset: the articles, which are the content of a SQuAD file under "data".
-      predictions: answers by question id; questions without one score 0 and are logged.
-
-    Returns:
-      "exact_match" and "f1", means over all questions in percent.
+    `dataset` has the articles, which are the content of a SQuAD file under "data". `predictions`
+    has answers by question id; questions without one score 0 and are logged.
     """
     scorer = Scorer()
     for question in _questions_of(dataset):

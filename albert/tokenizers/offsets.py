@@ -114,8 +114,7 @@ class Aligner:
     def tokenize(self, text: str) -> Tokens:
         """Returns tokens as `encode_pieces(preprocess_text(text, ...))`, with positions.
 
-        Raises:
-          UserError: the concatenated pieces differ from the model's normalized text.
+        Raises a `UserError` if the concatenated pieces differ from the model's normalized text.
         """
         prepared, origin = _prepare(text, self._lower, self._characters)
         encoded = self._model.encode(prepared)

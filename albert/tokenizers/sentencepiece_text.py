@@ -46,12 +46,10 @@ def encode_pieces(
     return_unicode: bool = True,
     sample: bool = False,
 ) -> list[str]:
-    """Returns a text's pieces; one that ends in a digit and a comma is split before the comma.
+    """Returns the pieces of a text that `preprocess_text` returned, always as strings.
 
-    Args:
-      text: a text that `preprocess_text` returned.
-      return_unicode: kept for compatibility; pieces are always strings.
-      sample: whether to sample a segmentation (n-best 64, alpha 0.1) instead of using the best one.
+    A piece that ends in a digit and a comma is split before the comma. `sample`: whether to sample
+    a segmentation (n-best 64, alpha 0.1) instead of using the best one.
     """
     if sample:
         pieces = sp_model.sample_encode_as_pieces(text, 64, 0.1)
