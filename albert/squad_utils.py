@@ -1,11 +1,9 @@
 """The reference's module of functions for SQuAD; its names are from `reference_api`."""
 
-from albert.reference_api.squad_features import (  # noqa: F401
+from albert.reference_api.squad_models import (  # noqa: F401
     FeatureWriter,
     InputFeatures,
     convert_examples_to_features,
-)
-from albert.reference_api.squad_models import (  # noqa: F401
     create_v1_model,
     create_v2_model,
     input_fn_builder,
@@ -17,13 +15,9 @@ from albert.reference_api.squad_predictions import (  # noqa: F401
     RawResultV2,
     accumulate_predictions_v1,
     accumulate_predictions_v2,
-    evaluate_v2,
-    write_predictions_v1,
-    write_predictions_v2,
-)
-from albert.reference_api.squad_scores import (  # noqa: F401
     apply_no_ans_threshold,
     evaluate_v1,
+    evaluate_v2,
     find_all_best_thresh,
     find_best_thresh,
     get_raw_scores,
@@ -32,6 +26,8 @@ from albert.reference_api.squad_scores import (  # noqa: F401
     make_qid_to_has_ans,
     merge_eval,
     normalize_answer_v2,
+    write_predictions_v1,
+    write_predictions_v2,
 )
 from albert.tasks.squad.example import SquadExample  # noqa: F401
 from albert.tasks.squad.examples import read_squad_examples  # noqa: F401

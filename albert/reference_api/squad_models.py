@@ -1,14 +1,28 @@
-"""The reference's functions for SQuAD's batches and models."""
+"""The reference's functions for SQuAD's features, batches and models.
+
+Features are in the reference's form: lists, one example at a time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import copy
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from albert.prediction.model import Encode, Head, HeadOutput
+from albert.records import tf_example
 from albert.reference_api.common import create_albert, input_fn_of, model_fn_of, refuse
-from albert.tasks.squad.features import feature_spec
+from albert.tasks.squad.features import (
+    FIRST_UNIQUE_ID,
+    SquadExample,
+    Window,
+    WindowMaker,
+    feature_spec,
+    model_inputs,
+)
 from albert.tasks.squad.head import (
     V2Options,
     answer_outputs,
@@ -16,6 +30,132 @@ from albert.tasks.squad.head import (
     make_v1_head,
     make_v2_head,
 )
+from albert.tokenization import FullTokenizer
+
+
+@dataclasses.dataclass(eq=False)
+class InputFeatures:
+    """A feature in the reference's form; lists have `max_seq_length` items unless noted.
+
+    Attributes:
+      unique_id: number of the feature, from 1000000000.
+      example_index: number of the example in prediction; None in training.
+      doc_span_index: number of the window in the paragraph.
+      tok_start_to_orig_index, tok_end_to_orig_index: first and last character in the paragraph of
+        each token of the window.
+      token_is_max_context: for the position of each of the window's tokens, whether no other window
+        gives the token more context on its shorter side.
+      tokens: pieces, without padding.
+      paragraph_len: number of tokens, without padding.
+      p_mask: 1 where no answer can be (question, [SEP] and padding), 0 elsewhere.
+      start_position, end_position: the answer's first and last position; 0 if the window does not
+        contain it; None in prediction.
+      is_impossible: whether the window does not contain the answer, or there is no answer.
+    """
+
+    unique_id: int
+    example_index: Any
+    doc_span_index: int
+    tok_start_to_orig_index: list[int]
+    tok_end_to_orig_index: list[int]
+    token_is_max_context: dict[int, bool]
+    tokens: list[str]
+    input_ids: list[int]
+    input_mask: list[int]
+    segment_ids: list[int]
+    paragraph_len: int
+    p_mask: Any = None
+    start_position: Any = None
+    end_position: Any = None
+    is_impossible: Any = None
+
+
+def convert_examples_to_features(
+    examples: Iterable[SquadExample],
+    tokenizer: FullTokenizer,
+    max_seq_length: int,
+    doc_stride: int,
+    max_query_length: int,
+    is_training: bool,
+    output_fn: Callable[[InputFeatures], None],
+    do_lower_case: bool,
+) -> None:
+    """Converts examples and passes each feature to `output_fn`, in order.
+
+    With `is_training`, features have the answer's positions. Lengths are in tokens.
+    """
+    tokenizer = copy.copy(tokenizer)
+    tokenizer.do_lower_case = do_lower_case
+    maker = WindowMaker(tokenizer, max_seq_length, doc_stride, max_query_length)
+    unique_id = FIRST_UNIQUE_ID
+    impossible = 0
+    for index, example in enumerate(examples):
+        for window in maker.windows([example], index):
+            feature = _input_features(window, unique_id, tokenizer, max_seq_length, is_training)
+            if not is_training:
+                feature.is_impossible = example.is_impossible
+            output_fn(feature)
+            unique_id += 1
+            impossible += bool(feature.is_impossible)
+    count = unique_id - FIRST_UNIQUE_ID
+    tf.logging.info(
+        "%d features: %d with an answer, %d without", count, count - impossible, impossible
+    )
+
+
+def _input_features(
+    window: Window, unique_id: int, tokenizer: FullTokenizer, max_seq_length: int, is_training: bool
+) -> InputFeatures:
+    ids, mask, segments, p_mask = model_inputs(window, tokenizer, max_seq_length)
+    start, end = window.positions if is_training else (None, None)
+    first = window.doc_offset
+    return InputFeatures(
+        unique_id=unique_id,
+        example_index=None if is_training else window.example_index,
+        doc_span_index=window.number,
+        tok_start_to_orig_index=window.paragraph.starts[window.begin : window.end].tolist(),
+        tok_end_to_orig_index=window.paragraph.ends[window.begin : window.end].tolist(),
+        token_is_max_context=dict(enumerate(window.max_context.tolist(), start=first)),
+        tokens=tokenizer.convert_ids_to_tokens(ids[: window.length]),
+        input_ids=ids,
+        input_mask=mask,
+        segment_ids=segments,
+        paragraph_len=window.length,
+        p_mask=p_mask,
+        start_position=start,
+        end_position=end,
+        is_impossible=window.answer is None if is_training else None,
+    )
+
+
+class FeatureWriter:
+    """A writer of `InputFeatures` to a TFRecord file; `num_features` counts them."""
+
+    def __init__(self, filename, is_training):
+        self.filename = filename
+        self.is_training = is_training
+        self.num_features = 0
+        self._writer = tf.io.TFRecordWriter(filename)
+
+    def process_feature(self, feature: InputFeatures) -> None:
+        """Appends one feature."""
+        fields = {
+            "unique_ids": [feature.unique_id],
+            "input_ids": feature.input_ids,
+            "input_mask": feature.input_mask,
+            "segment_ids": feature.segment_ids,
+            "p_mask": feature.p_mask,
+        }
+        if self.is_training:
+            fields["start_positions"] = [feature.start_position]
+            fields["end_positions"] = [feature.end_position]
+            fields["is_impossible"] = [int(feature.is_impossible)]
+        self._writer.write(tf_example.serialize(fields))
+        self.num_features += 1
+
+    def close(self) -> None:
+        """Closes the file, which is then complete."""
+        self._writer.close()
 
 
 def input_fn_builder(
