@@ -22,7 +22,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core import estimators
 from albert.precision.configuration import PrecisionConfig
-from albert.precision.graph_defs import Body, bodies
+from albert.precision.graph_defs import Body
 from albert.precision.rules import ConversionPlan, borders, plan
 
 # Fields of an EstimatorSpec.
@@ -32,22 +32,15 @@ _PARTS = ("predictions", "loss", "train_op", "eval_metric_ops")
 _built: weakref.WeakKeyDictionary[tf.Graph, list[tf.Graph]] = weakref.WeakKeyDictionary()
 
 
-def rewrite(graph_def: tf.GraphDef, planned: ConversionPlan) -> dict[str, str]:
-    """Converts a planned graph in place; returns the float32 outputs by their names in the plan."""
-    outputs = {}
-    for body in bodies(graph_def, planned.outputs):
-        converted = {
-            decision.node: decision.attributes
-            for decision in planned.decisions
-            if decision.function == body.function and decision.is_converted
-        }
+def rewrite(planned: ConversionPlan) -> dict[str, str]:
+    """Converts the planned graph in place; returns the float32 outputs by their names before."""
+    for body, converted in planned.bodies:
         _insert_casts(body, converted, planned.dtype)
         for name, attributes in converted.items():
             for attribute in attributes:
                 body.nodes[name].attr[attribute].type = planned.dtype.as_datatype_enum
-        if not body.function:
-            outputs = {name: t if ":" in t else f"{t}:0" for name, t in body.results.items()}
-    return outputs
+    results = planned.bodies[0][0].results
+    return {name: t if ":" in t else f"{t}:0" for name, t in results.items()}
 
 
 def _insert_casts(body: Body, converted: Mapping[str, tuple[str, ...]], low: tf.DType) -> None:
@@ -83,9 +76,8 @@ def convert(model_fn: Callable, config: PrecisionConfig | None, device: str = "c
         if mode not in logged:
             tf.logging.info("%s", planned.summary())
             logged.add(mode)
-        graph_def = built.as_graph_def()
-        names = rewrite(graph_def, planned)
-        _add_new(graph_def, built, names)
+        names = rewrite(planned)
+        _add_new(planned.graph_def, built, names)
         _built.setdefault(target, []).append(built)
         fields, carried, exported = _counterpart(_parts(spec), target, names)
         return estimators.EstimatorSpec(

@@ -144,11 +144,6 @@ def _op_defs(graph_def: tf.GraphDef) -> dict[str, Any]:
     return {op.name: op for op in meta_graph.meta_info_def.stripped_op_list.op}
 
 
-def data_inputs(node: tf.NodeDef) -> list[str]:
-    """Returns the references to a node's input tensors, without control dependencies."""
-    return [reference for reference in node.input if not reference.startswith("^")]
-
-
 def float32_attributes(node: tf.NodeDef, op_def: Any) -> tuple[str, ...]:
     """Returns the type attributes of a node that make inputs or outputs float32.
 

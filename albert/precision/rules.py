@@ -27,16 +27,9 @@ from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
+from albert.precision import graph_defs
 from albert.precision.configuration import NodePattern, PrecisionConfig
-from albert.precision.graph_defs import (
-    Body,
-    allowed_attributes,
-    bodies,
-    convertible_attributes,
-    data_inputs,
-    float32_attributes,
-    have_type,
-)
+from albert.precision.graph_defs import Body
 
 ALLOWED = "allowlist"
 FORCED = "convertible exception"
@@ -80,14 +73,16 @@ class Cast(NamedTuple):
 class ConversionPlan(NamedTuple):
     """The decisions and casts of a graph under a configuration, in the order of the nodes.
 
-    `source` is the configuration's path. The graph's tensors named in `outputs` stay float32.
+    `source` is the configuration's path. `bodies` are the graph and then its functions, each with
+    the type attributes to convert, by the name of the node.
     """
 
     source: str
     dtype: tf.DType
     decisions: list[Decision]
     casts: list[Cast]
-    outputs: tuple[str, ...] = ()
+    graph_def: tf.GraphDef
+    bodies: list[tuple[Body, dict[str, tuple[str, ...]]]]
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Counts the nodes by rule and op type, converted ones first."""
@@ -146,31 +141,31 @@ def plan(
                 f"{node.name} is a legacy variable, which cannot be cast safely; call "
                 "tf.enable_resource_variables() before the graph is built"
             )
-    outputs = tuple(outputs)
-    decisions, casts = [], dict[Cast, None]()
-    for body in bodies(graph_def, outputs):
+    decisions, casts, bodies = [], dict[Cast, None](), []
+    for body in graph_defs.bodies(graph_def, outputs):
         if body.function and body.function in others:
             continue
         own_rules, nodes = {}, {}
         for name, node in body.nodes.items():
             op_def = body.op_defs.get(node.op)
-            if not op_def or name in others or not float32_attributes(node, op_def):
+            if not op_def or name in others or not graph_defs.float32_attributes(node, op_def):
                 continue
             own_rules[name] = rule = _own_rule(body.names_of(name), node.op, config)
             # Only for nodes that may be converted, because checking for a kernel creates one, with
             # its side effects.
             if rule in _CONVERTING:
-                nodes[name] = convertible_attributes(node, op_def, config.dtype, device)
+                nodes[name] = graph_defs.convertible_attributes(node, op_def, config.dtype, device)
             else:
-                nodes[name] = allowed_attributes(node, op_def, config.dtype)
+                nodes[name] = graph_defs.allowed_attributes(node, op_def, config.dtype)
         rules = _decide(body, nodes, own_rules)
         decisions += [
             Decision(body.function, name, body.nodes[name].op, rule, nodes[name])
             for name, rule in rules.items()
         ]
         converted = {name: nodes[name] for name, rule in rules.items() if rule in _CONVERTING}
+        bodies.append((body, converted))
         casts |= dict.fromkeys(cast for _, _, cast in borders(body, converted, config.dtype))
-    return ConversionPlan(config.source, config.dtype, decisions, list(casts), outputs)
+    return ConversionPlan(config.source, config.dtype, decisions, list(casts), graph_def, bodies)
 
 
 def _own_rule(names: Sequence[str], op: str, config: PrecisionConfig) -> str:
@@ -262,10 +257,10 @@ def _typed_inputs(
 ) -> Iterator[tuple[str, bool]]:
     """Yields a node's inputs, each with whether an attribute in `nodes` is its type."""
     node = body.nodes[name]
-    references = data_inputs(node)
+    references = [reference for reference in node.input if not reference.startswith("^")]
     if name not in nodes:
         return ((reference, False) for reference in references)
-    typed = have_type(body.op_defs[node.op].input_arg, node, nodes[name])
+    typed = graph_defs.have_type(body.op_defs[node.op].input_arg, node, nodes[name])
     return zip(references, typed, strict=True)
 
 
@@ -275,4 +270,4 @@ def _is_output(body: Body, source: tuple[str, int], nodes: Mapping[str, tuple[st
     if name not in nodes:
         return False
     node = body.nodes[name]
-    return have_type(body.op_defs[node.op].output_arg, node, nodes[name])[number]
+    return graph_defs.have_type(body.op_defs[node.op].output_arg, node, nodes[name])[number]

@@ -35,9 +35,7 @@ BATCH = make_batch(padded=32)
 def rewritten(graph, outputs=(), **lists):
     """Returns the graph that a configuration makes, and the names of the outputs in it."""
     graph_def = graph.as_graph_def()
-    names = rewrite(
-        graph_def, plan(graph_def, configuration.from_dict(lists, "test"), outputs=outputs)
-    )
+    names = rewrite(plan(graph_def, configuration.from_dict(lists, "test"), outputs=outputs))
     result = tf.Graph()
     with result.as_default():
         tf.import_graph_def(graph_def, name="")
