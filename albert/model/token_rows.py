@@ -16,13 +16,7 @@ import itertools
 
 import tensorflow.compat.v1 as tf
 
-from albert.model.layers import (
-    attend,
-    attention_bias,
-    block_diagonal_bias,
-    get_shape_list,
-    split_heads,
-)
+from albert.model import layers
 
 # The number of rows and the lengths in attention are multiples of these, which limits the number of
 # shapes: libraries prepare a matrix product for every new shape. Few rows are multiples of less,
@@ -70,11 +64,11 @@ class PaddedRows(TokenRows):
         """
         self._num_heads = num_heads
         input_mask = tf.convert_to_tensor(input_mask)
-        self._shape = get_shape_list(input_mask, expected_rank=2)
+        self._shape = layers.get_shape_list(input_mask, expected_rank=2)
         if sequence_ids is None:
-            self._bias = attention_bias(input_mask)
+            self._bias = layers.attention_bias(input_mask)
         else:
-            self._bias = block_diagonal_bias(sequence_ids)
+            self._bias = layers.block_diagonal_bias(sequence_ids)
 
     def rows(self, sequences: tf.Tensor) -> tf.Tensor:
         return tf.reshape(sequences, [-1, sequences.shape[-1]])
@@ -86,8 +80,10 @@ class PaddedRows(TokenRows):
         return tf.gather(rows, _flat(positions, self._shape))
 
     def self_attention(self, projections, dropout_prob, site):
-        query, key, value = (split_heads(x, self._shape, self._num_heads) for x in projections)
-        context = attend(query, key, value, self._bias, dropout_prob, site)
+        query, key, value = (
+            layers.split_heads(x, self._shape, self._num_heads) for x in projections
+        )
+        context = layers.attend(query, key, value, self._bias, dropout_prob, site)
         return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, projections[0].shape[-1]])
 
 
@@ -105,7 +101,7 @@ class UnpaddedRows(TokenRows):
         """Makes the layout; `input_mask`, int32 [B, S], is 0 at padding, which may be anywhere."""
         self._num_heads = num_heads
         input_mask = tf.convert_to_tensor(input_mask)
-        self._shape = get_shape_list(input_mask, expected_rank=2)
+        self._shape = layers.get_shape_list(input_mask, expected_rank=2)
         real = tf.reshape(tf.cast(input_mask > 0, tf.int32), self._shape)
         positions = tf.cast(tf.where(tf.reshape(real, [-1]))[:, 0], tf.int32)
         count = tf.size(positions)
@@ -144,7 +140,7 @@ class UnpaddedRows(TokenRows):
             slots.append(tf.fill([end - begin], length))
             # The shape of heads, and the bias of scores, at the length of the group.
             shape = [end - begin, self._num_heads, length]
-            self._groups.append((shape, attention_bias(tf.cast(is_token, tf.int32))))
+            self._groups.append((shape, layers.attention_bias(tf.cast(is_token, tf.int32))))
         self._sizes = tf.stack([tf.size(rows) for rows in taken])
         # For each slot in all groups' concatenated [B * N * L], its row among [M * N].
         self._to_groups = tf.concat(taken, axis=0)
@@ -185,7 +181,7 @@ class UnpaddedRows(TokenRows):
         contexts = []
         for number, ((shape, bias), heads) in enumerate(zip(self._groups, parts, strict=True)):
             query, key, value = (tf.reshape(x, [*shape, size]) for x in heads)
-            context = attend(query, key, value, bias, dropout_prob, f"{site}/group_{number}")
+            context = layers.attend(query, key, value, bias, dropout_prob, f"{site}/group_{number}")
             contexts.append(tf.reshape(context, [-1, size]))
         context = _move(tf.concat(contexts, axis=0), to_rows, to_groups)
         return tf.reshape(context, [-1, width])

@@ -88,15 +88,14 @@ def chosen(precision: str | None = None, shipped: str = SHIPPED) -> PrecisionCon
             f"--precision={precision} contradicts {VARIABLE}={value}, which selects bfloat16; "
             "unset the variable, or remove the flag"
         )
-    if precision == "float16":
-        config = load("1", shipped)
-        assert config is not None
-        return in_encoder(config)._replace(dtype=tf.float16)
-    if precision == "bfloat16" and not names_list:
-        return load("1", shipped)
-    if DEPRECATED_VARIABLE in os.environ:
+    if precision in ("bfloat16", "float16") and not names_list:
+        value = "1"
+    elif DEPRECATED_VARIABLE in os.environ:
         _warn_of_deprecated()
-    return load(value, shipped)
+    config = load(value, shipped)
+    if config and precision == "float16":
+        return in_encoder(config)._replace(dtype=tf.float16)
+    return config
 
 
 def in_encoder(config: PrecisionConfig) -> PrecisionConfig:
