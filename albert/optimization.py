@@ -282,7 +282,9 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         return tf.group(*assignments, name=name)
 
     def _assignments(self, gradient: tf.Tensor, variable: tf.Variable, factors: _Factors) -> list:
-        if _has_fused_step(variable) and not self.adapts(variable.op.name):
+        # TensorFlow has an operation for a step of Adam with this kind of variable.
+        has_fused_step = not device.is_hpu() and variable.op.type == "VarHandleOp"
+        if has_fused_step and not self.adapts(variable.op.name):
             return [self._fused_step(gradient, variable, factors)]
         m, v = self._moments_of(variable)
         next_m, next_v, update = self.next_state(gradient, m, v, factors)
@@ -397,19 +399,11 @@ class LAMBOptimizer(AdamWeightDecayOptimizer):
     ):
         """Creates the optimizer; see `AdamWeightDecayOptimizer` for the other arguments.
 
-        Args:
-          exclude_from_layer_adaptation: regular expressions; the rate of a variable whose name
-            contains a match is not scaled. If None, `exclude_from_weight_decay` is used.
+        The rate of a variable whose name contains a match of `exclude_from_layer_adaptation`,
+        regular expressions, is not scaled. If it is None, `exclude_from_weight_decay` is used.
         """
-        super().__init__(
-            learning_rate,
-            weight_decay_rate,
-            beta_1,
-            beta_2,
-            epsilon,
-            exclude_from_weight_decay,
-            name,
-        )
+        rates = learning_rate, weight_decay_rate, beta_1, beta_2
+        super().__init__(*rates, epsilon, exclude_from_weight_decay, name)
         self.exclude_from_layer_adaptation = (
             exclude_from_layer_adaptation or exclude_from_weight_decay
         )
@@ -471,11 +465,6 @@ OPTIMIZERS = {
     "lamb": LAMBOptimizer,
     "radam": RAdamOptimizer,
 }
-
-
-def _has_fused_step(variable: tf.Variable) -> bool:
-    """Returns whether TensorFlow has an operation for a step of Adam with this kind of variable."""
-    return not device.is_hpu() and variable.op.type == "VarHandleOp"
 
 
 def _matches(name: str, patterns: Sequence[str] | None) -> bool:

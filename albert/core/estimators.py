@@ -23,14 +23,11 @@ from albert.core.errors import require
 _PACKAGE = "tensorflow_estimator"
 _FOLDER = f"{_PACKAGE}.python.estimator"
 _MODULES = {
-    "ClassificationOutput": "export.export_lib",
     "Estimator": "estimator",
     "EstimatorSpec": "model_fn",
     "ModeKeys": "mode_keys",
     "PredictOutput": "export.export_lib",
-    "RegressionOutput": "export.export_lib",
     "RunConfig": "run_config",
-    "ServingInputReceiver": "export.export_lib",
 }
 
 

@@ -47,14 +47,13 @@ _RULES = (*_CONVERTING, KEPT, NO_KERNEL, A_NEIGHBOR_STAYS, NO_NEIGHBOR, NOT_LIST
 class Decision(NamedTuple):
     """The decision on a node, of a function or ("") the graph, with float32 inputs or outputs.
 
-    `rule` is one of the names above; `attributes` are the type attributes that could change.
+    `rule` is one of the names above.
     """
 
     function: str
     node: str
     op: str
     rule: str
-    attributes: tuple[str, ...]
 
     @property
     def is_converted(self) -> bool:
@@ -159,8 +158,7 @@ def plan(
                 nodes[name] = graph_defs.allowed_attributes(node, op_def, config.dtype)
         rules = _decide(body, nodes, own_rules)
         decisions += [
-            Decision(body.function, name, body.nodes[name].op, rule, nodes[name])
-            for name, rule in rules.items()
+            Decision(body.function, name, body.nodes[name].op, rule) for name, rule in rules.items()
         ]
         converted = {name: nodes[name] for name, rule in rules.items() if rule in _CONVERTING}
         bodies.append((body, converted))
