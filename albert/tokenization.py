@@ -50,10 +50,10 @@ _WITHOUT_SPACES = (
     *("THAI ", "LAO ", "KHMER ", "MYANMAR ", "TIBETAN ", "TAI ", "NEW TAI ", "JAVANESE "),
     "BALINESE ",
 )
-# If a smaller part of the pieces can never be produced, the tokenizer fits the vocabulary.
 # Most rows of a small table of embeddings that no token uses. Published tables are padded to a
 # multiple of 8, and one has 1,000 rows more than its vocabulary.
 _UNUSED_ROWS = 1024
+# If a smaller part of the pieces can never be produced, the tokenizer fits the vocabulary.
 _IMPOSSIBLE = 0.01
 # Of an uncased vocabulary in a script with capitals, more pieces have letters in lower case.
 _WITH_CASE = 0.5
@@ -99,8 +99,7 @@ class FullTokenizer:
 
         `normalization` has further fields of `Normalization`.
 
-        Raises:
-          UserError: the file is missing or invalid, or neither file is given.
+        Raises a `UserError` if the file is missing or invalid, or neither file is given.
         """
         self.normalization = Normalization.of({"do_lower_case": do_lower_case, **normalization})
         self.sp_model = None

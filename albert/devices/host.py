@@ -24,11 +24,11 @@ def limit_threads() -> None:
 
     Call this before the first session. Environment variables that are already set stay.
     """
-    count = count_cores(collectives.local_size())
+    workers = collectives.local_size()
+    count = count_cores(workers)
     user_set = [f"{name}={os.environ[name]}" for name in VARIABLES if name in os.environ]
     for name in VARIABLES:
         os.environ.setdefault(name, str(count))
-    workers = collectives.local_size()
     tf.logging.info(
         "Threads: %d%s%s",
         count,

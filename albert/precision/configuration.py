@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import json
 import os
 import pathlib
@@ -136,12 +137,10 @@ def load(value: str | None, shipped: str = SHIPPED) -> PrecisionConfig | None:
 
 def _without_repeats(pairs: list[tuple[str, Any]], path: str) -> dict:
     """Returns a JSON object; raises a `UserError` if it has a key twice."""
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        keys = [key for key, _ in pairs]
-        repeated = next(key for key in keys if keys.count(key) > 1)
-        raise UserError(f"{path}: duplicate key {repeated!r}; merge the two entries")
-    return result
+    keys = [key for key, _ in pairs]
+    if repeated := [key for key in keys if keys.count(key) > 1]:
+        raise UserError(f"{path}: duplicate key {repeated[0]!r}; merge the two entries")
+    return dict(pairs)
 
 
 def from_dict(content: Any, source: str) -> PrecisionConfig:
@@ -152,11 +151,9 @@ def from_dict(content: Any, source: str) -> PrecisionConfig:
         if key not in _KEYS:
             raise UserError(f"{source}: unknown key {key!r}{see_help(key, _KEYS, _PAGE)}")
     lists = {key: _op_types(content.get(key, []), key, source) for key in LISTS}
-    for first, second in ((0, 1), (0, 2), (1, 2)):
-        for op in sorted(lists[LISTS[first]] & lists[LISTS[second]]):
-            raise UserError(
-                f"{source}: {op} is in {LISTS[first]} and in {LISTS[second]}; keep it in one"
-            )
+    for first, second in itertools.combinations(LISTS, 2):
+        for op in sorted(lists[first] & lists[second]):
+            raise UserError(f"{source}: {op} is in {first} and in {second}; keep it in one")
     patterns = {key: _patterns(content.get(key, []), key, source) for key in EXCEPTIONS}
     named = set().union(*lists.values(), *({p.op for p in ps} for ps in patterns.values()))
     known = dir(tf.raw_ops)
