@@ -48,17 +48,14 @@ from albert.model.token_rows import PaddedRows, TokenRows, UnpaddedRows
 
 
 class Packing(NamedTuple):
-    """The sequences of rows that hold several of them (https://arxiv.org/abs/2107.02027).
+    """The sequences of rows that hold several of them (https://arxiv.org/abs/2107.02027)."""
 
-    Attributes:
-      sequence_ids: int32 [B, S], the number, from 1, of each token's sequence in its row; 0 for
-        padding. A token attends only to the tokens of its sequence.
-      position_ids: int32 [B, S], the position of each token in its sequence.
-      num_sequences: greatest number of sequences in a row, K.
-    """
-
+    # int32 [B, S], the number, from 1, of each token's sequence in its row; 0 for padding. A token
+    # attends only to the tokens of its sequence.
     sequence_ids: tf.Tensor
+    # int32 [B, S], the position of each token in its sequence.
     position_ids: tf.Tensor
+    # The greatest number of sequences in a row, K.
     num_sequences: int
 
 
@@ -244,13 +241,9 @@ def transformer_model(
 ) -> tf.Tensor | list[tf.Tensor]:
     """Returns the states [B, S, H] after the last block of ALBERT's encoder, or after every block.
 
-    Args:
-      input_tensor: float32 [B, S, E].
-      attention_mask: int32 [B, S], 1 where a token may be attended to; None to attend to all.
-      intermediate_act_fn: the activation or its name; see `get_activation`.
-      do_return_all_layers: return a list with the states after every block.
-      (the others): see `AlbertConfig` and `Encoder`; dropout is always applied.
-
+    `input_tensor` is float32 [B, S, E]; `attention_mask`, int32 [B, S], is 1 where a token may be
+    attended to, or None to attend to all. `intermediate_act_fn` is an activation or its name, see
+    `get_activation`. For the others, see `AlbertConfig` and `Encoder`; dropout is always applied.
     Raises a `UserError`, which is a `ValueError`, if a value is impossible.
     """
     batch_size, seq_length, width = get_shape_list(input_tensor, expected_rank=3)

@@ -238,14 +238,10 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
         exclude_from_weight_decay=None,
         name="AdamWeightDecayOptimizer",
     ):
-        """Creates the optimizer.
+        """Creates the optimizer; the learning rate is a number or a scalar tensor.
 
-        Args:
-          learning_rate: a number or a scalar tensor.
-          beta_1, beta_2: decay rates of the first and second moment.
-          epsilon: value added to the root of the second moment.
-          exclude_from_weight_decay: regular expressions; a variable whose name contains a match
-            does not decay.
+        `epsilon` is added to the root of the second moment. A variable whose name contains a match
+        of `exclude_from_weight_decay`, regular expressions, does not decay.
         """
         super().__init__(False, name)
         self.learning_rate = learning_rate

@@ -127,7 +127,6 @@ def attention_layer(
       from_tensor: float32 [B, F, H], or [B * F, H].
       to_tensor: float32 [B, T, width], or [B * T, width].
       attention_mask: int32 [B, T], 1 where a token may be attended to; None to attend to all.
-      num_attention_heads: N.
       query_act, key_act, value_act: activations of the three dense layers; None for no activation.
       initializer_range: standard deviation of the kernels' initializer.
       batch_size, from_seq_length, to_seq_length: B, F and T, required if the tensors are matrices.

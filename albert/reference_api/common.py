@@ -64,12 +64,9 @@ def model_fn_of(
 ) -> Callable:
     """Returns the `model_fn` of an `Estimator`: encoder, head and, for training, optimizer.
 
-    Args:
-      init_checkpoint: checkpoint with initial values of the variables, or None.
-      schedule: a builder's `learning_rate`, `num_train_steps` and `num_warmup_steps`.
-      flags: its `use_tpu` and `hub_module`, which must be false and None, or a `ValueError` is
-        raised; `use_one_hot_embeddings` and `use_einsum`, see `modeling.Encoder`.
-      optimizer: a name in `optimization.OPTIMIZERS`.
+    `schedule` has a builder's `learning_rate`, `num_train_steps` and `num_warmup_steps`. `flags`
+    are its `use_tpu` and `hub_module`, which must be false and None, or a `ValueError` is raised,
+    and its `use_one_hot_embeddings` and `use_einsum`, see `modeling.Encoder`.
     """
     use_tpu, hub_module, use_one_hot_embeddings, use_einsum = flags
     refuse(use_tpu=use_tpu, hub_module=hub_module)

@@ -50,11 +50,9 @@ def accumulate_predictions_v1(
 ) -> None:
     """Adds the candidate spans of results to a dictionary; it can combine several models.
 
-    Args:
-      result_dict: example index -> unique id -> (first, last token of the window) -> list of
-        (start, end) scores.
-      all_results: the model's start and end scores of every position, for each feature.
-      n_best_size, max_answer_length: number of positions to consider; in tokens.
+    The dictionary is: example index -> unique id -> (first, last token of the window) -> list of
+    (start, end) scores. Results have the scores of every position, of which the `n_best_size` best
+    are considered. `max_answer_length` is in tokens.
     """
     outputs = {
         unique_id: {**_best("start", starts, n_best_size), **_best("end", ends, n_best_size)}
