@@ -115,16 +115,10 @@ class Encoder:
         config.validate()
         if packing and (remove_padding or positions is None):
             raise UserError("packing needs positions, and works only with remove_padding=False")
-        hidden_dropout = config.hidden_dropout_prob if is_training else 0.0
-        attention_dropout = config.attention_probs_dropout_prob if is_training else 0.0
+        rates = config.hidden_dropout_prob, config.attention_probs_dropout_prob
+        hidden, attention = rates if is_training else (0.0, 0.0)
         building = _BuildOptions(
-            config,
-            hidden_dropout,
-            attention_dropout,
-            use_einsum,
-            gradient_checkpointing,
-            remove_padding,
-            packing,
+            config, hidden, attention, use_einsum, gradient_checkpointing, remove_padding, packing
         )
         batch_size, seq_length = get_shape_list(input_ids, expected_rank=2)
         if input_mask is None:
@@ -153,7 +147,7 @@ class Encoder:
                     token_type_vocab_size=config.type_vocab_size,
                     initializer_range=config.initializer_range,
                     max_position_embeddings=config.max_position_embeddings,
-                    dropout_prob=hidden_dropout,
+                    dropout_prob=hidden,
                     # Google's BERT always does this for segments. The gradient then has one row per
                     # segment, not per token, in the norm that clips gradients.
                     use_one_hot_embeddings=use_one_hot_embeddings or isinstance(config, BertConfig),
@@ -319,13 +313,8 @@ def _encode(
         tokens = PaddedRows(input_mask, num_heads, packing.sequence_ids if packing else None)
     state = tokens.rows(embeddings)
     if width != config.hidden_size:
-        state = dense(
-            state,
-            config.hidden_size,
-            config.initializer_range,
-            use_einsum=building.use_einsum,
-            name="embedding_hidden_mapping_in",
-        )
+        size, spread = config.hidden_size, config.initializer_range
+        state = dense(state, size, spread, building.use_einsum, "embedding_hidden_mapping_in")
     recomputation = Recomputation() if building.gradient_checkpointing else None
     states: list[tf.Tensor] = []
     scopes = _scopes_of(config)
