@@ -18,12 +18,6 @@ import tensorflow.compat.v1 as tf
 from albert.core import signals
 from albert.core.errors import FlagError, UserError
 from albert.distributed import launcher
-from albert.distributed.launcher import (  # noqa: F401  Other modules import these from here.
-    Worker,
-    is_first,
-    label,
-    wait_for_rank_0,
-)
 
 # By default, each worker's communication thread polls the others every millisecond and spins until
 # they answer, which costs a third of the time of a worker with one core. These variables let it
@@ -41,7 +35,7 @@ _REBUILD = (
 _VECTOR_BYTES = 16 << 20
 
 
-_worker = Worker()
+_worker = launcher.Worker()
 # The module `horovod.tensorflow`; empty until `connect` loads it.
 _horovod = types.ModuleType("horovod.tensorflow")
 

@@ -114,14 +114,14 @@ def print_reports(
     JSON, in one line if `indent` is None. `plan` has the operations in low precision, if requested.
     """
     ok = all(row.ok for rows in by_rank for row in rows)
-    if not collectives.is_first():
+    if not launcher.is_first():
         if collectives.size() == 1:
             # The ranks are not connected. Rank 0 prints the errors that it also finds, and then
             # the launcher ends this rank.
-            collectives.wait_for_rank_0()
+            launcher.wait_for_rank_0()
             for row in by_rank[0]:
                 if not row.ok:
-                    print(f"{collectives.label()}: {table_line(row)}", flush=True)
+                    print(f"{launcher.label()}: {table_line(row)}", flush=True)
         return ok
     if as_json:
         ranks = [[row._asdict() for row in rows] for rows in by_rank]

@@ -31,7 +31,7 @@ from albert.core.files import (
 from albert.core.locks import exclusive, remove_abandoned
 from albert.core.record import change_in, differences
 from albert.core.text import first_line
-from albert.distributed import collectives
+from albert.distributed import launcher
 
 _FORMAT, _VERSION = "albert-derived-file", 1
 # The first bytes of every header, which identify a truncated one too.
@@ -139,8 +139,8 @@ class CachedFile:
             # A process killed between writing the header and releasing the lock leaves the lock.
             remove_abandoned(self.paths[0])
             return existing
-        collectives.wait_for_rank_0()
-        is_of_job = bool(collectives.label())
+        launcher.wait_for_rank_0()
+        is_of_job = bool(launcher.label())
         for is_last_attempt in (False, True):
             if is_last_attempt and is_of_job:
                 # The process that held the lock has failed, so the launcher is about to end this

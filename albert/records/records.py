@@ -16,7 +16,7 @@ import tensorflow.compat.v1 as tf
 from google.protobuf.message import DecodeError
 
 from albert.core.errors import UserError, graph_message, user_error_in
-from albert.distributed import collectives
+from albert.distributed import launcher
 from albert.records.order import TrainingOrder, numbers_in_order, shuffled_numbers
 from albert.records.sequences import LABELS, LENGTH_STEP
 
@@ -86,7 +86,7 @@ def count_records_of_other_writers(
             f"{path} exists and is not a file of features of length {seq_length}; "
             f"{way_out} or remove it ({getattr(e, 'message', e)})"
         ) from e
-    if collectives.is_first():
+    if launcher.is_first():
         tf.logging.warning(
             "%s has no header of this program: using its %d records without knowing their source",
             path,

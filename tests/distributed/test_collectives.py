@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError
 from albert.distributed import collectives, exchange, launcher
-from albert.distributed.collectives import Worker
+from albert.distributed.launcher import Worker
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run_as_workers
 from tests.programs import collectives as program_of_workers

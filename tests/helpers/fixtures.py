@@ -40,10 +40,10 @@ def on_device(monkeypatch) -> Callable[[str], None]:
 @pytest.fixture
 def as_worker(monkeypatch) -> Callable[..., None]:
     """Makes this process a worker of a job; by default, all workers are on this host."""
-    from albert.distributed import collectives
+    from albert.distributed import collectives, launcher
 
     def as_worker(rank: int, size: int, *local: int) -> None:
-        worker = collectives.Worker(rank, size, *(local or (rank, size)), "mpirun")
+        worker = launcher.Worker(rank, size, *(local or (rank, size)), "mpirun")
         monkeypatch.setattr(collectives, "_worker", worker)
 
     return as_worker

@@ -94,7 +94,6 @@ def test_a_training_whose_loss_does_not_fall_ends_with_a_warning(
 def test_a_run_locks_and_cleans_its_folder(begin, tmp_path):
     for name in (".answers.txt.abcdefgh", ".notes.txt.abcdefgh"):
         (tmp_path / name).touch()
-    (tmp_path / "model.ckpt-3_temp").mkdir()
     take_folder(begin().task)
     assert set(os.listdir(tmp_path)) == {".notes.txt.abcdefgh", "run.lock"}
     locks.release_held()

@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 from albert import modeling
 from albert.core.errors import UserError
 from albert.distributed import collectives
-from albert.distributed.collectives import Worker
+from albert.distributed.launcher import Worker
 from albert.records.records import RecordFile, reading_records
 from albert.tasks.pretraining.head import make_head
 from albert.tasks.pretraining.input_pipeline import (
