@@ -280,7 +280,8 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
     def _assignments(self, gradient: tf.Tensor, variable: tf.Variable, factors: _Factors) -> list:
         # TensorFlow has an operation for a step of Adam with this kind of variable.
         has_fused_step = not device.is_hpu() and variable.op.type == "VarHandleOp"
-        if has_fused_step and not self.adapts(variable.op.name):
+        adapts = self.adapts(variable.op.name)
+        if has_fused_step and not adapts:
             return [self._fused_step(gradient, variable, factors)]
         m, v = self._moments_of(variable)
         next_m, next_v, update = self.next_state(gradient, m, v, factors)
@@ -288,7 +289,7 @@ class AdamWeightDecayOptimizer(tf.train.Optimizer):
             with tf.control_dependencies([update]):
                 update += decay * variable
         rate = self.learning_rate
-        if self.adapts(variable.op.name):
+        if adapts:
             rate = self.trust_ratio(tf.norm(variable), tf.norm(update)) * rate
         return [variable.assign(variable - rate * update), m.assign(next_m), v.assign(next_v)]
 

@@ -13,6 +13,7 @@ backward pass still computes the gradients of the layers below.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -30,6 +31,10 @@ class _Shard(NamedTuple):
     name: str
     start: int
     size: int
+
+
+# A piece, its weights and their update at a rate of 1.
+_Update = tuple[_Shard, tf.Tensor, tf.Tensor]
 
 
 class _Bucket(NamedTuple):
@@ -122,31 +127,24 @@ class ShardedOptimizer:
         `shares` are the gradients' shards, from `scatter`. The step is counted from 0.
         """
         factors = optimizer.factors(step)
-        updates, weights = [], []
+        updates: list[list[_Update]] = []
         assignments: list[tf.Operation] = []
         for bucket, share in zip(self._buckets, shares, strict=True):
             # One bucket at a time, as the optimizer does with variables, to save memory.
             with tf.control_dependencies(assignments[-1:]):
                 m, v = (moment.variable for moment in bucket.moments)
                 next_m, next_v, update = optimizer.next_state(share * factor, m, v, factors)
-                weights.append(bucket.weights())
-                pairs = zip(bucket.pieces, weights[-1], bucket.cut(update), strict=True)
-                updates.append([_with_decay(optimizer, *pair) for pair in pairs])
-            with tf.control_dependencies(updates[-1]):
+                parts = zip(bucket.pieces, bucket.weights(), bucket.cut(update), strict=True)
+                updates.append([_with_decay(optimizer, *part) for part in parts])
+            with tf.control_dependencies([update for *_, update in updates[-1]]):
                 assignments.append(tf.group(m.assign(next_m), v.assign(next_v)))
-        rates = self._rates(optimizer, weights, updates)
-        for bucket, own, bucket_updates in zip(self._buckets, weights, updates, strict=True):
-            pairs = zip(bucket.pieces, own, bucket_updates, strict=True)
-            after = [weight - rates(piece.name) * update for piece, weight, update in pairs]
+        rates = self._rates(optimizer, updates)
+        for bucket, own in zip(self._buckets, updates, strict=True):
+            after = [weight - rates(piece.name) * update for piece, weight, update in own]
             assignments += _gather(bucket, after)
         return tf.group(*assignments)
 
-    def _rates(
-        self,
-        optimizer,
-        weights: Sequence[Sequence[tf.Tensor]],
-        updates: Sequence[Sequence[tf.Tensor]],
-    ) -> Callable[[str], tf.Tensor]:
+    def _rates(self, optimizer, updates: Sequence[Sequence[_Update]]) -> Callable[[str], tf.Tensor]:
         """Returns a function from a variable's name to its rate, with norms over all workers."""
         variables = [variable for bucket in self._buckets for variable in bucket.variables]
         adapted = [v.op.name for v in variables if optimizer.adapts(v.op.name)]
@@ -154,10 +152,9 @@ class ShardedOptimizer:
             return lambda name: optimizer.learning_rate
         zero = tf.constant(0.0)
         squares = {name: [zero, zero] for name in adapted}
-        for bucket, own, bucket_updates in zip(self._buckets, weights, updates, strict=True):
-            for piece, *values in zip(bucket.pieces, own, bucket_updates, strict=True):
-                if piece.name in squares:
-                    squares[piece.name] = [2 * tf.nn.l2_loss(value) for value in values]
+        for piece, *values in itertools.chain.from_iterable(updates):
+            if piece.name in squares:
+                squares[piece.name] = [2 * tf.nn.l2_loss(value) for value in values]
         sums = collectives.all_reduce_sum(
             tf.stack([squares[name] for name in adapted], name="norms")
         )
@@ -166,9 +163,9 @@ class ShardedOptimizer:
         return lambda name: ratios.get(name, 1.0) * optimizer.learning_rate
 
 
-def _with_decay(optimizer, piece: _Shard, weight: tf.Tensor, update: tf.Tensor) -> tf.Tensor:
+def _with_decay(optimizer, piece: _Shard, weight: tf.Tensor, update: tf.Tensor) -> _Update:
     decay = optimizer.decay_of(piece.name)
-    return update + decay * weight if decay else update
+    return piece, weight, update + decay * weight if decay else update
 
 
 def _gather(bucket: _Bucket, pieces: Sequence[tf.Tensor]) -> list[tf.Operation]:
