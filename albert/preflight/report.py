@@ -17,7 +17,7 @@ from albert.core.cores import usable_cores
 from albert.core.errors import UserError
 from albert.core.text import printable
 from albert.devices import device, habana, machine
-from albert.distributed import collectives
+from albert.distributed import collectives, launcher
 from albert.precision.rules import ConversionPlan
 from albert.settings.run_settings import RunSettings
 from albert.training import job
