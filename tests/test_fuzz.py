@@ -2,10 +2,12 @@
 
 import collections
 import contextlib
+import csv
 import gzip
 import io
 import json
 import os
+import re
 import tarfile
 from collections.abc import Iterator
 
@@ -24,6 +26,7 @@ from albert.download.archive import unpack
 from albert.records.records import RecordFile, record_error
 from albert.serving import fields, web
 from albert.tables.bad_rows import ERROR, SKIP, BadRows
+from albert.tables.tables import open_table
 from albert.tasks.entities.annotation_exports import open_annotated
 from albert.tokenization import FullTokenizer
 from albert.tokenizers.wordpiece_text import load_vocab
@@ -176,6 +179,58 @@ def test_any_body_of_a_request_is_read_or_refused(body):
         except HTTPException as e:
             assert e.status_code in (400, 422)
             raise
+
+
+def plain_rows(content: bytes, ending: str) -> list[dict]:
+    """Returns the rows of a table as JSON's and CSV's own readers read them; TSV by definition."""
+    text = content.decode("utf-16" if content[:2] == b"\xff\xfe" else "utf-8-sig")
+    if ending == ".jsonl":
+        return [json.loads(line) for line in text.split("\n") if line.strip()]
+    if ending == ".csv":
+        cells = list(csv.reader(io.StringIO(text, newline="\n")))
+    else:
+        quoted = re.compile('"((?:""|[^"])*)"')
+        lines = [line.rstrip("\r").split("\t") for line in text.split("\n")]
+        cells = [[quoted.sub(unquoted, c) if quoted.fullmatch(c) else c for c in r] for r in lines]
+    header, *rows = filter(any, cells)
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def unquoted(cell: re.Match) -> str:
+    return cell[1].replace('""', '"')
+
+
+# The first line stays, which tells the format.
+TABLES = {
+    ".csv": 'id,text\nx,"The ""Tamar"", long;\nis"\n\ny, Élan\r\nz,"a"\n',
+    ".tsv": 'id\ttext\nx\t"The ""Tamar"", long"\n\t\ny\t a "b" É\r\nz\t""\n',
+    ".jsonl": '{"id": "w"}\n{"id": "x", "text": "The \\"Tamar\\" \\ud83d"}\n\n{"id": null}\r\n',
+}
+MARKS = ['"', '""', ",", "\t", "\n", "\r", "\0", "é", " ", "{", "}", "null", '"\n"', ""]
+
+
+@st.composite
+def damaged_tables(draw: st.DrawFn) -> tuple[str, bytes]:
+    """Draws an ending, and a table with other characters or bytes in a few places."""
+    ending = draw(st.sampled_from([*TABLES]))
+    head, end, text = TABLES[ending].partition("\n")
+    for _ in range(draw(st.integers(0, 3))):
+        start = draw(st.integers(0, len(text)))
+        text = text[:start] + draw(st.sampled_from(MARKS)) + text[start + draw(st.integers(0, 3)) :]
+    content = (head + end + text).encode(draw(st.sampled_from(["utf-8", "utf-16"])))
+    last = draw(st.integers(len(content) - 20, len(content)))
+    return ending, content[:last] + draw(st.sampled_from([content[last:], b"\xff"]))
+
+
+@hypothesis.settings(many, max_examples=8 * EXAMPLES)
+@hypothesis.given(table=damaged_tables())
+def test_damaged_tables_are_read_as_a_plain_reader_reads_them_or_refused(table, tmp_path):
+    ending, content = table
+    path = tmp_path / f"table{ending}"
+    path.write_bytes(content)
+    with refusing():
+        rows = [dict(row) for _, row in open_table(str(path)).rows()]
+        assert rows == plain_rows(content, ending)
 
 
 SPANS = [{"start": 0, "end": 3, "label": "PER"}]
