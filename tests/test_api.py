@@ -1,11 +1,8 @@
 """The public functions: as on the command line, but from Python, in a process that continues."""
 
-import json
-import logging
 import os
 import random
 import shutil
-import signal
 import sys
 import threading
 import unittest.mock
@@ -22,7 +19,6 @@ from albert.core.log import LOG
 from tests.helpers import running
 from tests.helpers.forking import ROOT
 from tests.helpers.running import succeed, without_tensorflow
-from tests.helpers.squad import squad_command
 from tests.readme.pages import blocks_of
 
 TINY = {"max_seq_length": 64, "max_query_length": 20, "doc_stride": 16, "train_batch_size": 4}
@@ -51,30 +47,6 @@ def test_the_import_is_cheap_and_changes_nothing():
     # The programs silence TensorFlow with it.
     env = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
     assert without_tensorflow(succeed([sys.executable, "-c", text], cwd=ROOT, env=env)) == ""
-
-
-@pytest.mark.slow
-def test_training_equals_that_of_the_command(trained, squad_dir, files, tmp_path, capsys):
-    """Bit for bit; a second training with other settings is independent."""
-    out = tmp_path / "out"
-    command = squad_command(squad_dir, out)[2:]
-    flags = dict(word.removeprefix("--").split("=", 1) for word in command if "=" in word)
-    before = dict(os.environ), LOG.handlers, LOG.level
-    result = albert.train("squad", verbose=False, **flags)
-    assert before == (dict(os.environ), LOG.handlers, LOG.level)
-    assert capsys.readouterr().out == ""
-    expected = json.loads((trained / "predictions.json").read_text())
-    assert result.predictions == expected and result.output_dir == str(out)
-    scores = json.loads((trained / "eval_results.json").read_text())
-    assert result.scores.items() <= scores.items() and {"f1", "exact_match"} <= result.scores.keys()
-    again = albert.evaluate(result, predict_file=files["predict_file"], verbose=False)
-    assert again == result and again.load().answer("Who left?", "Anna left.").answers
-    # It starts from the first one's weights, and takes its configuration and tokenizer.
-    data = {name: files[name] for name in ("train_file", "predict_file")}
-    tiny = {**data, **TINY, "from_scratch": False, "train_steps": 1}
-    other = albert.train("squad 2.0", tmp_path / "v2", model=result, **tiny)
-    assert other.predictions.keys() == result.predictions.keys() and "f1" in other.scores
-    assert list_checkpoints(other.output_dir).keys() == {1}
 
 
 WORDS = "nrlscmegbpta"
@@ -180,26 +152,6 @@ def test_one_text_is_a_list_of_one_and_markup_in_it_is_text_in_a_notebook(traine
 
 
 @pytest.mark.slow
-def test_after_an_interrupted_training_the_signal_is_the_notebooks(files, tmp_path):
-    """`tests/test_notebook.py` resumes one."""
-    settings = {**files, **TINY, "predict_file": "", "log_steps": 1, "train_steps": 6}
-
-    def interrupt(record: logging.LogRecord) -> bool:
-        if record.getMessage().startswith("step 3/"):
-            signal.raise_signal(signal.SIGINT)
-        return True
-
-    before = signal.getsignal(signal.SIGINT)
-    LOG.addFilter(interrupt)
-    try:
-        with pytest.raises(KeyboardInterrupt, match="at step 3 of 6, which is saved"):
-            albert.train("squad", tmp_path, **{**settings, "verbose": True})
-    finally:
-        LOG.removeFilter(interrupt)
-    assert signal.getsignal(signal.SIGINT) == before
-
-
-@pytest.mark.slow
 def test_a_pretrained_model_is_found_by_folder_and_name(trained, squad_dir, tmp_path, monkeypatch):
     """As downloads unpack it; the archive is already in the cache."""
     folder = tmp_path / "cache" / "albert_base_v2"
@@ -274,8 +226,12 @@ def test_data_that_cannot_be_used_are_one_line_errors(task, given, message, tmp_
 
 
 def test_runs_in_two_threads_take_turns():
-    """They change the output and the environment of the process, and restore them."""
-    before, begun = (sys.stdout, dict(os.environ)), [threading.Event(), threading.Event()]
+    """They change the output, the log and the environment of the process, and restore them."""
+
+    def state() -> tuple:
+        return sys.stdout, dict(os.environ), [*LOG.handlers], LOG.level
+
+    before, begun = state(), [threading.Event(), threading.Event()]
 
     def work(number: int) -> None:
         with api._running(verbose=False):
@@ -292,7 +248,7 @@ def test_runs_in_two_threads_take_turns():
     second.start()
     first.join()
     second.join()
-    assert (sys.stdout, dict(os.environ)) == before
+    assert state() == before
 
 
 @pytest.mark.slow
