@@ -29,7 +29,7 @@ BASE_PYTHON ?= $(if $(SYSTEM),python3,$(call find-python,10,$(NEWEST)))
 PYTHON310 ?= $(call find-python,10,10)
 PYTHON313 ?= $(call find-python,13,13)
 
-.PHONY: help install install-dev oracles requirements horovod demo demo-v2 test test-all pytest test-near test-python test-planted entered test-faults test-inputs \
+.PHONY: help install install-dev oracles requirements horovod demo demo-v2 test test-all pytest test-near test-python test-planted entered test-faults \
 	test-gaudi test-multihost lint format lock bench docs pictures generated release-check test-newest test-oldest edge clean
 
 help:
@@ -46,7 +46,6 @@ help:
 	@echo "make test-newest, make test-oldest  run the quick tests with the newest or oldest packages allowed (10 minutes)"
 	@echo "make test-gaudi  build the graphs of a Gaudi card with the real bridge (CPython 3.10)"
 	@echo "make test-faults  kill and stop runs at random moments and compare their results (half an hour)"
-	@echo "make test-inputs  give the programs full disks, and change files while they use them"
 	@echo "make test-planted  plant defects in the code and count those that make test notices"
 	@echo "make entered FLAGS=\"run_squad_v1.py ...\"  list the files that a training enters before its first update"
 	@echo "make test-multihost  run a job on two hosts made of network namespaces (root)"
@@ -248,9 +247,6 @@ generated: install-dev
 
 entered: install-dev
 	$(RUN) -m tools.entered $(FLAGS)
-
-test-inputs: install-dev
-	$(RUN) -m tests.faults.inputs $(FLAGS)
 
 test-multihost: install-dev horovod
 	$(RUN) -m pytest tests/multihost/two_hosts.py
