@@ -117,21 +117,15 @@ def test_another_program_cannot_be_checked():
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        # Of TF_BF16_CONVERSION.
-        ("", "=none.json is not 0, 1, full, basic or an existing JSON file"),
         ("--output_dir=README.md", "README.md is not a folder"),
-        ("--albert_config_file=configs/albert_base_v2.json", "200 pieces.*e of 30000"),
         ("--patience=2 --predict_file=", "--patience need data to score on"),
-        ("--train_file= --export_dir=export", "has no checkpoint; train first"),
         # One checkpoint per step for a billion steps.
         ("--train_steps=1000000000 --save_checkpoints_steps=1", r"1000000000 of 0\.\d MB; "),
         ("--device_memory=1MB", r"device memory +[\d.]+ MB needed, 1\.0 MB given by --device_m"),
     ],
 )
 def test_each_fault_is_named(squad_dir, tmp_path, flags, message):
-    named = {"TF_BF16_CONVERSION": "none.json"} if "none.json" in message else {}
-    environment = {**os.environ, **named}
-    result = run(command(squad_dir, tmp_path, *flags.split()), env=environment, cwd=ROOT)
+    result = run(command(squad_dir, tmp_path, *flags.split()), cwd=ROOT)
     assert any(re.search(message, line) for line in faults_of(result)), result.stdout
     if "--device_memory" in flags:
         assert "host memory" not in result.stdout
@@ -281,17 +275,11 @@ class TestTwoWorkers:
             assert rows["optimizer state"] == rows["accumulated gradients"] == rows["parameters"]
         assert {path: path.stat().st_mtime_ns for path in trained.iterdir()} == before
 
-    @pytest.mark.parametrize(
-        ("of_both", "of_rank_1", "fault"),
-        [
-            ("--seed=1", "--train_file=missing.json", "rank 1: FAILS files .*missing.json"),
-            ("--seed=1", "--seed=7", r"FAILS.*rank 1 on \S+ differs from rank 0 on \S+ in seed"),
-        ],
-    )
-    def test_every_rank_checks_its_host(self, squad_dir, tmp_path, of_both, of_rank_1, fault):
-        job = command(squad_dir, tmp_path, "--use_horovod=true", of_both)
-        result = run_as_workers(2, job, of_rank_1)
+    def test_every_rank_checks_its_host(self, squad_dir, tmp_path):
+        """tests/test_workers.py has what differs between ranks."""
+        job = command(squad_dir, tmp_path, "--use_horovod=true")
+        result = run_as_workers(2, job, "--train_file=missing.json")
         assert result.returncode == 1
-        assert re.search(fault, result.stdout), result.stdout
+        assert re.search("rank 1: FAILS files .*missing.json", result.stdout), result.stdout
         assert result.stdout.count("the job would fail") == 1
         assert not list(tmp_path.iterdir())

@@ -98,4 +98,6 @@ def test_given_flags_override_the_defaults_of_bert():
         data_options(settings_of(PretrainingDataSettings, *flags).with_model_defaults())
         for flags in ([], ["--model_type=bert"], [*given, "--model_type=bert"])
     )
-    assert both == albert != bert
+    assert both == albert
+    of_pairs = bert.pairs.max_seq_length, bert.pairs.random_next_sentence
+    assert (bert.dupe_factor, *of_pairs) == (10, 128, True)

@@ -14,7 +14,10 @@ import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError
+from albert.tasks.pretraining.settings import PretrainingSettings
+from albert.tasks.pretraining.task import PretrainingTask
 from tests.helpers.checkpoints import points, weights
+from tests.helpers.files import settings_of
 from tests.helpers.running import (
     albert,
     assert_fails,
@@ -25,7 +28,6 @@ from tests.helpers.running import (
     run_text,
     succeed,
 )
-from tests.helpers.squad import write_vocabulary
 from tests.helpers.tiny_runs import write_topics
 
 LENGTHS = "--max_seq_length=48", "--max_predictions_per_seq=6"
@@ -105,31 +107,10 @@ def test_masked_tokens_are_predicted_from_their_neighbors(walk):
     assert results(walk / "out")["masked_lm_accuracy"] > 2 * share
 
 
-@pytest.mark.slow
-def test_bert_is_pretrained_on_words_and_next_sentences(walk, prepare, tmp_path):
-    text = (walk / "train.txt").read_text().splitlines()
-    write_vocabulary(tmp_path / "vocab.txt", text, 90)
-    flags = "--model_type=bert", f"--vocab_file={tmp_path}/vocab.txt"
-    make_data(walk / "dev.txt", tmp_path / "dev.tfrecord", *flags)
-    features = features_of(tmp_path / "dev.tfrecord")
-    labels = [one["next_sentence_labels"].int64_list.value[0] for one in features]
-    # Ten passes over the text, and every other second segment is random.
-    assert len(labels) > 10 * 60
-    assert 0.4 < np.mean(labels) < 0.7
-    pieces = len((tmp_path / "vocab.txt").read_text().splitlines())
-    config = {**json.loads((walk / "albert.json").read_text()), "vocab_size": pieces}
-    del config["embedding_size"]
-    (tmp_path / "albert.json").write_text(json.dumps(config))
-    short = "--num_train_steps=2", "--num_warmup_steps=1", f"--input_file={tmp_path}/dev.tfrecord"
-    succeed(pretraining(tmp_path, tmp_path / "out", *short))
-    scores = results(tmp_path / "out")
-    for name in ("masked_lm_loss", "next_sentence_accuracy", "next_sentence_loss"):
-        assert np.isfinite(scores[name])
-    assert not [name for name in scores if name.startswith("sentence_order")]
-    assert "cls/predictions/transform/dense/kernel" in weights(tmp_path / "out", "model.ckpt-best")
-    # Layers of a BERT cannot start from a first group.
+def test_layers_of_a_bert_cannot_start_from_a_first_group(squad_dir):
+    flags = f"--bert_config_file={squad_dir}/bert.json", "--input_file=x", "--do_train", *LENGTHS
     with pytest.raises(FlagError, match="--init_from_group0 is for ALBERT only"):
-        prepare(pretraining(tmp_path, tmp_path / "other", *short, "--init_from_group0"))
+        PretrainingTask(settings_of(PretrainingSettings, *flags, "--init_from_group0"))
 
 
 CONTRACT = """
