@@ -144,7 +144,6 @@ def test_batches_of_any_size_give_the_same(exported, monkeypatch):
     ("flags", "code", "part"),
     [
         (["--input_file="], 2, "--input_file is required"),
-        (["--input_file=none"], 1, "--input_file none cannot be read"),
         (
             ["--input_file={files}/latin-1.txt", "--layers=-1"],
             1,

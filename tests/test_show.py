@@ -120,7 +120,6 @@ def test_a_run_of_an_earlier_version_gets_instructions(call, trained, tmp_path):
         (["{0}/none"], UserError, "none does not exist; pass the --output_dir of a run"),
         (["{0}/nbest.json"], UserError, "nbest.json is a file; pass the --output_dir"),
         (["{0}"], UserError, "has no predictions: neither predictions.html nor predictions.json"),
-        (["{0}", "--data=none.json"], UserError, "SQuAD file none.json cannot be read"),
         (["{1}", "--start_sample=12"], FlagError, "--start_sample 12 is too large: there are 12 s"),
         *(
             (["{1}", "--data={2}", "--num_test_samples=1", flag], FlagError, f"remove {flag[:-2]}")
