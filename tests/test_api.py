@@ -93,12 +93,8 @@ class TestRows:
         assert sorted(os.listdir(out / "data")) == ["README.txt", "dev.jsonl", "train.jsonl"]
         loaded, texts = other.load(), [text for text, _ in rows[:3]]
         expected = [one.label for one in loaded.classify_all((text, "") for text in texts)]
-        for data in (
-            texts,
-            np.array(texts),
-            [(t, "") for t in texts],
-            [{"text": t} for t in texts],
-        ):
+        pairs, columns = [(t, "") for t in texts], [{"text": t} for t in texts]
+        for data in (texts, np.array(texts), pairs, columns):
             assert loaded.predict(data) == expected
         with pytest.raises(UserError, match="data, row 1: text is None, not a text; it has text_a"):
             loaded.predict([{"text_a": "n"}])
@@ -206,10 +202,7 @@ TABLE = [("a", 1)]
         ("squad", {"dev_data": [{}]}, "dev_data needs rows as data"),
         ("classify", {"data": TABLE, "data_dir": "x"}, "data and data_dir contradict"),
         ("squad", {"data": "x", "train_file": "y"}, "data and train_file contradict"),
-        (
-            *("squad", {"data": [{}], "dev_data": [{}], "predict_file": "x"}),
-            "data and predict_file contradict",
-        ),
+        ("squad", {"data": [{}], "dev_data": [{}], "predict_file": "x"}, "and predict_file contra"),
         ("entities", {"data": [{"text": "a"}, "b"]}, "data, row 2: a dict is needed, not 'b'"),
         ("classify", {"data": TABLE, "dev_data": [*TABLE, "b"]}, "dev_data, row 2: a dict or"),
     ],

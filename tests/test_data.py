@@ -157,15 +157,12 @@ TEXTS = "A good day at sea", "A bad day", "The best day", "My worst day"
         ("up\t{} down\t{} up\t{} down\t{}", [], "add one, such as text_a<tab>label"),
         ("{}|4.5 {}|3 {}|1 {}|2.5", ["--tsv_regression"], r"add one, such as text_a\|label"),
         (
-            "{};up {};down {};up {};down",
-            [f"--text_column={TEXTS[0]}", "--label_column=up"],
+            *("{};up {};down {};up {};down", [f"--text_column={TEXTS[0]}", "--label_column=up"]),
             "the first row is no header",
         ),
         (
-            "id,text,wet,old 1,{},1,0 2,{},0,0 3,{},0,0 4,{},1,0",
-            ["--kind=labels"],
-            "several columns may be the label; pass --label_column=NAME, one of wet, old; if each "
-            "is a label, pass --label_columns=wet,old$",
+            *("id,text,wet,old 1,{},1,0 2,{},0,0 3,{},0,0 4,{},1,0", ["--kind=labels"]),
+            "--label_column=NAME, one of wet, old; if each is a label, pass --label_columns=wet,o",
         ),
         ("text,wet {},1", ["--label_columns=wet,old"], "line 1: old is missing; found text, wet$"),
         ("text,wet {},1", ["--label_columns=wet,wet"], r"one column cannot .* label \(wet, wet\)"),

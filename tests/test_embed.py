@@ -144,11 +144,7 @@ def test_batches_of_any_size_give_the_same(exported, monkeypatch):
     ("flags", "code", "part"),
     [
         (["--input_file="], 2, "--input_file is required"),
-        (
-            ["--input_file={files}/latin-1.txt", "--layers=-1"],
-            1,
-            "line 2: byte 2 of the line",
-        ),
+        (["--input_file={files}/latin-1.txt", "--layers=-1"], 1, "line 2: byte 2 of the line"),
         (["--layers=-1,x"], 2, "--layers=-1,x must be numbers"),
         (["--layers=-1,-1"], 2, "--layers=-1,-1 names a layer twice"),
         (["--layers="], 2, "nothing to write: pass --layers, --pooled or --pooling"),
