@@ -69,8 +69,6 @@ class Found(NamedTuple):
     losses: list[float]
     # Bytes that each worker sends in a step, on average.
     sent: float
-    # Of the gradients of each step, where no batches are accumulated.
-    norms: list[float]
     # The fraction of the backward pass that each vector's reduce-scatter waits for.
     waits_for: list[float]
     # By worker, the scale of the loss after each step, and whether weights and moments stayed.
@@ -176,7 +174,6 @@ def train(way: Way, job: Job) -> tuple[dict, Found]:
         weights, seen, scales = {v.op.name: v for v in tf.trainable_variables()}, [], []
         state = [*tf.global_variables(), *(moment.variable for moment in step.sharded)]
         state = [v for v in state if v.dtype == tf.float32 and v.op.name != "loss_scale"]
-        norm = [op.outputs[0] for op in graph.get_operations() if op.type == "CheckNumerics"]
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         for name, value in job.first_values.items():
             weights[name].load(value, session)
@@ -192,14 +189,14 @@ def train(way: Way, job: Job) -> tuple[dict, Found]:
                 if number == OVERFLOW and not micro_batch and collectives.rank():
                     batch["slope:0"] = 1e36
                 before_step = before_step if micro_batch else session.run(state)
-            seen.append(session.run([step.op, step.loss, *norm], batch)[1:])
+            seen.append(session.run([step.op, step.loss], batch)[1])
             if way.scaled and micro_batch == way.batches - 1:
                 pairs = zip(before_step, session.run(state), strict=True)
                 is_same = all(np.array_equal(*pair) for pair in pairs)
                 scales.append((float(session.run(step.scaling.scale)), is_same))
         sent = (bytes_written() - before) / (steps - WARMED)
-        losses, *norms = np.array(seen[way.batches - 1 :: way.batches], float).T.tolist()
-        own = Found(losses, sent, sum(norms, []), parts_of_backward(graph))
+        losses = np.array(seen[way.batches - 1 :: way.batches], float).tolist()
+        own = Found(losses, sent, parts_of_backward(graph))
         return session.run(weights), own._replace(scales=exchange.all_gather_objects(scales))
 
 
