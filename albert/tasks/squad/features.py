@@ -170,6 +170,7 @@ def model_inputs(
 
 ANSWER_KEYS = ("start_positions", "end_positions", "is_impossible")
 _REMEMBERED_ENCODINGS = 64
+_ZERO, _ONE = b"\x00", b"\x01"
 # Bytes at the beginning of an id's entry. Ids from 2**28 to 2**35 - 1, as all are, take 5 bytes.
 _BEFORE_ID = tf_example.entry("unique_ids", bytes(5))[:-5]
 
@@ -180,44 +181,35 @@ def with_unique_id(entries: bytes, unique_id: int) -> bytes:
 
 
 class WindowRecordMaker:
-    """A converter of windows to records without their ids, which are only known when writing.
-
-    Masks take one byte per token, so their entries have one length and begin with the same bytes.
-    """
+    """A converter of windows to records without their ids, which are only known when writing."""
 
     def __init__(self, max_seq_length: int, tokenizer: FullTokenizer):
         """Prepares for features of one length; the tokenizer must have [CLS] and [SEP]."""
+        self._length = max_seq_length
         # All questions' windows on a paragraph are slices of its encoded ids.
         self._encoded = functools.lru_cache(_REMEMBERED_ENCODINGS)(self._encode_ids)
         self._table = tf_example.varint_table(tokenizer.size)
-        self._zeros, self._ones = bytes(max_seq_length), b"\x01" * max_seq_length
         self._cls, self._sep = (tf_example.varint(i) for i in (tokenizer.cls_id, tokenizer.sep_id))
-        self._before_mask, self._before_segments, self._before_p_mask = (
-            tf_example.entry(key, self._zeros)[:-max_seq_length]
-            for key in ("input_mask", "segment_ids", "p_mask")
-        )
 
     def entries(self, window: Window, is_training: bool) -> bytes:
         """Returns a record's joined entries, with the same values as `model_inputs`."""
-        zeros, ones = self._zeros, self._ones
         first, used = window.doc_offset, window.length
-        padding = zeros[used:]
+        padding, inside = bytes(self._length - used), bytes(window.end - window.begin)
+        ids, bounds = self._encoded(window.paragraph)
+        text = ids[bounds[window.begin] : bounds[window.end]]
         question = tf_example.varints(window.question)
-        encoded, bounds = self._encoded(window.paragraph)
-        document = encoded[bounds[window.begin] : bounds[window.end]]
-        ids = b"".join((self._cls, question, self._sep, document, self._sep, padding))
-        parts = [
-            tf_example.entry("input_ids", ids),
-            *(self._before_mask, ones[:used], padding),
-            *(self._before_segments, zeros[:first], ones[first:used], padding),
-            *(self._before_p_mask, zeros[:1], ones[1:first]),
-            *(zeros[first : used - 1], ones[used - 1 :]),
-        ]
+        # Numbers below 128 are their own varints.
+        columns = {
+            "input_ids": b"".join((self._cls, question, self._sep, text, self._sep, padding)),
+            "input_mask": _ONE * used + padding,
+            "segment_ids": bytes(first) + _ONE * (used - first) + padding,
+            "p_mask": _ZERO + _ONE * (first - 1) + inside + _ONE * (1 + len(padding)),
+        }
+        entries = list(map(tf_example.entry, columns, columns.values()))
         if is_training:
-            start, end = window.positions
-            numbers = start, end, int(window.answer is None)
-            parts += map(_number_entry, ANSWER_KEYS, numbers)
-        return b"".join(parts)
+            numbers = *window.positions, int(window.answer is None)
+            entries += map(_number_entry, ANSWER_KEYS, numbers)
+        return b"".join(entries)
 
     def _encode_ids(self, tokens: Tokens) -> tuple[bytes, list[int]]:
         """Returns tokens' ids as varints, with the start of each and the end of the last."""
