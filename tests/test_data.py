@@ -359,7 +359,7 @@ def test_a_check_with_a_tokenizer_counts_tokens(call, file, squad_dir):
 )
 def test_a_file_without_questions_is_named(file, content, look):
     with pytest.raises(UserError, match=f"is not SQuAD: .*; it looks like {look}[^\n]*$"):
-        list(Questions(QuestionSource(str(file(content)))).checked())
+        len(Questions(QuestionSource(str(file(content)))))
     kinds = {"a table of labels": "labels"}
     is_entities = look.startswith(("annotated", "tokens and tags"))
     kind = "entities" if is_entities else kinds.get(look.partition(":")[0], "")

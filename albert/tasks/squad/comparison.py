@@ -12,9 +12,8 @@ import numpy as np
 
 from albert.core.errors import FlagError, UserError
 from albert.core.files import read_json
-from albert.tables.bad_rows import BadRows
 from albert.tasks.squad.examples import no_question_error
-from albert.tasks.squad.questions import Paragraph, Questions, QuestionSource
+from albert.tasks.squad.questions import Questions, QuestionSource
 from albert.tasks.squad.scoring import Scorer, ScorerV2
 
 _RESAMPLES = 10_000
@@ -27,12 +26,11 @@ class QuestionFile(Questions):
     def __init__(self, path: str):
         """Reads the file; raises a `UserError` if it is not SQuAD or has no questions."""
         super().__init__(QuestionSource(path))
-        self._range: range | None = None
+        self._part = slice(None)
         self.ids, self.is_version_2 = list[str](), False
-        for paragraph in self.checked():
-            for question in paragraph.questions:
-                self.ids.append(question["id"])
-                self.is_version_2 |= "is_impossible" in question
+        for _, question in self:
+            self.ids.append(question["id"])
+            self.is_version_2 |= "is_impossible" in question
         if not self.ids:
             raise no_question_error(path, {})
 
@@ -44,20 +42,12 @@ class QuestionFile(Questions):
                 "counted from 0"
             )
         part = copy.copy(self)
-        part._range = range(start, start + count)
-        part.ids = self.ids[start : start + count]
+        part._part = slice(start, start + count)
+        part.ids = self.ids[part._part]
         return part
 
-    def paragraphs(
-        self, is_training: bool = False, bad: BadRows | None = None
-    ) -> Iterator[Paragraph]:
-        numbers = itertools.count()
-        for paragraph in super().paragraphs(is_training, bad):
-            qas = paragraph.questions
-            if self._range:
-                qas = [question for question in qas if next(numbers) in self._range]
-            if qas or not self._range:
-                yield Paragraph(paragraph.article, {**paragraph.content, "qas": qas})
+    def __iter__(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        return itertools.islice(super().__iter__(), self._part.start, self._part.stop)
 
     def has_answers(self) -> bool:
         """Returns whether any true answers are known."""

@@ -1,12 +1,10 @@
-"""The questions of SQuAD's JSON, of its relatives or of a table, read one paragraph at a time.
+"""The questions of SQuAD's JSON, of its relatives or of a table.
 
 JSON is an array, or an object with the array "data". The keys of its items tell the form:
 
 - "paragraphs": an article, as in SQuAD's JSON,
 - "qas": a context with its questions,
 - otherwise, a row of a table.
-
-The file is read again for every pass, so that memory need not hold it.
 """
 
 from __future__ import annotations
@@ -15,7 +13,6 @@ import functools
 import itertools
 import json
 import operator
-import os
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -61,15 +58,10 @@ class Paragraph(NamedTuple):
 
 
 def articles_of(paragraphs: Iterable[Paragraph]) -> Iterator[dict[str, Any]]:
-    """Yields the articles of paragraphs as in SQuAD's JSON, and adds the paragraphs to them."""
-    article = None
-    for paragraph in paragraphs:
-        if article is not None and article is not paragraph.article:
-            yield article
-        article = paragraph.article
-        article["paragraphs"].append(paragraph.content)
-    if article is not None:
-        yield article
+    """Yields the articles of paragraphs as in SQuAD's JSON."""
+    for _, group in itertools.groupby(paragraphs, lambda paragraph: id(paragraph.article)):
+        own = list(group)
+        yield {**own[0].article, "paragraphs": [paragraph.content for paragraph in own]}
 
 
 class QuestionSource(NamedTuple):
@@ -110,7 +102,6 @@ class Questions:
     def __init__(self, source: QuestionSource):
         """Opens the file; raises a `UserError` if it is unreadable or has another kind of table."""
         self.path, self.source = source.path, source
-        self._count: int | None = None
         check_readable(self.path, "SQuAD file")
         table = find_table(self.path)
         names = {*table.columns}
@@ -124,22 +115,6 @@ class Questions:
         self.is_squad = not self.table and "qas" not in names
         nested = "SQuAD JSON" if self.is_squad else "JSON with a list of contexts"
         self.format = self.table.format + " of MRQA" * is_mrqa if self.table else nested
-        # Kept open, so that the file may be replaced while the job runs.
-        self._file = open(self.path, "rb")  # noqa: SIM115
-        self._state = self._current_state()
-
-    def checked(self, is_training: bool = False) -> Iterator[Paragraph]:
-        """Yields the paragraphs after checking them; then logs which rows of a table were skipped.
-
-        In training, every answer needs its offset in the context; scores compare texts.
-
-        Raises:
-          UserError: the file is not valid, see `read_questions` for a table. In SQuAD's JSON, a
-            value is missing or has another type, or an id occurs twice.
-        """
-        bad = self.bad_rows()
-        yield from self.paragraphs(is_training, bad)
-        bad.finish()
 
     def bad_rows(self, is_strict: bool = False) -> BadRows:
         """Returns a new collection for the bad rows of a pass; see `QuestionSource`.
@@ -152,32 +127,50 @@ class Questions:
         return BadRows(self.path, action, ON_BAD_QUESTION, "row" if self.table else "question")
 
     def __len__(self) -> int:
-        """Returns the number of questions; the first time, it checks the file as `checked` does."""
-        if self._count is None:
-            self._count = sum(len(paragraph.questions) for paragraph in self.checked())
-        return self._count
+        """Returns the number of questions; raises as `paragraphs` does."""
+        return self._kept[1]
 
     def __iter__(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yields every question with its paragraph's context; see `paragraphs`."""
-        for paragraph in self.paragraphs():
+        """Yields every question with its paragraph's context; raises as `paragraphs` does."""
+        for paragraph in self.kept():
             for question in paragraph.questions:
                 yield paragraph.context, question
+
+    def kept(self) -> Iterator[Paragraph]:
+        """Yields the paragraphs to predict; the file is read once, so that it may change later."""
+        for article, content in self._kept[0]:
+            yield Paragraph(article, json.loads(content))
+
+    @functools.cached_property
+    def _kept(self) -> tuple[list[tuple[dict[str, Any], str]], int]:
+        """Returns the articles and contents of all paragraphs, and the number of questions."""
+        kept, count = [], 0
+        for paragraph in self.paragraphs():
+            # As JSON, they need less memory.
+            kept.append((paragraph.article, json.dumps(paragraph.content)))
+            count += len(paragraph.questions)
+        return kept, count
 
     def paragraphs(
         self, is_training: bool = False, bad: BadRows | None = None
     ) -> Iterator[Paragraph]:
-        """Yields the paragraphs in the order of the file; see `checked`.
+        """Reads the file, and yields its paragraphs in their order after checking each.
 
-        In training, questions and answers that cannot be used are skipped. `bad` receives them, and
-        the rows of a table that prediction cannot use; the caller finishes it. Without it, the file
-        must have been checked. Raises a `UserError` also if the file has changed.
+        In training, every answer needs its offset in the context, and questions and answers that
+        cannot be used are skipped; scores compare texts. `bad` receives what is skipped, and the
+        rows of a table that prediction cannot use; the caller finishes it. Without it, the method
+        logs at the end what is skipped.
+
+        Raises:
+          UserError: the file is not valid, see `read_questions` for a table. In SQuAD's JSON, a
+            value is missing or has another type, or an id occurs twice.
         """
-        if self._current_state() != self._state:
-            raise UserError(f"{self.path} was changed while this job ran; start the job again")
-        split, is_dev = self.source.split, self.source.is_dev
-        for paragraph in self._all(is_training, bad):
+        split, is_dev, rows = self.source.split, self.source.is_dev, bad or self.bad_rows()
+        for paragraph in self._all(is_training, rows):
             if not split or (split.rank(paragraph.context) in self._dev) == is_dev:
                 yield paragraph
+        if bad is None:
+            rows.finish()
 
     @functools.cached_property
     def _dev(self) -> frozenset[bytes]:
@@ -186,46 +179,40 @@ class Questions:
         contexts = ((paragraph.context, "") for paragraph in self._all(False, self.bad_rows()))
         return self.source.split.chosen(contexts, self.path)
 
-    def _all(self, is_training: bool, bad: BadRows | None) -> Iterator[Paragraph]:
-        """Yields the paragraphs of all parts, after checking them if `bad` is given."""
+    def _all(self, is_training: bool, bad: BadRows) -> Iterator[Paragraph]:
+        """Yields the paragraphs of all parts, after checking them."""
         if self.table is None:
             ids = set[str]()
-            for location, paragraph in _read_paragraphs(self.path, self._file.fileno()):
-                if bad:
-                    _check_paragraph(paragraph.content, self.path, location, is_training, ids)
+            for location, paragraph in _read_paragraphs(self.path):
+                _check_paragraph(paragraph.content, self.path, location, is_training, ids)
                 for question in paragraph.questions:
                     question["id"] = str(question["id"])
-                yield _usable(paragraph, bad or self.bad_rows()) if is_training else paragraph
+                yield _usable(paragraph, bad) if is_training else paragraph
             return
         # Both parts need the same rows, so that no context is in both.
-        needs_offsets = is_training or bool(self.source.split)
-        rows = read_questions(self.table, needs_offsets, bad or self.bad_rows())
+        rows = read_questions(self.table, is_training or bool(self.source.split), bad)
         for (title, context), group in itertools.groupby(rows, key=operator.itemgetter(0)):
             qas = [question for _, question in group]
             yield Paragraph({"title": title, "paragraphs": []}, {"context": context, "qas": qas})
 
-    def _current_state(self) -> tuple[int, ...]:
-        # Tables are opened by their path.
-        status = os.stat(self.path if self.table else self._file.fileno())
-        return status.st_ino, status.st_size, status.st_mtime_ns
 
-
-def _read_paragraphs(path: str, descriptor: int) -> Iterator[tuple[str, Paragraph]]:
-    """Yields the paragraphs of an open JSON file with their locations, unchecked."""
-    reader = JsonReader(descriptor)
+def _read_paragraphs(path: str) -> Iterator[tuple[str, Paragraph]]:
+    """Yields the paragraphs of a JSON file with their locations, unchecked."""
     try:
-        name = "" if reader.begins("[") else "data"
-        for a, _ in enumerate(items_of(reader)):
-            location, article = f"{name}[{a}]", dict[str, Any]()
-            if not reader.begins("{"):
-                _get(reader.value(), "paragraphs", list, path, location)
-            for p, _ in enumerate(_paragraphs_of(reader, article)):
-                yield f"{location}.paragraphs[{p}]", Paragraph(article, reader.value())
-            if "qas" in article and "paragraphs" not in article:
-                yield location, Paragraph({"paragraphs": []}, article)
-            else:
-                _get(article, "paragraphs", list, path, location)
-        reader.end()
+        with open(path, "rb") as file:
+            reader = JsonReader(file.fileno())
+            name = "" if reader.begins("[") else "data"
+            for a, _ in enumerate(items_of(reader)):
+                location, article = f"{name}[{a}]", dict[str, Any]()
+                if not reader.begins("{"):
+                    _get(reader.value(), "paragraphs", list, path, location)
+                for p, _ in enumerate(_paragraphs_of(reader, article)):
+                    yield f"{location}.paragraphs[{p}]", Paragraph(article, reader.value())
+                if "qas" in article and "paragraphs" not in article:
+                    yield location, Paragraph({"paragraphs": []}, article)
+                else:
+                    _get(article, "paragraphs", list, path, location)
+            reader.end()
     except UserError:
         raise
     except (OSError, ValueError) as e:

@@ -166,7 +166,7 @@ class SquadTask(TextTask):
         def write_outputs() -> None:
             self.write_answers(scorer)
             if source.split:
-                articles = list(articles_of(questions.paragraphs()))
+                articles = list(articles_of(questions.kept()))
                 content = {"train_file": content_of(source.path), "data": articles}
                 split = {**source.made_from(), **content}
                 write_json(os.path.join(folder, DEV_SPLIT), split, indent=4)

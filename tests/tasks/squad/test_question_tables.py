@@ -52,7 +52,7 @@ def row(answer="long", **more) -> dict:
 
 def questions_of(path: str, is_training: bool = True, action: str = "error") -> list[dict]:
     questions = Questions(QuestionSource(path, action))
-    return [q for p in questions.checked(is_training) for q in p.questions]
+    return [q for p in questions.paragraphs(is_training) for q in p.questions]
 
 
 def examples_of(
