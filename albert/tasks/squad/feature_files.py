@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
-import tempfile
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -13,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
 from albert.records.cached_file import CachedFile, Snapshot
-from albert.records.feature_file import Chunk, Chunks, FeatureSource, sha256_of_input
+from albert.records.feature_file import Chunk, FeatureSource, sha256_of_input
 from albert.records.process_pool import Countable
 from albert.records.records import RecordFile, count_records_of_other_writers
 from albert.tasks.squad.examples import no_question_error, read_examples
@@ -33,6 +32,7 @@ from albert.tasks.squad.token_positions import (
     TokenColumns,
     TokenPositions,
     columns_of,
+    prediction_features,
     writing_positions,
 )
 from albert.tokenization import FullTokenizer
@@ -136,7 +136,7 @@ class SquadFeatures(FeatureSource):
     def writing_companion(
         self, path: str
     ) -> contextlib.AbstractContextManager[Callable[[TokenColumns], None]]:
-        return writing_positions(path, os.path.dirname(path))
+        return writing_positions(path)
 
     def source_of(self, snapshot: Snapshot, is_foreign: bool) -> ScoringData | None:
         """Returns the questions of a file to predict.
@@ -145,8 +145,9 @@ class SquadFeatures(FeatureSource):
         """
         if self._is_training:
             return None
+        features: Iterable[PredictionFeature]
         if is_foreign:
-            features = self._token_positions_for_others_records()
+            features = self._features_of_others_records()
         else:
             features = TokenPositions(self.cached.paths[1])
         snapshot.check()
@@ -156,7 +157,7 @@ class SquadFeatures(FeatureSource):
         def check() -> None:
             self.check_records_of_other_writers()
             if not self._is_training:
-                self._token_positions_for_others_records()
+                self._features_of_others_records()
 
         return self.cached.state(check)
 
@@ -166,35 +167,24 @@ class SquadFeatures(FeatureSource):
             self.cached.paths[0], self.spec, length, remedy, self._limits
         )
 
-    def _token_positions_for_others_records(self) -> TokenPositions:
-        """Returns the token positions for a file without our header, after comparing both."""
+    def _features_of_others_records(self) -> list[PredictionFeature]:
+        """Returns the features of a file without our header, after comparing it with the input."""
         path = self.cached.paths[0]
-        records, number, same = RecordFile([path]), 0, True
-        # It disappears with the object that reads it.
-        file = tempfile.TemporaryFile()  # noqa: SIM115
-        with writing_positions(file) as add:
-            for start, examples in Chunks(self.read()[0], self.chunk):
-                windows = self._windows_of(examples, start)
-                numbers = range(number, number + len(windows))
-                same = numbers.stop <= len(records) and all(
-                    map(self._describes, windows, numbers, records.read(numbers))
-                )
-                if not same:
-                    break
-                add(columns_of(windows))
-                number = numbers.stop
-        if not same or number < len(records):
+        windows, records = self._windows_of(list(self.read()[0]), 0), RecordFile([path])
+        if len(windows) != len(records) or not all(
+            map(self._describes, windows, itertools.count(FIRST_UNIQUE_ID), records)
+        ):
             raise UserError(
                 f"{path} has other features than --predict_file and the flags give; this program "
                 "neither reads nor replaces it: pass another name or remove it"
             )
-        return TokenPositions(file)
+        return list(prediction_features(columns_of(windows)))
 
-    def _describes(self, window: Window, number: int, record: bytes) -> bool:
+    def _describes(self, window: Window, unique_id: int, record: bytes) -> bool:
         feature = tf.train.Example.FromString(record).features.feature
         ids = model_inputs(window, self._tokenizer, self._options.max_seq_length)[0]
         return (
-            feature["unique_ids"].int64_list.value[:] == [FIRST_UNIQUE_ID + number]
+            feature["unique_ids"].int64_list.value[:] == [unique_id]
             and feature["input_ids"].int64_list.value[:] == ids
         )
 

@@ -7,6 +7,7 @@ so that memory may not hold them.
 from __future__ import annotations
 
 import contextlib
+import os
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, NamedTuple
@@ -70,11 +71,9 @@ def prediction_features(columns: TokenColumns, first: int = 0) -> Iterator[Predi
 
 
 @contextlib.contextmanager
-def writing_positions(
-    file: str | IO[bytes], folder: str | None = None
-) -> Iterator[Callable[[TokenColumns], None]]:
+def writing_positions(path: str) -> Iterator[Callable[[TokenColumns], None]]:
     """Yields a function that adds the columns of some windows to a file; see `writing_npz`."""
-    with writing_npz(file, folder) as append:
+    with writing_npz(path, os.path.dirname(path)) as append:
 
         def add(columns: TokenColumns) -> None:
             for key, values in columns.items():
@@ -88,8 +87,8 @@ def writing_positions(
 class TokenPositions:
     """The features in a file of token positions, which is read for every pass."""
 
-    def __init__(self, file: str | IO[bytes]):
-        self._archive = zipfile.ZipFile(file)
+    def __init__(self, path: str):
+        self._archive = zipfile.ZipFile(path)
 
     def __iter__(self) -> Iterator[PredictionFeature]:
         with contextlib.ExitStack() as stack:
