@@ -29,8 +29,8 @@ from albert.reference_api.squad_predictions import (  # noqa: F401
     write_predictions_v1,
     write_predictions_v2,
 )
-from albert.tasks.squad.example import SquadExample  # noqa: F401
-from albert.tasks.squad.examples import read_squad_examples  # noqa: F401
+from albert.tasks.squad.feature_files import read_squad_examples  # noqa: F401
+from albert.tasks.squad.features import SquadExample  # noqa: F401
 from albert.tasks.squad.scoring import (  # noqa: F401
     compute_exact,
     compute_f1,

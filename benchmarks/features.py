@@ -68,7 +68,7 @@ def ours(flags: Flags, has_pieces: bool = False, large: bool = False) -> tuple:
 
 def lcs(flags: Flags) -> tuple:
     """Times the plain search, on examples spread over the file."""
-    from albert.tasks.squad.examples import read_squad_examples
+    from albert.tasks.squad.feature_files import read_squad_examples
     from albert.tokenization import FullTokenizer, encode_pieces, preprocess_text
     from benchmarks.parts.lcs import align
 
@@ -92,7 +92,7 @@ def fast_tokenizer(flags: Flags) -> tuple:
     import transformers
     from transformers.utils import sentencepiece_model_pb2_new
 
-    from albert.tasks.squad.examples import read_squad_examples
+    from albert.tasks.squad.feature_files import read_squad_examples
 
     # sentencepiece's own description of its models needs a newer protobuf than TensorFlow 2.15 has.
     sys.modules["sentencepiece.sentencepiece_model_pb2"] = sentencepiece_model_pb2_new

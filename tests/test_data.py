@@ -11,7 +11,7 @@ from albert.cli import data
 from albert.cli.data import DataSettings
 from albert.core.errors import FlagError, UserError
 from albert.tables.kinds import look_of
-from albert.tasks.squad.examples import read_examples
+from albert.tasks.squad.feature_files import read_examples
 from albert.tasks.squad.questions import Questions, QuestionSource
 from albert.tokenization import FullTokenizer
 from tests.helpers.running import albert, assert_fails, run

@@ -13,7 +13,7 @@ import albert as package
 from albert.cli.main import COMMANDS
 from albert.core.version import VERSION
 from albert.tasks import by_name
-from albert.tasks.squad.examples import read_examples
+from albert.tasks.squad.feature_files import read_examples
 from albert.tasks.squad.questions import Questions, QuestionSource
 from tests.helpers.forking import ROOT
 from tests.helpers.running import albert, run, succeed

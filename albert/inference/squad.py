@@ -20,8 +20,7 @@ from albert.inference.base import (
 from albert.inference.folders import OpenModel
 from albert.report.spans import Span
 from albert.tables.rows import texts_of
-from albert.tasks.squad.example import SquadExample
-from albert.tasks.squad.features import WindowMaker
+from albert.tasks.squad.features import SquadExample, WindowMaker
 from albert.tasks.squad.head import V2Options, make_v1_head, make_v2_head
 from albert.tasks.squad.predictions import (
     answers_of,

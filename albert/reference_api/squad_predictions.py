@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.files import write_json
 from albert.reference_api.squad_models import InputFeatures
-from albert.tasks.squad.example import SquadExample
+from albert.tasks.squad.features import SquadExample
 from albert.tasks.squad.predictions import (
     NO_ANSWER,
     NO_ANSWER_V2,

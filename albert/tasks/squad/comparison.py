@@ -12,8 +12,7 @@ import numpy as np
 
 from albert.core.errors import FlagError, UserError
 from albert.core.files import read_json
-from albert.tasks.squad.examples import no_question_error
-from albert.tasks.squad.questions import Questions, QuestionSource
+from albert.tasks.squad.questions import Questions, QuestionSource, no_question_error
 from albert.tasks.squad.scoring import Scorer, ScorerV2
 
 _RESAMPLES = 10_000

@@ -6,10 +6,11 @@ every `doc_stride` tokens until one reaches the end of the paragraph.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -23,7 +24,6 @@ from albert.records.sequences import (
     padded,
     window_starts,
 )
-from albert.tasks.squad.example import SquadExample
 from albert.tokenization import FullTokenizer, Tokens
 
 FIRST_UNIQUE_ID = 1000000000
@@ -33,6 +33,28 @@ SPECIAL_TOKENS = 3
 _REMEMBERED_PARAGRAPHS = 1024
 # The white space between words in Google's BERT, for SQuAD's paragraphs.
 _SPACE = re.compile("[ \t\r\n\u202f]")
+
+
+@dataclasses.dataclass(eq=False)
+class SquadExample:
+    """A question on a paragraph; in training, also its answer.
+
+    Attributes:
+      question_text, paragraph_text: texts as in the file.
+      orig_answer_text: the answer; "" for no answer; None outside training.
+      start_position: offset of the answer's first character; -1 for no answer; None outside
+        training.
+      end_position: not used, as in the reference.
+      is_impossible: whether the question has no answer (SQuAD 2.0).
+    """
+
+    qas_id: str
+    question_text: str
+    paragraph_text: str
+    orig_answer_text: str | None = None
+    start_position: Any = None
+    end_position: Any = None
+    is_impossible: bool = False
 
 
 class Window(NamedTuple):

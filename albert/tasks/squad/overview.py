@@ -10,10 +10,14 @@ from albert.core.errors import FlagError
 from albert.core.text import printable
 from albert.tables.bad_rows import BadRows
 from albert.tables.overview import SHOWN, Line, Overview
-from albert.tasks.squad.example import SquadExample
-from albert.tasks.squad.examples import IMPOSSIBLE, NO_ANSWER
 from albert.tasks.squad.question_tables import COLUMNS
-from albert.tasks.squad.questions import Paragraph, Questions, QuestionSource
+from albert.tasks.squad.questions import (
+    IMPOSSIBLE,
+    NO_ANSWER,
+    Paragraph,
+    Questions,
+    QuestionSource,
+)
 
 # What else is counted, with the rest of its text.
 _ROWS = {
@@ -106,6 +110,8 @@ class _Tokens:
         self._truncated = self._answers = self._outside = 0
 
     def add(self, context: str, question: Mapping[str, Any]) -> None:
+        from albert.tasks.squad.features import SquadExample
+
         (ids,) = self._overview.encode([question["question"]])
         self._truncated += len(ids) > self._longest
         example = SquadExample(question["id"], question["question"], context)

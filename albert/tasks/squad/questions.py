@@ -14,7 +14,7 @@ import itertools
 import json
 import operator
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
@@ -30,6 +30,9 @@ from albert.tasks.squad.question_tables import MRQA, read_questions
 
 # In a text, the quotation marks would be escaped with a backslash.
 _MAY_BE_IMPOSSIBLE = re.compile(rb'"is_impossible"(?!\s*:\s*false)')
+# Reasons why a training skips a question.
+NO_ANSWER = "there is no answer"
+IMPOSSIBLE = "it is impossible, and has an answer"
 # The types of values, for messages.
 _TYPES = {str: "a text", list: "a list", int: "a whole number"}
 
@@ -246,6 +249,12 @@ def _usable(paragraph: Paragraph, bad: BadRows) -> Paragraph:
                 continue
         questions.append(question)
     return paragraph._replace(content={**paragraph.content, "qas": questions})
+
+
+def no_question_error(input_file: str, skipped: Mapping[str, int]) -> UserError:
+    """Returns the error for a file without other questions; `skipped` counts them by reason."""
+    reasons = ", ".join(f"{count} {reason}" for reason, count in skipped.items())
+    return UserError(f"{input_file}: no usable questions ({reasons or 'it has none'})")
 
 
 def _error(path: str, problem: str) -> UserError:

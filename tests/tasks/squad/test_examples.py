@@ -8,7 +8,7 @@ import pytest
 
 from albert.core.errors import UserError
 from albert.squad_utils import read_squad_examples
-from albert.tasks.squad.examples import read_examples
+from albert.tasks.squad.feature_files import read_examples
 from albert.tasks.squad.questions import Questions, QuestionSource, check_all_answerable
 
 TEXT = "Rivers run to the sea. The sea is not full."

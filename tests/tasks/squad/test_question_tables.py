@@ -13,8 +13,8 @@ from albert.core.errors import UserError
 from albert.squad_utils import read_squad_examples
 from albert.tables.bad_rows import BadRows
 from albert.tables.tables import find_table
-from albert.tasks.squad.example import SquadExample
-from albert.tasks.squad.examples import read_examples
+from albert.tasks.squad.feature_files import read_examples
+from albert.tasks.squad.features import SquadExample
 from albert.tasks.squad.question_tables import read_questions
 from albert.tasks.squad.questions import (
     Questions,
