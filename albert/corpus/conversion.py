@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import array
 import hashlib
 import importlib
 import os
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
+
+import numpy as np
 
 from albert.core.errors import UserError, optional
 from albert.core.files import remove_temporary_files, temporary_folder, write_json
@@ -28,6 +29,8 @@ _BATCH = 256 << 10
 _FAULTS_SHOWN = 3
 # Greatest size of a file. A document is never split.
 _FILE_BYTES = 256_000_000
+# The fewest new hashes to merge into the sorted ones.
+_LEAST_NEW = 1 << 12
 # A single sentence has no order to learn.
 _FEWEST_SENTENCES = 2
 # The reasons to drop a document, and what is counted of the others.
@@ -238,38 +241,21 @@ def content_hash(text: str) -> int:
 
 
 class HashSet:
-    """A set of 64-bit hashes in an array with open addressing, at most 24 bytes for each.
-
-    While it grows, it also needs the old array, half as much. A Python set takes about 100.
-    """
+    """A set of 64-bit hashes, at most 24 bytes for each; a Python set takes about 100."""
 
     def __init__(self):
-        # Zero marks a free slot.
-        self._slots = array.array("Q", bytes(8 << 10))
-        self._count = 0
+        self._sorted, self._new = np.zeros(0, np.uint64), set[int]()
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._sorted) + len(self._new)
 
     def add(self, value: int) -> bool:
         """Adds a hash, and returns whether it is new."""
-        if not self._put(self._slots, value or 1):
+        position = self._sorted.searchsorted(number := np.uint64(value))
+        if value in self._new or number in self._sorted[position : position + 1]:
             return False
-        self._count += 1
-        if self._count * 3 > len(self._slots) * 2:
-            larger = array.array("Q", bytes(16 * len(self._slots)))
-            for one in filter(None, self._slots):
-                self._put(larger, one)
-            self._slots = larger
-        return True
-
-    @staticmethod
-    def _put(slots: array.array, value: int) -> bool:
-        last = len(slots) - 1
-        slot = value & last
-        while other := slots[slot]:
-            if other == value:
-                return False
-            slot = (slot + 1) & last
-        slots[slot] = value
+        self._new.add(value)
+        if len(self._new) > max(_LEAST_NEW, len(self._sorted) // 8):
+            new = np.fromiter(self._new, np.uint64)
+            self._sorted, self._new = np.union1d(self._sorted, new), set()
         return True
