@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import tensorflow.compat.v1 as tf
 
@@ -96,20 +96,17 @@ class PretrainingTask(Task):
     def split(self, name: str) -> RecordSplit:
         settings, files = self.settings, self.files(name)
         if name == TRAIN:
-            packed = (lambda: self._packed) if settings.pack_sequences else None
-            return RecordSplit("training", files, self._options, packed=packed)
-        is_training_data = settings.do_train and not settings.eval_file
+            check_files(files, self._options)
+            packing = self._packed if settings.pack_sequences else None
+            return RecordSplit("training", files, self._options, packing)
         if settings.do_train and settings.eval_file and (both := {*self.files(TRAIN)} & {*files}):
             names = ", ".join(sorted(both))
             tf.logging.warning("in both --input_file and --eval_file: %s", names)
-        return RecordSplit(
-            "evaluation",
-            files,
-            self._options,
-            settings.max_eval_steps,
-            settings.predict_batch_size,
-            is_checked=is_training_data,
-        )
+        if settings.eval_file or not settings.do_train:
+            # Otherwise, they were checked for training.
+            check_files(files, self._options)
+        limits = settings.max_eval_steps, settings.predict_batch_size
+        return RecordSplit("evaluation", files, self._options, None, *limits)
 
     @functools.cached_property
     def _packed(self) -> PackedExamples:
@@ -161,64 +158,48 @@ class PretrainingTask(Task):
         return CheckpointScores(scores_of(outputs), lambda: None)
 
 
-class RecordSplit:
-    """Record files as a split of a run's data; see `albert.training.task.Split`."""
+class RecordSplit(NamedTuple):
+    """Checked record files as a split of a run's data; see `albert.training.task.Split`.
 
-    def __init__(
-        self,
-        name: str,
-        files: Sequence[str],
-        options: RecordOptions,
-        max_batches: int | None = None,
-        batch_size: int = 0,
-        is_checked: bool = False,
-        packed: Callable[[], PackedExamples] | None = None,
-    ):
-        """Describes the split; a pass has at most `max_batches` of `batch_size`, or no limit.
+    Attributes:
+      packing: the order of rows of several examples, which then count as examples; None for rows
+        of one example.
+      max_batches, batch_size: the most batches in a pass, and their size; None for no limit.
+    """
 
-        Args:
-          is_checked: whether the files have already been checked as another split.
-          packed: returns the order of rows of several examples; None for rows of one example.
-        """
-        self._name, self._files, self._options = name, list(files), options
-        self._max_batches = max_batches
-        self._max_records = None if max_batches is None else max_batches * batch_size
-        self._is_checked = is_checked
-        self._packed = packed
+    name: str
+    files: list[str]
+    options: RecordOptions
+    packing: PackedExamples | None = None
+    max_batches: int | None = None
+    batch_size: int = 0
 
     def describe(self) -> Iterator[tuple[str, object]]:
-        self._check()
-        yield f"{self._name} records", f"{len(RecordFile(self._files))} in {len(self._files)} files"
-        if self._packed:
-            yield "packing", self._packed().summary()
+        yield f"{self.name} records", f"{len(RecordFile(self.files))} in {len(self.files)} files"
+        if self.packing:
+            yield "packing", self.packing.summary()
 
     def num_examples(self) -> int:
-        """See `Split.num_examples`; with packing, a row counts as an example."""
-        return self._packed().num_rows if self._packed else len(RecordFile(self._files))
+        return self.packing.num_rows if self.packing else len(RecordFile(self.files))
 
     def prepared(self) -> Data:
-        self._check()
-        options = self._options
-        spec = feature_spec(
-            options.seq_length, options.max_predictions, with_masks=not options.masker
-        )
-        num_records = len(RecordFile(self._files))
+        options, num_records = self.options, len(RecordFile(self.files))
+        if self.max_batches is not None:
+            num_records = min(num_records, self.max_batches * self.batch_size)
         return Data(
-            self._files,
-            spec,
+            self.files,
+            feature_spec(
+                options.seq_length, options.max_predictions, with_masks=not options.masker
+            ),
             self.num_examples(),
-            num_records if self._max_records is None else min(num_records, self._max_records),
-            max_batches=self._max_batches,
-            packing=self._packed() if self._packed else None,
+            num_records,
+            max_batches=self.max_batches,
+            packing=self.packing,
             transform=drawing_masks(options) if options.masker else None,
         )
 
     def sample(self, folder: str) -> tuple[Data, float]:
         return self.prepared(), 0.0
-
-    def _check(self) -> None:
-        if not self._is_checked:
-            check_files(self._files, self._options)
 
 
 def _check(settings: PretrainingSettings) -> None:
