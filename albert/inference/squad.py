@@ -20,7 +20,7 @@ from albert.inference.base import (
 from albert.inference.folders import OpenModel
 from albert.report.spans import Span
 from albert.tables.rows import texts_of
-from albert.tasks.squad.features import SquadExample, WindowMaker
+from albert.tasks.squad.features import SquadExample, WindowMaker, columns_of, prediction_features
 from albert.tasks.squad.head import V2Options, make_v1_head, make_v2_head
 from albert.tasks.squad.predictions import (
     answers_of,
@@ -29,7 +29,6 @@ from albert.tasks.squad.predictions import (
     no_answer_odds,
     spans_of,
 )
-from albert.tasks.squad.token_positions import columns_of, prediction_features
 
 # Whether a head of SQuAD 1.1 was trained on SQuAD 2.0, in the description of a model.
 ABSTAINS = "handle_impossible_answer"

@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.files import write_json
 from albert.reference_api.squad_models import InputFeatures
-from albert.tasks.squad.features import SquadExample
+from albert.tasks.squad.features import PredictionFeature, SquadExample
 from albert.tasks.squad.predictions import (
     NO_ANSWER,
     NO_ANSWER_V2,
@@ -28,7 +28,6 @@ from albert.tasks.squad.predictions import (
     spans_in,
 )
 from albert.tasks.squad.scoring import Scorer, ScorerV2, best_threshold, means, normalize_answer_v1
-from albert.tasks.squad.token_positions import PredictionFeature
 
 normalize_answer_v2 = normalize_answer_v1
 # A candidate with the mean scores of several models.

@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, cast
+import os
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import IO, Any, NamedTuple, cast
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
+from albert.core.npz import writing_npz
 from albert.records.cached_file import CachedFile, Snapshot
 from albert.records.feature_file import Chunk, FeatureSource, sha256_of_input
 from albert.records.process_pool import Countable
@@ -19,12 +23,18 @@ from albert.tables.bad_rows import BadRows
 from albert.tasks.squad import ALL, ONE
 from albert.tasks.squad.features import (
     FIRST_UNIQUE_ID,
+    TOKEN_COLUMNS,
+    WINDOW_COLUMNS,
+    PredictionFeature,
     SquadExample,
+    TokenColumns,
     Window,
     WindowMaker,
     WindowRecordMaker,
+    columns_of,
     feature_spec,
     model_inputs,
+    prediction_features,
     with_unique_id,
 )
 from albert.tasks.squad.questions import (
@@ -34,19 +44,13 @@ from albert.tasks.squad.questions import (
     QuestionSource,
     no_question_error,
 )
-from albert.tasks.squad.token_positions import (
-    PredictionFeature,
-    TokenColumns,
-    TokenPositions,
-    columns_of,
-    prediction_features,
-    writing_positions,
-)
 from albert.tokenization import FullTokenizer
 
 # Raise this when the same input gives other training features. So far, prediction features have not
 # changed.
 _TRAINING_VERSION = 2
+# Windows whose token positions are read at a time.
+_WINDOWS = 256
 
 
 def read_squad_examples(input_file: str, is_training: bool) -> list[SquadExample]:
@@ -129,12 +133,11 @@ class SquadFeatures(FeatureSource):
 
     Prediction also has a file of token positions (--predict_feature_left_file).
 
-    If `unanswerable`, questions without answers count as unanswerable; otherwise training skips
-    them.
+    If `unanswerable`, questions without answers count as unanswerable, as in SQuAD 2.0; otherwise
+    training skips them.
     """
 
     chunk = 256
-    unanswerable: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -145,10 +148,11 @@ class SquadFeatures(FeatureSource):
         workers: int = 1,
         trims: bool = False,
         exact_answers: bool = False,
+        unanswerable: bool = False,
     ):
         """Describes the feature file `paths[0]` and, for prediction, positions in `paths[1]`."""
         self.input_file, self._source, self._options = source.path, source, options
-        self.workers, self.trims = workers, trims
+        self.workers, self.trims, self._unanswerable = workers, trims, unanswerable
         self._is_training = len(paths) == 1
         self.name = "training" if self._is_training else "prediction"
         self.spec = feature_spec(options.max_seq_length, self._is_training, with_p_mask=False)
@@ -164,7 +168,7 @@ class SquadFeatures(FeatureSource):
             "tokenizer_sha256": tokenizer.sha256,
             "is_training": self._is_training,
             **({"rules of version": _TRAINING_VERSION} if self._is_training else {}),
-            **({"unanswerable": True} if self._is_training and self.unanswerable else {}),
+            **({"unanswerable": True} if self._is_training and unanswerable else {}),
             # None as in headers of earlier versions, which lack it.
             "exact_answers": (self._is_training and exact_answers) or None,
             **source.made_from(),
@@ -178,7 +182,7 @@ class SquadFeatures(FeatureSource):
         """Returns examples for training or questions to predict, and what training skips."""
         questions = Questions(self._source)
         if self._is_training:
-            return read_examples(questions, True, self.unanswerable)
+            return read_examples(questions, True, self._unanswerable)
         if not len(questions):
             raise no_question_error(self.input_file, {})
         return questions, {}
@@ -204,6 +208,14 @@ class SquadFeatures(FeatureSource):
         self, path: str
     ) -> contextlib.AbstractContextManager[Callable[[TokenColumns], None]]:
         return writing_positions(path)
+
+    def log_dropped_questions(self) -> None:
+        is_v2 = self._is_training and self._unanswerable
+        if is_v2 and not any(example.is_impossible for example in self.read()[0]):
+            tf.logging.warning(
+                "%s has no unanswerable questions, so the model does not learn to abstain",
+                self.input_file,
+            )
 
     def source_of(self, snapshot: Snapshot, is_foreign: bool) -> ScoringData | None:
         """Returns the questions of a file to predict.
@@ -256,15 +268,54 @@ class SquadFeatures(FeatureSource):
         )
 
 
-class SquadV2Features(SquadFeatures):
-    """The features of a SQuAD 2.0 file; SQuAD 1.1 files are accepted, too."""
+@contextlib.contextmanager
+def writing_positions(path: str) -> Iterator[Callable[[TokenColumns], None]]:
+    """Yields a function that adds the columns of some windows to a file of token positions.
 
-    unanswerable = True
+    NumPy can read such a file (--predict_feature_left_file), too; see `writing_npz`.
+    """
+    with writing_npz(path, os.path.dirname(path)) as append:
 
-    def log_dropped_questions(self) -> None:
-        super().log_dropped_questions()
-        if self._is_training and not any(example.is_impossible for example in self.read()[0]):
-            tf.logging.warning(
-                "%s has no unanswerable questions, so the model does not learn to abstain",
-                self.input_file,
-            )
+        def add(columns: TokenColumns) -> None:
+            for key, values in columns.items():
+                append(key, values)
+
+        # So that a file without windows has all columns.
+        add(columns_of([]))
+        yield add
+
+
+class TokenPositions:
+    """The features in a file of token positions, which is read for every pass.
+
+    Most columns have a value for each token, so that memory may not hold them.
+    """
+
+    def __init__(self, path: str):
+        self._archive = zipfile.ZipFile(path)
+
+    def __iter__(self) -> Iterator[PredictionFeature]:
+        with contextlib.ExitStack() as stack:
+            members = {
+                key: stack.enter_context(self._archive.open(f"{key}.npy"))
+                for key in (*WINDOW_COLUMNS, *TOKEN_COLUMNS)
+            }
+            types = {key: _read_header(member) for key, member in members.items()}
+
+            def read(keys: Sequence[str], count: int) -> TokenColumns:
+                return {
+                    key: np.frombuffer(members[key].read(count * types[key].itemsize), types[key])
+                    for key in keys
+                }
+
+            number = 0
+            while len((columns := read(WINDOW_COLUMNS, _WINDOWS))["num_tokens"]):
+                columns |= read(TOKEN_COLUMNS, int(columns["num_tokens"].sum()))
+                yield from prediction_features(columns, number)
+                number += len(columns["num_tokens"])
+
+
+def _read_header(member: IO[bytes]) -> np.dtype:
+    """Reads the header of an array and returns the type of its values."""
+    np.lib.format.read_magic(member)
+    return np.lib.format.read_array_header_1_0(member)[2]

@@ -107,6 +107,56 @@ class Window(NamedTuple):
         return self.answer[0] + self.doc_offset, self.answer[1] + self.doc_offset
 
 
+# The columns with a value for each window, and those with a value for each of its tokens.
+WINDOW_COLUMNS = ("example_index", "doc_offset", "num_tokens")
+TOKEN_COLUMNS = ("starts", "ends", "max_context")
+TokenColumns = dict[str, np.ndarray]
+
+
+class PredictionFeature(NamedTuple):
+    """The values that prediction needs in addition to the model's inputs.
+
+    Attributes:
+      unique_id, example_index: number of the feature, from 1000000000, and number of the question.
+      doc_offset: position of the window's first token in the feature.
+      starts, ends: int32, first and last character of each token of the window.
+      max_context: bool, whether no other window gives the token more context.
+    """
+
+    unique_id: int
+    example_index: int
+    doc_offset: int
+    starts: np.ndarray
+    ends: np.ndarray
+    max_context: np.ndarray
+
+
+def columns_of(windows: Sequence[Window]) -> TokenColumns:
+    """Returns columns with one row per window, and concatenated columns with one row per token."""
+    numbers = {
+        "example_index": [w.example_index for w in windows],
+        "doc_offset": [w.doc_offset for w in windows],
+        "num_tokens": [len(w.max_context) for w in windows],
+    }
+    empty = np.zeros(0, np.int32)
+    return {
+        **{key: np.array(values, np.int32) for key, values in numbers.items()},
+        "starts": np.concatenate([empty, *(w.paragraph.starts[w.begin : w.end] for w in windows)]),
+        "ends": np.concatenate([empty, *(w.paragraph.ends[w.begin : w.end] for w in windows)]),
+        "max_context": np.concatenate([empty.astype(bool), *(w.max_context for w in windows)]),
+    }
+
+
+def prediction_features(columns: TokenColumns, first: int = 0) -> Iterator[PredictionFeature]:
+    """Yields the features that the columns describe, numbered from `first`."""
+    end = 0
+    rows = zip(*(columns[key].tolist() for key in WINDOW_COLUMNS), strict=True)
+    for number, (example_index, doc_offset, num_tokens) in enumerate(rows, start=first):
+        start, end = end, end + num_tokens
+        values = (columns[key][start:end] for key in TOKEN_COLUMNS)
+        yield PredictionFeature(FIRST_UNIQUE_ID + number, example_index, doc_offset, *values)
+
+
 class WindowMaker:
     """A splitter of examples into windows; it tokenizes a paragraph once for all its questions."""
 

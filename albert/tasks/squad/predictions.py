@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from albert.report.spans import Span
-from albert.tasks.squad.token_positions import PredictionFeature
+from albert.tasks.squad.features import PredictionFeature
 
 
 def candidate_type(score: type) -> np.dtype:

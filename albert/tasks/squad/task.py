@@ -29,12 +29,7 @@ from albert.report.predictions import Sample, View, writing_samples
 from albert.settings.run_settings import RunSettings
 from albert.tables.dev_split import DevSplit
 from albert.tasks.squad import DEV_SPLIT, NBEST, ODDS, PREDICTIONS
-from albert.tasks.squad.feature_files import (
-    FeatureOptions,
-    ScoringData,
-    SquadFeatures,
-    SquadV2Features,
-)
+from albert.tasks.squad.feature_files import FeatureOptions, ScoringData, SquadFeatures
 from albert.tasks.squad.features import SPECIAL_TOKENS, feature_spec
 from albert.tasks.squad.head import V2Options, make_v1_head, make_v2_head
 from albert.tasks.squad.predictions import (
@@ -63,7 +58,7 @@ class SquadTask(TextTask):
     """The base class of the SQuAD tasks.
 
     Attributes:
-      features: class that makes a file's features.
+      unanswerable: whether questions may have no answer.
       scorer: class that scores answers.
       no_answer: the only entry of an n-best list without candidates.
       version: version of SQuAD.
@@ -73,7 +68,7 @@ class SquadTask(TextTask):
     outputs: Sequence[str] = (PREDICTIONS, NBEST, *TextTask.outputs)
     described: ClassVar[Sequence[str]]
     described = ("doc_stride", "max_query_length", "n_best_size", "max_answer_length")
-    features: ClassVar[type[SquadFeatures]] = SquadFeatures
+    unanswerable: ClassVar[bool] = False
     scorer: ClassVar[type[Scorer]] = Scorer
     no_answer: ClassVar[dict[str, Any]] = NO_ANSWER
     version: ClassVar[str]
@@ -118,8 +113,8 @@ class SquadTask(TextTask):
             settings.max_seq_length, settings.doc_stride, settings.max_query_length
         )
         source, paths = self._source(name), self._paths[name]
-        own = settings.preprocess_workers, self.trims, settings.exact_answers
-        return self.features(source, paths, self.tokenizer, options, *own)
+        own = settings.preprocess_workers, self.trims, settings.exact_answers, self.unanswerable
+        return SquadFeatures(source, paths, self.tokenizer, options, *own)
 
     def _source(self, split: str) -> QuestionSource:
         """Returns the questions of a split."""
@@ -263,7 +258,7 @@ class SquadV2Task(SquadTask):
     described = (*SquadTask.described, "start_n_top", "end_n_top")
     version = "2.0"
     kind, best_by = "squad-2.0", "best_f1"
-    features = SquadV2Features
+    unanswerable = True
     scorer = ScorerV2
     no_answer = NO_ANSWER_V2
 

@@ -7,6 +7,7 @@ import pytest
 
 from albert import squad_utils
 from albert.squad_utils import RawResult, SquadExample
+from albert.tasks.squad.features import PredictionFeature
 from albert.tasks.squad.predictions import (
     CANDIDATE,
     NO_ANSWER,
@@ -17,7 +18,6 @@ from albert.tasks.squad.predictions import (
     entries_of,
     spans_of,
 )
-from albert.tasks.squad.token_positions import PredictionFeature
 from tests.helpers.golden import (
     GOLDEN,
     assert_answers_of_words,

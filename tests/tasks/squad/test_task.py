@@ -20,10 +20,10 @@ from albert.report.predictions import read_samples
 from albert.report.terminal import samples_at_end
 from albert.tasks.squad import features
 from albert.tasks.squad.feature_files import ScoringData, SquadFeatures
+from albert.tasks.squad.features import PredictionFeature
 from albert.tasks.squad.questions import Questions, QuestionSource
 from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadV1Task, SquadV2Task
-from albert.tasks.squad.token_positions import PredictionFeature
 from albert.training import task_model, trainer
 from albert.training.prediction import OutputRows, pack
 from albert.training.prepared import PreparedRun
