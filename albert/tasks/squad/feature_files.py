@@ -204,10 +204,19 @@ class SquadFeatures(FeatureSource):
     def numbered(self, record: bytes, number: int) -> bytes:
         return with_unique_id(record, FIRST_UNIQUE_ID + number)
 
-    def writing_companion(
-        self, path: str
-    ) -> contextlib.AbstractContextManager[Callable[[TokenColumns], None]]:
-        return writing_positions(path)
+    @contextlib.contextmanager
+    def writing_companion(self, path: str) -> Iterator[Callable[[TokenColumns], None]]:
+        """Yields a function that adds the columns of some windows to the token positions.
+
+        NumPy can read the file, too; see `writing_npz`.
+        """
+        with writing_npz(path, os.path.dirname(path)) as append:
+
+            def add(columns: TokenColumns) -> None:
+                for key, values in columns.items():
+                    append(key, values)
+
+            yield add
 
     def log_dropped_questions(self) -> None:
         is_v2 = self._is_training and self._unanswerable
@@ -226,26 +235,20 @@ class SquadFeatures(FeatureSource):
             return None
         features: Iterable[PredictionFeature]
         if is_foreign:
-            features = self._features_of_others_records()
+            features = self._features_of_others_records
         else:
             features = TokenPositions(self.cached.paths[1])
         snapshot.check()
         return ScoringData(cast(Questions, self.read()[0]), features)
 
-    def state(self) -> str:
-        def check() -> None:
-            self.check_records_of_other_writers()
-            if not self._is_training:
-                self._features_of_others_records()
-
-        return self.cached.state(check)
-
     def check_records_of_other_writers(self) -> int:
         length, remedy = self._options.max_seq_length, "pass another name"
-        return count_records_of_other_writers(
+        count = count_records_of_other_writers(
             self.cached.paths[0], self.spec, length, remedy, self._limits
         )
+        return count if self._is_training else len(self._features_of_others_records)
 
+    @functools.cached_property
     def _features_of_others_records(self) -> list[PredictionFeature]:
         """Returns the features of a file without our header, after comparing it with the input."""
         path = self.cached.paths[0]
@@ -266,23 +269,6 @@ class SquadFeatures(FeatureSource):
             feature["unique_ids"].int64_list.value[:] == [unique_id]
             and feature["input_ids"].int64_list.value[:] == ids
         )
-
-
-@contextlib.contextmanager
-def writing_positions(path: str) -> Iterator[Callable[[TokenColumns], None]]:
-    """Yields a function that adds the columns of some windows to a file of token positions.
-
-    NumPy can read such a file (--predict_feature_left_file), too; see `writing_npz`.
-    """
-    with writing_npz(path, os.path.dirname(path)) as append:
-
-        def add(columns: TokenColumns) -> None:
-            for key, values in columns.items():
-                append(key, values)
-
-        # So that a file without windows has all columns.
-        add(columns_of([]))
-        yield add
 
 
 class TokenPositions:
