@@ -22,7 +22,8 @@ from albert.report.spans import Span, spans_view
 from albert.serving.services import service_of
 from albert.serving.web import Limits
 from albert.tasks.classification.view import labels_view
-from albert.tasks.squad.view import FoundAnswer, sample_of
+from albert.tasks.squad.scoring import ScoredAnswer
+from albert.tasks.squad.view import sample_of
 from tests.helpers import browser
 from tests.helpers.browser import emulate
 from tests.helpers.forking import ROOT
@@ -133,9 +134,9 @@ def view_of(count=6, markup=""):
         shares = {"Anna": (n % 10) / 10 + 0.05, f"Tower {n}": 0.01}
         nbest = [{"text": text, "probability": share} for text, share in shares.items()]
         score = float(n % 2 or not truths)
-        answer = ("Anna", nbest, -3.0) if truths else ("", nbest, 3.0)
-        answered = FoundAnswer(*answer, score, score)
-        samples.append(sample_of(context, {**question, "answers": truths}, answered, True))
+        answer = ("Anna", -3.0) if truths else ("", 3.0)
+        answered = ScoredAnswer(f"q{n}", *answer, score, score)
+        samples.append(sample_of(context, {**question, "answers": truths}, answered, nbest, True))
     scores = {"exact": 66.66666, "f1": 66.66666, "total": count, "HasAns_exact": 50.0}
     scores["best_f1_thresh"] = 1.0
     return View(f"Towers{markup}", scores, samples)

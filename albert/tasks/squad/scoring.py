@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
+import math
 import operator
 import re
 import string
@@ -61,13 +63,32 @@ def compute_f1(a_gold: str, a_pred: str) -> float:
     return f1_score(a_pred, a_gold) if has_words else 1
 
 
+@dataclasses.dataclass(slots=True)
+class ScoredAnswer:
+    """The answer to a question, with its scores.
+
+    Attributes:
+      answer: "" means no answer, None that there is no prediction.
+      odds: the log-odds (or another number) of no answer; None if unknown.
+      exact, f1: exact match and F1; NaN if unknown.
+      is_answerable: whether the question has a true answer.
+      if_abstained: both scores if the answer were "".
+    """
+
+    qas_id: str
+    answer: str | None
+    odds: Any = None
+    exact: float = math.nan
+    f1: float = math.nan
+    is_answerable: bool = True
+    if_abstained: float = 0.0
+
+
 class Scorer:
     """The scores of answers by the rules of SQuAD 1.1.
 
     Attributes:
-      ids, answers: those of the scored questions; an answer is None without a prediction.
-      odds: the log-odds (or another number) that they have no answer; None if unknown.
-      exact, f1: exact match and F1 of each answer.
+      answers: the scored answers.
       missing: the ids of the questions without a prediction.
     """
 
@@ -80,8 +101,7 @@ class Scorer:
     ):
         """Begins without questions; the functions compare a prediction with a true answer."""
         self._exact_of, self._f1_of = exact, f1
-        self.ids, self.answers, self.missing = list[str](), list[str | None](), list[str]()
-        self.odds, self.exact, self.f1 = list[Any](), list[float](), list[float]()
+        self.answers, self.missing = list[ScoredAnswer](), list[str]()
 
     def update(
         self, question: Mapping[str, Any], answer: str | None, odds: float | None = None
@@ -95,16 +115,7 @@ class Scorer:
         else:
             exact = metric_max_over_ground_truths(self._exact_of, answer, truths)
             f1 = metric_max_over_ground_truths(self._f1_of, answer, truths)
-        self._add(question["id"], answer, odds, exact, f1)
-
-    def _add(
-        self, qas_id: str, answer: str | None, odds: float | None, exact: float, f1: float
-    ) -> None:
-        self.ids.append(qas_id)
-        self.answers.append(answer)
-        self.odds.append(odds)
-        self.exact.append(exact)
-        self.f1.append(f1)
+        self.answers.append(ScoredAnswer(question["id"], answer, odds, exact, f1))
 
     def log_missing(self) -> None:
         """Logs a warning if there are questions without a prediction."""
@@ -114,13 +125,13 @@ class Scorer:
 
     def totals(self) -> dict[str, float]:
         """Returns "exact_match" and "f1", means over all questions in percent."""
-        count = len(self.ids)
-        return {"exact_match": 100.0 * sum(self.exact) / count, "f1": 100.0 * sum(self.f1) / count}
+        scores = _means(self.answers)
+        return {"exact_match": scores["exact"], "f1": scores["f1"]}
 
     def by_question(self) -> tuple[dict[str, float], dict[str, float]]:
         """Returns exact match and F1 by question id."""
-        exact, f1 = (dict(zip(self.ids, scores, strict=True)) for scores in (self.exact, self.f1))
-        return exact, f1
+        exact = {one.qas_id: one.exact for one in self.answers}
+        return exact, {one.qas_id: one.f1 for one in self.answers}
 
 
 class ScorerV2(Scorer):
@@ -136,7 +147,6 @@ class ScorerV2(Scorer):
         """
         super().__init__()
         self._is_official, self._best = is_official, dict[str, float]()
-        self._answerable, self._wordless = list[bool](), list[bool]()
         self._unanswerable = 0
 
     def update(
@@ -152,9 +162,10 @@ class ScorerV2(Scorer):
         truths = [text for text in texts if normalize_answer_v1(text)]
         exact = max(compute_exact(truth, answer) for truth in truths or [""])
         f1 = max(compute_f1(truth, answer) for truth in truths or [""])
-        self._add(question["id"], answer, odds, exact, f1)
-        self._answerable.append(is_answerable)
-        self._wordless.append(not truths)
+        if_abstained = float(not (is_answerable if self._is_official else truths))
+        self.answers.append(
+            ScoredAnswer(question["id"], answer, odds, exact, f1, is_answerable, if_abstained)
+        )
 
     def abstain(self, threshold: float | None = None) -> None:
         """Changes the answers to questions with higher odds to no answer; the odds must be known.
@@ -162,23 +173,17 @@ class ScorerV2(Scorer):
         Without a threshold, it is that with the best F1, or 0 if no true answer is known. The
         totals then have the best scores over all thresholds, too.
         """
-        for name, raw in (("exact", self.exact), ("f1", self.f1)):
+        for name in ("exact", "f1"):
             changes = [
-                (odds, score if is_answerable else -bool(answer))
-                for odds, score, is_answerable, answer in zip(
-                    self.odds, raw, self._answerable, self.answers, strict=True
-                )
+                (one.odds, getattr(one, name) if one.is_answerable else -bool(one.answer))
+                for one in self.answers
             ]
-            best, limit = best_threshold(changes, self._unanswerable, len(raw))
+            best, limit = best_threshold(changes, self._unanswerable, len(changes))
             self._best |= {f"best_{name}": best, f"best_{name}_thresh": limit}
         limit = self._best["best_f1_thresh"] if threshold is None else threshold
-        for number, odds in enumerate(self.odds):
-            if odds > limit:
-                right: float = self._wordless[number]
-                if self._is_official:
-                    right = float(not self._answerable[number])
-                self.answers[number] = ""
-                self.exact[number] = self.f1[number] = right
+        for one in self.answers:
+            if one.odds > limit:
+                one.answer, one.exact, one.f1 = "", one.if_abstained, one.if_abstained
 
     def totals(self) -> dict[str, float]:
         """Returns scores in percent, and the numbers of questions.
@@ -188,14 +193,15 @@ class ScorerV2(Scorer):
         `best_exact` and `best_f1`, reached if all questions abstain whose odds are above
         `best_exact_thresh` or `best_f1_thresh`.
         """
-        scores = means(self.exact, self.f1)
+        scores = _means(self.answers)
         for prefix, answerable in (("HasAns", True), ("NoAns", False)):
-            exact, f1 = (
-                [s for s, has in zip(raw, self._answerable, strict=True) if has == answerable]
-                for raw in (self.exact, self.f1)
-            )
-            scores |= {f"{prefix}_{name}": value for name, value in means(exact, f1).items()}
+            part = _means([one for one in self.answers if one.is_answerable == answerable])
+            scores |= {f"{prefix}_{name}": value for name, value in part.items()}
         return scores | self._best
+
+
+def _means(answers: Sequence[ScoredAnswer]) -> dict[str, float]:
+    return means([one.exact for one in answers], [one.f1 for one in answers])
 
 
 def means(exact: Sequence[float], f1: Sequence[float]) -> dict[str, float]:

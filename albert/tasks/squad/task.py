@@ -49,7 +49,7 @@ from albert.tasks.squad.questions import (
 )
 from albert.tasks.squad.scoring import Scorer, ScorerV2
 from albert.tasks.squad.settings import SquadSettings, SquadV1Settings, SquadV2Settings
-from albert.tasks.squad.view import FoundAnswer, sample_of
+from albert.tasks.squad.view import sample_of
 from albert.training.evaluation import CheckpointScores
 from albert.training.task import TextTask, check_room
 
@@ -180,18 +180,15 @@ class SquadTask(TextTask):
         add: Callable[[Sample], object],
     ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         """Yields each question's id and n-best list after passing its sample to `add`."""
-        columns = scorer.answers, scorer.odds, scorer.exact, scorer.f1
-        rows = zip(questions, nbest, *columns, strict=True)
-        for (context, question), best, answer, odds, *scores in rows:
+        for (context, question), best, answer in zip(questions, nbest, scorer.answers, strict=True):
             entries = entries_of(best, context, self.no_answer)
-            answered = FoundAnswer(answer, entries, odds, *(scores if is_known else ()))
-            add(sample_of(context, question, answered, is_known))
+            add(sample_of(context, question, answer, entries, is_known))
             yield question["id"], entries
 
     def write_answers(self, scorer: Scorer) -> None:
         """Writes the best answers."""
         path = os.path.join(self.settings.output_dir, PREDICTIONS)
-        write_members(path, zip(scorer.ids, scorer.answers, strict=True))
+        write_members(path, ((one.qas_id, one.answer) for one in scorer.answers))
 
 
 def _feature_paths(settings: SquadSettings) -> dict[str, list[str]]:
@@ -299,4 +296,4 @@ class SquadV2Task(SquadTask):
     def write_answers(self, scorer: Scorer) -> None:
         super().write_answers(scorer)
         path = os.path.join(self.settings.output_dir, ODDS)
-        write_members(path, zip(scorer.ids, scorer.odds, strict=True))
+        write_members(path, ((one.qas_id, one.odds) for one in scorer.answers))

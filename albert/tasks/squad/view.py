@@ -5,29 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from albert.report.predictions import Sample, View, rounded
 from albert.tasks.squad.comparison import Predictions, QuestionFile
+from albert.tasks.squad.scoring import ScoredAnswer, Scorer
 
 _NBEST = 5  # answers per sample
-
-
-class FoundAnswer(NamedTuple):
-    """The answer to a question.
-
-    Attributes:
-      answer: the answer; "" means no answer, None that there is no prediction.
-      nbest: the best answers, of which a sample has the first.
-      odds: log-odds of no answer; None if unknown.
-      exact, f1: scores of the answer; None if unknown.
-    """
-
-    answer: str | None
-    nbest: Sequence[Mapping[str, Any]] = ()
-    odds: float | None = None
-    exact: float | None = None
-    f1: float | None = None
 
 
 def view_of(
@@ -38,38 +22,43 @@ def view_of(
 ) -> View:
     """Returns the view of answers as they are: a system that abstains has already done so.
 
-    The arguments by question id are as in `FoundAnswer`. Answers get scores if the file has true
-    answers.
+    The arguments by question id are the answers, the best answers, and the log-odds of no answer.
+    Answers get scores if the file has true answers.
     """
     is_known = questions.has_answers()
-    scorer = Predictions(answers).scored(questions) if is_known else None
-    exact, f1 = scorer.by_question() if scorer else ({}, {})
-    answered = (
-        FoundAnswer(answers.get(i), nbest.get(i, ()), odds.get(i), exact.get(i), f1.get(i))
-        for i in questions.ids
-    )
-    pairs = zip(questions, answered, strict=True)
-    samples = [sample_of(*question, answer, is_known) for question, answer in pairs]
+    scorer = Predictions(answers).scored(questions) if is_known else Scorer()
+    scored, samples = {one.qas_id: one for one in scorer.answers}, []
+    for context, question in questions:
+        qas_id = question["id"]
+        answer = scored.get(qas_id) or ScoredAnswer(qas_id, answers.get(qas_id))
+        answer.odds = odds.get(qas_id)
+        samples.append(sample_of(context, question, answer, nbest.get(qas_id, ()), is_known))
     version = "2.0" if questions.is_version_2 else "1.1"
     title = f"SQuAD {version}: {os.path.basename(questions.path)}"
-    scores = scorer.totals() if scorer else {}
-    return View(title, scores, samples)
+    return View(title, scorer.totals() if is_known else {}, samples)
 
 
 def sample_of(
-    context: str, question: Mapping[str, Any], answered: FoundAnswer, is_known: bool
+    context: str,
+    question: Mapping[str, Any],
+    answered: ScoredAnswer,
+    nbest: Sequence[Mapping[str, Any]],
+    is_known: bool,
 ) -> Sample:
-    """Returns the sample of an answer; `is_known` says whether the true answers are known."""
+    """Returns the sample of an answer, with the first of the best answers.
+
+    `is_known` says whether the true answers are known; if they are not, scores are ignored.
+    """
     truths = [_located(context, truth) for truth in question.get("answers") or []]
-    answer, entries, odds, exact, f1 = answered
-    nbest = entries[:_NBEST]
+    answer, odds, nbest = answered.answer, answered.odds, nbest[:_NBEST]
+    is_scored = is_known and not math.isnan(answered.exact)
     spans = [{"start": _offset(context, answer, truths), "text": answer}] if answer else []
     return {
         "id": question["id"],
         "question": question["question"],
         "answer": answer,
-        "right": None if exact is None else bool(exact),
-        "score": rounded(f1),
+        "right": bool(answered.exact) if is_scored else None,
+        "score": rounded(answered.f1) if is_scored else None,
         "confidence": rounded(_confidence(answer, nbest, odds)),
         "odds": rounded(odds),
         "unanswerable": is_known and not truths,

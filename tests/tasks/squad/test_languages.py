@@ -44,7 +44,8 @@ CASES += [("character", "zh", *case) for case in DRCD]
 def test_answers_have_the_scores_of_the_official_rules(metric, language, answer, truth, exact, f1):
     scorer = scorer_of(metric, language)()
     scorer.update({"id": "1", "answers": [{"text": "other"}, {"text": truth}]}, answer)
-    assert (scorer.exact, scorer.f1) == ([exact], [f1])
+    (scored,) = scorer.answers
+    assert (scored.exact, scored.f1) == (exact, f1)
 
 
 def test_a_language_without_rules_is_an_error():

@@ -113,8 +113,8 @@ class TestVersion2:
         rewritten = metrics.squad_evaluate(examples, final)
         expected = {name: rewritten[name] for name in plain} | best
         assert scorer.totals() == pytest.approx(expected)
-        assert dict(zip(scorer.ids, scorer.answers, strict=True)) == final
-        assert repr(scorer.odds) == repr(list(odds.values()))
+        assert {one.qas_id: one.answer for one in scorer.answers} == final
+        assert repr([one.odds for one in scorer.answers]) == repr(list(odds.values()))
         # As with the script's --na-prob-file and --na-prob-thresh.
         scorer = scored(ScorerV2(is_official=True), data, predictions, odds)
         scorer.abstain(limit)

@@ -4,16 +4,17 @@ import math
 
 import pytest
 
-from albert.tasks.squad.view import FoundAnswer, sample_of
+from albert.tasks.squad.scoring import ScoredAnswer
+from albert.tasks.squad.view import sample_of
 
 CONTEXT = "In 1900 a fire burnt; in 1900 the fire was put out by Ann."
 YEAR = CONTEXT.rindex("1900")
 TRUTH = {"text": "1900", "answer_start": YEAR}
 
 
-def sample(answer, truths, is_known=True, **more):
+def sample(answer, truths, is_known=True, nbest=(), **more):
     question = {"id": "q", "question": "When?", "answers": truths, "is_impossible": not truths}
-    found = sample_of(CONTEXT, question, FoundAnswer(answer, **more), is_known)
+    found = sample_of(CONTEXT, question, ScoredAnswer("q", answer, **more), nbest, is_known)
     assert found["passage"] == CONTEXT
     return found
 
@@ -26,7 +27,7 @@ def sample(answer, truths, is_known=True, **more):
         ("", [TRUTH], (0, 0.0), (False, 0.0, False, True)),
         ("", [], (1, 1), (True, 1.0, True, True)),
         ("Ann", [], (0, 0), (False, 0.0, True, False)),
-        (None, [TRUTH], (None, None), (None, None, False, False)),
+        (None, [TRUTH], (math.nan, math.nan), (None, None, False, False)),
     ],
 )
 def test_an_answer_has_its_outcome(answer, truths, scores, outcome):
