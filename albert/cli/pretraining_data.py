@@ -27,7 +27,7 @@ from albert.settings.text_settings import NormalizationSettings, TextSettings
 
 # The help does not need TensorFlow.
 if TYPE_CHECKING:
-    from albert.tasks.pretraining.blocks import DataOptions
+    from albert.tasks.pretraining.shards import DataOptions
 
 RESUMES = True
 
@@ -231,9 +231,9 @@ def output_files(input_files: list[str], settings: PretrainingDataSettings) -> l
 
 def data_options(settings: PretrainingDataSettings) -> DataOptions:
     """Returns the options that affect the records."""
-    from albert.tasks.pretraining.blocks import DataOptions
     from albert.tasks.pretraining.masking import MaskingOptions
     from albert.tasks.pretraining.pairs import PairOptions
+    from albert.tasks.pretraining.shards import DataOptions
 
     return DataOptions(
         settings.dupe_factor,

@@ -9,22 +9,39 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import hashlib
 import itertools
+import random
 import time
 from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 import tqdm
 
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
 from albert.core.log import progress_bar
+from albert.records import tf_example
 from albert.records.cached_file import CachedFile
 from albert.records.process_pool import ordered_map
-from albert.tasks.pretraining.blocks import BlockMaker, DataOptions
-from albert.tasks.pretraining.text import Block, PieceEncoder, plan_blocks
+from albert.tasks.pretraining.masking import MaskedRows, Masker, MaskingOptions
+from albert.tasks.pretraining.pairs import (
+    PairMaker,
+    PairOptions,
+    SegmentPair,
+    SequenceBatch,
+    make_sequences,
+)
+from albert.tasks.pretraining.text import (
+    Block,
+    Documents,
+    PieceEncoder,
+    join_documents,
+    plan_blocks,
+)
 from albert.tokenization import FullTokenizer
 
 # Records take a little more room than their text, `dupe_factor` times. This many bytes divided by
@@ -33,21 +50,149 @@ _BLOCK_BYTES = 6 << 20
 _LEAST_BLOCK_BYTES, _MOST_BLOCK_BYTES = 64 << 10, 2 << 20
 # Raise this when other pieces of a SentencePiece model begin a word.
 _WORDS_VERSION = 2
+# Number of rows that are processed at a time, so that their arrays fit into the processor's cache.
+_ROWS = 256
 
 
-class Shard(NamedTuple):
-    """A file of records, and the numbers of its blocks."""
+class DataOptions(NamedTuple):
+    """The flags that records depend on, other than those of the tokenizer."""
 
-    path: str
-    blocks: range
+    dupe_factor: int
+    random_seed: int
+    pairs: PairOptions
+    masking: MaskingOptions
+
+
+class BlockMaker:
+    """A maker of records, which depend only on the blocks, the options and a block's number."""
+
+    def __init__(self, blocks: Sequence[Block], encoder: PieceEncoder, options: DataOptions):
+        self._blocks, self._encoder, self._options = blocks, encoder, options
+        self._masker = Masker(options.masking, encoder.mask_id, encoder.tokenizer.size)
+        size = max(encoder.tokenizer.size, options.pairs.max_seq_length)
+        self._table = tf_example.varint_table(size)
+
+    def records(self, number: int) -> tuple[list[bytes], collections.Counter]:
+        """Returns the records of block `number`, with all duplicates, shuffled, and their counts.
+
+        Raises a `UserError` if the text is invalid.
+        """
+        rng = np.random.Generator(np.random.PCG64([self._options.random_seed, number]))
+        draw = random.Random(int(rng.integers(2**63)))
+        own = self._encoder.documents(self._blocks[number])
+        counts = collections.Counter(
+            documents=len(own.ranges),
+            documents_of_one_sentence=sum(last - first == 1 for first, last in own.ranges),
+        )
+        pair_maker = PairMaker(self._with_others(own, number, draw), self._options.pairs, draw)
+        pairs = [
+            pair
+            for _ in range(self._options.dupe_factor)
+            for document in range(len(own.ranges))
+            for pair in pair_maker.pairs(document)
+        ]
+        if not pairs:
+            return [], counts
+        draw.shuffle(pairs)
+        documents, records = pair_maker.documents, list[bytes]()
+        for start in range(0, len(pairs), _ROWS):
+            records += self._made(pairs[start : start + _ROWS], documents, rng, counts)
+        return records, counts
+
+    def _made(
+        self,
+        pairs: Sequence[SegmentPair],
+        documents: Documents,
+        rng: np.random.Generator,
+        counts: collections.Counter,
+    ) -> Iterator[bytes]:
+        """Yields the records of pairs, and adds to the counts."""
+        batch = make_sequences(pairs, documents, self._encoder, self._options.pairs.max_seq_length)
+        begins_word = self._encoder.begins_word[batch.ids]
+        masked = self._masker.mask(batch.ids, batch.layout, begins_word, rng)
+        counts.update(
+            records=len(pairs),
+            tokens=int(batch.layout.lengths.sum()),
+            predictions=int(masked.counts.sum()),
+            in_order=int((batch.labels == 0).sum()),
+        )
+        return pair_records(batch, masked, begins_word, self._table)
+
+    def _with_others(self, own: Documents, number: int, draw: random.Random) -> Documents:
+        """Adds another block's documents if there are fewer than two; no pair has only those."""
+        if len(own.ranges) > 1 or len(self._blocks) == 1:
+            return own
+        other = draw.randrange(len(self._blocks) - 1)
+        other += other >= number
+        return join_documents(own, self._encoder.documents(self._blocks[other]))
+
+
+def pair_records(
+    batch: SequenceBatch,
+    masked: MaskedRows,
+    begins_word: np.ndarray,
+    table: tf_example.VarintTable,
+) -> Iterator[bytes]:
+    """Yields the record of each row of a batch.
+
+    Args:
+      masked: the same rows after masking.
+      begins_word: bool [N, S], whether a token begins a word.
+      table: has the ids of all tokens, and all positions.
+    """
+    layout = batch.layout
+    boundary = (begins_word | ~layout.in_text) & layout.is_real
+    # Numbers below 128 are their own varints.
+    columns = {
+        "input_ids": _varints_of_rows(table, masked.ids),
+        "input_mask": map(bytes, layout.is_real),
+        "segment_ids": map(bytes, layout.in_second),
+        "token_boundary": map(bytes, boundary),
+        "masked_lm_positions": _varints_of_rows(table, masked.positions),
+        "masked_lm_ids": _varints_of_rows(table, masked.labels),
+    }
+    max_predictions = masked.positions.shape[1]
+    others = zip(masked.counts.tolist(), batch.labels.tolist(), strict=True)
+    for (count, label), *values in zip(others, *columns.values(), strict=True):
+        parts = [_weights_entry(count, max_predictions), _label_entry(label)]
+        for key, value in zip(columns, values, strict=True):
+            parts += (_before(key, len(value)), value)
+        yield tf_example.example(b"".join(parts))
+
+
+def _varints_of_rows(table: tf_example.VarintTable, rows: np.ndarray) -> Iterator[bytes]:
+    """Yields the varints of each row of integers [N, M]."""
+    content, lengths = table.encode(rows)
+    ends = lengths.sum(axis=1).cumsum().tolist()
+    for start, end in itertools.pairwise([0, *ends]):
+        yield content[start:end]
+
+
+@functools.cache
+def _before(key: str, length: int) -> bytes:
+    """Returns the bytes before the values in a feature's entry; the values have `length` bytes."""
+    return tf_example.entry(key, bytes(length))[:-length]
+
+
+@functools.cache
+def _weights_entry(count: int, max_predictions: int) -> bytes:
+    """Returns the entry of weights: 1.0 for predictions and 0.0 for padding."""
+    weights = tf.train.FloatList(value=[1.0] * count + [0.0] * (max_predictions - count))
+    feature = {"masked_lm_weights": tf.train.Feature(float_list=weights)}
+    return tf.train.Features(feature=feature).SerializeToString()
+
+
+@functools.cache
+def _label_entry(label: int) -> bytes:
+    return tf_example.entry("next_sentence_labels", tf_example.varint(label))
 
 
 class ShardPlan(NamedTuple):
-    """All blocks of the text files, and the shards that they belong to."""
+    """All blocks of the text files, and the numbers of those in each shard, by its path."""
 
     files: list[str]
     blocks: list[Block]
-    shards: list[Shard]
+    shards: dict[str, range]
 
 
 def plan_shards(
@@ -75,11 +220,8 @@ def plan_shards(
             f"the text is too short for {len(outputs)} output files: it has {len(blocks)} "
             "documents, and every file needs at least one"
         )
-    shards = [
-        Shard(output, range(start, end))
-        for output, start, end in zip(outputs, [0, *ends[:-1]], ends, strict=True)
-    ]
-    return ShardPlan(list(files), blocks, shards)
+    ranges = itertools.starmap(range, itertools.pairwise([0, *ends]))
+    return ShardPlan(list(files), blocks, dict(zip(outputs, ranges, strict=True)))
 
 
 def make_shards(
@@ -109,32 +251,33 @@ def make_shards(
         **options.pairs._asdict(),
         **options.masking._asdict(),
     }
-    files = []
-    for shard in plan.shards:
-        blocks = [shard.blocks.start, shard.blocks.stop, len(plan.blocks)]
-        files.append(CachedFile(shard.path, {**made_from, "blocks": blocks}))
-    for file in files:
+    shards = []
+    for path, numbers in plan.shards.items():
+        blocks = [numbers.start, numbers.stop, len(plan.blocks)]
+        file = CachedFile(path, {**made_from, "blocks": blocks})
         if file.is_foreign():
             raise UserError(
-                f"{file.paths[0]} exists and was not written by this program, which does not "
-                "replace it; pass another name or remove the file"
+                f"{path} exists and was not written by this program, which does not replace it; "
+                "pass another name or remove the file"
             )
-    begin, end = (len(files) * number // part[1] for number in (part[0], part[0] + 1))
-    kilobytes = sum(_size(plan.blocks[k]) for one in plan.shards[begin:end] for k in one.blocks)
+        shards.append((file, numbers))
+    begin, end = (len(shards) * number // part[1] for number in (part[0], part[0] + 1))
+    shards = shards[begin:end]
+    kilobytes = sum(_size(plan.blocks[number]) for _, numbers in shards for number in numbers)
     totals, failures = collections.Counter[str](), list[UserError]()
     with progress_bar(kilobytes // 1000, "records", "kB") as bar:
-        for shard, file in zip(plan.shards[begin:end], files[begin:end], strict=True):
+        for file, numbers in shards:
             try:
                 with file.lock():
                     made = file.reusable()
                     if made is None:
-                        results = ordered_map(maker.records, shard.blocks, workers)
-                        sizes = [_size(plan.blocks[block]) for block in shard.blocks]
-                        made = _make(shard, file, sizes, results, bar)
+                        sizes = [_size(plan.blocks[number]) for number in numbers]
+                        results = ordered_map(maker.records, numbers, workers)
+                        made = _make(file, sizes, results, bar)
                 totals.update(made)
             except UserError as e:
                 failures.append(e)
-                if file is not files[end - 1]:
+                if file is not shards[-1][0]:
                     tf.logging.warning("%s. Continuing with the other files", e)
     if failures:
         more = f" ({len(failures)} files were not made)" if len(failures) > 1 else ""
@@ -143,40 +286,29 @@ def make_shards(
 
 
 def _make(
-    shard: Shard,
     file: CachedFile,
     sizes: Sequence[int],
     results: Generator[tuple[list[bytes], collections.Counter], None, None],
     bar: tqdm.tqdm,
 ) -> dict:
-    """Writes a shard from the records of its blocks, and returns its summary."""
-    started = time.perf_counter()
-    with contextlib.closing(results), file.building() as (names, counts):
-        counts.update(_write(names[0], zip(sizes, results, strict=True), bar))
+    """Writes a shard from the records of its blocks, of these sizes; returns its summary."""
+    started, counts = time.perf_counter(), collections.Counter(records=0)
+    with contextlib.closing(results), file.building() as (names, summary):
+        with tf.io.TFRecordWriter(names[0]) as writer:
+            for size, (records, more) in zip(sizes, results, strict=True):
+                for record in records:
+                    writer.write(record)
+                counts.update(more, bytes=size)
+                bar.update(size // 1000)
         if not counts["records"]:
             raise UserError(
-                f"{shard.path}: its text has no pair of sentences; put one sentence on each line"
+                f"{file.paths[0]}: its text has no pair of sentences; put one sentence on each line"
             )
+        summary.update(counts)
     text = f"{counts['records']} records of {counts['bytes'] / 1e6:.1f} MB of text"
-    tf.logging.info("%s: %s in %.1f s", shard.path, text, time.perf_counter() - started)
-    return counts
+    tf.logging.info("%s: %s in %.1f s", file.paths[0], text, time.perf_counter() - started)
+    return summary
 
 
 def _size(block: Block) -> int:
     return sum(span.end - span.start for span in block)
-
-
-def _write(
-    path: str,
-    results: Iterator[tuple[int, tuple[list[bytes], collections.Counter]]],
-    bar: tqdm.tqdm,
-) -> collections.Counter:
-    """Writes records of blocks, given with the blocks' sizes in bytes; returns the total counts."""
-    total = collections.Counter(records=0)
-    with tf.io.TFRecordWriter(path) as writer:
-        for size, (records, counts) in results:
-            for record in records:
-                writer.write(record)
-            total.update(counts, bytes=size)
-            bar.update(size // 1000)
-    return total

@@ -5,12 +5,11 @@ import pathlib
 import pytest
 
 from albert import tokenization
-from albert.tasks.pretraining.blocks import DataOptions
 from albert.tasks.pretraining.input_pipeline import RecordOptions
 from albert.tasks.pretraining.masking import Masker, MaskingOptions
 from albert.tasks.pretraining.pairs import PairOptions
 from albert.tasks.pretraining.sentencepiece_trainer import train_model
-from albert.tasks.pretraining.shards import make_shards, plan_shards
+from albert.tasks.pretraining.shards import DataOptions, make_shards, plan_shards
 from albert.tasks.pretraining.text import PieceEncoder
 from tests.helpers.tiny_runs import write_topics
 

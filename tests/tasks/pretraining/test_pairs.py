@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from albert.records.tf_example import varint_table
-from albert.tasks.pretraining.blocks import pair_records
 from albert.tasks.pretraining.masking import MaskedRows
 from albert.tasks.pretraining.pairs import (
     Layout,
@@ -18,6 +17,7 @@ from albert.tasks.pretraining.pairs import (
     SequenceBatch,
     make_sequences,
 )
+from albert.tasks.pretraining.shards import pair_records
 from albert.tasks.pretraining.text import Documents
 
 

@@ -12,10 +12,9 @@ import tensorflow.compat.v1 as tf
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
 from albert.tasks.pretraining import shards
-from albert.tasks.pretraining.blocks import DataOptions
 from albert.tasks.pretraining.masking import MaskingOptions
 from albert.tasks.pretraining.pairs import PairOptions
-from albert.tasks.pretraining.shards import make_shards, plan_shards
+from albert.tasks.pretraining.shards import DataOptions, make_shards, plan_shards
 from albert.tokenization import FullTokenizer
 from tests.helpers.files import contents, limited
 from tests.helpers.tiny_runs import write_topics
