@@ -183,7 +183,7 @@ def test_filters_and_size_of_files(tmp_path, monkeypatch):
     report = corpus(tmp_path, words)
     assert {*report["files"]} == {f"train-0000{k}.txt" for k in range(3)}
     assert report["totals"]["cut_sentences"] > 300 and max(report["files"].values()) <= 1_000_000
-    assert Converted(1, "too_short") == (1, "too_short", b"", 0, {})
+    assert Converted(1) == (1, b"", 0, {})
     assert Options() == ("en", "text", False, 0, 0.0)
 
 

@@ -44,12 +44,11 @@ COUNTS = (
 class Converted(NamedTuple):
     """A converted document: lines of sentences in UTF-8, with the hash of their content.
 
-    `reason` is one of `REASONS`, or "" if it was not dropped; `counts` has "sentences",
-    "characters" and "cut_sentences".
+    `text` is empty if the document is too short; `counts` has "sentences", "characters" and
+    "cut_sentences".
     """
 
     source: int
-    reason: str
     text: bytes = b""
     content: int = 0
     counts: dict[str, int] = {}
@@ -129,9 +128,9 @@ def _values(made_from: dict) -> dict[str, object]:
 class PartWriter:
     """A context manager that writes documents to numbered files, such as train-00000.txt."""
 
-    def __init__(self, folder: str, prefix: str, file_bytes: int):
-        """Takes the folder, the beginning of the names, and the size at which a file ends."""
-        self._folder, self._prefix, self._file_bytes = folder, prefix, file_bytes
+    def __init__(self, folder: str, prefix: str):
+        """Takes the folder, and the beginning of the names."""
+        self._folder, self._prefix = folder, prefix
         self._file: BinaryIO | None = None
         self._size = 0
         self.names: list[str] = []
@@ -145,7 +144,7 @@ class PartWriter:
 
     def write(self, document: bytes) -> None:
         """Writes a document, and a blank line between it and the one before."""
-        if self._file and self._size + 1 + len(document) > self._file_bytes:
+        if self._file and self._size + 1 + len(document) > _FILE_BYTES:
             self._file.close()
             self._file = None
         if self._file is None:
@@ -169,20 +168,20 @@ class _Corpus:
     def make(self, made_from: dict, workers: int) -> dict:
         """Writes the files, and returns the report."""
         size = sum(described["bytes"] for described in made_from["inputs"])
-        parts = {name: PartWriter(self._folder, name, _FILE_BYTES) for name in ("train", "dev")}
+        parts = {name: PartWriter(self._folder, name) for name in ("train", "dev")}
         with parts["train"] as train, parts["dev"] as dev, progress_bar(size, "text", "B") as bar:
             batches = self._batches(bar.update)
             for results in ordered_map(self._convert, batches, workers):
                 for one in results:
-                    reason, counts = one.reason, self._tallies[one.source].counts
-                    if not reason and not self._seen.add(one.content):
-                        reason = "duplicate"
-                    if reason:
-                        counts[reason] += 1
-                        continue
-                    is_dev = one.content < self._options.dev_fraction * 2**64
-                    (dev if is_dev else train).write(one.text)
-                    counts.update({**one.counts, "kept": 1, "dev": int(is_dev)})
+                    counts = self._tallies[one.source].counts
+                    if not one.text:
+                        counts["too_short"] += 1
+                    elif not self._seen.add(one.content):
+                        counts["duplicate"] += 1
+                    else:
+                        is_dev = one.content < self._options.dev_fraction * 2**64
+                        (dev if is_dev else train).write(one.text)
+                        counts.update({**one.counts, "kept": 1, "dev": int(is_dev)})
         return self._report(made_from, [*train.names, *dev.names])
 
     def _batches(self, watch: Callable[[int], object]) -> Iterator[list[Document]]:
@@ -221,16 +220,16 @@ class _Corpus:
 
 
 def convert(document: Document, options: Options) -> Converted:
-    """Converts a document to lines of sentences, or says why it is dropped."""
+    """Converts a document to lines of sentences."""
     # JSON can have halves of surrogate pairs, which UTF-8 cannot.
     text = document.text.encode(errors="replace").decode()
     lines, cut = sentences.split_sentences(text, options.language)
     characters = sum(map(len, lines))
     if characters < options.min_chars or len(lines) < _FEWEST_SENTENCES:
-        return Converted(document.source, "too_short")
+        return Converted(document.source)
     joined = "\n".join(lines) + "\n"
     counts = {"sentences": len(lines), "characters": characters, "cut_sentences": cut}
-    return Converted(document.source, "", joined.encode(), content_hash(joined), counts)
+    return Converted(document.source, joined.encode(), content_hash(joined), counts)
 
 
 def content_hash(text: str) -> int:

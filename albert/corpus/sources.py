@@ -15,7 +15,7 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple, cast
 
 from albert.core.errors import FlagError, UserError
@@ -132,7 +132,7 @@ def opened(path: str, watch: Callable[[int], object]) -> Iterator[BinaryIO]:
     `watch` is called with the number of bytes of each read of the file itself. Raises a `UserError`
     if, during the block, the file cannot be read, or is damaged or incomplete.
     """
-    errors: Sequence[type[Exception]] = (EOFError, zlib.error, OSError)
+    errors: list[type[Exception]] = [EOFError, zlib.error, OSError]
     try:
         with io.BufferedReader(_WatchedFile(path, watch), 1 << 20) as file:
             suffix = os.path.splitext(path)[1].lower()
@@ -143,15 +143,13 @@ def opened(path: str, watch: Callable[[int], object]) -> Iterator[BinaryIO]:
             elif suffix == ".zst":
                 from backports import zstd
 
-                errors = (*errors, zstd.ZstdError)
+                errors.append(zstd.ZstdError)
                 stream = cast(BinaryIO, zstd.ZstdFile(file))
             else:
                 stream = cast(BinaryIO, file)
             with stream:
                 yield stream
-    except Exception as e:
-        if not isinstance(e, tuple(errors)):
-            raise
+    except tuple(errors) as e:
         if isinstance(e, OSError) and e.errno is not None:
             raise UserError(f"{path} cannot be read: {e.strerror}") from e
         raise UserError(f"{path} is damaged or incomplete: {e}") from e
