@@ -105,10 +105,8 @@ def _cross_entropy(logits: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
 class V2Options(NamedTuple):
     """Options of the head for SQuAD 2.0.
 
-    Attributes:
-      start_n_top, end_n_top: K and M, numbers of starts, and of ends per start, in predictions.
-      dropout: dropout rate in the answerability layer in training.
-      initializer_range: standard deviation of the kernels' initializer.
+    `start_n_top` and `end_n_top` are K and M, the numbers of starts, and of ends per start, in
+    predictions. `dropout` is the rate in the answerability layer in training.
     """
 
     start_n_top: int = 5

@@ -37,9 +37,7 @@ Output = Mapping[str, Any]
 class TokenSpans(NamedTuple):
     """Possible answers in a window, ordered by the score of the start; arrays [N].
 
-    Attributes:
-      first, last: numbers of the first and the last token in the window.
-      start_scores, end_scores: the spans' scores.
+    `first` and `last` are the numbers of tokens in the window.
     """
 
     first: np.ndarray

@@ -73,8 +73,7 @@ class QuestionSource(NamedTuple):
     Attributes:
       on_bad_row: see `BadRows`. For `ERROR`, SQuAD's JSON is read as for `SKIP`, as the reference
         does.
-      split: its split; None if all questions are used.
-      is_dev: whether to use the development part.
+      split, is_dev: which part to use; all questions if `split` is None.
       answers: which answers of a question to train on: `ONE`, `FIRST` or `ALL`.
     """
 
@@ -96,10 +95,7 @@ class QuestionSource(NamedTuple):
 class Questions:
     """The questions of a source.
 
-    Attributes:
-      table: None for SQuAD's JSON and for a list of contexts.
-      is_squad: whether it is SQuAD's JSON.
-      format: the name of the format.
+    `table` is None for SQuAD's JSON, for which `is_squad` is true, and for a list of contexts.
     """
 
     def __init__(self, source: QuestionSource):

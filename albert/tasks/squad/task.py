@@ -57,11 +57,8 @@ from albert.training.task import TextTask, check_room
 class SquadTask(TextTask):
     """The base class of the SQuAD tasks.
 
-    Attributes:
-      unanswerable: whether questions may have no answer.
-      scorer: class that scores answers.
-      no_answer: the only entry of an n-best list without candidates.
-      version: version of SQuAD.
+    `unanswerable` is whether questions may have no answer, and `no_answer` the only entry of an
+    n-best list without candidates.
     """
 
     done_by = {TRAIN: "do_train", DEV: "do_predict"}
