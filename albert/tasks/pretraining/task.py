@@ -94,19 +94,19 @@ class PretrainingTask(Task):
         return matching_files(self.input_path(split), flag, with_derived=True)
 
     def split(self, name: str) -> RecordSplit:
-        settings, files = self.settings, self.files(name)
+        settings, files, options = self.settings, self.files(name), self._options
         if name == TRAIN:
-            check_files(files, self._options)
+            check_files(files, options)
             packing = self._packed if settings.pack_sequences else None
-            return RecordSplit("training", files, self._options, packing)
+            return RecordSplit("training", files, len(RecordFile(files)), options, packing)
         if settings.do_train and settings.eval_file and (both := {*self.files(TRAIN)} & {*files}):
             names = ", ".join(sorted(both))
             tf.logging.warning("in both --input_file and --eval_file: %s", names)
         if settings.eval_file or not settings.do_train:
             # Otherwise, they were checked for training.
-            check_files(files, self._options)
+            check_files(files, options)
         limits = settings.max_eval_steps, settings.predict_batch_size
-        return RecordSplit("evaluation", files, self._options, None, *limits)
+        return RecordSplit("evaluation", files, len(RecordFile(files)), options, None, *limits)
 
     @functools.cached_property
     def _packed(self) -> PackedExamples:
@@ -169,21 +169,22 @@ class RecordSplit(NamedTuple):
 
     name: str
     files: list[str]
+    num_records: int
     options: RecordOptions
     packing: PackedExamples | None = None
     max_batches: int | None = None
     batch_size: int = 0
 
     def describe(self) -> Iterator[tuple[str, object]]:
-        yield f"{self.name} records", f"{len(RecordFile(self.files))} in {len(self.files)} files"
+        yield f"{self.name} records", f"{self.num_records} in {len(self.files)} files"
         if self.packing:
             yield "packing", self.packing.summary()
 
     def num_examples(self) -> int:
-        return self.packing.num_rows if self.packing else len(RecordFile(self.files))
+        return self.packing.num_rows if self.packing else self.num_records
 
     def prepared(self) -> Data:
-        options, num_records = self.options, len(RecordFile(self.files))
+        options, num_records = self.options, self.num_records
         if self.max_batches is not None:
             num_records = min(num_records, self.max_batches * self.batch_size)
         return Data(

@@ -34,7 +34,8 @@ from tests.helpers.sessions import batches_of
 
 
 def data_of(path, options, max_batches=None):
-    return RecordSplit("training", [path], options, None, max_batches, 8).prepared()
+    count = len(RecordFile([path]))
+    return RecordSplit("training", [path], count, options, None, max_batches, 8).prepared()
 
 
 def worker_batches(data, seed=7, start_batch=0, rank=0, num_workers=1, most=None, order=None):
@@ -247,7 +248,8 @@ def packed(files, options):
     def make(name):
         paths, sizes = [files[name]], read_sizes([files[name]], options[name], 1)
         order = PackedExamples(sizes, SEQ, 7)
-        data = RecordSplit("training", paths, options[name], order).prepared()
+        count = len(RecordFile(paths))
+        data = RecordSplit("training", paths, count, options[name], order).prepared()
         assert data.training_order(BATCH, 7) is order
         return types.SimpleNamespace(data=data, order=order, sizes=sizes)
 
