@@ -71,9 +71,16 @@ varint_table = functools.cache(VarintTable)
 
 def entry(key: str, values: bytes) -> bytes:
     """Returns the entry of one feature, from `varints` of its values."""
+    return _before(key, len(values)) + values
+
+
+@functools.cache
+def _before(key: str, length: int) -> bytes:
+    """Returns the bytes of an entry before its values, which have `length` bytes."""
+    values = bytes(length)
     feature = _with_length(_FIELD_3, _with_length(_FIELD_1, values))
     pair = _with_length(_FIELD_1, key.encode()) + _with_length(_FIELD_2, feature)
-    return _with_length(_FIELD_1, pair)
+    return _with_length(_FIELD_1, pair).removesuffix(values)
 
 
 def example(joined_entries: bytes) -> bytes:

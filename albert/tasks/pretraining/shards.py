@@ -144,6 +144,7 @@ def pair_records(
     boundary = (begins_word | ~layout.in_text) & layout.is_real
     # Numbers below 128 are their own varints.
     columns = {
+        "next_sentence_labels": map(bytes, batch.labels[:, None].astype(np.uint8)),
         "input_ids": _varints_of_rows(table, masked.ids),
         "input_mask": map(bytes, layout.is_real),
         "segment_ids": map(bytes, layout.in_second),
@@ -152,12 +153,9 @@ def pair_records(
         "masked_lm_ids": _varints_of_rows(table, masked.labels),
     }
     max_predictions = masked.positions.shape[1]
-    others = zip(masked.counts.tolist(), batch.labels.tolist(), strict=True)
-    for (count, label), *values in zip(others, *columns.values(), strict=True):
-        parts = [_weights_entry(count, max_predictions), _label_entry(label)]
-        for key, value in zip(columns, values, strict=True):
-            parts += (_before(key, len(value)), value)
-        yield tf_example.example(b"".join(parts))
+    for count, *values in zip(masked.counts.tolist(), *columns.values(), strict=True):
+        entries = map(tf_example.entry, columns, values)
+        yield tf_example.example(b"".join((_weights_entry(count, max_predictions), *entries)))
 
 
 def _varints_of_rows(table: tf_example.VarintTable, rows: np.ndarray) -> Iterator[bytes]:
@@ -169,22 +167,11 @@ def _varints_of_rows(table: tf_example.VarintTable, rows: np.ndarray) -> Iterato
 
 
 @functools.cache
-def _before(key: str, length: int) -> bytes:
-    """Returns the bytes before the values in a feature's entry; the values have `length` bytes."""
-    return tf_example.entry(key, bytes(length))[:-length]
-
-
-@functools.cache
 def _weights_entry(count: int, max_predictions: int) -> bytes:
     """Returns the entry of weights: 1.0 for predictions and 0.0 for padding."""
     weights = tf.train.FloatList(value=[1.0] * count + [0.0] * (max_predictions - count))
     feature = {"masked_lm_weights": tf.train.Feature(float_list=weights)}
     return tf.train.Features(feature=feature).SerializeToString()
-
-
-@functools.cache
-def _label_entry(label: int) -> bytes:
-    return tf_example.entry("next_sentence_labels", tf_example.varint(label))
 
 
 class ShardPlan(NamedTuple):

@@ -243,13 +243,13 @@ def model_inputs(
 ANSWER_KEYS = ("start_positions", "end_positions", "is_impossible")
 _REMEMBERED_ENCODINGS = 64
 _ZERO, _ONE = b"\x00", b"\x01"
-# Bytes at the beginning of an id's entry. Ids from 2**28 to 2**35 - 1, as all are, take 5 bytes.
-_BEFORE_ID = tf_example.entry("unique_ids", bytes(5))[:-5]
 
 
 def with_unique_id(entries: bytes, unique_id: int) -> bytes:
     """Returns a whole record, from the entries of `WindowRecordMaker` and the missing id."""
-    return tf_example.example(_BEFORE_ID + tf_example.varint(unique_id) + entries)
+    return tf_example.example(
+        tf_example.entry("unique_ids", tf_example.varint(unique_id)) + entries
+    )
 
 
 class WindowRecordMaker:
@@ -277,21 +277,18 @@ class WindowRecordMaker:
             "segment_ids": bytes(first) + _ONE * (used - first) + padding,
             "p_mask": _ZERO + _ONE * (first - 1) + inside + _ONE * (1 + len(padding)),
         }
-        entries = list(map(tf_example.entry, columns, columns.values()))
         if is_training:
             numbers = *window.positions, int(window.answer is None)
-            entries += map(_number_entry, ANSWER_KEYS, numbers)
-        return b"".join(entries)
+            columns |= {
+                key: tf_example.varints([number])
+                for key, number in zip(ANSWER_KEYS, numbers, strict=True)
+            }
+        return b"".join(map(tf_example.entry, columns, columns.values()))
 
     def _encode_ids(self, tokens: Tokens) -> tuple[bytes, list[int]]:
         """Returns tokens' ids as varints, with the start of each and the end of the last."""
         content, lengths = self._table.encode(tokens.ids)
         return content, [0, *lengths.cumsum().tolist()]
-
-
-@functools.cache
-def _number_entry(key: str, value: int) -> bytes:
-    return tf_example.entry(key, tf_example.varint(value))
 
 
 def feature_spec(seq_length: int, is_training: bool, with_p_mask: bool) -> dict:
