@@ -52,7 +52,7 @@ help:
 	@echo "make bench NAME=train  run a benchmark; without NAME, list the benchmarks"
 	@echo "make docs        build the site of the documentation in build/site"
 	@echo "make pictures    make the pictures of the documentation, from a demo and a run of now"
-	@echo "make generated   write the files made from the code: page of flags, list of parts, public names"
+	@echo "make generated   write the files made from the code: page of flags, list of parts, public names, demo data"
 	@echo "make release-check  build the wheel and the sdist of the last commit, and check them (10 minutes)"
 	@echo "make lock        update the exact versions in requirements/lock-*.txt"
 	@echo "make clean       remove .venv, .venv-*, build and the demo's output"
@@ -244,6 +244,7 @@ generated: install-dev
 	$(RUN) -m tools.flags_page --write
 	@$(RUN) -m tools.rooms --write >/dev/null
 	$(RUN) -m tools.public
+	$(RUN) -m tools.sample.generate
 
 entered: install-dev
 	$(RUN) -m tools.entered $(FLAGS)

@@ -16,7 +16,7 @@ import tempfile
 import numpy as np
 
 from albert.core import files
-from albert.demo.generate import write_sample
+from albert.demo.demo import write_inputs
 from albert.records.order import pack_lengths
 from albert.tasks.pretraining.input_pipeline import RecordOptions, read_sizes
 from benchmarks.parts.flags import BASE, Flags, parse, with_vocabulary_of
@@ -54,8 +54,8 @@ def make_records(flags: Flags, folder: str, options: list[str]) -> None:
     """Writes the records and the configuration of a model with their vocabulary."""
     text, model = flags.text, flags.spm_model_file
     if not text:
-        write_sample(os.path.join(folder, "text"), seed=1)
-        text = os.path.join(folder, "text", "train.txt")
+        inputs = write_inputs(folder)
+        text = os.path.join(os.path.dirname(inputs["train_file"]), "train.txt")
     if not model:
         names = f"--input_file={text}", f"--model_prefix={folder}/spm", "--vocab_size=1200"
         output_of(files.command("sentencepiece", *names))

@@ -20,8 +20,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.files import write_json
-from albert.demo.demo import CONFIG, RUN_FLAGS, TRAIN_STEPS
-from albert.demo.generate import DEV_FILE, TRAIN_FILE
+from albert.demo.demo import CONFIG, DEV_FILE, RUN_FLAGS, TRAIN_FILE, TRAIN_STEPS
 from benchmarks.parts.flags import parse, write_pieces
 from benchmarks.parts.harness import ROOT, Table
 

@@ -274,7 +274,7 @@ def test_modules_of_another_distribution_are_one_error_line(wheel, tmp_path, rem
     # The other packages, without the editable installation of this one.
     paths = f"{tmp_path}:{sysconfig.get_path('purelib')}"
     environment = {**os.environ, "PYTHONPATH": paths}
-    for program in ("albert", "albert.run_race", "albert.demo.generate"):
+    for program in ("albert", "albert.run_race"):
         command = [sys.executable, "-S", "-m", program, "--help"]
         result = run(command, cwd=tmp_path, env=environment)
         assert result.returncode == 1 and result.stdout == ""

@@ -86,7 +86,7 @@ NAMES = {
     "of_*": "the noun last: row_gradients, label_losses",
 }
 # Sentences of the made-up articles, and the phrases above.
-_DATA = re.compile(r"albert/demo/(generate|relations)\.py|tools/prose\.py")
+_DATA = re.compile(r"tools/sample/(generate|relations)\.py|tools/prose\.py")
 # A string, and from Python 3.12 on a part of an f-string.
 _STRINGS = {tokenize.STRING, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 _NAMED = re.compile(r"albert/.*\.py$")

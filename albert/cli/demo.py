@@ -26,7 +26,6 @@ def parse(argv: list[str]) -> argparse.Namespace:
         default="demo_output",
         help="folder for the data, the model and the runs (default: %(default)s)",
     )
-    add("--seed", type=int, default=1, help="seed for the sample (default: %(default)s)")
     add(
         "--squad",
         choices=("1.1", "2.0"),

@@ -1,1 +1,1 @@
-"""A generated corpus, and a demonstration that trains on it."""
+"""A demonstration that trains on made-up articles, and these articles."""

@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tarfile
 import textwrap
 import time
 from collections.abc import Iterator
@@ -14,10 +15,13 @@ from collections.abc import Iterator
 import sentencepiece as spm
 
 from albert.core.errors import UserError
-from albert.core.files import command, read_json, temporary_name, write_json
-from albert.demo.generate import DEV_FILE, TRAIN_FILE, write_sample
+from albert.core.files import command, open_atomically, read_json, write_json
 from albert.tokenizers.sentencepiece_text import preprocess_text
 
+# The made-up articles, which `make generated` makes with `tools.sample`.
+SAMPLE = os.path.join(os.path.dirname(__file__), "sample.tar.xz")
+# Names of its files, with a version of SQuAD.
+TRAIN_FILE, DEV_FILE = "train-v{}.json", "dev-v{}.json"
 LEAST_F1 = 80.0
 # For SQuAD 2.0: the lowest F1 of answerable questions and of unanswerable ones, and the lowest
 # margin of F1 over a model that always or never abstains.
@@ -46,25 +50,27 @@ def main(flags: argparse.Namespace) -> None:
     """Runs all steps; raises a `UserError` if one fails, or if the scores are too low."""
     started = time.monotonic()
     folder = os.path.abspath(flags.output_dir)
-    runs = {"1.1": ("run", ["squad"]), "2.0": ("run-v2", ["squad", "2.0"])}
+    runs = {"1.1": ("run-1", ["squad"]), "2.0": ("run-v2-1", ["squad", "2.0"])}
     run_folder, words = runs[flags.squad]
-    out = os.path.join(folder, f"{run_folder}-{flags.seed}")
-    paths = {**write_inputs(folder, flags.seed, flags.squad), "output_dir": out}
+    out = os.path.join(folder, run_folder)
+    paths = {**write_inputs(folder, flags.squad), "output_dir": out}
     options = {**paths, **RUN_FLAGS, "train_steps": TRAIN_STEPS[flags.squad]}
     _run(*words, *(f"--{name}={value}" for name, value in options.items()))
     _report(paths["predict_file"], out, folder, time.monotonic() - started)
     _name_next_commands(words, {**paths, "output_dir": f"{out}-own"}, out)
 
 
-def write_inputs(folder: str, seed: int = 1, version: str = "1.1") -> dict[str, str]:
+def write_inputs(folder: str, version: str = "1.1") -> dict[str, str]:
     """Writes the sample, a configuration and a SentencePiece model; returns their paths by flag.
 
-    The files are in the subfolders `data-SEED` and `model-SEED`. The flags are those of the model's
-    two files, `train_file` and `predict_file`. `version` is that of SQuAD, "1.1" or "2.0".
+    The files are in the subfolders `data-1` and `model-1`. The flags are those of the model's two
+    files, `train_file` and `predict_file`. `version` is that of SQuAD, "1.1" or "2.0".
     """
-    data, model = (os.path.join(folder, f"{name}-{seed}") for name in ("data", "model"))
+    data, model = os.path.join(folder, "data-1"), os.path.join(folder, "model-1")
     print(f"\nWriting the sample: {_shown(data)}", flush=True)
-    write_sample(data, seed)
+    for name, content in files_of_sample():
+        with open_atomically(os.path.join(data, name), "wb") as file:
+            file.write(content)
     _make_model(data, model)
     return {
         "albert_config_file": os.path.join(model, "albert_config.json"),
@@ -72,6 +78,14 @@ def write_inputs(folder: str, seed: int = 1, version: str = "1.1") -> dict[str, 
         "train_file": os.path.join(data, TRAIN_FILE.format(version)),
         "predict_file": os.path.join(data, DEV_FILE.format(version)),
     }
+
+
+def files_of_sample() -> Iterator[tuple[str, bytes]]:
+    """Yields the names and contents of the sample's files."""
+    with tarfile.open(SAMPLE) as archive:
+        for member in archive:
+            if file := archive.extractfile(member):
+                yield member.name, file.read()
 
 
 def _run(*words: str) -> None:
@@ -87,9 +101,8 @@ def _make_model(data: str, folder: str) -> None:
     target = os.path.join(folder, "spm.model")
     print(f"\nTraining a SentencePiece model of {VOCAB_SIZE} pieces: {target}", flush=True)
     articles = read_json(os.path.join(data, TRAIN_FILE.format("1.1")), "the sample")["data"]
-    os.makedirs(folder, exist_ok=True)
     write_json(os.path.join(folder, "albert_config.json"), CONFIG)
-    with temporary_name(target) as temporary, open(temporary, "wb") as writer:
+    with open_atomically(target, "wb") as writer:
         spm.SentencePieceTrainer.train(
             sentence_iterator=_texts(articles),
             model_writer=writer,

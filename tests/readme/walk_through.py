@@ -16,7 +16,7 @@ from tests.readme.pages import BLOCKS, run_in
 pytestmark = pytest.mark.timeout(1500)
 # So small that it takes seconds; nothing is learned.
 SMALLER = {
-    "albert.demo.generate": "albert.demo.generate --train_articles=20 --dev_articles=2",
+    "demo_output/data-1/train.txt": "demo_output/data-1/dev.txt",
     "1200": "300",
     "--dupe_factor=10": "--dupe_factor=1",
     "--train_steps=3000": "--train_steps=4",

@@ -1,9 +1,8 @@
 """Generates a small reading-comprehension data set about invented things, in SQuAD format.
 
-    python -m albert.demo.generate --output_dir DIR [--seed 1] [--train_articles N] \
-        [--dev_articles M]
+    python -m tools.sample.generate     writes the articles of `albert demo`, sample.tar.xz
 
-writes `train-v1.1.json` and `dev-v1.1.json`, and their text for pretraining, `train.txt` and
+Its files are `train-v1.1.json` and `dev-v1.1.json`, and their text for pretraining, `train.txt` and
 `dev.txt`, with one sentence per line. The same arguments give the same bytes on any machine and any
 Python version. Each article is about an invented region, and each paragraph is about a thing there.
 A random draw chooses the facts, their order and their wording, and also the questions and their
@@ -13,24 +12,24 @@ that the text does not state.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
+import io
+import json
+import lzma
 import os
+import pathlib
 import random
-import sys
+import tarfile
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from albert.core import installation
-from albert.core.errors import UserError
-from albert.core.files import open_atomically, write_json
-from albert.demo import relations
-from albert.demo.relations import RELATIONS, SYLLABLES, TWO_WORDS, UNITS, Relation
+from albert.demo.demo import DEV_FILE, SAMPLE, TRAIN_FILE, files_of_sample
+from tools.sample import relations
+from tools.sample.relations import RELATIONS, SYLLABLES, TWO_WORDS, UNITS, Relation
 
 T = TypeVar("T")
 
 VERSIONS = ("1.1", "2.0")
-TRAIN_FILE, DEV_FILE = "train-v{}.json", "dev-v{}.json"
 TRAIN_TEXT, DEV_TEXT = "train.txt", "dev.txt"
 TRAIN_ARTICLES = 600
 DEV_ARTICLES = 20
@@ -90,16 +89,13 @@ class Writer:
         return {"title": title, "paragraphs": paragraphs}
 
     def _name(self, endings: Sequence[str] = SYLLABLES) -> str:
-        """Returns a name that has not been used yet; raises a `UserError` if it finds none."""
+        """Returns a name that has not been used yet; raises a `ValueError` if it finds none."""
         for _ in range(_DRAWS):
             name = self._lot.choice(SYLLABLES) + self._lot.choice(endings)
             if name not in self._used:
                 self._used.add(name)
                 return name.capitalize()
-        raise UserError(
-            f"these are too many articles for the {len(SYLLABLES) * len(endings)} available "
-            "names; ask for fewer with --train_articles or --dev_articles"
-        )
+        raise ValueError(f"too many articles for {len(SYLLABLES) * len(endings)} names")
 
     def _value(self, value_type: str) -> tuple[str, ...]:
         """Draws a value of a type: the wording in the text, and other right answers."""
@@ -224,33 +220,37 @@ def text_of(file: dict) -> str:
     return "".join(paragraph.replace(". ", ".\n") + "\n\n" for paragraph in paragraphs)
 
 
-def write_sample(
-    folder: str, seed: int, train_articles: int = TRAIN_ARTICLES, dev_articles: int = DEV_ARTICLES
-) -> None:
-    """Writes SQuAD 1.1, SQuAD 2.0 and text; raises a `UserError` if there are too few names."""
+def contents(
+    seed: int, train_articles: int = TRAIN_ARTICLES, dev_articles: int = DEV_ARTICLES
+) -> dict[str, str]:
+    """Returns the files of a sample by name; raises a `ValueError` if there are too few names."""
+    texts = dict[str, str]()
     for version in VERSIONS:
-        files = generate(seed, train_articles, dev_articles, version)
-        for name, content in zip((TRAIN_FILE, DEV_FILE), files, strict=True):
-            write_json(os.path.join(folder, name.format(version)), content, indent=None)
-    for name, content in zip((TRAIN_TEXT, DEV_TEXT), files, strict=True):
-        with open_atomically(os.path.join(folder, name)) as file:
-            file.write(text_of(content))
+        train, dev = generate(seed, train_articles, dev_articles, version)
+        texts[TRAIN_FILE.format(version)] = json.dumps(train) + "\n"
+        texts[DEV_FILE.format(version)] = json.dumps(dev) + "\n"
+    return {**texts, TRAIN_TEXT: text_of(train), DEV_TEXT: text_of(dev)}
+
+
+def write_sample(folder: str, seed: int, train_articles: int, dev_articles: int) -> None:
+    """Writes SQuAD 1.1, SQuAD 2.0 and text to a folder; raises as `contents`."""
+    os.makedirs(folder, exist_ok=True)
+    for name, text in contents(seed, train_articles, dev_articles).items():
+        pathlib.Path(folder, name).write_text(text, encoding="utf-8")
 
 
 def main() -> None:
-    """Writes the files for the command line's arguments."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--output_dir", required=True)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--train_articles", type=int, default=TRAIN_ARTICLES)
-    parser.add_argument("--dev_articles", type=int, default=DEV_ARTICLES)
-    flags = parser.parse_args()
-    write_sample(flags.output_dir, flags.seed, flags.train_articles, flags.dev_articles)
+    """Writes the sample of the demo, unless it has the same files already."""
+    files = {name: text.encode() for name, text in contents(seed=1).items()}
+    # Another version of xz may compress the same files to other bytes.
+    if os.path.exists(SAMPLE) and dict(files_of_sample()) == files:
+        return
+    with tarfile.open(SAMPLE, "w:xz", preset=9 | lzma.PRESET_EXTREME) as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
 
 
 if __name__ == "__main__":
-    try:
-        installation.check()
-        main()
-    except UserError as e:
-        sys.exit(f"albert.demo.generate: error: {e}")
+    main()
