@@ -170,7 +170,7 @@ test-python-3.%:
 test-python: install-dev
 	@$(MAKE) --no-print-directory horovod || echo "continuing without Horovod"
 	@$(VERSIONS)
-	$(RUN) -m tests.readme.small_demo --output_dir=demo_output/$(VENV)
+	$(RUN) -m tests.readme.small_demo demo_output/$(VENV)
 	$(PYTEST) -m each_python
 
 # What the metadata allows instead of what the lock files have, on the newest and the oldest Python,

@@ -110,7 +110,8 @@ def actions_of(name: str, word: str) -> list[argparse.Action]:
     ):
         words = [word] if word else []
         # The flags of `albert download` depend on its first word, so `main` parses them.
-        command.main(command.parse([f"albert {name}", *words, "--helpfull"]))
+        request = [f"albert {name}", *words, "--helpfull"]
+        command.main(command_line.request_of(command, request))
     return actions
 
 
@@ -137,8 +138,7 @@ def sections() -> Iterator[Section]:
     summaries = {name: line for group in GROUPS.values() for name, line in group.items()}
     for name in (name for name in COMMANDS if name not in tasks):
         module, text = command_of(name), summaries[name]
-        of_module = {key.lower(): value for key, value in vars(module).items()}
-        settings = of_module.get(f"{name.replace('-', '')}settings")
+        settings = getattr(module, "SETTINGS", None)
         words = [] if settings else getattr(module, "WORDS", [])
         rows = [] if words else rows_of(settings) if settings else rows_of_parser(name, "")
         yield (f"albert {name}", usage(module.__doc__, text), rows)

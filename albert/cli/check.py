@@ -30,6 +30,7 @@ _VERSIONS = {entry.version for entry in TASKS if entry.version}
 _PROGRAMS = {f"{e.program}.py": (e.command, e.version) for e in TASKS if e.program}
 
 
+SETTINGS = CheckSettings
 # The job, whether the command line names its task, and the options of the check.
 Request = tuple[Job, bool, CheckSettings]
 

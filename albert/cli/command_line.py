@@ -50,6 +50,16 @@ def parse(argv: list[str], text: str, *settings: type[Settings], arguments: bool
     return rest
 
 
+def request_of(command: Any, argv: list[str]) -> Any:
+    """Parses the command line of a command, see `albert.cli.main`; raises as `parse`."""
+    if hasattr(command, "parse"):
+        return command.parse(argv)
+    takes_arguments = getattr(command, "TAKES_ARGUMENTS", False)
+    arguments = parse(argv, command.__doc__, command.SETTINGS, arguments=takes_arguments)
+    settings = command.SETTINGS.from_flags()
+    return (settings, arguments) if takes_arguments else settings
+
+
 def _parsed(argv: list[str], settings: Classes, arguments: bool) -> list[str]:
     """Parses absl's flags; returns the program's name and the arguments that are not flags."""
     # `app` defines flags, too, such as --pdb_post_mortem and --verbosity.

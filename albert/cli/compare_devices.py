@@ -14,7 +14,6 @@ import subprocess
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from albert.cli import command_line
 from albert.core import files
 from albert.core.errors import UserError
 from albert.settings.fields import DEVICES, Settings, setting
@@ -35,10 +34,7 @@ class CompareDevicesSettings(Settings):
     device: str = setting("auto", "Device to compare with the CPU.", choices=DEVICES)
 
 
-def parse(argv: list[str]) -> CompareDevicesSettings:
-    """Returns the settings of a command line."""
-    command_line.parse(argv, __doc__, CompareDevicesSettings)
-    return CompareDevicesSettings.from_flags()
+SETTINGS = CompareDevicesSettings
 
 
 def main(settings: CompareDevicesSettings) -> None:

@@ -10,15 +10,10 @@ TO gets a file model.onnx. The optimizer's variables are omitted.
 
 from __future__ import annotations
 
-from albert.cli import command_line
 from albert.convert.settings import ConvertSettings
 from albert.core.errors import FlagError
 
-
-def parse(argv: list[str]) -> tuple[ConvertSettings, list[str]]:
-    """Returns the settings and the arguments of a command line."""
-    arguments = command_line.parse(argv, __doc__, ConvertSettings, arguments=True)
-    return ConvertSettings.from_flags(), arguments
+SETTINGS, TAKES_ARGUMENTS = ConvertSettings, True
 
 
 def main(request: tuple[ConvertSettings, list[str]]) -> None:

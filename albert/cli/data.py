@@ -70,6 +70,9 @@ class DataSettings(FormatSettings, TableSettings, TokenizerSettings):
     max_query_length: int = redefined(SquadSettings, "max_query_length", 64)
 
 
+SETTINGS = DataSettings
+
+
 def parse(argv: list[str]) -> tuple[DataSettings, list[str]]:
     """Returns settings, and first word and files; raises a `FlagError` if a word does not fit."""
     words = command_line.parse(argv, __doc__, DataSettings, arguments=True)

@@ -10,33 +10,25 @@ demo uses `albert squad 2.0`. The same command reuses the files of an earlier ru
 
 from __future__ import annotations
 
-import argparse
-
-from albert.core.arguments import Parser
+from albert.settings.fields import Settings, setting
 
 NEEDS_TENSORFLOW, RESUMES = False, True
 
 
-def parse(argv: list[str]) -> argparse.Namespace:
-    """Parses a command line; raises a `FlagError` if the arguments are invalid."""
-    parser = Parser(argv[0], __doc__)
-    add = parser.add_argument
-    add(
-        "--output_dir",
-        default="demo_output",
-        help="folder for the data, the model and the runs (default: %(default)s)",
+class DemoSettings(Settings):
+    """The sample and its folder."""
+
+    output_dir: str = setting("demo_output", "Folder for the data, the model and the runs.")
+    squad: str = setting(
+        "1.1", "Version of SQuAD whose format the sample has.", choices=("1.1", "2.0")
     )
-    add(
-        "--squad",
-        choices=("1.1", "2.0"),
-        default="1.1",
-        help="version of SQuAD whose format the sample has (default: %(default)s)",
-    )
-    return parser.parse_args(argv[1:])
 
 
-def main(args: argparse.Namespace) -> None:
+SETTINGS = DemoSettings
+
+
+def main(settings: DemoSettings) -> None:
     """Runs the demo; raises a `UserError` if a step fails or the scores are too low."""
     from albert.demo import demo
 
-    demo.main(args)
+    demo.main(settings.output_dir, settings.squad)

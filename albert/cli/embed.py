@@ -17,7 +17,6 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from albert.cli import command_line
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable
 from albert.core.log import LOG, progress
@@ -88,10 +87,7 @@ class EmbedSettings(TokenizerSettings, IgnoredSettings, theme=DATA):
     )
 
 
-def parse(argv: list[str]) -> EmbedSettings:
-    """Parses a command line and returns its settings."""
-    command_line.parse(argv, __doc__, EmbedSettings)
-    return EmbedSettings.from_flags()
+SETTINGS = EmbedSettings
 
 
 def main(settings: EmbedSettings) -> None:

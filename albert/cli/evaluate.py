@@ -19,7 +19,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from albert.cli import command_line, require_standard_output
+from albert.cli import require_standard_output
 from albert.core.errors import FlagError, UserError
 from albert.core.files import print_json, read_json
 from albert.core.text import aligned, one_line
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from albert.tasks.squad.comparison import Predictions, QuestionFile
     from albert.tasks.squad.scoring import Scorer
 
-NEEDS_TENSORFLOW = False
+NEEDS_TENSORFLOW, TAKES_ARGUMENTS = False, True
 _NAMED = 5  # the number of questions to list
 _table = functools.partial(aligned, right=True)
 
@@ -71,10 +71,7 @@ class EvaluateSettings(Settings):
     json: bool = setting(False, "Print JSON instead of tables.")
 
 
-def parse(argv: list[str]) -> tuple[EvaluateSettings, list[str]]:
-    """Parses a command line and returns its settings and arguments."""
-    arguments = command_line.parse(argv, __doc__, EvaluateSettings, arguments=True)
-    return EvaluateSettings.from_flags(), arguments
+SETTINGS = EvaluateSettings
 
 
 def main(request: tuple[EvaluateSettings, list[str]]) -> None:

@@ -1,10 +1,11 @@
 """The command `albert`: lists the commands, and finds and runs one of them.
 
-Each command has a module in `albert.cli`: its help, its flags, `parse(argv)`, which parses a
-command line, and `main(request)`, which gets the result of `parse`. Only `main` imports TensorFlow.
-With `NEEDS_TENSORFLOW = False`, it is not imported before `main`. With `RESUMES = True`, the same
-command resumes the work after a signal has stopped it. A `TaskCommand` takes the place of the
-module for the commands of `albert.tasks`.
+Each command has a module in `albert.cli`: its help, its flags, and `main(request)`, which runs it.
+The request is an object of the module's `SETTINGS`; with `TAKES_ARGUMENTS = True`, it is that and
+the list of the arguments that are not flags. A module with other requests has `parse(argv)`, which
+makes one of a command line. Only `main` imports TensorFlow. With `NEEDS_TENSORFLOW = False`, it is
+not imported before `main`. With `RESUMES = True`, the same command resumes the work after a signal
+has stopped it. A `TaskCommand` takes the place of the module for the commands of `albert.tasks`.
 """
 
 from __future__ import annotations
@@ -145,13 +146,15 @@ def _check_installation() -> None:
 
 def run(name: str) -> None:
     """Runs a command with the arguments in `sys.argv`; parses its flags before any slow import."""
+    from albert.cli import command_line
+
     command = command_of(name)
     # A character that the terminal cannot show must not end the program.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     with _printing():
         try:
-            request = command.parse(list(sys.argv))
+            request = command_line.request_of(command, list(sys.argv))
         except FlagError as e:
             from albert.distributed.failure import fail
 

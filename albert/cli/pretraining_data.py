@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from albert.cli import command_line
 from albert.core.cores import default_processes
 from albert.core.errors import FlagError
 from albert.distributed import launcher
@@ -132,18 +131,13 @@ class PretrainingDataSettings(NormalizationSettings):
         return self.replaced(**{n: v for n, v in changed.items() if n not in self.given})
 
 
+SETTINGS = PretrainingDataSettings
+
+
 def define() -> Callable[[], PretrainingDataSettings]:
     """Defines the flags; returns a function that makes settings from the parsed flags."""
     PretrainingDataSettings.define_flags()
     return PretrainingDataSettings.from_flags
-
-
-def parse(argv: list[str]) -> PretrainingDataSettings:
-    """Parses a command line and returns its settings."""
-    command_line.parse(argv, __doc__, PretrainingDataSettings)
-    settings = PretrainingDataSettings.from_flags()
-    part_of(settings)
-    return settings
 
 
 def main(settings: PretrainingDataSettings) -> None:
@@ -158,6 +152,7 @@ def main(settings: PretrainingDataSettings) -> None:
 
     # Each process reports the files that it makes.
     tf.logging.set_verbosity(tf.logging.INFO)
+    part, parts = part_of(settings)
     settings = with_model(settings)
     settings.require("input_file", ("spm_model_file", "vocab_file"))
     settings = settings.with_model_defaults()
@@ -165,7 +160,6 @@ def main(settings: PretrainingDataSettings) -> None:
     tokenizer = FullTokenizer.of(vars(settings), vars(settings))
     one_of_each_file = settings.parallel or not settings.output_file
     plan = plan_shards(files, output_files(files, settings), settings.dupe_factor, one_of_each_file)
-    part, parts = part_of(settings)
     workers = settings.preprocess_workers
     if "preprocess_workers" not in settings.given:
         workers = min(workers, count_cores(launcher.started.local_size))

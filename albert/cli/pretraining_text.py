@@ -11,7 +11,7 @@ worker processes.
 
 from __future__ import annotations
 
-from albert.cli import command_line, require_standard_output
+from albert.cli import require_standard_output
 from albert.core.cores import default_processes
 from albert.core.text import aligned
 from albert.settings.fields import Settings, setting
@@ -60,10 +60,7 @@ class PretrainingTextSettings(Settings):
     )
 
 
-def parse(argv: list[str]) -> PretrainingTextSettings:
-    """Parses a command line and returns its settings."""
-    command_line.parse(argv, __doc__, PretrainingTextSettings)
-    return PretrainingTextSettings.from_flags()
+SETTINGS = PretrainingTextSettings
 
 
 def main(settings: PretrainingTextSettings) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import tempfile
 
-from albert.cli import command_line
 from albert.core.errors import FlagError, UserError, optional, require
 from albert.core.files import remove_temporary_files
 from albert.core.locks import exclusive
@@ -33,16 +32,10 @@ class QuantizeSettings(Settings):
     )
 
 
-Request = tuple[QuantizeSettings, list[str]]
+SETTINGS, TAKES_ARGUMENTS = QuantizeSettings, True
 
 
-def parse(argv: list[str]) -> Request:
-    """Returns the settings and the arguments of a command line."""
-    arguments = command_line.parse(argv, __doc__, QuantizeSettings, arguments=True)
-    return QuantizeSettings.from_flags(), arguments
-
-
-def main(request: Request) -> None:
+def main(request: tuple[QuantizeSettings, list[str]]) -> None:
     """Quantizes the model; raises a `UserError` if it loses too much."""
     settings, paths = request
     if len(paths) != 2 or not all(paths):

@@ -8,7 +8,6 @@ command does nothing if the model already exists and was trained on the same tex
 
 from __future__ import annotations
 
-from albert.cli import command_line
 from albert.core.errors import UserError
 from albert.core.files import sha256_of
 from albert.settings.fields import Settings, setting
@@ -30,10 +29,7 @@ class SentencePieceSettings(Settings):
     )
 
 
-def parse(argv: list[str]) -> SentencePieceSettings:
-    """Parses a command line and returns its settings."""
-    command_line.parse(argv, __doc__, SentencePieceSettings)
-    return SentencePieceSettings.from_flags()
+SETTINGS = SentencePieceSettings
 
 
 def main(settings: SentencePieceSettings) -> None:

@@ -18,7 +18,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from albert.cli import command_line, require_standard_output
+from albert.cli import require_standard_output
 from albert.core.errors import FlagError, UserError
 from albert.core.log import progress
 from albert.report import ONLY, PAGE
@@ -32,7 +32,7 @@ from albert.tasks.squad import NBEST, ODDS, PREDICTIONS
 if TYPE_CHECKING:
     from albert.tasks.squad.comparison import QuestionFile
 
-NEEDS_TENSORFLOW = False
+NEEDS_TENSORFLOW, TAKES_ARGUMENTS = False, True
 # Questions between two steps of the progress bar.
 _BATCH = 32
 # Flags that have no use if a model answers the questions.
@@ -61,10 +61,7 @@ class ShowSettings(Settings):
     )
 
 
-def parse(argv: list[str]) -> tuple[ShowSettings, list[str]]:
-    """Parses a command line and returns its settings and arguments."""
-    arguments = command_line.parse(argv, __doc__, ShowSettings, arguments=True)
-    return ShowSettings.from_flags(), arguments
+SETTINGS = ShowSettings
 
 
 def main(request: tuple[ShowSettings, list[str]]) -> None:

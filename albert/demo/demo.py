@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
 import subprocess
@@ -46,15 +45,15 @@ CONTEXT = "Lunrun has a bridge called Tamar. The bridge reaches 98 metres upward
 QUESTION = "What is the height of Tamar?"
 
 
-def main(flags: argparse.Namespace) -> None:
+def main(output_dir: str, version: str = "1.1") -> None:
     """Runs all steps; raises a `UserError` if one fails, or if the scores are too low."""
     started = time.monotonic()
-    folder = os.path.abspath(flags.output_dir)
+    folder = os.path.abspath(output_dir)
     runs = {"1.1": ("run-1", ["squad"]), "2.0": ("run-v2-1", ["squad", "2.0"])}
-    run_folder, words = runs[flags.squad]
+    run_folder, words = runs[version]
     out = os.path.join(folder, run_folder)
-    paths = {**write_inputs(folder, flags.squad), "output_dir": out}
-    options = {**paths, **RUN_FLAGS, "train_steps": TRAIN_STEPS[flags.squad]}
+    paths = {**write_inputs(folder, version), "output_dir": out}
+    options = {**paths, **RUN_FLAGS, "train_steps": TRAIN_STEPS[version]}
     _run(*words, *(f"--{name}={value}" for name, value in options.items()))
     _report(paths["predict_file"], out, folder, time.monotonic() - started)
     _name_next_commands(words, {**paths, "output_dir": f"{out}-own"}, out)

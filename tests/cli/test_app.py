@@ -80,8 +80,9 @@ def test_help_and_flag_errors_need_no_tensorflow_and_no_docstrings():
 
 ON_FILES = """
 import importlib, sys
+from albert.cli.command_line import request_of
 module = importlib.import_module(f"albert.cli.{sys.argv[1].replace('-', '_')}")
-module.main(module.parse(sys.argv[1:]))
+module.main(request_of(module, sys.argv[1:]))
 print("tensorflow" in sys.modules)
 """
 

@@ -100,7 +100,7 @@ def test_the_demo_shows_scores_and_commands_or_an_error(
     monkeypatch.setattr(demo.subprocess, "run", lambda _: argparse.Namespace(returncode=0))
     expected = pytest.raises(UserError, match=problem) if problem else contextlib.nullcontext()
     with expected:
-        demo.main(argparse.Namespace(output_dir=str(folder), squad=version))
+        demo.main(str(folder), version)
     output = capsys.readouterr().out
     assert shown in output and questions[0]["question"][:50] in output
     if problem:
