@@ -15,8 +15,10 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import IO, Any
 
-from albert.core.errors import UserError, reporting
+from albert.core.errors import FlagError, UserError, reporting
 
+# Storage that TensorFlow's programs may read and write, but these do not; also in absolute paths.
+_REMOTE = re.compile(r"(^|/)(gs|s3|hdfs):/")
 # Pointers of Git LFS are smaller.
 MOST_OF_POINTER = 1024
 
@@ -28,6 +30,7 @@ def temporary_name(path: str) -> Iterator[str]:
     The caller must close the file before the block ends. Raises a `UserError` if the file cannot
     be written, or would replace a device or a pipe.
     """
+    check_local(path, path)
     check_regular(path, path)
     folder, name = os.path.split(os.path.abspath(path))
     with reporting(f"{path} cannot be written"):
@@ -53,6 +56,7 @@ def temporary_name(path: str) -> Iterator[str]:
 @contextlib.contextmanager
 def temporary_folder(path: str) -> Iterator[str]:
     """Yields a new folder, which becomes `path` at the end; raises a `UserError` if that exists."""
+    check_local(path, path)
     path = os.path.realpath(path)
     if os.path.ismount(path):
         raise UserError(f"{path} is a mount point; give a new folder in it")
@@ -188,6 +192,15 @@ def check_regular(path: str, what: str) -> None:
         raise UserError(f"{what} is not a regular file")
 
 
+def check_local(path: str, what: str) -> None:
+    """Raises a `FlagError` for a path in remote storage, which would become a folder "gs:" here."""
+    if _REMOTE.search(os.fspath(path)):
+        raise FlagError(
+            f"{what}: paths are those of this machine; copy inputs here first, and results from "
+            "here"
+        )
+
+
 def existing_folder(path: str) -> str:
     """Returns the path if it exists, or its nearest existing parent."""
     path = os.path.abspath(path)
@@ -205,6 +218,7 @@ def check_can_be_written(path: str, what: str) -> None:
 
 def make_writable_folder(path: str, what: str) -> None:
     """Makes a folder; raises a `UserError` if it or a file in it cannot be written."""
+    check_local(path, f"{what} {path}")
     with reporting(f"{what} {path} cannot be written"):
         os.makedirs(path, exist_ok=True)
         with tempfile.TemporaryFile(dir=path):

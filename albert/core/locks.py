@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import filelock
 
 from albert.core.errors import UserError, reporting
+from albert.core.files import check_local
 from albert.core.log import LOG
 
 # A holder refreshes its lock every few seconds. If it has not done so for this long, other
@@ -34,6 +35,7 @@ def exclusive(path: str, waits: bool = True) -> Iterator[bool]:
     `flock` or grant it to everyone. If a live holder is assumed dead, two processes work at the
     same time. Write the protected files atomically, so that this only costs time.
     """
+    check_local(path, path)
     lock, waited = _lease(path), False
     with reporting(f"{path} cannot be written"):
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)

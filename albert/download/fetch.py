@@ -12,7 +12,7 @@ import urllib3
 from tqdm import tqdm
 
 from albert.core.errors import UserError
-from albert.core.files import flush, parse_json, sha256_of, write_json
+from albert.core.files import check_local, flush, parse_json, sha256_of, write_json
 from albert.core.locks import exclusive
 from albert.core.log import LOG
 from albert.core.text import one_line
@@ -35,6 +35,7 @@ class _Transient(Exception):
 @contextlib.contextmanager
 def making(path: Path) -> Iterator[None]:
     """Locks `path` and makes its folder; raises a `UserError` if the block cannot read or write."""
+    check_local(str(path), str(path))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.ExitStack() as stack:

@@ -10,19 +10,17 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-import re
 import types
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from albert.core.errors import NO_UTF8, FlagError
+from albert.core.files import check_local
 from albert.core.text import is_utf8
 
 if TYPE_CHECKING:
     from absl.flags import FlagValues
 
-# Storage that TensorFlow's programs may read and write, but these do not.
-_REMOTE = re.compile("(gs|s3|hdfs)://")
 # Headings of the help, in this order: the most important ones come first.
 OWN = "flags"
 DATA = "data and results"
@@ -246,12 +244,8 @@ def _check(flags: dict[str, Flag], values: dict[str, Any], given: Iterable[str])
                     raise FlagError(f"--{name} must be below {TOO_LARGE}, not {value}")
             elif isinstance(value, str) and not is_utf8(value):
                 raise FlagError(f"--{name}={value!r} {NO_UTF8}")
-            elif isinstance(value, str) and _REMOTE.match(value):
-                # Otherwise, an output would go to a local folder "gs:".
-                raise FlagError(
-                    f"--{name}={value}: paths are those of this machine; copy inputs here first, "
-                    "and results from here"
-                )
+            elif isinstance(value, str):
+                check_local(value, f"--{name}={value}")
 
 
 def parse_lengths(text: str) -> tuple[int, ...]:

@@ -1,5 +1,6 @@
 """Files that are whole or absent."""
 
+import contextlib
 import errno
 import functools
 import io
@@ -15,7 +16,8 @@ from unittest import mock
 import pytest
 
 from albert.core import files
-from albert.core.errors import UserError
+from albert.core.errors import FlagError, UserError
+from albert.core.locks import exclusive
 from tests.helpers.files import contents
 
 
@@ -57,6 +59,17 @@ class TestWriting:
         with pytest.raises(UserError, match=message):
             write(new, "x")
         assert contents(folder) == {"file": b"old"}
+
+    @pytest.mark.parametrize("path", ["gs://bucket/a", "/home/me/s3:/bucket/a"])
+    def test_a_path_in_remote_storage_makes_no_local_folder(self, folder, monkeypatch, path):
+        """The second one is an absolute path that was made of such a path."""
+        monkeypatch.chdir(folder)
+        makers = files.temporary_name, files.temporary_folder, exclusive
+        for make in (*makers, lambda path: files.make_writable_folder(path, "the folder")):
+            refused = pytest.raises(FlagError, match=f"{path}: paths are those of this machine")
+            with refused, contextlib.ExitStack() as stack:
+                stack.enter_context(make(path))
+        assert os.listdir(folder) == ["file"]
 
     def test_errors_about_other_files_pass_through(self, folder):
         with pytest.raises(FileNotFoundError), files.open_atomically(str(folder / "new")):
