@@ -3,7 +3,7 @@
   albert demo
   albert demo --squad=2.0
 
-Writes articles about invented things, trains a SentencePiece model on them, and trains a small
+Writes articles about invented things and a SentencePiece model of their words, and trains a small
 ALBERT from scratch with `albert squad`. With --squad=2.0, some questions have no answer, and the
 demo uses `albert squad 2.0`. The same command reuses the files of an earlier run.
 """

@@ -9,18 +9,15 @@ import sys
 import tarfile
 import textwrap
 import time
-from collections.abc import Iterator
-
-import sentencepiece as spm
 
 from albert.core.errors import UserError
 from albert.core.files import command, open_atomically, read_json, write_json
-from albert.tokenizers.sentencepiece_text import preprocess_text
 
-# The made-up articles, which `make generated` makes with `tools.sample`.
+# The made-up articles and a SentencePiece model of them; `make generated` makes it.
 SAMPLE = os.path.join(os.path.dirname(__file__), "sample.tar.xz")
-# Names of its files, with a version of SQuAD.
-TRAIN_FILE, DEV_FILE = "train-v{}.json", "dev-v{}.json"
+# The folder of the articles in it, the names of some files there, and the model.
+DATA, TRAIN_FILE, DEV_FILE = "data-1", "train-v{}.json", "dev-v{}.json"
+SPM_MODEL = "model-1/spm.model"
 LEAST_F1 = 80.0
 # For SQuAD 2.0: the lowest F1 of answerable questions and of unanswerable ones, and the lowest
 # margin of F1 over a model that always or never abstains.
@@ -60,31 +57,29 @@ def main(output_dir: str, version: str = "1.1") -> None:
 
 
 def write_inputs(folder: str, version: str = "1.1") -> dict[str, str]:
-    """Writes the sample, a configuration and a SentencePiece model; returns their paths by flag.
+    """Writes the sample, its SentencePiece model and a configuration; returns their paths by flag.
 
     The files are in the subfolders `data-1` and `model-1`. The flags are those of the model's two
     files, `train_file` and `predict_file`. `version` is that of SQuAD, "1.1" or "2.0".
     """
-    data, model = os.path.join(folder, "data-1"), os.path.join(folder, "model-1")
-    print(f"\nWriting the sample: {_shown(data)}", flush=True)
-    for name, content in files_of_sample():
-        with open_atomically(os.path.join(data, name), "wb") as file:
+    print(f"\nWriting the sample and its SentencePiece model: {_shown(folder)}", flush=True)
+    for name, content in files_of_sample().items():
+        with open_atomically(os.path.join(folder, name), "wb") as file:
             file.write(content)
-    _make_model(data, model)
+    config = os.path.join(folder, "model-1", "albert_config.json")
+    write_json(config, CONFIG)
     return {
-        "albert_config_file": os.path.join(model, "albert_config.json"),
-        "spm_model_file": os.path.join(model, "spm.model"),
-        "train_file": os.path.join(data, TRAIN_FILE.format(version)),
-        "predict_file": os.path.join(data, DEV_FILE.format(version)),
+        "albert_config_file": config,
+        "spm_model_file": os.path.join(folder, SPM_MODEL),
+        "train_file": os.path.join(folder, DATA, TRAIN_FILE.format(version)),
+        "predict_file": os.path.join(folder, DATA, DEV_FILE.format(version)),
     }
 
 
-def files_of_sample() -> Iterator[tuple[str, bytes]]:
-    """Yields the names and contents of the sample's files."""
+def files_of_sample() -> dict[str, bytes]:
+    """Returns the contents of the sample's files by name."""
     with tarfile.open(SAMPLE) as archive:
-        for member in archive:
-            if file := archive.extractfile(member):
-                yield member.name, file.read()
+        return {one.name: file.read() for one in archive if (file := archive.extractfile(one))}
 
 
 def _run(*words: str) -> None:
@@ -93,36 +88,6 @@ def _run(*words: str) -> None:
     code = subprocess.run(command(*words)).returncode
     if code:
         raise UserError(f"albert {words[0]} ended with code {code}; see its output above")
-
-
-def _make_model(data: str, folder: str) -> None:
-    """Writes the configuration and trains the SentencePiece model on the training split."""
-    target = os.path.join(folder, "spm.model")
-    print(f"\nTraining a SentencePiece model of {VOCAB_SIZE} pieces: {target}", flush=True)
-    articles = read_json(os.path.join(data, TRAIN_FILE.format("1.1")), "the sample")["data"]
-    write_json(os.path.join(folder, "albert_config.json"), CONFIG)
-    with open_atomically(target, "wb") as writer:
-        spm.SentencePieceTrainer.train(
-            sentence_iterator=_texts(articles),
-            model_writer=writer,
-            vocab_size=VOCAB_SIZE,
-            model_type="unigram",
-            # ALBERT's layout: <pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4.
-            pad_id=0,
-            unk_id=1,
-            bos_id=-1,
-            eos_id=-1,
-            control_symbols=["[CLS]", "[SEP]", "[MASK]"],
-            num_threads=1,
-            minloglevel=1,
-        )
-
-
-def _texts(articles: list[dict]) -> Iterator[str]:
-    for article in articles:
-        for paragraph in article["paragraphs"]:
-            for text in (paragraph["context"], *(q["question"] for q in paragraph["qas"])):
-                yield preprocess_text(text, lower=True)
 
 
 def _report(dev_file: str, out: str, folder: str, seconds: float) -> None:

@@ -8,11 +8,12 @@ import re
 import shlex
 
 import pytest
+import sentencepiece as spm
 
 from albert.core.errors import UserError
 from albert.demo import demo
 from albert.tasks.squad.scoring import f1_score, metric_max_over_ground_truths
-from tools.sample.generate import contents, generate, text_of
+from tools.sample.generate import contents, generate, sentencepiece_of, text_of
 from tools.sample.relations import RELATIONS
 
 
@@ -60,9 +61,17 @@ def test_answers_are_at_their_offsets_and_ids_and_names_unique():
     assert all(line.endswith(".") for text in texts for line in text.splitlines())
 
 
+def pieces(model: bytes) -> list[str]:
+    processor = spm.SentencePieceProcessor(model_proto=model)
+    return [processor.id_to_piece(number) for number in range(processor.get_piece_size())]
+
+
 def test_the_package_has_what_the_generator_makes_for_the_first_seed():
-    files = {name: text.encode() for name, text in contents(1).items()}
-    assert dict(demo.files_of_sample()) == files, "run `make generated`"
+    shipped = demo.files_of_sample()
+    model = shipped.pop(demo.SPM_MODEL)
+    files = {f"{demo.DATA}/{name}": text.encode() for name, text in contents(1).items()}
+    assert shipped == files, "run `make generated`"
+    assert pieces(model) == pieces(sentencepiece_of(generate(1)[0]))
     assert contents(2, 5, 2) == contents(2, 5, 2) != contents(3, 5, 2)
     with pytest.raises(ValueError, match="too many articles for 1725 names"):
         generate(1, train_articles=2000)

@@ -1,6 +1,6 @@
 """Generates a small reading-comprehension data set about invented things, in SQuAD format.
 
-    python -m tools.sample.generate     writes the articles of `albert demo`, sample.tar.xz
+    python -m tools.sample.generate     writes the sample of `albert demo`, sample.tar.xz
 
 Its files are `train-v1.1.json` and `dev-v1.1.json`, and their text for pretraining, `train.txt` and
 `dev.txt`, with one sentence per line. The same arguments give the same bytes on any machine and any
@@ -23,7 +23,18 @@ import tarfile
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from albert.demo.demo import DEV_FILE, SAMPLE, TRAIN_FILE, files_of_sample
+import sentencepiece as spm
+
+from albert.demo.demo import (
+    DATA,
+    DEV_FILE,
+    SAMPLE,
+    SPM_MODEL,
+    TRAIN_FILE,
+    VOCAB_SIZE,
+    files_of_sample,
+)
+from albert.tokenizers.sentencepiece_text import preprocess_text
 from tools.sample import relations
 from tools.sample.relations import RELATIONS, SYLLABLES, TWO_WORDS, UNITS, Relation
 
@@ -239,12 +250,35 @@ def write_sample(folder: str, seed: int, train_articles: int, dev_articles: int)
         pathlib.Path(folder, name).write_text(text, encoding="utf-8")
 
 
+def sentencepiece_of(train: dict) -> bytes:
+    """Returns a SentencePiece model of the texts and questions of a file."""
+    model = io.BytesIO()
+    paragraphs = (p for article in train["data"] for p in article["paragraphs"])
+    texts = (t for p in paragraphs for t in (p["context"], *(q["question"] for q in p["qas"])))
+    spm.SentencePieceTrainer.train(
+        sentence_iterator=(preprocess_text(text, lower=True) for text in texts),
+        model_writer=model,
+        vocab_size=VOCAB_SIZE,
+        model_type="unigram",
+        # ALBERT's layout: <pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4.
+        pad_id=0,
+        unk_id=1,
+        bos_id=-1,
+        eos_id=-1,
+        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        num_threads=1,
+        minloglevel=1,
+    )
+    return model.getvalue()
+
+
 def main() -> None:
-    """Writes the sample of the demo, unless it has the same files already."""
-    files = {name: text.encode() for name, text in contents(seed=1).items()}
-    # Another version of xz may compress the same files to other bytes.
-    if os.path.exists(SAMPLE) and dict(files_of_sample()) == files:
+    """Writes the sample of the demo, unless it has the same articles already."""
+    files = {f"{DATA}/{name}": text.encode() for name, text in contents(seed=1).items()}
+    # Other versions of SentencePiece and xz may make other bytes.
+    if os.path.exists(SAMPLE) and files.items() <= files_of_sample().items():
         return
+    files[SPM_MODEL] = sentencepiece_of(json.loads(files[f"{DATA}/{TRAIN_FILE.format('1.1')}"]))
     with tarfile.open(SAMPLE, "w:xz", preset=9 | lzma.PRESET_EXTREME) as archive:
         for name, content in files.items():
             member = tarfile.TarInfo(name)
