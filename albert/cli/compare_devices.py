@@ -9,12 +9,12 @@ exit code is 1 if a difference is more than 1% of the greatest value, or 5% with
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import subprocess
-import tempfile
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import TYPE_CHECKING
 
-from albert.core import files
 from albert.core.errors import UserError
 from albert.settings.fields import DEVICES, Settings, setting
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 # The greatest difference to accept, relative to the greatest value.
 _TOLERANCE, _TOLERANCE_BFLOAT16 = 0.01, 0.05
-# Names the file to which the process for one device writes its values.
-_VALUES = "ALBERT_VALUES_FILE"
 
 
 class CompareDevicesSettings(Settings):
@@ -39,25 +37,17 @@ SETTINGS = CompareDevicesSettings
 
 def main(settings: CompareDevicesSettings) -> None:
     """Starts a process for each device, since a process can use only one, and compares."""
-    import numpy as np
-
     from albert.devices import device
     from albert.precision import configuration
-    from albert.preflight.device_values import compute_values, relative_differences
+    from albert.preflight.device_values import relative_differences
 
-    if path := os.environ.get(_VALUES):
-        # Typed for NumPy 2, which has a keyword of another type.
-        values: dict[str, Any] = dict(compute_values(settings.device))
-        np.savez(path, **values)
-        return
     kind, reason = device.find(settings.device)
     print(f"comparing the CPU with: {kind} ({reason})", flush=True)
     if settings.device == "auto" and kind == "cpu":
         raise UserError("found no device except the CPU; pass --device to see why one is missing")
-    with tempfile.TemporaryDirectory() as folder:
-        device_values = values_of(settings.device, folder, {})
-        # A bfloat16 configuration is for the device under test; the CPU's values stay float32.
-        expected = values_of("cpu", folder, {configuration.VARIABLE: "0"})
+    device_values = values_of(settings.device, {})
+    # A bfloat16 configuration is for the device under test; the CPU's values stay float32.
+    expected = values_of("cpu", {configuration.VARIABLE: "0"})
     tolerance = _TOLERANCE_BFLOAT16 if configuration.chosen() else _TOLERANCE
     report(relative_differences(expected, device_values), tolerance)
 
@@ -74,20 +64,20 @@ def report(differences: dict[str, float], tolerance: float) -> None:
     print("the devices agree")
 
 
-def values_of(kind: str, folder: str, environment: dict[str, str]) -> dict[str, np.ndarray]:
+def values_of(kind: str, environment: dict[str, str]) -> dict[str, np.ndarray]:
     """Returns the values that a device computes, by name, in a separate process."""
-    import numpy as np
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=spawn) as pool:
+        try:
+            return pool.submit(_compute, kind, environment).result()
+        except BrokenProcessPool as e:
+            raise UserError(f"the process with --device={kind} has crashed; see above") from e
 
-    path = os.path.join(folder, f"{len(os.listdir(folder))}.npz")
-    command = files.command("compare-devices", f"--device={kind}")
-    done = subprocess.run(
-        command,
-        env={**os.environ, **environment, _VALUES: path},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise UserError(lines[-1].split(": error: ")[-1])
-    with np.load(path) as values:
-        return dict(values)
+
+def _compute(kind: str, environment: dict[str, str]) -> dict[str, np.ndarray]:
+    os.environ.update(environment)
+    from albert.cli.lifecycle import quieten_tensorflow
+    from albert.preflight.device_values import compute_values
+
+    quieten_tensorflow()
+    return compute_values(kind)
