@@ -15,19 +15,29 @@ stopped, run the same command again.
 
 from __future__ import annotations
 
-from albert.cli.main import parse_word
+import sys
+
+from albert.cli.main import HELP
+from albert.core.errors import FlagError, see_help
+from albert.core.version import VERSION
 
 NEEDS_TENSORFLOW, RESUMES = False, True
 WORDS = ("model", "squad", "race", "glue")
 
 
 def parse(argv: list[str]) -> list[str]:
-    """Returns the kind of download and its flags."""
+    """Returns the kind of download, or the name of a model, and the flags after it."""
     from albert.download.named_model import is_hub_name
     from albert.download.published import MODELS
 
-    names = [word for word in argv[1:2] if is_hub_name(word) or word in MODELS]
-    return parse_word(argv, __doc__, WORDS, names)
+    words = argv[1:] or ["--help"]
+    if words[0] in (*WORDS, *MODELS) or is_hub_name(words[0]):
+        return words
+    if words[0] not in ("--version", *HELP):
+        advice = see_help(words[0], WORDS)
+        raise FlagError(f"{words[0]!r} is not one of {', '.join(WORDS)}{advice}")
+    print(f"{argv[0]} {VERSION}" if words[0] == "--version" else __doc__.strip())
+    sys.exit(0)
 
 
 def main(words: list[str]) -> None:

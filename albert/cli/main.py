@@ -15,7 +15,7 @@ import importlib
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from albert.core import installation
@@ -63,27 +63,6 @@ def command_of(name: str) -> Any:
     module = importlib.import_module(f"albert.cli.{name.replace('-', '_')}")
     restore_docstring(module)
     return module
-
-
-def parse_word(
-    argv: list[str], text: str, words: Sequence[str], unlisted: Sequence[str] = ()
-) -> list[str]:
-    """Returns the arguments of a command line whose first argument is a fixed word.
-
-    Messages list `words`, and not `unlisted`, which are also allowed; `text` is the help. Raises a
-    `FlagError` for another word, and a `SystemExit` once the help or the version is printed.
-    """
-    typed = argv[1:] or ["--help"]
-    if typed[0] == "--version":
-        print(argv[0], VERSION)
-    elif typed[0] in HELP:
-        print(text, end="")
-    elif typed[0] not in (*words, *unlisted):
-        advice = see_help(typed[0], words)
-        raise FlagError(f"{typed[0]!r} is not one of {', '.join(words)}{advice}")
-    else:
-        return typed
-    sys.exit(0)
 
 
 def main() -> None:
