@@ -100,17 +100,6 @@ def test_an_answered_question_has_not_abstained(call, tmp_path):
     assert call(*command, "--only=abstained").startswith("None of 1 samples is abstained.")
 
 
-def test_a_run_of_an_earlier_version_gets_instructions(call, trained, tmp_path):
-    """It has a page or, before that, only the answers."""
-    ways = {"html": "or open predictions.html in a browser", "json": "or pass the SQuAD file as"}
-    for suffix, way in ways.items():
-        (tmp_path / suffix).mkdir()
-        shutil.copy(trained / f"predictions.{suffix}", tmp_path / suffix)
-        problem = f"{suffix} has no predictions.jsonl, .* repeat the command of the run, .*{way}"
-        with pytest.raises(UserError, match=problem):
-            call(tmp_path / suffix)
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "problem"),
     [
@@ -119,7 +108,7 @@ def test_a_run_of_an_earlier_version_gets_instructions(call, trained, tmp_path):
         (["--predictions=p.json"], FlagError, "--predictions needs --data"),
         (["{0}/none"], UserError, "none does not exist; pass the --output_dir of a run"),
         (["{0}/nbest.json"], UserError, "nbest.json is a file; pass the --output_dir"),
-        (["{0}"], UserError, "has no predictions: neither predictions.html nor predictions.json"),
+        (["{0}"], UserError, "has no predictions.jsonl; repeat the command of the run, .* --data"),
         (["{1}", "--start_sample=12"], FlagError, "--start_sample 12 is too large: there are 12 s"),
         *(
             (["{1}", "--data={2}", "--num_test_samples=1", flag], FlagError, f"remove {flag[:-2]}")

@@ -89,17 +89,13 @@ def main(request: tuple[ShowSettings, list[str]]) -> None:
 
 
 def samples_of_run(folder: str) -> Iterator[Sample]:
-    """Returns a run's samples, one at a time; raises a `UserError` if missing or outdated."""
-    if os.path.exists(os.path.join(folder, SAMPLES)):
-        return read_samples(folder)
-    has_page = os.path.exists(os.path.join(folder, PAGE))
-    if not has_page and not os.path.exists(os.path.join(folder, PREDICTIONS)):
-        raise UserError(f"{folder} has no predictions: neither {PAGE} nor {PREDICTIONS}")
-    other = f"open {PAGE} in a browser" if has_page else "pass the SQuAD file as --data"
-    raise UserError(
-        f"{folder} has no {SAMPLES}, because an earlier version made it; repeat the command of the "
-        f"run, which writes the file, or {other}"
-    )
+    """Returns a run's samples, one at a time; raises a `UserError` if there are none."""
+    if not os.path.exists(os.path.join(folder, SAMPLES)):
+        raise UserError(
+            f"{folder} has no {SAMPLES}; repeat the command of the run, which writes the file, or "
+            f"pass the SQuAD file as --data to show {PREDICTIONS}"
+        )
+    return read_samples(folder)
 
 
 def show_answers_of_model(models: list[str], settings: ShowSettings, count: int) -> None:
