@@ -51,15 +51,10 @@ def _run_main(command: Any, request: Any) -> None:
 
         gc.freeze()
         gc.enable()
-    run_main(command.main, request)
-
-
-def run_main(main: Callable[[Any], None], argv: Any) -> None:
-    """Runs `main`, and ends the program if it raises an error or receives a signal; see `run`."""
     quieten_tensorflow()
     signals.raise_stopped()
     try:
-        failure = _failure_of(main, argv)
+        failure = _failure_of(command.main, request)
     except signals.Stopped as e:
         _end_stopped(e)
     signals.uninstall()
@@ -68,10 +63,10 @@ def run_main(main: Callable[[Any], None], argv: Any) -> None:
         fail(*failure)
 
 
-def _failure_of(main: Callable[[Any], None], argv: Any) -> tuple[str, int, str] | None:
+def _failure_of(main: Callable[[Any], None], request: Any) -> tuple[str, int, str] | None:
     """Runs `main`; if it fails, returns the message, the exit code and a command or ""."""
     try:
-        main(argv)
+        main(request)
         # If the output cannot be written, the program has failed.
         sys.stdout.flush()
     except UserError as e:

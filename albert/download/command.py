@@ -13,7 +13,7 @@ from albert.core.errors import FlagError
 from albert.download.datasets import GLUE, download_glue, download_race, download_squad
 from albert.download.mrpc import FILES, OF_GLUE, OF_TEST
 from albert.download.named_model import local_folder
-from albert.download.pretrained import archive_address, download_model
+from albert.download.pretrained import download_model
 from albert.download.published import MODELS
 
 
@@ -59,13 +59,6 @@ def _task_names(text: str) -> list[str]:
             f"unknown task {unknown[0]!r}; use all, or some of {', '.join(GLUE)}"
         )
     return [known[name] for name in names]
-
-
-def _download_model(
-    url: str | None, name: str, output_dir: Path, sha256: str | None, max_unpacked_gb: float | None
-) -> None:
-    max_bytes = max_unpacked_gb and max_unpacked_gb * 1e9
-    download_model(archive_address(url, name), output_dir / name, sha256, max_bytes)
 
 
 class _Kind(NamedTuple):
@@ -131,7 +124,7 @@ _KINDS = {
             "--sha256": _SHA256,
             "--max_unpacked_gb": _option(_MAX_UNPACKED, type=_positive, metavar="GB"),
         },
-        _download_model,
+        download_model,
     ),
     "squad": _Kind(
         "Downloads SQuAD's files train-v*.json and dev-v*.json, which have published hashes.",

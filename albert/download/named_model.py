@@ -55,7 +55,7 @@ def local_folder(model: str) -> str:
         )
     folder = os.path.join(os.environ.get(_CACHE) or "~/.cache/albert-tf", model)
     folder = _writable(os.path.expanduser(folder), _CACHE)
-    download_model(MODELS[model], Path(folder))
+    download_model(None, model, Path(folder).parent)
     return folder
 
 

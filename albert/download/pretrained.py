@@ -19,15 +19,20 @@ _PARTS: Parts = {
 
 
 def download_model(
-    url: str, target: Path, sha256: str | None = None, max_bytes: float | None = None
+    url: str | None,
+    name: str,
+    output_dir: Path,
+    sha256: str | None = None,
+    max_unpacked_gb: float | None = None,
 ) -> None:
-    """Downloads a model to a folder, unless the folder already has a complete one.
+    """Downloads a model to the folder NAME, unless the folder already has a complete one.
 
-    If an archive with the name of `target` is next to it, that archive is unpacked without a
-    download: a .zip if the URL names one, otherwise a .tar.gz. `sha256` is the expected hash of the
-    archive, in hexadecimal; for `max_bytes` see `unpack`. Raises a `UserError` if the folder is
-    incomplete or from another archive, or the archive cannot be used.
+    If an archive with its name is next to it, that archive is unpacked without a download: a .zip
+    if the URL names one, otherwise a .tar.gz. For `url` see `archive_address`. `sha256` is the
+    expected hash of the archive, in hexadecimal; for `max_unpacked_gb` see `unpack`. Raises a
+    `UserError` if the folder is incomplete or from another archive, or the archive cannot be used.
     """
+    url, target = archive_address(url, name), output_dir / name
 
     def note_origin(folder: Path, digest: str) -> None:
         write_json(str(folder / _ORIGIN), {"url": url, "sha256": digest})
@@ -39,7 +44,8 @@ def download_model(
             ending = ".zip" if url.endswith(".zip") else ".tar.gz"
             archive = target.with_name(f"{target.name}{ending}")
             source = PublishedFile(sha256, None, url)
-            install(source, archive, target, _PARTS, note_origin, max_bytes)
+            most = max_unpacked_gb and max_unpacked_gb * 1e9
+            install(source, archive, target, _PARTS, note_origin, most)
 
 
 def archive_address(url: str | None, name: str) -> str:
