@@ -47,7 +47,7 @@ def writing_samples(folder: str, view: View) -> Iterator[Callable[[Sample], obje
         file.writelines(map(_line, view.samples))
         yield lambda sample: file.write(_line(sample))
     with open(path, "rb") as lines:
-        _write_page(os.path.join(folder, PAGE), view, lines)
+        write_page(os.path.join(folder, PAGE), view, lines)
 
 
 def write_samples(folder: str, view: View) -> None:
@@ -56,12 +56,8 @@ def write_samples(folder: str, view: View) -> None:
         pass
 
 
-def write_page(path: str, view: View) -> None:
-    """Writes only the page; raises as `write_samples`."""
-    _write_page(path, view, map(_line, view.samples))
-
-
-def _write_page(path: str, view: View, lines: Iterable[bytes]) -> None:
+def write_page(path: str, view: View, lines: Iterable[bytes] = ()) -> None:
+    """Writes only the page, of `lines` of samples or else of the view; raises as above."""
     with open(_TEMPLATE, "rb") as template:
         before, between, after = template.read().split(b"{{data}}")
     scores = {name: finite(score) for name, score in view.scores.items()}
@@ -69,7 +65,7 @@ def _write_page(path: str, view: View, lines: Iterable[bytes]) -> None:
     previous = b""
     with open_atomically(path, "wb") as file:
         file.write(before + _in_page(_encode(head).encode()) + between)
-        for line in lines:
+        for line in lines or map(_line, view.samples):
             # Neighbors share passages, so the page has each once. As quotes in texts are escaped,
             # only the key can have these characters.
             sample, _, passage = line.rpartition(b',"passage":')

@@ -90,10 +90,13 @@ class Api:
         # Probes have no token and use any host name; a browser's first request has no token.
         # Neither the probes' answers nor, with a token, the page reveal texts.
         endpoints: dict[str, tuple[Endpoint, str]] = {
-            **{one.path: (self._answering(one), "POST") for one in self._services},
-            "/openapi.json": (self._with_host(self._with_token(self._openapi)), "GET"),
-            "/": (self._with_host(self._show_page), "GET"),
-            "/metrics": (self._with_token(self._counted), "GET"),
+            **{
+                one.path: (self._guarded(functools.partial(self._answer, one)), "POST")
+                for one in self._services
+            },
+            "/openapi.json": (self._guarded(self._openapi), "GET"),
+            "/": (self._guarded(self._show_page, token=False), "GET"),
+            "/metrics": (self._guarded(self._counted, host=False), "GET"),
             "/health": (self._health, "GET"),
         }
         routes = [Route(path, f, methods=[method]) for path, (f, method) in endpoints.items()]
@@ -103,23 +106,19 @@ class Api:
         app.router.redirect_slashes = False
         return _in_origin_form(self._metrics.watching(app, frozenset(endpoints)))
 
-    def _with_host(self, endpoint: Endpoint) -> Endpoint:
-        """Refuses host names other than the server's, against DNS rebinding by other sites."""
+    def _guarded(self, endpoint: Endpoint, host: bool = True, token: bool = True) -> Endpoint:
+        """Refuses requests without the token, or with a host name other than the server's.
 
-        async def checked(request: Request) -> Response:
-            host = request.headers.get("host", "")
-            if self._hosts and re.sub(r":\d*$", "", host).lower() not in self._hosts:
-                raise HTTPException(421, f"the host {host!r} is not named in --allowed_hosts")
-            return await endpoint(request)
-
-        return checked
-
-    def _with_token(self, endpoint: Endpoint) -> Endpoint:
+        The latter may come from other sites, by DNS rebinding.
+        """
         expected = f"Bearer {self._token}".encode()
 
         async def checked(request: Request) -> Response:
+            name = request.headers.get("host", "")
+            if host and self._hosts and re.sub(r":\d*$", "", name).lower() not in self._hosts:
+                raise HTTPException(421, f"the host {name!r} is not named in --allowed_hosts")
             header = request.headers.get("authorization", "").encode()
-            if self._token and not hmac.compare_digest(header, expected):
+            if token and self._token and not hmac.compare_digest(header, expected):
                 headers = {"WWW-Authenticate": "Bearer"}
                 raise HTTPException(401, "send the header Authorization: Bearer TOKEN", headers)
             return await endpoint(request)
@@ -137,10 +136,6 @@ class Api:
 
     async def _counted(self, request: Request) -> Response:
         return Response(self._metrics.text(), media_type=CONTENT_TYPE_LATEST)
-
-    def _answering(self, service: Service) -> Endpoint:
-        answer = functools.partial(self._answer, service)
-        return self._with_host(self._with_token(answer))
 
     async def _answer(self, service: Service, request: Request) -> Response:
         try:
