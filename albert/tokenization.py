@@ -106,9 +106,8 @@ class FullTokenizer:
         self._file = spm_model_file or vocab_file
         self._rules = rules = TextRules.parse(self.normalization.tokenizer_rules)
         if spm_model_file:
-            self.sp_model = _load_sentencepiece(spm_model_file)
-            size = self.sp_model.get_piece_size()
-            self.vocab = {self.sp_model.id_to_piece(i): i for i in range(size)}
+            self.sp_model, pieces = _load_sentencepiece(spm_model_file)
+            self.vocab = {piece: i for i, piece in enumerate(pieces)}
         elif vocab_file:
             self.vocab = load_vocab(vocab_file)
             longest = rules.longest_word if rules else LONGEST_WORD
@@ -385,7 +384,8 @@ class FullTokenizer:
         return [self.inv_vocab[int(i)] for i in ids]
 
 
-def _load_sentencepiece(path: str) -> spm.SentencePieceProcessor:
+def _load_sentencepiece(path: str) -> tuple[spm.SentencePieceProcessor, list[str]]:
+    """Returns the model of a file, and its pieces in the order of their ids."""
     check_readable(path, "SentencePiece model")
     content = read_bytes(path)
     if tokenizer := parse_tokenizer(content, path):
@@ -393,10 +393,12 @@ def _load_sentencepiece(path: str) -> spm.SentencePieceProcessor:
     model = spm.SentencePieceProcessor()
     try:
         model.LoadFromSerializedProto(content)
-    except RuntimeError as e:
+        pieces = model.id_to_piece([*range(model.get_piece_size())])
+    # The pieces of a damaged model may not be UTF-8.
+    except (RuntimeError, UnicodeDecodeError) as e:
         raise UserError(f"{path} is not a SentencePiece model") from e
-    tf.logging.info("SentencePiece model %s: %d pieces", path, model.get_piece_size())
-    return model
+    tf.logging.info("SentencePiece model %s: %d pieces", path, len(pieces))
+    return model, pieces
 
 
 def _is_letter_inside(char: str) -> bool:

@@ -266,8 +266,9 @@ def test_unreadable_files_and_other_content_are_errors(tmp_path):
                 FullTokenizer(*arguments)
     with pytest.raises(UserError, match="SentencePiece.*vocabulary"):
         FullTokenizer(None, spm_model_file="")
-    cut = GOLDEN.spm_model.read_bytes()[:50_000]
-    for content in (b"", b"a text\n", b"\x00" * 40, b"\n\x05\n\x03abc", cut):
+    model = GOLDEN.spm_model.read_bytes()
+    damaged = model[:50_000], model.replace("▁the".encode(), b"\xff\x96\x81the", 1)
+    for content in (b"", b"a text\n", b"\x00" * 40, b"\n\x05\n\x03abc", *damaged):
         (tmp_path / "other.model").write_bytes(content)
         with pytest.raises(UserError, match=r"other\.model"):
             FullTokenizer(None, spm_model_file=str(tmp_path / "other.model"))
