@@ -162,7 +162,7 @@ def named_in_messages() -> list[str]:
 def named_in_pages() -> dict[str, list[str]]:
     by_page = {}
     for name in tracked(*("README.md", ".github/CONTRIBUTING.md", "docs", "deploy", "albert")):
-        if not name.endswith((".png", ".svg")):
+        if not name.endswith((".png", ".svg", ".xz")):
             text = (ROOT / name).read_text(encoding="utf-8")
             text = re.sub(r"\\\n|\s*#.*", " ", text) if name.endswith("file") else text
             lines = re.findall(r"pip install ((?:[^`#,;&|)]|,(?=\w))*?)(?:`|#|,\s|;|$)", text, re.M)
