@@ -368,7 +368,10 @@ class FullTokenizer:
         return WordAligner(self.basic_tokenizer, self.wordpiece_tokenizer, self.unk_id)
 
     def tokenize(self, text: str) -> list[str]:
-        """Returns the pieces of a text; for SentencePiece, apply `preprocess_text` first."""
+        """Returns the pieces of a text; for SentencePiece, apply `preprocess_text` first.
+
+        Raises a `UserError` if a WordPiece vocabulary has no [UNK].
+        """
         if self.sp_model and not self._to_find:
             return encode_pieces(self.sp_model, text)
         return self.convert_ids_to_tokens(self.encode([text], normalized=True)[0])

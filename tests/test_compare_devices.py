@@ -3,9 +3,12 @@
 import os
 
 import pytest
+import tensorflow.compat.v1 as tf
 
+from albert.cli import compare_devices, lifecycle
 from albert.cli.compare_devices import report
 from albert.core.errors import UserError
+from albert.preflight import device_values
 from tests.helpers.running import albert, run
 
 
@@ -31,3 +34,15 @@ def test_nan_counts_as_a_difference(capsys):
     assert "FAILS losses" in capsys.readouterr().out
     report({"GELU": 0.001}, 0.01)
     assert "the devices agree" in capsys.readouterr().out
+
+
+def test_an_operation_that_fails_on_a_device_is_an_error_of_one_line(monkeypatch):
+    def fail(kind: str) -> None:
+        with tf.Graph().as_default(), tf.Session() as session:
+            session.run(tf.debugging.check_numerics(tf.constant(float("nan")), "no number"))
+
+    monkeypatch.setattr(device_values, "compute_values", fail)
+    # It would quieten the tests that follow.
+    monkeypatch.setattr(lifecycle, "quieten_tensorflow", lambda: None)
+    with pytest.raises(UserError, match=r"^--device=cpu: [^\n]+$"):
+        compare_devices._compute("cpu", {})

@@ -16,6 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
 
 from albert.core.errors import UserError
+from albert.core.text import first_line
 from albert.settings.fields import DEVICES, Settings, setting
 
 # The help does not need TensorFlow.
@@ -76,8 +77,14 @@ def values_of(kind: str, environment: dict[str, str]) -> dict[str, np.ndarray]:
 
 def _compute(kind: str, environment: dict[str, str]) -> dict[str, np.ndarray]:
     os.environ.update(environment)
+    import tensorflow as tf2
+
     from albert.cli.lifecycle import quieten_tensorflow
     from albert.preflight.device_values import compute_values
 
     quieten_tensorflow()
-    return compute_values(kind)
+    try:
+        return compute_values(kind)
+    # Such an error cannot go to another process, because it has an operation of this one.
+    except tf2.errors.OpError as e:
+        raise UserError(f"--device={kind}: {first_line(e)}") from None

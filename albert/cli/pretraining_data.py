@@ -142,6 +142,7 @@ def define() -> Callable[[], PretrainingDataSettings]:
 
 def main(settings: PretrainingDataSettings) -> None:
     """Checks the settings, and writes the records of this process."""
+    part, parts = part_of(settings)
     import tensorflow.compat.v1 as tf
 
     from albert.checkpoints.model_flags import with_model
@@ -152,7 +153,6 @@ def main(settings: PretrainingDataSettings) -> None:
 
     # Each process reports the files that it makes.
     tf.logging.set_verbosity(tf.logging.INFO)
-    part, parts = part_of(settings)
     settings = with_model(settings)
     settings.require("input_file", ("spm_model_file", "vocab_file"))
     settings = settings.with_model_defaults()

@@ -240,7 +240,10 @@ def content_hash(text: str) -> int:
 
 
 class HashSet:
-    """A set of 64-bit hashes, at most 24 bytes for each; a Python set takes about 100."""
+    """A set of 64-bit hashes, at most 24 bytes for each; a Python set takes about 100.
+
+    While it merges the new ones, it also needs the old array.
+    """
 
     def __init__(self):
         self._sorted, self._new = np.zeros(0, np.uint64), set[int]()
@@ -256,5 +259,7 @@ class HashSet:
         self._new.add(value)
         if len(self._new) > max(_LEAST_NEW, len(self._sorted) // 8):
             new = np.fromiter(self._new, np.uint64)
-            self._sorted, self._new = np.union1d(self._sorted, new), set()
+            self._new = set()
+            self._sorted = np.concatenate([self._sorted, new])
+            self._sorted.sort()
         return True

@@ -273,7 +273,10 @@ def sentencepiece_of(train: dict) -> bytes:
 
 
 def main() -> None:
-    """Writes the sample of the demo, unless it has the same articles already."""
+    """Writes the sample of the demo, unless it has the same articles already.
+
+    To make its SentencePiece model again, delete it first.
+    """
     files = {f"{DATA}/{name}": text.encode() for name, text in contents(seed=1).items()}
     # Other versions of SentencePiece and xz may make other bytes.
     if os.path.exists(SAMPLE) and files.items() <= files_of_sample().items():

@@ -18,7 +18,8 @@ def fill(overview: Overview, settings: FormatSettings) -> None:
     file = open_annotated(overview.path, settings=settings)
     overview.bad = BadRows(overview.path, overview.on_bad_row)
     texts = file.read((), overview.bad)
-    overview.format = file.form
+    # Without a usable record, the form is unknown.
+    overview.format = file.form or "JSON"
     labels = collections.Counter(span.label for text in texts for span in text.spans)
     overview.add("texts", len(texts))
     overview.add("entities", labels.total())

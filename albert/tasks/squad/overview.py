@@ -29,7 +29,7 @@ _ROWS = {
 
 
 def fill(overview: Overview, doc_stride: int, max_query_length: int) -> None:
-    """Fills an overview of a file of questions; raises as `Questions.checked` does."""
+    """Fills an overview of a file of questions; raises as `Questions.paragraphs` does."""
     questions = Questions(QuestionSource(overview.path, overview.on_bad_row))
     table, bad = questions.table, questions.bad_rows(is_strict=True)
     overview.format, overview.bad = questions.format, bad
