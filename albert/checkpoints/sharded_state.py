@@ -92,7 +92,7 @@ class _Vectors:
             offset = 0
             for name, shape in contents:
                 size = math.prod(shape)
-                values[source][offset : offset + size] = reader.get_tensor(name).ravel()
+                values[source][offset : offset + size] = reader.get_tensor(name).reshape(size)
                 offset += size
         session.run(self._restore, values)
 

@@ -109,8 +109,10 @@ class Embedder(SentenceEncoder):
         prompted = [(self._prompt + first, *second) for first, *second in pairs]
         sequences = sequences_of(prompted, tokenizer, self._longest)
         outputs = self._session.outputs([[sequence] for sequence in sequences])
-        for sequence, output in zip(sequences, outputs, strict=True):
-            # A copy lets the memory of the batch be freed.
+        outputs.reverse()
+        for sequence in sequences:
+            # The memory of a batch can be freed when all of its outputs are taken and copied.
+            output = outputs.pop()
             length, sentence = len(sequence.ids), output.get(self._pooling)
             yield Embedding(
                 tokenizer.convert_ids_to_tokens(sequence.ids),

@@ -35,7 +35,7 @@ from albert.checkpoints.model_folder import (
     write_assets,
 )
 from albert.checkpoints.transformers_folder import open_folder
-from albert.core.errors import UserError
+from albert.core.errors import UserError, reporting
 from albert.core.log import LOG
 from albert.devices import machine
 from albert.onnx.graph import INPUTS
@@ -101,10 +101,12 @@ class Trial:
         files = {names[flag]: file for flag, file in model.files.items() if flag in names}
         write_assets(self.folder, Assets(about, files))
         checkpoint = resolve_checkpoint(model.files["init_checkpoint"])
-        if os.path.isdir(checkpoint):
-            write_checkpoint(os.path.join(self.folder, BEST), open_folder(checkpoint).predicting())
-        else:
-            copy_checkpoint(checkpoint, os.path.join(self.folder, BEST))
+        best = os.path.join(self.folder, BEST)
+        with reporting(f"{self.folder} cannot be written"):
+            if os.path.isdir(checkpoint):
+                write_checkpoint(best, open_folder(checkpoint).predicting())
+            else:
+                copy_checkpoint(checkpoint, best)
 
     def search(self) -> list[Scored]:
         """Scores the model in floating point, then in int8 with more and more products in floating

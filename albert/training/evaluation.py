@@ -46,7 +46,7 @@ class Evaluation:
 
         Args:
           key: the score that decides which checkpoint is best.
-          outputs: files in the folder that receive the best checkpoint's predictions.
+          outputs: names of the files in the folder that receive the best checkpoint's predictions.
           settings: JSON object with everything that scores depend on, except the checkpoint.
         """
         self._run, self._key, self._outputs, self._settings = run, key, outputs, settings

@@ -154,10 +154,9 @@ def _stop_together(where: str) -> None:
 def user_message(error: tf.errors.OpError, folder: str, step: int) -> str | None:
     """Returns a message that explains TensorFlow's error to the user; None for unknown errors."""
     message = error.message
-    newest = newest_checkpoint(folder)
     if NOT_FINITE in message:
         kept = "no checkpoint was written yet"
-        if newest:
+        if newest := newest_checkpoint(folder):
             kept = f"the last good checkpoint is {newest[1]}"
         return (
             f"the loss or its gradients are NaN or infinite at step {step}; the weights were not "
@@ -176,6 +175,7 @@ def user_message(error: tf.errors.OpError, folder: str, step: int) -> str | None
     if isinstance(error, tf.errors.DataLossError):
         match = re.search(r".*checksum.*", message, re.IGNORECASE)
         cause = match.group() if match else first_line(message)
+        newest = newest_checkpoint(folder)
         return f"{newest[1] if newest else '--init_checkpoint'} is damaged ({cause}); " + (
             "remove it to resume from the previous one" if newest else "download it again"
         )

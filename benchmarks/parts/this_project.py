@@ -92,8 +92,9 @@ def prediction_of(settings: Flags, model: EncoderConfig, checkpoint: str) -> pro
 
 def peak_memory_of_device() -> int:
     """Returns the largest number of bytes that were in use on the GPU, or otherwise the host."""
-    of_device = memory_use.device_memory()
-    return of_device.peak if of_device else memory_use.peak_host_memory()
+    gigabytes = memory_use.curves()
+    peak = gigabytes.get("peak_device_memory_gb", gigabytes["peak_host_memory_gb"])
+    return round(peak * 1e9)
 
 
 def product_turn(settings: Flags) -> Callable[[int], dict[str, float]]:
