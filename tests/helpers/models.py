@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import zlib
 from collections.abc import Callable
 
 import numpy as np
@@ -132,11 +133,13 @@ def same_arrays(first: dict, second: dict) -> None:
 
 def tensors_of(config: dict, *parts: str) -> dict[str, np.ndarray]:
     """Returns different arrays for the parts of a model, by their names in `transformers`."""
-    rng, tensors = np.random.default_rng(0), {}
+    tensors = {}
     pairs = transformers_names.pairs_of(config["model_type"], config)
     for pair in (p for part in (transformers_names.ENCODER, *parts) for p in pairs.get(part, ())):
         labels = config.get("id2label") or range(config.get("num_labels", 2))
         shape = [len(labels) if n == -1 else n for n in pair.shape]
         shape = shape[::-1] if pair.is_transposed else shape
+        # The order of the names does not matter.
+        rng = np.random.default_rng([1, zlib.crc32(pair.theirs.encode())])
         tensors[pair.theirs] = rng.normal(size=shape).astype("f4")
     return tensors

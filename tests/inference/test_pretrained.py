@@ -197,8 +197,9 @@ def test_a_model_of_squad_2_abstains_as_the_pipeline_of_transformers_does(
     ask = pipeline("question-answering", theirs, tokenizer=tokenizer)
     ours = albert.load(folder, handle_impossible_answer=True)
     rng, words, abstained = random.Random(5), ["one", "two", "three", "four", "five"], []
-    for _ in range(30):
-        question, text = (" ".join(rng.choices(words, k=rng.randint(1, n))) for n in (4, 12))
+    # In a short text, few answers compete with none.
+    for most in (2, 12) * 15:
+        question, text = (" ".join(rng.choices(words, k=rng.randint(1, n))) for n in (4, most))
         # Otherwise, the pipeline adds up the scores of answers in the same words.
         options = {flag: True, "max_answer_len": 30, "align_to_words": False}
         found = ask(question=question, context=text, **options)
