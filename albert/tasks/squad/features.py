@@ -277,18 +277,21 @@ class WindowRecordMaker:
             "segment_ids": bytes(first) + _ONE * (used - first) + padding,
             "p_mask": _ZERO + _ONE * (first - 1) + inside + _ONE * (1 + len(padding)),
         }
+        entries = b"".join(map(tf_example.entry, columns, columns.values()))
         if is_training:
             numbers = *window.positions, int(window.answer is None)
-            columns |= {
-                key: tf_example.varints([number])
-                for key, number in zip(ANSWER_KEYS, numbers, strict=True)
-            }
-        return b"".join(map(tf_example.entry, columns, columns.values()))
+            entries += b"".join(map(_number_entry, ANSWER_KEYS, numbers))
+        return entries
 
     def _encode_ids(self, tokens: Tokens) -> tuple[bytes, list[int]]:
         """Returns tokens' ids as varints, with the start of each and the end of the last."""
         content, lengths = self._table.encode(tokens.ids)
         return content, [0, *lengths.cumsum().tolist()]
+
+
+@functools.cache
+def _number_entry(key: str, value: int) -> bytes:
+    return tf_example.entry(key, tf_example.varint(value))
 
 
 def feature_spec(seq_length: int, is_training: bool, with_p_mask: bool) -> dict:
