@@ -12,10 +12,13 @@ import albert
 from albert.checkpoints import transformers_names as names
 from albert.checkpoints.foreign_models import description_of
 from albert.checkpoints.model_folder import pretrained_files
+from albert.cli import embed
+from albert.cli.embed import EmbedSettings
 from albert.core.errors import UserError
 from albert.inference import load_model
 from albert.inference.folders import open_folder
 from tests.helpers import glue
+from tests.helpers.files import settings_of
 from tests.helpers.serving import model_of
 
 
@@ -99,6 +102,13 @@ def test_sentence_transformers_decides_pooling_normalization_and_length(write, t
     states = model.embed([text])[0].layers[-1]
     assert len(states) == 6
     np.testing.assert_allclose(vector, states[0] / np.linalg.norm(states[0]), atol=1e-6)
+    (tmp_path / "lines.txt").write_text(text)
+    paths = [f"--input_file={tmp_path}/lines.txt", f"--output_file={tmp_path}/vectors.npz"]
+    embed.main(
+        settings_of(EmbedSettings, f"--model={path}", "--pooling=model", "--layers=", *paths)
+    )
+    with np.load(tmp_path / "vectors.npz") as arrays:
+        np.testing.assert_allclose(arrays["sentence"], [vector], atol=1e-6)
 
     for other, problem in (
         ({"pooling_mode_cls_token": False, "pooling_mode_max_tokens": True}, "max_tokens of sent"),

@@ -8,6 +8,7 @@ from albert.model.config import AlbertConfig, BertConfig
 from albert.records import DEV, TRAIN
 from albert.settings.run_settings import AUTO_RECIPE, REFERENCE
 from albert.settings.text_settings import TextSettings
+from albert.tasks.glue.settings import GlueSettings
 from albert.training.recipe import Facts, with_recipe
 from tests.helpers.files import settings_of
 
@@ -16,9 +17,9 @@ MINILM = BertConfig(vocab_size=100, hidden_size=384, max_position_embeddings=512
 
 @pytest.fixture
 def chosen(tmp_path):
-    def chosen(*flags, config=MINILM, splits=(TRAIN, DEV), **facts):
+    def chosen(*flags, kind=TextSettings, config=MINILM, splits=(TRAIN, DEV), **facts):
         own = f"--output_dir={tmp_path}", "--recipe=auto"
-        settings = settings_of(TextSettings, *own, *flags)
+        settings = settings_of(kind, *own, *flags)
         given = Facts(**{"examples": 1000, **facts})
         return with_recipe("glue", settings, config, splits, lambda: given)
 
@@ -92,6 +93,9 @@ def test_a_repeated_command_takes_the_values_of_the_run(chosen, tmp_path, log):
     # Epochs and a warm-up in steps replace values that a record always has.
     flags = "--overwrite_output_dir=false", "--num_train_epochs=3"
     assert (chosen(*flags).train_steps, chosen(*flags).save_checkpoints_steps) == (-1, 5000)
+    flags = "--overwrite_output_dir=false", "--warmup_step=7"
+    assert chosen(flags[0]).warmup_proportion == 0.1
+    assert chosen(*flags, kind=GlueSettings).warmup_proportion == 0
     # A run without the recipe is another one.
     (tmp_path / "run.json").write_text(
         json.dumps({"task": "glue", "settings": {**recorded, "recipe": REFERENCE}})
