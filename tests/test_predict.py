@@ -276,7 +276,9 @@ def test_a_killed_program_resumes_without_a_lost_or_repeated_row(tmp_path):
             kills += 1
         assert exit_code(child) in (0, -signal.SIGKILL)
     assert path.read_bytes() == b"head\n" + b"".join(lines) and kills > 2
-    assert os.listdir(tmp_path) == ["new.csv"]
+    # filelock leaves a file if it is killed while it removes the lock of a dead process.
+    left = [name for name in os.listdir(tmp_path) if not name.startswith("new.csv.lock.break.")]
+    assert left == ["new.csv"]
 
 
 def test_an_interrupted_command_resumes_only_with_the_same_input(
