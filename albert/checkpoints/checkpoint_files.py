@@ -264,8 +264,14 @@ def _merged(first: str, more: Sequence[str], target: str) -> str:
 
 
 def copy_checkpoint(source: str, target: str) -> None:
-    """Copies a checkpoint to another prefix; whenever the target has an index, it is complete."""
+    """Copies a checkpoint to another prefix; whenever the target has an index, it is complete.
+
+    A folder of `transformers` becomes a checkpoint.
+    """
     if source == target:
+        return
+    if os.path.isdir(source):
+        write_checkpoint(target, open_folder(source).predicting())
         return
     resolve_checkpoint(source)
     remove_checkpoint(target)

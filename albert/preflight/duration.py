@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import list_checkpoints
-from albert.core.errors import UserError, reporting
+from albert.core.errors import UserError
+from albert.core.forks import in_new_process
 from albert.core.log import LOG
 from albert.devices import device, host, machine, memory_use
 from albert.distributed import collectives, exchange
@@ -198,11 +197,7 @@ def describe_speed(report: Report, task: Task) -> None:
             LOG.info("measuring %s in %s", engine, precision)
             settings = task.settings.replaced(engine=engine, precision=precision)
             # A separate process has only the memory of this engine.
-            spawn = multiprocessing.get_context("spawn")
-            with reporting("/dev/shm cannot be written"):
-                executor = ProcessPoolExecutor(1, mp_context=spawn)
-            with executor as pool:
-                rate, memory = pool.submit(_measure, type(task), settings, name).result()
+            rate, memory = in_new_process("--measure", _measure, type(task), settings, name)
             report.add(f"{engine}, {precision}", f"{rate:.2f} examples/s, {memory / 1e9:.2f} GB")
 
 

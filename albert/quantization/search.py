@@ -23,7 +23,6 @@ from albert.checkpoints.checkpoint_files import (
     BEST,
     copy_checkpoint,
     resolve_checkpoint,
-    write_checkpoint,
 )
 from albert.checkpoints.model_folder import (
     ASSETS,
@@ -34,7 +33,6 @@ from albert.checkpoints.model_folder import (
     ModelFolder,
     write_assets,
 )
-from albert.checkpoints.transformers_folder import open_folder
 from albert.core.errors import UserError, reporting
 from albert.core.log import LOG
 from albert.devices import machine
@@ -101,12 +99,8 @@ class Trial:
         files = {names[flag]: file for flag, file in model.files.items() if flag in names}
         write_assets(self.folder, Assets(about, files))
         checkpoint = resolve_checkpoint(model.files["init_checkpoint"])
-        best = os.path.join(self.folder, BEST)
         with reporting(f"{self.folder} cannot be written"):
-            if os.path.isdir(checkpoint):
-                write_checkpoint(best, open_folder(checkpoint).predicting())
-            else:
-                copy_checkpoint(checkpoint, best)
+            copy_checkpoint(checkpoint, os.path.join(self.folder, BEST))
 
     def search(self) -> list[Scored]:
         """Scores the model in floating point, then in int8 with more and more products in floating

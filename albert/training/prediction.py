@@ -108,6 +108,8 @@ class Predictor:
         self._positions: np.ndarray | range = range(num_examples)
         if order is not None:
             self._positions = np.argsort(order).astype(np.int32)
+        workers = np.arange(num_examples) // batch_size % collectives.size()
+        self._num_own = int(np.sum(workers == collectives.rank()))
         self._seconds: list[float] = []
         self._session: PredictSession | None = None
 
@@ -183,8 +185,7 @@ class Predictor:
         )
 
     def _own_batches(self, checkpoint: str) -> Iterator[np.ndarray]:
-        own_share = -(-self._num_examples // collectives.size())
-        with progress_bar(own_share, "prediction", "examples") as bar, reading_records():
+        with progress_bar(self._num_own, "prediction", "examples") as bar, reading_records():
             for batch in self.batches(checkpoint):
                 yield pack(batch)
                 bar.update(self._batch_size)

@@ -34,6 +34,7 @@ from albert.demo.demo import (
     VOCAB_SIZE,
     files_of_sample,
 )
+from albert.tasks.pretraining.sentencepiece_trainer import LAYOUT
 from albert.tokenizers.sentencepiece_text import preprocess_text
 from tools.sample import relations
 from tools.sample.relations import RELATIONS, SYLLABLES, TWO_WORDS, UNITS, Relation
@@ -259,13 +260,7 @@ def sentencepiece_of(train: dict) -> bytes:
         sentence_iterator=(preprocess_text(text, lower=True) for text in texts),
         model_writer=model,
         vocab_size=VOCAB_SIZE,
-        model_type="unigram",
-        # ALBERT's layout: <pad> 0, <unk> 1, [CLS] 2, [SEP] 3, [MASK] 4.
-        pad_id=0,
-        unk_id=1,
-        bos_id=-1,
-        eos_id=-1,
-        control_symbols=["[CLS]", "[SEP]", "[MASK]"],
+        **LAYOUT,
         num_threads=1,
         minloglevel=1,
     )

@@ -14,9 +14,12 @@ from albert.core.text import first_line
 from albert.tasks.pretraining.text import LONGEST_REST, plan_blocks, read_lines
 from albert.tokenization import preprocess_text
 
-# <pad> is 0, <unk> is 1, and these follow, as in the published models
+# <pad> is 0, <unk> is 1, and the control symbols follow, as in the published models
 # (https://github.com/google-research/albert, "SentencePiece").
-_CONTROL_SYMBOLS = ["[CLS]", "[SEP]", "[MASK]"]
+LAYOUT: dict[str, Any] = {
+    **{"model_type": "unigram", "pad_id": 0, "unk_id": 1, "bos_id": -1, "eos_id": -1},
+    "control_symbols": ["[CLS]", "[SEP]", "[MASK]"],
+}
 _USER_DEFINED_SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]
 _READ_BYTES = 1 << 20
 # Options of the trainer that affect the model: another number of threads changes the order of sums.
@@ -45,18 +48,12 @@ def train_model(
             sentence_iterator=_sentences(files, do_lower_case, keep_accents, failed),
             model_writer=model,
             vocab_size=vocab_size,
-            model_type="unigram",
-            pad_id=0,
-            unk_id=1,
-            bos_id=-1,
-            eos_id=-1,
-            control_symbols=_CONTROL_SYMBOLS,
             user_defined_symbols=_USER_DEFINED_SYMBOLS,
             shuffle_input_sentence=True,
             # The trainer would skip longer sentences; this limit is longer than any line.
             max_sentence_length=4 * LONGEST_REST,
             minloglevel=1,
-            **{**TRAINING, "num_threads": num_threads},
+            **{**LAYOUT, **TRAINING, "num_threads": num_threads},
         )
     except RuntimeError as e:
         raise (failed[0] if failed else _in_terms_of_flags(str(e), files, vocab_size)) from e
