@@ -25,8 +25,8 @@ _WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "model-*-of-*.s
 _FILES = (
     *_WEIGHTS,
     *("config.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.json"),
-    *("vocab.txt", "spiece.model", "modules.json", "sentence_bert_config.json"),
-    "*_Pooling/config.json",
+    *("vocab.txt", "spiece.model", "added_tokens.json", "modules.json"),
+    *("sentence_bert_config.json", "config_sentence_transformers.json", "*_Pooling/config.json"),
 )
 # The length of a SHA-256 hash, which is the name of a large file in the cache.
 _DIGITS = 64

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from albert.checkpoints.folder_contract import CONFIG, FILES, MODULES, OWN, POOLING
 from albert.core.errors import UserError
 from albert.download.named_model import is_hub_name, local_folder, pinned_name
 from tests.helpers.running import albert, assert_fails, run
@@ -19,6 +20,8 @@ NEEDED = {
     "1_Pooling/config.json": b"{}",
     "model.safetensors": bytes(range(256)) * 400,
 }
+# Those that are read from a folder.
+NEEDED |= {name: name.encode() for name in {MODULES, *FILES} - {CONFIG, POOLING, OWN}}
 OTHERS = {
     "pytorch_model.bin": b"x",
     "onnx/model.onnx": b"x",
