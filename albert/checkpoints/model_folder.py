@@ -45,10 +45,11 @@ ASSETS = "assets.extra"
 DESCRIPTION = "model.json"
 # A model has one of them.
 SPM_MODEL, VOCABULARY = "spm.model", "vocab.txt"
-ASSET_NAMES = (DESCRIPTION, CONFIG, SPM_MODEL, VOCABULARY)
 _CONFIG = "albert_config_file"
 # The file of each flag; the first flag that is given determines the tokenizer.
 TOKENIZERS = {"spm_model_file": SPM_MODEL, "vocab_file": VOCABULARY}
+_NAMES = {_CONFIG: CONFIG, **TOKENIZERS}
+ASSET_NAMES = (DESCRIPTION, *_NAMES.values())
 # The weights of a SavedModel: a checkpoint with the names of the model's variables.
 _EXPORTED = os.path.join("variables", "variables")
 # An encoder in int8, of a model that `albert quantize` has written, in `ASSETS`.
@@ -56,7 +57,7 @@ QUANTIZED = "encoder.xml"
 
 
 class Assets(NamedTuple):
-    """A task's description of its model: JSON values by name, and paths by `ASSET_NAMES`."""
+    """A task's description of its model: JSON values by name, and paths by flag."""
 
     description: Mapping[str, Any]
     files: Mapping[str, str]
@@ -65,7 +66,8 @@ class Assets(NamedTuple):
 def write_assets(folder: str, assets: Assets) -> None:
     """Writes the changed `ASSETS`; raises a `UserError` for a bad file."""
     # Copies instead of links, so that later changes of the originals do not change the model.
-    contents = {name: read_bytes(source) for name, source in assets.files.items()}
+    files = assets.files
+    contents = {name: read_bytes(files[flag]) for flag, name in _NAMES.items() if flag in files}
     description = {"program_version": VERSION, **assets.description}
     # Last, because this file is the sign that the assets exist.
     contents[DESCRIPTION] = json.dumps(description, indent=2).encode() + b"\n"
@@ -253,8 +255,7 @@ class ModelFolder:
 
     @classmethod
     def _with_assets(cls, folder: str, checkpoint: str) -> ModelFolder:
-        assets = {_CONFIG: CONFIG, **TOKENIZERS}
-        paths = {flag: os.path.join(folder, ASSETS, name) for flag, name in assets.items()}
+        paths = {flag: os.path.join(folder, ASSETS, name) for flag, name in _NAMES.items()}
         files = {flag: p for flag, p in paths.items() if flag == _CONFIG or os.path.exists(p)}
         return cls(folder, {**files, "init_checkpoint": checkpoint}, is_trained=True)
 

@@ -325,9 +325,7 @@ def from_transformers(path: str, target: str) -> str:
             if flag in files
         }
         if tokenizers and "task" in (about := model.description):
-            assets = {CONFIG: files["albert_config_file"]}
-            assets |= {TOKENIZERS[flag]: name for flag, name in tokenizers.items()}
-            write_assets(folder, Assets(about, assets))
+            write_assets(folder, Assets(about, {**files, **tokenizers}))
     if not tokenizers:
         tf.logging.warning(
             "%s has neither %s nor %s; copy the tokenizer's file from where the model was trained",

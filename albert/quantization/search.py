@@ -26,9 +26,7 @@ from albert.checkpoints.checkpoint_files import (
 )
 from albert.checkpoints.model_folder import (
     ASSETS,
-    CONFIG,
     QUANTIZED,
-    TOKENIZERS,
     Assets,
     ModelFolder,
     write_assets,
@@ -95,9 +93,7 @@ class Trial:
         self._recording = Recording()
         self.folder = os.path.join(work, "model")
         self._encoder = os.path.join(self.folder, ASSETS, QUANTIZED)
-        names = {"albert_config_file": CONFIG, **TOKENIZERS}
-        files = {names[flag]: file for flag, file in model.files.items() if flag in names}
-        write_assets(self.folder, Assets(about, files))
+        write_assets(self.folder, Assets(about, model.files))
         checkpoint = resolve_checkpoint(model.files["init_checkpoint"])
         with reporting(f"{self.folder} cannot be written"):
             copy_checkpoint(checkpoint, os.path.join(self.folder, BEST))

@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Protocol, TypeVar
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.model_folder import (
-    CONFIG,
     TOKENIZERS,
     Assets,
     refuse_quantized,
@@ -284,10 +283,10 @@ class Task(abc.ABC):
 
     def assets(self) -> Assets:
         """Returns the files and values with which the model works without this program's flags."""
-        paths = {name: getattr(self.settings, flag) for flag, name in TOKENIZERS.items()}
-        tokenizer = [(name, path) for name, path in paths.items() if path][:1]
-        files = {CONFIG: self.settings.albert_config_file, **dict(tokenizer)}
-        return Assets(self.description(), files)
+        paths = {flag: getattr(self.settings, flag) for flag in TOKENIZERS}
+        tokenizer = [(flag, path) for flag, path in paths.items() if path][:1]
+        config = {CONFIG_FLAGS[0]: self.settings.albert_config_file}
+        return Assets(self.description(), {**config, **dict(tokenizer)})
 
 
 class TextTask(Task):

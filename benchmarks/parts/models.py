@@ -8,7 +8,7 @@ import sentencepiece as spm
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import BEST
-from albert.checkpoints.model_folder import CONFIG, SPM_MODEL, Assets, write_assets
+from albert.checkpoints.model_folder import Assets, write_assets
 from albert.core import estimators
 from albert.inference.folders import OpenModel
 from albert.modeling import EncoderConfig, read_config
@@ -47,7 +47,8 @@ def write_model(folder: str, config_file: str) -> None:
     longest = min(_DESCRIPTION["max_seq_length"], config.max_position_embeddings)
     description = {**_DESCRIPTION, "max_seq_length": longest}
     write_random_weights(folder, config, make_v1_head(mask_padding_in_loss=True))
-    write_assets(folder, Assets(description, {CONFIG: config_file, SPM_MODEL: tokenizer}))
+    files = {"albert_config_file": config_file, "spm_model_file": tokenizer}
+    write_assets(folder, Assets(description, files))
 
 
 def write_random_weights(folder: str, config: EncoderConfig, head: Head) -> None:

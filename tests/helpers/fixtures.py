@@ -239,8 +239,8 @@ def random_model(squad_dir, tmp_path_factory) -> Callable[..., str]:
         folder = tmp_path_factory.mktemp("random")
         config = read_config(str(squad_dir / "albert.json"))
         write_random_weights(str(folder), config, head)
-        names = {"config.json": "albert.json", "spm.model": "spm.model"}
-        files = {name: str(squad_dir / source) for name, source in names.items()}
+        names = {"albert_config_file": "albert.json", "spm_model_file": "spm.model"}
+        files = {flag: str(squad_dir / source) for flag, source in names.items()}
         values = {"do_lower_case": True, "max_seq_length": 64, **description}
         (folder / "assets.extra").mkdir()
         write_assets(str(folder), Assets(values, files))
