@@ -107,19 +107,18 @@ def refuse_quantized(folder: str) -> None:
         )
 
 
-def read_run_record(folder: str) -> dict | None:
-    """Returns `begin_run`'s record in a folder, or None; raises a `UserError` if it is damaged."""
+def read_run_record(folder: str) -> dict[str, Any]:
+    """Returns `begin_run`'s record in a folder, or {}; raises a `UserError` if it is damaged."""
     path = os.path.join(folder, RECORD)
     try:
-        return read_record(path, "the record of the run", "settings")
+        return read_record(path, "the record of the run", "settings") or {}
     except UserError as e:
         raise UserError(f"{path} is damaged; {WAYS_OUT}") from e
 
 
 def recorded_settings(folder: str) -> dict | None:
     """Returns the settings of the record from `read_run_record`; None without a record."""
-    record = read_run_record(folder)
-    return None if record is None else record["settings"]
+    return read_run_record(folder).get("settings")
 
 
 def recorded_scores(output_dir: str) -> dict[str, Any]:
@@ -138,8 +137,8 @@ def check_model(path: str, model: Mapping[str, Any], flag: str) -> None:
 
     `path` is that of the weights, or the folder of their run; for `model` see `Task.model`.
     """
-    recorded = recorded_model(path)
-    if recorded is None:
+    own = ModelFolder.from_checkpoint(resolve_checkpoint(path))
+    if not (recorded := own.recorded_model()):
         tf.logging.info(
             "%s %s has no %s: cannot check whether it was trained with this configuration and "
             "tokenizer",
@@ -149,7 +148,7 @@ def check_model(path: str, model: Mapping[str, Any], flag: str) -> None:
         )
     elif differences := model_differences(recorded, model):
         remedy = "give the files and flags of its training"
-        if is_transformers_folder(path):
+        if not own.is_trained:
             remedy = f"give --{_CONFIG}={os.path.join(path, 'config.json')}, and its tokenizer"
         raise FlagError(f"{flag} {path} was trained with {', '.join(differences)}; {remedy}")
 
@@ -166,18 +165,6 @@ def used_model(
     """
     flag, file = next((f, file) for f in TOKENIZERS if (file := tokenizer_files.get(f)))
     return {_CONFIG: config, flag: content_of(file), **normalization._asdict()}
-
-
-def recorded_model(path: str) -> dict[str, Any] | None:
-    """Returns a model's properties from the record next to its weights; None without a record."""
-    if is_transformers_folder(path):
-        config = open_folder(path).config
-        return {_CONFIG: config, **tokenizer_settings(path)}
-    record = read_run_record(os.path.dirname(os.path.abspath(resolve_checkpoint(path))))
-    if record is None:
-        return None
-    task = record.get("task")
-    return record["settings"] if task is None else {**record["settings"], "task": task}
 
 
 def model_differences(recorded: Mapping[str, Any], model: Mapping[str, Any]) -> list[str]:
@@ -270,7 +257,14 @@ class ModelFolder:
     @functools.cached_property
     def record(self) -> dict[str, Any]:
         """Returns the record of the training; empty without one."""
-        return read_run_record(self.path) or {}
+        return read_run_record(self.path)
+
+    def recorded_model(self) -> dict[str, Any]:
+        """Returns the model's properties from the record of its training; empty without one."""
+        if not self.is_trained:
+            return {_CONFIG: open_folder(self.path).config, **tokenizer_settings(self.path)}
+        settings, task = self.record.get("settings", {}), self.record.get("task")
+        return {**settings, "task": task} if task else settings
 
     @property
     def known(self) -> dict[str, Any]:

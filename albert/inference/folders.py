@@ -16,7 +16,6 @@ from albert.checkpoints.model_folder import (
     ModelFolder,
     model_differences,
     quantized_encoder,
-    recorded_model,
     used_model,
 )
 from albert.core.errors import UserError
@@ -106,7 +105,7 @@ def open_model(model: ModelFolder, normalization: Mapping[str, Any] = {}) -> Ope
     checkpoint = resolve_checkpoint(files["init_checkpoint"])
     if model.is_trained:
         used = used_model(config.forward_values(), files, tokenizer.normalization)
-        recorded = recorded_model(checkpoint) or {}
+        recorded = model.recorded_model()
         if differences := model_differences(recorded, {**used, "task": about["task"]}):
             raise UserError(
                 f"{os.path.join(path, ASSETS)} contradicts {RECORD}: the model was trained with "

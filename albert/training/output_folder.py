@@ -379,6 +379,6 @@ def _command_for(output_dir: str, suffix: str) -> str:
 def _written(output_dir: str, outputs: Sequence[str]) -> list[str]:
     """Returns the files that the recorded run writes; without a valid record, this task's files."""
     with contextlib.suppress(UserError):
-        if names := (read_run_record(output_dir) or {}).get("outputs"):
+        if names := read_run_record(output_dir).get("outputs"):
             return names
     return [*OF_EVERY_RUN, *outputs]

@@ -63,7 +63,7 @@ def with_recipe(
     if TRAIN not in splits or settings.recipe == REFERENCE:
         return settings
     given, values = settings.given, dict[str, Any]()
-    record = {} if settings.overwrite_output_dir else read_run_record(settings.output_dir) or {}
+    record = {} if settings.overwrite_output_dir else read_run_record(settings.output_dir)
     begun = record["settings"] if record.get("task") == task else {}
     if begun.get("recipe") == AUTO_RECIPE:
         # Steps or a warm-up that the user gives in another way have no flag in the record.
