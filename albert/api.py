@@ -29,7 +29,7 @@ from albert.report.spans import Span, prediction_of
 from albert.settings.fields import Affects
 from albert.settings.run_settings import RunSettings
 from albert.tables.rows import rows_of, write_splits
-from albert.tasks import by_name
+from albert.tasks import by_name, completed
 from albert.training.run import run
 
 # A run changes the output, the log and the environment of the process, so threads take turns.
@@ -169,7 +169,7 @@ def evaluate(
     with shown_log(verbose=False):
         # Once, because the hub would be asked again for its revision.
         folder = local_folder(path)
-        known = ModelFolder.find(folder).known
+        known = completed(ModelFolder.find(folder)).known
     if "task" not in known:
         raise UserError(f"{path} has a pretrained model without a head; fine-tune it first")
     task = next(name for name, entry in tasks.items() if entry.kind == known["task"])

@@ -28,9 +28,9 @@ FLOORS = (
     ("corpus", "openvino"),
     ("prediction",),
     ("training",),
-    ("convert", "tasks.classification"),
+    ("tasks.classification",),
     ("tasks.entities", "tasks.glue", "tasks.pretraining", "tasks.race", "tasks.squad"),
-    ("inference", "preflight", "reference_api"),
+    ("convert", "inference", "preflight", "reference_api"),
     ("demo", "serving", *NAMES_ONLY),
     ("api",),
     ("quantization", "sklearn"),
@@ -41,7 +41,7 @@ FLOORS = (
 # The most lines of each folder. Who needs more changes the number in the same commit, whose message
 # says why. `python -m tools.rooms --budgets` prints a table for the lines of today.
 BUDGETS = {
-    "checkpoints": 2_350,
+    "checkpoints": 2_320,
     "cli": 2_890,
     "convert": 560,
     "core": 1_440,
@@ -63,16 +63,16 @@ BUDGETS = {
     "reference_api": 1_030,
     "report": 510,
     "serving": 1_070,
-    "settings": 940,
+    "settings": 950,
     "tables": 1_160,
     "tasks.classification": 870,
-    "tasks.entities": 1_370,
+    "tasks.entities": 1_380,
     "tasks.glue": 1_890,
     "tasks.pretraining": 1_940,
-    "tasks.race": 310,
+    "tasks.race": 320,
     "tasks.squad": 2_950,
     "tokenizers": 1_060,
-    "training": 3_230,
+    "training": 3_220,
 }
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -29,17 +29,6 @@ from albert.core.files import read_json
 
 # Where `config.json` of a converted model keeps the description, in its `task_specific_params`.
 OWN_PARAMS = "albert-tf"
-# Lengths and numbers of answers that `transformers` does not record. With the reference's defaults,
-# windows of a question and a text have at most 384 tokens.
-_OF_QUESTIONS = {
-    "doc_stride": 128,
-    "max_query_length": 64,
-    "max_answer_length": 30,
-    "n_best_size": 20,
-    "mask_padding_in_loss": True,
-}
-_WINDOW = 384
-_OPTIONS = ("A", "B", "C", "D")
 _MODES = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls"}
 # The encoder has two names. Dropout does nothing after training.
 _MODULES = {"Transformer", "BERT", "Pooling", "Normalize", "Dropout"}
@@ -48,7 +37,8 @@ _MODULES = {"Transformer", "BERT", "Pooling", "Normalize", "Dropout"}
 def description_of(files: Mapping[str, str]) -> dict[str, Any]:
     """Describes a pretrained model as `assets.extra/model.json` describes a trained one.
 
-    It has a task if the model has a head that answers. Raises a `UserError` for invalid files.
+    A head that answers has its name in `head`, and in `trained` what `albert convert` has recorded;
+    `albert.tasks.completed` adds the task and its values. Raises a `UserError` for invalid files.
     """
     folder = files["init_checkpoint"]
     about = tokenizer_settings(folder)
@@ -60,41 +50,26 @@ def description_of(files: Mapping[str, str]) -> dict[str, Any]:
     path, positions = os.path.join(folder, TOKENIZER), config.get("max_position_embeddings", 512)
     saved = read_checked(path, TOKENIZER, "the tokenizer's configuration")
     longest = int(min(positions, saved.get("model_max_length", positions)))
-    head = _description_of_head(config, reader, longest)
-    if not head:
-        has_pooler = {"has_pooler": names.POOLER in reader.parts}
-        return {
-            **about,
-            "max_seq_length": longest,
-            **has_pooler,
-            **_sentence_settings(folder, longest, about),
-        }
-    ours = config.get("task_specific_params")
-    own = ours.get(OWN_PARAMS) if isinstance(ours, dict) else None
-    # `albert convert` has written what the training knew. With another head or other labels, the
-    # model was trained further in transformers.
-    if isinstance(own, dict) and all(own.get(n) == head.get(n) for n in ("task", "labels")):
-        head |= checked(own, OWN, f"{file}: {OWN_PARAMS}")
-    return {**about, **head}
+    about |= {"max_seq_length": longest}
+    if head := _description_of_head(config, reader):
+        own = config.get("task_specific_params", {}).get(OWN_PARAMS)
+        # With other labels, a converted model was trained further in transformers.
+        is_own = isinstance(own, dict) and own.get("labels") == head.get("labels")
+        trained = checked(own, OWN, f"{file}: {OWN_PARAMS}") if is_own else {}
+        return {**about, **head, "trained": trained}
+    has_pooler = {"has_pooler": names.POOLER in reader.parts}
+    return {**about, **has_pooler, **_sentence_settings(folder, longest, about)}
 
 
-def _description_of_head(
-    config: Mapping[str, Any], reader: TransformersFolder, longest: int
-) -> dict[str, Any]:
-    """Describes a model with a head that answers; an empty dict without one."""
+def _description_of_head(config: Mapping[str, Any], reader: TransformersFolder) -> dict[str, Any]:
+    """Describes a head that answers, by its name in messages; an empty dict without one."""
     parts, shapes = reader.parts, reader.get_variable_to_shape_map()
-    about: dict[str, Any] = {"max_seq_length": min(longest, _WINDOW)}
     if names.SQUAD_V1 in parts:
         theirs, name = config.get("task_specific_params", {}), "handle_impossible_answer"
         theirs = theirs.get("question-answering")
-        abstains = isinstance(theirs, dict) and theirs.get(name) is True
-        return {**about, "task": "squad-1.1", **_OF_QUESTIONS, name: abstains}
-    if names.SQUAD_V2 in parts:
-        tops = {"start_n_top": 5, "end_n_top": 5, "no_answer_threshold": None}
-        return {**about, "task": "squad-2.0", **_OF_QUESTIONS, **tops}
+        return {"head": names.SQUAD_V1, name: isinstance(theirs, dict) and theirs.get(name) is True}
     if names.TOKENS in parts:
-        labels = _labels(config, *shapes["cls/ner/output_bias"])
-        return {**about, "task": "entities", "labels": labels}
+        return {"head": names.TOKENS, "labels": _labels(config, *shapes["cls/ner/output_bias"])}
     if names.CLASSIFIER in parts:
         kinds = config.get("architectures") or ["ForSequenceClassification"]
         if not str(kinds[0]).endswith(("ForSequenceClassification", "ForMultipleChoice")):
@@ -102,20 +77,14 @@ def _description_of_head(
                 f"config.json has the architectures {kinds}, which do not say what the classifier "
                 "is for: ForSequenceClassification, ForTokenClassification or ForMultipleChoice"
             )
-        if "MultipleChoice" in str(config.get("architectures")):
-            lengths = {"max_qa_length": longest // 4}
-            return {**about, "task": "race", "labels": list(_OPTIONS), **lengths}
-        kind = config.get("problem_type")
-        several: dict[str, Any] = {}
-        if "multi" in str(kind):
-            several = {"multi_label": True, "label_threshold": 0.5}
-        labels = _labels(config, *shapes["output_bias"])
-        is_number = kind == "regression" or (len(labels) == 1 and not several)
-        about["labels"] = [None] if is_number else labels
-        # As a model for own data.
-        several |= {"task_name": "tsv", "tsv_regression": is_number}
-        return {**about, "task": "glue", "limits": None, **several}
-    return {}
+        if "MultipleChoice" in str(kinds):
+            # Their number is not recorded; in the usual data sets it is four.
+            return {"head": names.CHOICE, "labels": ["A", "B", "C", "D"]}
+        kind, labels = str(config.get("problem_type")), _labels(config, *shapes["output_bias"])
+        is_number = kind == "regression" or (len(labels) == 1 and "multi" not in kind)
+        several = {"multi_label": True, "label_threshold": 0.5} if "multi" in kind else {}
+        return {"head": names.CLASSIFIER, "labels": [None] if is_number else labels, **several}
+    return {"head": names.SQUAD_V2} if names.SQUAD_V2 in parts else {}
 
 
 def _labels(config: Mapping[str, Any], rows: int) -> list[str]:

@@ -16,7 +16,8 @@ from albert.core.text import listed
 # Parts of a model, by their names in messages.
 POOLER, MASKED_TOKENS, NEXT_SENTENCE = "pooler", "masked tokens", "next sentence"
 SQUAD_V1, SQUAD_V2, CLASSIFIER = "SQuAD 1.1", "SQuAD 2.0", "classification"
-TOKENS = "token classification"
+# A head for choices is one for classification with one row.
+TOKENS, CHOICE = "token classification", "multiple choice"
 # Parts whose models have no pooler in `transformers`; the graphs here have one without using it.
 WITHOUT_POOLER = {SQUAD_V1, TOKENS}
 ENCODER = "encoder"

@@ -32,7 +32,6 @@ from albert.checkpoints.model_folder import (
     Assets,
     ModelFolder,
     check_model,
-    pretrained_files,
     recorded_scores,
     refuse_quantized,
     used_model,
@@ -46,6 +45,7 @@ from albert.core.text import listed
 from albert.core.version import VERSION
 from albert.model.config import AlbertConfig, BertConfig, read_config
 from albert.settings.fields import argument
+from albert.tasks import completed
 from albert.tokenization import FullTokenizer
 from albert.tokenizers.normalization import Normalization
 from albert.tokenizers.text_rules import TextRules
@@ -317,14 +317,14 @@ def from_transformers(path: str, target: str) -> str:
     with temporary_folder(target) as folder:
         write_checkpoint(os.path.join(folder, "model.ckpt"), source)
         Path(folder, CONFIGS[type(config)]).write_text(config.to_json_string(), encoding="utf-8")
-        model = ModelFolder(path, pretrained_files(path))
+        model = ModelFolder.from_checkpoint(path)
         files = model.files
         tokenizers = {
             flag: _write_tokenizer(folder, flag, files[flag], Normalization.of(settings))
             for flag in TOKENIZERS
             if flag in files
         }
-        if tokenizers and "task" in (about := model.description):
+        if tokenizers and "task" in (about := completed(model).description):
             write_assets(folder, Assets(about, {**files, **tokenizers}))
     if not tokenizers:
         tf.logging.warning(

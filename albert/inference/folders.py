@@ -22,6 +22,7 @@ from albert.core.errors import UserError
 from albert.modeling import BertConfig, EncoderConfig, read_config
 from albert.precision.configuration import PrecisionConfig
 from albert.settings.engines import TENSORFLOW
+from albert.tasks import completed
 from albert.tokenization import FullTokenizer
 
 
@@ -29,7 +30,7 @@ class OpenModel(NamedTuple):
     """A model on disk, with the settings that inference needs.
 
     Attributes:
-      description: content of `assets.extra/model.json`, or of `description_of`.
+      description: content of `assets.extra/model.json`, or of `albert.tasks.completed`.
       checkpoint: prefix of the weights.
       engine: what computes the encoder, a value of --engine.
       low: the operations of the encoder in low precision, if any.
@@ -86,7 +87,7 @@ def open_model(model: ModelFolder, normalization: Mapping[str, Any] = {}) -> Ope
     `normalization` has fields of `Normalization` that they may lack. Raises a `UserError` if a file
     is missing or invalid, or files belong to different models.
     """
-    path, files, about = model.path, model.files, {**model.description, **normalization}
+    path, files, about = model.path, model.files, {**completed(model).description, **normalization}
     if not files.keys() & TOKENIZERS.keys():
         raise UserError(
             f"{path} has no tokenizer: no vocab.txt, tokenizer.json or SentencePiece model"

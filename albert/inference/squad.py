@@ -93,8 +93,7 @@ class QuestionAnswerer(SentenceEncoder):
         trims = True
         if self._is_v2:
             head = make_v2_head(V2Options(folder.value("start_n_top"), folder.value("end_n_top")))
-            known = folder.value("no_answer_threshold")
-            self._threshold = _DEFAULT_THRESHOLD if known is None else known
+            self._threshold = folder.description.get("no_answer_threshold") or _DEFAULT_THRESHOLD
         else:
             # If padding was not masked in training, it has a share in the answers' scores.
             trims = folder.value("mask_padding_in_loss")

@@ -44,7 +44,7 @@ from albert.openvino.encoder import (
 )
 from albert.records import DEV
 from albert.settings.engines import OPENVINO
-from albert.tasks import TASKS
+from albert.tasks import TASKS, completed
 from albert.training import metrics
 
 _SECONDS = 3.0  # of a measurement of speed
@@ -81,7 +81,7 @@ class Trial:
 
         `data` is what it is scored on, and `max_loss` what it may lose, in points.
         """
-        model = ModelFolder.find(path)
+        model = completed(ModelFolder.find(path))
         about = model.description
         if "task" not in about:
             raise UserError(f"{path} has a pretrained model without a head; fine-tune it first")

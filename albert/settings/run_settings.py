@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from albert.core.errors import FlagError
@@ -39,6 +39,8 @@ AUTO_RECIPE, REFERENCE = RECIPES = ("auto", "reference")
 # Values of --track.
 NO_TRACKER, MLFLOW = "none", "mlflow"
 EPSILON, WEIGHT_DECAY = 1e-6, 0.01
+# The most tokens of a text for a head of `transformers`, which records no length of its training.
+_WINDOW = 384
 _FOR_TPU = "A flag of the reference for TPUs; ignored."
 
 AnyRunSettings = TypeVar("AnyRunSettings", bound="RunSettings")
@@ -331,9 +333,13 @@ class RunSettings(
         "" if it follows none.
       feature_files: the default names of feature files in --output_dir, by the flags that name the
         files; "" for a flag that names their folder.
+      head: the head of `transformers` for this task, see `transformers_names`; "" without one.
+      described: the settings that inference needs, in addition to those of all tasks.
     """
 
     feature_files: ClassVar[Mapping[str, str]] = {}
+    head: ClassVar[str] = ""
+    described: ClassVar[Sequence[str]] = ()
 
     max_seq_length: int = 512
     length_buckets: tuple[int, ...] | None = None
@@ -371,6 +377,11 @@ class RunSettings(
         values = {"output_dir": os.path.join("out", name), "recipe": AUTO_RECIPE, **values}
         values = {name: values[name] for name in values.keys() - self.given}
         return self.replaced(given=self.given | values.keys(), **values)
+
+    def head_defaults(self, about: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the default values that a description lacks, for a head of `transformers`."""
+        described = {name: getattr(self, name) for name in self.described}
+        return {**described, "max_seq_length": min(about["max_seq_length"], _WINDOW)}
 
     def feature_path(self, flag: str) -> str:
         """Returns the value of a flag of `feature_files`, or its default."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from albert.checkpoints.model_folder import ModelFolder
 
 
 class Entry(NamedTuple):
@@ -82,3 +85,14 @@ def by_name() -> dict[str, Entry]:
 def versions_of(command: str) -> dict[str, Entry]:
     """Returns the tasks of a command by version; empty for commands that train none."""
     return {entry.version: entry for entry in TASKS if entry.command == command}
+
+
+def completed(model: ModelFolder) -> ModelFolder:
+    """Returns a model, after its task has completed the description of a head of `transformers`."""
+    if not model.is_trained and (head := model.description.pop("head", "")):
+        entry = next(entry for entry in TASKS if entry.load("settings").head == head)
+        about, own = model.description, model.description.pop("trained")
+        about |= {"task": entry.kind, **entry.load("settings")().head_defaults(about)}
+        # With another head, a converted model was trained further in transformers.
+        about |= own if own.get("task") == entry.kind else {}
+    return model

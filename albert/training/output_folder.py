@@ -194,11 +194,8 @@ def checkpoint_to_use(settings: RunSettings) -> str:
     return resolve_checkpoint(checkpoint)
 
 
-def known_of_model(settings: RunSettings) -> tuple[str, dict[str, Any]]:
-    """Returns the folder of `checkpoint_to_use`, and what its files say about the training.
-
-    These are the settings in the record of a run and its description, that of an export or that of
-    a folder of `transformers`; empty for a bare checkpoint.
+def model_to_use(settings: RunSettings) -> ModelFolder:
+    """Returns the folder of `checkpoint_to_use`: that of a run, an export or `transformers`.
 
     Raises:
       UserError: there is no checkpoint; only on rank 0, because other hosts need no checkpoint.
@@ -208,17 +205,8 @@ def known_of_model(settings: RunSettings) -> tuple[str, dict[str, Any]]:
     except UserError:
         if collectives.is_chief():
             raise
-        return settings.output_dir, recorded_settings(settings.output_dir) or {}
-    model = ModelFolder.from_checkpoint(checkpoint)
-    return model.path, model.known
-
-
-def recorded_labels(settings: RunSettings) -> list:
-    """Returns the labels of the model's training; raises a `UserError` if they are unknown."""
-    folder, known = known_of_model(settings)
-    if (labels := known.get("labels")) is None:
-        raise UserError(f"{folder} has no record of a training with labels; train a model first")
-    return labels
+        return ModelFolder(settings.output_dir, {}, is_trained=True)
+    return ModelFolder.from_checkpoint(checkpoint)
 
 
 def init_checkpoint_forgotten(settings: RunSettings) -> bool:

@@ -126,7 +126,7 @@ def _warn_of_training_data(task: Task, contents: Mapping[str, Any]) -> None:
     """Logs a warning if the texts to score on are those of the training."""
     # Without a checkpoint, scoring it raises the error.
     with contextlib.suppress(UserError):
-        trained_on = output_folder.known_of_model(task.settings)[1].get("train_file")
+        trained_on = output_folder.model_to_use(task.settings).known.get("train_file")
         if trained_on and trained_on == contents.get("predict_file"):
             path = task.input_path(DEV)
             tf.logging.warning("The model was trained on %s: its scores are too high", path)

@@ -79,7 +79,6 @@ class Task(abc.ABC):
       best_by: the score that decides which checkpoint is best.
       outputs: names of the files that are written with the best checkpoint's scores.
       label_outputs: names of the files with the labels of `TEST`.
-      described: the settings that inference needs, in addition to those of all tasks.
       needs_all_states: whether the head reads the last states of all tokens.
       trims: whether batches may be shortened to their longest row.
       dropout: dropout rate of the head in training.
@@ -94,7 +93,6 @@ class Task(abc.ABC):
     best_by: str = ""
     outputs: Sequence[str] = ()
     label_outputs: Sequence[str] = ()
-    described: ClassVar[Sequence[str]] = ()
     needs_all_states: ClassVar[bool] = True
     trims: bool = True
     dropout: float = 0.0
@@ -220,7 +218,7 @@ class Task(abc.ABC):
 
     def description(self) -> dict[str, Any]:
         """Returns the values with which the model works, as JSON values by name."""
-        names = "max_seq_length", *self.described
+        names = "max_seq_length", *self.settings.described
         values = {name: getattr(self.settings, name) for name in names}
         return {"task": self.kind, **Normalization.of(vars(self.settings)).recorded(), **values}
 

@@ -11,12 +11,13 @@ from sklearn.metrics import accuracy_score, f1_score
 import albert
 from albert.checkpoints import transformers_names as names
 from albert.checkpoints.foreign_models import description_of
-from albert.checkpoints.model_folder import pretrained_files
+from albert.checkpoints.model_folder import ModelFolder, pretrained_files
 from albert.cli import embed
 from albert.cli.embed import EmbedSettings
 from albert.core.errors import UserError
 from albert.inference import load_model
 from albert.inference.folders import open_folder
+from albert.tasks import completed
 from tests.helpers import glue
 from tests.helpers.files import settings_of
 from tests.helpers.serving import model_of
@@ -29,9 +30,11 @@ def write(transformers_folder):
 
 LABELS = {"id2label": {"1": "no", "0": "yes", "2": "maybe"}}
 TAGS = {"id2label": {"0": "O", "1": "B-PER", "2": "I-PER"}}
+TAGS_IN_ORDER = ["O", "B-PER", "I-PER"]
 
 
 ARCHITECTURE = {"architectures": ["BertForTokenClassification"]}
+CHOICE = {"architectures": ["BertForMultipleChoice"], "num_labels": 1}
 SEVERAL = {"problem_type": "multi_label_classification"}
 KINDS = {
     **{names.SQUAD_V1: "QuestionAnswerer", names.CLASSIFIER: "TextClassifier"},
@@ -58,6 +61,24 @@ def test_a_folder_of_transformers_is_a_model_of_its_head(write, part, values, de
     model = albert.load(write(part, **values))
     assert type(model).__name__ == KINDS[part]
     assert described.items() <= model.folder.description.items()
+
+
+@pytest.mark.parametrize(
+    ("part", "values", "expected"),
+    [
+        (names.SQUAD_V1, {}, {"doc_stride": 128, "handle_impossible_answer": False}),
+        (names.SQUAD_V2, {}, {"task": "squad-2.0", "start_n_top": 5, "max_seq_length": 384}),
+        (names.CLASSIFIER, CHOICE, {"task": "race", "labels": [*"ABCD"], "max_qa_length": 128}),
+        (names.CLASSIFIER, {}, {"task_name": "tsv", "tsv_regression": False, "limits": None}),
+        (names.TOKENS, {**TAGS, **ARCHITECTURE}, {"task": "entities", "labels": TAGS_IN_ORDER}),
+        ("", {}, {"max_seq_length": 512, "has_pooler": True}),
+    ],
+)
+def test_the_task_of_a_head_completes_its_description(write, part, values, expected):
+    model = ModelFolder.from_checkpoint(write(part, max_position_embeddings=512, **values))
+    first = {**completed(model).description}
+    assert expected.items() <= first.items() and not {"head", "trained"} & first.keys()
+    assert completed(model).description == first
 
 
 def test_an_unknown_engine_is_an_error(write):

@@ -55,6 +55,7 @@ class EntitiesSettings(FormatSettings, KeptCheckpoints, FileSettings):
     Run the same command again to resume a run that was stopped. A finished run ends at once.
     """
 
+    head = "token classification"
     feature_files = {"cached_dir": ""}
     num_train_epochs: float = redefined(TextSettings, "num_train_epochs", 3.0)
     save_checkpoints_steps: int = redefined(TextSettings, "save_checkpoints_steps", 500)

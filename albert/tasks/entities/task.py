@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from albert.checkpoints.model_folder import recorded_settings
+from albert.checkpoints.model_folder import ModelFolder, recorded_settings
 from albert.core.errors import FlagError, UserError
 from albert.core.log import LOG
 from albert.prediction.model import Head
@@ -21,13 +21,14 @@ from albert.settings.run_settings import RunSettings
 from albert.tables.bad_rows import BadRows
 from albert.tables.dev_split import DevSplit, made_from
 from albert.tables.kinds import standoff_files
+from albert.tasks import completed
 from albert.tasks.classification.base import LabelTask
 from albert.tasks.entities.annotation_exports import open_annotated
 from albert.tasks.entities.annotations import AnnotatedText, as_bioes, write_annotated
 from albert.tasks.entities.features import Tagger, decide_units
 from albert.tasks.entities.head import make_head
 from albert.tasks.entities.settings import AUTO, CHARACTER, PIECE, WORD, EntitiesSettings
-from albert.training.output_folder import known_of_model, recorded_labels
+from albert.training.output_folder import model_to_use
 from albert.training.recipe import Facts
 
 
@@ -41,10 +42,11 @@ class EntitiesTask(LabelTask):
     def __init__(self, settings: EntitiesSettings):
         super().__init__(settings, (), dropout=0.1)
         self._file = functools.cache(self._read_file)
-        self._units = self._known_units()
+        model = None if TRAIN in self.splits else completed(model_to_use(settings))
+        self._units = self._known_units(model)
         self._units = self._units or self._file(TRAIN)[1]
         self._dev_split = DevSplit.of(settings)
-        self.labels = self._new_tags() if TRAIN in self.splits else recorded_labels(settings)
+        self.labels = self._known_tags(model) if model else self._new_tags()
         self.apply_recipe()
         settings = self.settings
         tags, length = as_bioes(self.labels), settings.max_seq_length
@@ -62,21 +64,24 @@ class EntitiesTask(LabelTask):
         lengths = [len(ids) + 2 for ids in self.tokenizer.encode(text.text for text in texts)]
         return Facts(len(texts), lengths)
 
-    def _known_units(self) -> str:
+    def _known_units(self, model: ModelFolder | None) -> str:
         """Returns the units of tags that the model was trained with; "" if the data decides."""
-        settings, trains = self.settings, TRAIN in self.splits
-        known: Mapping[str, Any] | None = None
-        if not trains:
-            known = known_of_model(settings)[1]
-        elif not settings.overwrite_output_dir:
+        settings, known = self.settings, model.known if model else None
+        if not model and not settings.overwrite_output_dir:
             known = recorded_settings(settings.output_dir)
-        if known is None or (trains and settings.entity_units != AUTO):
+        if known is None or not (model or settings.entity_units == AUTO):
             return settings.entity_units.replace(AUTO, "")
         units = known.get("entity_units")
         units = units if units in (PIECE, CHARACTER) else WORD
         if settings.entity_units not in (AUTO, units):
             raise FlagError(f"the model has a tag for each {units}; pass --entity_units={units}")
         return units
+
+    def _known_tags(self, model: ModelFolder) -> list[str]:
+        folder, labels = model.path, model.known.get("labels")
+        if labels:
+            return labels
+        raise UserError(f"{folder} has no record of a training with labels; train a model first")
 
     def _new_tags(self) -> list[str]:
         # Those of the development part, too.

@@ -115,6 +115,7 @@ class GlueSettings(TableSettings, DevSplitSettings, ClassificationSettings, them
     """
 
     feature_files = {"cached_dir": ""}
+    head = "classification"
     train_steps: int = redefined(ClassificationSettings, "train_steps", 1000)
     save_checkpoints_steps: int = redefined(ClassificationSettings, "save_checkpoints_steps", 1000)
     max_seq_length: int = redefined(ClassificationSettings, "max_seq_length", 512, lower=SHORTEST)
@@ -193,6 +194,11 @@ class GlueSettings(TableSettings, DevSplitSettings, ClassificationSettings, them
             raise FlagError(f"{path} has your own data: remove --task_name, or the path")
         own = {"task_name": CUSTOM, "data_dir": path, "do_train": True, "do_eval": True}
         return self._implying(path, **own)
+
+    def head_defaults(self, about: Mapping[str, Any]) -> dict[str, Any]:
+        # As a model for own data.
+        own = {"limits": None, "task_name": CUSTOM, "tsv_regression": about["labels"] == [None]}
+        return {**super().head_defaults(about), **own}
 
     def is_benchmark(self) -> bool:
         """Returns whether runs have their own folders in --output_dir, and a table of scores."""

@@ -20,6 +20,7 @@ from albert.records import TEST, TRAIN
 from albert.records.batches import Data
 from albert.settings.run_settings import RunSettings
 from albert.settings.text_settings import DevSplitSettings
+from albert.tasks import completed
 from albert.tasks.classification.base import ClassificationTask, check_flags
 from albert.tasks.classification.head import BALANCED, balanced_weights, parse_class_weights
 from albert.tasks.classification.metrics import (
@@ -35,7 +36,7 @@ from albert.tasks.glue.settings import CUSTOM, TASKS, TRUNCATE, GlueSettings, Ta
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.glue.windows import FIRST, pooled
 from albert.training.evaluation import CheckpointScores
-from albert.training.output_folder import known_of_model
+from albert.training.output_folder import model_to_use
 from albert.training.recipe import Facts
 
 _MNLI_TASKS = ("mnli", "mismnli", "ax")
@@ -56,7 +57,8 @@ class GlueTask(ClassificationTask):
         settings = settings.checked()
         _check_flags(settings)
         # The model that is not trained, and its description.
-        folder, known = ("", {}) if settings.do_train else known_of_model(settings)
+        model = None if settings.do_train else completed(model_to_use(settings))
+        folder, known = (model.path, model.known) if model else ("", {})
         if settings.task_name.lower() == CUSTOM:
             settings = with_own_data(settings, known)
         processor = load_processor(settings, folder, known)

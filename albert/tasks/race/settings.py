@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from albert.settings.fields import DATA, FEATURES, TRAINING, Affects, redefined, setting
 from albert.tasks.classification.settings import ClassificationSettings
 
@@ -25,6 +28,8 @@ class RaceSettings(ClassificationSettings, theme=DATA):
         "eval_file": "dev.tf_record",
         "predict_file": "test.tf_record",
     }
+    head = "multiple choice"
+    described = ("max_qa_length",)
     data_dir: str = redefined(
         ClassificationSettings,
         "data_dir",
@@ -61,3 +66,6 @@ class RaceSettings(ClassificationSettings, theme=DATA):
     dropout_prob: float = setting(
         0.1, "Dropout rate of the head.", TRAINING, Affects.WEIGHTS, lower=0.0, upper=0.99
     )
+
+    def head_defaults(self, about: Mapping[str, Any]) -> dict[str, Any]:
+        return {**super().head_defaults(about), "max_qa_length": about["max_seq_length"] // 4}

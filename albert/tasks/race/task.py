@@ -25,7 +25,6 @@ class RaceTask(ClassificationTask):
     processor: RaceProcessor
     sequences = (len(LABELS),)
     input_name = "data_dir"
-    described = ("max_qa_length",)
 
     def __init__(self, settings: RaceSettings):
         check_flags(settings)

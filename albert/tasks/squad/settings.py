@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 from albert.settings.fields import ANSWERS, DATA, FEATURES, TRAINING, Affects, setting
 from albert.settings.text_settings import FileSettings
 from albert.tables.bad_rows import ERROR, ON_BAD_QUESTION
@@ -16,6 +19,8 @@ class SquadSettings(FileSettings, theme=DATA):
         "predict_feature_file": "eval.tf_record",
         "predict_feature_left_file": "eval_left.npz",
     }
+    described: ClassVar[Sequence[str]]
+    described = ("doc_stride", "max_query_length", "n_best_size", "max_answer_length")
     do_train: bool = setting(True, "Train on --train_file.", basic=True)
     do_predict: bool = setting(
         True,
@@ -128,6 +133,8 @@ class SquadV1Settings(SquadSettings):
     are none.
     """
 
+    head = "SQuAD 1.1"
+    described = (*SquadSettings.described, "mask_padding_in_loss")
     mask_padding_in_loss: bool = setting(
         True,
         "Exclude padding from the softmax over positions. The reference includes it, so that its "
@@ -148,6 +155,8 @@ class SquadV2Settings(SquadSettings, theme=ANSWERS, affects=Affects.SCORES):
     are none.
     """
 
+    head = "SQuAD 2.0"
+    described = (*SquadSettings.described, "start_n_top", "end_n_top")
     start_n_top: int = setting(
         5, "Number of the most probable starts of an answer to consider.", lower=1
     )

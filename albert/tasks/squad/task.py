@@ -63,8 +63,6 @@ class SquadTask(TextTask):
 
     done_by = {TRAIN: "do_train", DEV: "do_predict"}
     outputs: Sequence[str] = (PREDICTIONS, NBEST, *TextTask.outputs)
-    described: ClassVar[Sequence[str]]
-    described = ("doc_stride", "max_query_length", "n_best_size", "max_answer_length")
     unanswerable: ClassVar[bool] = False
     scorer: ClassVar[type[Scorer]] = Scorer
     no_answer: ClassVar[dict[str, Any]] = NO_ANSWER
@@ -225,7 +223,6 @@ class SquadV1Task(SquadTask):
     """The SQuAD 1.1 task."""
 
     settings: SquadV1Settings
-    described = (*SquadTask.described, "mask_padding_in_loss")
     version = "1.1"
     kind, best_by = "squad-1.1", "f1"
 
@@ -249,7 +246,6 @@ class SquadV2Task(SquadTask):
 
     settings: SquadV2Settings
     outputs = (*SquadTask.outputs, ODDS)
-    described = (*SquadTask.described, "start_n_top", "end_n_top")
     version = "2.0"
     kind, best_by = "squad-2.0", "best_f1"
     unanswerable = True
