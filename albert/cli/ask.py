@@ -42,18 +42,15 @@ from albert.tables.tables import TEXT, Table, columns, open_table
 
 # The help does not need TensorFlow.
 if TYPE_CHECKING:
-    from albert.inference.base import SpanFinder
-    from albert.inference.classification import (
-        LabelPrediction,
-        LabelSetPrediction,
-        OptionChooser,
-        TextClassifier,
-    )
+    from albert.inference import Model
+    from albert.inference.answers import Answer
     from albert.inference.squad import QuestionAnswer, QuestionAnswerer
 
 _STANDARD_INPUT = "-"
 # Columns of the answers to --questions.
 _OF_ANSWER = ("answer", "probability", "document", "line", "character")
+# Inputs of a model for one answer, and how JSON shows them.
+_Inputs = tuple[Sequence[Any], dict[str, Any]]
 # With a larger fraction of pieces that the tokenizer does not know, answers are guesses.
 _MOST_UNKNOWN = 0.2
 
@@ -131,8 +128,7 @@ def _add_file_of_questions(add: Callable) -> None:
 def main(args: argparse.Namespace) -> None:
     """Prints the model's answers; raises a `UserError` if the model or an argument is unusable."""
     from albert import inference
-    from albert.inference.base import SpanFinder
-    from albert.inference.classification import OptionChooser, TextClassifier
+    from albert.inference.answers import answers_to, as_json
 
     require_standard_output()
     if not args.questions:
@@ -140,19 +136,13 @@ def main(args: argparse.Namespace) -> None:
         LOG.setLevel(logging.WARNING)
     contexts = list(_contexts(args))
     model = inference.load_model(*model_of(args))
-    if isinstance(model, TextClassifier):
-        _label(model, args, contexts)
-    elif isinstance(model, SpanFinder):
-        _find(model, args, contexts)
-    elif not contexts:
-        raise FlagError(
-            f"{args.model} answers from a text: pass --context_file FILE, --context TEXT, or - for "
-            "standard input"
-        )
-    elif isinstance(model, OptionChooser):
-        _choose(model, args, contexts)
-    else:
-        _answer(model, args, contexts)
+    names = [context.name for context in contexts]
+    for inputs, shown in _inputs(model, args, contexts):
+        (answer,) = answers_to(model, [inputs])
+        if args.json:
+            print_json({**shown, **as_json(answer, inputs, args.n_best, names)})
+        else:
+            _print(answer, inputs, names, args.n_best)
 
 
 class Context(NamedTuple):
@@ -167,31 +157,68 @@ def _contexts(args: argparse.Namespace) -> Iterator[Context]:
     files = [*args.context_file, *(text for text in args.text if text == _STANDARD_INPUT)]
     if files.count(_STANDARD_INPUT) > 1:
         raise FlagError("- is given twice, but standard input can be read only once")
-    if not all(text.strip() for text in args.context):
-        raise UserError("--context is empty; pass a text")
     for number, text in enumerate(args.context, start=1):
+        if not text.strip():
+            raise UserError("--context is empty; pass a text")
         yield Context(f"text {number}", text)
-    for context in map(_read, files):
-        if not context.text.strip():
-            raise UserError(f"{context.name} is empty; pass a text")
-        yield context
+    for path in files:
+        is_standard = path == _STANDARD_INPUT
+        name = "standard input" if is_standard else path
+        try:
+            content = sys.stdin.buffer.read() if is_standard else pathlib.Path(path).read_bytes()
+            text = content.decode("utf-8-sig")
+        except OSError as e:
+            raise UserError(f"{name} cannot be read: {e.strerror}") from e
+        except UnicodeDecodeError as e:
+            raise UserError(f"{name} is not UTF-8 text: byte {e.start}") from e
+        if not text.strip():
+            raise UserError(f"{name} is empty; pass a text")
+        yield Context(name, text)
 
 
-def _read(path: str) -> Context:
-    is_standard = path == _STANDARD_INPUT
-    name = "standard input" if is_standard else path
-    try:
-        content = sys.stdin.buffer.read() if is_standard else pathlib.Path(path).read_bytes()
-        return Context(name, content.decode("utf-8-sig"))
-    except OSError as e:
-        raise UserError(f"{name} cannot be read: {e.strerror}") from e
-    except UnicodeDecodeError as e:
-        raise UserError(f"{name} is not UTF-8 text: byte {e.start}") from e
+def _inputs(model: Model, args: argparse.Namespace, contexts: list[Context]) -> Iterator[_Inputs]:
+    """Yields inputs for the model, and how JSON shows them; raises a `FlagError` for wrong flags.
+
+    Before each, prints a note if the model may not know the language.
+    """
+    from albert.inference.base import SpanFinder
+    from albert.inference.classification import OptionChooser, TextClassifier
+
+    if isinstance(model, SpanFinder):
+        for text in _texts(args, contexts) or _typed("text> ", args, contexts):
+            _note_unknown(model, [text], "the text")
+            yield [text], {"text": text}
+    elif isinstance(model, TextClassifier):
+        texts, typed = _texts(args, contexts), _typed("text> ", args, contexts)
+        if len(texts) > 2:
+            what = f"a text or a pair of texts, not {len(texts)} texts"
+            raise FlagError(f"{args.model} labels {what}")
+        lines = ([text.strip() for text in line.split("|||", 1)] for line in typed)
+        for pair in [texts] if texts else lines:
+            _note_unknown(model, pair, "the text")
+            yield pair, {"texts": pair}
+    elif not contexts:
+        raise FlagError(
+            f"{args.model} answers from a text: pass --context_file FILE, --context TEXT, or - for "
+            "standard input"
+        )
+    elif isinstance(model, OptionChooser):
+        count = len(model.labels)
+        if len(args.option) != count or len(args.question) != 1 or len(contexts) != 1:
+            raise FlagError(
+                f"{args.model} chooses one of {count} options: pass one text with --context_file "
+                f"or --context, one --question, and --option {count} times"
+            )
+        passage, question = contexts[0].text, args.question[0]
+        _note_unknown(model, [passage, question, *args.option], "the text")
+        yield (passage, question, args.option), {"question": question, "options": args.option}
+    else:
+        yield from _questions(model, args, contexts)
 
 
-def _answer(model: QuestionAnswerer, args: argparse.Namespace, contexts: list[Context]) -> None:
-    from albert.inference.as_json import answer_as_json
-
+def _questions(
+    model: QuestionAnswerer, args: argparse.Namespace, contexts: list[Context]
+) -> Iterator[_Inputs]:
     if any(text != _STANDARD_INPUT for text in args.text) or args.option:
         what = "pass texts with --context" if args.text else "remove --option"
         raise FlagError(f"{args.model} answers questions about texts: {what}; see --help")
@@ -202,21 +229,17 @@ def _answer(model: QuestionAnswerer, args: argparse.Namespace, contexts: list[Co
         return
     for question in args.question or _typed("question> ", args, contexts):
         _note_unknown(model, [question], "the question")
-        answered = model.answer(question, texts)
-        if args.json:
-            names = [context.name for context in contexts]
-            print_json(answer_as_json(question, answered, texts, args.n_best, names))
-        else:
-            _print_answer(question, answered, contexts, args.n_best)
+        yield (question, texts), {}
 
 
 def _answer_rows(
     model: QuestionAnswerer, args: argparse.Namespace, contexts: list[Context]
 ) -> None:
     """Writes a table of questions with their answers."""
+    from albert.inference.answers import as_json, row_of
     from albert.inference.rows import RowPredictor, check_rows
 
-    path, texts = args.questions, [context.text for context in contexts]
+    path, (names, texts) = args.questions, zip(*contexts, strict=True)
     check_readable(path, "--questions")
     is_table = ending_of(path) in TABLES
     table = open_table(path) if is_table else Table(path, TEXT, ["question"])
@@ -238,10 +261,15 @@ def _answer_rows(
     with opened or contextlib.nullcontext(sys.stdout.buffer) as file:
         file.write(output.head())
         for record in table.records():
-            values = {}
+            values = dict[str, Any]()
             if record.values:
                 question = next(rest)
-                values = _values_of(model.answer(question, texts), contexts)
+                answered = model.answer(question, texts)
+                text, probability = row_of(answered).values()
+                if text:
+                    (values,) = as_json(answered, (question, texts), 1, names)["answers"]
+                    values["document"] = values["context"]
+                values |= {"answer": text, "probability": probability}
                 if question is questions[0]:
                     seconds = time.perf_counter() - begin
                     estimate = seconds * len(questions) / 60
@@ -249,26 +277,33 @@ def _answer_rows(
             file.write(output.row(record, values))
 
 
-def _values_of(answered: QuestionAnswer, contexts: list[Context]) -> dict[str, Any]:
-    from albert.inference.as_json import location_of
-    from albert.inference.rows import CONFIDENCE, PREDICTION, values_of_answer
+def _print(answer: Answer, inputs: Sequence[Any], names: Sequence[str], n_best: int) -> None:
+    from albert.inference.squad import QuestionAnswer
 
-    values = values_of_answer(answered)
-    own = {"answer": values[PREDICTION], "probability": values[CONFIDENCE]}
-    if not own["answer"]:
-        return own
-    best = answered.answers[0]
-    name, text = contexts[best.context]
-    where = location_of(text, best.start, best.end)
-    return {**own, "document": name, "line": where.line, "character": where.character}
+    if isinstance(answer, QuestionAnswer):
+        _print_answer(answer, inputs, names, n_best)
+    elif isinstance(answer, list):
+        print()
+        _print_marked(inputs[0], answer, "")
+        for span in answer:
+            texts = "  ".join(map(printable, (span.label or "", span.text)))
+            print(f"  {texts}  ({span.probability:.1%})")
+    elif shares := sorted(answer.probabilities.items(), key=lambda item: -item[1]):
+        # Of several labels, those that are predicted have a mark.
+        marked = answer._asdict().get("labels")
+        for label, probability in shares:
+            mark = "" if marked is None else "* " if label in marked else "  "
+            print(f"{mark}{printable(label)}  ({probability:.1%})")
+    else:
+        print(f"{answer._asdict()['number']:.4g}")
 
 
 def _print_answer(
-    question: str, answered: QuestionAnswer, contexts: list[Context], n_best: int
+    answered: QuestionAnswer, inputs: Sequence[Any], names: Sequence[str], n_best: int
 ) -> None:
-    from albert.inference.as_json import location_of
+    from albert.inference.answers import location_of
 
-    indent = "    "
+    (question, texts), indent = inputs, "    "
     print(f"\n{printable(question)}")
     if answered.no_answer_probability is not None:
         says = "no answer" if answered.abstains else "there is an answer"
@@ -276,13 +311,12 @@ def _print_answer(
         if answered.abstains and answered.answers:
             print("  if there is an answer:")
     for answer in answered.answers[:n_best]:
-        name, text = contexts[answer.context]
-        location = location_of(text, answer.start, answer.end)
+        line, character, sentence, start = location_of(texts[answer.context], *answer[:2])
         print(f"  {printable(answer.text)}  ({answer.probability:.1%})")
-        print(f"{indent}{printable(name)}, line {location.line}, character {location.character}:")
-        start = len(location.before)
-        sentence = answer._replace(start=start, end=start + len(location.text))
-        _print_marked(location.sentence, [sentence], indent)
+        name = printable(names[answer.context])
+        print(f"{indent}{name}, line {line}, character {character}:")
+        end = start + answer.end - answer.start
+        _print_marked(sentence, [answer._replace(start=start, end=end)], indent)
     if not answered.answers:
         print("  no answer: no part of the text can be an answer")
 
@@ -303,64 +337,6 @@ def _texts(args: argparse.Namespace, contexts: list[Context]) -> list[str]:
     if texts and not texts[0].strip():
         raise FlagError("the text is empty; pass a text")
     return texts
-
-
-def _find(model: SpanFinder, args: argparse.Namespace, contexts: list[Context]) -> None:
-    from albert.inference.as_json import span_as_json
-
-    for text in _texts(args, contexts) or _typed("text> ", args, contexts):
-        _note_unknown(model, [text], "the text")
-        spans = model.find(text)
-        if args.json:
-            print_json({"text": text, "spans": [span_as_json(span, text) for span in spans]})
-            continue
-        print()
-        _print_marked(text, spans, "")
-        for span in spans:
-            names = "  ".join(map(printable, (span.label or "", span.text)))
-            print(f"  {names}  ({span.probability:.1%})")
-
-
-def _label(model: TextClassifier, args: argparse.Namespace, contexts: list[Context]) -> None:
-    texts = _texts(args, contexts)
-    if len(texts) > 2:
-        raise FlagError(f"{args.model} labels a text or a pair of texts, not {len(texts)} texts")
-    typed = () if texts else _typed("text> ", args, contexts)
-    lines = ([text.strip() for text in line.split("|||", 1)] for line in typed)
-    for pair in [texts] if texts else lines:
-        _note_unknown(model, pair, "the text")
-        _print_labelled(model.classify(*pair), {"texts": pair}, args)
-
-
-def _choose(model: OptionChooser, args: argparse.Namespace, contexts: list[Context]) -> None:
-    count = len(model.labels)
-    if len(args.option) != count or len(args.question) != 1 or len(contexts) != 1:
-        raise FlagError(
-            f"{args.model} chooses one of {count} options: pass one text with --context_file or "
-            f"--context, one --question, and --option {count} times"
-        )
-    (question,), (context,) = args.question, contexts
-    _note_unknown(model, [context.text, question, *args.option], "the text")
-    chosen = model.choose(context.text, question, args.option)
-    _print_labelled(chosen, {"question": question, "options": args.option}, args)
-
-
-def _print_labelled(
-    prediction: LabelPrediction | LabelSetPrediction,
-    inputs: dict[str, Any],
-    args: argparse.Namespace,
-) -> None:
-    shares = sorted(prediction.probabilities.items(), key=lambda item: -item[1])
-    if args.json:
-        print_json({**inputs, **prediction._asdict()})
-    elif not shares:
-        print(f"{prediction._asdict()['number']:.4g}")
-    else:
-        # Of several labels, those that are predicted have a mark.
-        marked = prediction._asdict().get("labels")
-        for label, probability in shares:
-            mark = "" if marked is None else "* " if label in marked else "  "
-            print(f"{mark}{printable(label)}  ({probability:.1%})")
 
 
 def _typed(prompt: str, args: argparse.Namespace, contexts: list[Context]) -> Iterator[str]:

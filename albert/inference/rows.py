@@ -11,17 +11,16 @@ from albert.core.errors import UserError
 from albert.core.files import read_object, remove_temporary_files, write_json
 from albert.core.locks import exclusive
 from albert.core.log import LOG
+from albert.inference.answers import CONFIDENCE, PREDICTION, answers_to, row_of
 from albert.inference.base import SpanFinder, grouped
-from albert.inference.classification import LabelPrediction, LabelSetPrediction, TextClassifier
-from albert.inference.squad import QuestionAnswer, QuestionAnswerer
-from albert.report.spans import Span
+from albert.inference.classification import TextClassifier
+from albert.inference.squad import QuestionAnswerer
 from albert.tables.bad_rows import BadRows
 from albert.tables.extended_tables import ExtendedTable
 from albert.tables.tables import Record, Table
 from albert.tasks.glue.label_tables import text_of, texts_of
 
 RowModel = TextClassifier | SpanFinder | QuestionAnswerer
-PREDICTION, CONFIDENCE = "prediction", "confidence"
 # The most characters of a block, and those that each row counts in addition to its own.
 _MOST_CHARACTERS, _OF_ROW = 1 << 22, 1 << 10
 
@@ -46,43 +45,8 @@ class RowPredictor:
         return tuple(text_of(row, column) for column in self._columns)
 
     def predict(self, rows: Sequence[tuple[str, ...]]) -> list[dict[str, Any]]:
-        """Returns the values of the new columns for the texts of rows."""
-        model = self._model
-        if isinstance(model, QuestionAnswerer):
-            pairs = [(question, context) for question, context in rows]
-            return list(map(values_of_answer, model.answer_all(pairs)))
-        if isinstance(model, SpanFinder):
-            predicted = model.find_all(text for (text,) in rows)
-            return [{PREDICTION: list(map(_values_of_span, spans))} for spans in predicted]
-        return list(map(self._label_values, model.classify_all((a, "".join(b)) for a, *b in rows)))
-
-    def _label_values(self, labelled: LabelPrediction | LabelSetPrediction) -> dict[str, Any]:
-        if isinstance(labelled, LabelPrediction) and labelled.label is None:
-            return {PREDICTION: _rounded(labelled.number)}
-        prediction, shares = labelled[:2]
-        chosen = prediction if isinstance(prediction, list) else [str(prediction)]
-        least = min((shares[label] for label in chosen), default=None)
-        # Without --probabilities, there are no more names.
-        numbers = zip(self.names[1:], [least, *shares.values()], strict=False)
-        return {PREDICTION: prediction, **{name: _rounded(number) for name, number in numbers}}
-
-
-def _values_of_span(span: Span) -> dict[str, Any]:
-    own = dict(zip(("start", "end", "text", "label"), span[:4], strict=True))
-    return {**own, "probability": _rounded(span.probability)}
-
-
-def values_of_answer(answered: QuestionAnswer) -> dict[str, Any]:
-    """Returns the best answer and its probability; "" if the model abstains."""
-    if answered.abstains or not answered.answers:
-        return {PREDICTION: "", CONFIDENCE: _rounded(answered.no_answer_probability)}
-    best = answered.answers[0]
-    return {PREDICTION: best.text, CONFIDENCE: _rounded(best.probability)}
-
-
-def _rounded(number: float | None) -> Any:
-    """Returns a number with the digits that float32 has."""
-    return None if number is None else float(f"{number:.7g}")
+        """Returns the values of the new columns, and perhaps of more, for the texts of rows."""
+        return list(map(row_of, answers_to(self._model, rows)))
 
 
 def check_rows(table: Table, predictor: RowPredictor, output: ExtendedTable, bad: BadRows) -> int:
@@ -117,16 +81,14 @@ def predicted_blocks(
         # A row without prediction.
         return ()
 
+    def size(row: tuple[Record, tuple[str, ...]]) -> int:
+        return _OF_ROW + len(row[0].text) + sum(map(len, row[1]))
+
     pairs = ((record, texts_in(record)) for record in records)
-    for block in grouped(pairs, _size, _MOST_CHARACTERS):
+    for block in grouped(pairs, size, _MOST_CHARACTERS):
         predicted = iter(predictor.predict([texts for _, texts in block if texts]))
         rows = (output.row(record, next(predicted) if texts else {}) for record, texts in block)
         yield len(block), b"".join(rows)
-
-
-def _size(row: tuple[Record, tuple[str, ...]]) -> int:
-    record, texts = row
-    return _OF_ROW + sum(map(len, texts)) + len(record.text)
 
 
 def write_resumably(

@@ -10,15 +10,17 @@ import json
 import os
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from albert.core.errors import UserError
 from albert.core.version import VERSION
 from albert.report import PREDICTIONS
 from albert.report.predictions import read_samples
-from albert.serving.services import Service
+from albert.serving.services import Service, TextService
 
+_EXAMPLES = 3
 _FILE = pathlib.Path(__file__).with_name("page.html")
 # The service's own example is short because commands quote it; this one shows more.
 _STORY = (
@@ -34,13 +36,6 @@ def page_of(service: Service, task: str, shows_data: bool) -> tuple[str, dict[st
 
     `shows_data` is whether examples may be from the data of the model's run.
     """
-    has_data = shows_data and os.path.exists(os.path.join(service.folder, PREDICTIONS))
-    examples: Sequence[Mapping[str, Any]] = [service.example]
-    # A damaged file of predictions leaves the service's own example.
-    with contextlib.suppress(UserError, KeyError):
-        examples = service.examples(read_samples(service.folder) if has_data else ())
-    if "context" in service.fields:
-        examples = [{"question": question, "context": _STORY} for question in _QUESTIONS]
     about = {
         "task": task,
         "name": _name(service.folder),
@@ -49,7 +44,7 @@ def page_of(service: Service, task: str, shows_data: bool) -> tuple[str, dict[st
         "path": service.path[1:],
         "fields": dict(service.fields),
         "shown": list(service.example),
-        "examples": examples,
+        "examples": _examples(service, shows_data),
     }
     text = _FILE.read_text(encoding="utf-8")
     page = text.replace('data-model=""', f'data-model="{html.escape(json.dumps(about))}"')
@@ -62,6 +57,18 @@ def page_of(service: Service, task: str, shows_data: bool) -> tuple[str, dict[st
         "Cache-Control": "no-cache",
         "X-Content-Type-Options": "nosniff",
     }
+
+
+def _examples(service: Service, shows_data: bool) -> list[Mapping[str, Any]]:
+    if "context" in service.fields:
+        return [{"question": question, "context": _STORY} for question in _QUESTIONS]
+    has_data = shows_data and os.path.exists(os.path.join(service.folder, PREDICTIONS))
+    # A damaged file of predictions leaves the service's own example.
+    with contextlib.suppress(UserError, KeyError):
+        if isinstance(service, TextService):
+            samples = islice(read_samples(service.folder) if has_data else (), _EXAMPLES)
+            return [dict(zip(service.fields, one["texts"], strict=False)) for one in samples]
+    return [service.example]
 
 
 def _name(folder: str) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from albert.core.version import VERSION
 from albert.inference import Model
-from albert.inference.as_json import answer_as_json, span_as_json
+from albert.inference.answers import answers_to, as_json
 from albert.inference.base import SentenceEncoder, SpanFinder
 from albert.inference.classification import OptionChooser, TextClassifier
 from albert.inference.embedding import Embedder
@@ -25,14 +24,13 @@ Pause = Callable[[], None] | None
 _PROBABILITY = {"type": "number", "minimum": 0, "maximum": 1}
 _PROBABILITIES = {"type": "object", "additionalProperties": _PROBABILITY}
 _TEXT, _COUNT, _BOOLEAN = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
-# A span as `span_as_json` writes it, without a label.
+# A span as `as_json` writes it, without a label.
 _SPAN: dict[str, Schema] = {"text": _TEXT, "probability": _PROBABILITY, "sentence": _TEXT}
 _SPAN |= dict.fromkeys(("start", "end", "line", "character"), _COUNT)
 # Whether the model saw only the beginning of a text, or of a question.
 _CUT = {"truncated": _BOOLEAN}
 # Approximate number of bytes per token, and texts that are embedded between two pauses.
 _BYTES, _TOGETHER = 4, 8
-_EXAMPLES = 3
 # Reasons for errors, by status.
 FAULTS = {
     400: "The body is not JSON in UTF-8.",
@@ -65,32 +63,36 @@ class Service:
     fields: Mapping[str, Schema]
     example: Mapping[str, Any]
     result: Schema
+    # The number of inputs of the model that may be truncated.
+    _short = 0
 
-    def __init__(self, model: SentenceEncoder):
-        longest = model.folder.value("max_seq_length")
+    def __init__(self, model: SentenceEncoder, stride: int | None = None):
+        """Takes the model, and the stride of its windows on long texts; None without windows."""
         self.model: Any = model
         self.folder = model.folder.path
-        self._lengths = longest, longest
+        self._longest = model.folder.value("max_seq_length")
+        self._stride = stride or self._longest
+        # The most tokens of the texts that are not truncated.
+        self._room: float = self._longest
 
     def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
         """Answers requests in batches; calls `pause`, which may raise, between windows if many."""
-        raise NotImplementedError
+        inputs = [[one[name] for name in self.fields if name != "n_best"] for one in requests]
+        rows = zip(requests, inputs, answers_to(self.model, inputs, pause), strict=True)
+        return [
+            {**as_json(answer, own, one.get("n_best", 1)), **self._cut(own[: self._short])}
+            for one, own, answer in rows
+        ]
 
     def windows(self, size: int) -> int:
         """Returns the approximate number of windows of a request with a size in bytes."""
-        longest, step = self._lengths
-        return 1 + -(-max(size // _BYTES - longest, 0) // step)
+        return 1 + -(-max(size // _BYTES - self._longest, 0) // self._stride)
 
-    def examples(self, samples: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        """Returns examples for the page; `samples` are predictions of the model's run."""
-        return [self.example]
-
-    def _cut(self, room: float, *texts: str) -> dict[str, bool]:
+    def _cut(self, texts: Sequence[str]) -> dict[str, bool]:
         """Returns whether texts with special tokens are too long, as a part of the answer."""
-        if room == math.inf:
-            return {"truncated": False}
-        ids = self.model.folder.tokenizer.encode(filter(None, texts))
-        return {"truncated": sum(len(one) + 1 for one in ids) + 1 > room}
+        encode, room = self.model.folder.tokenizer.encode, self._room
+        pieces = encode(filter(None, texts)) if room < math.inf else ()
+        return {"truncated": sum(len(ids) + 1 for ids in pieces) + 1 > room} if texts else {}
 
     def warm_up(self) -> None:
         """Answers the example, because the first use of a model is slow."""
@@ -100,12 +102,12 @@ class Service:
 class QuestionService(Service):
     """A service that answers questions with a model trained on SQuAD."""
 
-    summary = "Answers a question from a text."
+    summary, _short = "Answers a question from a text.", 1
     example = {"question": "Who wrote it?", "context": "Anna wrote it in a week."}
 
     def __init__(self, model: QuestionAnswerer):
-        super().__init__(model)
-        self._lengths = self._lengths[0], model.folder.value("doc_stride")
+        super().__init__(model, model.folder.value("doc_stride"))
+        self._room = model.folder.value("max_query_length") + 2
         self.fields = {
             "question": fields.text("The question."),
             "context": fields.text("The text that has the answer."),
@@ -122,25 +124,15 @@ class QuestionService(Service):
             **_CUT,
         )
 
-    def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
-        pairs = [(a["question"], [a["context"]]) for a in requests]
-        all_answered = self.model.answer_all(pairs, pause)
-        room = self.model.folder.value("max_query_length") + 2
-        return [
-            answer_as_json(a["question"], answered, [a["context"]], a["n_best"])
-            | self._cut(room, a["question"])
-            for a, answered in zip(requests, all_answered, strict=True)
-        ]
-
 
 class TextService(Service):
     """A service that labels texts with a model trained on GLUE or on your own task."""
 
-    summary = "Labels a text or a pair of texts."
+    summary, _short = "Labels a text or a pair of texts.", 2
 
     def __init__(self, model: TextClassifier):
-        super().__init__(model)
-        self._lengths = self._lengths[0], model.stride or self._lengths[0]
+        super().__init__(model, model.stride)
+        self._room = math.inf if model.stride else self._longest
         self.fields, self.example = {"text": fields.text("The text.")}, {"text": "It was raining."}
         has_pairs = _has_pairs(model.folder.description)
         if has_pairs is False:
@@ -154,16 +146,6 @@ class TextService(Service):
         if model.is_multi_label:
             labels = {"type": "array", "items": {"enum": list(model.labels)}}
             self.result = _object(labels=labels, probabilities=_PROBABILITIES, **_CUT)
-
-    def examples(self, samples: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-        texts = (sample["texts"] for sample in itertools.islice(samples, _EXAMPLES))
-        return [dict(zip(self.fields, one, strict=False)) for one in texts]
-
-    def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
-        pairs = [(one["text"], one.get("second_text", "")) for one in requests]
-        room = self._lengths[0] if self.model.stride is None else math.inf
-        rows = zip(pairs, self.model.classify_all(pairs, pause), strict=True)
-        return [{**labelled._asdict(), **self._cut(room, *pair)} for pair, labelled in rows]
 
 
 def _has_pairs(about: Mapping[str, Any]) -> bool | None:
@@ -190,10 +172,6 @@ class ChoiceService(Service):
         self.example = {"passage": "A week.", "question": "It took _ .", "options": options}
         self.result = _labelled(model.labels)
 
-    def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
-        chosen = self.model.choose_all([tuple(one.values()) for one in requests], pause)
-        return [labelled._asdict() for labelled in chosen]
-
 
 class SpanService(Service):
     """A service that finds spans with labels in texts."""
@@ -203,15 +181,9 @@ class SpanService(Service):
     fields = {"text": fields.text("The text.")}
 
     def __init__(self, model: SpanFinder):
-        super().__init__(model)
-        self._lengths = self._lengths[0], self._lengths[0] // 2
+        super().__init__(model, model.folder.value("max_seq_length") // 2)
         item = _object(label={"enum": list(model.labels)}, **_SPAN)
         self.result = _object(spans={"type": "array", "items": item})
-
-    def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
-        texts = [one["text"] for one in requests]
-        rows = zip(texts, self.model.find_all(texts, pause), strict=True)
-        return [{"spans": [span_as_json(s, text) for s in spans]} for text, spans in rows]
 
 
 class EmbedService(Service):
@@ -230,7 +202,7 @@ class EmbedService(Service):
                 pause()
             vectors += self.model.encode(texts[first : first + _TOGETHER]).tolist()
         rows = zip(texts, vectors, strict=True)
-        return [{"embedding": vector, **self._cut(self._lengths[0], text)} for text, vector in rows]
+        return [{"embedding": vector, **self._cut([text])} for text, vector in rows]
 
 
 _SERVICES = {
@@ -288,7 +260,7 @@ def _operation(service: Service, faults: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "summary": service.summary,
         "operationId": service.path.rpartition("/")[2],
-        "requestBody": {"required": True, "content": _json(request, dict(service.example))},
+        "requestBody": {"required": True, "content": _json(request, example=dict(service.example))},
         "responses": {"200": result, **faults},
     }
 
@@ -297,11 +269,8 @@ def _one_or_several(schema: Schema) -> dict[str, Any]:
     return {"oneOf": [schema, {"type": "array", "items": schema}]}
 
 
-def _json(schema: Any, example: Any = None) -> dict[str, Any]:
-    content = {"schema": schema}
-    if example is not None:
-        content["example"] = example
-    return {"application/json": content}
+def _json(schema: Any, **more: Any) -> dict[str, Any]:
+    return {"application/json": {"schema": schema, **more}}
 
 
 def _response(about: str, schema: Any) -> dict[str, Any]:
