@@ -51,30 +51,26 @@ def read(body: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
         if name not in body and "default" not in schema:
             raise HTTPException(422, f"{name!r} is missing")
         values[name] = body.get(name, schema.get("default"))
-        _CHECKS[schema["type"]](name, values[name], schema)
+        _check(name, values[name], schema)
     return values
 
 
-def _check_text(name: str, value: Any, schema: Schema) -> None:
-    if not isinstance(value, str):
-        raise HTTPException(422, f"{name!r} must be a text")
-    if "pattern" in schema and not re.search(schema["pattern"], value):
-        raise HTTPException(422, f"{name!r} is empty")
-    if not is_utf8(value):
-        raise HTTPException(422, f"{name!r} has half of a surrogate pair, which is not valid text")
-
-
-def _check_texts(name: str, value: Any, schema: Schema) -> None:
-    if not isinstance(value, list) or len(value) != schema["minItems"]:
-        raise HTTPException(422, f"{name!r} must be a list of {schema['minItems']} texts")
-    for number, item in enumerate(value):
-        _check_text(f"{name}[{number}]", item, schema["items"])
-
-
-def _check_number(name: str, value: Any, schema: Schema) -> None:
-    low, high = schema["minimum"], schema["maximum"]
-    if type(value) is not int or not low <= value <= high:
-        raise HTTPException(422, f"{name!r} must be an integer from {low} to {high}")
-
-
-_CHECKS = {"string": _check_text, "array": _check_texts, "integer": _check_number}
+def _check(name: str, value: Any, schema: Schema) -> None:
+    kind, fault = schema["type"], ""
+    if kind == "integer":
+        low, high = schema["minimum"], schema["maximum"]
+        if type(value) is not int or not low <= value <= high:
+            fault = f"must be an integer from {low} to {high}"
+    elif kind == "array":
+        if not isinstance(value, list) or len(value) != schema["minItems"]:
+            fault = f"must be a list of {schema['minItems']} texts"
+        for number, item in enumerate([] if fault else value):
+            _check(f"{name}[{number}]", item, schema["items"])
+    elif not isinstance(value, str):
+        fault = "must be a text"
+    elif "pattern" in schema and not re.search(schema["pattern"], value):
+        fault = "is empty"
+    elif not is_utf8(value):
+        fault = "has half of a surrogate pair, which is not valid text"
+    if fault:
+        raise HTTPException(422, f"{name!r} {fault}")
