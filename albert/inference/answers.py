@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from albert.inference.base import SpanFinder
 from albert.inference.classification import LabelPrediction, LabelSetPrediction, OptionChooser
@@ -91,21 +91,11 @@ def _rounded(number: float | None) -> float | None:
     return None if number is None else float(f"{number:.7g}")
 
 
-class Location(NamedTuple):
-    """The position of a part of a text.
+def location_of(text: str, start: int, end: int) -> tuple[int, int, str, int]:
+    """Returns the line and character where `text[start:end]` begins, counted from 1.
 
-    `line` and `character` are those of its first character, counted from 1. `start` is its offset
-    in the text of its sentences.
+    Also returns the text of its sentences, and its offset in that.
     """
-
-    line: int
-    character: int
-    sentence: str
-    start: int
-
-
-def location_of(text: str, start: int, end: int) -> Location:
-    """Returns the position of `text[start:end]`."""
     # Boundaries outside the text that is shown do not matter.
     low, high = max(start - _MOST_AROUND - 2, 0), min(end + _MOST_AROUND + 2, len(text))
     boundaries = list(_BETWEEN_SENTENCES.finditer(text, low, high))
@@ -117,20 +107,20 @@ def location_of(text: str, start: int, end: int) -> Location:
     if len(after) > _MOST_AROUND:
         after = after[:_MOST_AROUND] + "…"
     sentence, line = before + text[start:end] + after, text.count("\n", 0, start) + 1
-    return Location(line, start - text.rfind("\n", 0, start), sentence, len(before))
+    return line, start - text.rfind("\n", 0, start), sentence, len(before)
 
 
 def _span_as_json(span: Span, text: str, names: Sequence[str] = ()) -> dict[str, Any]:
     """Returns a span of a text with its position, and with a label and a context if it has them."""
-    location = location_of(text, span.start, span.end)
+    line, character, sentence, _ = location_of(text, span.start, span.end)
     return {
         "text": span.text,
         **({} if span.label is None else {"label": span.label}),
         "probability": span.probability,
         "start": span.start,
         "end": span.end,
-        "line": location.line,
-        "character": location.character,
-        "sentence": location.sentence,
+        "line": line,
+        "character": character,
+        "sentence": sentence,
         **({"context": names[span.context]} if names else {}),
     }
