@@ -30,7 +30,7 @@ from albert.cli import require_standard_output
 from albert.cli.model_flags import add_model_flags, model_of
 from albert.core import signals
 from albert.core.arguments import Parser
-from albert.core.errors import NO_UTF8, FlagError, UserError
+from albert.core.errors import NO_UTF8, FlagError, UserError, reporting
 from albert.core.files import check_readable, open_atomically, print_json
 from albert.core.log import LOG, progress
 from albert.core.text import printable
@@ -164,11 +164,10 @@ def _contexts(args: argparse.Namespace) -> Iterator[Context]:
     for path in files:
         is_standard = path == _STANDARD_INPUT
         name = "standard input" if is_standard else path
-        try:
+        with reporting(f"{name} cannot be read"):
             content = sys.stdin.buffer.read() if is_standard else pathlib.Path(path).read_bytes()
+        try:
             text = content.decode("utf-8-sig")
-        except OSError as e:
-            raise UserError(f"{name} cannot be read: {e.strerror}") from e
         except UnicodeDecodeError as e:
             raise UserError(f"{name} is not UTF-8 text: byte {e.start}") from e
         if not text.strip():

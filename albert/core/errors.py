@@ -59,12 +59,12 @@ class ErrorCollector:
 
 
 @contextlib.contextmanager
-def reporting(fault: str) -> Iterator[None]:
-    """Converts an `OSError` in the block to a `UserError`, whose message begins with `fault`."""
+def reporting(fault: str, advice: str = "") -> Iterator[None]:
+    """Converts an `OSError` in the block to a `UserError`: `fault`, the reason and `advice`."""
     try:
         yield
     except OSError as e:
-        raise UserError(f"{fault}: {e.strerror or e}") from e
+        raise UserError(f"{fault}: {e.strerror or e}{advice}") from e
 
 
 @contextlib.contextmanager

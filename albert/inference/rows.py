@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from albert.core.errors import UserError
+from albert.core.errors import UserError, reporting
 from albert.core.files import read_object, remove_temporary_files, write_json
 from albert.core.locks import exclusive
 from albert.core.log import LOG
@@ -105,18 +106,20 @@ def write_resumably(
       blocks_after: yields the blocks after a number of records, with theirs.
     """
     partial, progress = path + ".partial", path + ".partial.json"
+    advice = "; correct this, and repeat the command, which resumes"
+    writing = functools.partial(reporting, f"{partial} cannot be written", advice)
     with exclusive(path, waits=False):
         count, size = _begun(path, made_from) if os.path.exists(progress) else (0, 0)
         if not count:
             # It must not describe what another run writes from now on.
             with contextlib.suppress(FileNotFoundError):
                 os.remove(progress)
-        with _writing(partial), open(partial, "r+b" if count else "wb") as file:
+        with writing(), open(partial, "r+b" if count else "wb") as file:
             file.truncate(size)
             file.seek(size)
             file.write(b"" if count else head)
         for number, text in blocks_after(count):
-            with _writing(partial), open(partial, "ab") as file:
+            with writing(), open(partial, "ab") as file:
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
@@ -141,12 +144,3 @@ def _begun(path: str, made_from: Mapping[str, Any]) -> tuple[int, int]:
     why = f"{' and '.join(changed)} changed" if changed else "its partial file is damaged"
     LOG.info("Starting %s again: %s", path, why)
     return 0, 0
-
-
-@contextlib.contextmanager
-def _writing(path: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as e:
-        advice = "correct this, and repeat the command, which resumes"
-        raise UserError(f"{path} cannot be written: {e.strerror}; {advice}") from e
