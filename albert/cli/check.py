@@ -38,17 +38,12 @@ Request = tuple[Job, bool, CheckSettings]
 def parse(argv: list[str]) -> Request:
     """Parses a command line; raises a `FlagError` if the task is unknown or a flag is invalid."""
     program, *rest = argv
-    word, version = pop_task(rest)
-    task = find_task("squad" if word is None else word, version)
+    names_task = bool(rest) and not rest[0].startswith("-")
+    word = rest.pop(0) if names_task else "squad"
+    task = find_task(word, rest.pop(0) if rest and rest[0] in _VERSIONS else "")
     kinds = task.load("settings"), CheckSettings
     paths = command_line.parse([program, *rest], __doc__, *kinds, arguments=True)
-    return job_of(task, paths), word is not None, CheckSettings.from_flags()
-
-
-def pop_task(words: list[str]) -> tuple[str | None, str]:
-    """Removes and returns the task at the beginning of words, None without one, and its version."""
-    word = words.pop(0) if words and not words[0].startswith("-") else None
-    return word, words.pop(0) if words and words[0] in _VERSIONS else ""
+    return job_of(task, paths), names_task, CheckSettings.from_flags()
 
 
 def main(request: Request) -> None:
