@@ -21,7 +21,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from albert.cli import require_standard_output
 from albert.cli.model_flags import add_model_flags, model_of
@@ -178,10 +178,8 @@ def _columns(args: argparse.Namespace, model: RowModel, table: Table) -> list[st
         raise FlagError(f"{args.model} has no labels with probabilities: remove --probabilities")
     if not isinstance(model, TextClassifier) and args.text_b_column:
         raise FlagError(f"{args.model} reads no second text: remove --text_b_column")
-    about: dict[str, Any] = model.folder.description
-    if isinstance(model, SpanFinder):
-        names, second = [args.text_column or "text"], None
-    elif isinstance(model, TextClassifier):
+    about, names = model.folder.description, ["question", "context"]
+    if isinstance(model, TextClassifier):
         described = args.text_column or about.get("text_column")
         usual = TableSettings(text_column="text")
         if not described and table.delimiter != TEXT:
@@ -189,14 +187,14 @@ def _columns(args: argparse.Namespace, model: RowModel, table: Table) -> list[st
             usual = find_columns(table.path, TableSettings(), (), is_labeled=False)
         names = [described or usual.text_column]
         second = args.text_b_column or about.get("text_b_column", usual.text_b_column)
+        # The second text is optional unless somebody has named its column.
+        is_named = second != "text_b" or args.text_b_column or "text_b_column" in about
+        if second and (is_named or second in table.columns):
+            names.append(second)
+    elif isinstance(model, SpanFinder):
+        names = [args.text_column or "text"]
     elif args.text_column:
         raise FlagError(f"{args.model} reads context and question: remove --text_column")
-    else:
-        names, second = ["question", "context"], None
-    # The second text is optional unless somebody has named its column.
-    is_named = second != "text_b" or args.text_b_column or "text_b_column" in about
-    if second and (is_named or second in table.columns):
-        names.append(second)
     for name in names[table.delimiter == TEXT :]:
         if name not in table.columns:
             known = columns(table.columns)
