@@ -188,18 +188,6 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]], caption: str =
     return f"<table>{title}<tr>{head}</tr>{body}</table>"
 
 
-def _pooled_states(states: tf.Tensor, mask: tf.Tensor, skipped: int) -> dict[str, tf.Tensor]:
-    """Returns a vector per text for each pooling in `POOLINGS`, float32 [B, H].
-
-    The mean is over all tokens of the text, including [CLS] and [SEP], as in sentence-transformers.
-    The last hidden states are [B, S, H]; `mask`, int32 [B, S], is 1 for tokens and 0 for padding.
-    """
-    weights = tf.cast(mask, tf.float32)[:, skipped:, tf.newaxis]
-    sums = tf.reduce_sum(states[:, skipped:] * weights, axis=1)
-    mean = sums / tf.maximum(tf.reduce_sum(weights, axis=1), _SMALLEST_COUNT)
-    return {"mean": mean, "cls": states[:, skipped]}
-
-
 def normalized(vectors: np.ndarray) -> np.ndarray:
     """Returns vectors [..., H] divided by their Euclidean norms."""
     norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
@@ -297,7 +285,11 @@ def embedding_head(
         outputs = {f"layer {layer}": states[layer] for layer in layers}
         if pooled:
             outputs["pooled"] = encoder.get_pooled_output()
-        vectors = _pooled_states(states[-1], features["input_mask"], skipped)
+        # The mean is over all tokens, with [CLS] and [SEP], as in sentence-transformers.
+        last, mask = states[-1][:, skipped:], features["input_mask"][:, skipped:, tf.newaxis]
+        weights = tf.cast(mask, tf.float32)
+        sums, count = tf.reduce_sum(last * weights, axis=1), tf.reduce_sum(weights, axis=1)
+        vectors = {"mean": sums / tf.maximum(count, _SMALLEST_COUNT), "cls": last[:, 0]}
         return HeadOutput(None, {**outputs, **{name: vectors[name] for name in poolings}})
 
     return head
