@@ -23,7 +23,7 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from albert.cli import require_standard_output
@@ -59,6 +59,10 @@ def parse(argv: list[str]) -> argparse.Namespace:
     """Parses a command line; raises a `FlagError` if the arguments are invalid."""
     parser = Parser(argv[0], __doc__)
     add = parser.add_argument
+
+    def add_repeated(name: str, text: str, metavar: str | None = None) -> None:
+        add(name, action="append", default=[], metavar=metavar, help=text)
+
     add("model", metavar="MODEL", help="export, --output_dir of a run, or folder of transformers")
     add(
         "text",
@@ -66,13 +70,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
         default=[],
         help="text to label, pair of texts, or texts to find entities in; - reads standard input",
     )
-    add(
-        "--context",
-        action="append",
-        default=[],
-        metavar="TEXT",
-        help="text that contains the answer; repeat it for several texts",
-    )
+    add_repeated("--context", "text that contains the answer; repeat it for several texts", "TEXT")
     add(
         "--context_file",
         nargs="+",
@@ -81,14 +79,19 @@ def parse(argv: list[str]) -> argparse.Namespace:
         metavar="FILE",
         help="UTF-8 files that contain the answer; - reads standard input",
     )
+    add_repeated("--question", "question to answer; repeat it for several questions")
     add(
-        "--question",
-        action="append",
-        default=[],
-        help="question to answer; repeat it for several questions",
+        "--questions",
+        metavar="FILE",
+        help="file with a question per line, or a table with the column question",
     )
-    _add_file_of_questions(add)
-    add("--option", action="append", default=[], help="possible answer, for a RACE model")
+    add(
+        "--output",
+        metavar="FILE",
+        help="new table for the answers to --questions, whose name ends in .csv, .tsv or .jsonl; "
+        "by default, they are printed as CSV",
+    )
+    add_repeated("--option", "possible answer, for a RACE model")
     add(
         "--n_best",
         type=int,
@@ -109,20 +112,6 @@ def parse(argv: list[str]) -> argparse.Namespace:
         if not question.strip():
             parser.error("--question is empty")
     return args
-
-
-def _add_file_of_questions(add: Callable) -> None:
-    add(
-        "--questions",
-        metavar="FILE",
-        help="file with a question per line, or a table with the column question",
-    )
-    add(
-        "--output",
-        metavar="FILE",
-        help="new table for the answers to --questions, whose name ends in .csv, .tsv or .jsonl; "
-        "by default, they are printed as CSV",
-    )
 
 
 def main(args: argparse.Namespace) -> None:
@@ -178,7 +167,8 @@ def _contexts(args: argparse.Namespace) -> Iterator[Context]:
 def _inputs(model: Model, args: argparse.Namespace, contexts: list[Context]) -> Iterator[_Inputs]:
     """Yields inputs for the model, and how JSON shows them; raises a `FlagError` for wrong flags.
 
-    Before each, prints a note if the model may not know the language.
+    Before each, prints a note if the model may not know the language. There are none for
+    --questions, whose answers it writes.
     """
     from albert.inference.base import SpanFinder
     from albert.inference.classification import OptionChooser, TextClassifier
@@ -211,24 +201,18 @@ def _inputs(model: Model, args: argparse.Namespace, contexts: list[Context]) -> 
         passage, question = contexts[0].text, args.question[0]
         _note_unknown(model, [passage, question, *args.option], "the text")
         yield (passage, question, args.option), {"question": question, "options": args.option}
-    else:
-        yield from _questions(model, args, contexts)
-
-
-def _questions(
-    model: QuestionAnswerer, args: argparse.Namespace, contexts: list[Context]
-) -> Iterator[_Inputs]:
-    if any(text != _STANDARD_INPUT for text in args.text) or args.option:
+    elif any(text != _STANDARD_INPUT for text in args.text) or args.option:
         what = "pass texts with --context" if args.text else "remove --option"
         raise FlagError(f"{args.model} answers questions about texts: {what}; see --help")
-    texts = [context.text for context in contexts]
-    _note_unknown(model, texts, "the text")
-    if args.questions:
-        _answer_rows(model, args, contexts)
-        return
-    for question in args.question or _typed("question> ", args, contexts):
-        _note_unknown(model, [question], "the question")
-        yield (question, texts), {}
+    else:
+        texts = [context.text for context in contexts]
+        _note_unknown(model, texts, "the text")
+        if args.questions:
+            _answer_rows(model, args, contexts)
+            return
+        for question in args.question or _typed("question> ", args, contexts):
+            _note_unknown(model, [question], "the question")
+            yield (question, texts), {}
 
 
 def _answer_rows(
