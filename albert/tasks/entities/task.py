@@ -41,10 +41,10 @@ class EntitiesTask(LabelTask):
 
     def __init__(self, settings: EntitiesSettings):
         super().__init__(settings, (), dropout=0.1)
-        self._file = functools.cache(self._read_file)
+        self._texts = functools.cache(self._read_texts)
         model = None if TRAIN in self.splits else completed(model_to_use(settings))
+        # If they are unknown, the first file that is read decides: that of the training.
         self._units = self._known_units(model)
-        self._units = self._units or self._file(TRAIN)[1]
         self._dev_split = DevSplit.of(settings)
         self.labels = self._known_tags(model) if model else self._new_tags()
         self.apply_recipe()
@@ -85,37 +85,38 @@ class EntitiesTask(LabelTask):
 
     def _new_tags(self) -> list[str]:
         # Those of the development part, too.
-        labels = sorted({span.label or "" for text in self._file(TRAIN)[0] for span in text.spans})
+        labels = sorted({span.label or "" for text in self._texts(TRAIN) for span in text.spans})
         if not labels:
             raise UserError(f"--train_file {self.settings.train_file} has no entities")
         return ["O", *(f"{prefix}-{label}" for label in labels for prefix in "BI")]
 
     def read(self, split: str) -> list[AnnotatedText]:
         if split == TEST or not (dev := self._dev_split):
-            return self._file(split)[0]
-        texts = self._file(TRAIN)[0]
+            return self._texts(split)
+        texts = self._texts(TRAIN)
         chosen = dev.chosen(((text.text, "") for text in texts), self.input_path(TRAIN))
         return [text for text in texts if (dev.rank(text.text) in chosen) == (split == DEV)]
 
-    def _read_file(self, split: str) -> tuple[list[AnnotatedText], str]:
-        """Returns the texts of a file, and the units of their tags."""
+    def _read_texts(self, split: str) -> list[AnnotatedText]:
+        """Returns the texts of a file, and decides the units of tags unless they are known."""
         labels = () if split == TRAIN and TRAIN in self.splits else self._tagger.labels
         path = self.input_path(split)
         bad = BadRows(path, self.settings.on_bad_row)
         file = open_annotated(path, split != TEST, self.settings)
         texts = file.read(labels, bad)
         bad.finish()
-        units = self._units or decide_units(texts, self.tokenizer)
-        if units == WORD:
+        is_known = bool(self._units)
+        self._units = self._units or decide_units(texts, self.tokenizer)
+        if self._units == WORD:
             file.unusual["begin or end inside a word, and are learned as whole words"] = file.inside
-        elif not self._units:
+        elif not is_known:
             message = "%s: %d of %d spans begin or end inside a word: each %s gets a tag"
             total = sum(len(text.spans) for text in texts)
-            LOG.info(message, path, len(file.inside), total, units)
+            LOG.info(message, path, len(file.inside), total, self._units)
         file.log()
         if not texts:
             raise UserError(f"{path} has no usable texts")
-        return texts, units
+        return texts
 
     def files(self, split: str) -> list[str]:
         path = self.input_path(split)
