@@ -57,15 +57,12 @@ from albert.training.task import TextTask, check_room
 class SquadTask(TextTask):
     """The base class of the SQuAD tasks.
 
-    `unanswerable` is whether questions may have no answer, and `no_answer` the only entry of an
-    n-best list without candidates.
+    `unanswerable` is whether questions may have no answer.
     """
 
     done_by = {TRAIN: "do_train", DEV: "do_predict"}
     outputs: Sequence[str] = (PREDICTIONS, NBEST, *TextTask.outputs)
     unanswerable: ClassVar[bool] = False
-    scorer: ClassVar[type[Scorer]] = Scorer
-    no_answer: ClassVar[dict[str, Any]] = NO_ANSWER
     version: ClassVar[str]
     settings: SquadSettings
 
@@ -126,35 +123,41 @@ class SquadTask(TextTask):
 
     def is_known(self, question: Mapping[str, Any]) -> bool:
         """Returns whether the true answer of a question is known."""
+        if self.unanswerable:
+            # An empty list of answers means that the texts have no answer.
+            return bool({"answers", "is_impossible"} & question.keys())
         return bool(question.get("answers"))
 
-    def scored(
+    def _scored(
         self, data: ScoringData, outputs: Sequence[Output]
     ) -> tuple[Scorer, list[np.ndarray]]:
         """Returns the scores of the answers, and the best candidates for each."""
-        settings, scorer, nbest = self.settings, self.scorer(), list[np.ndarray]()
+        settings, nbest = self.settings, list[np.ndarray]()
+        scorer = ScorerV2() if self.unanswerable else Scorer()
         groups = by_question(len(data.questions), data.features, outputs)
         for (context, question), pairs in zip(data.questions, groups, strict=True):
             best = answers_of(pairs, context, settings.max_answer_length, settings.n_best_size)
             nbest.append(best)
             answer = context[best["start"][0] : best["end"][0]] if len(best) else ""
-            scorer.update(question, answer, self.odds(output for _, output in pairs))
+            odds = no_answer_odds(output for _, output in pairs) if self.unanswerable else None
+            scorer.update(question, answer, odds)
+        if isinstance(scorer, ScorerV2):
+            scorer.abstain(cast(SquadV2Settings, settings).null_score_diff_threshold)
         return scorer, nbest
-
-    def odds(self, outputs: Iterable[Mapping[str, Any]]) -> float | None:
-        """Returns a question's log-odds of no answer; None if every question has an answer."""
-        return None
 
     def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
         folder, source = self.settings.output_dir, self._source(DEV)
         questions: Questions = data.source.questions
-        scorer, nbest = self.scored(data.source, outputs)
+        scorer, nbest = self._scored(data.source, outputs)
         scores = scorer.totals() if self.score_key(data) else {}
         suffix = ", development part" * bool(source.split)
         view = View(f"SQuAD {self.version}: {os.path.basename(source.path)}{suffix}", scores)
 
         def write_outputs() -> None:
-            self.write_answers(scorer)
+            names = {PREDICTIONS: "answer"} | ({ODDS: "odds"} if self.unanswerable else {})
+            for file, name in names.items():
+                pairs = ((one.qas_id, getattr(one, name)) for one in scorer.answers)
+                write_members(os.path.join(folder, file), pairs)
             if source.split:
                 articles = list(articles_of(questions.kept()))
                 content = {"train_file": content_of(source.path), "data": articles}
@@ -176,14 +179,9 @@ class SquadTask(TextTask):
     ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         """Yields each question's id and n-best list after passing its sample to `add`."""
         for (context, question), best, answer in zip(questions, nbest, scorer.answers, strict=True):
-            entries = entries_of(best, context, self.no_answer)
+            entries = entries_of(best, context, NO_ANSWER_V2 if self.unanswerable else NO_ANSWER)
             add(sample_of(context, question, answer, entries, is_known))
             yield question["id"], entries
-
-    def write_answers(self, scorer: Scorer) -> None:
-        """Writes the best answers."""
-        path = os.path.join(self.settings.output_dir, PREDICTIONS)
-        write_members(path, ((one.qas_id, one.answer) for one in scorer.answers))
 
 
 def _feature_paths(settings: SquadSettings) -> dict[str, list[str]]:
@@ -249,8 +247,6 @@ class SquadV2Task(SquadTask):
     version = "2.0"
     kind, best_by = "squad-2.0", "best_f1"
     unanswerable = True
-    scorer = ScorerV2
-    no_answer = NO_ANSWER_V2
 
     def __init__(self, settings: SquadV2Settings):
         super().__init__(settings)
@@ -271,22 +267,3 @@ class SquadV2Task(SquadTask):
         flag, folder = self.settings.null_score_diff_threshold, self.settings.output_dir
         threshold = trained_threshold(flag, folder, "best_f1_thresh")
         return {**super().description(), "no_answer_threshold": threshold}
-
-    def is_known(self, question: Mapping[str, Any]) -> bool:
-        # Without the key, answers may be unknown; an empty list means that there is no answer.
-        return bool({"answers", "is_impossible"} & question.keys())
-
-    def odds(self, outputs: Iterable[Mapping[str, Any]]) -> float:
-        return no_answer_odds(outputs)
-
-    def scored(
-        self, data: ScoringData, outputs: Sequence[Output]
-    ) -> tuple[Scorer, list[np.ndarray]]:
-        scorer, nbest = super().scored(data, outputs)
-        cast(ScorerV2, scorer).abstain(self.settings.null_score_diff_threshold)
-        return scorer, nbest
-
-    def write_answers(self, scorer: Scorer) -> None:
-        super().write_answers(scorer)
-        path = os.path.join(self.settings.output_dir, ODDS)
-        write_members(path, ((one.qas_id, one.odds) for one in scorer.answers))
