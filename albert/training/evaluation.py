@@ -39,17 +39,17 @@ class CheckpointScores(NamedTuple):
 class Evaluation:
     """The scores of a folder's checkpoints."""
 
-    def __init__(self, run: RunSettings, key: str, outputs: Sequence[str], settings: dict):
+    def __init__(self, run: RunSettings, best_by: str, outputs: Sequence[str], settings: dict):
         """Reads the scores of earlier evaluations with the same settings.
 
         If the folder of the run has no checkpoint, --init_checkpoint is scored.
 
         Args:
-          key: the score that decides which checkpoint is best.
+          best_by: the score that decides which checkpoint is best; without scores, the last is.
           outputs: names of the files in the folder that receive the best checkpoint's predictions.
           settings: JSON object with everything that scores depend on, except the checkpoint.
         """
-        self._run, self._key, self._outputs, self._settings = run, key, outputs, settings
+        self._run, self._best_by, self._outputs, self._settings = run, best_by, outputs, settings
         self._folder = run.output_dir
         # Small development sets have many ties, and a later checkpoint has learned more. The
         # reference keeps the first one.
@@ -69,6 +69,11 @@ class Evaluation:
         for entry in self._history[1:]:
             best = entry if self._is_better(entry, best) else best
         return best
+
+    @property
+    def _key(self) -> str:
+        """The name of the value that decides which entry of the history is best."""
+        return self._best_by if self._best_by in self._history[0] else "global_step"
 
     def _is_better(self, entry: dict, best: dict) -> bool:
         score, other = entry[self._key], best[self._key]
@@ -99,6 +104,8 @@ class Evaluation:
             self._write_record(self._files())
         for checkpoint in todo:
             self._add(checkpoint, score(checkpoint))
+        if self._key != self._best_by:
+            tf.logging.warning("There are no answers to compare with: computing no scores")
         return self.best
 
     def _number_the_best(self) -> None:

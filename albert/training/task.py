@@ -135,7 +135,8 @@ class Task(abc.ABC):
     def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
         """Returns the scores of the model's outputs for all records of `DEV`; runs on rank 0.
 
-        What it writes with them, if the checkpoint is the best, shows the predictions.
+        There are none if the true answers are unknown. What it writes with them, if the checkpoint
+        is the best, shows the predictions.
         """
 
     # Defaults.
@@ -221,10 +222,6 @@ class Task(abc.ABC):
         names = "max_seq_length", *self.settings.described
         values = {name: getattr(self.settings, name) for name in names}
         return {"task": self.kind, **Normalization.of(vars(self.settings)).recorded(), **values}
-
-    def score_key(self, data: Data) -> str | None:
-        """Returns the score that decides which checkpoint is best; None if there are no scores."""
-        return self.best_by
 
     def write_labels(self, data: Data, outputs: Sequence[Output], names: Sequence[str]) -> dict:
         """Writes the labels of all records of `TEST` on rank 0; returns facts to record with them.

@@ -80,29 +80,22 @@ class CheckpointScorer:
 
     def _score_new(self) -> Evaluation | None:
         """Scores every checkpoint without scores; returns the evaluation on rank 0, else None."""
-        data, predictor, folder = self._data, self._predictor, self._settings.output_dir
+        data, predictor, task = self._data, self._predictor, self._task
+        folder = self._settings.output_dir
         with reading_records(data.files):
             if not collectives.is_chief():
                 predictor.follow()
                 return None
-            evaluation = self._evaluation()
-            evaluation.score_all(
-                lambda checkpoint: self._task.score(data, predictor.outputs(checkpoint))
-            )
+            settings = scoring_settings(task, self._contents)
+            evaluation = Evaluation(self._settings, task.best_by, task.outputs, settings)
+            evaluation.score_all(lambda name: task.score(data, predictor.outputs(name)))
             predictor.finish()
         if list_checkpoints(folder):
             # Written again, because the assets may contain scores.
-            write_assets_of(self._task)
+            write_assets_of(task)
         if self._trains:
             keep_last(folder, self._settings.keep_checkpoint_max)
         return evaluation
-
-    def _evaluation(self) -> Evaluation:
-        key = self._task.score_key(self._data)
-        if key is None:
-            tf.logging.warning("There are no answers to compare with: computing no scores")
-        settings = scoring_settings(self._task, self._contents)
-        return Evaluation(self._settings, key or "global_step", self._task.outputs, settings)
 
 
 def _report(output_dir: str, best: dict, outputs: Sequence[str]) -> None:

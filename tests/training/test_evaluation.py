@@ -91,6 +91,13 @@ def named(*steps):
     return [f"model.ckpt-{step}" for step in steps]
 
 
+def test_without_true_answers_the_last_checkpoint_is_best(job, log):
+    job.add(5, 10)
+    best = job.evaluation().score_all(lambda name: job.score(name)._replace(scores={}))
+    assert best == {"global_step": 10, "checkpoint": "model.ckpt-10"} and job.best_copy() == 10
+    assert log().count("There are no answers to compare with: computing no scores") == 1
+
+
 def test_all_are_scored_and_the_first_best_is_kept(job):
     job.init_checkpoint = "some/where"
     job.add(20, 5, 15, 10)

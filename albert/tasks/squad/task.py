@@ -117,10 +117,6 @@ class SquadTask(TextTask):
     def model_inputs(self) -> Mapping[str, Any]:
         return feature_spec(self.settings.max_seq_length, is_training=True, with_p_mask=False)
 
-    def score_key(self, data: Data) -> str | None:
-        is_known = any(self.is_known(question) for _, question in data.source.questions)
-        return self.best_by if is_known else None
-
     def is_known(self, question: Mapping[str, Any]) -> bool:
         """Returns whether the true answer of a question is known."""
         if self.unanswerable:
@@ -149,7 +145,7 @@ class SquadTask(TextTask):
         folder, source = self.settings.output_dir, self._source(DEV)
         questions: Questions = data.source.questions
         scorer, nbest = self._scored(data.source, outputs)
-        scores = scorer.totals() if self.score_key(data) else {}
+        scores = scorer.totals() if any(self.is_known(one) for _, one in questions) else {}
         suffix = ", development part" * bool(source.split)
         view = View(f"SQuAD {self.version}: {os.path.basename(source.path)}{suffix}", scores)
 
