@@ -174,7 +174,7 @@ def effects(program, files, tmp_path, monkeypatch) -> Callable[..., dict]:
         check_weights(task)
         runs = []
         for split in (DEV, TRAIN):
-            monkeypatch.setattr(prepared, "requested_splits", lambda task, split=split: [split])
+            task.splits = [split]
             runs.append(prepare(task))
         scored, trained = runs
         letters = {"E": scored.facts, "W": trained.recorded, "F": trained.data[TRAIN].content}

@@ -40,7 +40,6 @@ from albert.settings.run_settings import RunSettings
 from albert.training import output_folder, plan
 from albert.training.job import configure_habana, missing_downloads
 from albert.training.prediction import check_labels
-from albert.training.prepared import requested_splits
 from albert.training.task import Task
 from albert.training.task_model import TaskModel
 
@@ -247,7 +246,7 @@ def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> Non
 def describe_data(report: Report, checked: Checked) -> None:
     """Adds rows on input files and the reuse of features; raises a `UserError` for a bad file."""
     task = checked.task
-    for name in requested_splits(task):
+    for name in task.splits:
         part = checked.split(name)
         for item, value in part.describe():
             report.add(item, value)

@@ -27,7 +27,7 @@ from albert.settings.fields import TOO_LARGE
 from albert.settings.run_settings import RunSettings
 from albert.training.log_hook import format_seconds
 from albert.training.prediction import make_predictor
-from albert.training.prepared import PreparedRun, requested_splits, take_folder
+from albert.training.prepared import PreparedRun, take_folder
 from albert.training.task import Task, in_buckets
 from albert.training.trainer import train_run
 
@@ -104,8 +104,8 @@ def _is_enough(seconds: list[float]) -> bool:
 def measure(checked: Checked) -> Measurement:
     """Trains and predicts a few batches in a temporary folder, on all workers, as the job would."""
     with tempfile.TemporaryDirectory(prefix="albert-check-") as folder, _without_training_log():
-        splits, settings = requested_splits(checked.task), checked.trained.settings
-        samples = {name: checked.split(name).sample(folder) for name in splits}
+        settings = checked.trained.settings
+        samples = {name: checked.split(name).sample(folder) for name in checked.task.splits}
         data = {name: in_buckets(some, settings) for name, (some, _) in samples.items()}
         # Writing checkpoints would only take time.
         changed = {"output_dir": folder, "export_dir": None, "save_checkpoints_steps": TOO_LARGE}
@@ -190,7 +190,7 @@ def _passes(settings: RunSettings, steps: tuple[int, int] | None) -> int:
 def describe_speed(report: Report, task: Task) -> None:
     """Adds a row for each engine and precision of this machine, measured on the job's own data."""
     with report.section("speed"):
-        name = next((name for name in requested_splits(task) if name != TRAIN), None)
+        name = next((name for name in task.splits if name != TRAIN), None)
         if name is None:
             raise UserError("--measure needs a development set or a test set; add its flags")
         for engine, precision in _ways():

@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import resolve_checkpoint
 from albert.core import locks
-from albert.core.errors import FlagError, UserError
+from albert.core.errors import UserError
 from albert.core.files import make_writable_folder
 from albert.distributed import collectives
 from albert.records import DEV, TEST, TRAIN
@@ -64,19 +64,6 @@ class PreparedRun:
         return dataclasses.replace(self, task=task, recorded=recorded)
 
 
-def requested_splits(task: Task) -> Sequence[str]:
-    """Returns the requested splits; raises a `FlagError` for scores without a development set."""
-    splits = task.splits
-    if TRAIN in splits and DEV not in splits and scores_while_training(task.settings):
-        raise FlagError("--evaluate_while_training and --patience need data to score on")
-    return splits
-
-
-def scores_while_training(settings: RunSettings) -> bool:
-    """Returns whether each checkpoint is scored as soon as it is written."""
-    return bool(settings.evaluate_while_training or settings.patience)
-
-
 def take_folder(task: Task) -> None:
     """Checks the initial checkpoint, locks the folder and removes leftovers of killed runs.
 
@@ -108,7 +95,7 @@ def prepare(task: Task) -> PreparedRun:
     """
     data, contents, recorded = {}, {}, dict[str, Any]()
     facts: dict[str, Any] = {"bf16 configuration": output_folder.precision_digest(task)}
-    for split in requested_splits(task):
+    for split in task.splits:
         contents[split] = task.contents(split)
         settings = output_folder.split_settings(task, split, contents[split])
         if split == TRAIN:

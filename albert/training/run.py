@@ -27,7 +27,7 @@ from albert.training.export import export_best
 from albert.training.job import fetch_missing
 from albert.training.output_folder import warn_of_start
 from albert.training.prediction import write_labels
-from albert.training.prepared import PreparedRun, prepare, requested_splits, take_folder
+from albert.training.prepared import PreparedRun, prepare, take_folder
 from albert.training.task import Task
 from albert.training.tracking import tracking
 from albert.training.trainer import CheckpointScorer, train_run, warn_if_not_learned
@@ -100,7 +100,7 @@ def download(
         resolve_checkpoint(settings.init_checkpoint)
     for one in settings.runs().values():
         task = task_class(one)
-        for split in requested_splits(task):
+        for split in task.splits:
             task.contents(split)
     check()
     tf.logging.info("All files of the job exist: start it without --download_only")

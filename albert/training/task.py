@@ -177,6 +177,8 @@ class Task(abc.ABC):
         if not splits and not settings.export_dir:
             names = ", ".join(f"--{flag}" for flag in dict.fromkeys(flags.values()))
             raise FlagError(f"nothing to do: pass {names} or --export_dir")
+        if TRAIN in splits and DEV not in splits and scores_while_training(settings):
+            raise FlagError("--evaluate_while_training and --patience need data to score on")
         return splits
 
     def input_contents(self, split: str) -> dict[str, Any]:
@@ -360,6 +362,11 @@ class TextTask(Task):
 def in_buckets(data: Data, settings: RunSettings) -> Data:
     """Returns data with the lengths of --length_buckets."""
     return data._replace(buckets=settings.length_buckets or ())
+
+
+def scores_while_training(settings: RunSettings) -> bool:
+    """Returns whether each checkpoint is scored as soon as it is written."""
+    return bool(settings.evaluate_while_training or settings.patience)
 
 
 def load_config(settings: RunSettings) -> EncoderConfig:

@@ -24,8 +24,8 @@ from albert.training.loop import make_estimator, train
 from albert.training.output_folder import begin_run, scoring_settings, write_assets_of
 from albert.training.plan import global_batch_size, rescale_to_current_workers
 from albert.training.prediction import Predictor, make_predictor
-from albert.training.prepared import PreparedRun, scores_while_training
-from albert.training.task import Task
+from albert.training.prepared import PreparedRun
+from albert.training.task import Task, scores_while_training
 from albert.training.task_model import TaskModel
 
 # With fewer examples, steps or log lines, chance could explain the sign.

@@ -95,7 +95,8 @@ def _prepare_follow_ups(run: PreparedRun) -> None:
     for one in cast(GlueSettings, run.settings).follow_ups():
         # Without a check of the model, which does not exist before the run is trained. Some have
         # no data that a recipe could look at.
-        task = GlueTask(one.replaced(do_train=True, recipe=REFERENCE))
+        others = {"evaluate_while_training": False, "patience": 0}
+        task = GlueTask(one.replaced(do_train=True, recipe=REFERENCE, **others))
         for split in splits_of(one):
             task.split(split).prepared()
 
