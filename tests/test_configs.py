@@ -13,7 +13,7 @@ from albert.tasks.pretraining.settings import PretrainingSettings
 from albert.tasks.pretraining.task import PretrainingTask
 from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadV1Task, SquadV2Task
-from albert.training.plan import global_batch_size
+from albert.training.plan import Steps, global_batch_size
 from tests.helpers.files import defaults_of, flags_in, settings_of
 from tests.helpers.forking import ROOT
 from tests.helpers.running import albert, run, simulated_workers, succeed
@@ -130,7 +130,7 @@ def test_presets_have_the_published_numbers_of_steps(name, squad_dir, tmp_path):
     workers, *expected = STEPS[name]
     with simulated_workers(workers):
         task = (SquadV2Task if is_v2 else SquadV1Task)(settings)
-        assert list(task.steps(QUESTIONS[name.split("_")[1][1:]])) == expected
+        assert task.steps(QUESTIONS[name.split("_")[1][1:]]) == Steps(*expected)
 
 
 # By preset and phase: the steps, the warm-up steps and the global batch, for any number of workers.
@@ -154,7 +154,8 @@ def test_pretrainings_have_their_batches_on_any_cards(name, workers, tmp_path, m
     with simulated_workers(workers):
         for settings in settings_of(PretrainingSettings, *flags).runs().values():
             task = PretrainingTask(settings)
-            plans.append((*task.steps(10**6), global_batch_size(task.settings)))
+            steps = task.steps(10**6)[:2]
+            plans.append((*steps, global_batch_size(task.settings)))
             assert task.config.max_position_embeddings >= settings.max_seq_length
     assert plans == PRETRAININGS[name]
 

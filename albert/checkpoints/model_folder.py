@@ -135,7 +135,7 @@ def trained_threshold(threshold: float | None, output_dir: str, score: str) -> f
 def check_model(path: str, model: Mapping[str, Any], flag: str) -> None:
     """Raises a `FlagError` if the record next to weights has another model; logs a missing record.
 
-    `path` is that of the weights, or the folder of their run; for `model` see `Task.model`.
+    `path` is that of the weights, or the folder of their run; for `model` see `used_model`.
     """
     own = ModelFolder.from_checkpoint(resolve_checkpoint(path))
     if not (recorded := own.recorded_model()):

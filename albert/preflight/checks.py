@@ -38,10 +38,11 @@ from albert.records import TEST, TRAIN
 from albert.records.batches import batch_spec
 from albert.settings.run_settings import RunSettings
 from albert.training import output_folder, plan
-from albert.training.job import configure_habana, missing_downloads
+from albert.training.job import configure_habana, file_flags, missing_downloads
 from albert.training.prediction import check_labels
-from albert.training.task import Task
-from albert.training.task_model import TaskModel
+from albert.training.prepared import contents_of
+from albert.training.task import Task, precision_config
+from albert.training.task_model import compare_with_start, model_fn
 
 _SMALLER = (
     "pass --gradient_checkpointing, lower --train_batch_size and raise "
@@ -94,8 +95,13 @@ def describe_input(report: Report, task_class: type[Task], settings: RunSettings
     """Adds the task's files and its output folder; returns the task, or None if it has errors."""
     with report.section("model"):
         checked = Checked(task_class(settings))
-        for item, value in checked.task.describe():
-            report.add(item, value)
+        task = checked.task
+        compared = ", as in the configuration" if task.tokenizer else ""
+        report.add("vocabulary", f"{task.config.vocab_size} pieces{compared}")
+        if task.labels:
+            names = ", ".join(map(str, task.labels))
+            is_number = task.labels == [None]
+            report.add("labels", "none: the task predicts a number" if is_number else names)
         report.next_section("data")
         describe_data(report, checked)
         report.next_section("training")
@@ -112,13 +118,10 @@ def connect(report: Report, checked: Checked | None) -> None:
         device.prepare()
     collectives.connect(on_cpu=device.kind() == "cpu")
     if all(exchange.all_gather_objects(report.ok)) and checked:
-        task = checked.task
         with report.section("job"):
-            for split in task.splits:
-                contents = checked.contents(split)
-                exchange.check_equal_on_all_workers(
-                    output_folder.split_settings(task, split, contents)
-                )
+            for split in checked.task.splits:
+                shared = output_folder.split_settings(checked.task, split, checked.contents(split))
+                exchange.check_equal_on_all_workers(shared)
             if checked.steps:
                 checked.resume_from(exchange.broadcast_object(checked.begun))
     with report.section("programs"):
@@ -148,22 +151,22 @@ class Checked:
       trained: the task with the flags of its training, which differ if a run is resumed.
       begun: the settings of the run to resume; set on rank 0 first, and by `resume_from` on the
         other ranks.
-      contents: `Task.contents`, which reads each file only once.
+      contents: `contents_of` the task, which reads each file only once.
       split: `Task.split`, which reads the examples only once.
-      steps: the number of training and warm-up steps; None without a training.
+      steps: the steps of the training; None without one.
     """
 
     def __init__(self, task: Task):
         self.task = self.trained = task
         self.begun: Mapping[str, Any] = {}
-        self.contents = functools.cache(task.contents)
+        self.contents = functools.cache(functools.partial(contents_of, task))
         self.split = functools.cache(task.split)
         self.num_examples = 0
-        self.steps: tuple[int, int] | None = None
+        self.steps: plan.Steps | None = None
 
     def model_fn(self) -> Callable:
         """Returns the `model_fn` of the training."""
-        return TaskModel(self.trained).model_fn(self.steps or (1, 0))
+        return model_fn(self.trained, self.steps or plan.Steps(1, 0))
 
     def resume_from(self, begun: Mapping[str, Any]) -> None:
         """Makes later checks assume that rank 0's run is resumed; see `original_batch_settings`."""
@@ -193,7 +196,7 @@ def describe_files(report: Report, task_class: type[Task], settings: RunSettings
             return True
     with report.section("job"):
         settings.require(*task_class.required)
-    for name in task_class.file_flags(settings):
+    for name in file_flags(task_class, settings):
         path = getattr(settings, name)
         with report.section("files"):
             # Reading it shows later whether it should be a folder.
@@ -234,7 +237,7 @@ def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> Non
         advice = "; pass --init_checkpoint, or --from_scratch if you want that" if warns else ""
         report.add("checkpoint", f"none: training starts from random weights{advice}", warns=warns)
         return
-    start = TaskModel(checked.task).compare({v.op.name: v.shape.as_list() for v in variables})
+    start = compare_with_start(checked.task, {v.op.name: v.shape.as_list() for v in variables})
     report.add("checkpoint", start.checkpoint)
     report.add("variables taken", len(start.taken))
     report.add("variables that are new", ", ".join(start.new) or "none")
@@ -274,7 +277,7 @@ def describe_training(report: Report, checked: Checked) -> None:
     )
     output_folder.check_output_dir(settings, begun)
     checked.resume_from(begun)
-    num_steps, num_warmup_steps = checked.steps
+    num_steps, num_warmup_steps, *_ = checked.steps
     size = plan.global_batch_size(checked.trained.settings)
     report.add("steps", f"{num_steps}, {num_warmup_steps} of them warmup, {size} examples each")
     report.add("epochs", f"{num_steps * size / checked.num_examples:.2f}")
@@ -292,7 +295,7 @@ def describe_checkpoints(report: Report, checked: Checked, step: TrainStep) -> N
     settings = checked.task.settings
     if checked.steps is None or not collectives.is_chief():
         return
-    number = -(-checked.steps[0] // settings.save_checkpoints_steps)
+    number = -(-checked.steps.num_train_steps // settings.save_checkpoints_steps)
     number = max(number - len(_checkpoints_there(settings)), 0)
     if kept := plan.checkpoints_to_keep(settings):
         # The oldest one is removed after the next is written.
@@ -355,7 +358,7 @@ def describe_precision(
     Without a configuration, `uses_shipped` takes the shipped one.
     """
     task = checked.task
-    config = TaskModel(task).precision_config()
+    config = precision_config(task)
     describe_choice(report, config, task.settings.precision)
     if config is None and uses_shipped:
         config = configuration.load("1", precision_list(task.config))

@@ -26,9 +26,10 @@ from albert.settings.engines import OPENVINO, TENSORFLOW
 from albert.settings.fields import TOO_LARGE
 from albert.settings.run_settings import RunSettings
 from albert.training.log_hook import format_seconds
+from albert.training.plan import Steps
 from albert.training.prediction import make_predictor
-from albert.training.prepared import PreparedRun, take_folder
-from albert.training.task import Task, in_buckets
+from albert.training.prepared import PreparedRun, in_buckets, take_folder
+from albert.training.task import Task
 from albert.training.trainer import train_run
 
 if TYPE_CHECKING:
@@ -164,8 +165,8 @@ def describe_duration(report: Report, checked: Checked, measured: Measurement) -
             if name == TRAIN:
                 assert steps is not None, "a training has some"
                 size, count = settings.train_batch_size, settings.gradient_accumulation_steps
-                item, times, batches = "training", 1, steps[0] * count
-                what = f"{steps[0]} steps of {size * count * workers} examples"
+                item, times, batches = "training", 1, steps.num_train_steps * count
+                what = f"{steps.num_train_steps} steps of {size * count * workers} examples"
             else:
                 size, records = settings.predict_batch_size, measured.data[name].num_records
                 item, times = _SCORING[name], _passes(settings, steps) if name == DEV else 1
@@ -180,10 +181,10 @@ def describe_duration(report: Report, checked: Checked, measured: Measurement) -
         report.add("whole job", f"{format_seconds(in_all)} from the start, on hosts like this one")
 
 
-def _passes(settings: RunSettings, steps: tuple[int, int] | None) -> int:
+def _passes(settings: RunSettings, steps: Steps | None) -> int:
     """Returns the number of checkpoints to score, if the training does not end early."""
     if steps:
-        return -(-steps[0] // settings.save_checkpoints_steps)
+        return -(-steps.num_train_steps // settings.save_checkpoints_steps)
     return max(len(list_checkpoints(settings.output_dir)), 1)
 
 

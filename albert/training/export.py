@@ -16,7 +16,7 @@ from albert.records.sequences import SEQUENCE_KEYS
 from albert.tokenizers.normalization import Normalization
 from albert.training.output_folder import checkpoint_to_use
 from albert.training.task import Task
-from albert.training.task_model import TaskModel
+from albert.training.task_model import assets_of, model_fn
 
 
 def export_best(task: Task) -> str:
@@ -30,9 +30,9 @@ def export_best(task: Task) -> str:
     assets = _assets_of(task, checkpoint)
     # In float32 and without a card's operations, because the server may have another device.
     with device.as_cpu():
-        model, specs = TaskModel(task), batch_spec(task.model_inputs(), None, trims=True)
+        specs = batch_spec(task.model_inputs(), None, trims=True)
         inputs = placeholders({key: specs[key] for key in SEQUENCE_KEYS})
-        session = PredictSession(model.model_fn(None), inputs)
+        session = PredictSession(model_fn(task, None), inputs)
         session.load(checkpoint)
     target = os.path.join(task.settings.export_dir, "saved_model")
     os.makedirs(target, exist_ok=True)
@@ -51,7 +51,7 @@ def export_best(task: Task) -> str:
 
 def _assets_of(task: Task, checkpoint: str) -> Assets:
     """Returns a checkpoint's assets, with the values that its training recorded."""
-    own, recorded = task.assets(), read_description(os.path.dirname(checkpoint))
+    own, recorded = assets_of(task), read_description(os.path.dirname(checkpoint))
     if recorded is None:
         return own
     # The flags of these values were checked against `run.json`.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
+from albert.checkpoints.model_folder import TOKENIZERS
 from albert.core import signals
 from albert.core.errors import FlagError, UserError
 from albert.core.text import one_line
@@ -18,8 +19,7 @@ from albert.precision import configuration
 from albert.prediction.engine import check_engine
 from albert.settings.run_settings import RunSettings
 from albert.training import tracking
-from albert.training.task import Task
-from albert.training.task_model import TaskModel
+from albert.training.task import CONFIG_FLAGS, Task, TextTask, precision_config, requested_inputs
 
 # TensorFlow takes a checkpoint's path with one of these for a pattern, and may not find its files.
 _WILDCARDS = frozenset("*?[\\")
@@ -140,7 +140,7 @@ def configure_habana(task: Task) -> None:
 
     Call this before `device.prepare`, which loads the bridge.
     """
-    config = TaskModel(task).precision_config()
+    config = precision_config(task)
     if config and task.settings.precision and device.is_hpu():
         os.environ[configuration.VARIABLE] = config.source
 
@@ -181,6 +181,14 @@ def missing_downloads(task_class: type[Task], settings: RunSettings) -> dict[str
     return {**_missing_model(settings.init_checkpoint), **task_class.downloads(settings)}
 
 
+def file_flags(task_class: type[Task], settings: RunSettings) -> list[str]:
+    """Returns the flags whose files or folders must exist if they are given."""
+    if not issubclass(task_class, TextTask):
+        return [CONFIG_FLAGS[0]]
+    inputs = dict.fromkeys(requested_inputs(task_class, settings).values())
+    return [CONFIG_FLAGS[0], *TOKENIZERS, *inputs]
+
+
 def fetch_missing(task_class: type[Task], settings: RunSettings) -> None:
     """Downloads the missing model of --init_checkpoint and the missing data if --download is given.
 
@@ -196,7 +204,7 @@ def fetch_missing(task_class: type[Task], settings: RunSettings) -> None:
         except UserError as e:
             raise UserError(f"cannot download {what}: {one_line(str(e))}") from e
     downloads = settings.download or settings.download_only
-    for name in task_class.file_flags(settings) if downloads else ():
+    for name in file_flags(task_class, settings) if downloads else ():
         if (path := getattr(settings, name)) and not os.path.exists(path):
             raise UserError(
                 f"--{name} {path} does not exist, and --download has no address for it; put it "

@@ -46,8 +46,8 @@ from albert.settings.fields import Affects
 from albert.settings.run_settings import RunSettings
 from albert.training.metrics import METRICS
 from albert.training.plan import WORKERS
-from albert.training.task import Task
-from albert.training.task_model import TaskModel
+from albert.training.task import Task, precision_config
+from albert.training.task_model import assets_of, compare_with_start, properties_of
 
 _VERSION = 2
 # Names the run of MLflow to which `--track=mlflow` sends metrics.
@@ -112,7 +112,7 @@ def split_settings(task: Task, split: str, contents: Mapping[str, Any]) -> dict:
 
 def precision_digest(task: Task) -> str | None:
     """Returns a digest of the list of operations in low precision; None for float32."""
-    config = TaskModel(task).precision_config()
+    config = precision_config(task)
     return config.digest() if config else None
 
 
@@ -130,10 +130,10 @@ def check_weights(task: Task) -> None:
     a prediction with other weights, is checked against the record next to --init_checkpoint. A
     training may start from the weights of another task.
     """
-    settings, model = task.settings, task.model()
+    settings, model = task.settings, properties_of(task)
     trains = TRAIN in task.splits
     if not trains:
-        model = {**model, **task.identity()}
+        model |= {"task": task.kind, **task.identity}
     if not trains and best_or_newest(settings.output_dir):
         check_model(settings.output_dir, model, "--output_dir")
     elif settings.init_checkpoint:
@@ -181,7 +181,7 @@ def write_assets_of(task: Task) -> None:
     """Writes the assets; a prediction, whose flags may differ, keeps those of a training."""
     folder, trains = task.settings.output_dir, TRAIN in task.splits
     if trains or not (recorded_settings(folder) or read_description(folder)):
-        write_assets(folder, task.assets())
+        write_assets(folder, assets_of(task))
 
 
 def checkpoint_to_use(settings: RunSettings) -> str:
@@ -237,7 +237,7 @@ def warn_of_start(task: Task) -> None:
     names = shapes.keys() - optimizer_variables(shapes) - {tf.GraphKeys.GLOBAL_STEP}
     # The initial checkpoint may have been removed since.
     with contextlib.suppress(UserError):
-        for warning in TaskModel(task).compare({name: shapes[name] for name in names}).warnings():
+        for warning in compare_with_start(task, {name: shapes[name] for name in names}).warnings():
             tf.logging.warning("%s", warning)
 
 

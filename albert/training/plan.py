@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
@@ -13,6 +13,15 @@ from albert.core.errors import FlagError, UserError
 from albert.distributed import collectives
 from albert.settings.fields import TOO_LARGE
 from albert.settings.run_settings import RunSettings
+
+
+class Steps(NamedTuple):
+    """The steps of a training, which its learning rate follows; see `OptimizerOptions`."""
+
+    num_train_steps: int
+    num_warmup_steps: int
+    start_warmup_step: int = 0
+    poly_power: float = 1.0
 
 
 def global_batch_size(settings: RunSettings) -> int:
@@ -43,12 +52,13 @@ def steps_of_epochs(settings: RunSettings, num_examples: int, train_file: str) -
     return steps
 
 
-def steps_with_warmup(settings: RunSettings, num_examples: int, train_file: str) -> tuple[int, int]:
+def steps_with_warmup(settings: RunSettings, num_examples: int, train_file: str) -> Steps:
     """Returns the numbers of training and warm-up steps, of --train_steps or --num_train_epochs."""
     num_steps = settings.train_steps
-    if num_steps < 1:
+    # Given epochs replace a default number of steps.
+    if num_steps < 1 or (settings.num_train_epochs and "train_steps" not in settings.given):
         num_steps = steps_of_epochs(settings, num_examples, train_file)
-    return num_steps, int(num_steps * settings.warmup_proportion)
+    return Steps(num_steps, int(num_steps * settings.warmup_proportion))
 
 
 WORKERS = "number of workers"

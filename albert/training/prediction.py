@@ -26,7 +26,7 @@ from albert.training.log_hook import format_seconds, log_statistics
 from albert.training.loop import make_estimator
 from albert.training.output_folder import checkpoint_to_use, scoring_settings
 from albert.training.task import Task
-from albert.training.task_model import TaskModel
+from albert.training.task_model import converted_model_fn
 
 # Examples that each worker predicts between two exchanges; this bounds the memory.
 _ROUND = 4096
@@ -71,7 +71,7 @@ def make_predictor(task: Task, data: Data, by_length: bool = True) -> Predictor:
     """
     settings, order = task.settings, data.order() if by_length else None
     size = settings.predict_batch_size
-    estimator = make_estimator(TaskModel(task).converted_model_fn(None), settings)
+    estimator = make_estimator(converted_model_fn(task, None), settings)
     return Predictor(estimator, data.input_fn(size, order=order), size, data.num_records, order)
 
 

@@ -17,16 +17,21 @@ import tensorflow.compat.v1 as tf
 from albert.checkpoints.checkpoint_files import resolve_checkpoint
 from albert.core import locks
 from albert.core.errors import UserError
-from albert.core.files import make_writable_folder
+from albert.core.files import content_of, make_writable_folder
 from albert.distributed import collectives
 from albert.records import DEV, TEST, TRAIN
 from albert.records.batches import Data
+from albert.records.records import share_of_token, share_without_padding
 from albert.settings.run_settings import RunSettings
 from albert.training import job, output_folder
 from albert.training.loop import make_deterministic
 from albert.training.plan import original_batch_settings
 from albert.training.prediction import check_labels
 from albert.training.task import Task
+from albert.training.task_model import removes_padding, tokenizer_file
+
+# With a larger share of unknown tokens there is a warning.
+_MANY_UNKNOWN = 0.02
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -34,7 +39,7 @@ class PreparedRun:
     """A run of a task in --output_dir.
 
     Attributes:
-      contents: what each split depends on, see `Task.contents`, as it was when it was prepared.
+      contents: the `contents_of` each split, as they were when it was prepared.
       recorded: the settings that `run.json` records; empty if nothing is trained.
       facts: properties of flags and data, by name, which must be equal on all workers.
     """
@@ -62,6 +67,53 @@ class PreparedRun:
         output_folder.check_weights(task)
         recorded = _recorded(task, output_folder.training_settings(task, self.contents[TRAIN]))
         return dataclasses.replace(self, task=task, recorded=recorded)
+
+
+def contents_of(task: Task, split: str) -> dict[str, Any]:
+    """Returns contents of files, and derived values, that a split's results depend on."""
+    config = task.config
+    contents: dict[str, Any] = {"albert_config_file": config.to_dict()}
+    rates = task.dropout, config.hidden_dropout_prob, config.attention_probs_dropout_prob
+    if split == TRAIN and any(rates):
+        # A resumed run matches an uninterrupted one only if it draws the same dropout masks.
+        last = "" if task.needs_all_states else ", in the last layer of the tokens that are needed"
+        rows = " of real tokens" if removes_padding(task) else ""
+        contents["dropout masks"] = f"by place{last}{rows}"
+    contents |= task.contents(split)
+    if task.tokenizer:
+        files = tokenizer_file(task.settings)
+        contents |= {flag: content_of(path) for flag, path in files.items()}
+    return {**contents, "labels": task.labels} if task.labels else contents
+
+
+def in_buckets(data: Data, settings: RunSettings) -> Data:
+    """Returns data with the lengths of --length_buckets."""
+    return data._replace(buckets=settings.length_buckets or ())
+
+
+def _prepared(task: Task, split: str) -> Data:
+    """Returns a split's data with its features made, and logs how well the tokenizer fits them."""
+    data = in_buckets(task.split(split).prepared(), task.settings)
+    if task.tokenizer and collectives.is_chief():
+        share = share_of_token(data.files, task.tokenizer.unk_id)
+        unknown = f"{split}: {share:.1%} of the tokens are unknown"
+        if share <= _MANY_UNKNOWN:
+            tf.logging.info("%s", unknown)
+        else:
+            tf.logging.warning(
+                "%s, so the tokenizer does not fit the text; are the model and --do_lower_case, "
+                "--strip_accents or --keep_accents right?",
+                unknown,
+            )
+    if task.against_truncation and collectives.is_chief():
+        length = task.settings.max_seq_length
+        share, is_sampled = share_without_padding(data.files, length)
+        count, about = round(share * data.num_records), "about " * is_sampled
+        tf.logging.info(
+            f"{split}: {about}{count} of {data.num_records} texts have at least {length} tokens; "
+            f"longer ones are truncated, unless you {task.against_truncation}"
+        )
+    return data
 
 
 def take_folder(task: Task) -> None:
@@ -96,13 +148,13 @@ def prepare(task: Task) -> PreparedRun:
     data, contents, recorded = {}, {}, dict[str, Any]()
     facts: dict[str, Any] = {"bf16 configuration": output_folder.precision_digest(task)}
     for split in task.splits:
-        contents[split] = task.contents(split)
+        contents[split] = contents_of(task, split)
         settings = output_folder.split_settings(task, split, contents[split])
         if split == TRAIN:
             recorded = _recorded(task, settings)
         elif split == TEST and collectives.is_chief():
             check_labels(task)
-        data[split] = task.prepared(split)
+        data[split] = _prepared(task, split)
         if split == DEV and not recorded:
             _warn_of_training_data(task, contents[split])
         facts |= {**settings, f"{split} features": data[split].content}

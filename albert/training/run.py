@@ -27,7 +27,7 @@ from albert.training.export import export_best
 from albert.training.job import fetch_missing
 from albert.training.output_folder import warn_of_start
 from albert.training.prediction import write_labels
-from albert.training.prepared import PreparedRun, prepare, take_folder
+from albert.training.prepared import PreparedRun, contents_of, prepare, take_folder
 from albert.training.task import Task
 from albert.training.tracking import tracking
 from albert.training.trainer import CheckpointScorer, train_run, warn_if_not_learned
@@ -101,7 +101,7 @@ def download(
     for one in settings.runs().values():
         task = task_class(one)
         for split in task.splits:
-            task.contents(split)
+            contents_of(task, split)
     check()
     tf.logging.info("All files of the job exist: start it without --download_only")
 

@@ -1,93 +1,116 @@
-"""The graph of a task's model: its encoder and head, in the precision and by the engine of the
-flags."""
+"""The model of a task: its graph, in the precision and by the engine of the flags; its assets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any
 
-from albert.checkpoints.checkpoint_files import list_checkpoints
+import tensorflow.compat.v1 as tf
+
 from albert.checkpoints.initialization import Initialization, compare_with_checkpoint
-from albert.checkpoints.model_folder import ModelFolder, quantized_encoder, recorded_scores
+from albert.checkpoints.model_folder import TOKENIZERS, Assets, used_model
 from albert.devices import device
-from albert.precision import configuration, conversion
-from albert.precision.configuration import PrecisionConfig
-from albert.prediction.engine import choose_engine, precision_list
+from albert.distributed import collectives
+from albert.optimization import OptimizerOptions
+from albert.precision import conversion
 from albert.prediction.model import ModelOptions
 from albert.prediction.session import AT_ONCE
 from albert.records import TRAIN
-from albert.settings.engines import AUTO, OPENVINO, TENSORFLOW
+from albert.settings.engines import OPENVINO
 from albert.settings.run_settings import RunSettings
+from albert.tokenizers.normalization import Normalization
 from albert.training.model_fn import make_model_fn
-
-if TYPE_CHECKING:
-    from albert.training.task import Task
-
-
-class TaskModel(NamedTuple):
-    """The model of a task under its flags."""
-
-    task: Task
-
-    def model_fn(self, steps: tuple[int, int] | None, **engine: Any) -> Callable:
-        """Returns the `model_fn`.
-
-        Args:
-          steps: the numbers of training and warm-up steps; None for prediction.
-          engine: what else than TensorFlow computes the encoder in prediction: `engine`,
-            `precision` and `quantized` of `ModelOptions`.
-        """
-        task, settings = self.task, self.task.settings
-        options = ModelOptions(
-            task.optimizer_options(*steps) if steps else None,
-            settings.init_checkpoint,
-            task.num_groups(),
-            new_head=settings.new_head,
-            labels=task.labels,
-            use_einsum=settings.use_einsum,
-            gradient_checkpointing=settings.gradient_checkpointing,
-            remove_padding=task.removes_padding(),
-            at_once=AT_ONCE,
-            **engine,
-        )
-        return make_model_fn(task.config, task.head(), options)
-
-    def converted_model_fn(self, steps: tuple[int, int] | None) -> Callable:
-        """Returns the `model_fn` that computes in the precision of the flags; see `model_fn`."""
-        config, settings = self.precision_config(), self.task.settings
-        if steps is None and settings.engine == OPENVINO:
-            precision = config.dtype.name if config else "float32"
-            options = {"precision": precision, "quantized": self._quantized()}
-            return self.model_fn(None, engine=OPENVINO, **options)
-        return conversion.convert(self.model_fn(steps), config, device.kind())
-
-    def precision_config(self) -> PrecisionConfig | None:
-        """Returns the configuration of --precision and the environment; None for float32."""
-        task = self.task
-        return configuration.chosen(task.settings.precision, precision_list(task.config))
-
-    def engine(self) -> str:
-        """Returns the engine of prediction; a run that began with TensorFlow keeps it."""
-        settings, engine = self.task.settings, self.task.settings.engine
-        if engine == AUTO and not settings.overwrite_output_dir:
-            begun = recorded_scores(settings.output_dir).get("settings", {})
-            engine = TENSORFLOW if begun.get("engine") == TENSORFLOW else AUTO
-        return choose_engine(engine, self.precision_config(), self._quantized())
-
-    def _quantized(self) -> str:
-        """Returns the path of the encoder in int8 that predicts; or ""."""
-        settings = self.task.settings
-        return "" if settings.do_train else quantized_encoder(initial_folder(settings))
-
-    def compare(self, shapes: Mapping[str, Sequence[int]]) -> Initialization:
-        """Compares variables with --init_checkpoint; raises a `UserError` if they do not match."""
-        task, settings = self.task, self.task.settings
-        new_head = settings.new_head if TRAIN in task.splits else False
-        checkpoint, groups = settings.init_checkpoint, task.num_groups()
-        return compare_with_checkpoint(shapes, checkpoint, groups, new_head, task.labels)
+from albert.training.plan import Steps
+from albert.training.task import CONFIG_FLAGS, Task, precision_config, quantized_start
 
 
-def initial_folder(settings: RunSettings) -> str:
-    """Returns the folder of the initial checkpoint; "" without one, or if the run has its own."""
-    start, own = settings.init_checkpoint, list_checkpoints(settings.output_dir)
-    return ModelFolder.from_checkpoint(start).path if start and not own else ""
+def model_fn(task: Task, steps: Steps | None, **engine: Any) -> Callable:
+    """Returns the `model_fn` of a task's model; `steps` are of the training, None for prediction.
+
+    `engine` is what else than TensorFlow computes the encoder in prediction: `engine`, `precision`
+    and `quantized` of `ModelOptions`.
+    """
+    settings = task.settings
+    options = ModelOptions(
+        optimizer_options(settings, steps) if steps else None,
+        settings.init_checkpoint,
+        task.num_groups,
+        new_head=settings.new_head,
+        labels=task.labels,
+        use_einsum=settings.use_einsum,
+        gradient_checkpointing=settings.gradient_checkpointing,
+        remove_padding=removes_padding(task),
+        at_once=AT_ONCE,
+        **engine,
+    )
+    return make_model_fn(task.config, task.head(), options)
+
+
+def converted_model_fn(task: Task, steps: Steps | None) -> Callable:
+    """Returns the `model_fn` that computes in the precision and by the engine of the flags."""
+    config, settings = precision_config(task), task.settings
+    if steps is None and settings.engine == OPENVINO:
+        precision = config.dtype.name if config else "float32"
+        options = {"precision": precision, "quantized": quantized_start(settings)}
+        return model_fn(task, None, engine=OPENVINO, **options)
+    return conversion.convert(model_fn(task, steps), config, device.kind())
+
+
+def compare_with_start(task: Task, shapes: Mapping[str, Sequence[int]]) -> Initialization:
+    """Compares variables with --init_checkpoint; raises a `UserError` if they do not match."""
+    checkpoint, groups = task.settings.init_checkpoint, task.num_groups
+    new_head = task.settings.new_head if TRAIN in task.splits else False
+    return compare_with_checkpoint(shapes, checkpoint, groups, new_head, task.labels)
+
+
+def removes_padding(task: Task) -> bool:
+    """Returns whether the layers skip padding; never on the HPU, which needs fixed shapes."""
+    return task.settings.remove_padding and task.trims and not device.is_hpu()
+
+
+def optimizer_options(settings: RunSettings, steps: Steps) -> OptimizerOptions:
+    """Returns the optimizer's options for a training of some steps."""
+    wire, workers = settings.allreduce_dtype, collectives.size()
+    return OptimizerOptions(
+        learning_rate=settings.learning_rate * (workers if settings.scale_learning_rate else 1),
+        optimizer=settings.optimizer,
+        gradient_accumulation_steps=settings.gradient_accumulation_steps,
+        allreduce_dtype=None if wire == "float32" else tf.as_dtype(wire),
+        shard_optimizer=settings.shard_optimizer,
+        epsilon=settings.adam_epsilon,
+        weight_decay=settings.weight_decay,
+        schedule=settings.lr_schedule,
+        scales_loss=settings.precision == "float16",
+        **steps._asdict(),
+    )
+
+
+def properties_of(task: Task) -> dict[str, Any]:
+    """Returns the properties that training and later use of a model must share, by flag."""
+    config = task.config.forward_values()
+    if task.num_groups:
+        # Several groups may start from the weights of one.
+        del config["num_hidden_groups"], config["inner_group_num"]
+    if not task.tokenizer:
+        return {"albert_config_file": config}
+    return used_model(config, tokenizer_file(task.settings), task.tokenizer.normalization)
+
+
+def tokenizer_file(settings: RunSettings) -> dict[str, str]:
+    """Returns the path of the tokenizer, by its flag; empty if none is given."""
+    paths = {flag: getattr(settings, flag) for flag in TOKENIZERS}
+    return dict([(flag, path) for flag, path in paths.items() if path][:1])
+
+
+def assets_of(task: Task) -> Assets:
+    """Returns the files and values with which the model works without this program's flags."""
+    settings = task.settings
+    description = {
+        "task": task.kind,
+        **Normalization.of(vars(settings)).recorded(),
+        **{name: getattr(settings, name) for name in ("max_seq_length", *settings.described)},
+        **({"labels": list(task.labels)} if task.labels else {}),
+        **task.description(),
+    }
+    config = {CONFIG_FLAGS[0]: settings.albert_config_file}
+    return Assets(description, {**config, **tokenizer_file(settings)})

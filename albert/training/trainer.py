@@ -26,7 +26,7 @@ from albert.training.plan import global_batch_size, rescale_to_current_workers
 from albert.training.prediction import Predictor, make_predictor
 from albert.training.prepared import PreparedRun
 from albert.training.task import Task, scores_while_training
-from albert.training.task_model import TaskModel
+from albert.training.task_model import converted_model_fn
 
 # With fewer examples, steps or log lines, chance could explain the sign.
 _LEAST_EXAMPLES, _LEAST_STEPS, _LEAST_LINES = 20, 100, 6
@@ -129,7 +129,7 @@ def train_run(
     settings = rescale_to_current_workers(run.settings, recorded)
     task, data = run.task.with_settings(settings), run.data[TRAIN]
     scorer = scorer if scores_while_training(settings) else None
-    num_steps, num_warmup_steps = steps = task.steps(data.num_examples)
+    num_steps, num_warmup_steps, *_ = steps = task.steps(data.num_examples)
     begun = _begin(task, recorded) if collectives.is_chief() else None
     done = exchange.broadcast_object(begun)
     on_begin()
@@ -148,7 +148,7 @@ def train_run(
         size,
     )
     monitor = StepMonitor()
-    model_fn = monitor.watching(TaskModel(task).converted_model_fn(steps))
+    model_fn = monitor.watching(converted_model_fn(task, steps))
     estimator = make_estimator(model_fn, settings)
     ends_training = scorer.ends_training if scorer else None
     with reading_records(data.files):

@@ -8,6 +8,7 @@ from albert.preflight.duration import BatchTime, Measurement, describe_duration
 from albert.preflight.report import Report
 from albert.records import DEV, TEST, TRAIN
 from albert.records.batches import Data
+from albert.training.plan import Steps
 from tests.helpers.checkpoints import write_checkpoint
 from tests.helpers.running import simulated_workers
 
@@ -38,8 +39,8 @@ class StepsTask:
     def check(self, settings: types.SimpleNamespace) -> None:
         """Accepts all settings."""
 
-    def steps(self, num_examples: int) -> tuple[int, int]:
-        return num_examples // (12 * collectives.size()), 0
+    def steps(self, num_examples: int) -> Steps:
+        return Steps(num_examples // (12 * collectives.size()), 0)
 
 
 def rows(measured: Measurement, workers=1, trains=True, **settings) -> dict[str, str]:

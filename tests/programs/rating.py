@@ -12,7 +12,7 @@ from albert.inference.classification import TextClassifier
 from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.records.sequences import sequences_of
-from albert.report.predictions import View, finite
+from albert.report.predictions import View
 from albert.settings.fields import DATA, FEATURES, Affects, redefined, setting
 from albert.settings.run_settings import KeptCheckpoints
 from albert.settings.text_settings import TextSettings
@@ -21,6 +21,7 @@ from albert.tasks import Entry
 from albert.tasks.classification.base import LabelTask
 from albert.tasks.classification.head import ClassifierOutput, make_head, pooled_scores
 from albert.tasks.classification.records import serialize
+from albert.tasks.classification.view import labels_view
 
 ENTRY = Entry(
     command="rate",
@@ -63,9 +64,7 @@ class RatingTask(LabelTask):
 
     settings: RatingSettings
     kind, best_by, needs_all_states = "rating", "pearson", False
-
-    def __init__(self, settings: RatingSettings):
-        super().__init__(settings, [None], dropout=0.1)
+    labels, dropout = [None], 0.1
 
     def read(self, split: str) -> list[Pair]:
         rows = read_json_lines(self.input_path(split))
@@ -91,13 +90,8 @@ class RatingTask(LabelTask):
     def view(
         self, examples: Sequence[Pair], predictions: Sequence[Output], scores: Mapping[str, float]
     ) -> View:
-        unknown = dict.fromkeys(("right", "score", "confidence", "passage"))
-        samples = (
-            {"id": pair.name, "texts": pair.texts, "truth": pair.rating}
-            | {"answer": finite(float(output["predictions"])), **unknown}
-            for pair, output in zip(examples, predictions, strict=True)
-        )
-        return View("Ratings", scores, samples)
+        texts = [{"id": pair.name, "texts": pair.texts, "passage": None} for pair in examples]
+        return labels_view("Ratings", texts, predictions, self.labels, scores)
 
 
 def rate(pooled: tf.Tensor, ratings: tf.Tensor | None, dropout: float) -> ClassifierOutput:

@@ -7,6 +7,7 @@ import pytest
 from albert.core.errors import FlagError
 from albert.settings.run_settings import RunSettings
 from albert.training.plan import (
+    Steps,
     global_batch_size,
     original_batch_settings,
     rescale_to_current_workers,
@@ -32,8 +33,9 @@ def test_epochs_count_batches_of_all_workers_and_a_scaled_rate_is_that_of_the_fi
     settings = settings.replaced(num_train_epochs=2.5, train_steps=-1, warmup_proportion=0.25)
     with simulated_workers(4):
         assert global_batch_size(settings) == 96
-        assert steps_with_warmup(settings, 1000, "train.json") == (26, 6)
-        assert steps_with_warmup(settings.replaced(train_steps=1), 1000, "")[0] == 1
+        assert steps_with_warmup(settings, 1000, "train.json") == Steps(26, 6)
+        given = settings.replaced(train_steps=1, given={"train_steps"})
+        assert steps_with_warmup(given, 1000, "").num_train_steps == 1
     original = original_batch_settings(settings, by(2, optimizer="lamb"))
     assert original == {**BEGUN, "optimizer": "lamb"}
     with simulated_workers(2):

@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
-from albert.checkpoints.model_folder import Assets
 from albert.core import locks, signals
 from albert.core.errors import FlagError, UserError
+from albert.modeling import AlbertConfig
 from albert.records import DEV, TRAIN
 from albert.records.batches import Data
 from albert.settings.run_settings import KeptCheckpoints, RunSettings
@@ -42,20 +42,11 @@ def always(value: object) -> Callable[..., object]:
 
 
 class NoTask(Task):
-    outputs, config, best_by = ("answers.txt",), None, "f1"
-    splits, prepared = [TRAIN], always(DATA)
-    contents, model = always({"train_file": "abc"}), always({})
-    input_flags, model_inputs, head, score = map(always, ({}, {}, None, None))
-    assets = always(Assets({}, {}))
+    outputs, best_by, splits = ("answers.txt",), "f1", [TRAIN]
+    input_flags, split, model_inputs, head, score = map(always, ({}, None, {}, None, None))
 
     def __init__(self, settings):
-        self.settings = settings
-
-    def split(self, name):
-        return self
-
-    def steps(self, num_examples):
-        return num_examples, 0
+        self.settings, self.config = settings, AlbertConfig(8)
 
 
 @pytest.fixture

@@ -6,21 +6,19 @@ import abc
 import functools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.model_folder import TOKENIZERS
 from albert.core.errors import FlagError, UserError
-from albert.distributed import collectives
 from albert.prediction.session import Output
 from albert.records import DEV, TEST, TRAIN
 from albert.records.batches import Data
 from albert.records.cached_file import CachedFile, Snapshot
 from albert.records.feature_file import Chunk, FeatureSource, sha256_of_inputs
-from albert.records.records import count_records_of_other_writers, share_without_padding
+from albert.records.records import count_records_of_other_writers
 from albert.records.sequences import LABELS
 from albert.report.predictions import View, write_samples
 from albert.settings.fields import Affects
@@ -31,7 +29,7 @@ from albert.tasks.classification.records import feature_spec
 from albert.tasks.classification.settings import ClassificationSettings
 from albert.tasks.classification.view import labels_view
 from albert.training.evaluation import CheckpointScores
-from albert.training.plan import steps_of_epochs
+from albert.training.plan import Steps
 from albert.training.task import CONFIG_FLAGS, TextTask
 
 # The flags of the files of splits, unless a task has its data in a folder.
@@ -44,7 +42,8 @@ def check_flags(settings: ClassificationSettings, takes_file: bool = False) -> N
     With `takes_file`, --data_dir may be a file. Raises a `FlagError` if there is nothing to do, or
     there are no training steps, and a `UserError` if --data_dir does not exist.
     """
-    if not (settings.export_dir or splits_of(settings)):
+    switches = TextTask.done_by.values()
+    if not (settings.export_dir or any(getattr(settings, name) for name in switches)):
         raise FlagError("nothing to do: pass --do_train, --do_eval, --do_predict or --export_dir")
     if settings.train_steps < 1:
         raise FlagError(f"--train_steps must be positive, not {settings.train_steps}")
@@ -52,35 +51,22 @@ def check_flags(settings: ClassificationSettings, takes_file: bool = False) -> N
         raise UserError(f"--data_dir {settings.data_dir} is not a folder")
 
 
-def splits_of(settings: ClassificationSettings) -> list[str]:
-    """Returns the splits that the flags ask for, see `Task.requested_splits`."""
-    return [split for split, flag in TextTask.done_by.items() if getattr(settings, flag)]
-
-
 class LabelTask(TextTask):
     """A task of examples with labels or numbers, which its files have one by one.
 
-    A task has the five abstract methods: what its examples are, their features, its head, its
-    scores, and what to show. All else has a default.
+    A task sets `labels`, and has the five abstract methods: what its examples are, their features,
+    its head, its scores, and what to show. All else has a default.
 
     Attributes:
-      labels: labels in the order of their ids; `[None]` for regression.
       label_shape: see `feature_spec`.
       sequences: number of sequences of an example, as a shape; empty for a single sequence.
       way_out: advice in messages about a file of features of another program that does not fit;
         empty if such files are refused.
     """
 
-    labels: Sequence[str | None]
     label_shape: Sequence[int] = ()
     sequences: ClassVar[Sequence[int]] = ()
     way_out: ClassVar[str] = ""
-
-    def __init__(self, settings: RunSettings, labels: Sequence[str | None], dropout: float):
-        """Checks the flags, model and tokenizer; `dropout` is the rate of the head in training."""
-        super().__init__(settings)
-        self.labels = labels
-        self.dropout = 0.0 if settings.deterministic_run else dropout
 
     @classmethod
     def input_flags(cls, settings: RunSettings) -> Mapping[str, str]:
@@ -127,10 +113,6 @@ class LabelTask(TextTask):
         spec = self.record_spec()
         return {name: spec[name] for name in spec if name != "is_real_example"}
 
-    def value_limits(self) -> dict[str, int]:
-        """Returns the limits of values in features of other programs, by field."""
-        return {"input_ids": self.tokenizer.size}
-
     def split(self, name: str) -> TaskFeatures:
         source = {
             "input_sha256": sha256_of_inputs(self.files(name)),
@@ -155,17 +137,6 @@ class LabelTask(TextTask):
         names = [n for n, flag in flags if Affects.FEATURES in flag.affects and not flag.is_path]
         return {name: getattr(self.settings, name) for name in names}
 
-    def contents(self, split: str) -> dict[str, Any]:
-        return {**super().contents(split), "labels": self.labels}
-
-    def describe(self) -> Iterator[tuple[str, object]]:
-        yield from super().describe()
-        numbers = "none: the task predicts a number"
-        yield "labels", numbers if self.labels == [None] else ", ".join(map(str, self.labels))
-
-    def description(self) -> dict[str, Any]:
-        return {**super().description(), "labels": list(self.labels)}
-
 
 class TaskFeatures(FeatureSource):
     """The features of a split of a task, whose examples are read at once."""
@@ -177,11 +148,15 @@ class TaskFeatures(FeatureSource):
         self.spec, self.workers = task.record_spec(), task.settings.preprocess_workers
 
     def check_records_of_other_writers(self) -> int:
-        if not self._task.way_out:
+        task, length = self._task, self.spec["input_ids"].shape[-1]
+        if not task.way_out:
             return super().check_records_of_other_writers()
-        length, path = self.spec["input_ids"].shape[-1], self.cached.paths[0]
-        limits, way_out = self._task.value_limits(), self._task.way_out
-        return count_records_of_other_writers(path, self.spec, length, way_out, limits)
+        limits = {"input_ids": task.tokenizer.size}
+        if task.labels != [None]:
+            limits[LABELS] = 2 if task.label_shape else len(task.labels)
+        return count_records_of_other_writers(
+            self.cached.paths[0], self.spec, length, task.way_out, limits
+        )
 
     @functools.cached_property
     def _examples(self) -> list[Any]:
@@ -216,10 +191,11 @@ class ClassificationTask(LabelTask):
     way_out = "pass another name"
     limits: tuple[float, float] | None = None
     needs_all_states = False
+    against_truncation = "raise --max_seq_length"
 
-    def __init__(self, settings: ClassificationSettings, processor: Processor, dropout: float):
-        super().__init__(settings, processor.get_labels(), dropout)
-        self.processor = processor
+    def __init__(self, settings: ClassificationSettings, processor: Processor):
+        super().__init__(settings)
+        self.processor, self.labels = processor, processor.get_labels()
         # Of the page of predictions.
         self.title = settings.task_name
         processor.keep_accents = settings.keep_accents
@@ -229,59 +205,32 @@ class ClassificationTask(LabelTask):
     def input_flags(cls, settings: RunSettings) -> Mapping[str, str]:
         return dict.fromkeys(cls.done_by, "data_dir")
 
-    @property
-    def against_truncation(self) -> str:
-        """Returns the remedy against truncation of long texts; "" if they are not truncated."""
-        return "raise --max_seq_length"
-
-    def prepared(self, split: str) -> Data:
-        data, length = super().prepared(split), self.settings.max_seq_length
-        if self.against_truncation and collectives.is_chief():
-            share, is_sampled = share_without_padding(data.files, length)
-            count, about = round(share * data.num_records), "about " * is_sampled
-            tf.logging.info(
-                f"{split}: {about}{count} of {data.num_records} texts have at least {length} "
-                f"tokens; longer ones are truncated, unless you {self.against_truncation}"
-            )
-        return data
-
     def files(self, split: str) -> list[str]:
         return self.processor.files_of(self.settings.data_dir, split)
 
     def read(self, split: str) -> list[Any]:
         return self.processor.read_files(self.files(split), split)
 
-    def value_limits(self) -> dict[str, int]:
-        limits = super().value_limits()
-        if self.labels != [None]:
-            limits[LABELS] = 2 if self.processor.is_multi_label else len(self.labels)
-        return limits
-
     def made_from(self, split: str) -> dict[str, Any]:
         length = {"max_seq_length": self.settings.max_seq_length}
         return {"part": split, **length, **self.tokenizer.normalization._asdict()}
 
-    def input_contents(self, split: str) -> dict[str, Any]:
+    def contents(self, split: str) -> dict[str, Any]:
         input_sha256 = sha256_of_inputs(self.files(split))
         return {
             "task_name": self.settings.task_name.lower(),
             self.input_name.format(split): f"sha256:{input_sha256[:16]}",
         }
 
-    def steps(self, num_examples: int) -> tuple[int, int]:
-        settings = self.settings
-        num_steps, num_warmup_steps = settings.train_steps, settings.warmup_step
-        # --num_train_epochs sets the steps unless they are given; the warm-up works the same way.
-        if settings.num_train_epochs and "train_steps" not in settings.given:
-            num_steps = steps_of_epochs(settings, num_examples, settings.data_dir)
-        if settings.warmup_proportion and not (
-            num_warmup_steps and "warmup_step" in settings.given
-        ):
-            num_warmup_steps = int(num_steps * settings.warmup_proportion)
-        return num_steps, num_warmup_steps
+    def steps(self, num_examples: int) -> Steps:
+        steps, own = super().steps(num_examples), self.settings.warmup_step
+        # A given proportion replaces a default number of steps.
+        if own and ("warmup_step" in self.settings.given or not self.settings.warmup_proportion):
+            return steps._replace(num_warmup_steps=own)
+        return steps
 
     def description(self) -> dict[str, Any]:
-        return {**super().description(), "task_name": self.settings.task_name.lower()}
+        return {"task_name": self.settings.task_name.lower()}
 
     def predictions(self, data: Data, outputs: Sequence[Output]) -> list[Output]:
         """Returns the outputs of real examples, without those that only fill a batch.

@@ -38,9 +38,10 @@ class EntitiesTask(LabelTask):
     settings: EntitiesSettings
     kind, best_by = "entities", "f1"
     label_outputs = ("test_predictions.jsonl",)
+    dropout = 0.1
 
     def __init__(self, settings: EntitiesSettings):
-        super().__init__(settings, (), dropout=0.1)
+        super().__init__(settings)
         self._texts = functools.cache(self._read_texts)
         model = None if TRAIN in self.splits else completed(model_to_use(settings))
         # If they are unknown, the first file that is read decides: that of the training.
@@ -123,20 +124,17 @@ class EntitiesTask(LabelTask):
         names = [file.removesuffix("ann") for file in standoff_files(path)]
         return [f"{name}{ending}" for name in names for ending in ("ann", "txt")] or [path]
 
-    def input_contents(self, split: str) -> dict[str, Any]:
+    def contents(self, split: str) -> dict[str, Any]:
         flag = self.input_flags(self.settings)[split]
-        return {flag: f"sha256:{sha256_of_inputs(self.files(split))[:16]}"}
+        return {flag: f"sha256:{sha256_of_inputs(self.files(split))[:16]}", **self._own}
 
     def made_from(self, split: str) -> dict[str, Any]:
         # The labels are the tags.
         source = {**super().made_from(split), "entity_units": self._own.get("entity_units", AUTO)}
         return source | (made_from(self._dev_split) if self._dev_split else {})
 
-    def contents(self, split: str) -> dict[str, Any]:
-        return {**super().contents(split), **self._own}
-
     def description(self) -> dict[str, Any]:
-        return {**super().description(), **self._own}
+        return self._own
 
     def records(self, examples: Sequence[AnnotatedText]) -> list[bytes]:
         return self._tagger.records(examples)

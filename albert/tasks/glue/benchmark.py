@@ -18,7 +18,6 @@ from albert.core.files import copy_atomically, write_json
 from albert.core.text import aligned
 from albert.distributed import collectives, exchange
 from albert.settings.run_settings import REFERENCE
-from albert.tasks.classification.base import splits_of
 from albert.tasks.glue.settings import GlueSettings
 from albert.tasks.glue.task import GlueTask
 from albert.tasks.glue.tasks import PROCESSORS
@@ -26,6 +25,7 @@ from albert.training.output_folder import checkpoint_to_use
 from albert.training.prepared import PreparedRun, prepare, take_folder
 from albert.training.run import finish, prepared_runs
 from albert.training.spread import Spread, spread_of_runs
+from albert.training.task import requested_inputs
 
 # The file of the table, and the folder of the files to submit to GLUE.
 TABLE, SUBMISSION = "glue_results.json", "submission"
@@ -77,7 +77,7 @@ def _check_data(settings: GlueSettings) -> None:
     missing: dict[str, str] = {}
     for one in settings.sets():
         processor = PROCESSORS[one.task_name.lower()]
-        for split in splits_of(one):
+        for split in requested_inputs(GlueTask, one):
             file = os.path.join(processor.folder, processor.files[split].file)
             for path in (processor.folder, file):
                 if not os.path.exists(os.path.join(settings.data_dir, path)):
@@ -97,7 +97,7 @@ def _prepare_follow_ups(run: PreparedRun) -> None:
         # no data that a recipe could look at.
         others = {"evaluate_while_training": False, "patience": 0}
         task = GlueTask(one.replaced(do_train=True, recipe=REFERENCE, **others))
-        for split in splits_of(one):
+        for split in requested_inputs(GlueTask, one):
             task.split(split).prepared()
 
 

@@ -52,6 +52,8 @@ class GlueTask(ClassificationTask):
     kind = "glue"
     processor: DataProcessor
     way_out = "pass another --cached_dir"
+    dropout = 0.1
+    against_truncation = "pass --long_texts=mean"
 
     def __init__(self, settings: GlueSettings):
         settings = settings.checked()
@@ -66,7 +68,13 @@ class GlueTask(ClassificationTask):
         if not {"long_texts", "doc_stride"} & settings.given:
             own = {name: known[name] for name in ("long_texts", "doc_stride") if name in known}
             settings = settings.replaced(**own)
-        super().__init__(settings, processor, dropout=0.1)
+        super().__init__(settings, processor)
+        name = settings.task_name.lower()
+        # A model may label your own texts, and a model of MNLI is used with three data sets.
+        if name not in (CUSTOM, *_MNLI_TASKS):
+            self.identity = {"task_name": name}
+        if self._stride is not None:
+            self.against_truncation = ""
         if isinstance(processor, TsvProcessor):
             self.title = f"Labels: {os.path.basename(os.path.normpath(settings.data_dir))}"
             # `albert predict` labels texts of your own.
@@ -102,12 +110,6 @@ class GlueTask(ClassificationTask):
                 missing[f"{folder} of --data_dir"] = words
         return missing
 
-    def identity(self) -> dict[str, Any]:
-        # A model may label your own texts, and a model of MNLI is used with three data sets.
-        name = self.settings.task_name.lower()
-        others = {} if name in (CUSTOM, *_MNLI_TASKS) else {"task_name": name}
-        return {**super().identity(), **others}
-
     def feature_path(self, split: str) -> str:
         settings, name = self.settings, "train" if split == TRAIN else "eval"
         ready = os.path.join(settings.input_file or "", "train.tf_record")
@@ -127,10 +129,6 @@ class GlueTask(ClassificationTask):
     def _stride(self) -> int | None:
         """Returns the distance between windows; None if long texts are truncated."""
         return None if self.settings.long_texts == TRUNCATE else self.settings.doc_stride
-
-    @property
-    def against_truncation(self) -> str:
-        return "pass --long_texts=mean" if self._stride is None else ""
 
     def read(self, split: str) -> list[Any]:
         return self._ahead.pop(split, None) or super().read(split)

@@ -16,7 +16,6 @@ from albert.core.files import content_of
 from albert.devices.host import count_cores
 from albert.distributed import collectives
 from albert.modeling import BertConfig, EncoderConfig
-from albert.optimization import OptimizerOptions
 from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.records import DEV, TRAIN
@@ -38,6 +37,7 @@ from albert.tasks.pretraining.masking import Masker, MaskingOptions
 from albert.tasks.pretraining.settings import PretrainingSettings
 from albert.tasks.pretraining.text import matching_files
 from albert.training.evaluation import CheckpointScores
+from albert.training.plan import Steps
 from albert.training.run import finish, prepared_runs
 from albert.training.task import Task
 
@@ -63,6 +63,8 @@ class PretrainingTask(Task):
         super().__init__(settings)
         if settings.init_from_group0 and isinstance(self.config, BertConfig):
             raise FlagError("--init_from_group0 is for ALBERT only: BERT's layers have no groups")
+        if settings.init_from_group0:
+            self.num_groups = self.config.num_hidden_groups
         self._options = record_options(settings, self.config)
 
     @classmethod
@@ -115,7 +117,7 @@ class PretrainingTask(Task):
         sizes = read_sizes(self.files(TRAIN), self._options, workers)
         return PackedExamples(sizes, self._options.seq_length, self.settings.seed)
 
-    def input_contents(self, split: str) -> dict[str, Any]:
+    def contents(self, split: str) -> dict[str, Any]:
         settings, flag = self.settings, "input_file" if split == TRAIN else "eval_file"
         contents: dict[str, Any] = {flag: list(map(content_of_records, self.files(split)))}
         if settings.masked_lm_budget:
@@ -124,29 +126,22 @@ class PretrainingTask(Task):
             )
         return contents
 
-    def steps(self, num_examples: int) -> tuple[int, int]:
+    def steps(self, num_examples: int) -> Steps:
         """Divides the steps by the number of workers, as in the Habana fork.
 
         A --global_batch_size does not grow with the workers, so that the steps stay the same.
         """
-        settings, share = self.settings, self._share_of_steps()
-        return max(settings.train_steps // share, 1), settings.num_warmup_steps // share
-
-    def _share_of_steps(self) -> int:
-        return 1 if self.settings.global_batch_size else collectives.size()
+        settings = self.settings
+        share = 1 if settings.global_batch_size else collectives.size()
+        return Steps(
+            max(settings.train_steps // share, 1),
+            settings.num_warmup_steps // share,
+            settings.start_warmup_step // share,
+            settings.poly_power,
+        )
 
     def head(self) -> Head:
         return make_head(self.config)
-
-    def optimizer_options(self, num_steps: int, num_warmup_steps: int) -> OptimizerOptions:
-        options = super().optimizer_options(num_steps, num_warmup_steps)
-        return options._replace(
-            poly_power=self.settings.poly_power,
-            start_warmup_step=self.settings.start_warmup_step // self._share_of_steps(),
-        )
-
-    def num_groups(self) -> int:
-        return self.config.num_hidden_groups if self.settings.init_from_group0 else 0
 
     def model_inputs(self) -> Mapping[str, Any]:
         options, settings = self._options, self.settings

@@ -33,7 +33,7 @@ class RaceTask(ClassificationTask):
         if all(levels):
             raise FlagError("--high_only and --middle_only exclude each other; pass only one")
         processor = RaceProcessor(bool(settings.spm_model_file), settings.do_lower_case, *levels)
-        super().__init__(settings, processor, settings.dropout_prob)
+        super().__init__(settings, processor)
         self.apply_recipe()
 
     @classmethod

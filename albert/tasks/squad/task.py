@@ -51,7 +51,7 @@ from albert.tasks.squad.scoring import Scorer, ScorerV2
 from albert.tasks.squad.settings import SquadSettings, SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.view import sample_of
 from albert.training.evaluation import CheckpointScores
-from albert.training.task import TextTask, check_room
+from albert.training.task import TextTask, check_room, requested_inputs
 
 
 class SquadTask(TextTask):
@@ -68,6 +68,11 @@ class SquadTask(TextTask):
 
     def __init__(self, settings: SquadSettings):
         faults = ErrorCollector()
+        with faults.collect():
+            inputs = () if self.unanswerable else requested_inputs(type(self), settings).values()
+            for name in dict.fromkeys(inputs):
+                if path := getattr(settings, name):
+                    check_all_answerable(path, f"--{name}")
         with faults.collect():
             super().__init__(settings)
         with faults.collect():
@@ -90,10 +95,10 @@ class SquadTask(TextTask):
     @classmethod
     def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
         downloads: dict[str, Sequence[str]] = {}
-        for name in ("train_file", "predict_file"):
+        for name in requested_inputs(cls, settings).values():
             path = getattr(settings, name)
             known = re.fullmatch(r"(train|dev)-v(1\.1|2\.0)\.json", os.path.basename(path or ""))
-            if known and name in cls.file_flags(settings) and not os.path.exists(path):
+            if known and not os.path.exists(path):
                 file = f"--splits={known[1]}", f"--version={known[2]}"
                 folder = os.path.dirname(path) or "."
                 downloads[f"--{name} {path}"] = "squad", *file, f"--data_dir={folder}"
@@ -224,12 +229,6 @@ class SquadV1Task(SquadTask):
         super().__init__(settings)
         self.trims = settings.mask_padding_in_loss
 
-    def find_splits(self) -> list[str]:
-        splits, flags = super().find_splits(), self.input_flags(self.settings)
-        for name in dict.fromkeys(flags[split] for split in splits):
-            check_all_answerable(getattr(self.settings, name), f"--{name}")
-        return splits
-
     def head(self) -> Head:
         settings = self.settings
         return make_v1_head(settings.mask_padding_in_loss, settings.n_best_size)
@@ -252,14 +251,12 @@ class SquadV2Task(SquadTask):
                     f"--{name} {getattr(settings, name)} is more than the --max_seq_length "
                     f"{settings.max_seq_length} tokens of a feature"
                 )
-        self.dropout = 0.0 if settings.deterministic_run else settings.dropout_prob
-        tops = settings.start_n_top, settings.end_n_top
-        self._options = V2Options(*tops, self.dropout, self.config.initializer_range)
 
     def head(self) -> Head:
-        return make_v2_head(self._options)
+        tops = self.settings.start_n_top, self.settings.end_n_top
+        return make_v2_head(V2Options(*tops, self.dropout, self.config.initializer_range))
 
     def description(self) -> dict[str, Any]:
         flag, folder = self.settings.null_score_diff_threshold, self.settings.output_dir
         threshold = trained_threshold(flag, folder, "best_f1_thresh")
-        return {**super().description(), "no_answer_threshold": threshold}
+        return {"no_answer_threshold": threshold}

@@ -9,6 +9,9 @@ from albert.core.errors import FlagError, UserError
 from albert.records import DEV, TEST, TRAIN
 from albert.tasks.entities.settings import EntitiesSettings
 from albert.tasks.entities.task import EntitiesTask
+from albert.training.plan import Steps
+from albert.training.prepared import contents_of
+from albert.training.task_model import assets_of
 from tests.helpers.entities import write_entities
 
 
@@ -29,10 +32,9 @@ FILES = "--train_file={0}/train.conll", "--predict_file={0}/dev.jsonl", "--test_
 def test_tags_follow_from_the_training_file(make):
     tags = ["O", "B-PER", "I-PER", "B-PLACE", "I-PLACE"]
     task = make(*FILES, "--train_batch_size=4", "--num_train_epochs=2")
-    assert task.assets().description["labels"] == task.contents(DEV)["labels"] == tags
-    assert ("labels", ", ".join(tags)) in [*task.describe()]
-    assert task.steps(num_examples=100) == (50, 5)
-    assert make(*FILES, "--train_steps=10").steps(num_examples=100) == (10, 1)
+    assert assets_of(task).description["labels"] == contents_of(task, DEV)["labels"] == tags
+    assert task.steps(num_examples=100) == Steps(50, 5)
+    assert make(*FILES, "--train_steps=10").steps(num_examples=100) == Steps(10, 1)
 
 
 def test_a_split_is_requested_if_its_file_is_given(make, log):
@@ -101,7 +103,7 @@ def test_units_of_tags_follow_from_the_training_file(make, tmp_path, log):
     def units(name: str, *flags: str) -> list[str | None]:
         """Returns what the description, the record of a run and the source of features say."""
         task = make(f"--train_file={{0}}/{name}.jsonl", *flags)
-        values = task.assets().description, task.contents(TRAIN), task.made_from(TRAIN)
+        values = task.description(), task.contents(TRAIN), task.made_from(TRAIN)
         return [value.get("entity_units") for value in values]
 
     assert units("dev") == units("few") == [None, None, "auto"]

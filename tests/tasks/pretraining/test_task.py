@@ -14,6 +14,8 @@ from albert.tasks.pretraining.input_pipeline import check_files
 from albert.tasks.pretraining.settings import PretrainingSettings
 from albert.tasks.pretraining.task import PretrainingTask
 from albert.training.output_folder import check_output_dir
+from albert.training.plan import Steps
+from albert.training.task_model import optimizer_options
 from tests.helpers.files import settings_of
 from tests.helpers.models import CONFIGS
 from tests.helpers.running import simulated_workers
@@ -89,17 +91,16 @@ def test_workers_divide_the_steps(make, workers, expected):
     steps = "--num_train_steps=100", "--num_warmup_steps=30", "--start_warmup_step=16"
     task = make(*steps, "--optimizer=lamb", "--poly_power=0.5")
     with simulated_workers(workers):
-        assert task.steps(num_examples=12345) == expected
-        options = task.optimizer_options(*expected)
+        options = optimizer_options(task.settings, task.steps(num_examples=12345))
     assert (options.num_train_steps, options.num_warmup_steps) == expected
     assert options.start_warmup_step == 16 // workers
     assert (options.optimizer, options.poly_power) == ("lamb", 0.5)
-    assert task.num_groups() == 0 and make("--init_from_group0").num_groups() == 2
+    assert task.num_groups == 0 and make("--init_from_group0").num_groups == 2
 
 
 def test_the_loss_is_scaled_in_float16_only(make):
     for precision in ("float32", "bfloat16", "float16"):
-        options = make(f"--precision={precision}").optimizer_options(10, 1)
+        options = optimizer_options(make(f"--precision={precision}").settings, Steps(10, 1))
         assert options.scales_loss == (precision == "float16")
 
 

@@ -2,6 +2,9 @@
 
 from albert.tasks.race.settings import RaceSettings
 from albert.tasks.race.task import RaceTask
+from albert.training.plan import Steps
+from albert.training.prepared import prepare
+from albert.training.task_model import assets_of
 from tests.helpers.race import write_race
 
 
@@ -14,8 +17,8 @@ def test_flags_reach_the_task_and_its_description(make_task, tmp_path):
     assert make("--deterministic_run").dropout == 0.0
     # A flag overrides the default.
     steps = make("--warmup_proportion=0.5", "--train_steps=10").steps(num_examples=40)
-    assert make().settings.warmup_step > 0 and steps == (10, 5)
-    described = make().assets().description
+    assert make().settings.warmup_step > 0 and steps == Steps(10, 5)
+    described = assets_of(make()).description
     assert described["max_seq_length"] == 32 and described["max_qa_length"] == 8
 
 
@@ -24,6 +27,6 @@ def test_examples_whose_passage_may_be_truncated_are_counted(make_task, tmp_path
     out = f"--output_dir={tmp_path}/out"
     flags = out, f"--data_dir={tmp_path}", "--do_eval", "--max_qa_length=4"
     with caplog.at_level("INFO", "tensorflow"):
-        make_task(RaceTask, RaceSettings, *flags, "--max_seq_length=12").prepared("dev")
+        prepare(make_task(RaceTask, RaceSettings, *flags, "--max_seq_length=12"))
     line = "dev: 24 of 24 texts have at least 12 tokens; longer ones are truncated, unless you "
     assert f"{line}raise --max_seq_length" in caplog.text

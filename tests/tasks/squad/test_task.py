@@ -25,10 +25,10 @@ from albert.tasks.squad.questions import Questions, QuestionSource
 from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadV1Task, SquadV2Task
 from albert.training import task_model, trainer
+from albert.training.plan import Steps
 from albert.training.prediction import OutputRows, pack
-from albert.training.prepared import PreparedRun
-from albert.training.task import in_buckets
-from albert.training.task_model import TaskModel
+from albert.training.prepared import PreparedRun, contents_of, in_buckets
+from albert.training.task_model import model_fn
 from albert.training.trainer import train_run
 from tests.helpers.files import settings_of
 from tests.helpers.sessions import batches_of, quick_session
@@ -72,7 +72,7 @@ def test_flags_reach_the_model_and_its_optimizer(make, monkeypatch):
     flags += " gradient_accumulation_steps=3 allreduce_dtype=float16 shard_optimizer=state"
     flags += " init_checkpoint=model gradient_checkpointing"
     task = make(*(f"--{flag}" for flag in flags.split()))
-    TaskModel(task).model_fn((10, 2))
+    model_fn(task, Steps(10, 2))
     values = {"gradient_accumulation_steps": 3, "allreduce_dtype": tf.float16}
     values |= {"shard_optimizer": "state", "epsilon": 1e-3, "weight_decay": 0.5}
     ways = {"use_einsum": True, "gradient_checkpointing": True, "remove_padding": True}
@@ -81,7 +81,7 @@ def test_flags_reach_the_model_and_its_optimizer(make, monkeypatch):
     assert built[0][2] == options
     # A Gaudi needs static shapes.
     monkeypatch.setattr(device, "is_hpu", lambda: True)
-    TaskModel(task).model_fn(None)
+    model_fn(task, None)
     assert built[1][2] == options._replace(optimizer=None, remove_padding=False)
 
 
@@ -94,7 +94,7 @@ def test_initial_weights_are_a_function_of_the_seed(make):
                 name: tf.placeholder(spec.dtype, [8, *[None for _ in spec.shape]])
                 for name, spec in task.model_inputs().items()
             }
-            TaskModel(task).model_fn((10, 1))(features, None, mode, {})
+            model_fn(task, Steps(10, 1))(features, None, mode, {})
             assert bool(tf.get_collection(ops.SITES)) == (mode == "train")
             session.run(tf.global_variables_initializer())
             return session.run({v.name: v for v in tf.trainable_variables()})
@@ -161,8 +161,8 @@ class TestVersion2:
         for flags, drops in (((), True), (("--dropout_prob=0",), False)):
             task = make_v2(*flags)
             task.config.hidden_dropout_prob = task.config.attention_probs_dropout_prob = 0.0
-            assert task.has_dropout() == drops
-        assert not make_v2("--deterministic_run").has_dropout()
+            assert ("dropout masks" in contents_of(task, TRAIN)) == drops
+        assert "dropout masks" not in contents_of(make_v2("--deterministic_run"), TRAIN)
         task = make_v2()
         known = {"id": "b", "answers": []}, {"id": "c", "is_impossible": True}
         assert task.best_by == "best_f1" and all(map(task.is_known, known))
