@@ -6,7 +6,9 @@ import random
 import pytest
 
 from albert.core.errors import FlagError, UserError
+from albert.core.files import content_of
 from albert.settings.run_settings import AUTO_RECIPE
+from albert.tables.tables import open_table
 from albert.tasks.entities.settings import EntitiesSettings
 from albert.tasks.glue.label_tables import find_columns
 from albert.tasks.glue.settings import GlueSettings
@@ -39,7 +41,7 @@ class TestColumns:
     def columns(self, write):
         def columns(header, *rows, given=(), **options):
             path = write("\n".join([header, *rows]) + "\n", "table.csv")
-            found = find_columns(path, GlueSettings(**options), given)
+            found = find_columns(open_table(path), GlueSettings(**options), given)
             return found.text_column, found.text_b_column, found.label_column
 
         return columns
@@ -75,7 +77,7 @@ class TestColumns:
     def test_rows_of_json_may_have_different_keys(self, write):
         rows = [{"premise": "a b"}, {"premise": "c d", "hypothesis": "e", "label": 1}]
         path = write("".join(json.dumps(row) + "\n" for row in rows), "table.jsonl")
-        found = find_columns(path, GlueSettings(), ())
+        found = find_columns(open_table(path), GlueSettings(), ())
         assert (found.text_column, found.text_b_column) == ("premise", "hypothesis")
 
     def test_named_columns_count(self, columns):
@@ -179,6 +181,13 @@ class TestFaults:
     def test_the_page_of_a_folder_has_its_name(self, task, write, tmp_path):
         write(csv_of(rows_of(20)), "train.csv")
         assert task(f"{tmp_path}/").title == f"Labels: {tmp_path.name}"
+
+    def test_a_record_has_the_content_that_was_read(self, task, write):
+        path = write(csv_of(rows_of(20)), "own.csv")
+        content, own = content_of(path), task(path)
+        write("changed", "own.csv")
+        assert {own.contents(split)[f"{split}_file"] for split in own.splits} == {content}
+        assert [len(own.split(split).read()[0]) for split in own.splits] == [16, 4]
 
     def test_labels_of_a_test_set_have_a_command(self, task, write):
         path = write(csv_of(rows_of(20)), "own.csv")

@@ -27,6 +27,7 @@ from albert.settings.text_settings import TextSettings, TokenizerSettings
 from albert.tables.bad_rows import ERROR, BadRows
 from albert.tables.kinds import ENTITIES, KINDS, LABELS, look_of, standoff_files
 from albert.tables.overview import Overview
+from albert.tables.tables import open_table
 from albert.tasks.entities import overview as entities
 from albert.tasks.entities.annotation_exports import open_annotated
 from albert.tasks.entities.annotations import write_annotated
@@ -104,10 +105,10 @@ def main(request: tuple[DataSettings, list[str]]) -> None:
     settings, why_no_labels = settings.checked(), ""
     if kind == LABELS:
         # A test set has no labels.
-        settings = find_columns(path, settings, settings.given, is_labeled=None)
+        settings = find_columns(open_table(path), settings, settings.given, is_labeled=None)
     elif not kind:
         try:
-            settings, kind = find_columns(path, settings, settings.given), LABELS
+            settings, kind = find_columns(open_table(path), settings, settings.given), LABELS
         except UserError as e:
             why_no_labels = str(e).removeprefix(f"{path}: ")
     try:

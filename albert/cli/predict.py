@@ -184,7 +184,7 @@ def _columns(args: argparse.Namespace, model: RowModel, table: Table) -> list[st
         usual = TableSettings(text_column="text")
         if not described and table.delimiter != TEXT:
             # A folder of transformers does not say how it was trained.
-            usual = find_columns(table.path, TableSettings(), (), is_labeled=False)
+            usual = find_columns(table, TableSettings(), (), is_labeled=False)
         names = [described or usual.text_column]
         second = args.text_b_column or about.get("text_b_column", usual.text_b_column)
         # The second text is optional unless somebody has named its column.

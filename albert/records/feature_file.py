@@ -207,13 +207,10 @@ class FeatureSource(abc.ABC):
         return number
 
 
-def sha256_of_input(path: str, what: str = "") -> str:
-    """Returns a file's hash; raises a `UserError` that begins with `what` if it cannot be read."""
-    with reporting(f"{what}{path} cannot be read"):
-        return sha256_of(path)
-
-
-def sha256_of_inputs(paths: Sequence[str]) -> str:
-    """Returns the hash of one or more input files; raises as `sha256_of_input` does."""
-    hashes = list(map(sha256_of_input, paths))
+def sha256_of_inputs(*paths: str) -> str:
+    """Returns the hash of one or more input files; raises a `UserError` if one is unreadable."""
+    hashes = []
+    for path in paths:
+        with reporting(f"{path} cannot be read"):
+            hashes.append(sha256_of(path))
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()

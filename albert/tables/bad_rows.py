@@ -55,11 +55,6 @@ class BadRows:
             name = location if isinstance(location, str) else location.name
             first.append(f"{name}{detail}")
 
-    def log_notes(self) -> None:
-        """Logs what is no fault."""
-        for note, count in self.notes.items():
-            LOG.warning("%s: %s: %d", self._path, note, count)
-
     def _lines(self, is_used: bool) -> list[str]:
         counts = self._used if is_used else self.counts
         lines = [
@@ -72,7 +67,8 @@ class BadRows:
 
     def finish(self) -> None:
         """Logs which rows are skipped, or raises a `UserError` for them if that is the action."""
-        self.log_notes()
+        for note, count in self.notes.items():
+            LOG.warning("%s: %s: %d", self._path, note, count)
         skipped = self._lines(False)
         if self.action == ERROR and skipped:
             remedy = self._ways_out and f", or pass --on_bad_row={self._ways_out}"

@@ -7,7 +7,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
 from albert.records.cached_file import CachedFile
-from albert.records.feature_file import Chunk, FeatureSource, sha256_of_input
+from albert.records.feature_file import Chunk, FeatureSource, sha256_of_inputs
 from albert.records.tf_example import serialize
 
 SPEC = {"x": tf.io.FixedLenFeature([], tf.int64)}
@@ -80,5 +80,5 @@ def test_only_rank_0_gets_what_scores_need(tmp_path, as_worker):
     assert again.source is None and again.content == data.content
     other = Letters("abD", tmp_path).prepared()
     assert other.num_records == 4 and data.snapshot != other.snapshot
-    with pytest.raises(UserError, match=f"^SQuAD file {tmp_path} cannot be read: Is a directory"):
-        sha256_of_input(str(tmp_path), "SQuAD file ")
+    with pytest.raises(UserError, match=f"^{tmp_path} cannot be read: Is a directory"):
+        sha256_of_inputs(str(tmp_path))

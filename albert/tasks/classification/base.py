@@ -6,7 +6,7 @@ import abc
 import functools
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -60,12 +60,14 @@ class LabelTask(TextTask):
     Attributes:
       label_shape: see `feature_spec`.
       sequences: number of sequences of an example, as a shape; empty for a single sequence.
+      input_name: name of a split's input in records of its content; by default, its flag.
       way_out: advice in messages about a file of features of another program that does not fit;
         empty if such files are refused.
     """
 
     label_shape: Sequence[int] = ()
     sequences: ClassVar[Sequence[int]] = ()
+    input_name: ClassVar[str] = ""
     way_out: ClassVar[str] = ""
 
     @classmethod
@@ -115,17 +117,28 @@ class LabelTask(TextTask):
 
     def split(self, name: str) -> TaskFeatures:
         source = {
-            "input_sha256": sha256_of_inputs(self.files(name)),
+            "input_sha256": self.input_sha256(name),
             "tokenizer_sha256": self.tokenizer.sha256,
             "labels": self.labels,
             **self.made_from(name),
         }
-        cached = CachedFile(self.feature_path(name), source)
-        return TaskFeatures(self, name, cached)
+        return TaskFeatures(self, name, CachedFile(self.feature_path(name), source))
 
     def files(self, split: str) -> list[str]:
         """Returns the files of a split; raises a `UserError` if they are missing."""
         return [self.input_path(split)]
+
+    @functools.cached_property
+    def _sha256_of(self) -> Callable[..., str]:
+        return functools.cache(sha256_of_inputs)
+
+    def input_sha256(self, split: str) -> str:
+        """Returns the hash of the files of a split, for which they are read once."""
+        return self._sha256_of(*self.files(split))
+
+    def contents(self, split: str) -> dict[str, Any]:
+        name = self.input_name.format(split) or self.input_flags(self.settings)[split]
+        return {name: f"sha256:{self.input_sha256(split)[:16]}"}
 
     def feature_path(self, split: str) -> str:
         """Returns the path of a split's feature file, which may not exist yet."""
@@ -178,7 +191,6 @@ class ClassificationTask(LabelTask):
 
     Attributes:
       metrics: names of scores; the first selects the best checkpoint.
-      input_name: name of a split's input in records of its content.
       limits: for regression, the range to which written predictions are clipped.
     """
 
@@ -187,7 +199,7 @@ class ClassificationTask(LabelTask):
     label_outputs: Sequence[str] = ("test_results.tsv", "submit_results.tsv")
     best_by = "eval_accuracy"
     metrics: Sequence[str] = (best_by,)
-    input_name: ClassVar[str] = "{}_file"
+    input_name = "{}_file"
     way_out = "pass another name"
     limits: tuple[float, float] | None = None
     needs_all_states = False
@@ -216,11 +228,7 @@ class ClassificationTask(LabelTask):
         return {"part": split, **length, **self.tokenizer.normalization._asdict()}
 
     def contents(self, split: str) -> dict[str, Any]:
-        input_sha256 = sha256_of_inputs(self.files(split))
-        return {
-            "task_name": self.settings.task_name.lower(),
-            self.input_name.format(split): f"sha256:{input_sha256[:16]}",
-        }
+        return {"task_name": self.settings.task_name.lower(), **super().contents(split)}
 
     def steps(self, num_examples: int) -> Steps:
         steps, own = super().steps(num_examples), self.settings.warmup_step

@@ -14,7 +14,6 @@ from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.records import DEV, TEST, TRAIN
 from albert.records.batches import Data
-from albert.records.feature_file import sha256_of_inputs
 from albert.report.predictions import View
 from albert.report.spans import Span, span_scores, spans_view
 from albert.settings.run_settings import RunSettings
@@ -104,6 +103,8 @@ class EntitiesTask(LabelTask):
         path = self.input_path(split)
         bad = BadRows(path, self.settings.on_bad_row)
         file = open_annotated(path, split != TEST, self.settings)
+        # Before the texts, so that it is not the hash of later content.
+        self.input_sha256(split)
         texts = file.read(labels, bad)
         bad.finish()
         is_known = bool(self._units)
@@ -125,8 +126,7 @@ class EntitiesTask(LabelTask):
         return [f"{name}{ending}" for name in names for ending in ("ann", "txt")] or [path]
 
     def contents(self, split: str) -> dict[str, Any]:
-        flag = self.input_flags(self.settings)[split]
-        return {flag: f"sha256:{sha256_of_inputs(self.files(split))[:16]}", **self._own}
+        return {**super().contents(split), **self._own}
 
     def made_from(self, split: str) -> dict[str, Any]:
         # The labels are the tags.

@@ -5,20 +5,21 @@ from __future__ import annotations
 import collections
 import functools
 import os
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of, file_of_split
 from albert.core.log import LOG
 from albert.records import DEV, TRAIN
+from albert.records.feature_file import sha256_of_inputs
 from albert.settings.fields import Affects
 from albert.settings.text_settings import USUAL_FRACTION
-from albert.tables.bad_rows import ERROR, BadRows
+from albert.tables.bad_rows import BadRows
 from albert.tables.dev_split import FEWEST_TEXTS, DevSplit, made_from
+from albert.tables.tables import open_table
 from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.tasks.glue.label_tables import (
-    LabeledText,
     classes_of,
     find_columns,
     parse_number,
@@ -61,7 +62,7 @@ def with_own_data(settings: GlueSettings, known: Mapping[str, Any]) -> GlueSetti
         values["dev_fraction"] = USUAL_FRACTION
         LOG.info("%s: a fifth of the texts is for the scores (--dev_fraction)", path)
     settings = settings.replaced(**values)
-    return find_columns(path, settings.checked(), given | values.keys())
+    return find_columns(open_table(path), settings.checked(), given | values.keys())
 
 
 def table_of(folder: str, split: str) -> str:
@@ -75,15 +76,16 @@ def table_of(folder: str, split: str) -> str:
 
 
 class _Survey(NamedTuple):
-    """What a pass over the training table has found: numbers of usable rows, in all and by label.
+    """What the only pass over a table has found: numbers of usable rows, in all and by label.
 
-    `dev` has the ranks of the texts in the development part.
+    `parts` has the texts and labels of the rows in the development part, if any, and of the others,
+    until they are used.
     """
 
     rows: int
     labels: Mapping[str, int]
-    dev: frozenset[bytes]
     has_pairs: bool
+    parts: dict[bool, list[Any]]
 
 
 class TsvProcessor(DataProcessor):
@@ -96,8 +98,9 @@ class TsvProcessor(DataProcessor):
 
     def __init__(self, use_spm: bool, do_lower_case: bool, settings: GlueSettings):
         super().__init__(use_spm, do_lower_case)
+        self.sha256_of = functools.cache(sha256_of_inputs)
         self._settings, self._data_dir = settings, settings.data_dir
-        self._dev_split = DevSplit.of(settings)
+        self._dev_split, self._survey = DevSplit.of(settings), functools.cache(self._read)
         self.is_multi_label = settings.multi_label
         if settings.tsv_regression:
             self.metrics = ("pearson", "spearman", "MSE")
@@ -111,9 +114,8 @@ class TsvProcessor(DataProcessor):
     @property
     def columns(self) -> dict[str, Any]:
         """Returns the columns of the training table that the model needs again, by flag."""
-        second = "text_b_column"
-        label = "label_columns" if self._settings.label_columns else "label_column"
-        names = "text_column", label, *([second] if self._survey.has_pairs else [])
+        names = ["text_column", "label_columns" if self._settings.label_columns else "label_column"]
+        names += ["text_b_column"] * self._survey(self._train_file).has_pairs
         return {name: getattr(self._settings, name) for name in names}
 
     # mypy considers a cached property read-only, although it can be set.
@@ -122,8 +124,9 @@ class TsvProcessor(DataProcessor):
         """Returns the labels in the training file; raises a `UserError` if they are none."""
         if self.is_regression:
             return ()
+        survey = self._survey(self._train_file)
         try:
-            return classes_of(self._survey.labels, self._survey.rows, self._settings)
+            return classes_of(survey.labels, survey.rows, self._settings)
         except ValueError as e:
             raise UserError(f"{self._train_file}: {e}") from e
 
@@ -148,51 +151,56 @@ class TsvProcessor(DataProcessor):
         }
         return {**made, **made_from(self._dev_split)}
 
-    @functools.cached_property
-    def _survey(self) -> _Survey:
-        path, labels = self._train_file, collections.Counter[str]()
-        bad, count, has_pairs = BadRows(path, self._settings.on_bad_row), 0, False
-        texts = dict[str, Hashable]()
-        for row in read_labeled(path, self._settings, bad):
-            count += 1
-            labels.update(row.labels)
-            has_pairs |= bool(row.text_b)
-            is_single = not (self.is_regression or self.is_multi_label)
-            single = value_of(row.labels[0]) if is_single else None
-            texts.setdefault(row.text_a, single)
-        # If bad rows are no error, the pass that makes features logs them.
-        bad.finish() if bad.action == ERROR else bad.log_notes()
-        dev = frozenset[bytes]()
-        if self._dev_split:
-            dev = self._dev_split.chosen(texts.items(), path)
-            if len(texts) < FEWEST_TEXTS:
-                raise UserError(
-                    f"{path} has {len(texts)} different texts, too few to train on and to score "
-                    "on; add rows (20 of each label are a beginning), or pass a folder with "
-                    "train.csv and dev.csv"
-                )
-        return _Survey(count, labels, dev, has_pairs)
+    def read_files(self, files: Sequence[str], split: str) -> list[InputExample]:
+        (path,), is_dev = files, bool(self._dev_split) and split == DEV
+        parts = self._survey(path).parts
+        # A part is kept until it is used; afterwards it takes another pass.
+        parts = parts if is_dev in parts else self._read(path).parts
+        if not (rows := parts.pop(is_dev)):
+            raise UserError(f"{path} has no examples")
+        if is_dev:
+            # Those for training, which come first, were not needed.
+            parts.clear()
+        # Those of a training table may have other spellings.
+        own = {key: label for label in self.labels for key in (value_of(label), label)}
+        for number, (text_a, text_b, labels) in enumerate(rows):
+            texts = self.process_text(text_a), self.process_text(text_b) or None
+            # In their place, because there may be millions.
+            rows[number] = InputExample(f"{split}-{number}", *texts, self._label(labels, own))
+        return rows
 
-    def _examples(self, path: str, split: str) -> Iterator[InputExample]:
-        bad = BadRows(path, self._settings.on_bad_row)
-        known = None if self.is_regression else frozenset(self.labels)
-        rows = read_labeled(path, self._settings, bad, known=known)
-        if dev := self._dev_split:
-            dev_ranks, is_dev = self._survey.dev, split == DEV
-            rows = (row for row in rows if (dev.rank(row.text_a) in dev_ranks) == is_dev)
-        for number, row in enumerate(rows):
-            yield InputExample(
-                guid=f"{split}-{number}",
-                text_a=self.process_text(row.text_a),
-                text_b=self.process_text(row.text_b) or None,
-                label=self._label_in(row),
-            )
-        if "_survey" in vars(self) and path == self._train_file:
-            bad.notes.clear()
+    def _read(self, path: str) -> _Survey:
+        table, settings, known = open_table(path), self._settings, None
+        # Before the rows, so that it is not the hash of later content.
+        self.sha256_of(path)
+        if not self.is_regression and ("labels" in vars(self) or path != self._train_file):
+            known = frozenset(self.labels)
+        bad = BadRows(path, settings.on_bad_row)
+        rows = [row[1:] for row in read_labeled(table, settings, bad, known=known)]
         bad.finish()
+        counts = collections.Counter(label for *_, labels in rows for label in labels)
+        has_pairs = any(text_b for _, text_b, _ in rows)
+        return _Survey(len(rows), counts, has_pairs, self._parts(rows, path))
 
-    def _label_in(self, row: LabeledText) -> str | float | Sequence[str]:
-        """Returns the label of a row, its number, or its labels."""
+    def _parts(self, rows: list[Any], path: str) -> dict[bool, list[Any]]:
+        if not (split := self._dev_split):
+            return {False: rows}
+        if (count := len({text_a for text_a, *_ in rows})) < FEWEST_TEXTS:
+            raise UserError(
+                f"{path} has {count} different texts, too few to train on and to score on; add "
+                "rows (20 of each label are a beginning), or pass a folder with train.csv and "
+                "dev.csv"
+            )
+        is_single = not (self.is_regression or self.is_multi_label)
+        texts = ((text, value_of(labels[0]) if is_single else None) for text, _, labels in rows)
+        dev, parts = split.chosen(texts, path), {False: list[Any](), True: list[Any]()}
+        for row in rows:
+            parts[split.rank(row[0]) in dev].append(row)
+        return parts
+
+    def _label(self, labels: Sequence[str], own: Mapping[Hashable, str]) -> Any:
+        """Returns the label of an example, its number, or its labels, in their `own` spellings."""
         if self.is_regression:
-            return parse_number(row.labels[0])
-        return tuple(row.labels) if self.is_multi_label else row.labels[0]
+            return parse_number(labels[0])
+        names = tuple(own.get(label) or own[value_of(label)] for label in labels)
+        return names if self.is_multi_label else names[0]

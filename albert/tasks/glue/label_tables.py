@@ -8,6 +8,7 @@ import itertools
 import json
 import math
 import re
+import sys
 import unicodedata
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +19,7 @@ from albert.core.log import LOG
 from albert.core.text import listed, python_literal
 from albert.tables.bad_rows import BadRows
 from albert.tables.kinds import LABELS, look_of
-from albert.tables.tables import TSV, SourceLine, Table, columns, open_table
+from albert.tables.tables import TSV, SourceLine, Table, columns
 from albert.tasks.glue.settings import AnyTableSettings, TableSettings
 
 # The settings that name columns.
@@ -60,7 +61,7 @@ _NO_COMMA = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")(?=\s+['"])""")
 
 
 def find_columns(
-    path: str, settings: AnyTableSettings, given: Collection[str], is_labeled: bool | None = True
+    table: Table, settings: AnyTableSettings, given: Collection[str], is_labeled: bool | None = True
 ) -> AnyTableSettings:
     """Returns settings with the columns of a table, and logs which ones these are.
 
@@ -68,8 +69,7 @@ def find_columns(
     only one that can be it. Raises a `UserError` if no column or several are possible. If
     `is_labeled` is None, the table may lack the label, whose column is then "".
     """
-    table = open_table(path)
-    rows = [row for _, row in itertools.islice(_rows(table), _SAMPLE)]
+    path, rows = table.path, [row for _, row in itertools.islice(_rows(table), _SAMPLE)]
     # Rows of JSON may have keys that the first one lacks.
     names = [*dict.fromkeys([*table.columns, *(key for row in rows for key in row)])]
     taken = {getattr(settings, name) for name in COLUMNS if name in given}
@@ -174,7 +174,7 @@ class LabeledText(NamedTuple):
 
 
 def read_labeled(
-    path: str,
+    table: Table,
     settings: TableSettings,
     bad: BadRows,
     is_labeled: bool = True,
@@ -189,8 +189,7 @@ def read_labeled(
       is_labeled: whether rows need labels.
       known: the labels that are allowed; None for any.
     """
-    table, counts = open_table(path), collections.Counter[str]()
-    shown = columns(sorted(known or ()))
+    counts, shown = collections.Counter[str](), columns(sorted(known or ()))
     by_value = {value_of(label): label for label in known or ()}
     needed = [settings.text_column]
     if is_labeled:
@@ -368,7 +367,7 @@ def _label(label: object) -> str:
     label = label.strip()
     if _NOT_IN_A_TABLE.search(label):
         raise ValueError(f"the label {label!r} has a tab, a line end or half a surrogate pair")
-    return label
+    return sys.intern(label)
 
 
 def parse_number(text: str) -> float:

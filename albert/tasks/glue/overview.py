@@ -32,7 +32,7 @@ def fill(overview: Overview, settings: TableSettings) -> None:
     is_labeled = bool(settings.label_column)
     total, contradictory, truncated = 0, 0, 0
     labels, seen = collections.Counter[str](), dict[int, int]()
-    for row in read_labeled(overview.path, settings, bad, is_labeled):
+    for row in read_labeled(table, settings, bad, is_labeled):
         total += 1
         labels.update(row.labels or ([_NO_LABEL] if settings.multi_label else []))
         # Numbers take less memory than the texts.

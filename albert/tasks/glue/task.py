@@ -78,7 +78,7 @@ class GlueTask(ClassificationTask):
         if isinstance(processor, TsvProcessor):
             self.title = f"Labels: {os.path.basename(os.path.normpath(settings.data_dir))}"
             # `albert predict` labels texts of your own.
-            self.label_outputs = ()
+            self.label_outputs, self._sha256_of = (), processor.sha256_of
         # Examples that were read before their features are made.
         self._ahead = dict[str, list[Any]]()
         self.metrics, self.limits = processor.metrics, processor.limits

@@ -14,9 +14,10 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
+from albert.core.files import check_readable
 from albert.core.npz import writing_npz
 from albert.records.cached_file import CachedFile, Snapshot
-from albert.records.feature_file import Chunk, FeatureSource, sha256_of_input
+from albert.records.feature_file import Chunk, FeatureSource, sha256_of_inputs
 from albert.records.process_pool import Countable
 from albert.records.records import RecordFile, count_records_of_other_writers
 from albert.tables.bad_rows import BadRows
@@ -163,8 +164,9 @@ class SquadFeatures(FeatureSource):
             "input_ids": tokenizer.size,
             **dict.fromkeys(("start_positions", "end_positions"), options.max_seq_length),
         }
+        check_readable(source.path, "SQuAD file")
         made_from = {
-            "input_sha256": sha256_of_input(source.path, "SQuAD file "),
+            "input_sha256": sha256_of_inputs(source.path),
             "tokenizer_sha256": tokenizer.sha256,
             "is_training": self._is_training,
             **({"rules of version": _TRAINING_VERSION} if self._is_training else {}),

@@ -6,6 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError
+from albert.core.files import content_of
 from albert.records import DEV, TEST, TRAIN
 from albert.tasks.entities.settings import EntitiesSettings
 from albert.tasks.entities.task import EntitiesTask
@@ -35,6 +36,15 @@ def test_tags_follow_from_the_training_file(make):
     assert assets_of(task).description["labels"] == contents_of(task, DEV)["labels"] == tags
     assert task.steps(num_examples=100) == Steps(50, 5)
     assert make(*FILES, "--train_steps=10").steps(num_examples=100) == Steps(10, 1)
+
+
+def test_a_record_has_the_content_that_was_read(make, tmp_path):
+    task, path = make(FILES[0], "--recipe=reference"), tmp_path / "train.conll"
+    content, count = task.contents(TRAIN)["train_file"], len(task.read(TRAIN))
+    assert content == content_of(str(path))
+    task = make(FILES[0], "--recipe=reference")
+    path.write_text("a B-PER\n")
+    assert (task.contents(TRAIN)["train_file"], len(task.read(TRAIN))) == (content, count)
 
 
 def test_a_split_is_requested_if_its_file_is_given(make, log):

@@ -8,7 +8,9 @@ import time
 import pytest
 
 from albert.core.errors import UserError
+from albert.core.files import sha256_of
 from albert.tables.dev_split import DevSplit
+from albert.tables.tables import open_table
 from albert.tasks.glue.custom import TsvProcessor
 from albert.tasks.glue.label_tables import find_columns, labels_of
 from albert.tasks.glue.settings import GlueSettings
@@ -75,6 +77,20 @@ class TestFormats:
         write(dev_csv="label,text_a\n1,x\n")
         with pytest.raises(UserError, match="--dev_fraction replaces .*dev.csv: remove"):
             own.get_dev_examples(folder)
+
+    def test_one_pass_over_a_table_gives_both_parts(self, write, log):
+        """So a file that changes meanwhile mixes no rows, and bad rows are logged once."""
+        rows = [{"label": "yn"[n % 2], "text_a": f"Text {n}"} for n in range(20)]
+        folder = write(train_jsonl=[*rows, {"label": "y"}])
+        path = f"{folder}/train.jsonl"
+        own = processor(folder, split=DevSplit(0.25, 1), on_bad_row="skip")
+        assert own.get_labels() == ["n", "y"]
+        write(train_jsonl=rows[:12])
+        train, dev = own.get_train_examples(folder), own.get_dev_examples(folder)
+        assert (len(train), len(dev), len(log())) == (16, 4, 1)
+        assert own.sha256_of(path) != sha256_of(path), "the hash is that of the rows"
+        # They are not kept.
+        assert len(own.get_train_examples(folder)) == 8
 
     def test_labels_are_sorted_text_and_keep_their_case(self, write):
         folder = write(train_tsv="label\ttext_a\nb\tx\nA\tx\nc d\tx\nb\tx\n")
@@ -292,7 +308,7 @@ class TestCells:
         tasks = [task("A text.", "a"), task("Two.", "b", "b", "skip"), task("No.", "skip")]
         folder = write(train_jsonl=[*tasks, task("None.")])
         settings = GlueSettings(data_dir=folder, label_column="kind")
-        settings = find_columns(f"{folder}/train.jsonl", settings, ())
+        settings = find_columns(open_table(f"{folder}/train.jsonl"), settings, ())
         own = TsvProcessor(True, False, settings)
         examples = own.get_train_examples(folder)
         assert [(e.text_a, e.label) for e in examples] == [("A text.", "a"), ("Two.", "b")]
