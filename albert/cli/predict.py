@@ -107,8 +107,9 @@ def _predict(args: argparse.Namespace, table: Table, output: str) -> None:
     from albert.checkpoints.checkpoint_files import content_of_checkpoint
     from albert.inference import rows
     from albert.inference.classification import OptionChooser
+    from albert.records.cached_file import Snapshot
 
-    model, stamp = inference.load_model(*model_of(args)), _stamp(table)
+    model, snapshot = inference.load_model(*model_of(args)), Snapshot.of([table.path])
     if isinstance(model, OptionChooser):
         raise FlagError(f"{args.model} chooses options: use choose_all of albert.load in Python")
     names = _columns(args, model, table)
@@ -124,7 +125,7 @@ def _predict(args: argparse.Namespace, table: Table, output: str) -> None:
         with progress_bar(total, "rows", "rows") as bar, _each_warning_once():
             bar.update(sum(1 for _ in zip(range(first), records, strict=False)))
             for count, text in rows.predicted_blocks(records, predictor, extended):
-                if _stamp(table) != stamp:
+                if Snapshot.of([table.path]) != snapshot:
                     raise UserError(f"{table.path} changed while it was read; repeat the command")
                 yield count, text
                 bar.update(count)
@@ -162,11 +163,6 @@ def _each_warning_once() -> Iterator[None]:
         yield
     finally:
         LOG.removeFilter(is_new)
-
-
-def _stamp(table: Table) -> tuple[int, ...]:
-    stat = os.stat(table.path)
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def _columns(args: argparse.Namespace, model: RowModel, table: Table) -> list[str]:
