@@ -5,12 +5,7 @@ import sys
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.cli.pretraining_data import (
-    PretrainingDataSettings,
-    data_options,
-    output_files,
-    part_of,
-)
+from albert.cli.pretraining_data import PretrainingDataSettings, data_options, output_files, part_of
 from albert.core.errors import FlagError
 from albert.distributed import launcher
 from tests.helpers.files import settings_of

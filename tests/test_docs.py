@@ -28,7 +28,7 @@ PLACEHOLDER = re.compile(r"\.\.\.|[A-Z]+(-[A-Z]+)+|\[.*\]|\$@|&")
 # Programs with absl's flags, which can only be parsed.
 OF_FLAGS = {path.name for path in ROOT.glob("*.py") if "run_program" in path.read_text()}
 OF_FLAGS |= {f"albert {name}" for name in COMMANDS} - {
-    *("albert ask", "albert predict", "albert serve", "albert demo", "albert download"),
+    *("albert ask", "albert predict", "albert serve", "albert demo", "albert download")
 }
 
 

@@ -191,9 +191,7 @@ def test_excluded_and_unused_variables_stay(graph):
 
 
 @pytest.mark.parametrize(
-    ("graph", "name"),
-    [(True, "adamw"), (True, "lamb"), (False, "radam")],
-    indirect=["graph"],
+    ("graph", "name"), [(True, "adamw"), (True, "lamb"), (False, "radam")], indirect=["graph"]
 )
 def test_non_finite_gradients_change_nothing(graph, name):
     """2e38 is finite, but the norm is not. The next step can be an ordinary one."""

@@ -119,10 +119,7 @@ def test_labeled_features_are_in_order(file_batches):
 
 def test_labels_of_regression_are_floats_and_features_occur_once_an_epoch(file_batches):
     numbers = [0.5, 1.25, 3.0]
-    for (batch,), labels in (
-        file_batches(numbers, task="sts-b"),
-        in_memory(numbers),
-    ):
+    for (batch,), labels in (file_batches(numbers, task="sts-b"), in_memory(numbers)):
         assert batch["label_ids"].dtype == np.float32 and labels == [numbers]
         assert batch["input_ids"].dtype == np.int32
     _, labels = file_batches(range(20), training=True, bsz=5, count=1)

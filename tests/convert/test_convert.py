@@ -134,9 +134,7 @@ def test_the_runs_vocabulary_becomes_the_tokenizer(run):
     for path in ("run.json", "assets.extra/spm.model"):
         (run / path).unlink()
     files, config = convert(
-        run,
-        do_lower_case=True,
-        albert_config_file=str(run / "albert_config.json"),
+        run, do_lower_case=True, albert_config_file=str(run / "albert_config.json")
     )
     assert files == {"vocab.txt": b"[UNK]\n[CLS]\n[SEP]\n"}
     assert (config["tokenizer_class"], config["do_lower_case"]) == ("BertTokenizer", True)

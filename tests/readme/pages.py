@@ -58,7 +58,7 @@ NOT_RUN = {
         _NEEDS_MODEL: (
             "--output_dir=out/squad-bert, --model_type=bert, --output_dir=out/bert, "
             "--output_dir=out/from_transformers"
-        ),
+        )
     },
     "pretraining.md": {
         _DOWNLOADS: "wikipedia, books/, out/wiki",
