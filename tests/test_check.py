@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import sys
 
 import pytest
 import tensorflow as tf
@@ -21,7 +20,7 @@ from tests.helpers.forking import ROOT
 from tests.helpers.glue import write_all
 from tests.helpers.running import albert, assert_fails, run, run_as_workers, succeed
 from tests.helpers.squad import squad_command
-from tests.helpers.tiny_runs import MODEL, write_topics
+from tests.helpers.tiny_runs import MODEL
 
 
 def check(*command):
@@ -69,6 +68,7 @@ def test_a_job_that_can_run_is_described(trained, squad_dir, tmp_path):
         "training features": "reused",
         "prediction features": "reused",
         "steps": "12, 1 of them warmup, 8 examples each",
+        "epochs": "2.00",
     }
     assert rows.items() >= expected.items()
     assert rows["vocabulary"].startswith("200 pieces")
@@ -129,6 +129,7 @@ def test_each_fault_is_named(squad_dir, tmp_path, flags, message):
     assert any(re.search(message, line) for line in faults_of(result)), result.stdout
     if "--device_memory" in flags:
         assert "host memory" not in result.stdout
+        assert "none: training starts from random weights" in result.stdout
 
 
 def test_all_missing_files_are_named_together(squad_dir, tmp_path):
@@ -228,24 +229,6 @@ def test_a_classification_is_checked_and_timed(squad_dir, tmp_path):
     assert rows["steps"] == "7, 2 of them warmup, 2 examples each"
     assert re.search(r": 7 steps of 2 .* over 2 batches after the first$", rows["training"])
     assert ": 1 x 3 features, " in rows["scoring"]
-
-
-def test_pretraining_is_checked(squad_dir, tmp_path):
-    write_topics(tmp_path / "text", 1, 20)
-    paths = {"input_file": tmp_path / "text", "output_file": tmp_path / "records"}
-    paths["spm_model_file"] = squad_dir / "spm.model"
-    flags = ["--max_seq_length=32", *(f"--{name}={path}" for name, path in paths.items())]
-    succeed([sys.executable, str(ROOT / "create_pretraining_data.py"), *flags])
-    paths = {"input_file": tmp_path / "records", "output_dir": tmp_path / "out"}
-    paths["albert_config_file"] = squad_dir / "albert.json"
-    flags = "--max_seq_length=32 --train_batch_size=4 --num_train_steps=10 --num_warmup_steps=3"
-    job = [*flags.split(), *(f"--{name}={path}" for name, path in paths.items())]
-    (rows,) = rows_of(run(check("run_pretraining", *job, "--json")))
-    assert rows["checkpoint"] == "none: training starts from random weights"
-    count = sum(1 for _ in tf.compat.v1.io.tf_record_iterator(str(tmp_path / "records")))
-    assert int(rows["training records"].split()[0]) == count
-    assert rows["epochs"] == f"{40 / count:.2f}"
-    assert rows["steps"] == "10, 3 of them warmup, 4 examples each"
 
 
 def test_what_differs_on_another_rank_is_shown_with_it(capsys):

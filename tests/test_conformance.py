@@ -24,7 +24,6 @@ import tensorflow.compat.v1 as tf
 from albert import api
 from albert.convert.convert import to_transformers
 from albert.convert.settings import ConvertSettings
-from albert.core.errors import UserError
 from albert.inference import load_model
 from albert.report.predictions import read_samples
 from albert.report.spans import Span
@@ -33,13 +32,10 @@ from albert.tasks.race.examples import RaceProcessor
 from albert.tokenization import FullTokenizer
 from albert.tokenizers.wordpiece_text import words_in
 from tests.helpers.checkpoints import FILE_STORE, losses, tracked_runs, weights
-from tests.helpers.entities import write_entities
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import LABELS, ROWS
 from tests.helpers.golden import read_json as read
-from tests.helpers.race import write_race
 from tests.helpers.running import (
-    albert,
     assert_fails,
     at_step,
     run,
@@ -47,7 +43,7 @@ from tests.helpers.running import (
     succeed,
     task_of,
 )
-from tests.helpers.tiny_runs import FLAGS, LABELLING, MODEL, WORDS, write_input
+from tests.helpers.tiny_runs import FLAGS, LABELLING, MODEL, write_input
 
 
 def table(path: pathlib.Path) -> list[list[str]]:
@@ -70,20 +66,6 @@ def converted(done: pathlib.Path, folder: pathlib.Path) -> dict:
     """Converts a model for `transformers`; returns its configuration there."""
     to_transformers(str(done), str(folder / "there"), ConvertSettings())
     return read(folder / "there/config.json")
-
-
-def check_and_learn(job: list[str], rows: Mapping[str, str], score: str) -> None:
-    """Fails unless `albert check` accepts a job, shows some rows, and 60 steps solve its task."""
-    python, *words = job
-    words += ["--train_steps=60", "--save_checkpoints_steps=60", "--learning_rate=3e-3"]
-    words += ["--do_predict=false"]
-    output_dir = pathlib.Path(value_of("output_dir", job))
-    *shown, last = run([*albert("check"), *words]).stdout.splitlines()
-    assert last == "the job can run" and not output_dir.exists()
-    for name, end in rows.items():
-        assert any(name in row and row.endswith(end) for row in shown)
-    succeed([python, *words])
-    assert read(output_dir / "eval_results.json")[score] > 0.95
 
 
 class Promises:
@@ -463,34 +445,6 @@ class TestMrpc(Glue):
         assert list(converted(whole, tmp_path)["id2label"].values()) == self.labels
 
 
-@pytest.mark.each_python
-@pytest.mark.slow
-class TestStsB(Glue):
-    """Predicts numbers instead of labels."""
-
-    name, columns, labels = "STS-B", ("sentence1", "sentence2"), [None]
-    features = ("sts-b_train.tf_record", "sts-b_eval.tf_record", "predict.tf_record")
-    flags = (*MODEL, *LABELLING, "--task_name=sts-b")
-    best_by, is_compared = "pearson", False
-
-    def check_asked(self, model, done, command):
-        expected = [float(number) for _, number in table(done / "submit_results.tsv")[1:]]
-        found = self.ask(model, done.parent)
-        assert [labelled.number for labelled in found] == pytest.approx(expected, abs=1e-5)
-        assert found[0].label is None and model.labels == [None]
-
-    def test_the_test_set_is_labeled(self, done, folder):
-        _, *rows = table(done / "submit_results.tsv")
-        assert [name for name, _ in rows] == self.ids(folder)
-        numbers = np.loadtxt(done / "test_results.tsv")
-        np.testing.assert_array_equal([float(n) for _, n in rows], numbers.clip(0, 5))
-        pairs = np.array([(s["truth"], s["answer"]) for s in read_samples(str(done))])
-        mse = np.mean((pairs[:, 0] - pairs[:, 1]) ** 2)
-        assert mse == pytest.approx(read(done / "eval_results.json")["MSE"], abs=1e-3)
-        config = converted(done, folder)
-        assert config["problem_type"] == "regression" and len(config["id2label"]) == 1
-
-
 @pytest.mark.slow
 class TestSeveralLabels(Answering):
     """Your own task, with several labels per text; tables are CSV with other names of columns."""
@@ -553,9 +507,6 @@ class TestSeveralLabels(Answering):
         for name in ("micro", "macro"):
             f1 = metrics.f1_score(truth, answers, average=name, zero_division=0)
             assert best[f"{name}_f1"] == pytest.approx(f1)
-        config = converted(done, folder)
-        assert config["problem_type"] == "multi_label_classification"
-        assert list(config["id2label"].values()) == self.labels
 
     def test_the_stored_threshold_is_used_elsewhere(self, done, command, tmp_path):
         """A flag overrides it; a model with one label per text is refused."""
@@ -591,20 +542,14 @@ class TestRace(Labels):
 
     def test_one_run_of_mlflow_has_settings_metrics_and_scores(self, done, folder):
         ((tracked, histories),) = tracked_runs(folder / "mlflow")
-        assert tracked.info.run_id == read(done / "mlflow.json")["run_id"]
-        assert tracked.info.status == "FINISHED" and tracked.info.run_name == done.name
-        settings = read(done / "run.json")["settings"]
-        assert tracked.data.params.keys() == settings.keys()
-        assert float(tracked.data.params["learning_rate"]) == settings["learning_rate"]
-        tags = {"albert.task": "race", "albert.output_dir": str(done)}
-        assert tracked.data.tags.items() >= tags.items()
+        assert tracked.info.status == "FINISHED"
+        assert tracked.data.params.keys() == read(done / "run.json")["settings"].keys()
+        assert tracked.data.tags["albert.task"] == "race"
         # A resumed run sends the steps since its checkpoint again.
         losses_by_step = dict(histories["loss"])
         assert [*losses_by_step] == [1, 2, 3, 4, 5]
         assert [*losses_by_step.values()] == pytest.approx(losses(done))
         results = read(done / "eval_results.json")
-        expected = {entry["global_step"]: entry[self.best_by] for entry in results["history"]}
-        assert dict(histories[f"eval/{self.best_by}"]) == expected
         best = {results["global_step"]: results[self.best_by]}
         assert dict(histories[f"best/{self.best_by}"]) == best
 
@@ -621,22 +566,6 @@ class TestRace(Labels):
             assert first[name] == pytest.approx(second[name], abs=1e-5)
         first, second = (np.loadtxt(f / "test_results.tsv") for f in (tmp_path, done))
         np.testing.assert_allclose(first, second, atol=1e-5)
-
-    def test_the_model_learns(self, command, tmp_path):
-        write_race(tmp_path, WORDS[4:], count=40)
-        flags = f"--data_dir={tmp_path}", "--middle_only", "--warmup_step=5"
-        rows = {"labels": " A, B, C, D", "train examples": " 80"}
-        check_and_learn(command(tmp_path / "out", *flags), rows, "eval_accuracy")
-
-    def test_conflicting_flags_are_an_error(self, command, prepare, monkeypatch, tmp_path):
-        monkeypatch.chdir(ROOT)
-        for flags, message in (
-            ("--max_seq_length=11", r"_length 11 must be more than --max_qa_length 8 \+ 3"),
-            ("--high_only --middle_only", "--high_only and --middle_only exclude each other"),
-            ("--data_dir=docs", "docs/RACE/train/middle has no .txt files of RACE"),
-        ):
-            with pytest.raises(UserError, match=message):
-                prepare(command(tmp_path, *flags.split()))
 
 
 @pytest.mark.each_python
@@ -700,14 +629,6 @@ class TestEntities(Answering):
         config = converted(done, folder)
         assert config["architectures"] == ["BertForTokenClassification"]
         assert list(config["id2label"].values()) == [*self.tags]
-
-    def test_the_model_learns(self, command, tmp_path):
-        write_entities(tmp_path, count=60)
-        flags = f"--train_file={tmp_path}/train.conll", f"--predict_file={tmp_path}/dev.jsonl"
-        flags += ("--max_seq_length=32",)
-        tags = ", ".join(f"{part}-{name}" for name in ("PER", "PLACE") for part in "BI")
-        rows = {"labels": f" O, {tags}", "train examples": " 60"}
-        check_and_learn(command(tmp_path / "out", *flags), rows, "f1")
 
 
 @pytest.mark.each_python

@@ -158,7 +158,8 @@ def test_python_in_the_pages_names_existing_things():
 
 
 def test_links_lead_somewhere_and_the_readme_names_every_page():
-    wrong, links = [], [(page, target) for page in PAGES for target in pages.links_of(page)]
+    wrong, of_project = [], {*ROOT.glob("*.md"), *(ROOT / ".github").glob("*.md")}
+    links = [(page, to) for page in of_project.union(PAGES) for to in pages.links_of(page)]
     for page, target in links:
         name, _, anchor = target.partition("#")
         path = (page.parent / name).resolve() if name else page

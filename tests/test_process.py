@@ -8,7 +8,6 @@ import yaml
 from packaging.specifiers import SpecifierSet
 
 from tests.helpers.forking import ROOT
-from tests.readme import pages
 from tools.near import tracked
 from tools.rooms import sources
 
@@ -49,17 +48,6 @@ def test_the_bug_form_asks_for_the_diagnosis():
     form = yaml.safe_load((ROOT / ".github/ISSUE_TEMPLATE/bug.yml").read_text(encoding="utf-8"))
     labels = [part["attributes"].get("label", "") for part in form["body"]]
     assert {"The output of `albert check --json`", "The file `run.json`"} <= {*labels}
-
-
-def test_links_of_the_pages_in_the_root_lead_somewhere():
-    wrong = []
-    for page in (*ROOT.glob("*.md"), *(ROOT / ".github").glob("*.md")):
-        for target in pages.links_of(page):
-            name, _, anchor = target.partition("#")
-            path = page.parent / name if name else page
-            if not path.exists() or (anchor and anchor not in pages.anchors_of(path)):
-                wrong.append(f"{page.name}: {target}")
-    assert wrong == []
 
 
 def test_one_file_names_the_address_of_the_project():

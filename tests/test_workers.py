@@ -13,7 +13,6 @@ import pytest
 from tests.helpers.checkpoints import losses, weights
 from tests.helpers.running import (
     MPIRUN,
-    albert,
     assert_fails,
     assert_stopped,
     at_step,
@@ -181,28 +180,3 @@ def test_all_cards_after_one_get_a_command_that_works(trained, squad_dir):
     said = [line for line in lines if not re.match(r"\d\d:\d\d:\d\d INFO ", line)]
     assert shlex.split(said[0]) == command(f"{trained}-2")
     assert "number of workers (was 1, is 2); the command above gives the run with 2" in said[1]
-
-
-def test_a_horovod_of_another_tensorflow_is_one_line(squad_dir, tmp_path):
-    """Its library needs a symbol that no other library has: `load_library` raises this error."""
-    package = tmp_path / "path/horovod/tensorflow"
-    package.mkdir(parents=True)
-    (package.parent / "__init__.py").touch()
-    error = 'NotFoundError(None, None, "undefined symbol: AsGpuStreamValue")'
-    (package / "__init__.py").write_text(f"import tensorflow\nraise tensorflow.errors.{error}")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "path")}
-    command = squad_command(squad_dir, tmp_path / "out", "--use_horovod=true")
-    result = run(under_mpirun(2, command), env=environment)
-    lines = [line for line in result.stderr.splitlines() if ": error: " in line]
-    assert result.returncode == 1 and "Traceback" not in result.stderr, result.stderr
-    for line in lines:
-        assert "Horovod cannot be loaded" in line and "undefined symbol: AsGpuStream" in line
-        assert "make horovod" in line
-    assert lines
-    shown = run(albert("check"), env=environment).stdout
-    assert re.search(r"Horovod .*cannot be loaded .*undefined symbol: AsGpuStreamValue", shown)
-
-
-def test_without_horovod_one_line_says_how_to_install_it(squad_dir, tmp_path, without_horovod):
-    result = run(squad_command(squad_dir, tmp_path, "--use_horovod=true"), env=without_horovod)
-    assert_fails(result, 1, "needs Horovod", "make horovod")

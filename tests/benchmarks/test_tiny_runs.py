@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ import sys
 import pytest
 
 from tests.helpers.forking import ROOT
+from tests.helpers.squad import make_unanswerable
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -103,11 +103,7 @@ def test_accuracy_compares_scores(squad_dir, tmp_path, torch):
     import transformers
 
     for split in ("train", "dev"):
-        squad = json.loads((squad_dir / f"{split}-v1.1.json").read_text())
-        qas = [qa for a in squad["data"] for p in a["paragraphs"] for qa in p["qas"]]
-        for number, qa in enumerate(qas):
-            qa |= {"answers": [], "is_impossible": True} if number % 2 else {"is_impossible": False}
-        (tmp_path / f"{split}-v2.0.json").write_text(json.dumps({**squad, "version": "v2.0"}))
+        make_unanswerable(squad_dir / f"{split}-v1.1.json", tmp_path / f"{split}-v2.0.json")
     rows = [f"{n % 2}\t{n}\t{n}\tA bridge .\tA lake {n} .\n" for n in range(16)]
     for split in ("train", "test"):
         (tmp_path / f"msr_paraphrase_{split}.txt").write_text("".join(["Quality\n", *rows]))

@@ -55,7 +55,6 @@ def blocks(part, *numbers):
         *((blocks(p, 1), blocks(p, 1, 2), (f"{p}_2", f"{p}_1")) for p in ("ffn", "attention")),
         (group_shapes(0, 1), group_shapes(0, 1), ("", "")),
     ],
-    ids=["3 groups", "ffn", "attention", "one per group"],
 )
 def test_the_first_group_initializes_groups_without_values(tmp_path, stored, shapes, first):
     stored = filled({**stored, "bert/pooler/dense/bias": [2]})
@@ -212,17 +211,6 @@ BERT = {WORDS: [3, 2], "bert/encoder/layer_0/output/dense/kernel": [2]}
         (ALBERT, BERT, ["ckpt is a checkpoint of ALBERT, but --albert_config_file is for BERT"]),
         (BERT | {WORDS: [4, 2]}, BERT, ["vocabulary of 4", "_size of 3"]),
         (None, MODEL, ["no such checkpoint"]),
-    ],
-    ids=[
-        "stranger",
-        "other shapes",
-        "no layer",
-        "zh",
-        "Keras",
-        "BERT",
-        "ALBERT",
-        "another vocabulary",
-        "missing",
     ],
 )
 def test_a_checkpoint_that_does_not_fit_is_refused(tmp_path, stored, expected, parts):

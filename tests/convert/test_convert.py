@@ -17,6 +17,7 @@ from albert.tasks.glue.head import make_head
 from albert.tokenization import FullTokenizer
 from tests.helpers import models
 from tests.helpers.files import limited
+from tests.helpers.serving import LABELS, model_of
 
 
 def compare(actual: dict, expected: dict) -> None:
@@ -194,6 +195,22 @@ def test_a_full_disk_leaves_nothing(run, back):
         else:
             to_transformers(str(run), str(target), ConvertSettings())
     assert set(run.parent.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "problem"),
+    [("labels", None), ("number", "regression"), ("sets", "multi_label_classification")],
+)
+def test_a_classifier_has_its_labels_and_kind_in_transformers(
+    random_model, tmp_path, kind, problem
+):
+    run = model_of(random_model, kind)
+    settings = ConvertSettings(albert_config_file=f"{run}/assets.extra/config.json")
+    to_transformers(run, str(tmp_path / "there"), settings)
+    config = json.loads((tmp_path / "there/config.json").read_text())
+    assert config.get("problem_type") == problem
+    assert [*config["id2label"].values()] == (["LABEL_0"] if kind == "number" else LABELS)
+    assert load_model(str(tmp_path / "there")).labels == load_model(run).labels
 
 
 def test_a_classifier_keeps_its_windows_on_long_texts(random_model, tmp_path):

@@ -13,6 +13,7 @@ import tensorflow.compat.v1 as tf
 from albert.core.errors import FlagError, UserError
 from albert.distributed import collectives, exchange, launcher
 from albert.distributed.launcher import Worker
+from tests.helpers.files import write_files
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run_as_workers
 from tests.programs import collectives as program_of_workers
@@ -56,6 +57,27 @@ class TestEnvironment:
         monkeypatch.setattr(launcher, "started", Worker(1, 2, 1, 2, "mpirun"))
         with pytest.raises(FlagError, match="mpirun started 2 processes, but --use_horovod is off"):
             collectives.join_job(use_horovod=False)
+
+
+@pytest.mark.parametrize("is_missing", [True, False])
+def test_a_horovod_that_does_not_load_is_one_line(monkeypatch, tmp_path, is_missing):
+    """Built for another TensorFlow, it needs a symbol that no library has."""
+    text = "raise ImportError('there is none')\n" if is_missing else ""
+    error = 'import tensorflow\nraise tensorflow.errors.NotFoundError(None, None, "no\\nsymbol")'
+    files = {"horovod/__init__.py": text, "horovod/tensorflow/__init__.py": error}
+    monkeypatch.syspath_prepend(write_files(tmp_path, files))
+    for name in [name for name in sys.modules if name.split(".")[0] == "horovod"]:
+        monkeypatch.delitem(sys.modules, name)
+    if is_missing:
+        message = r"needs Horovod \(there is none\); `make horovod` installs it"
+        with pytest.raises(UserError, match=message):
+            collectives.join_job(use_horovod=True)
+        return
+    monkeypatch.setattr(collectives, "_worker", Worker(0, 2))
+    message = r"^Horovod cannot be loaded \(no symbol\); build it for .*make horovod`$"
+    with pytest.raises(UserError, match=message):
+        collectives.connect()
+    assert re.match(message, collectives.description())
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shutil
 import subprocess
 import sys
 
@@ -151,20 +152,19 @@ class TestGlue:
         publish(files)
         return ["glue", f"--data_dir={tmp_path}", f"--base_url={server.url}mirror", "--tasks"]
 
-    def test_folders_are_those_that_the_processors_read(self, words, tmp_path):
+    def test_folders_are_those_that_the_processors_read(self, words, tmp_path, server):
         main([*words, "COLA, sst-2 ,SST,diagnostic"])
         folders = {f"{task}/{split}.tsv" for task in ("CoLA", "SST-2") for split in SPLITS}
         assert contents(tmp_path).keys() == {*folders, "diagnostic/diagnostic.tsv"}
         assert (tmp_path / "SST-2" / "dev.tsv").read_text() == "SST-2 dev.tsv"
-
-    def test_a_folder_is_kept_if_it_is_complete(self, words, tmp_path, server):
-        main([*words, "CoLA"])
+        # Each is kept if it is complete.
+        requests = len(server.requests)
         (tmp_path / "CoLA" / "dev.tsv").write_text("mine")
         main([*words, "CoLA"])
         assert (tmp_path / "CoLA" / "dev.tsv").read_text() == "mine"
         (tmp_path / "CoLA" / "dev.tsv").unlink()
         refused("CoLA exists but has no dev.tsv; move it away", *words, "CoLA")
-        assert len(server.requests) == 1
+        assert len(server.requests) == requests
 
 
 SPLITS = ("dev", "test", "train")
@@ -193,7 +193,12 @@ class TestModel:
         assert files == MODEL
 
     def test_the_archive_becomes_the_folder_which_is_kept(self, words, tmp_path, server, log):
-        """Also in place of an empty folder."""
+        """Also in place of an empty folder, and from the address of a zip file."""
+        server.files["small.zip"] = ZIPPED
+        main(["model", f"{server.url}small.zip", *words[2:]])
+        self.check(tmp_path)
+        shutil.rmtree(tmp_path / NAME)
+        server.requests.clear()
         (tmp_path / NAME).mkdir()
         main(words)
         self.check(tmp_path)
@@ -203,11 +208,6 @@ class TestModel:
         assert log() == [f"Kept {tmp_path / NAME}, which already exists"]
         assert (tmp_path / NAME / "albert_config.json").read_text() == "edited"
         assert [r.path for r in server.requests] == [f"albert_models/{NAME}.tar.gz"]
-
-    def test_an_address_may_be_that_of_a_zip_file(self, words, tmp_path, server):
-        server.files["small.zip"] = ZIPPED
-        main(["model", f"{server.url}small.zip", *words[2:]])
-        self.check(tmp_path)
 
     @pytest.mark.parametrize(
         ("present", "missing"),

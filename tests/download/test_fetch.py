@@ -86,7 +86,6 @@ AGAIN = ("bytes=100000-", 200_000)
         ([CUT, Fault(headers=ELSEWHERE)], [AGAIN, (None, 300_000)]),
         ([Fault(cut_after=100_000, without_length=True)], [AGAIN]),
     ],
-    ids=["only missing bytes", "no ranges", "a range that begins elsewhere", "found by size"],
 )
 def test_after_a_lost_connection_the_rest_is_fetched(get, server, faults, requests):
     assert get(*faults, sha256=SHA256, size=len(BODY)) == [(None, 100_000), *requests]
@@ -156,7 +155,6 @@ class TestTries:
             ([(429, {"Retry-After": "86400"})], [10]),
             ([(429, {"Retry-After": "soon"})], [1]),
         ],
-        ids=["doubled", "asked for", "asked for", "bounded", "no number"],
     )
     def test_waits_double_or_follow_the_server(self, get, sleeps, monkeypatch, faults, waits):
         monkeypatch.setattr(module, "FIRST_WAIT", 1.0)

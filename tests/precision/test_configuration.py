@@ -162,6 +162,15 @@ class TestShippedLists:
         listed = config.allowlist | config.conditional_list | config.strict_conditional_list
         assert not listed & precise
 
+    def test_albert_json_keeps_the_products_of_scores(self):
+        """Of tokens and of sentence order; what precedes them is as in the encoder."""
+        kept = configuration.load(str(SHIPPED[0])).non_convertible_exceptions
+        ends = ["MatMul", "MatMul_grad/MatMul", "MatMul_grad/MatMul_1", "BiasAdd"]
+        for scope in ("", "cls/predictions/", "cls/seq_relationship/", "cls/predictions/dense/"):
+            names = [(f"{of}{scope}{end}", end) for of in ("", "gradients/") for end in ends]
+            found = {any(k.matches(name, end.split("_")[0]) for k in kept) for name, end in names}
+            assert found == {"dense" not in scope}, scope
+
     def test_only_bert_json_sends_gradients_in_bfloat16(self):
         """On the card only; loss and norm, which are sent separately, always stay in float32."""
         albert, bert = (configuration.load(str(path)) for path in SHIPPED)

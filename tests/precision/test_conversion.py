@@ -14,7 +14,6 @@ from albert.precision import configuration
 from albert.precision.conversion import convert, rewrite
 from albert.precision.rules import plan
 from albert.prediction.model import ModelOptions
-from albert.tasks.pretraining.head import make_head as make_pretraining_head
 from albert.tasks.squad.head import make_v1_head
 from albert.training import model_fn as model_fns
 from tests.helpers.golden import FOLDER
@@ -185,28 +184,3 @@ class TestModel:
             variables, trained = tf.global_variables(), tf.trainable_variables()
             (carried,) = estimators.graph_parts(spec)["variables"]
             assert variables[0] is trained[0] is counter and variables[1] is trained[1] is carried
-
-
-@pytest.mark.slow
-def test_pretraining_scores_are_float32():
-    """This holds for tokens and for sentence order; what precedes them is as in the encoder."""
-    options = ModelOptions(OptimizerOptions(1e-3, 10, 2, "lamb"))
-    model_fn = model_fns.make_model_fn(CONFIG, make_pretraining_head(CONFIG), options)
-    features = {key: BATCH[key] for key in ("input_ids", "input_mask", "segment_ids")}
-    features["masked_lm_positions"] = features["masked_lm_ids"] = np.tile(np.arange(1, 6), (4, 1))
-    features["next_sentence_labels"] = np.zeros(4, int)
-    with tf.Graph().as_default() as graph:
-        tf.train.create_global_step()
-        tensors = {key: tf.constant(value, tf.int32) for key, value in features.items()}
-        tensors["masked_lm_weights"] = tf.ones([4, 5])
-        convert(model_fn, configuration.load("1"))(tensors, None, TRAIN, {})
-    actual = {
-        op.name.removeprefix("gradients/").removeprefix("cls/"): op.get_attr("T")
-        for op in graph.get_operations()
-        if "cls/" in op.name and op.type in ("MatMul", "BiasAdd")
-    }
-    # The gradients of both factors of each product.
-    ends = ["MatMul", "MatMul_grad/MatMul", "MatMul_grad/MatMul_1", "BiasAdd"]
-    heads = {"predictions": tf.float32, "seq_relationship": tf.float32}
-    heads["predictions/transform/dense"] = tf.bfloat16
-    assert actual == {f"{head}/{end}": t for head, t in heads.items() for end in ends}

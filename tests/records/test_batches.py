@@ -145,14 +145,6 @@ class TestTrimming:
         (batch,) = predicted(path, 1, length=20, trims=True)
         assert batch["input_ids"].shape == (1, 20)
 
-    def test_the_spec_describes_training_batches(self, write):
-        data = data_of(write(map(make_record, range(5))))
-        with tf.Graph().as_default():
-            specs = data.input_fn(4, 1)().element_spec
-        specs["label"] = tf.TensorSpec([4], tf.float32)
-        label = {"label": tf.io.FixedLenFeature([], tf.float32)}
-        assert batch_spec(data.spec | label, 4, False) == specs
-
     def test_several_sequences_are_trimmed_to_the_longest_and_labels_never(self, write):
         """Trimming affects the last axis only; labels stay, even as many as the tokens."""
         mask = np.arange(LENGTH) < np.array([[3, 20, 5, 1], [2, 2, 17, 2]])[..., None]
@@ -169,7 +161,8 @@ class TestTrimming:
         np.testing.assert_equal(cut, expected)
         specs = {key: tf.TensorSpec([2, 4, None], tf.int32) for key in SEQUENCES}
         specs["label_ids"] = tf.TensorSpec([2, 4, LENGTH], tf.int32)
-        specs["n"] = tf.TensorSpec([2, 2], tf.int32)
+        specs |= {"n": tf.TensorSpec([2, 2], tf.int32), "rate": tf.TensorSpec([2], tf.float32)}
+        spec["rate"] = tf.io.FixedLenFeature([], tf.float32)
         assert batch_spec(spec, 2, trims=True) == specs
 
 

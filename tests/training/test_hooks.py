@@ -107,7 +107,6 @@ class TestSaveCheckpoints:
             lambda folder: shutil.copytree(folder.rename(f"{folder}-2"), folder),
             lambda folder: (folder / "run.json").unlink(),
         ],
-        ids=["removed", "replaced", "emptied"],
     )
     def test_a_folder_that_vanishes_ends_the_training(self, tmp_path, clock, change):
         folder = tmp_path / "run"

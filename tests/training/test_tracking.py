@@ -63,6 +63,8 @@ def test_a_resumed_run_continues_its_run(folder, store):
         track(folder, *lines, ends_with=ZeroDivisionError())
     ((run, _),) = tracked_runs(store)
     assert (run.info.status, run.data.params["flag_149"]) == ("FAILED", "149")
+    assert run.info.run_id == json.loads((folder / "mlflow.json").read_text())["run_id"]
+    assert run.info.run_name == "out" and run.data.tags["albert.output_dir"] == str(folder)
     assert len(run.data.params["albert_config_file"]) == 6000
     track(folder, *(("training", step, 0.125) for step in range(3, 1500)), ("scores", 9, 8.0))
     ((run, histories),) = tracked_runs(store)

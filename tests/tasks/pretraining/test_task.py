@@ -74,6 +74,7 @@ class TestSplits:
         task = make(*flags, "--max_eval_steps=2")
         train, dev = (task.split(name).prepared() for name in ("train", "dev"))
         count = train.num_records
+        assert [*task.split("train").describe()] == [("training records", f"{count} in 1 files")]
         assert count > 16 and train.num_examples == dev.num_examples == count
         assert train.max_batches is None
         assert (dev.num_records, dev.max_batches) == (16, 2)

@@ -1,5 +1,8 @@
 """RACE under the flags."""
 
+import pytest
+
+from albert.core.errors import UserError
 from albert.tasks.race.settings import RaceSettings
 from albert.tasks.race.task import RaceTask
 from albert.training.plan import Steps
@@ -20,6 +23,14 @@ def test_flags_reach_the_task_and_its_description(make_task, tmp_path):
     assert make().settings.warmup_step > 0 and steps == Steps(10, 5)
     described = assets_of(make()).description
     assert described["max_seq_length"] == 32 and described["max_qa_length"] == 8
+    for flags, message in (
+        ("--max_seq_length=11", r"_length 11 must be more than --max_qa_length 8 \+ 3"),
+        ("--high_only --middle_only", "--high_only and --middle_only exclude each other"),
+    ):
+        with pytest.raises(UserError, match=message):
+            make(*flags.split())
+    with pytest.raises(UserError, match="RACE/train/middle has no .txt files of RACE"):
+        make().prepared("train")
 
 
 def test_examples_whose_passage_may_be_truncated_are_counted(make_task, tmp_path, caplog):
