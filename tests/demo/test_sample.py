@@ -12,6 +12,8 @@ import sentencepiece as spm
 
 from albert.core.errors import UserError
 from albert.demo import demo
+from albert.tasks.squad.feature_files import read_examples
+from albert.tasks.squad.questions import Questions, QuestionSource
 from albert.tasks.squad.scoring import f1_score, metric_max_over_ground_truths
 from tools.sample.generate import contents, generate, sentencepiece_of, text_of
 from tools.sample.relations import RELATIONS
@@ -41,23 +43,22 @@ def test_neither_guesses_nor_common_words_give_answers_away():
         assert not said & set(words(" ".join(relation.questions))) - common - {"e"}
 
 
-def test_answers_are_at_their_offsets_and_ids_and_names_unique():
-    train, dev = generate(1)
-    questions = [(p, q) for f in (train, dev) for p in paragraphs(f) for q in p["qas"]]
-    assert len({q["id"] for _, q in questions}) == len(questions)
-    names = [article["title"] for file in (train, dev) for article in file["data"]]
-    both = paragraphs(train) + paragraphs(dev)
-    names += [re.search(r" called (\w+)\.", paragraph["context"])[1] for paragraph in both]
+def test_all_questions_can_be_trained_on_and_names_are_unique(tmp_path):
+    files = generate(1)
+    for file, counts in zip(files, ({1}, {1, 2}), strict=True):
+        (tmp_path / "file.json").write_text(json.dumps(file))
+        questions = Questions(QuestionSource(str(tmp_path / "file.json"), answers="all"))
+        examples, left_out = read_examples(questions, is_training=True)
+        assert len(examples) >= len(questions) and left_out == {}
+        assert {len(q["answers"]) for p in paragraphs(file) for q in p["qas"]} == counts
+        assert all(len(paragraph["qas"]) >= 4 for paragraph in paragraphs(file))
+    names = [article["title"] for file in files for article in file["data"]]
+    contexts = [p["context"] for file in files for p in paragraphs(file)]
+    names += [re.search(r" called (\w+)\.", context)[1] for context in contexts]
     assert len(set(names)) == len(names) == 620 * 4
-    for paragraph, question in questions:
-        for answer in question["answers"]:
-            assert paragraph["context"].startswith(answer["text"], answer["answer_start"])
-    assert {len(q["answers"]) for p in paragraphs(train) for q in p["qas"]} == {1}
-    assert {len(q["answers"]) for p in paragraphs(dev) for q in p["qas"]} == {1, 2}
-    assert all(len(paragraph["qas"]) >= 4 for paragraph in both)
     # As text with one sentence per line.
-    texts = list(filter(None, text_of(dev).split("\n\n")))
-    assert [text.replace("\n", " ") for text in texts] == [p["context"] for p in paragraphs(dev)]
+    texts = list(filter(None, text_of(files[1]).split("\n\n")))
+    assert [text.replace("\n", " ") for text in texts] == contexts[-len(texts) :]
     assert all(line.endswith(".") for text in texts for line in text.splitlines())
 
 

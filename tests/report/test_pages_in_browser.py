@@ -31,6 +31,7 @@ from tests.helpers.serving import LABELS, LONGEST, Gated, Served, load_once, mod
 
 FITS = "return document.documentElement.scrollWidth <= innerWidth"
 ROWS = "return document.querySelectorAll('.row').length"
+BROKEN = "return [window.broken, document.querySelectorAll('img').length]"
 # Text that a browser would run, or take for the end of the data, if it read it as markup.
 MARKUP = "</script><script>window.broken = 1</script><img src=x onerror='window.broken = 2'>&lt;"
 
@@ -86,7 +87,8 @@ def contrast(*colours: str) -> float:
 
 @pytest.fixture
 def open_view(chromium, tmp_path):
-    """Opens the page of a view; a message on the console at the end of the test is a failure."""
+    """Opens the page of a view; at the end of the test, a message on the console is a failure, and
+    so is markup of a text that was not shown as text."""
 
     def open_view(view) -> Page:
         write_page(str(tmp_path / "predictions.html"), view)
@@ -96,6 +98,7 @@ def open_view(chromium, tmp_path):
     chromium.get_log("browser")
     yield open_view
     emulate(chromium)
+    assert chromium.execute_script(BROKEN) == [None, 0]
     assert chromium.get_log("browser") == []
 
 
@@ -143,9 +146,9 @@ def view_of(count=6, markup=""):
 
 
 def test_a_question_shows_answer_truth_and_scores(open_view):
-    page = open_view(view_of())
-    assert page.driver.title == page.text("h1") == "Towers"
-    assert page.text("h2") == "When built 0?"
+    page = open_view(view_of(markup=MARKUP))
+    assert page.driver.title == page.text("h1") == f"Towers{MARKUP}"
+    assert page.text("h2") == f"When built 0{MARKUP}?" and MARKUP in page.text("#passage")
     assert page.texts("#passage mark.answer") == ["Anna"]
     assert page.texts("#passage mark.truth") == ["1000"]
     assert page.texts("#detail dd") == ["Anna", "1000"]
@@ -289,18 +292,6 @@ def test_every_key_does_what_the_page_says(open_view):
     assert page.run("return $('search').value") == "" and page.run(selected) == "Who built 1?"
 
 
-def test_markup_in_a_text_is_shown_as_text(open_view):
-    broken = "return [window.broken, document.querySelectorAll('img').length]"
-    page = open_view(view_of(markup=MARKUP))
-    assert page.text("h1") == f"Towers{MARKUP}"
-    assert page.text("h2") == f"When built 0{MARKUP}?"
-    assert MARKUP in page.text("#passage")
-    assert page.run(broken) == [None, 0]
-    page = open_view(labels(["no", MARKUP]))
-    assert page.texts("#matrix th")[-1] == MARKUP
-    assert page.run(broken) == [None, 0]
-
-
 def class_table(page) -> dict[str, list]:
     """Returns the numbers in the table of the scores of labels, by label."""
     script = "return [...document.querySelectorAll('#classes tr')].map(tr => [...tr.children].map("
@@ -323,16 +314,17 @@ def labels(names, passage=None):
 
 
 def test_a_matrix_shows_and_selects_labels_and_sets_are_scored_by_f1(open_view):
-    page = open_view(labels(["no", "yes"]))
+    page = open_view(labels(["no", MARKUP]))
     assert page.texts("#scores .chip") == ["Accuracy 0.7500"]
+    assert page.texts("#matrix th")[-1] == MARKUP and page.run(BROKEN) == [None, 0]
     assert page.text("#overall") == "Accuracy 75.0%, 8 examples"
     assert page.texts("#matrix button") == ["3", "1", "1", "3"]
-    assert class_table(page) == classes_of(labels(["no", "yes"]))
+    assert class_table(page) == classes_of(labels(["no", MARKUP]))
     page.find("#matrix tr:nth-child(2) td:nth-child(3) button").click()
     # Of the selection.
-    assert class_table(page) == {"no": [0, 0, 0, 1], "yes": [0, 0, 0, 0]}
+    assert class_table(page) == {"no": [0, 0, 0, 1], MARKUP: [0, 0, 0, 0]}
     assert shown(page) == ["text 6"]
-    assert page.texts("#detail dd") == ["yes", "no"]
+    assert page.texts("#detail dd") == [MARKUP, "no"]
     assert page.texts("#matrix button") == ["3", "1", "1", "3"]
     page.find("#matrix tr:nth-child(2) td:nth-child(3) button").click()
     assert page.text("#count") == "8 of 8"
@@ -388,7 +380,6 @@ def test_spans_are_marked_with_their_labels(open_view):
     assert page.texts(".row .facts") == [facts, "✓ right · none"]
     page.find("[id='label:none']").click()
     assert shown(page) == ["nothing here"] and page.texts("#detail dd") == ["none", "none"]
-    assert page.run("return window.broken") is None
 
 
 def test_numbers_are_listed_and_plotted(open_view):

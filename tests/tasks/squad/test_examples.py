@@ -202,12 +202,11 @@ class TestVersion2:
         marked = [(name, -1, True) for name in "de"]
         assert positions == [("a", 14, False), *marked, ("g", 14, False)]
 
-    @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-    def test_a_2_0_file_is_recognized_in_each_encoding(self, tmp_path, encoding):
-        path, content = tmp_path / "dev.json", squad(question(answers=(), is_impossible=True))
-        path.write_text(json.dumps(content), encoding=encoding)
-        with pytest.raises(UserError, match="is SQuAD 2.0: it has 1 unanswerable questions"):
-            check_all_answerable(str(path), "--train_file")
+    def test_a_2_0_file_is_recognized_in_each_encoding_and_as_a_table(self, write):
+        content = json.dumps(squad(question(answers=(), is_impossible=True)))
+        for file in (content, content.encode("utf-16"), "context,question,answer\nx,?,\n"):
+            with pytest.raises(UserError, match="is SQuAD 2.0: it has 1 unanswerable questions"):
+                check_all_answerable(write(file), "--train_file")
 
     def test_files_that_are_not_2_0_pass(self, write, tmp_path):
         """Other files are not parsed here. Refused ones are in `tests/test_run_squad_v1.py`."""
