@@ -100,15 +100,12 @@ def test_every_run_of_a_job_is_checked(squad_dir, tmp_path):
     assert fault.startswith(f"{tmp_path}/STS-B/train.tsv cannot be read")
 
 
-def test_bad_flags_are_errors():
+def test_bad_flags_and_programs_are_errors():
     with pytest.raises(IllegalFlagValueError, match="--device_memory=32: '32' is not a size"):
         settings_of(CheckSettings, "--device_memory=32")
     settings = settings_of(CheckSettings, "--estimate", "--device_memory=32GB")
     with pytest.raises(FlagError, match="--estimate measures this machine, and --device_memory"):
         checks.check(None, None, settings, "")
-
-
-def test_another_program_cannot_be_checked():
     name = "create_pretraining_data.py"
     with pytest.raises(FlagError, match=f"^{name} cannot be checked; .*pretrain, run_squad_v1.py"):
         find_task(name)

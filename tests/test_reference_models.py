@@ -175,22 +175,21 @@ def outputs_of(create, *model_fns):
         return session.run([created, *actual])
 
 
-def test_create_v1_model_gives_the_models_scores():
-    scores, predictions = outputs_of(
-        lambda _, *inputs: squad_utils.create_v1_model(CONFIG, False, *inputs, True, True, None),
-        v1_model_fn(),
-    )
-    for name, expected in zip(("start_log_prob", "end_log_prob"), scores, strict=True):
+def test_models_are_created_with_the_outputs_of_the_model_functions():
+    def create_v1(_, *inputs):
+        scores = squad_utils.create_v1_model(CONFIG, False, *inputs, True, True, None)
+        return dict(zip(("start_log_prob", "end_log_prob"), scores, strict=True))
+
+    scores, predictions = outputs_of(create_v1, v1_model_fn())
+    for name, expected in scores.items():
         assert expected.shape == (4, 32) and np.std(expected) > 0.01
         np.testing.assert_allclose(predictions[name], expected, atol=1e-6)
 
-
-def test_create_v2_model_gives_the_models_outputs():
-    def create(features, *inputs):
+    def create_v2(features, *inputs):
         arguments = (True, {"p_mask": outside_answers(features)}, 32, 3, 4, 0.5, None)
         return squad_utils.create_v2_model(CONFIG, False, *inputs, *arguments)
 
-    outputs, predictions = outputs_of(create, v2_model_fn())
+    outputs, predictions = outputs_of(create_v2, v2_model_fn())
     assert predictions.keys() == {*outputs, "unique_ids"}
     for key, expected in outputs.items():
         np.testing.assert_allclose(predictions[key], expected, atol=1e-6)

@@ -145,7 +145,7 @@ def view_of(count=6, markup=""):
     return View(f"Towers{markup}", scores, samples)
 
 
-def test_a_question_shows_answer_truth_and_scores(open_view):
+def test_a_question_and_its_markup_are_shown_with_answer_and_scores(open_view):
     page = open_view(view_of(markup=MARKUP))
     assert page.driver.title == page.text("h1") == f"Towers{MARKUP}"
     assert page.text("h2") == f"When built 0{MARKUP}?" and MARKUP in page.text("#passage")
