@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.sharded_state import ShardedState
+from albert.checkpoints import sharded_state
+from albert.checkpoints.sharded_state import ShardedState, whole_bytes
 from albert.distributed import collectives
 from albert.optimization import AdamWeightDecayOptimizer
 from albert.optimizers.sharded import ShardedOptimizer, _Bucket
+from tests.helpers.checkpoints import write_checkpoint
 
 SHAPES = {"kernel": [3, 4], "bias": [4], "table": [5, 2]}
 
@@ -20,10 +22,15 @@ def variables() -> tuple[dict[str, np.ndarray], list[tf.Variable]]:
     return values, [tf.get_variable(name, initializer=value) for name, value in values.items()]
 
 
-def test_a_step_is_that_of_adamw_and_its_state_returns(monkeypatch, tmp_path):
-    """In NumPy: no bias correction, and no weight decay for the bias, as in the reference."""
+@pytest.fixture
+def horovod(monkeypatch):
+    """Makes collectives of a single worker return what it sends."""
     same = {name: lambda t, *_, **__: t for name in ("reducescatter", "allgather", "broadcast")}
     monkeypatch.setattr(collectives, "_horovod", types.SimpleNamespace(Sum=None, **same))
+
+
+def test_a_step_is_that_of_adamw_and_its_state_returns(horovod, tmp_path):
+    """In NumPy: no bias correction, and no weight decay for the bias, as in the reference."""
     rate, decay, epsilon = 0.1, 0.5, 1e-6
     rng = np.random.default_rng(4)
     gradients = {name: rng.normal(size=shape).astype("f4") for name, shape in SHAPES.items()}
@@ -64,6 +71,41 @@ def test_a_step_is_that_of_adamw_and_its_state_returns(monkeypatch, tmp_path):
         np.testing.assert_allclose(actual[name], weight - rate * update, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(stored.get_tensor(f"{name}/adam_m"), m, rtol=1e-6)
         np.testing.assert_allclose(stored.get_tensor(f"{name}/adam_v"), v, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("most", "runs"), [(1, 6), (88, 3), (1000, 1)])
+def test_state_is_gathered_and_read_in_parts(horovod, monkeypatch, tmp_path, most, runs):
+    """So it takes the memory of a part, which may be as large as a variable: 48 bytes."""
+    monkeypatch.setattr(collectives, "_VECTOR_BYTES", 1)
+    monkeypatch.setattr(sharded_state, "_RUN_BYTES", most)
+    with tf.Graph().as_default(), tf.Session() as session:
+        sharded = ShardedOptimizer(variables()[1])
+        state = ShardedState(str(tmp_path), lambda: sharded.state)
+        state.begin()
+        assert whole_bytes(sharded.state) == 2 * 4 * 26
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
+        parts = [tf.train.load_checkpoint(path) for path in state.write(session, str(tmp_path))]
+        sizes = [part.get_variable_to_shape_map() for part in parts]
+        assert sum(map(len, sizes)) == 6 and len(sizes) == runs
+        bytes_of = [4 * sum(map(np.prod, shapes.values())) for shapes in sizes]
+        assert max(bytes_of) <= max(most, 48)
+        ones = {name: np.ones(shape, "f4") for shapes in sizes for name, shape in shapes.items()}
+        prefix = write_checkpoint(tmp_path / "model.ckpt", ones)
+        tf.train.update_checkpoint_state(str(tmp_path), prefix)
+        fed, run = [], session.run
+
+        def record(operation, feed):
+            fed.append(sum(value.nbytes for value in feed.values()))
+            run(operation, feed)
+
+        monkeypatch.setattr(session, "run", record)
+        state.after_create_session(session, None)
+        assert fed == bytes_of
+        assert all((run(moment.variable) == 1).all() for moment in sharded.state)
+        fed.clear()
+        monkeypatch.setattr(session, "run", lambda ops: fed.append(len(ops)))
+        state.take_part(session)
+        assert sum(fed) == 6 and len(fed) == runs
 
 
 @pytest.mark.parametrize("workers", [2, 3, 7, 40])

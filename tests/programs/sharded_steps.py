@@ -3,10 +3,9 @@
   mpirun -np N python tests/programs/sharded_steps.py GOLDEN FOLDER
 
 All ways train a small model, and some run the golden steps of ALBERT on SQuAD 1.1. The final
-weights of a way are in FOLDER/WAY.npz, `Found` and `memory_of_gathering` in FOLDER/found.json.
+weights of a way are in FOLDER/WAY.npz, and `Found` in FOLDER/found.json.
 """
 
-import ctypes
 import json
 import os
 import pathlib
@@ -14,7 +13,6 @@ import re
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
-from unittest import mock
 
 import numpy as np
 
@@ -25,13 +23,10 @@ from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
 import tensorflow.compat.v1 as tf  # isort: skip
 
 from albert import modeling
-from albert.checkpoints import sharded_state
-from albert.checkpoints.sharded_state import ShardedState, whole_bytes
 from albert.cli.lifecycle import quieten_tensorflow
 from albert.core import estimators
 from albert.distributed import collectives, exchange
 from albert.optimization import OptimizerOptions, TrainStep, build_train_step
-from albert.optimizers.sharded import ShardedOptimizer
 from albert.prediction.model import ModelOptions
 from albert.tasks.squad.head import make_v1_head
 from albert.training.model_fn import make_model_fn
@@ -41,10 +36,6 @@ BATCH = 8  # examples a step
 STEPS, LENGTH, WIDTH, LAYERS, CLASSES = 6, 16, 161, 5, 5  # of the small model
 OVERFLOW = 4  # the step in which a scaled loss overflows, from 0
 GOLDEN_STEPS = 8  # of twenty
-# Of the state whose gathering is measured.
-VARIABLES, ROWS = 8, 1 << 21
-# For glibc's mallopt: freed blocks of this size and more return to the kernel at once.
-_MMAP_THRESHOLD = -3
 NAMES = ("input_ids", "input_mask", "segment_ids", "start_positions", "end_positions")
 SHARDS = ("none", "state", "gradients")
 
@@ -139,8 +130,7 @@ def main(golden: pathlib.Path, folder: pathlib.Path) -> None:
     quieten_tensorflow()
     collectives.join_job(use_horovod=True)
     collectives.connect()
-    found = {"memory": memory_of_gathering(folder)}
-    collectives._VECTOR_BYTES = 100_000
+    found, collectives._VECTOR_BYTES = {}, 100_000
     jobs = {"small": small_job(), "albert": golden_job(golden)}
     for way in WAYS:
         weights, own = train(way, jobs[way.model])
@@ -215,60 +205,6 @@ def parts_of_backward(graph: tf.Graph) -> list[float]:
 def bytes_written() -> int:
     """Returns how many bytes this process has written so far, to files and sockets."""
     return int(re.search(r"^wchar: (\d+)$", pathlib.Path("/proc/self/io").read_text(), re.M)[1])
-
-
-def memory_of_gathering(folder: pathlib.Path) -> dict[str, int]:
-    """Returns, in bytes: the state of all workers, a variable's moment, and the largest growth of
-    this process's resident memory while the state was saved and while it was restored."""
-    # Memory in use counts, not memory that an allocator keeps for later.
-    assert ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, 1 << 20)
-    # One variable per vector, and one vector at a time.
-    with (
-        mock.patch.multiple(collectives, _VECTOR_BYTES=4 * ROWS),
-        mock.patch.multiple(sharded_state, _RUN_BYTES=4 * ROWS),
-        tf.Graph().as_default(),
-        tf.Session() as session,
-    ):
-        shares = ShardedOptimizer(
-            [tf.get_variable(f"weights_{n}", [ROWS]) for n in range(VARIABLES)]
-        )
-        state = ShardedState(str(folder), lambda: shares.state)
-        state.begin()
-        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-        # Equal initial values may be one tensor in memory.
-        session.run([share.assign_add(tf.ones(share.shape)) for share in tf.local_variables()])
-        return {
-            "saving": _growth(lambda: _save(state, session, folder)),
-            "restoring": _growth(lambda: state.after_create_session(session, None)),
-            "state": whole_bytes(shares.state),
-            "moment": 4 * ROWS,
-        }
-
-
-def _save(state: ShardedState, session: tf.Session, folder: pathlib.Path) -> None:
-    """Makes a checkpoint of the state, which the file `checkpoint` names."""
-    if not collectives.is_chief():
-        state.take_part(session)
-        return
-    target, parts = str(folder / "model.ckpt"), state.write(session, str(folder))
-    with tf.Graph().as_default(), tf.Session() as merging:
-        merged = {"checkpoint_prefixes": parts, "destination_prefix": target}
-        merging.run(tf.raw_ops.MergeV2Checkpoints(**merged))
-    tf.train.update_checkpoint_state(str(folder), target)
-
-
-def _growth(do: Callable[[], None]) -> int:
-    """Returns by how many bytes this process's memory grows at most meanwhile."""
-    # Resets the kernel's record of the peak.
-    pathlib.Path("/proc/self/clear_refs").write_text("5")
-    before = _resident("VmRSS")
-    do()
-    return _resident("VmHWM") - before
-
-
-def _resident(name: str) -> int:
-    status = pathlib.Path("/proc/self/status").read_text()
-    return 1024 * int(re.search(rf"^{name}:\s*(\d+) kB$", status, re.M)[1])
 
 
 if __name__ == "__main__":
