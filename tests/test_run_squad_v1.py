@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ import tensorflow as tf2
 from albert.core.errors import FlagError, UserError
 from tests.helpers.checkpoints import weights
 from tests.helpers.golden import read_json as read
-from tests.helpers.running import albert, assert_fails, at_step, run, succeed
+from tests.helpers.running import albert, assert_fails, run, succeed
 from tests.helpers.squad import squad_command, write_table
 
 
@@ -52,24 +51,6 @@ def test_a_part_of_a_table_is_the_development_set(squad_dir, prepare, tmp_path):
     assert json.loads(scored.stdout)["f1"] == pytest.approx(f1), scored.stderr
     with pytest.raises(FlagError, match=r"--dev_fraction \(was 0.25, is 0.5\)"):
         prepare([*command, "--dev_fraction=0.5"])
-
-
-@pytest.mark.slow
-def test_a_killed_run_without_patience_still_ends(squad_dir, tmp_path):
-    """No score is better than the first; the checkpoint of step 15 may have no scores yet."""
-    flags = "--learning_rate=0", "--patience=2", "--num_train_epochs=10", "--remove_padding=false"
-    command = squad_command(squad_dir, tmp_path, *flags)
-    assert run(at_step("kill", 15, command)).returncode == -signal.SIGKILL
-    ending = "No better score in 2 checkpoints: stopping the training"
-    assert ending in succeed(command)
-    expected = {"model.ckpt-best", *(f"model.ckpt-{step}" for step in (5, 10, 15))}
-    assert {path.stem for path in tmp_path.glob("model.ckpt-*.index")} == expected
-    history = read(tmp_path / "eval_results.json")["history"]
-    assert [entry["global_step"] for entry in history] == [5, 10, 15]
-    assert len({entry["f1"] for entry in history}) == 1
-    again = succeed(command)
-    assert ending in again and "Training from" not in again
-    assert {path.stem for path in tmp_path.glob("model.ckpt-*.index")} == expected
 
 
 def test_a_non_finite_loss_keeps_the_last_good_checkpoint(squad_dir, tmp_path):

@@ -16,7 +16,7 @@ from albert.modeling import AlbertConfig
 from albert.records import DEV, TRAIN
 from albert.records.batches import Data
 from albert.settings.run_settings import KeptCheckpoints, RunSettings
-from albert.training import job, metrics
+from albert.training import job, metrics, trainer
 from albert.training import run as training_run
 from albert.training.job import fetch_missing
 from albert.training.plan import checkpoints_to_keep
@@ -80,6 +80,20 @@ def test_a_training_whose_loss_does_not_fall_ends_with_a_warning(
     training_run.finish(PreparedRun(begin().task, {split: DATA}, {split: {}}))
     warnings = [line for line in log() if line.startswith("The model has not learned its task")]
     assert len(warnings) == (split == TRAIN)
+
+
+def test_a_resumed_run_ends_before_a_step_if_no_score_is_better(begin, monkeypatch, log):
+    """It scores first what a killed one has left without scores."""
+    run = begin("--patience=2")
+    scorer, evaluation = CheckpointScorer(run), types.SimpleNamespace(since_best=lambda: 1)
+    monkeypatch.setattr(CheckpointScorer, "_score_new", always(evaluation))
+    monkeypatch.setattr(CheckpointScorer, "has_checkpoints", always(True))
+    monkeypatch.setattr(trainer, "train", None)
+    assert not scorer.ends_training()
+    evaluation.since_best = lambda: 2
+    log()
+    trainer.train_run(run, scorer)
+    assert log()[-1] == "No better score in 2 checkpoints: stopping the training"
 
 
 def test_a_run_locks_and_cleans_its_folder(begin, tmp_path):
