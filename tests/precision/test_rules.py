@@ -54,19 +54,26 @@ def borders(graph, **options):
 
 
 @pytest.mark.parametrize(
-    ("names", "expected"),
+    ("names", "kept", "forced", "expected"),
     [
-        ("exp product exp_1", (NOT_LISTED, ALLOWED, NOT_LISTED)),
-        ("exp same product", (NOT_LISTED, CONDITIONAL, ALLOWED)),
-        ("same same_1 exp", (NO_NEIGHBOR, NO_NEIGHBOR, NOT_LISTED)),
-        ("product exp same", (ALLOWED, NOT_LISTED, NO_NEIGHBOR)),
-        ("product twice product_1", (ALLOWED, STRICT, ALLOWED)),
-        ("product twice exp", (ALLOWED, A_NEIGHBOR_STAYS, NOT_LISTED)),
-        ("twice", (NO_NEIGHBOR,)),
+        ("exp product exp_1", "", "", (NOT_LISTED, ALLOWED, NOT_LISTED)),
+        ("exp same product", "", "", (NOT_LISTED, CONDITIONAL, ALLOWED)),
+        ("same same_1 exp", "", "", (NO_NEIGHBOR, NO_NEIGHBOR, NOT_LISTED)),
+        ("product exp same", "", "", (ALLOWED, NOT_LISTED, NO_NEIGHBOR)),
+        ("product twice product_1", "", "", (ALLOWED, STRICT, ALLOWED)),
+        ("product twice exp", "", "", (ALLOWED, A_NEIGHBOR_STAYS, NOT_LISTED)),
+        ("twice", "", "", (NO_NEIGHBOR,)),
+        # Exceptions match whole names and types.
+        ("product exp same", "prod.*:", "", (KEPT, NOT_LISTED, NO_NEIGHBOR)),
+        ("product exp same", "", "exp:Exp", (ALLOWED, FORCED, CONDITIONAL)),
+        ("product exp same", "exp:Exp", "exp:", (ALLOWED, KEPT, NO_NEIGHBOR)),
+        ("product exp same", "", "exp:Log ex:Exp xp:", (ALLOWED, NOT_LISTED, NO_NEIGHBOR)),
     ],
 )
-def test_every_decision_has_its_reason(names, expected):
-    assert rules(chain(names)) == dict(zip(names.split(), expected, strict=True))
+def test_every_decision_has_its_reason(names, kept, forced, expected):
+    pairs = [[pair.split(":") for pair in text.split()] for text in (kept, forced)]
+    lists = {"non_convertible_exceptions": pairs[0], "convertible_exceptions": pairs[1]}
+    assert rules(chain(names), **lists) == dict(zip(names.split(), expected, strict=True))
 
 
 def test_strict_considers_only_convertible_neighbors():
@@ -81,20 +88,6 @@ def test_strict_considers_only_convertible_neighbors():
     planned = rules(graph, strict_conditional_list=["AddV2", "Reshape"])
     strict = ("to_placeholder", "to_constant", "to_variable", "reshape")
     assert {planned[name] for name in strict} == {STRICT}
-
-
-@pytest.mark.parametrize(
-    ("kept", "forced", "expected"),
-    [
-        ([["prod.*", ""]], [], (KEPT, NOT_LISTED, NO_NEIGHBOR)),
-        ([], [["exp", "Exp"]], (ALLOWED, FORCED, CONDITIONAL)),
-        ([["exp", "Exp"]], [["exp", ""]], (ALLOWED, KEPT, NO_NEIGHBOR)),
-        ([], [["exp", "Log"], ["ex", "Exp"], ["xp", ""]], (ALLOWED, NOT_LISTED, NO_NEIGHBOR)),
-    ],
-)
-def test_exceptions_match_whole_names_and_types(kept, forced, expected):
-    lists = {"non_convertible_exceptions": kept, "convertible_exceptions": forced}
-    assert tuple(rules(chain("product exp same"), **lists).values()) == expected
 
 
 class TestCandidates:
