@@ -89,3 +89,4 @@ def test_given_flags_override_the_defaults_of_bert():
     assert both == albert
     of_pairs = bert.pairs.max_seq_length, bert.pairs.random_next_sentence
     assert (bert.dupe_factor, *of_pairs) == (10, 128, True)
+    assert settings_of(PretrainingDataSettings, "--dupe_factor=1").dupe_factor == 1

@@ -1,5 +1,6 @@
 """Quantization: the search for the products in int8, and the model that it writes."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -103,7 +104,7 @@ def test_a_model_of_transformers_is_scored_for_its_quantization(
     assert trial._score("float32", "float32").score == 100 * sum(right) / 2
 
 
-def test_leftovers_are_removed_and_an_existing_folder_is_kept(tmp_path):
+def test_leftovers_are_removed_and_an_existing_folder_is_kept(tmp_path, monkeypatch):
     target = tmp_path / "int8"
     for name in (".int8.abcd_123", ".other.abcd_123"):
         (tmp_path / name).mkdir()
@@ -112,6 +113,9 @@ def test_leftovers_are_removed_and_an_existing_folder_is_kept(tmp_path):
     target.mkdir()
     with pytest.raises(UserError, match="int8 exists; pass a new folder"):
         quantize._workplace(str(target))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="^albert quantize: the package nncf is missing: run `pip"):
+        run("model", target, "data")
 
 
 @pytest.mark.slow
