@@ -189,8 +189,12 @@ def test_filters_and_size_of_files(tmp_path, monkeypatch):
 
 def test_a_blank_line_can_end_a_document_and_a_long_one_is_cut(tmp_path, monkeypatch):
     monkeypatch.setattr(documents, "LONGEST_DOCUMENT", 1000)
+    monkeypatch.setattr(documents, "_PIECE", 4)
     (tmp_path / "in").mkdir()
-    text = "\n\nOne is. Two is.\r\n \r\nThree is. Four is.\n\n\n" + "A long one. It goes on. " * 100
+    text = (
+        "\n\nOne is. Two is.\r\n \r\nThree is.         Four is.\n\n\n"
+        + "A long one. It goes on. " * 100
+    )
     (tmp_path / "in/a.txt").write_text(text)
     sources = find_sources(str(tmp_path / "in"), str(tmp_path / "out"))
     options = Options(blank_line_ends_document=True)

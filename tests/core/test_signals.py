@@ -141,7 +141,7 @@ def test_a_signal_ends_a_program_as_expected(case):
 
 
 def test_an_ignored_hang_up_stays_ignored():
-    program = "say('ready'); sys.stdin.readline(); say('continued')"
+    program = "signals.reinstall(); say('ready'); sys.stdin.readline(); say('continued')"
     actual = end(program, [SIGHUP], preexec_fn=lambda: signal.signal(SIGHUP, signal.SIG_IGN))
     assert actual == (0, "continued\n", "")
 
