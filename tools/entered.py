@@ -18,6 +18,8 @@ _LAST = ("training/checkpoint_hook.py", "after_run")
 
 def main() -> None:
     sys.argv = sys.argv[1:]
+    if not sys.argv:
+        sys.exit(f"entered: error: pass a program and its flags.\n{__doc__}")
     root = f"{pathlib.Path(sys.argv[0]).resolve().parent}/"
     entered: dict[str, str] = {}
 
