@@ -51,7 +51,7 @@ class Packing(NamedTuple):
     """The sequences of rows that hold several of them (https://arxiv.org/abs/2107.02027)."""
 
     # int32 [B, S], the number, from 1, of each token's sequence in its row; 0 for padding. A token
-    # attends only to the tokens of its sequence.
+    # attends only to the tokens of its sequence (`block_diagonal_bias` in `model/layers.py`).
     sequence_ids: tf.Tensor
     # int32 [B, S], the position of each token in its sequence.
     position_ids: tf.Tensor

@@ -50,7 +50,7 @@ BUDGETS = {
     "devices": 720,
     "distributed": 590,
     "download": 1_140,
-    "inference": 1_460,
+    "inference": 1_470,
     "model": 890,
     "onnx": 190,
     "openvino": 250,

@@ -170,7 +170,7 @@ FILES: dict[str, dict[str, Row]] = {
         **_rows("start_n_top end_n_top max_qa_length", _SIZE),
         "labels": Row("a list of texts", _all(lambda v: v is None or isinstance(v, str))),
         "label_threshold": _SHARE,
-        "multi_label": _TRUTH,
+        **_rows("multi_label mask_padding_in_loss", _TRUTH),
         **_rows("tokenizer_rules long_texts", _TEXT),
     },
 }

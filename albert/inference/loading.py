@@ -1,8 +1,12 @@
 """Loading of a model by its folder or its published name.
 
-`load` opens the folder (`folders.py`) and makes the object that `TASKS` names for its task. That
-makes a `ModelSession` (`base.py`), whose `PredictSession` (`albert/prediction/session.py`) builds
-the graph and reads the weights.
+`load` finds the files (`ModelFolder.find`), opens the folder (`folders.py`) and makes the object
+that `TASKS` names for its task. That makes a `ModelSession` (`base.py`), whose `PredictSession`
+(`albert/prediction/session.py`) builds the graph and reads the weights.
+
+To answer a question, `QuestionAnswerer` (`squad.py`) makes windows (`WindowMaker` in
+`albert/tasks/squad/features.py`), runs them (`ModelSession.outputs`) and chooses the best spans
+(`answers_of` in `albert/tasks/squad/predictions.py`).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Chooses the operations that compute in low precision, and converts graphs."""
+"""The list of operations in low precision: `rules.py` decides, `conversion.py` converts a graph."""

@@ -334,7 +334,8 @@ class RunSettings(
       feature_files: the default names of feature files in --output_dir, by the flags that name the
         files; "" for a flag that names their folder.
       head: the head of `transformers` for this task, see `transformers_names`; "" without one.
-      described: the settings that inference needs, in addition to those of all tasks.
+      described: the settings that inference needs, in addition to those of all tasks; it reads them
+        from `model.json`, whose bounds are under `OWN` in `checkpoints/folder_contract.py`.
     """
 
     feature_files: ClassVar[Mapping[str, str]] = {}

@@ -32,7 +32,7 @@ from albert.training.task_model import converted_model_fn
 _ROUND = 4096
 
 
-def pack(batch: Output) -> np.ndarray:
+def as_bytes(batch: Output) -> np.ndarray:
     """Returns the outputs of a batch as bytes, row by row, with the names, types and shapes."""
     fields = [(name, values.dtype, values.shape[1:]) for name, values in batch.items()]
     rows = np.empty(len(next(iter(batch.values()))), fields)
@@ -51,9 +51,9 @@ class OutputRows(Sequence[Output]):
         self._batch_size, self._positions = batch_size, positions
         self._batches = list[np.ndarray]()
 
-    def add(self, packed: np.ndarray) -> None:
-        """Adds the next batch, from `pack`."""
-        self._batches.append(np.load(io.BytesIO(packed.data), allow_pickle=False))
+    def add(self, batch: np.ndarray) -> None:
+        """Adds the next batch, from `as_bytes`."""
+        self._batches.append(np.load(io.BytesIO(batch.data), allow_pickle=False))
 
     def __len__(self) -> int:
         return len(self._positions)
@@ -187,7 +187,7 @@ class Predictor:
     def _own_batches(self, checkpoint: str) -> Iterator[np.ndarray]:
         with progress_bar(self._num_own, "prediction", "examples") as bar, reading_records():
             for batch in self.batches(checkpoint):
-                yield pack(batch)
+                yield as_bytes(batch)
                 bar.update(self._batch_size)
 
     def _all_batches(self, checkpoint: str) -> Iterator[np.ndarray]:

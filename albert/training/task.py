@@ -167,7 +167,7 @@ class Task(abc.ABC):
         return steps_with_warmup(self.settings, num_examples, self.input_path(TRAIN))
 
     def description(self) -> dict[str, Any]:
-        """Returns what inference needs, in addition to flags, as JSON values by name."""
+        """Returns the values that inference needs in addition to flags, as JSON values by name."""
         return {}
 
     def write_labels(self, data: Data, outputs: Sequence[Output], names: Sequence[str]) -> dict:
