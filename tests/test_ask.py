@@ -260,6 +260,10 @@ def test_a_file_of_questions_gets_a_table_of_answers(call, exported, texts, tmp_
         assert row["probability"] == pytest.approx(best.probability, abs=1e-5)
         line = contexts[best.context].text.split("\n")[row["line"] - 1]
         assert line[row["character"] - 1 :].startswith(best.text.split("\r")[0])
+    # A question of one character is the same object when it is repeated.
+    (tmp_path / "signs.txt").write_text("?\n?\n")
+    call(*arguments, tmp_path / "signs.txt")
+    assert sum(line.startswith("Answered the first in ") for line in log()) == 1
     # A table keeps its other columns; without --output, it is printed.
     (tmp_path / "some.csv").write_bytes(b'id;question\r\n"a";"Where, and who?"\r\n')
     printed = call(*arguments, tmp_path / "some.csv")

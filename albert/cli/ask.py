@@ -239,21 +239,22 @@ def _answer_rows(
         number = model.count_windows(questions[0], texts)
         what = "Answering %d questions, each from the %d windows of %d texts"
         LOG.info(what, len(questions), number, len(texts))
-    begin, rest = time.perf_counter(), progress(questions, len(questions), "questions", "questions")
+    begin = time.perf_counter()
+    rest = enumerate(progress(questions, len(questions), "questions", "questions"))
     opened = open_atomically(args.output, "wb") if args.output else None
     with opened or contextlib.nullcontext(sys.stdout.buffer) as file:
         file.write(output.head())
         for record in table.records():
             values = dict[str, Any]()
             if record.values:
-                question = next(rest)
+                number, question = next(rest)
                 answered = model.answer(question, texts)
                 text, probability = row_of(answered).values()
                 if text:
                     (values,) = as_json(answered, (question, texts), 1, names)["answers"]
                     values["document"] = values["context"]
                 values |= {"answer": text, "probability": probability}
-                if question is questions[0]:
+                if number == 0:
                     seconds = time.perf_counter() - begin
                     estimate = seconds * len(questions) / 60
                     LOG.info("Answered the first in %.1f s; all need %.1f min", seconds, estimate)
