@@ -285,9 +285,9 @@ def _is_described(path: str) -> bool:
 def pretrained_files(folder: str) -> dict[str, str]:
     """Returns the files of a pretrained model, by flag; an empty dict if it has none."""
     files: dict[str, str] = {}
-    if os.path.exists(os.path.join(folder, ASSETS)):
-        return files
     is_theirs = is_transformers_folder(folder)
+    if not is_theirs and os.path.exists(os.path.join(folder, ASSETS)):
+        return files
     configs = ["config.json"] if is_theirs else ["albert_config.json", "bert_config.json"]
     # The archives of published models have a folder.
     find = Path(folder).glob if is_theirs else Path(folder).rglob

@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score, f1_score
 import albert
 from albert.checkpoints import transformers_names as names
 from albert.checkpoints.foreign_models import description_of
-from albert.checkpoints.model_folder import ModelFolder, pretrained_files
+from albert.checkpoints.model_folder import ASSETS, ModelFolder, pretrained_files
 from albert.cli import embed
 from albert.cli.embed import EmbedSettings
 from albert.core.errors import UserError
@@ -79,6 +79,13 @@ def test_the_task_of_a_head_completes_its_description(write, part, values, expec
     first = {**completed(model).description}
     assert expected.items() <= first.items() and not {"head", "trained"} & first.keys()
     assert completed(model).description == first
+
+
+def test_other_assets_do_not_hide_a_model_of_transformers(write, tmp_path):
+    folder = write(names.CLASSIFIER, **LABELS)
+    (tmp_path / folder / ASSETS).mkdir()
+    for model in (ModelFolder.find(folder), ModelFolder.from_checkpoint(folder)):
+        assert model.known["labels"] == ["yes", "no", "maybe"]
 
 
 def test_an_unknown_engine_is_an_error(write):
