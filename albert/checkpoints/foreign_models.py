@@ -57,8 +57,8 @@ def description_of(files: Mapping[str, str]) -> dict[str, Any]:
         is_own = isinstance(own, dict) and own.get("labels") == head.get("labels")
         trained = checked(own, OWN, f"{file}: {OWN_PARAMS}") if is_own else {}
         return {**about, **head, "trained": trained}
-    has_pooler = {"has_pooler": names.POOLER in reader.parts}
-    return {**about, **has_pooler, **_sentence_settings(folder, longest, about)}
+    about["has_pooler"] = names.POOLER in reader.parts
+    return about | _sentence_settings(folder, longest, about)
 
 
 def _description_of_head(config: Mapping[str, Any], reader: TransformersFolder) -> dict[str, Any]:

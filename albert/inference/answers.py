@@ -25,7 +25,7 @@ def answers_to(
 ) -> Sequence[Answer]:
     """Returns the answers of any model to inputs, in batches, for which it may call `pause`.
 
-    An input has the arguments of the model's method for one of them, such as `classify`.
+    Each input has the arguments of the model's method for one input, such as `classify`.
     """
     if isinstance(model, SpanFinder):
         return model.find_all((text for (text,) in inputs), pause)

@@ -89,10 +89,11 @@ def versions_of(command: str) -> dict[str, Entry]:
 
 def completed(model: ModelFolder) -> ModelFolder:
     """Returns a model, after its task has completed the description of a head of `transformers`."""
-    if not model.is_trained and (head := model.description.pop("head", "")):
-        entry = next(entry for entry in TASKS if entry.load("settings").head == head)
-        about, own = model.description, model.description.pop("trained")
+    if not model.is_trained and "head" in (about := model.description):
+        entry = next(entry for entry in TASKS if entry.load("settings").head == about["head"])
         about |= {"task": entry.kind, **entry.load("settings")().head_defaults(about)}
         # With another head, a converted model was trained further in transformers.
-        about |= own if own.get("task") == entry.kind else {}
+        about |= about["trained"] if about["trained"].get("task") == entry.kind else {}
+        # Only now, so that after an error the next call fails, too, instead of finding no head.
+        del about["head"], about["trained"]
     return model

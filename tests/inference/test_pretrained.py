@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 import albert
 from albert.checkpoints import transformers_names as names
-from albert.checkpoints.foreign_models import description_of
+from albert.checkpoints.foreign_models import OWN_PARAMS, description_of
 from albert.checkpoints.model_folder import ASSETS, ModelFolder, pretrained_files
 from albert.cli import embed
 from albert.cli.embed import EmbedSettings
@@ -36,6 +36,7 @@ TAGS_IN_ORDER = ["O", "B-PER", "I-PER"]
 ARCHITECTURE = {"architectures": ["BertForTokenClassification"]}
 CHOICE = {"architectures": ["BertForMultipleChoice"], "num_labels": 1}
 SEVERAL = {"problem_type": "multi_label_classification"}
+OWN = {"task_specific_params": {OWN_PARAMS: {"task": "squad-1.1", "n_best_size": 7, "head": "x"}}}
 KINDS = {
     **{names.SQUAD_V1: "QuestionAnswerer", names.CLASSIFIER: "TextClassifier"},
     **{names.TOKENS: "EntityFinder", "": "Embedder"},
@@ -67,6 +68,7 @@ def test_a_folder_of_transformers_is_a_model_of_its_head(write, part, values, de
     ("part", "values", "expected"),
     [
         (names.SQUAD_V1, {}, {"doc_stride": 128, "handle_impossible_answer": False}),
+        (names.SQUAD_V1, OWN, {"task": "squad-1.1", "n_best_size": 7}),
         (names.SQUAD_V2, {}, {"task": "squad-2.0", "start_n_top": 5, "max_seq_length": 384}),
         (names.CLASSIFIER, CHOICE, {"task": "race", "labels": [*"ABCD"], "max_qa_length": 128}),
         (names.CLASSIFIER, {}, {"task_name": "tsv", "tsv_regression": False, "limits": None}),
