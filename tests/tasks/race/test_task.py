@@ -30,7 +30,7 @@ def test_flags_reach_the_task_and_its_description(make_task, tmp_path):
         with pytest.raises(UserError, match=message):
             make(*flags.split())
     with pytest.raises(UserError, match="RACE/train/middle has no .txt files of RACE"):
-        make().prepared("train")
+        make().split("train").prepared()
 
 
 def test_examples_whose_passage_may_be_truncated_are_counted(make_task, tmp_path, caplog):
