@@ -34,31 +34,25 @@ def checkpoints_to_keep(settings: RunSettings) -> int:
     return 0 if settings.do_eval else settings.keep_checkpoint_max
 
 
-def steps_of_epochs(settings: RunSettings, num_examples: int, train_file: str) -> int:
-    """Returns the number of steps in --num_train_epochs.
+def steps_with_warmup(settings: RunSettings, num_examples: int, train_file: str) -> Steps:
+    """Returns the numbers of training and warm-up steps, of --train_steps or --num_train_epochs.
 
     As in the reference, an epoch counts examples, not features. Raises a `UserError` if there is
     less than one step, or the number is too large.
     """
-    size, epochs = global_batch_size(settings), settings.num_train_epochs
-    steps = int(num_examples / size * epochs)
-    if steps >= TOO_LARGE:
-        raise FlagError(f"--num_train_epochs {epochs:g} takes too many steps: {steps:g}")
-    if not steps:
-        raise UserError(
-            f"{train_file}: {num_examples} examples are less than one step of {size} in "
-            f"--num_train_epochs {epochs:g}; add examples, or lower --train_batch_size"
-        )
-    return steps
-
-
-def steps_with_warmup(settings: RunSettings, num_examples: int, train_file: str) -> Steps:
-    """Returns the numbers of training and warm-up steps, of --train_steps or --num_train_epochs."""
-    num_steps = settings.train_steps
+    steps, epochs = settings.train_steps, settings.num_train_epochs
     # Given epochs replace a default number of steps.
-    if num_steps < 1 or (settings.num_train_epochs and "train_steps" not in settings.given):
-        num_steps = steps_of_epochs(settings, num_examples, train_file)
-    return Steps(num_steps, int(num_steps * settings.warmup_proportion))
+    if steps < 1 or (epochs and "train_steps" not in settings.given):
+        size = global_batch_size(settings)
+        steps = int(num_examples / size * epochs)
+        if steps >= TOO_LARGE:
+            raise FlagError(f"--num_train_epochs {epochs:g} takes too many steps: {steps:g}")
+        if not steps:
+            raise UserError(
+                f"{train_file}: {num_examples} examples are less than one step of {size} in "
+                f"--num_train_epochs {epochs:g}; add examples, or lower --train_batch_size"
+            )
+    return Steps(steps, int(steps * settings.warmup_proportion))
 
 
 WORKERS = "number of workers"
