@@ -41,7 +41,7 @@ from albert.training import output_folder, plan
 from albert.training.job import configure_habana, file_flags, missing_downloads
 from albert.training.prediction import check_labels
 from albert.training.prepared import contents_of
-from albert.training.task import Task, precision_config
+from albert.training.task import Task, create_task, precision_config
 from albert.training.task_model import compare_with_start, model_fn
 
 _SMALLER = (
@@ -94,7 +94,7 @@ def check(
 def describe_input(report: Report, task_class: type[Task], settings: RunSettings) -> Checked | None:
     """Adds the task's files and its output folder; returns the task, or None if it has errors."""
     with report.section("model"):
-        checked = Checked(task_class(settings))
+        checked = Checked(create_task(task_class, settings))
         task = checked.task
         compared = ", as in the configuration" if task.tokenizer else ""
         report.add("vocabulary", f"{task.config.vocab_size} pieces{compared}")

@@ -28,7 +28,7 @@ from albert.training.job import fetch_missing
 from albert.training.output_folder import warn_of_start
 from albert.training.prediction import write_labels
 from albert.training.prepared import PreparedRun, contents_of, prepare, take_folder
-from albert.training.task import Task
+from albert.training.task import Task, create_task
 from albert.training.tracking import tracking
 from albert.training.trainer import CheckpointScorer, train_run, warn_if_not_learned
 
@@ -66,7 +66,7 @@ def prepared_runs(
     fetch_missing(task_class, settings)
     check()
     # The flags of all runs are checked before a folder is made.
-    tasks = {name: task_class(one) for name, one in (runs_of_job or settings.runs()).items()}
+    tasks = {n: create_task(task_class, one) for n, one in (runs_of_job or settings.runs()).items()}
     for task in tasks.values():
         take_folder(task)
     runs, facts = dict[str, PreparedRun](), dict[str, Any]()
@@ -99,7 +99,7 @@ def download(
     if settings.init_checkpoint:
         resolve_checkpoint(settings.init_checkpoint)
     for one in settings.runs().values():
-        task = task_class(one)
+        task = create_task(task_class, one)
         for split in task.splits:
             contents_of(task, split)
     check()

@@ -198,6 +198,7 @@ class TextTask(Task):
     required: ClassVar[Sequence[str | tuple[str, ...]]]
     required = CONFIG_FLAGS, tuple(TOKENIZERS), "output_dir"
     outputs: Sequence[str] = (PREDICTIONS, PAGE)
+    _has_recipe = False
 
     def __init__(self, settings: RunSettings):
         faults = ErrorCollector()
@@ -225,8 +226,17 @@ class TextTask(Task):
         return Facts(self.split(TRAIN).num_examples())
 
     def apply_recipe(self) -> None:
-        """Replaces the settings that --recipe=auto chooses, once the data can be read."""
-        self.settings = with_recipe(self.kind, self.settings, self.config, self.splits, self.facts)
+        """Replaces settings as --recipe=auto says; for a constructor that needs these settings."""
+        if not self._has_recipe:
+            own = self.kind, self.settings, self.config, self.splits
+            self.settings, self._has_recipe = with_recipe(*own, self.facts), True
+
+
+def create_task(task_class: type[Task], settings: RunSettings) -> Task:
+    """Creates a task with the settings of its recipe; raises a `UserError` as the class does."""
+    if isinstance(task := task_class(settings), TextTask):
+        task.apply_recipe()
+    return task
 
 
 def requested_inputs(task_class: type[Task], settings: RunSettings) -> dict[str, str]:

@@ -53,6 +53,7 @@ def as_worker(monkeypatch) -> Callable[..., None]:
 def prepare(monkeypatch, on_device) -> Callable[[list[str]], Task]:
     """Prepares a run's command in this process up to its first graph; returns its task."""
     from albert.training import job, prepared
+    from albert.training.task import create_task
 
     # Undoes what a run changes in its process, so that other tests are not deterministic as well.
     on_device("cpu")
@@ -64,7 +65,7 @@ def prepare(monkeypatch, on_device) -> Callable[[list[str]], Task]:
         task_class, settings = task_of(name), settings_of(settings_class(name), *arguments)
         job.begin_job(settings)
         settings.require(*task_class.required)
-        of_task = task_class(settings)
+        of_task = create_task(task_class, settings)
         try:
             prepared.take_folder(of_task)
             prepared.prepare(of_task)

@@ -127,5 +127,6 @@ def test_an_export_ask_and_the_server_rate_as_the_run_did(done, folder, run):
 def test_its_command_is_listed_explained_and_checked(flags, run, tmp_path):
     assert f"  rate              {ENTRY.summary}\n" in run(albert("--help")).stdout
     assert "\n  albert rate --train_file" in run(albert("rate", "--help")).stdout
-    checked = run(albert("check", "rate", *flags, f"--output_dir={tmp_path}/out"))
+    checked = run(albert("check", "rate", *flags, "--recipe=auto", f"--output_dir={tmp_path}/out"))
+    assert "100, 10 of them warmup, 8 examples each" in checked.stdout, "as the recipe says"
     assert checked.stdout.endswith("the job can run\n"), checked.stdout

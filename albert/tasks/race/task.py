@@ -34,7 +34,6 @@ class RaceTask(ClassificationTask):
             raise FlagError("--high_only and --middle_only exclude each other; pass only one")
         processor = RaceProcessor(bool(settings.spm_model_file), settings.do_lower_case, *levels)
         super().__init__(settings, processor)
-        self.apply_recipe()
 
     @classmethod
     def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
