@@ -7,6 +7,7 @@ import pytest
 
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of
+from albert.records import TRAIN
 from albert.settings.run_settings import AUTO_RECIPE
 from albert.tables.tables import open_table
 from albert.tasks.entities.settings import EntitiesSettings
@@ -188,6 +189,12 @@ class TestFaults:
         write("changed", "own.csv")
         assert {own.contents(split)[f"{split}_file"] for split in own.splits} == {content}
         assert [len(own.split(split).read()[0]) for split in own.splits] == [16, 4]
+
+    def test_weights_take_no_further_pass_over_the_table(self, task, write, log):
+        path = write(csv_of([*rows_of(20), ("", "up")]), "own.csv")
+        own = task(path, "--on_bad_row=skip", "--class_weights=balanced")
+        assert own.head() and len(own.split(TRAIN).read()[0]) == 16
+        assert len([line for line in log() if "skipped 1 row" in line]) == 1
 
     def test_labels_of_a_test_set_have_a_command(self, task, write):
         path = write(csv_of(rows_of(20)), "own.csv")

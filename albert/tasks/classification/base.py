@@ -30,6 +30,7 @@ from albert.tasks.classification.settings import ClassificationSettings
 from albert.tasks.classification.view import labels_view
 from albert.training.evaluation import CheckpointScores
 from albert.training.plan import Steps
+from albert.training.recipe import Facts
 from albert.training.task import CONFIG_FLAGS, TextTask
 
 # The flags of the files of splits, unless a task has its data in a folder.
@@ -91,6 +92,16 @@ class LabelTask(TextTask):
         self, examples: Sequence[Any], predictions: Sequence[Any], scores: Mapping[str, float]
     ) -> View:
         """Returns the content of `predictions.jsonl` and of the page."""
+
+    @functools.cached_property
+    def ahead(self) -> list[Any]:
+        """Returns the examples for training, until `TaskFeatures` takes them."""
+        # Before them, so that it is not the hash of later content.
+        self.input_sha256(TRAIN)
+        return self.read(TRAIN)
+
+    def facts(self) -> Facts:
+        return Facts(len(self.ahead))
 
     def predictions(self, data: Data, outputs: Sequence[Output]) -> Sequence[Any]:
         """Returns the prediction for each example, by default the model's outputs."""
@@ -159,6 +170,8 @@ class TaskFeatures(FeatureSource):
     def __init__(self, task: LabelTask, split: str, cached: CachedFile):
         self.name, self.cached, self._task = split, cached, task
         self.spec, self.workers = task.record_spec(), task.settings.preprocess_workers
+        # The task would keep them for the whole training.
+        self._ahead = vars(task).pop("ahead", None) if split == TRAIN else None
 
     def check_records_of_other_writers(self) -> int:
         task, length = self._task, self.spec["input_ids"].shape[-1]
@@ -173,7 +186,7 @@ class TaskFeatures(FeatureSource):
 
     @functools.cached_property
     def _examples(self) -> list[Any]:
-        return self._task.read(self.name)
+        return self._ahead or self._task.read(self.name)
 
     def read(self) -> tuple[list[Any], Mapping[str, int]]:
         return self._examples, {}

@@ -94,8 +94,8 @@ def _check_data(settings: GlueSettings) -> None:
 def _prepare_follow_ups(run: PreparedRun) -> None:
     for one in cast(GlueSettings, run.settings).follow_ups():
         # Without a check of the model, which does not exist before the run is trained. Some have
-        # no data that a recipe could look at.
-        others = {"evaluate_while_training": False, "patience": 0}
+        # no data that a recipe could look at, or weights of labels.
+        others = {"evaluate_while_training": False, "patience": 0, "class_weights": None}
         task = GlueTask(one.replaced(do_train=True, recipe=REFERENCE, **others))
         for split in requested_inputs(GlueTask, one):
             task.split(split).prepared()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -79,15 +78,9 @@ class GlueTask(ClassificationTask):
             self.title = f"Labels: {os.path.basename(os.path.normpath(settings.data_dir))}"
             # `albert predict` labels texts of your own.
             self.label_outputs, self._sha256_of = (), processor.sha256_of
-        # Examples that were read before their features are made.
-        self._ahead = dict[str, list[Any]]()
         self.metrics, self.limits = processor.metrics, processor.limits
         self.best_by = processor.metrics[0]
-        if settings.class_weights is not None:
-            if processor.is_regression or processor.is_multi_label:
-                raise FlagError("--class_weights needs one label per text, not numbers or several")
-            if settings.class_weights != BALANCED:
-                parse_class_weights(settings.class_weights, processor.labels)
+        self._class_weights = self._weights_of_labels()
         self.apply_recipe()
 
     @classmethod
@@ -130,11 +123,8 @@ class GlueTask(ClassificationTask):
         """Returns the distance between windows; None if long texts are truncated."""
         return None if self.settings.long_texts == TRUNCATE else self.settings.doc_stride
 
-    def read(self, split: str) -> list[Any]:
-        return self._ahead.pop(split, None) or super().read(split)
-
     def facts(self) -> Facts:
-        examples = self._ahead[TRAIN] = self.read(TRAIN)
+        examples = self.ahead
         sample = examples[:: -(-len(examples) // _SAMPLE)]
         texts = (e.text_a for e in sample), (e.text_b or "" for e in sample)
         columns = (self.tokenizer.encode(column, normalized=True) for column in texts)
@@ -146,21 +136,23 @@ class GlueTask(ClassificationTask):
         return make_records(examples, self.tokenizer, self.labels, length, self._stride)
 
     def head(self) -> Head:
-        exported: float | None = self.settings.threshold_to_export
-        if math.isnan(self.settings.threshold_to_export):
-            exported = self.label_threshold
-        weights = self._class_weights if TRAIN in self.splits else None
-        return make_head(len(self.labels), self.dropout, exported, self.label_threshold, weights)
+        given, own = self.settings.threshold_to_export, self.label_threshold
+        exported = own if math.isnan(given) else given
+        return make_head(len(self.labels), self.dropout, exported, own, self._class_weights)
 
-    @functools.cached_property
-    def _class_weights(self) -> list[float] | None:
+    def _weights_of_labels(self) -> list[float] | None:
+        """Returns the weight of each label in training; None without a training or weights."""
         text, labels = self.settings.class_weights, self.processor.labels
         if text is None:
             return None
-        if text == BALANCED:
-            weights = balanced_weights((example.label for example in self.read(TRAIN)), labels)
-        else:
+        if self.processor.is_regression or self.processor.is_multi_label:
+            raise FlagError("--class_weights needs one label per text, not numbers or several")
+        if text != BALANCED:
             weights = parse_class_weights(text, labels)
+        if TRAIN not in self.splits:
+            return None
+        if text == BALANCED:
+            weights = balanced_weights((example.label for example in self.ahead), labels)
         shown = ", ".join(f"{n} {weight:.4g}" for n, weight in zip(labels, weights, strict=True))
         tf.logging.info("Weights of the labels: %s", shown)
         return weights

@@ -79,15 +79,17 @@ def test_conflicting_flags_are_an_error(make, flags, words):
         make("MRPC", *flags)
 
 
-def test_balanced_weights_are_those_of_scikit_learn(make, log):
-    task = make("MRPC", "--class_weights=balanced")
+def test_balanced_weights_are_those_of_scikit_learn(make, log, tmp_path):
     labels = ["1"] * 7 + ["0"] * 2
-    task.read = lambda split: [InputExample("", "", label=label) for label in labels]
+    (tmp_path / "MRPC").mkdir()
+    rows = ["label\t\t\ttext\ttext", *(f"{label}\t1\t2\ta b\tc d" for label in labels)]
+    (tmp_path / "MRPC/train.tsv").write_text("\n".join(rows))
+    task = make("MRPC", "--class_weights=balanced")
     assert task._class_weights == pytest.approx(
         compute_class_weight("balanced", classes=np.array(["0", "1"]), y=np.array(labels))
     )
     task.head()
-    task.head()
+    task.with_settings(task.settings).head()
     assert log().count("Weights of the labels: 0 2.25, 1 0.6429") == 1
     assert make("MRPC", "--class_weights=1=3")._class_weights == [1, 3]
     assert make("MRPC")._class_weights is None
