@@ -19,7 +19,7 @@ from albert.settings.run_settings import KeptCheckpoints, RunSettings
 from albert.training import job, metrics, trainer
 from albert.training import run as training_run
 from albert.training.job import fetch_missing
-from albert.training.plan import checkpoints_to_keep
+from albert.training.plan import Steps, checkpoints_to_keep
 from albert.training.prepared import PreparedRun, take_folder
 from albert.training.run import download
 from albert.training.run import run as run_task
@@ -42,7 +42,7 @@ def always(value: object) -> Callable[..., object]:
 
 
 class NoTask(Task):
-    outputs, best_by, splits = ("answers.txt",), "f1", [TRAIN]
+    outputs, best_by, splits, steps = ("answers.txt",), "f1", [TRAIN], always(Steps(8, 0))
     input_flags, split, model_inputs, head, score = map(always, ({}, None, {}, None, None))
 
     def __init__(self, settings):
@@ -88,6 +88,7 @@ def test_a_resumed_run_ends_before_a_step_if_no_score_is_better(begin, monkeypat
     scorer, evaluation = CheckpointScorer(run), types.SimpleNamespace(since_best=lambda: 1)
     monkeypatch.setattr(CheckpointScorer, "_score_new", always(evaluation))
     monkeypatch.setattr(CheckpointScorer, "has_checkpoints", always(True))
+    monkeypatch.setattr(trainer, "_begin", lambda *args: 0)
     monkeypatch.setattr(trainer, "train", None)
     assert not scorer.ends_training()
     evaluation.since_best = lambda: 2
