@@ -40,9 +40,9 @@ def steps_with_warmup(settings: RunSettings, num_examples: int, train_file: str)
     As in the reference, an epoch counts examples, not features. Raises a `UserError` if there is
     less than one step, or the number is too large.
     """
-    steps, epochs = settings.train_steps, settings.num_train_epochs
+    steps, epochs, given = settings.train_steps, settings.num_train_epochs, settings.given
     # Given epochs replace a default number of steps.
-    if steps < 1 or (epochs and "train_steps" not in settings.given):
+    if steps < 1 or (epochs and "num_train_epochs" in given and "train_steps" not in given):
         size = global_batch_size(settings)
         steps = int(num_examples / size * epochs)
         if steps >= TOO_LARGE:
