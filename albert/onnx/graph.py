@@ -42,7 +42,8 @@ class Graph:
             raise UserError("the weights have more than the 2 GB that fit in a model of ONNX")
         self.weights = weights
         self.nodes: list[onnx.NodeProto] = []
-        self._initializers: dict[str, onnx.TensorProto] = {}
+        self.used_weights: dict[str, np.ndarray] = {}
+        self._constants: dict[str, np.ndarray] = {}
         self._shared: dict[str, list[str]] = {}
 
     def add(self, kind: str, *inputs: str, **attributes: Any) -> str:
@@ -65,20 +66,15 @@ class Graph:
     def constant(self, value: Any, dtype: type = np.int64) -> str:
         """Adds a constant, shared by all nodes that use an equal one."""
         array: np.ndarray = np.array(value, dtype)
-        return self.initializer(f"{array.dtype}_{array.tolist()}", lambda: array)
+        name = f"{array.dtype}_{array.tolist()}"
+        self._constants[name] = array
+        return name
 
     def weight(self, name: str) -> str:
-        """Adds a weight once; a matrix of a dense layer becomes [inputs, outputs]."""
+        """Adds a weight; a matrix of a dense layer becomes [inputs, outputs]."""
         value = self.weights[name]
         is_table = "embeddings.weight" in name
-        return self.initializer(name, lambda: value if is_table else value.T)
-
-    def initializer(self, name: str, make: Callable[[], np.ndarray]) -> str:
-        """Adds a constant with a name, whose value is only made if the name is new."""
-        if name not in self._initializers:
-            value = make()
-            proto = numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name)
-            self._initializers[name] = proto
+        self.used_weights[name] = value if is_table else value.T
         return name
 
     def dense(self, x: str, name: str) -> str:
@@ -131,8 +127,10 @@ class Graph:
         """Adds a dense layer, a residual and a layer normalization."""
         return self.norm(self.add("Add", self.dense(x, name), residual), norm)
 
-    def build(self, outputs: Mapping[str, Output]) -> onnx.ModelProto:
-        """Returns a model with the inputs `INPUTS`."""
+    def build(
+        self, outputs: Mapping[str, Output], weights_as_inputs: bool = False
+    ) -> onnx.ModelProto:
+        """Returns a model with the inputs `INPUTS`, and its weights, or more inputs for them."""
         results = []
         for name, (tensor, kind, shape) in outputs.items():
             self.nodes.append(helper.make_node("Identity", [tensor], [name]))
@@ -141,9 +139,14 @@ class Graph:
             helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "sequence"])
             for name in INPUTS
         ]
-        built = helper.make_graph(
-            self.nodes, "albert", inputs, results, [*self._initializers.values()]
-        )
+        more = self.used_weights if weights_as_inputs else {}
+        inputs += [helper.make_tensor_value_info(name, FLOAT, more[name].shape) for name in more]
+        constants = [
+            numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+            for name, array in {**self._constants, **self.used_weights}.items()
+            if name not in more
+        ]
+        built = helper.make_graph(self.nodes, "albert", inputs, results, constants)
         standard = helper.make_opsetid("", OPSET)
         return helper.make_model(
             built,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import openvino
 import tensorflow.compat.v1 as tf
-from openvino import Core, InferRequest, Model, save_model
+from openvino import Core, InferRequest, Model, op, save_model
 
 from albert.checkpoints import transformers_names as names
 from albert.checkpoints.checkpoint_files import content_of_checkpoint, resolve_checkpoint
@@ -215,8 +215,16 @@ class _PassWeights(tf.train.SessionRunHook):
         }
         graph, width = Graph(weights), self._config.hidden_size
         states = add_encoder(graph, self._config)
-        model = graph.build({"states": (states, FLOAT, ["batch", "sequence", width])})
-        read = _core().read_model(model.SerializeToString())
+        shape: list[str | int] = ["batch", "sequence", width]
+        built = graph.build({"states": (states, FLOAT, shape)}, weights_as_inputs=True)
+        read = _core().read_model(built.SerializeToString())
+        # The constants share the memory of the weights, which the built model would copy.
+        for name, value in graph.used_weights.items():
+            parameter = read.input(name).get_node()
+            constant = op.Constant(np.ascontiguousarray(value), shared_memory=True)
+            constant.set_friendly_name(name)
+            parameter.output(0).replace(constant.output(0))
+            read.remove_parameter(parameter)
         for recorded in _recordings:
             recorded.model = read
         return read

@@ -1,6 +1,7 @@
 """The encoder that OpenVINO computes: its states are those of TensorFlow's."""
 
 import signal
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -15,6 +16,7 @@ from albert.openvino.encoder import OpenVinoEncoder, compile_model
 from albert.prediction.engine import check_engine
 from albert.settings.engines import OPENVINO
 from tests.helpers import models
+from tests.helpers.running import run
 
 
 @pytest.mark.parametrize("act", ["gelu", "gelu_erf"])
@@ -53,6 +55,21 @@ def test_states_are_those_of_tensorflow(family, act):
                 found = list(pool.map(lambda _: chosen.hook.states(*inputs), range(6)))
             np.testing.assert_allclose(found, [states] * 6, rtol=0, atol=2e-5)
             assert whole.get_embedding_table() is expected.get_embedding_table()
+
+
+@pytest.mark.slow
+def test_loading_keeps_few_copies_of_the_weights(transformers_folder):
+    """One each of the file, of TensorFlow and of OpenVINO, and one that is passed to it."""
+    folder = transformers_folder(hidden_size=256, intermediate_size=80_000, hidden_act="relu")
+    program = """if True:
+        import resource, sys, albert
+        from albert.openvino import encoder
+        def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        before = peak()
+        albert.load(sys.argv[1], engine="openvino", precision="float32").encode(["a"])
+        print(peak() - before)"""
+    grown = run([sys.executable, "-c", program, folder]).stdout.split()[-1]
+    assert int(grown) * 1024 / (2 * 256 * 80_000 * 4) < 5
 
 
 def test_signals_work_after_another_thread_has_dropped_an_encoder():

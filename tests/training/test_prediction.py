@@ -11,7 +11,7 @@ from albert.core import estimators
 from albert.core.errors import UserError
 from albert.distributed import exchange
 from albert.training import prediction
-from albert.training.prediction import Predictor, pack
+from albert.training.prediction import Predictor, as_bytes
 from tests.helpers.checkpoints import write_checkpoint
 
 
@@ -92,7 +92,7 @@ def test_rows_are_in_the_order_of_the_examples(
     order = np.random.default_rng(1).permutation(count) if is_mixed else np.arange(count)
     batches = np.append(order, [-1] * (-count % batch_size)).reshape(-1, batch_size).tolist()
     made = [rows_of(batch, 3 + n % 2) for n, batch in enumerate(batches)]
-    packed, rounds = list(map(pack, made)), itertools.count()
+    packed, rounds = list(map(as_bytes, made)), itertools.count()
 
     def gather(own, dtype):
         """Returns what all workers send; checks that this one sends its own."""

@@ -26,7 +26,7 @@ from albert.tasks.squad.settings import SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.task import SquadV1Task, SquadV2Task
 from albert.training import task_model, trainer
 from albert.training.plan import Steps
-from albert.training.prediction import OutputRows, pack
+from albert.training.prediction import OutputRows, as_bytes
 from albert.training.prepared import PreparedRun, contents_of, in_buckets
 from albert.training.task_model import model_fn
 from albert.training.trainer import train_run
@@ -239,7 +239,7 @@ def test_a_question_needs_at_most_2_kb_of_memory(make, tmp_path, monkeypatch):
             for name, number in (("start", 5), ("end", 25)):
                 batch[f"{name}_top_index"] = rng.integers(20, 60, (64, number), np.int32)
                 batch[f"{name}_top_log_probs"] = rng.normal(size=(64, number)).astype("f4")
-            outputs.add(pack(batch))
+            outputs.add(as_bytes(batch))
         task.score(data, outputs).write_outputs()
         assert list(samples_at_end(str(folder)))[-1].startswith(f"All {count} samples")
         peaks.append(tracemalloc.get_traced_memory()[1])
