@@ -34,6 +34,9 @@ from albert.tasks.squad.predictions import (
 ABSTAINS = "handle_impossible_answer"
 # The threshold of run_squad_v2.py when no scores have given a better one.
 _DEFAULT_THRESHOLD = 0.0
+# The threshold of a run is the log-odds of a question that it answered. They may differ by this in
+# other batches, or by the other engine.
+_ROUNDING = 1e-4
 # Characters that are tokenized, answered and compared at a time. The limit keeps memory use and the
 # time between two pauses independent of the length of the texts.
 _MOST_CHARACTERS = 1 << 15
@@ -94,6 +97,7 @@ class QuestionAnswerer(SentenceEncoder):
         if self._is_v2:
             head = make_v2_head(V2Options(folder.value("start_n_top"), folder.value("end_n_top")))
             self._threshold = folder.description.get("no_answer_threshold") or _DEFAULT_THRESHOLD
+            self._threshold += _ROUNDING
         else:
             # If padding was not masked in training, it has a share in the answers' scores.
             trims = folder.value("mask_padding_in_loss")
