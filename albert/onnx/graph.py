@@ -130,7 +130,7 @@ class Graph:
     def build(
         self, outputs: Mapping[str, Output], weights_as_inputs: bool = False
     ) -> onnx.ModelProto:
-        """Returns a model with the inputs `INPUTS`, and its weights, or more inputs for them."""
+        """Returns a model with its weights, or with inputs for them after those in `INPUTS`."""
         results = []
         for name, (tensor, kind, shape) in outputs.items():
             self.nodes.append(helper.make_node("Identity", [tensor], [name]))
