@@ -12,7 +12,7 @@ import urllib3
 from tqdm import tqdm
 
 from albert.core.errors import UserError
-from albert.core.files import check_local, flush, parse_json, sha256_of, write_json
+from albert.core.files import check_local, flush, sha256_of
 from albert.core.locks import exclusive
 from albert.core.log import LOG
 from albert.core.text import one_line
@@ -55,35 +55,35 @@ def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = No
     An existing file is replaced only after the new one has passed the checks: `sha256` in
     hexadecimal, and `size` in bytes, by default what the server announces, or 20 GB. An interrupted
     download leaves its bytes in `path` + ".part". The next call, in this process or another,
-    resumes from there; `making` keeps other processes away. Raises a `UserError` if the server
-    refuses, the network stays down, or the content, which is then removed, is not as expected.
+    resumes from there; `making` keeps other processes away. If the file has changed since, only
+    `sha256` or the checksums of an archive show it. Raises a `UserError` if the server refuses, the
+    network stays down, or the content, which is then removed, is not as expected.
     """
-    part = _Part(path, url)
-    failures, longest = 0, part.length()
+    part = Path(f"{path}.part")
+    failures, longest = 0, _length(part)
     while True:
         try:
-            _receive_rest(part, size)
+            _receive_rest(url, part, size)
             break
         except _Transient as error:
             # A connection that breaks often but makes progress may take as long as it needs. A
             # server that always stops at the same byte may not.
-            failures = 1 if part.length() > longest else failures + 1
-            longest = max(longest, part.length())
+            failures = 1 if _length(part) > longest else failures + 1
+            longest = max(longest, _length(part))
             if failures >= TRIES:
                 advice = f"gave up after {TRIES} attempts; check the network, and run again"
                 raise UserError(f"{url}: {error}; {advice}") from error
             wait = min(max(FIRST_WAIT * 2 ** (failures - 1), error.wait), LONGEST_WAIT)
             LOG.info("%s: %s; trying again in %.3g s", url, error, wait)
             time.sleep(wait)
-    length, digest = part.length(), sha256_of(str(part.path))
+    length, digest = _length(part), sha256_of(str(part))
     for what, actual, expected in (("length", length, size), ("SHA-256", digest, sha256)):
         if expected not in (None, actual):
-            part.remove()
+            part.unlink()
             problem = f"{what} is {actual}, expected {expected}; the file was removed"
             raise UserError(f"{url}: {problem}; run again, or use another mirror")
-    flush(str(part.path))
-    os.replace(part.path, path)
-    part.note.unlink(missing_ok=True)
+    flush(str(part))
+    os.replace(part, path)
     return digest
 
 
@@ -93,53 +93,27 @@ def fetch_published(name: str, path: Path, mirror: str | None) -> None:
     fetch(file.url, path, file.sha256, file.size)
 
 
-class _Part:
-    """The bytes so far (".part"), and their URL and ETag or Last-Modified header (".part.json")."""
-
-    def __init__(self, path: Path, url: str):
-        self.path, self.note, self.url = Path(f"{path}.part"), Path(f"{path}.part.json"), url
-
-    def length(self) -> int:
-        """Returns the number of bytes so far."""
-        return self.path.stat().st_size if self.path.exists() else 0
-
-    def version(self) -> tuple[str, str]:
-        """Returns the header and value that identify the version of the bytes, or empty strings."""
-        try:
-            note = parse_json(self.note.read_bytes(), str(self.note))
-            return (note["header"], note["value"]) if note["url"] == self.url else ("", "")
-        except (OSError, UserError, KeyError, TypeError):
-            return "", ""
-
-    def remove(self) -> None:
-        """Removes the bytes so far."""
-        self.note.unlink(missing_ok=True)  # first, so that a note is never wrong
-        self.path.unlink(missing_ok=True)
-
-    def begin(self, headers: requests.structures.CaseInsensitiveDict) -> None:
-        """Starts again from the first byte, with the version that a response's headers name."""
-        self.remove()
-        # RFC 9110, 13.1.5: If-Range takes no weak ETag, which need not change with every byte.
-        header = "Last-Modified" if headers.get("ETag", "W/").startswith("W/") else "ETag"
-        note = {"url": self.url, "header": header, "value": headers.get(header, "")}
-        write_json(str(self.note), note)
+def _length(part: Path) -> int:
+    """Returns the number of bytes so far."""
+    return part.stat().st_size if part.exists() else 0
 
 
-def _receive_rest(part: _Part, size: int | None) -> None:
+def _receive_rest(url: str, part: Path, size: int | None) -> None:
     """Tries once to download the missing bytes; raises `_Transient` if another try may help."""
-    # Without an identity encoding, a server may compress the response. Then neither the length nor
-    # the ETag is that of the file.
-    headers = {"Accept-Encoding": "identity"}
-    _, version = part.version()
-    offset = part.length() if version else 0
-    if offset:
-        headers |= {"Range": f"bytes={offset}-", "If-Range": version}
+    offset = _length(part)
+    # Without an identity encoding, a server may compress the response, whose length and ranges are
+    # then not those of the file.
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={offset}-"} if offset else {})
     try:
-        with requests.get(part.url, headers=headers, stream=True, timeout=TIMEOUT) as response:
-            if response.status_code == 416 and _is_whole(part, offset, response):
-                return
-            _check_status(part, offset, response)
-            _receive(part, response, size)
+        with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
+            told = response.headers.get("Content-Range", "").replace(" ", "")
+            if response.status_code == 416 and told == f"bytes*/{offset}":
+                return  # A killed run had received all bytes.
+            if response.status_code == 416 and offset:
+                part.unlink()
+                raise _Transient("the file on the server is shorter than the partial download")
+            _check_status(url, part, response)
+            _receive(url, part, response, size)
     except UserError:
         raise
     # For some redirects, requests raises a plain ValueError.
@@ -150,48 +124,36 @@ def _receive_rest(part: _Part, size: int | None) -> None:
         reason = one_line(str(cause)) or type(cause).__name__
         if isinstance(cause, ssl.SSLCertVerificationError):
             reason += "; check this machine's clock, or name your site's certificates in "
-            raise UserError(f"{part.url}: {reason}REQUESTS_CA_BUNDLE") from error
+            raise UserError(f"{url}: {reason}REQUESTS_CA_BUNDLE") from error
         if isinstance(error, ValueError):
-            raise UserError(f"{part.url}: {reason}; check the address") from error
+            raise UserError(f"{url}: {reason}; check the address") from error
         raise _Transient(reason) from error
 
 
-def _is_whole(part: _Part, offset: int, response: requests.Response) -> bool:
-    """Returns whether a refused range begins at the end: a killed run had received all bytes."""
-    if response.headers.get("Content-Range", "").replace(" ", "") == f"bytes*/{offset}":
-        return True
-    part.remove()
-    raise _Transient("the file on the server is shorter than the partial download")
-
-
-def _check_status(part: _Part, offset: int, response: requests.Response) -> None:
+def _check_status(url: str, part: Path, response: requests.Response) -> None:
     """Raises an error unless the body is the file, or the rest of it."""
-    code = response.status_code
+    code, offset = response.status_code, _length(part)
     if code in (408, 429) or code >= 500:
         failure = _Transient(f"HTTP {code}")
         with contextlib.suppress(urllib3.exceptions.InvalidHeader):
             failure.wait = urllib3.Retry().get_retry_after(response.raw) or 0.0
         raise failure
     if code not in (200, 206) or (code == 206 and not offset):
-        raise UserError(f"{part.url}: HTTP {code}; check the address")
-    header, version = part.version()
+        raise UserError(f"{url}: HTTP {code}; check the address")
     begins = response.headers.get("Content-Range", "").startswith(f"bytes {offset}-")
-    # Some servers ignore If-Range.
-    if code == 206 and not (begins and response.headers.get(header, version) == version):
-        part.remove()
-        raise _Transient("the file on the server has changed since the partial download")
+    if code == 206 and not begins:
+        part.unlink()
+        raise _Transient("the server sends another part of the file")
 
 
-def _receive(part: _Part, response: requests.Response, size: int | None) -> None:
-    had = part.length() if response.status_code == 206 else 0
+def _receive(url: str, part: Path, response: requests.Response, size: int | None) -> None:
+    had = _length(part) if response.status_code == 206 else 0
     length = response.headers.get("Content-Length", "")
     total = had + int(length) if length.isdecimal() else size
     if size not in (None, total):
         problem = f"the server announces {total} bytes, expected {size}"
-        raise UserError(f"{part.url}: {problem}; check the address, or use another mirror")
-    if not had:
-        part.begin(response.headers)
-    name = part.path.stem
+        raise UserError(f"{url}: {problem}; check the address, or use another mirror")
+    name = part.stem
     if had:
         LOG.info("Resuming the download of %s from byte %d", name, had)
     else:
@@ -200,7 +162,7 @@ def _receive(part: _Part, response: requests.Response, size: int | None) -> None
     logged = time.monotonic()
     scale = {"unit": "B", "unit_scale": True, "unit_divisor": 1024}
     bar = tqdm(desc=name, initial=had, total=total, disable=None, **scale)
-    with bar, open(part.path, "ab") as file:
+    with bar, open(part, "ab" if had else "wb") as file:
         # read1 returns the bytes that have arrived instead of waiting for a full chunk, so that no
         # bytes are lost if the connection breaks.
         while file.tell() <= limit and (chunk := response.raw.read1(CHUNK)):
@@ -210,9 +172,9 @@ def _receive(part: _Part, response: requests.Response, size: int | None) -> None
                 logged = time.monotonic()
                 of = f" of {total / 2**20:.1f}" if total else ""
                 LOG.info("%s: %.1f%s MiB", name, file.tell() / 2**20, of)
-    if part.length() > limit:
-        part.remove()
+    if _length(part) > limit:
+        part.unlink()
         problem = f"the server sends more than {limit} bytes; the file was removed"
-        raise UserError(f"{part.url}: {problem}; check the address, or use another mirror")
-    if total is not None and part.length() < total:
-        raise _Transient(f"the connection ended after {part.length()} of {total} bytes")
+        raise UserError(f"{url}: {problem}; check the address, or use another mirror")
+    if total is not None and _length(part) < total:
+        raise _Transient(f"the connection ended after {_length(part)} of {total} bytes")

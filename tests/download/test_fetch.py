@@ -59,12 +59,6 @@ def names(folder):
     return sorted(os.listdir(folder))
 
 
-def part_of(url, path, content):
-    note = f'{{"url": "{url}", "header": "ETag", "value": "\\"one\\""}}'
-    path.with_name(path.name + ".part").write_bytes(content)
-    path.with_name(path.name + ".part.json").write_text(note)
-
-
 def test_the_file_is_on_disk_before_it_has_its_name(get, tmp_path):
     with mock.patch.object(module, "flush", wraps=module.flush) as flush:
         assert get() == [(None, len(BODY))]
@@ -87,19 +81,8 @@ AGAIN = ("bytes=100000-", 200_000)
         ([Fault(cut_after=100_000, without_length=True)], [AGAIN]),
     ],
 )
-def test_after_a_lost_connection_the_rest_is_fetched(get, server, faults, requests):
+def test_after_a_lost_connection_the_rest_is_fetched(get, faults, requests):
     assert get(*faults, sha256=SHA256, size=len(BODY)) == [(None, 100_000), *requests]
-    assert {request.if_range for request in server.requests if request.range} == {'"one"'}
-
-
-DATE = "Sat, 01 Jan 2022 00:00:00 GMT"
-
-
-@pytest.mark.parametrize(("headers", "version"), [({"Last-Modified": DATE}, DATE), ({}, None)])
-def test_a_weak_etag_is_replaced_by_the_date(get, server, headers, version):
-    server.etag = 'W/"one"'
-    assert get(Fault(cut_after=5, headers=headers))[1][0] == (version and "bytes=5-")
-    assert server.requests[1].if_range == version
 
 
 def test_silence_counts_as_a_lost_connection(get, monkeypatch):
@@ -108,41 +91,37 @@ def test_silence_counts_as_a_lost_connection(get, monkeypatch):
 
 
 class TestPart:
+    @pytest.fixture
+    def part(self, tmp_path):
+        return tmp_path / "file.bin.part"
+
     def test_a_later_call_resumes_a_failed_one(self, get, tmp_path):
         with pytest.raises(UserError, match="gave up after 1 attempts"):
             get(Fault(cut_after=70_000), tries=1)
-        assert names(tmp_path) == ["file.bin.part", "file.bin.part.json"]
+        assert names(tmp_path) == ["file.bin.part"]
         requests = [(None, 70_000), ("bytes=70000-", len(BODY) - 70_000)]
         assert get(sha256=SHA256) == requests
 
-    @pytest.mark.parametrize("note", ["{", "[]", '{"url": 1}', "[" * 100_000, None])
-    def test_a_part_without_a_usable_note_is_not_trusted(self, get, server, tmp_path, note):
-        part_of(server.url + "other.bin", tmp_path / "file.bin", bytes(1000))
-        if note:
-            (tmp_path / "file.bin.part.json").write_text(note)
-        assert get() == [(None, len(BODY))]
+    def test_a_part_of_another_file_is_removed(self, get, part):
+        part.write_bytes(bytes(1000))
+        with pytest.raises(UserError, match="SHA-256 is .*; the file was removed; run again"):
+            get(sha256=SHA256)
+        assert get(sha256=SHA256)[1:] == [(None, len(BODY))]
 
-    @pytest.mark.parametrize("deaf", [False, True])
-    def test_a_file_that_changed_in_between_is_not_mixed(self, get, server, url, tmp_path, deaf):
-        """`deaf`: the server ignores If-Range and continues with bytes of the new version."""
-        part_of(url, tmp_path / "file.bin", BODY[:100_000])
-        server.files["file.bin"], server.etag = BODY[::-1], '"two"'
-        get(Fault(deaf_to_if_range=deaf), tries=2)
-
-    def test_a_complete_part_is_used_and_a_longer_one_dropped(self, get, url, tmp_path):
-        part_of(url, tmp_path / "file.bin", BODY)
+    def test_a_complete_part_is_used_and_a_longer_one_dropped(self, get, part):
+        part.write_bytes(BODY)
         assert get(sha256=SHA256) == [(f"bytes={len(BODY)}-", 0)]
-        part_of(url, tmp_path / "file.bin", BODY + b"x")
-        assert [part for part, _ in get()][1:] == [f"bytes={len(BODY) + 1}-", None]
+        part.write_bytes(BODY + b"x")
+        assert [start for start, _ in get()][1:] == [f"bytes={len(BODY) + 1}-", None]
 
-    def test_a_page_instead_of_the_file_does_not_destroy_it(self, get, server, url, tmp_path):
-        part_of(url, tmp_path / "file.bin", BODY[:1000])
+    def test_a_page_instead_of_the_file_does_not_destroy_it(self, get, server, part):
+        part.write_bytes(BODY[:1000])
         with pytest.raises(UserError, match="announces 300000 bytes, expected 300001"):
             get(size=len(BODY) + 1)
-        server.files["file.bin"], server.etag = b"please log in", '"page"'
+        server.files["file.bin"] = b"please log in"
         with pytest.raises(UserError, match="announces 13 bytes"):
-            get(size=len(BODY))
-        assert (tmp_path / "file.bin.part").read_bytes() == BODY[:1000]
+            get(Fault(deaf_to_range=True), size=len(BODY))
+        assert part.read_bytes() == BODY[:1000]
 
 
 class TestTries:

@@ -42,7 +42,6 @@ class Fault:
     cut_after: int | None = None  # bytes of the body, then the connection is closed
     hold_after: int | None = None  # bytes of the body, then wait for Server.release
     deaf_to_range: bool = False  # answer 200 with the whole file
-    deaf_to_if_range: bool = False  # answer 206 for any version
     without_length: bool = False
     reason: str | None = None  # instead of the usual words after the status
 
@@ -51,19 +50,17 @@ class Fault:
 class Request:
     path: str
     range: str | None
-    if_range: str | None
     sent: int = 0  # bytes of body
 
 
 class Server(ThreadingHTTPServer):
-    """Serves `files` (path without the first slash -> content), with Range and If-Range."""
+    """Serves `files` (path without the first slash -> content), with Range."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.files: dict[str, bytes] = {}
-        self.etag = '"one"'
         self.faults: deque[Fault] = deque()
         self.requests: list[Request] = []
         self.release = threading.Event()
@@ -81,7 +78,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = urlsplit(self.path).path[1:]
-        request = Request(path, self.headers["Range"], self.headers["If-Range"])
+        request = Request(path, self.headers["Range"])
         fault = self.server.faults.popleft() if self.server.faults else Fault()
         self.server.requests.append(request)
         body = self.server.files.get(request.path)
@@ -89,10 +86,8 @@ class _Handler(BaseHTTPRequestHandler):
             headers = {"Content-Length": "0", **fault.headers}
             self._answer(fault.status or 404, headers, fault.reason)
             return
-        headers = {"ETag": self.server.etag}
-        status, start = 200, 0
-        same = fault.deaf_to_if_range or request.if_range in (None, self.server.etag)
-        if request.range and same and not fault.deaf_to_range:
+        headers, status, start = dict[str, str](), 200, 0
+        if request.range and not fault.deaf_to_range:
             start = int(request.range.removeprefix("bytes=").removesuffix("-"))
             if start >= len(body):
                 self._answer(416, {"Content-Range": f"bytes */{len(body)}"})
