@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import sys
@@ -118,7 +117,6 @@ def _download_snapshot(model: str) -> str:
         utils.validate_repo_id(name)
         _writable(str(blobs), "HF_HOME")
         known = {path.name for path in blobs.glob("*")}
-        _check_hashes(name, **request)
         folder = Path(hub.snapshot_download(name, **request))
     except UserError:
         raise
@@ -136,29 +134,6 @@ def _download_snapshot(model: str) -> str:
     if new:
         LOG.info("Downloaded %s to %s", model, folder)
     return str(folder)
-
-
-def _check_hashes(name: str, revision: str | None, allow_patterns: list[str]) -> None:
-    """Raises a `UserError` if what the hub calls hashes, which become paths in the cache, are none.
-
-    Without an answer of the hub, there is nothing to check.
-    """
-    import huggingface_hub as hub
-    from huggingface_hub import utils
-
-    def check(*told: str | None) -> None:
-        for one in told:
-            if not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", one or ""):
-                raise UserError(f"{name}: the hub names {one!r:.60} as a hash; check HF_ENDPOINT")
-
-    with contextlib.suppress(OSError):
-        info = hub.HfApi().model_info(name, revision=revision)
-        check(info.sha)
-        names = [one.rfilename for one in info.siblings or ()]
-        for file in utils.filter_repo_objects(names, allow_patterns=allow_patterns):
-            if hub.try_to_load_from_cache(name, file, revision=info.sha) is None:
-                told = hub.get_hf_file_metadata(hub.hf_hub_url(name, file, revision=info.sha))
-                check(told.commit_hash, told.etag)
 
 
 def _check(model: str, folder: Path) -> None:
