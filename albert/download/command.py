@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from albert.core.arguments import Parser
 from albert.core.errors import FlagError
 from albert.download.datasets import GLUE, download_glue, download_race, download_squad
-from albert.download.mrpc import FILES, OF_GLUE, OF_TEST
+from albert.download.mrpc import FILES
 from albert.download.named_model import local_folder
 from albert.download.pretrained import download_model
 from albert.download.published import MODELS
@@ -101,8 +101,6 @@ saves it in NAME/.download.json. Pass it as --sha256 to get the same archive on 
 _MODELS = textwrap.indent(textwrap.fill(", ".join(MODELS), 96, break_on_hyphens=False), "  ")
 _MAX_UNPACKED = """refuse an archive that unpacks to more than this, in GB (default: the smaller of
 20 GB and 100 times the size of the archive, but at least 0.1)"""
-_MRPC_DEV = """development set of MRPC: GLUE's list of training pairs, or the labeled test file,
-which leaves all training pairs for training (default: %(default)s)"""
 _TASKS = f"all, or some of {', '.join(GLUE)}, separated by commas (default: all)"
 
 _KINDS = {
@@ -167,7 +165,6 @@ _KINDS = {
                 f"folder with {' and '.join(FILES)} (default: download them)",
                 **{"type": Path, "metavar": "DIR"},
             ),
-            "--mrpc_dev": _option(_MRPC_DEV, choices=(OF_GLUE, OF_TEST), default=OF_GLUE),
             "--base_url": _BASE_URL,
         },
         download_glue,

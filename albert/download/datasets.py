@@ -67,11 +67,7 @@ def download_race(data_dir: Path, url: str, sha256: str | None) -> None:
 
 
 def download_glue(
-    data_dir: Path,
-    tasks: Sequence[str],
-    base_url: str | None,
-    path_to_mrpc: Path | None,
-    mrpc_dev: str,
+    data_dir: Path, tasks: Sequence[str], base_url: str | None, path_to_mrpc: Path | None
 ) -> None:
     """Downloads the files of tasks to their folders; keeps a folder that already exists.
 
@@ -90,7 +86,7 @@ def download_glue(
                 continue
             with new_folder(target) as folder:
                 if task == "MRPC":
-                    make_mrpc(folder, base_url, path_to_mrpc, mrpc_dev)
+                    make_mrpc(folder, base_url, path_to_mrpc)
                 else:
                     fetch_published("AX.tsv", folder / "diagnostic.tsv", base_url)
             LOG.info("%s is ready", target)

@@ -9,31 +9,26 @@ from albert.core.log import LOG
 from albert.download.fetch import fetch_published
 
 FILES = ["msr_paraphrase_train.txt", "msr_paraphrase_test.txt"]
-# Values of --mrpc_dev.
-OF_GLUE, OF_TEST = "glue", "test"
 _DEV_IDS = "mrpc_dev_ids.tsv"
-# Without GLUE's list, every tenth pair is for development; GLUE's list also has about a tenth.
-_DEV_EVERY = 10
 _COLUMNS = 5
 
 
-def make_mrpc(folder: Path, mirror: str | None, path_to_mrpc: Path | None, dev: str) -> None:
-    """Writes MRPC in GLUE's layout to a folder, with GLUE's list of development pairs if available.
+def make_mrpc(folder: Path, mirror: str | None, path_to_mrpc: Path | None) -> None:
+    """Writes MRPC in GLUE's layout to a folder, with GLUE's list of development pairs.
 
     `mirror` is the address of a folder that has all files, and `path_to_mrpc` a folder with MRPC's
-    two files; None for the publishers' addresses. `dev` is a value of --mrpc_dev. Raises a
-    `UserError` if a file cannot be downloaded or is not as expected.
+    two files; None for the publishers' addresses. With such a folder, but no list, the labeled test
+    file is for development. Raises a `UserError` if a file cannot be downloaded or is not as
+    expected.
     """
     if path_to_mrpc is None:
         for name in FILES:
             fetch_published(name, folder / name, mirror)
     train, test = (_read_pairs((path_to_mrpc or folder) / name) for name in FILES)
-    if dev == OF_TEST:
-        _write_glue_layout({"train.tsv": train, "dev.tsv": test}, test, folder)
-        return
     ids_file = folder / "dev_ids.tsv"
     candidates = [path_to_mrpc / n for n in (_DEV_IDS, ids_file.name) if path_to_mrpc]
     dev_list = next((path for path in candidates if path.is_file()), None)
+    parts = {"train.tsv": train, "dev.tsv": test}
     try:
         if dev_list:
             shutil.copyfile(dev_list, ids_file)
@@ -43,14 +38,17 @@ def make_mrpc(folder: Path, mirror: str | None, path_to_mrpc: Path | None, dev: 
         if path_to_mrpc is None:
             raise
         LOG.warning(
-            "GLUE's list of development pairs cannot be downloaded (%s). Every tenth pair "
-            "is used instead, so scores are not comparable with published ones. To get GLUE's "
-            "split, put %s into %s, remove the folder %s and run again; --mrpc_dev=test scores on "
-            "the test file instead",
+            "GLUE's list of development pairs cannot be downloaded (%s). The labeled test file is "
+            "used instead, so scores are not comparable with GLUE's. To get GLUE's split, put %s "
+            "into %s, remove the folder %s and run again",
             *(error, _DEV_IDS, path_to_mrpc, folder.name),
         )
-    parts = _split(train, ids_file if ids_file.exists() else None)
-    _write_glue_layout(parts, test, folder)
+    else:
+        parts = _split(train, ids_file)
+    for name, rows in parts.items():
+        _write(folder / name, rows)
+    numbered = [[str(number), *pair[1:]] for number, pair in enumerate(test[1:])]
+    _write(folder / "test.tsv", [["index", *test[0][1:]], *numbered])
 
 
 def _read_pairs(path: Path) -> list[list[str]]:
@@ -100,28 +98,17 @@ def _read_rows(path: Path) -> list[list[str]]:
     return [line.split("\t") for line in text.rstrip("\n").split("\n")]
 
 
-def _split(train: list[list[str]], ids_file: Path | None) -> dict[str, list[list[str]]]:
-    """Returns the rows of train.tsv, and of dev.tsv as GLUE's list of pairs defines it if given."""
+def _split(train: list[list[str]], ids_file: Path) -> dict[str, list[list[str]]]:
+    """Returns the rows of train.tsv, and of dev.tsv as GLUE's list of pairs defines it."""
     header, *pairs = train
-    ids = {tuple(columns[:2]) for columns in _read_rows(ids_file)} if ids_file else None
+    ids = {tuple(columns[:2]) for columns in _read_rows(ids_file)}
     parts: dict[str, list[list[str]]] = {"train.tsv": [header], "dev.tsv": [header]}
-    for number, pair in enumerate(pairs, start=1):
-        is_dev = number % _DEV_EVERY == 0 if ids is None else tuple(pair[1:3]) in ids
-        parts["dev.tsv" if is_dev else "train.tsv"].append(pair)
+    for pair in pairs:
+        parts["dev.tsv" if tuple(pair[1:3]) in ids else "train.tsv"].append(pair)
     for name, rows in parts.items():
         if len(rows) < 2:
             raise UserError(f"no pair of MRPC's training file remains for {name}; check the files")
     return parts
-
-
-def _write_glue_layout(
-    parts: dict[str, list[list[str]]], test: list[list[str]], folder: Path
-) -> None:
-    """Writes the rows of train.tsv and dev.tsv, and test.tsv."""
-    for name, rows in parts.items():
-        _write(folder / name, rows)
-    numbered = [[str(number), *pair[1:]] for number, pair in enumerate(test[1:])]
-    _write(folder / "test.tsv", [["index", *test[0][1:]], *numbered])
 
 
 def _write(path: Path, rows: list[list[str]]) -> None:

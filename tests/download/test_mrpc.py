@@ -31,8 +31,8 @@ def make(publish, server, tmp_path):
     publish(FILES)
     (tmp_path / "MRPC").mkdir()
 
-    def make(raw=None, dev="glue"):
-        make_mrpc(tmp_path / "MRPC", None, raw, dev)
+    def make(raw=None):
+        make_mrpc(tmp_path / "MRPC", None, raw)
         return tmp_path / "MRPC"
 
     return make
@@ -74,22 +74,16 @@ def test_a_users_files_are_split_by_a_list(make, raw, server, name):
     assert [r.path for r in server.requests] == ([] if name else ["mrpc_dev_ids.tsv"])
 
 
-def test_without_a_list_every_tenth_pair_is_for_development(make, raw, server, log):
+def test_without_a_list_the_test_file_is_for_development(make, raw, server, log):
     """If no files were given, there is a network, and another split would be a mistake."""
     del server.files["mrpc_dev_ids.tsv"]
     with pytest.raises(UserError, match="mrpc_dev_ids.tsv: HTTP 404"):
         make()
     log()
-    check(make(raw), [TRAIN[9], TRAIN[19]])
-    assert "not comparable with published ones" in "".join(log())
-
-
-def test_the_labeled_test_file_may_be_for_development(make, raw, server):
-    folder = make(raw, "test")
-    assert server.requests == []
-    for name, source in (("train", "train"), ("dev", "test")):
-        text = (raw / f"msr_paraphrase_{source}.txt").read_text("utf-8-sig")
-        assert (folder / f"{name}.tsv").read_text("utf-8") == text.rstrip() + "\n"
+    folder = make(raw)
+    assert lines(folder / "train.tsv") == [HEADER, *TRAIN]
+    assert lines(folder / "dev.tsv") == [HEADER, *TEST]
+    assert "not comparable with GLUE's" in "".join(log())
 
 
 def test_texts_split_at_commas_are_joined(make, raw, log):
