@@ -58,14 +58,12 @@ def install(
     target: Path,
     parts: Parts,
     finish: Callable[[Path, str], object] = lambda folder, digest: None,
-    max_bytes: float | None = None,
 ) -> None:
     """Downloads an archive, unless it already exists, and unpacks it to `target`.
 
-    `finish` is called with the unpacked folder, before it gets its name, and the archive's SHA-256;
-    for `max_bytes` see `unpack`. Raises a `UserError` if the archive cannot be downloaded, has
-    another hash or length than `source`, is too large, is refused, or lacks one of the `parts`.
-    Then `target` does not exist.
+    `finish` is called with the unpacked folder, before it gets its name, and the archive's SHA-256.
+    Raises a `UserError` if the archive cannot be downloaded, has another hash or length than
+    `source`, is too large, is refused, or lacks one of the `parts`. Then `target` does not exist.
     """
     was_there = archive.is_file()
     if was_there:
@@ -79,7 +77,7 @@ def install(
         digest = fetch(source.url, archive, source.sha256, source.size)
     try:
         with new_folder(target) as folder:
-            unpack(archive, folder, max_bytes)
+            unpack(archive, folder)
             if missing := _missing_part(folder, parts):
                 raise ArchiveError(f"another archive is expected, because it has no {missing}")
             finish(folder, digest)
@@ -107,16 +105,15 @@ def new_folder(target: Path) -> Iterator[Path]:
         os.rename(folder, target)
 
 
-def unpack(archive: Path, folder: Path, max_bytes: float | None = None) -> None:
+def unpack(archive: Path, folder: Path) -> None:
     """Unpacks the only top-level folder of a tar or zip archive as `folder`, which must be new.
 
     The archive is not trusted: no file is written outside `folder`, and owners and modes are
-    ignored. Top-level files are omitted. `max_bytes` limits the unpacked bytes; the default is the
-    smaller of 20 GB and 100 times the size of the archive, but at least 100 MB. Raises an
-    `ArchiveError` if the archive is damaged or refused, and a `UserError` if it is too large.
+    ignored. Top-level files are omitted. It may unpack to the smaller of 20 GB and 100 times its
+    size, but at least 100 MB. Raises an `ArchiveError` if the archive is damaged or refused, and a
+    `UserError` if it is too large.
     """
-    if max_bytes is None:
-        max_bytes = min(_MOST_BYTES, max(_ALWAYS_BYTES, _MOST_TIMES * archive.stat().st_size))
+    max_bytes = min(_MOST_BYTES, max(_ALWAYS_BYTES, _MOST_TIMES * archive.stat().st_size))
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as scratch:
         try:
             if zipfile.is_zipfile(archive):
@@ -138,7 +135,7 @@ def unpack(archive: Path, folder: Path, max_bytes: float | None = None) -> None:
         os.rename(tops[0], folder)
 
 
-def _unpack_zip(archive: Path, folder: str, max_bytes: float) -> None:
+def _unpack_zip(archive: Path, folder: str, max_bytes: int) -> None:
     with zipfile.ZipFile(archive) as content:
         # zipfile reads no more of a member than its header announces.
         _check_size(sum(member.file_size for member in content.infolist()), max_bytes)
@@ -156,7 +153,7 @@ class _Member(tarfile.TarInfo):
         return header
 
 
-def _unpack_tar(archive: Path, folder: str, max_bytes: float) -> None:
+def _unpack_tar(archive: Path, folder: str, max_bytes: int) -> None:
     # The filters of tarfile, which refuse unsafe members, are not in every Python 3.10 and 3.11.
     with tarfile.open(archive, tarinfo=_Member) as tar:
         for member in tar:
@@ -174,7 +171,8 @@ def _unpack_tar(archive: Path, folder: str, max_bytes: float) -> None:
             _check_size(tar.fileobj.tell(), max_bytes)
 
 
-def _check_size(size: int, max_bytes: float) -> None:
+def _check_size(size: int, max_bytes: int) -> None:
     if size > max_bytes:
-        advice = "if you trust it, unpack it by hand, or pass a higher --max_unpacked_gb"
-        raise UserError(f"unpacks to more than {max_bytes / 1e9:g} GB; {advice}")
+        raise UserError(
+            f"unpacks to more than {max_bytes / 1e9:g} GB; if you trust it, unpack it by hand"
+        )

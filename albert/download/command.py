@@ -1,7 +1,6 @@
 """Everything that `albert download` can download, with the flags for it."""
 
 import argparse
-import contextlib
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -39,14 +38,6 @@ def _simple_name(text: str) -> str:
             f"{text!r} is not a simple name; use letters, digits, '_', '-', '+' and single '.'"
         )
     return text
-
-
-def _positive(text: str) -> float:
-    # NaN fails the comparison, too.
-    with contextlib.suppress(ValueError):
-        if (number := float(text)) > 0:
-            return number
-    raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
 
 
 def _task_names(text: str) -> list[str]:
@@ -99,8 +90,6 @@ Google does not publish hashes of these archives. The command prints the SHA-256
 saves it in NAME/.download.json. Pass it as --sha256 to get the same archive on other machines.
 """
 _MODELS = textwrap.indent(textwrap.fill(", ".join(MODELS), 96, break_on_hyphens=False), "  ")
-_MAX_UNPACKED = """refuse an archive that unpacks to more than this, in GB (default: the smaller of
-20 GB and 100 times the size of the archive, but at least 0.1)"""
 _TASKS = f"all, or some of {', '.join(GLUE)}, separated by commas (default: all)"
 
 _KINDS = {
@@ -120,7 +109,6 @@ _KINDS = {
                 **{"type": Path, "metavar": "DIR", "default": Path()},
             ),
             "--sha256": _SHA256,
-            "--max_unpacked_gb": _option(_MAX_UNPACKED, type=_positive, metavar="GB"),
         },
         download_model,
     ),

@@ -18,19 +18,13 @@ _PARTS: Parts = {
 }
 
 
-def download_model(
-    url: str | None,
-    name: str,
-    output_dir: Path,
-    sha256: str | None = None,
-    max_unpacked_gb: float | None = None,
-) -> None:
+def download_model(url: str | None, name: str, output_dir: Path, sha256: str | None = None) -> None:
     """Downloads a model to the folder NAME, unless the folder already has a complete one.
 
     If an archive with its name is next to it, that archive is unpacked without a download: a .zip
     if the URL names one, otherwise a .tar.gz. For `url` see `archive_address`. `sha256` is the
-    expected hash of the archive, in hexadecimal; for `max_unpacked_gb` see `unpack`. Raises a
-    `UserError` if the folder is incomplete or from another archive, or the archive cannot be used.
+    expected hash of the archive, in hexadecimal. Raises a `UserError` if the folder is incomplete
+    or from another archive, or the archive cannot be used.
     """
     url, target = archive_address(url, name), output_dir / name
 
@@ -43,9 +37,7 @@ def download_model(
         else:
             ending = ".zip" if url.endswith(".zip") else ".tar.gz"
             archive = target.with_name(f"{target.name}{ending}")
-            source = PublishedFile(sha256, None, url)
-            most = max_unpacked_gb and max_unpacked_gb * 1e9
-            install(source, archive, target, _PARTS, note_origin, most)
+            install(PublishedFile(sha256, None, url), archive, target, _PARTS, note_origin)
 
 
 def archive_address(url: str | None, name: str) -> str:
