@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import json
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -39,8 +38,6 @@ _BEGINNING = f'{{\n  "format": "{_FORMAT}"'.encode()
 _PARTS = ("source", "facts", "files")
 # The hash of the rest of a header.
 _OWN_HASH = "header_sha256"
-# Seconds within which a launcher ends a job after one of its processes has failed.
-_END_OF_JOB = 10.0
 
 
 class Snapshot(NamedTuple):
@@ -69,10 +66,6 @@ def _state(path: str) -> tuple[int, ...] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-
-
-class LockLostError(UserError):
-    """Another process took this one for dead and removed its unfinished files."""
 
 
 class CachedFile:
@@ -140,23 +133,8 @@ class CachedFile:
             remove_abandoned(self.paths[0])
             return existing
         launcher.wait_for_rank_0()
-        is_of_job = bool(launcher.label())
-        for is_last_attempt in (False, True):
-            if is_last_attempt and is_of_job:
-                # The process that held the lock has failed, so the launcher is about to end this
-                # one too. Building now could leave a partial file, for example on a full disk.
-                time.sleep(_END_OF_JOB)
-            with self.lock() as waited:
-                if existing := self._existing(check, explain=False):
-                    return existing
-                if waited and is_of_job and not is_last_attempt:
-                    continue
-                try:
-                    return build(), Snapshot.of(self.paths)
-                except LockLostError:
-                    if is_last_attempt:
-                        raise
-        raise AssertionError("the last attempt finds or makes the files, or raises")
+        with self.lock():
+            return self._existing(check, explain=False) or (build(), Snapshot.of(self.paths))
 
     def _existing(
         self, check: Callable[[], dict], explain: bool = True
@@ -218,29 +196,20 @@ class CachedFile:
                 hashes = {
                     self._key(p): sha256_of(name) for p, name in zip(self.paths, names, strict=True)
                 }
-                # A disk error may come only now, and must leave the old files.
+                # A disk error may come only now, and must leave the old files. So may the end of a
+                # long pause, in which another process has taken the lock and removed these.
                 for name in names:
                     flush(name)
-                # After the hashes, which take longest, and before the header is written.
-                self._check_lock(names)
                 # Otherwise, after a crash the new header would describe the old content.
                 for path in self.paths:
                     with contextlib.suppress(FileNotFoundError):
                         os.remove(path)
             except (OSError, tf.errors.OpError) as e:
-                self._check_lock(names)
                 reason = getattr(e, "strerror", None) or first_line(e)
                 raise UserError(f"{self.paths[0]} cannot be written: {reason}") from e
             header = {"format": _FORMAT, "version": _VERSION, "source": self.made_from}
             header |= {"facts": summary, "files": hashes}
             write_json(self._header_path, {**header, _OWN_HASH: _hash(header)})
-
-    def _check_lock(self, names: Sequence[str]) -> None:
-        if not all(map(os.path.exists, names)):
-            raise LockLostError(
-                f"{self.paths[0]} cannot be written: another process removed the unfinished file, "
-                "perhaps because this process was paused; try again"
-            )
 
     def _header(self) -> dict | None:
         """Returns this program's header, of any version; {} if it is damaged, None if missing."""

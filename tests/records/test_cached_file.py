@@ -10,7 +10,6 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
-from albert.core.files import remove_temporary_files
 from albert.distributed import launcher
 from albert.records import cached_file
 from albert.records.cached_file import CachedFile, Snapshot
@@ -207,60 +206,14 @@ class TestMadeOnce:
         files.derived().build_once(lambda: events.append("build") or files.build(), None)
         assert events[-2:] == ["build", "build"]
 
-    @pytest.mark.parametrize("moment", ["written", "hashed"])
-    @pytest.mark.parametrize("times", [1, 2])
-    def test_an_overtaken_builder_tries_once_more(self, files, monkeypatch, moment, times):
+    def test_an_overtaken_builder_leaves_the_others_files(self, files):
         """During a pause, another process has taken the lock and removed the unfinished file."""
-        builds = []
-
-        def remove_at(now):
-            if now == moment and len(builds) <= times:
-                remove_temporary_files(str(files.main))
-                return OSError(errno.ENOENT, "No such file")
-
-        def build():
-            builds.append(True)
-            with files.derived().building():
-                if error := remove_at("written"):
-                    raise error
-            return {}
-
-        def sha256_of(path, sha256_of=cached_file.sha256_of):
-            return [sha256_of(path), remove_at("hashed")][0]
-
-        monkeypatch.setattr(cached_file, "sha256_of", sha256_of)
-        if times == 1:
-            assert files.derived().build_once(build, None)[0] == {}
-        else:
-            with pytest.raises(UserError, match="main cannot be written: another process rem"):
-                files.derived().build_once(build, None)
-        assert contents(files.folder).keys() == (ALL if times == 1 else set())
-        assert len(builds) == 2
-
-    def test_an_overtaken_builder_takes_the_others_files(self, files):
-        def build():
-            with files.derived().building():
-                files.build()
-
-        assert files.derived().build_once(build, None)[0] == {"count": 3}
-
-    @pytest.mark.parametrize(("waited", "size"), [(True, 2), (False, 2), (True, 1)])
-    def test_waiting_workers_build_after_a_failed_builder(self, files, monkeypatch, waited, size):
-        """A worker that has waited waits again, without the lock, for the end of the job."""
-        events = []
-
-        @contextlib.contextmanager
-        def lock(path):
-            events.append("lock")
-            yield waited
-            events.append("release")
-
-        monkeypatch.setattr(cached_file, "exclusive", lock)
-        monkeypatch.setattr(cached_file.time, "sleep", lambda seconds: events.append(str(seconds)))
-        monkeypatch.setattr(launcher, "started", launcher.Worker(0, size))
-        files.derived().build_once(lambda: events.append("build") or {}, None)
-        waits = "lock release 10.0 " if waited and size > 1 else ""
-        assert events == f"{waits}lock build release".split()
+        message = "main cannot be written: No such file or directory"
+        with pytest.raises(UserError, match=message), files.derived().building() as (names, _):
+            for name in names:
+                open(name, "w").close()
+            files.build()
+        assert files.derived().reusable() == {"count": 3}
 
 
 @pytest.mark.parametrize(
