@@ -1,12 +1,11 @@
-"""Times SQuAD features, from the JSON to the closed record file, next to two other ways.
+"""Times SQuAD features, from the JSON to the closed record file, next to `transformers`.
 
-The others are the search for token positions by a longest common subsequence in plain Python
-(`lcs.py`), on --lcs_examples, and `transformers`' fast ALBERT tokenizer through `datasets.map` in
-one process. One way uses a WordPiece vocabulary, all others a SentencePiece model. One runs this
-project on a file of the size of SQuAD: its --questions and their paragraphs are those of the
-training file and similar ones (`squad_size.py`), none of which occurs twice. Each way runs in a
-separate process, whose peak memory is shown; start-up does not count. The ways take turns, so that
-a slow hour of the machine affects all of them. The fastest of all rounds of all turns counts.
+That is its fast ALBERT tokenizer through `datasets.map` in one process. One way uses a WordPiece
+vocabulary, all others a SentencePiece model. One runs this project on a file of the size of SQuAD:
+its --questions and their paragraphs are those of the training file and similar ones
+(`squad_size.py`), none of which occurs twice. Each way runs in a separate process, whose peak
+memory is shown; start-up does not count. The ways take turns, so that a slow hour of the machine
+affects all of them. The fastest of all rounds of all turns counts.
 """
 
 import copy
@@ -24,7 +23,7 @@ def main() -> None:
     """Runs every way in a separate process and prints the table."""
     files = "train_file", "spm_model_file", "vocab_file"
     # SQuAD has 88,000 questions.
-    flags = parse(__doc__, WAYS, files, lcs_examples=100, turns=3, rounds=5, questions=88000)
+    flags = parse(__doc__, WAYS, files, turns=3, rounds=5, questions=88000)
     with tempfile.TemporaryDirectory() as folder:
         write_questions(flags.train_file, f"{folder}/large.json", flags.questions)
         turns = in_turns(WAYS, flags.turns, f"--folder={folder}")
@@ -64,26 +63,6 @@ def ours(flags: Flags, has_pieces: bool = False, large: bool = False) -> tuple:
         return source.prepared().num_examples
 
     return fastest(work, 1 if large else flags.rounds)
-
-
-def lcs(flags: Flags) -> tuple:
-    """Times the plain search, on examples spread over the file."""
-    from albert.tasks.squad.feature_files import read_squad_examples
-    from albert.tokenization import FullTokenizer, encode_pieces, preprocess_text
-    from benchmarks.parts.lcs import align
-
-    tokenizer = FullTokenizer(None, True, flags.spm_model_file)
-    examples = read_squad_examples(flags.train_file, is_training=True)
-    some = examples[:: max(1, len(examples) // flags.lcs_examples)][: flags.lcs_examples]
-
-    def work(_: str) -> int:
-        for example in some:
-            text = example.paragraph_text
-            pieces = encode_pieces(tokenizer.sp_model, preprocess_text(text, lower=True))
-            align(text, "".join(pieces).replace("▁", " "))
-        return len(some)
-
-    return fastest(work, flags.rounds)
 
 
 def fast_tokenizer(flags: Flags) -> tuple:
@@ -138,7 +117,6 @@ WAYS = {
     "the same, WordPiece": Way(lambda flags: ours(flags, has_pieces=True)),
     "SQuAD's size": Way(lambda flags: ours(flags, large=True)),
     "fast tokenizer": Way(fast_tokenizer, {"TOKENIZERS_PARALLELISM": "false"}),
-    "plain LCS": Way(lcs),
 }
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ two_at_a_time() {
 part make demo-v2
 part make pytest FLAGS="--rest --durations=40"
 # Tests run only parts of the benchmarks. This one installs packages, so no other part runs now.
-part make bench NAME=features FLAGS="--turns=1 --rounds=1 --lcs_examples=2 --questions=2000"
+part make bench NAME=features FLAGS="--turns=1 --rounds=1 --questions=2000"
 # The longest first. The kills are the same every time; signals arrive at different moments. Two
 # hosts are skipped with a reason where network namespaces are not permitted.
 two_at_a_time <<END
