@@ -5,8 +5,7 @@ Each turn has --batches spread over all lengths. Their shapes are new at first; 
 batches come again. Weights are random, and `albert convert` passes them to the peers. On a CPU, all
 programs compute two batches at a time. `transformers` runs as it is, or compiled by PyTorch, before
 it gets the batches. ONNX Runtime has weights in float32, or in eight bits with dynamic
-quantization. --settings times what else was tried; the fastest are the defaults. Settings that
-change the numbers, such as oneDNN's faster types for products in float32, were not tried.
+quantization. Of the settings that were tried, all have the fastest.
 
 With --programs, whole programs are timed from the command to their end, in --rounds in which they
 alternate. This project reads questions, makes features and writes all files of a prediction. The
@@ -19,27 +18,23 @@ Runtime is omitted, and there is a row with products in TF32.
 import tempfile
 
 from benchmarks.parts import turns, whole_programs
-from benchmarks.parts.peers import KINDS, PEERS, SETTINGS, kinds_of, peers_of
+from benchmarks.parts.peers import KINDS, kinds_of, peers_of
 from benchmarks.parts.turns import OURS, Program
 
 
 def main() -> None:
     """Measures and prints a table."""
-    more = {"settings": False, "programs": False, "rounds": 3, "peers": ",".join(KINDS)}
+    more = {"programs": False, "rounds": 3, "peers": ",".join(KINDS)}
     flags = turns.parse(__doc__, "prediction", "predict_file", 3, **more)
     flags.peers = kinds_of(flags)
     with tempfile.TemporaryDirectory() as folder:
         if flags.programs:
             whole_programs.measure(flags, folder)
             return
-        tried = SETTINGS if flags.settings else PEERS
-        peers = {dtype: peers_of(tried[dtype], flags.peers) for dtype in flags.dtypes}
+        peers = {dtype: peers_of(dtype, flags.peers) for dtype in flags.dtypes}
         turns.prepare(flags, folder, *sorted(set().union(*(onnx for _, onnx in peers.values()))))
         for dtype, (chosen, _) in peers.items():
-            ours = {OURS: Program(OURS)}
-            if flags.settings:
-                ours[f"{OURS}, one batch at a time"] = Program(OURS, {"streams": 1})
-            programs = {**ours, **chosen}
+            programs = {OURS: Program(OURS), **chosen}
             turns.print_rows(dtype, programs, *turns.take_turns(programs, dtype, flags), flags)
 
 

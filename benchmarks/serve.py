@@ -40,10 +40,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         write_model(folder, flags.config)
         model = load_model(folder)
-        with served(folder, f"--max_batch={MOST_TOGETHER}", "--max_seconds=3600") as server:
+        with served(folder, f"--max_batch={MOST_TOGETHER}", "--max_seconds=3600") as port:
             table = Table("a second", "times", "p50, ms", "p99, ms", "bound, ms", name_width=30)
             holds = [
-                measure(model, server.port, int(length), flags, table)
+                measure(model, port, int(length), flags, table)
                 for length in flags.lengths.split(",")
             ]
     return 0 if all(holds) else 1

@@ -19,7 +19,6 @@ MAX_SEQ_LENGTH, DOC_STRIDE, MAX_QUERY_LENGTH = 384, 128, 64
 # Names in the folder of --data, by the flags that get the paths.
 FILES = {
     "train_file": "train-v1.1.json",
-    "train_v2_file": "train-v2.0.json",
     "predict_file": "dev-v1.1.json",
     "spm_model_file": "spm.model",
     "vocab_file": "vocab.txt",

@@ -7,7 +7,6 @@ import argparse
 import json
 import os
 import re
-import resource
 import statistics
 import subprocess
 import sys
@@ -17,8 +16,6 @@ from typing import Any, NamedTuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _MARK = "measured: "
-# The text that estimates are for, about that of the English Wikipedia.
-GIGABYTES = 16
 
 
 class Way(NamedTuple):
@@ -131,23 +128,6 @@ def peak_memory() -> int:
     with open("/proc/self/status", encoding="utf-8") as file:
         peak = re.search(r"^VmHWM:\s+(\d+) kB$", file.read(), re.MULTILINE)
     return int(peak[1]) * 1024 if peak else 0
-
-
-def measured(work: Callable[[], int], mb: float) -> dict:
-    """Times `work()`, which returns the number of records, for `mb` MB of text."""
-    before, result = os.times(), {"mb": mb}
-    result["seconds"] = seconds_of(lambda: result.update(records=work()))
-    # Processor time of this process and of its finished workers: all except the elapsed time.
-    result["cpu_seconds"] = sum(os.times()[:4]) - sum(before[:4])
-    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return {**result, "memory": [usage.ru_maxrss / 1e3 for usage in usages]}
-
-
-def print_estimate(work: str, seconds: float, common: float = 0.0) -> None:
-    """Prints how long work on `GIGABYTES` of text takes on 1, 8 and 64 hosts like this one, by the
-    time on one host of what the hosts share, and that of what each does."""
-    times = (f"{hosts}: {(common + seconds / hosts) / 3600:.2f} h" for hosts in (1, 8, 64))
-    print(f"{GIGABYTES} GB of text, {work}, on hosts like this one: {', '.join(times)}")
 
 
 if __name__ == "__main__":

@@ -63,11 +63,11 @@ def _compare(
         f"answer, {_ENGINE}": load_model(folder, OPENVINO, dtype),
     }
     request = openvino_runtime.compile_model(onnx, dtype).create_infer_request()
-    session = onnx_runtime.open_session(onnx, {})
+    session = onnx_runtime.open_session(onnx, len(os.sched_getaffinity(0)))
     flags = "--max_batch=8", _ENGINE, f"--precision={dtype}", "--max_seconds=3600"
     with (
-        served(folder, *flags) as server,
-        contextlib.closing(http.client.HTTPConnection(HOST, server.port)) as connection,
+        served(folder, *flags) as port,
+        contextlib.closing(http.client.HTTPConnection(HOST, port)) as connection,
     ):
         for length, text in texts.items():
             batch = {name: np.zeros([1, length], np.int32) for name in SEQUENCES}

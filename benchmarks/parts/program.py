@@ -34,6 +34,8 @@ Functions = tuple[Run, Callable[[], int]]
 RATE, EPSILON, DECAY = 1e-5, 1e-6, 0.01
 # Files in the folder of a model.
 BEST, TRANSFORMERS, ONNX = "model.ckpt-best", "transformers", "onnx"
+# A model of ONNX with weights in eight bits.
+INT8 = "int8"
 SEQUENCES = ("input_ids", "input_mask", "segment_ids")
 # A peer must not import TensorFlow.
 _MODULES = {

@@ -1,12 +1,4 @@
-"""`transformers` on PyTorch as a program of `benchmarks.parts.program`.
-
-The settings in `options` are:
-
-  attention: "sdpa" or "eager".
-  compile: whether `torch.compile` compiles the model for shapes of any size.
-  flush_denormal: whether tiny numbers count as zero.
-  converts: whether the weights have the type of the products, instead of `torch.autocast`.
-"""
+"""`transformers` on PyTorch as a program of `benchmarks.parts.program`, as it is or compiled."""
 
 import argparse
 import os
@@ -35,23 +27,19 @@ class Model:
     """A model with its device and its type of products."""
 
     def __init__(self, settings: argparse.Namespace):
-        options = settings.options
-        torch.set_flush_denormal(options.get("flush_denormal", False))
         torch.backends.cuda.matmul.allow_tf32 = settings.dtype == "tf32"
         self.on = torch.device("cuda" if settings.device == "gpu" else "cpu")
         self._dtype = getattr(torch, settings.dtype.replace("tf32", "float32"))
-        converts = options.get("converts", False)
-        self._mixes = self._dtype != torch.float32 and not converts
         self.module = AutoModelForQuestionAnswering.from_pretrained(
             os.path.join(settings.model, TRANSFORMERS),
-            attn_implementation=options.get("attention", "sdpa"),
-            dtype=self._dtype if converts else torch.float32,
+            attn_implementation="sdpa",
+            dtype=torch.float32,
             hidden_dropout_prob=settings.dropout,
             attention_probs_dropout_prob=settings.dropout,
         )
         self.module.to(self.on)
-        compiles = options.get("compile", False)
-        self._forward = torch.compile(self.module, dynamic=True) if compiles else self.module
+        is_compiled = settings.kind == "compiled"
+        self._forward = torch.compile(self.module, dynamic=True) if is_compiled else self.module
 
     def tensor(self, values: np.ndarray) -> torch.Tensor:
         return torch.as_tensor(values).to(self.on).long()
@@ -59,7 +47,7 @@ class Model:
     def __call__(self, batch: Batch):
         names = ("input_ids", "attention_mask", "token_type_ids")
         tensors = (self.tensor(batch[name]) for name in SEQUENCES)
-        with torch.autocast(self.on.type, self._dtype, enabled=self._mixes):
+        with torch.autocast(self.on.type, self._dtype, enabled=self._dtype != torch.float32):
             return self._forward(**dict(zip(names, tensors, strict=True)))
 
     def predict(self, batch: Batch) -> list[np.ndarray]:

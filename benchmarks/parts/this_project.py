@@ -37,10 +37,11 @@ def write_models(folder: str, config_file: str, onnx: Sequence[str]) -> None:
     checkpoint = os.path.join(folder, program.BEST)
     to_transformers(checkpoint, os.path.join(folder, program.TRANSFORMERS), options)
     if onnx:
-        from benchmarks.parts.onnx_runtime import write_variants
-
         to_onnx(checkpoint, os.path.join(folder, program.ONNX), options)
-        write_variants(folder, onnx)
+    if program.INT8 in onnx:
+        from benchmarks.parts.onnx_runtime import write_int8
+
+        write_int8(folder)
 
 
 def with_dropout(config_file: str, probability: float = 0.0) -> EncoderConfig:
@@ -81,7 +82,6 @@ def prediction_of(settings: Flags, model: EncoderConfig, checkpoint: str) -> pro
     inputs = sessions.placeholders(specs)
     session = sessions.PredictSession(model_fn, inputs, device.session_config())
     session.load(checkpoint)
-    sessions.AT_ONCE = settings.options.get("streams", sessions.AT_ONCE)
 
     def run(batches: Iterable[program.Batch]) -> Iterator[list[np.ndarray]]:
         values = ({name: batch[name] for name in specs} for batch in batches)

@@ -12,7 +12,7 @@ from benchmarks.parts import turns
 from benchmarks.parts.batches import feature_options, features
 from benchmarks.parts.flags import Flags, with_vocabulary_of
 from benchmarks.parts.harness import ROOT, Table, Timed, ratios_of, spread, timed
-from benchmarks.parts.peers import PEERS, peers_of
+from benchmarks.parts.peers import peers_of
 from benchmarks.parts.program import BEST
 from benchmarks.parts.this_project import write_models
 
@@ -67,7 +67,7 @@ def commands_of(flags: Flags) -> tuple[dict[str, Command], set[str]]:
         ours[f"{turns.OURS}, {dtype}"] = words, converts
         if "openvino" in flags.peers:
             ours[f"{turns.OURS}, TensorFlow, {dtype}"] = [*words, "--engine=tensorflow"], converts
-        peers, needed = peers_of(PEERS[dtype], flags.peers)
+        peers, needed = peers_of(dtype, flags.peers)
         models |= needed
         for name, peer in peers.items():
             command = turns.command_of(peer, dtype, flags, os.path.join(_OUTPUT, _PREDICTIONS))

@@ -38,7 +38,6 @@ RUNS_WITH_PEERS = [
     ("train", _TURNS),
     ("predict", _TURNS),
     ("predict", f"{_TURNS} --programs --rounds=1 --peers=transformers,openvino"),
-    ("predict", f"{_TURNS} --settings --peers=onnxruntime"),
 ]
 
 
