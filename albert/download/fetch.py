@@ -19,7 +19,6 @@ from albert.core.text import one_line
 from albert.download.published import PUBLISHED
 
 CHUNK = 1 << 16  # bytes
-LOG_EVERY = 10.0  # seconds between progress lines without a terminal
 TRIES = 6  # consecutive attempts without a new byte
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds; each wait is twice the one before
 TIMEOUT = 30.0  # seconds of silence after which a connection counts as lost
@@ -159,7 +158,6 @@ def _receive(url: str, part: Path, response: requests.Response, size: int | None
     else:
         LOG.info("Downloading %s", name)
     limit = MOST_BYTES if total is None else total
-    logged = time.monotonic()
     scale = {"unit": "B", "unit_scale": True, "unit_divisor": 1024}
     bar = tqdm(desc=name, initial=had, total=total, disable=None, **scale)
     with bar, open(part, "ab" if had else "wb") as file:
@@ -168,10 +166,6 @@ def _receive(url: str, part: Path, response: requests.Response, size: int | None
         while file.tell() <= limit and (chunk := response.raw.read1(CHUNK)):
             file.write(chunk)
             bar.update(len(chunk))
-            if bar.disable and time.monotonic() - logged >= LOG_EVERY:
-                logged = time.monotonic()
-                of = f" of {total / 2**20:.1f}" if total else ""
-                LOG.info("%s: %.1f%s MiB", name, file.tell() / 2**20, of)
     if _length(part) > limit:
         part.unlink()
         problem = f"the server sends more than {limit} bytes; the file was removed"
