@@ -26,8 +26,6 @@ from albert.tokenizers.sentencepiece_text import (
 )
 from albert.tokenizers.wordpiece_text import BasicTokenizer, Computed, WordpieceTokenizer
 
-# Printable ASCII characters except the space.
-_PRINTABLE = [chr(code) for code in range(33, 127)]
 _REMEMBERED_WORDS = 1 << 16
 
 
@@ -105,10 +103,6 @@ class Aligner:
         self._special = np.fromiter(map(ends_in_digit_comma, self._pieces), bool)
         self._special[sp_model.unk_id()] = True
         self._white_space = self._pieces.index("▁") if "▁" in self._pieces else None
-        # Whether the model's normalizer keeps printable ASCII unchanged. Pairs suffice: no rule in
-        # use involves more than two such characters.
-        pairs = "".join(map("".join, itertools.product(_PRINTABLE, repeat=2)))
-        self._keeps_plain_text = sp_model.normalize(pairs) == f"▁{pairs}"
         self._parts_of_comma_piece = functools.cache(self._cut_comma_piece)
 
     def tokenize(self, text: str) -> Tokens:
@@ -122,12 +116,7 @@ class Aligner:
         if self._special[ids].any():
             return self._tokenize_by_pieces(prepared, origin)
         lasts = self._lengths[ids].cumsum()
-        if self._keeps_plain_text and len(ids) and lasts[-1] == len(text) + 1 and _is_plain(text):
-            # The only change is the white space before the first word.
-            begins = np.concatenate([origin[:1], origin])
-        else:
-            spelled = "".join(map(self._pieces.__getitem__, encoded))
-            begins = self._begins(prepared, origin, spelled)
+        begins = self._begins(prepared, origin, "".join(map(self._pieces.__getitem__, encoded)))
         return self._tokens(ids, begins, lasts - self._lengths[ids], lasts)
 
     def _tokenize_by_pieces(self, prepared: str, origin: np.ndarray) -> Tokens:
