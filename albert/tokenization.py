@@ -55,8 +55,6 @@ _WITHOUT_SPACES = (
 _UNUSED_ROWS = 1024
 # If a smaller part of the pieces can never be produced, the tokenizer fits the vocabulary.
 _IMPOSSIBLE = 0.01
-# Of an uncased vocabulary in a script with capitals, more pieces have letters in lower case.
-_WITH_CASE = 0.5
 
 
 def printable_text(text: str | bytes) -> str:
@@ -232,8 +230,7 @@ class FullTokenizer:
         words = [piece.removeprefix("##").lstrip("▁") for piece in self.vocab if piece[:1] != "["]
         lower, keeps = self.normalization.do_lower_case, self.normalization.keep_accents
         capitals = [word for word in words if word != word.lower()]
-        is_cased = len(capitals) > _IMPOSSIBLE * len(words)
-        if is_cased and lower:
+        if lower and len(capitals) > _IMPOSSIBLE * len(words):
             return (
                 f"is cased: {len(capitals)} of its {len(words)} pieces have capitals, such as "
                 f"{capitals[0]}, and never match text that --do_lower_case lower-cases; pass "
@@ -249,14 +246,6 @@ class FullTokenizer:
             return (
                 f"keeps accents: {len(changed)} of its {len(words)} pieces, such as {changed[0]}, "
                 f"never match text whose letters are decomposed and lose their marks; pass {remedy}"
-            )
-        if is_cased or lower:
-            return None
-        if sum(map(str.islower, words)) > _WITH_CASE * len(words):
-            unknown = "become [UNK]" if self.is_wordpiece else "are split into unknown pieces"
-            return (
-                f"is uncased: with --do_lower_case=false, words with capitals {unknown}; pass "
-                "--do_lower_case=true"
             )
         return None
 

@@ -307,7 +307,7 @@ def test_a_missing_special_piece_is_named_on_request(write):
         beside_a_model.check()
 
 
-UNCHANGED, LOWER, CASED = {"do_lower_case": False}, "--do_lower_case=true", "--do_lower_case=false"
+UNCHANGED, CASED = {"do_lower_case": False}, "--do_lower_case=false"
 STRIPS = "--strip_accents=false"
 
 
@@ -317,17 +317,14 @@ STRIPS = "--strip_accents=false"
         ("the ##ed", {}, "", ""),
         ("the The ##ed", {}, "is cased: 1 of its 3 pieces have capitals, such as The", CASED),
         ("the The ##ed", UNCHANGED, "", ""),
-        ("the ##ed", UNCHANGED, "is uncased: with --do_lower_case=false, words with", LOWER),
         # One by chance, as in a vocabulary made with older tables of letters.
         (" ".join([*(f"w{i}" for i in range(200)), "Ა"]), {}, "", ""),
-        ("中 文 。", UNCHANGED, "", ""),
         ("中 文 。", {}, "", ""),
         ("서울 ##은 a", UNCHANGED, "", ""),
         ("서울 ##은 a", {}, "keeps accents: 2 of its 3 pieces, such as 서울", STRIPS),
         ("brücke für schön", {}, "keeps accents: 3 of its 3 pieces, such as brücke", STRIPS),
         ("brücke für schön", {"strip_accents": False}, "", ""),
         (None, {}, "", ""),
-        (None, UNCHANGED, "is uncased: with --do_lower_case=false, words with", LOWER),
     ],
 )
 def test_pieces_that_no_text_gives_are_a_warning(write, log, words, options, warning, remedy):
