@@ -125,7 +125,6 @@ _KINDS = {
             "--splits": _option(
                 "files to download (default: both)", nargs="+", choices=_SPLITS, default=_SPLITS
             ),
-            "--force": _option("replace existing files whose hash is wrong", action="store_true"),
         },
         download_squad,
     ),

@@ -30,29 +30,27 @@ _SPLITS = {
 
 
 def download_squad(
-    data_dir: Path, base_url: str | None, version: str, splits: Sequence[str], force: bool
+    data_dir: Path, base_url: str | None, version: str, splits: Sequence[str]
 ) -> None:
     """Downloads SQuAD's files; keeps those with the right hash; raises a `UserError` for others."""
     paths = [data_dir / f"{split}-v{version}.json" for split in splits]
     with making(data_dir / "SQuAD"):
         # All files are checked before the first request.
-        for path in [path for path in paths if not _is_there(path, force)]:
+        for path in [path for path in paths if not _is_there(path)]:
             fetch_published(path.name, path, base_url)
             LOG.info("Downloaded %s, which has the published hash", path)
 
 
-def _is_there(path: Path, force: bool) -> bool:
+def _is_there(path: Path) -> bool:
     if not os.path.lexists(path):
         return False
     digest, expected = sha256_of(str(path)), PUBLISHED[path.name].sha256
-    if digest == expected:
-        LOG.info("Kept %s, which has the published hash", path)
-    elif not force:
+    if digest != expected:
         raise UserError(
-            f"{path} already exists with SHA-256 {digest}, expected {expected}; move it away, or "
-            "pass --force to replace it"
+            f"{path} already exists with SHA-256 {digest}, expected {expected}; move it away"
         )
-    return digest == expected
+    LOG.info("Kept %s, which has the published hash", path)
+    return True
 
 
 def download_race(data_dir: Path, url: str, sha256: str | None) -> None:

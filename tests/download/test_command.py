@@ -90,19 +90,11 @@ class TestSquad:
         after = (tmp_path / DEV).stat()
         assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
-    def test_force_only_replaces_wrong_files(self, words, tmp_path, server):
+    def test_a_wrong_file_is_kept(self, words, tmp_path, server):
         (tmp_path / DEV).write_text("mine")
         mine = hashlib.sha256(b"mine").hexdigest()
-        refused(f"{DEV} already exists with SHA-256 {mine}, .* pass --force to replace it", *words)
-        assert server.requests == []
-        (tmp_path / TRAIN).write_bytes(FILES[TRAIN])
-        content = server.files.pop(f"mirror/{DEV}")
-        refused("HTTP 404", *words, "--force")
-        assert (tmp_path / DEV).read_text() == "mine"
-        server.files[f"mirror/{DEV}"] = content
-        main([*words, "--force"])
-        assert contents(tmp_path) == FILES
-        assert [r.path for r in server.requests] == [f"mirror/{DEV}"] * 2
+        refused(f"{DEV} already exists with SHA-256 {mine}, expected .*; move it away", *words)
+        assert server.requests == [] and contents(tmp_path) == {DEV: b"mine"}
 
     def test_a_path_in_the_way_is_one_line(self, words, tmp_path):
         (tmp_path / "file").touch()
