@@ -20,15 +20,13 @@ from albert.download.published import PUBLISHED
 
 CHUNK = 1 << 16  # bytes
 TRIES = 6  # consecutive attempts without a new byte
-FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds; each wait is twice the one before
+FIRST_WAIT = 1.0  # seconds; each wait is twice the one before
 TIMEOUT = 30.0  # seconds of silence after which a connection counts as lost
 MOST_BYTES = 20 * 10**9  # of a file whose length nobody announces
 
 
 class _Transient(Exception):
     """A failure after which another attempt may succeed."""
-
-    wait = 0.0  # seconds to wait, if the server asks for it
 
 
 @contextlib.contextmanager
@@ -72,7 +70,7 @@ def fetch(url: str, path: Path, sha256: str | None = None, size: int | None = No
             if failures >= TRIES:
                 advice = f"gave up after {TRIES} attempts; check the network, and run again"
                 raise UserError(f"{url}: {error}; {advice}") from error
-            wait = min(max(FIRST_WAIT * 2 ** (failures - 1), error.wait), LONGEST_WAIT)
+            wait = FIRST_WAIT * 2 ** (failures - 1)
             LOG.info("%s: %s; trying again in %.3g s", url, error, wait)
             time.sleep(wait)
     length, digest = _length(part), sha256_of(str(part))
@@ -133,10 +131,7 @@ def _check_status(url: str, part: Path, response: requests.Response) -> None:
     """Raises an error unless the body is the file, or the rest of it."""
     code, offset = response.status_code, _length(part)
     if code in (408, 429) or code >= 500:
-        failure = _Transient(f"HTTP {code}")
-        with contextlib.suppress(urllib3.exceptions.InvalidHeader):
-            failure.wait = urllib3.Retry().get_retry_after(response.raw) or 0.0
-        raise failure
+        raise _Transient(f"HTTP {code}")
     if code not in (200, 206) or (code == 206 and not offset):
         raise UserError(f"{url}: HTTP {code}; check the address")
     begins = response.headers.get("Content-Range", "").startswith(f"bytes {offset}-")
