@@ -200,10 +200,6 @@ class CachedFile:
                 # long pause, in which another process has taken the lock and removed these.
                 for name in names:
                     flush(name)
-                # Otherwise, after a crash the new header would describe the old content.
-                for path in self.paths:
-                    with contextlib.suppress(FileNotFoundError):
-                        os.remove(path)
             except (OSError, tf.errors.OpError) as e:
                 reason = getattr(e, "strerror", None) or first_line(e)
                 raise UserError(f"{self.paths[0]} cannot be written: {reason}") from e
