@@ -55,13 +55,6 @@ def exclusive(path: str, waits: bool = True) -> Iterator[bool]:
         lock.release()
 
 
-def remove_abandoned(path: str) -> None:
-    """Removes the lock `path.lock` if its holder was killed."""
-    if os.path.exists(path + ".lock"):
-        with contextlib.suppress(filelock.Timeout, OSError), _lease(path).acquire(_GLANCE_SECONDS):
-            pass
-
-
 def hold_until_exit(path: str, what: str) -> None:
     """Takes the lock `path.lock` until `release_held`; waits a few minutes for another holder.
 

@@ -27,7 +27,7 @@ from albert.core.files import (
     temporary_name,
     write_json,
 )
-from albert.core.locks import exclusive, remove_abandoned
+from albert.core.locks import exclusive
 from albert.core.record import change_in, differences
 from albert.core.text import first_line
 from albert.distributed import launcher
@@ -129,8 +129,6 @@ class CachedFile:
           The summary, and a snapshot of the files when they were found or made.
         """
         if existing := self._existing(check):
-            # A process killed between writing the header and releasing the lock leaves the lock.
-            remove_abandoned(self.paths[0])
             return existing
         launcher.wait_for_rank_0()
         with self.lock():

@@ -74,13 +74,10 @@ def test_a_waiting_process_gets_the_lock_after_its_holder(path, enter, never, mo
 
 
 def test_the_lock_of_a_killed_holder_is_free_at_once(path, enter, never):
-    for end in (locks.remove_abandoned, lambda path: locks.exclusive(path).__enter__()):
-        holder = Holder(enter)
-        locks.remove_abandoned(path)
-        assert os.path.exists(path + ".lock")
-        holder.kill()
-        end(path)
-        assert not os.path.exists(path + ".lock")
+    Holder(enter).kill()
+    with locks.exclusive(path):
+        pass
+    assert not os.path.exists(path + ".lock")
 
 
 def test_the_lock_of_a_killed_holder_on_another_host_expires(path, enter, soon, monkeypatch):
