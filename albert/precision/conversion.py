@@ -22,8 +22,7 @@ import tensorflow.compat.v1 as tf
 
 from albert.core import estimators
 from albert.precision.configuration import PrecisionConfig
-from albert.precision.graph_defs import Body
-from albert.precision.rules import ConversionPlan, borders, plan
+from albert.precision.rules import Cast, ConversionPlan, borders, plan
 
 # Fields of an EstimatorSpec.
 _PARTS = ("predictions", "loss", "train_op", "eval_metric_ops")
@@ -34,26 +33,21 @@ _built: weakref.WeakKeyDictionary[tf.Graph, list[tf.Graph]] = weakref.WeakKeyDic
 
 def rewrite(planned: ConversionPlan) -> dict[str, str]:
     """Converts the planned graph in place; returns the float32 outputs by their names before."""
-    for body, converted in planned.bodies:
-        _insert_casts(body, converted, planned.dtype)
-        for name, attributes in converted.items():
-            for attribute in attributes:
-                body.nodes[name].attr[attribute].type = planned.dtype.as_datatype_enum
-    results = planned.bodies[0][0].results
-    return {name: t if ":" in t else f"{t}:0" for name, t in results.items()}
-
-
-def _insert_casts(body: Body, converted: Mapping[str, tuple[str, ...]], low: tf.DType) -> None:
-    """Inserts casts where types differ after the conversion; nodes share a tensor's cast."""
-    casts = {}
-    for node, port, cast in list(borders(body, converted, low)):
+    nodes, converted, low = planned.nodes, planned.converted, planned.dtype
+    results, casts = dict(planned.results), dict[Cast, str]()
+    # Nodes share a tensor's cast.
+    for node, port, cast in list(borders(nodes, results, converted, low)):
         if cast not in casts:
             source = tf.float32 if cast.dtype == low else low
-            casts[cast] = body.add_cast(cast.tensor, source, cast.dtype)
+            casts[cast] = nodes.add_cast(cast.tensor, source, cast.dtype)
         if isinstance(port, str):
-            body.results[port] = casts[cast]
+            results[port] = casts[cast]
         else:
-            body.nodes[node].input[port] = casts[cast]
+            nodes.by_name[node].input[port] = casts[cast]
+    for name, attributes in converted.items():
+        for attribute in attributes:
+            nodes.by_name[name].attr[attribute].type = low.as_datatype_enum
+    return {name: t if ":" in t else f"{t}:0" for name, t in results.items()}
 
 
 def convert(model_fn: Callable, config: PrecisionConfig | None, device: str = "cpu") -> Callable:
@@ -109,7 +103,7 @@ def plan_model(
     with built.as_default():
         here = functools.partial(_counterpart, graph=built)
         spec = model_fn(here(features), here(labels), mode, params)
-    others = set().union(*_names_in(current.as_graph_def()))
+    others = {node.name for node in current.as_graph_def().node}
     # The tensors that an estimator or a hook can access.
     collected = [built.get_collection(key) for key in built.get_all_collection_keys()]
     items = tf.nest.flatten([_parts(spec), collected])
@@ -138,7 +132,9 @@ def _copy_of(graph: tf.Graph) -> tf.Graph:
 def _add_new(graph_def: tf.GraphDef, built: tf.Graph, names: Mapping[str, str]) -> None:
     """Adds the new nodes and collections of a copy to the current graph; `names` replaces names."""
     target = tf.get_default_graph()
-    nodes, functions = _names_in(target.as_graph_def())
+    existing = target.as_graph_def()
+    nodes = {node.name for node in existing.node}
+    functions = {function.signature.name for function in existing.library.function}
     new = tf.GraphDef(versions=graph_def.versions)
     new.node.extend(node for node in graph_def.node if node.name not in nodes)
     library = graph_def.library
@@ -152,12 +148,6 @@ def _add_new(graph_def: tf.GraphDef, built: tf.Graph, names: Mapping[str, str]) 
     }
     tf.import_graph_def(new, {ref: _tensor(ref, target) for ref in sorted(inputs)}, name="")
     _add_to_collections(built, names)
-
-
-def _names_in(graph_def: tf.GraphDef) -> tuple[set[str], set[str]]:
-    """Returns the names of the nodes, and those of the functions."""
-    functions = {function.signature.name for function in graph_def.library.function}
-    return {node.name for node in graph_def.node}, functions
 
 
 def _tensor(reference: str, graph: tf.Graph) -> tf.Tensor:

@@ -1,11 +1,10 @@
-"""The nodes and tensors of a graph and its functions, and the types that they can have."""
+"""The nodes and tensors of a graph, and the types that they can have."""
 
 from __future__ import annotations
 
 import collections
-import dataclasses
 import functools
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -16,64 +15,40 @@ FLOAT32 = tf.float32.as_datatype_enum
 _NOT_TENSORS = (tf.resource.as_datatype_enum, tf.variant.as_datatype_enum)
 # These nodes take the type of a value from elsewhere, or exist to give a value a type.
 _HOLD_VALUES = ("Cast", "Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
-# Loops of TensorFlow 1: all nodes of a loop must have one type, and no node has its own kernel.
-_CONTROL_FLOW = ("Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch")
 # Of the error of a kernel that has no input.
 _UNFED = "You must feed a value for placeholder"
 
 
-@dataclasses.dataclass(eq=False)
-class Body:
-    """The nodes of a graph or of a function, and the references between them.
+class Nodes:
+    """The nodes of a graph, and the references between them.
+
+    Functions, such as the branches of a condition, are not part of it.
 
     Attributes:
-      function: the function's name, "" for the graph.
-      node_defs: the nodes in the protocol buffer, which methods change in place.
-      results: references to the tensors that are used outside, by their names outside.
+      by_name: the nodes in the protocol buffer, which methods change in place.
       op_defs: descriptions of op types; calls of functions have none.
-      callers: names of the nodes that call the function. A caller inside another function has the
-        name of that function's caller as its prefix.
     """
 
-    function: str
-    node_defs: Any
-    results: MutableMapping[str, str]
-    op_defs: Mapping[str, Any]
-    callers: Sequence[str] = ()
-
-    def __post_init__(self):
-        self.nodes = {node.name: node for node in self.node_defs}
-
-    def names_of(self, name: str) -> list[str]:
-        """Returns a node's name, and its names after TensorFlow inlines the function."""
-        return [name, *(f"{caller}/{name}" for caller in self.callers)]
-
-    def source(self, reference: str) -> tuple[str, int] | None:
-        """Returns the node that produces a tensor, and the index of its output.
-
-        A graph refers to tensors as `node:1` or `node`, a function as `node:output:0`. Returns None
-        if the tensor is an argument of the function, or comes from a node of unknown type.
-        """
-        name, *rest = reference.split(":")
-        node = self.nodes.get(name)
-        if node is None or node.op not in self.op_defs:
-            return None
-        number = int(rest[-1]) if rest else 0
-        if self.function:
-            for arg in self.op_defs[node.op].output_arg:
-                if arg.name == rest[0]:
-                    break
-                number += count_of(arg, node)
-        return name, number
+    def __init__(self, graph_def: tf.GraphDef):
+        """Takes a graph, to which `add_cast` adds nodes."""
+        self._node_defs = graph_def.node
+        self.by_name = {node.name: node for node in graph_def.node}
+        with tf.Graph().as_default():
+            meta_graph = tf.train.export_meta_graph(graph_def=graph_def, collection_list=[])
+        self.op_defs = {op.name: op for op in meta_graph.meta_info_def.stripped_op_list.op}
 
     @functools.cached_property
     def _reads(self) -> dict[str, list[str]]:
         """The reads of each variable without control dependencies, in order, by its handle."""
         reads = collections.defaultdict(list)
-        for name, node in self.nodes.items():
+        for name, node in self.by_name.items():
             if node.op == "ReadVariableOp" and len(node.input) == 1:
                 reads[node.input[0]].append(name)
         return reads
+
+    def node_of(self, reference: str) -> tf.NodeDef:
+        """Returns the node that produces a tensor, `node:1` or `node`."""
+        return self.by_name[reference.partition(":")[0]]
 
     def first_read(self, reference: str) -> str:
         """Returns the first read of a variable if `reference` is any read without dependencies.
@@ -81,79 +56,30 @@ class Body:
         Layers that share a variable read it separately; with this, they share its cast. Returns
         other references unchanged.
         """
-        node = self.nodes.get(reference)
+        node = self.by_name.get(reference)
         reads = self._reads.get(node.input[0], []) if node and node.op == "ReadVariableOp" else []
         return reads[0] if reference in reads else reference
 
     def add_cast(self, reference: str, source_type: tf.DType, dtype: tf.DType) -> str:
         """Adds a cast from a type to another and returns the reference to its result."""
         name = f"{reference.replace(':', '_')}/to_{dtype.name}"
-        while name in self.nodes:
+        while name in self.by_name:
             name += "_"
-        source = self.nodes.get(reference.split(":")[0])
-        node = self.node_defs.add(name=name, op="Cast", input=[reference])
-        node.device = source.device if source else ""
+        node = self._node_defs.add(name=name, op="Cast", input=[reference])
+        node.device = self.node_of(reference).device
         node.attr["SrcT"].type = source_type.as_datatype_enum
         node.attr["DstT"].type = dtype.as_datatype_enum
-        self.nodes[name] = node
-        return f"{name}:y:0" if self.function else name
-
-
-def bodies(graph_def: tf.GraphDef, outputs: Iterable[str] = ()) -> Iterator[Body]:
-    """Yields the graph, whose tensors named in `outputs` are used outside, then every function."""
-    op_defs = _op_defs(graph_def)
-    results = {name: name.removesuffix(":0") for name in outputs}
-    callers = _callers(graph_def)
-    yield Body("", graph_def.node, results, op_defs)
-    for function in graph_def.library.function:
-        name = function.signature.name
-        yield Body(name, function.node_def, function.ret, op_defs, sorted(callers[name]))
-
-
-def _callers(graph_def: tf.GraphDef) -> dict[str, set[str]]:
-    """Returns the callers of every function, see `Body`."""
-    functions = {f.signature.name: f.node_def for f in graph_def.library.function}
-    callers: dict[str, set[str]] = {name: set() for name in functions}
-
-    def follow(nodes: Any, prefix: str, inside: frozenset[str]) -> None:
-        for node in nodes:
-            for name in _called(node) & functions.keys() - inside:
-                callers[name].add(prefix + node.name)
-                follow(functions[name], f"{prefix}{node.name}/", inside | {name})
-
-    follow(graph_def.node, "", frozenset())
-    return callers
-
-
-def _called(node: tf.NodeDef) -> set[str]:
-    """Returns names that include those of the functions that a node calls."""
-    values = node.attr.values()
-    listed = {function.name for value in values for function in value.list.func}
-    return {node.op, *(value.func.name for value in values), *listed}
-
-
-def _op_defs(graph_def: tf.GraphDef) -> dict[str, Any]:
-    """Returns the descriptions of all op types, by name."""
-    # An exported graph describes its ops, but not those in functions that are attributes, such as
-    # branches. So export a graph that has all nodes at the top level.
-    flat = tf.GraphDef(node=graph_def.node, library=graph_def.library)
-    for function in graph_def.library.function:
-        flat.node.extend(function.node_def)
-    with tf.Graph().as_default():
-        meta_graph = tf.train.export_meta_graph(graph_def=flat, collection_list=[])
-    return {op.name: op for op in meta_graph.meta_info_def.stripped_op_list.op}
+        self.by_name[name] = node
+        return name
 
 
 def float32_attributes(node: tf.NodeDef, op_def: Any) -> tuple[str, ...]:
     """Returns the type attributes of a node that make inputs or outputs float32.
 
-    The result is empty for ops that read or write variables, only hold a value, or are control flow
-    of TensorFlow 1.
+    The result is empty for ops that read or write variables, or only hold a value.
     """
     args = (*op_def.input_arg, *op_def.output_arg)
-    if node.op in (*_HOLD_VALUES, *_CONTROL_FLOW) or any(
-        arg.is_ref or arg.type in _NOT_TENSORS for arg in args
-    ):
+    if node.op in _HOLD_VALUES or any(arg.is_ref or arg.type in _NOT_TENSORS for arg in args):
         return ()
     used = {arg.type_attr for arg in args}
     attributes = [attr for attr in op_def.attr if attr.name in used]

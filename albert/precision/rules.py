@@ -13,23 +13,21 @@ those that take its float32 outputs.
   convertible depends only on its op: a node in no list is, a variable is not.
 - A node in no list stays float32.
 
-Only nodes with a kernel of this precision on the device are converted. Each function's body is
-decided separately; arguments and results of functions stay float32. An exception applies to a node
-of a function if it matches the node's name in the function, or that name with the name of a calling
-node as its prefix, such as `scope/cond/MatMul`.
+Only nodes with a kernel of this precision on the device are converted. Functions, such as the
+branches of a condition, stay float32: those of a training only update weights.
 """
 
 from __future__ import annotations
 
 import collections
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from albert.precision import graph_defs
-from albert.precision.configuration import NodePattern, PrecisionConfig
-from albert.precision.graph_defs import Body
+from albert.precision.configuration import PrecisionConfig
+from albert.precision.graph_defs import Nodes
 
 ALLOWED = "allowlist"
 FORCED = "convertible exception"
@@ -45,12 +43,8 @@ _RULES = (*_CONVERTING, KEPT, NO_KERNEL, A_NEIGHBOR_STAYS, NO_NEIGHBOR, NOT_LIST
 
 
 class Decision(NamedTuple):
-    """The decision on a node, of a function or ("") the graph, with float32 inputs or outputs.
+    """The decision on a node with float32 inputs or outputs; `rule` is one of the names above."""
 
-    `rule` is one of the names above.
-    """
-
-    function: str
     node: str
     op: str
     rule: str
@@ -62,9 +56,8 @@ class Decision(NamedTuple):
 
 
 class Cast(NamedTuple):
-    """A cast of a tensor to a type, shared by all nodes of its function ("" for the graph)."""
+    """A cast of a tensor to a type, which all nodes share."""
 
-    function: str
     tensor: str
     dtype: tf.DType
 
@@ -72,8 +65,8 @@ class Cast(NamedTuple):
 class ConversionPlan(NamedTuple):
     """The decisions and casts of a graph under a configuration, in the order of the nodes.
 
-    `source` is the configuration's path. `bodies` are the graph and then its functions, each with
-    the type attributes to convert, by the name of the node.
+    `source` is the configuration's path, `results` has the tensors of the graph that are used
+    outside by their names there, and `converted` the type attributes to convert by node.
     """
 
     source: str
@@ -81,7 +74,9 @@ class ConversionPlan(NamedTuple):
     decisions: list[Decision]
     casts: list[Cast]
     graph_def: tf.GraphDef
-    bodies: list[tuple[Body, dict[str, tuple[str, ...]]]]
+    nodes: Nodes
+    results: dict[str, str]
+    converted: dict[str, tuple[str, ...]]
 
     def counts(self) -> dict[tuple[str, str], int]:
         """Counts the nodes by rule and op type, converted ones first."""
@@ -130,8 +125,8 @@ def plan(
     conditional list and Softmax in none: MatMul is converted; BiasAdd too, because a neighbor is;
     Softmax is not. Casts go before the inputs of MatMul and after BiasAdd.
 
-    For the device, see `convertible_attributes`. Nodes and functions named in `others` are not
-    converted; the graph's tensors named in `outputs` are used outside, and must be float32 there.
+    For the device, see `convertible_attributes`. Nodes named in `others` are not converted; the
+    tensors named in `outputs` are used outside, and must be float32 there.
     """
     # The casts of legacy variables may run before an assignment.
     for node in graph_def.node:
@@ -140,37 +135,33 @@ def plan(
                 f"{node.name} is a legacy variable, which cannot be cast safely; call "
                 "tf.enable_resource_variables() before the graph is built"
             )
-    decisions, casts, bodies = [], dict[Cast, None](), []
-    for body in graph_defs.bodies(graph_def, outputs):
-        if body.function and body.function in others:
+    nodes = Nodes(graph_def)
+    own_rules, attributes = {}, {}
+    for name, node in nodes.by_name.items():
+        op_def = nodes.op_defs.get(node.op)
+        if not op_def or name in others or not graph_defs.float32_attributes(node, op_def):
             continue
-        own_rules, nodes = {}, {}
-        for name, node in body.nodes.items():
-            op_def = body.op_defs.get(node.op)
-            if not op_def or name in others or not graph_defs.float32_attributes(node, op_def):
-                continue
-            own_rules[name] = rule = _own_rule(body.names_of(name), node.op, config)
-            # Only for nodes that may be converted, because checking for a kernel creates one, with
-            # its side effects.
-            if rule in _CONVERTING:
-                nodes[name] = graph_defs.convertible_attributes(node, op_def, config.dtype, device)
-            else:
-                nodes[name] = graph_defs.allowed_attributes(node, op_def, config.dtype)
-        rules = _decide(body, nodes, own_rules)
-        decisions += [
-            Decision(body.function, name, body.nodes[name].op, rule) for name, rule in rules.items()
-        ]
-        converted = {name: nodes[name] for name, rule in rules.items() if rule in _CONVERTING}
-        bodies.append((body, converted))
-        casts |= dict.fromkeys(cast for _, _, cast in borders(body, converted, config.dtype))
-    return ConversionPlan(config.source, config.dtype, decisions, list(casts), graph_def, bodies)
+        own_rules[name] = rule = _own_rule(name, node.op, config)
+        # Only for nodes that may be converted, because checking for a kernel creates one, with its
+        # side effects.
+        if rule in _CONVERTING:
+            attributes[name] = graph_defs.convertible_attributes(node, op_def, config.dtype, device)
+        else:
+            attributes[name] = graph_defs.allowed_attributes(node, op_def, config.dtype)
+    rules = _decide(nodes, attributes, own_rules)
+    decisions = [Decision(name, nodes.by_name[name].op, rule) for name, rule in rules.items()]
+    converted = {name: attributes[name] for name, rule in rules.items() if rule in _CONVERTING}
+    results = {name: name.removesuffix(":0") for name in outputs}
+    casts = dict.fromkeys(cast for *_, cast in borders(nodes, results, converted, config.dtype))
+    planned = decisions, list(casts), graph_def, nodes, results, converted
+    return ConversionPlan(config.source, config.dtype, *planned)
 
 
-def _own_rule(names: Sequence[str], op: str, config: PrecisionConfig) -> str:
+def _own_rule(name: str, op: str, config: PrecisionConfig) -> str:
     """Returns the rule for a node, without considering its neighbors."""
-    if _matches(config.non_convertible_exceptions, names, op):
+    if any(exception.matches(name, op) for exception in config.non_convertible_exceptions):
         return KEPT
-    if _matches(config.convertible_exceptions, names, op):
+    if any(exception.matches(name, op) for exception in config.convertible_exceptions):
         return FORCED
     if op in config.allowlist:
         return ALLOWED
@@ -181,20 +172,15 @@ def _own_rule(names: Sequence[str], op: str, config: PrecisionConfig) -> str:
     return NOT_LISTED
 
 
-def _matches(exceptions: Iterable[NodePattern], names: Sequence[str], op: str) -> bool:
-    """Returns whether an exception applies to a node with one of these names and this type."""
-    return any(exception.matches(name, op) for exception in exceptions for name in names)
-
-
 def _decide(
-    body: Body, nodes: Mapping[str, tuple[str, ...]], own_rules: Mapping[str, str]
+    nodes: Nodes, attributes: Mapping[str, tuple[str, ...]], own_rules: Mapping[str, str]
 ) -> dict[str, str]:
     """Returns the rule for every node, considering its neighbors."""
     rules = {
-        name: NO_KERNEL if rule in _CONVERTING and not nodes[name] else rule
+        name: NO_KERNEL if rule in _CONVERTING and not attributes[name] else rule
         for name, rule in own_rules.items()
     }
-    neighbors = _neighbors(body, nodes)
+    neighbors = _neighbors(nodes, attributes)
     always = {name for name, rule in rules.items() if rule in (ALLOWED, FORCED)}
     strict = {name for name, rule in rules.items() if rule == STRICT}
     waiting = {name for name, rule in rules.items() if rule == CONDITIONAL} | strict
@@ -207,15 +193,15 @@ def _decide(
     return rules
 
 
-def _neighbors(body: Body, nodes: Mapping[str, tuple[str, ...]]) -> dict[str, set[str]]:
+def _neighbors(nodes: Nodes, attributes: Mapping[str, tuple[str, ...]]) -> dict[str, set[str]]:
     """Returns the nodes on the other side of every tensor that could be converted on both sides."""
-    neighbors: dict[str, set[str]] = {name: set() for name in nodes}
-    for name in nodes:
-        for reference, could_be in _typed_inputs(body, name, nodes):
-            source = body.source(reference)
-            if could_be and source and _is_output(body, source, nodes):
-                neighbors[name].add(source[0])
-                neighbors[source[0]].add(name)
+    neighbors: dict[str, set[str]] = {name: set() for name in attributes}
+    for name in attributes:
+        for tensor, could_be in _typed_inputs(nodes, name, attributes):
+            if could_be and _is_output(nodes, tensor, attributes):
+                source = nodes.node_of(tensor).name
+                neighbors[name].add(source)
+                neighbors[source].add(name)
     return neighbors
 
 
@@ -230,42 +216,42 @@ def _spread(always: set[str], conditional: set[str], neighbors: Mapping[str, set
 
 
 def borders(
-    body: Body, converted: Mapping[str, tuple[str, ...]], dtype: tf.DType
+    nodes: Nodes,
+    results: Mapping[str, str],
+    converted: Mapping[str, tuple[str, ...]],
+    dtype: tf.DType,
 ) -> Iterator[tuple[str, int | str, Cast]]:
     """Yields inputs whose types differ from those of their tensors: node, index and needed cast.
 
     For a result, which is used outside, it yields "", the name of the result, and the cast.
     `converted` has the type attributes to convert to `dtype`, by the name of the node.
     """
-    for name in body.nodes:
-        for port, (tensor, takes_low) in enumerate(_typed_inputs(body, name, converted)):
-            source = body.source(tensor)
-            is_low = source is not None and _is_output(body, source, converted)
-            if takes_low != is_low:
+    for name in nodes.by_name:
+        for port, (tensor, takes_low) in enumerate(_typed_inputs(nodes, name, converted)):
+            if takes_low != _is_output(nodes, tensor, converted):
                 cast_to = dtype if takes_low else tf.float32
-                yield name, port, Cast(body.function, body.first_read(tensor), cast_to)
-    for name, tensor in sorted(body.results.items()):
-        source = body.source(tensor)
-        if source and _is_output(body, source, converted):
-            yield "", name, Cast(body.function, tensor, tf.float32)
+                yield name, port, Cast(nodes.first_read(tensor), cast_to)
+    for name, tensor in sorted(results.items()):
+        if _is_output(nodes, tensor, converted):
+            yield "", name, Cast(tensor, tf.float32)
 
 
 def _typed_inputs(
-    body: Body, name: str, nodes: Mapping[str, tuple[str, ...]]
+    nodes: Nodes, name: str, attributes: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, bool]]:
-    """Yields a node's inputs, each with whether an attribute in `nodes` is its type."""
-    node = body.nodes[name]
+    """Yields a node's inputs, each with whether one of its `attributes` is the input's type."""
+    node = nodes.by_name[name]
     references = [reference for reference in node.input if not reference.startswith("^")]
-    if name not in nodes:
+    if name not in attributes:
         return ((reference, False) for reference in references)
-    typed = graph_defs.have_type(body.op_defs[node.op].input_arg, node, nodes[name])
+    typed = graph_defs.have_type(nodes.op_defs[node.op].input_arg, node, attributes[name])
     return zip(references, typed, strict=True)
 
 
-def _is_output(body: Body, source: tuple[str, int], nodes: Mapping[str, tuple[str, ...]]) -> bool:
-    """Returns whether one of the node's attributes in `nodes` is the type of an output."""
-    name, number = source
-    if name not in nodes:
+def _is_output(nodes: Nodes, tensor: str, attributes: Mapping[str, tuple[str, ...]]) -> bool:
+    """Returns whether one of the `attributes` of the node that produces a tensor is its type."""
+    node = nodes.node_of(tensor)
+    if node.name not in attributes:
         return False
-    node = body.nodes[name]
-    return graph_defs.have_type(body.op_defs[node.op].output_arg, node, nodes[name])[number]
+    typed = graph_defs.have_type(nodes.op_defs[node.op].output_arg, node, attributes[node.name])
+    return typed[int(tensor.partition(":")[2] or 0)]

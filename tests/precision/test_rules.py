@@ -1,7 +1,5 @@
 """Decisions on small graphs, one for each of the documented rules."""
 
-import collections
-
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -128,22 +126,6 @@ class TestCandidates:
         assert probed == ["MatMul", "AddV2", "Sqrt"]
         assert planned["twice"] == A_NEIGHBOR_STAYS
 
-    def test_loops_of_tensorflow_1_convert_only_their_body(self):
-        tf.disable_control_flow_v2()
-        try:
-            with tf.Graph().as_default() as graph:
-                x = tf.placeholder(tf.float32, [2, 2])
-                tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, tf.matmul(y, x)), [0, x])
-        finally:
-            tf.enable_control_flow_v2()
-        kinds = {op.type for op in graph.get_operations()}
-        loop = {"Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch"}
-        assert loop <= kinds
-        config = configuration.from_dict({"allowlist": sorted(kinds)}, "test")
-        decisions = plan(graph.as_graph_def(), config).decisions
-        converted = {d.op for d in decisions if d.is_converted}
-        assert "MatMul" in converted and not converted & loop
-
     def test_legacy_variables_are_refused(self):
         """TensorFlow's own rewriting of casts can return values from before an assignment."""
         with tf.Graph().as_default() as graph:
@@ -183,63 +165,6 @@ class TestBorders:
             tf.concat([*parts, tf.ones([1, 4])], axis=0, name="concat")
         planned = borders(graph, conditional_list=["Split", "ConcatV2"])
         assert planned == [("x", tf.bfloat16), ("split:1", tf.float32), ("ones", tf.bfloat16)]
-
-
-class TestFunctions:
-    def test_a_function_body_is_decided_on_its_own(self):
-        with tf.Graph().as_default() as graph:
-            x = tf.matmul(tf.ones([4, 4]), tf.ones([4, 4]), name="outer")
-            tf.cond(
-                tf.placeholder(tf.bool, []),
-                lambda: tf.matmul(tf.exp(x), x, name="inner"),
-                lambda: tf.identity(x),
-            )
-        planned = plan_of(graph)
-        inside = {d.node: d.rule for d in planned.decisions if d.function}
-        # In a function, a node is renamed if a result has the same name.
-        assert inside["inner_0"] == ALLOWED
-        assert inside["Exp"] == NOT_LISTED
-        # The branch takes float32, whichever type the product outside returns.
-        assert inside["Identity"] == NO_NEIGHBOR
-        casts = {c.tensor.split(":")[0]: c.dtype for c in planned.casts if c.function}
-        assert casts == {"Exp": tf.bfloat16, "exp_outer": tf.bfloat16, "inner_0": tf.float32}
-
-    def test_exceptions_hold_inside_what_a_matching_node_calls(self):
-        def inner(x):
-            return tf.cond(x[0, 0] > 0, lambda: tf.matmul(x, x, name="deep"), lambda: tf.exp(x))
-
-        def outer(x):
-            return tf.cond(x[0, 0] > 1, lambda: inner(x), lambda: tf.matmul(x, x, name="high"))
-
-        with tf.Graph().as_default() as graph:
-            x = tf.placeholder(tf.float32, [4, 4], "x")
-            for scope in ("KEEP", "free", "FORCE"):
-                with tf.name_scope(scope):
-                    outer(x)
-        kept, forced = [["KEEP/.*", "MatMul"]], [["FORCE/cond/cond/.*", "Exp"]]
-        planned = plan_of(graph, non_convertible_exceptions=kept, convertible_exceptions=forced)
-        counts = collections.Counter(
-            (d.op, d.rule) for d in planned.decisions if d.op in ("MatMul", "Exp")
-        )
-        expected = {("MatMul", KEPT): 2, ("MatMul", ALLOWED): 4}
-        assert counts == {**expected, ("Exp", FORCED): 1, ("Exp", NOT_LISTED): 2}
-
-    def test_what_one_caller_keeps_is_kept_for_all_callers(self):
-        """A function with several callers has one body."""
-        square = tf.function(lambda x: tf.matmul(x, x, name="product"))
-        with tf.Graph().as_default() as graph:
-            x = tf.placeholder(tf.float32, [4, 4], "x")
-            for name in ("a", "b"):
-                with tf.name_scope(name):
-                    square(x)
-
-        def rule(kept):
-            decisions = plan_of(graph, non_convertible_exceptions=[[kept, "MatMul"]]).decisions
-            (decision,) = (d for d in decisions if d.op == "MatMul")
-            return decision.rule
-
-        assert rule("c/.*product") == ALLOWED
-        assert [rule(name) for name in ("a/.*product", "b/.*product", "product")] == [KEPT] * 3
 
 
 def test_the_report_counts_operations_and_casts():
