@@ -27,8 +27,6 @@ EPSILON = 1e-12
 MOST_BYTES = 2**31 - 2**20
 # As in `albert.model.layers`.
 _MASKED_SCORE = -10000.0
-
-
 # A tensor, its type and its shape.
 Output = tuple[str, int, list[str | int]]
 
@@ -37,9 +35,7 @@ class Graph:
     """A graph under construction; its methods add nodes and return the names of their outputs."""
 
     def __init__(self, weights: Mapping[str, np.ndarray]):
-        """Takes weights, named as in `transformers`; raises a `UserError` if they are too large."""
-        if sum(value.nbytes for value in weights.values()) >= MOST_BYTES:
-            raise UserError("the weights have more than the 2 GB that fit in a model of ONNX")
+        """Takes weights, named as in `transformers`."""
         self.weights = weights
         self.nodes: list[onnx.NodeProto] = []
         self.used_weights: dict[str, np.ndarray] = {}
@@ -130,7 +126,7 @@ class Graph:
     def build(
         self, outputs: Mapping[str, Output], weights_as_inputs: bool = False
     ) -> onnx.ModelProto:
-        """Returns a model with its weights, or with inputs for them after those in `INPUTS`."""
+        """Returns a model with its weights, or inputs for them; raises a `UserError` above 2 GB."""
         results = []
         for name, (tensor, kind, shape) in outputs.items():
             self.nodes.append(helper.make_node("Identity", [tensor], [name]))
@@ -141,10 +137,12 @@ class Graph:
         ]
         more = self.used_weights if weights_as_inputs else {}
         inputs += [helper.make_tensor_value_info(name, FLOAT, more[name].shape) for name in more]
+        arrays = self._constants if weights_as_inputs else {**self._constants, **self.used_weights}
+        if sum(array.nbytes for array in arrays.values()) >= MOST_BYTES:
+            raise UserError("the weights have more than the 2 GB that fit in a model of ONNX")
         constants = [
             numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
-            for name, array in {**self._constants, **self.used_weights}.items()
-            if name not in more
+            for name, array in arrays.items()
         ]
         built = helper.make_graph(self.nodes, "albert", inputs, results, constants)
         standard = helper.make_opsetid("", OPSET)
