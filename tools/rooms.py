@@ -43,7 +43,7 @@ FLOORS = (
 BUDGETS = {
     "checkpoints": 2_320,
     "cli": 2_840,
-    "convert": 560,
+    "convert": 500,
     "core": 1_440,
     "corpus": 700,
     "demo": 170,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +13,6 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints import transformers_names as names
 from albert.checkpoints.checkpoint_files import (
-    BEST,
     check_finite,
     load_checkpoint,
     resolve_checkpoint,
@@ -32,7 +30,6 @@ from albert.checkpoints.model_folder import (
     Assets,
     ModelFolder,
     check_model,
-    recorded_scores,
     refuse_quantized,
     used_model,
     write_assets,
@@ -42,7 +39,6 @@ from albert.convert.settings import ConvertSettings
 from albert.core.errors import FlagError, UserError, optional
 from albert.core.files import temporary_folder, write_json
 from albert.core.text import listed
-from albert.core.version import VERSION
 from albert.model.config import AlbertConfig, BertConfig, read_config
 from albert.settings.fields import argument
 from albert.tasks import completed
@@ -66,24 +62,14 @@ _CLASSES = {
     names.MASKED_TOKENS: "ForMaskedLM",
     names.NEXT_SENTENCE: "ForNextSentencePrediction",
 }
-# For the model card.
-_TAGS = {names.SQUAD_V1: "question-answering", names.SQUAD_V2: "question-answering"}
-_TAGS |= {names.CLASSIFIER: "text-classification", names.TOKENS: "token-classification"}
-# Entries of the scores file that are not scores.
-_NO_SCORES = ("global_step", "version", "label_threshold")
-_ACTIVATIONS = {
-    "gelu_new": "GELU in its tanh form, as in Google's code (`gelu_new`)",
-    "gelu": "GELU in its exact form, with the error function (`gelu`)",
-}
 
 
 class Source(NamedTuple):
-    """A checkpoint by its prefix, with its model, configuration and scores, which may be empty."""
+    """A checkpoint by its prefix, with its model and configuration."""
 
     checkpoint: str
     model: ModelFolder
     config: AlbertConfig | BertConfig
-    scores: Mapping
 
     @property
     def family(self) -> str:
@@ -100,11 +86,7 @@ def find_source(path: str, config_file: str | None) -> Source:
     checkpoint = resolve_checkpoint(path)
     model = ModelFolder.from_checkpoint(checkpoint)
     refuse_quantized(model.path)
-    scores = recorded_scores(model.path) if model.record else {}
-    if os.path.basename(checkpoint) not in (BEST, scores.get("checkpoint")):
-        # They belong to another checkpoint.
-        scores = {}
-    return Source(checkpoint, model, _config_of(model, config_file), scores)
+    return Source(checkpoint, model, _config_of(model, config_file))
 
 
 def _config_of(model: ModelFolder, config_file: str | None) -> AlbertConfig | BertConfig:
@@ -175,7 +157,7 @@ def to_transformers(path: str, target: str, settings: ConvertSettings) -> str:
     Returns the class that loads it; raises a `UserError` or `FlagError` for unusable files.
     """
     with temporary_folder(target) as folder:
-        source, variables, config = _begin(path, folder, settings)
+        _, variables, config = _begin(path, folder, settings)
         values, metadata = variables.values, {"format": "pt"}
         if variables.step is not None:
             metadata[STEP] = str(variables.step)
@@ -188,8 +170,6 @@ def to_transformers(path: str, target: str, settings: ConvertSettings) -> str:
         except safetensors.SafetensorError as e:
             raise UserError(f"{target} cannot be written: {e}") from e
         _sort_metadata(weights)
-        card = "\n".join(_model_card(source, variables, config)) + "\n"
-        Path(folder, "README.md").write_text(card, encoding="utf-8")
     return config["architectures"][0]
 
 
@@ -335,42 +315,3 @@ def from_transformers(path: str, target: str) -> str:
     if flags:
         tf.logging.info("The tokenizer of this model needs %s", " ".join(flags))
     return os.path.join(target, "model.ckpt")
-
-
-def _model_card(source: Source, variables: Variables, config: Mapping) -> Iterator[str]:
-    """Yields the paragraphs of `README.md`: contents, training and scores of the model."""
-    family, heads = source.family.upper(), [p for p in variables.parts if p != names.ENCODER]
-    tags = [source.family, *sorted({_TAGS[part] for part in heads if part in _TAGS})]
-    yield from ("---", "library_name: transformers", "tags:", *(f"- {tag}" for tag in tags), "---")
-    yield f"# {family}: {', '.join(heads) or 'the encoder'}"
-    activation = config["hidden_act"]
-    step = "" if variables.step is None else f" of step {variables.step}"
-    yield (
-        f"\nThe weights of a TensorFlow checkpoint{step}, converted by `albert convert` "
-        f"{VERSION}. `{config['architectures'][0]}` of `transformers` loads them. They were "
-        f"trained with {_ACTIVATIONS.get(activation, f'the activation `{activation}`')}."
-    )
-    if names.SQUAD_V2 in heads:
-        yield (
-            "\nThe head of SQuAD 2.0 (`start_logits.*`, `end_logits.*`, `answer_class.*`) has no "
-            "counterpart in `transformers`, which loads only the encoder and warns about the rest. "
-            "`albert convert` and `--init_checkpoint` read it back."
-        )
-    scores = {name: value for name, value in source.scores.items() if name not in _NO_SCORES}
-    numbers = {name: value for name, value in scores.items() if type(value) in (int, float)}
-    if numbers:
-        yield "\n## Scores\n\nOn the development set.\n"
-        yield from _table("score", {name: f"{value:.4g}" for name, value in numbers.items()})
-    if settings := source.model.record.get("settings"):
-        version = source.model.record.get("program_version", "unknown")
-        yield f"\n## Training\n\nTrained by version {version}.\n"
-        none = dict, type(None)
-        plain = {n: v for n, v in settings.items() if not isinstance(v, none)}
-        yield from _table("setting", {name: f"`{value}`" for name, value in plain.items()})
-
-
-def _table(title: str, rows: Mapping[str, str]) -> Iterator[str]:
-    yield from (f"| {title} | |", "|---|---|")
-    # A bar would start a new column.
-    escaped = {name: value.replace("|", "\\|") for name, value in rows.items()}
-    yield from (f"| {name} | {value} |" for name, value in escaped.items())

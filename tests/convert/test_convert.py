@@ -1,4 +1,4 @@
-"""Weights to `transformers` and back, the tokenizer and the model card, and a full disk."""
+"""Weights to `transformers` and back, the tokenizer, and a full disk."""
 
 import json
 import resource
@@ -69,7 +69,6 @@ def test_the_head_of_squad_v2_is_kept(tmp_path, torch):
     models.make_checkpoint(tmp_path / "from", "albert", "v2")
     there = tmp_path / "there"
     assert to_transformers(str(tmp_path / "from"), str(there), ConvertSettings()) == "AlbertModel"
-    assert "no counterpart in `transformers`" in " ".join((there / "README.md").read_text().split())
     names = load_file(there / "model.safetensors").keys()
     own = {name for name in names if not name.startswith("albert.")}
     assert len(own) == 11 and "answer_class.dense_1.weight" in own
@@ -165,21 +164,6 @@ def test_without_a_tokenizer_nothing_is_written(run):
     (run.parent / "there").write_text("mine")
     with pytest.raises(UserError, match="there already exists"):
         convert(run)
-
-
-@pytest.mark.parametrize(("name", "is_shown"), [("", True), ("/model.ckpt-5", False)])
-def test_the_card_shows_only_its_checkpoints_scores(run, tmp_path, name, is_shown):
-    """For a folder, that is the best checkpoint."""
-    files = list(run.glob("model.ckpt.*"))
-    for checkpoint in ("model.ckpt-5", "model.ckpt-10", "model.ckpt-best"):
-        for file in files:
-            shutil.copy(file, run / file.name.replace("model.ckpt", checkpoint))
-    best = {"checkpoint": "model.ckpt-10", "global_step": 10, "f1": 81.25}
-    scores = {**best, "history": [{**best, "checkpoint": "model.ckpt-5", "f1": 12.5}, best]}
-    (run / "eval_results.json").write_text(json.dumps(scores))
-    to_transformers(f"{run}{name}", str(tmp_path / "there"), ConvertSettings())
-    card = (tmp_path / "there/README.md").read_text()
-    assert ("| f1 | 81.25 |" in card) == ("## Scores" in card) == is_shown
 
 
 @pytest.mark.parametrize("back", [False, True])
