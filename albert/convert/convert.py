@@ -204,7 +204,7 @@ def _begin(
     used = used_model(source.config.forward_values(), {flag: file}, normalization)
     check_model(source.checkpoint, used, "the checkpoint")
     variables = read_variables(source)
-    config = _config(source, variables, settings)
+    config = _config(source, variables)
     write_json(os.path.join(folder, CONFIG), config)
     longest = source.config.max_position_embeddings
     _write_tokenizer(folder, flag, file, normalization, model_max_length=longest)
@@ -256,7 +256,7 @@ def _tokenizer(source: Source, settings: ConvertSettings) -> tuple[str, str, Nor
     return flag, files[flag], Normalization.of({**about, **settings.given_normalization()})
 
 
-def _config(source: Source, variables: Variables, settings: ConvertSettings) -> dict[str, Any]:
+def _config(source: Source, variables: Variables) -> dict[str, Any]:
     """Returns the content of `config.json`."""
     config = config_to_theirs(source.family, source.config.to_dict())
     if about := source.model.description:
@@ -268,7 +268,7 @@ def _config(source: Source, variables: Variables, settings: ConvertSettings) -> 
     if {names.CLASSIFIER, names.TOKENS} & parts:
         labels = known.get("labels")
         count = len(variables.values["classifier.bias"])
-        if count == 1 and (settings.multiple_choice or (labels and len(labels) > 1)):
+        if count == 1 and labels and len(labels) > 1:
             ending = "ForMultipleChoice"
         else:
             config |= _labels(count, labels)

@@ -27,8 +27,3 @@ class ConvertSettings(NormalizationSettings):
         None, "WordPiece vocabulary, which is copied as vocab.txt. Default: the run's tokenizer."
     )
     do_lower_case: bool = redefined(NormalizationSettings, "do_lower_case", True, theme=OWN)
-    multiple_choice: bool = setting(
-        False,
-        "Treat a head with one output as multiple choice, as in RACE, instead of regression. Not "
-        "needed for a run, which records its task.",
-    )
