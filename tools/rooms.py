@@ -55,7 +55,7 @@ BUDGETS = {
     "onnx": 190,
     "openvino": 250,
     "optimizers": 440,
-    "precision": 810,
+    "precision": 780,
     "prediction": 420,
     "preflight": 1_120,
     "quantization": 200,

@@ -9,14 +9,13 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from albert.devices.device import session_config
+# TensorFlow has no public function for this.
+from tensorflow.python.framework import kernels
 
 FLOAT32 = tf.float32.as_datatype_enum
 _NOT_TENSORS = (tf.resource.as_datatype_enum, tf.variant.as_datatype_enum)
 # These nodes take the type of a value from elsewhere, or exist to give a value a type.
 _HOLD_VALUES = ("Cast", "Const", "Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
-# Of the error of a kernel that has no input.
-_UNFED = "You must feed a value for placeholder"
 
 
 class Nodes:
@@ -117,44 +116,17 @@ def convertible_attributes(
 ) -> tuple[str, ...]:
     """Returns the float32 type attributes of a node that can be `dtype` on a device; often one.
 
-    The check creates a kernel on the "cpu" or "gpu"; for "hpu" it only reads the description.
+    On the "cpu" or "gpu", TensorFlow must have a kernel for them; it does not know those of "hpu".
     """
     names = allowed_attributes(node, op_def, dtype)
     if not names or device == "hpu":
         return names
-    probe = tf.NodeDef(name="probe", op=node.op, device=f"/device:{device.upper()}:0")
-    for name, value in node.attr.items():
-        # The label of a kernel is the only private attribute that it depends on.
-        if name == "_kernel" or not name.startswith("_"):
-            probe.attr[name].CopyFrom(value)
-    for name in names:
-        probe.attr[name].type = dtype.as_datatype_enum
-    types: list[int] = []
-    for arg in op_def.input_arg:
-        same = [arg.type or probe.attr[arg.type_attr].type] * count_of(arg, probe)
-        types += probe.attr[arg.type_list_attr].list.type if arg.type_list_attr else same
-    node_bytes = probe.SerializeToString(deterministic=True)
-    return names if _has_kernel(node_bytes, tuple(types)) else ()
-
-
-@functools.cache
-def _has_kernel(serialized: bytes, input_types: tuple[int, ...]) -> bool:
-    """Returns whether TensorFlow can place a node and create its kernel, by running it unfed."""
-    graph_def = tf.GraphDef()
-    node = graph_def.node.add()
-    node.ParseFromString(serialized)
-    for number, dtype in enumerate(input_types):
-        placeholder = graph_def.node.add(name=f"input_{number}", op="Placeholder")
-        placeholder.attr["dtype"].type = dtype
-        node.input.append(placeholder.name)
-    config = session_config()
-    config.allow_soft_placement = False
-    with tf.Graph().as_default() as graph:
-        try:
-            tf.import_graph_def(graph_def, name="")
-            with tf.Session(config=config) as session:
-                session.run(graph.get_operation_by_name(node.name))
-        except (ValueError, tf.errors.OpError) as e:
-            # TensorFlow creates kernels first, so an error about inputs shows that they exist.
-            return _UNFED in str(e)
-    return True
+    values = {name: [*value.list.type] or [value.type] for name, value in node.attr.items()}
+    values |= dict.fromkeys(names, [dtype.as_datatype_enum])
+    for kernel in kernels.get_registered_kernels_for_op(node.op).kernel:
+        allowed = {limit.name: {*limit.allowed_values.list.type} for limit in kernel.constraint}
+        # A default kernel is for every device without its own.
+        is_here = kernel.device_type in (device.upper(), "DEFAULT") and not kernel.label
+        if is_here and all(types.issuperset(values[name]) for name, types in allowed.items()):
+            return names
+    return ()

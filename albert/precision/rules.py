@@ -142,8 +142,7 @@ def plan(
         if not op_def or name in others or not graph_defs.float32_attributes(node, op_def):
             continue
         own_rules[name] = rule = _own_rule(name, node.op, config)
-        # Only for nodes that may be converted, because checking for a kernel creates one, with its
-        # side effects.
+        # Whether a neighbor could be converted depends only on its op, not on its kernels.
         if rule in _CONVERTING:
             attributes[name] = graph_defs.convertible_attributes(node, op_def, config.dtype, device)
         else:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert.precision import configuration, graph_defs
+from albert.precision import configuration
 from albert.precision.rules import (
     A_NEIGHBOR_STAYS,
     ALLOWED,
@@ -111,20 +111,6 @@ class TestCandidates:
         config = {"allowlist": sorted({op.type for op in graph.get_operations()})}
         planned = plan(graph.as_graph_def(), configuration.from_dict(config, "test"))
         assert not planned.decisions
-
-    def test_kernels_are_probed_only_where_one_is_needed(self, monkeypatch):
-        """Making a kernel can have side effects, or end the process."""
-        probed = []
-        monkeypatch.setattr(
-            graph_defs,
-            "_has_kernel",
-            lambda node, types: probed.append(tf.NodeDef.FromString(node).op) or True,
-        )
-        graph = chain("product twice exp kept force", kept="same", force="sqrt")
-        kept, forced = [["kept", ""]], [["force", ""]]
-        planned = rules(graph, non_convertible_exceptions=kept, convertible_exceptions=forced)
-        assert probed == ["MatMul", "AddV2", "Sqrt"]
-        assert planned["twice"] == A_NEIGHBOR_STAYS
 
     def test_legacy_variables_are_refused(self):
         """TensorFlow's own rewriting of casts can return values from before an assignment."""
