@@ -41,7 +41,7 @@ FLOORS = (
 # The most lines of each folder. Who needs more changes the number in the same commit, whose message
 # says why. `python -m tools.rooms --budgets` prints a table for the lines of today.
 BUDGETS = {
-    "checkpoints": 2_320,
+    "checkpoints": 2_290,
     "cli": 2_840,
     "convert": 500,
     "core": 1_440,

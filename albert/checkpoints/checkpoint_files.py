@@ -16,7 +16,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,8 +33,6 @@ from albert.core.text import first_line, listed
 
 BEST = "model.ckpt-best"
 RESULT, RESUME = "model.ckpt", "resume.ckpt"
-# Variables of a layer that identify the model of a checkpoint.
-_LAYERS = {"ALBERT": r"/encoder/transformer/group_\d+/", "BERT": r"/encoder/layer_\d+/"}
 # The folder in which a checkpoint is written before it gets its name.
 SAVING = ".saving"
 _warn_once = functools.cache(tf.logging.warning)
@@ -322,7 +320,6 @@ def check_fits(checkpoint: str, reader: Any, variables: Sequence[tf.Variable]) -
     `reader` is a result of `load_checkpoint`.
     """
     shapes = reader.get_variable_to_shape_map()
-    check_same_encoder(checkpoint, shapes, {v.op.name: v.shape.as_list() for v in variables})
     differ = [
         f"{v.op.name} {shapes.get(v.op.name, 'is missing')} (the model has {v.shape.as_list()})"
         for v in variables
@@ -356,31 +353,6 @@ def check_finite(where: str, reader: Any, names: Iterable[str]) -> None:
             f"{where} has values that are not finite (NaN or infinite): "
             f"{listed(wrong)}; take another checkpoint"
         )
-
-
-def check_same_encoder(
-    checkpoint: str, shapes: Mapping[str, Sequence[int]], model_shapes: Mapping[str, Sequence[int]]
-) -> None:
-    """Raises a `UserError` unless both models are ALBERT or both BERT, with one vocabulary size."""
-    theirs, ours = _model_of(shapes), _model_of(model_shapes)
-    if theirs and ours and theirs != ours:
-        raise UserError(
-            f"{checkpoint} is a checkpoint of {theirs}, but --albert_config_file is for {ours}: "
-            "both must belong to the same model"
-        )
-    for name in (n for n in model_shapes if n in shapes and n.endswith("/word_embeddings")):
-        size, needed = shapes[name][0], model_shapes[name][0]
-        if size != needed:
-            raise UserError(
-                f"{checkpoint} has a vocabulary of {size} pieces, but --albert_config_file has a "
-                f"vocab_size of {needed}: both must belong to the same model"
-            )
-
-
-def _model_of(names: Iterable[str]) -> str | None:
-    """Returns the model that has these variables; None if they include no layer."""
-    joined = "\n".join(names)
-    return next((model for model, layer in _LAYERS.items() if re.search(layer, joined)), None)
 
 
 @contextlib.contextmanager

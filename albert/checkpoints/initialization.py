@@ -12,7 +12,6 @@ import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import (
     check_finite,
-    check_same_encoder,
     load_checkpoint,
     resolve_checkpoint,
 )
@@ -40,6 +39,7 @@ _NEW_HEAD = (
     "The head starts from random values, because the checkpoint has {}; if that is intended, pass "
     "--new_head"
 )
+_CONFIG = "pass the --albert_config_file that came with the checkpoint"
 # The variable of the optimizer that scales the loss.
 LOSS_SCALE = "loss_scale"
 
@@ -178,7 +178,6 @@ def compare_with_checkpoint(
     shapes, dtypes = reader.get_variable_to_shape_map(), reader.get_variable_to_dtype_map()
     names = [name for name in needed if not new_head or name.startswith(_ENCODER)]
     sources = _sources(names, shapes, num_groups)
-    check_same_encoder(checkpoint, shapes, needed)
     if not sources:
         raise UserError(
             f"{checkpoint}: none of its {len(shapes)} variables matches the model, which needs "
@@ -191,7 +190,7 @@ def compare_with_checkpoint(
         raise UserError(
             f"{checkpoint}: none of its {len(shapes)} variables is part of a layer of the encoder, "
             f"which needs {layers[0]}, for example; "
-            + next(kind, f"the checkpoint has {max(shapes)}, for example")
+            + next(kind, f"the checkpoint has {max(shapes)}, for example; {_CONFIG}")
         )
     differ, heads = {}, set[str]()
     for name, source in sources.items():
@@ -205,7 +204,11 @@ def compare_with_checkpoint(
         raise UserError(
             f"{checkpoint}: {len(wrong)} variables have other shapes or types than the model: "
             + ", ".join(wrong[:3])
-            + "; with --new_head, a training starts them from random values" * is_head
+            + (
+                "; with --new_head, a training starts them from random values"
+                if is_head
+                else f"; {_CONFIG}"
+            )
         )
     other = heads and "other shapes: " + ", ".join(differ[name] for name in sorted(heads))
     head = {n: s for n, s in sources.items() if not n.startswith(_ENCODER) and n not in heads}

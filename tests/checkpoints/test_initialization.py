@@ -207,9 +207,9 @@ BERT = {WORDS: [3, 2], "bert/encoder/layer_0/output/dense/kernel": [2]}
         ({WORDS: [3, 2], "bert/block/w": [2]}, ALBERT, ["none of its 2", "has bert/embeddings"]),
         ({WORDS: [3, 2], "bert/encoder/layer_shared/w": [2]}, ALBERT, ["albert_base_zh"]),
         ({WORDS: [3, 2], "w/.ATTRIBUTES/VARIABLE_VALUE": [2]}, ALBERT, ["a checkpoint of Keras"]),
-        (BERT, ALBERT, ["ckpt is a checkpoint of BERT, but --albert_config_file is for ALBERT"]),
-        (ALBERT, BERT, ["ckpt is a checkpoint of ALBERT, but --albert_config_file is for BERT"]),
-        (BERT | {WORDS: [4, 2]}, BERT, ["vocabulary of 4", "_size of 3"]),
+        (BERT, ALBERT, ["needs bert/encoder/tr", "has bert/encoder/la", "--albert_config_file"]),
+        (ALBERT, BERT, ["needs bert/encoder/la", "has bert/encoder/tr", "--albert_config_file"]),
+        (BERT | {WORDS: [4, 2]}, BERT, ["float32 [4, 2] (", "[3, 2]); pass the --albert_config"]),
         (None, MODEL, ["no such checkpoint"]),
     ],
 )
