@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from albert.core.errors import UserError
 from albert.core.files import parse_json
@@ -104,7 +104,7 @@ class Api:
         app = Starlette(routes=routes, exception_handlers=handlers)
         # A redirect would go to whichever host the request names.
         app.router.redirect_slashes = False
-        return _in_origin_form(self._metrics.watching(app, frozenset(endpoints)))
+        return self._metrics.watching(app, frozenset(endpoints))
 
     def _guarded(self, endpoint: Endpoint, host: bool = True, token: bool = True) -> Endpoint:
         """Refuses requests without the token, or with a host name other than the server's.
@@ -217,16 +217,6 @@ def _answer_all(
         together = [value for one, values in requests if one is service for value in values]
         answers[service] = iter(service.answer_all(together, pause))
     return [list(itertools.islice(answers[service], len(values))) for service, values in requests]
-
-
-def _in_origin_form(app: ASGIApp) -> ASGIApp:
-    """Accepts requests whose first line has the whole address, too (RFC 9112, section 3.2.2)."""
-
-    async def run(scope: Scope, receive: Receive, send: Send) -> None:
-        path = re.sub(r"(?i)^https?://[^/]*", "", scope["path"])
-        await app({**scope, "path": path or "/"}, receive, send)
-
-    return run
 
 
 def _read(body: bytes, service: Service) -> tuple[list[dict[str, Any]], bool]:
