@@ -40,11 +40,9 @@ def listen(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return listener
     except OSError as e:
-        if e.errno == errno.EADDRINUSE:
-            raise UserError(
-                f"--port {port} of {host} is in use by another program; pass another --port"
-            ) from e
-        raise UserError(f"cannot listen at --host {host} --port {port}: {e.strerror}") from e
+        raise UserError(
+            f"cannot listen at --host {host} --port {port}: {e.strerror}; pass another one"
+        ) from e
 
 
 def is_local(listener: socket.socket) -> bool:
