@@ -305,14 +305,10 @@ def pretrained_files(folder: str) -> dict[str, str]:
 
 
 def _why_none(path: str) -> str:
-    missing = f"has no {ASSETS}/{DESCRIPTION}, which inference needs"
-    again = "a version before 0.2.0 wrote it, or it was not copied completely"
     exported = ("saved_model.pb", "*/saved_model.pb", "saved_model/*/saved_model.pb")
-    if any(glob.glob(pattern, root_dir=path) for pattern in exported):
-        return f"{missing}: {again}; export the model again with --export_dir"
-    if glob.glob("*.ckpt*.index", root_dir=path):
+    if any(glob.glob(pattern, root_dir=path) for pattern in (*exported, "*.ckpt*.index")):
         return (
-            f"{missing}: {again}; repeat the command that trained the model, which trains nothing "
-            "and writes the file"
+            f"has no {ASSETS}/{DESCRIPTION}, which inference needs: copy the whole folder, or "
+            "repeat the command that wrote it, which trains nothing and writes the file"
         )
     return f"has no model; {other_files(path) or WHAT_TO_PASS}"
