@@ -62,7 +62,7 @@ BUDGETS = {
     "records": 1_720,
     "reference_api": 1_030,
     "report": 510,
-    "serving": 1_050,
+    "serving": 910,
     "settings": 950,
     "tables": 1_160,
     "tasks.classification": 840,

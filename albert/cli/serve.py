@@ -6,9 +6,8 @@
 
 MODEL is the --output_dir of a run, an export, or a folder of transformers with a head, also by its
 name on the Hugging Face hub. Open http://127.0.0.1:8080 in a browser to try the model by hand.
-/openapi.json describes the interface; /health and /metrics are for clusters. To accept requests
-from other machines, set the environment variable ALBERT_TOKEN to a token that the requests must
-carry.
+/health and /metrics are for clusters. To accept requests from other machines, set the environment
+variable ALBERT_TOKEN to a token that the requests must carry.
 """
 
 from __future__ import annotations

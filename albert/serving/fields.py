@@ -1,8 +1,7 @@
-"""The fields of a request: their JSON schemas, and errors for a body that does not match."""
+"""The fields of a request, and errors for a body that does not match."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,33 +9,21 @@ from starlette.exceptions import HTTPException
 
 from albert.core.text import is_utf8
 
+# The type of a field and its limits, as JSON schemas say them; the page of the server reads them.
 Schema = Mapping[str, Any]
+TEXT: Schema = {"type": "string"}
+# A text that may also be empty.
+OPTIONAL_TEXT: Schema = {"type": "string", "default": ""}
 
 
-def text(about: str, may_be_empty: bool = False) -> dict[str, Any]:
-    """Returns the schema of a text."""
-    schema = {"type": "string", "description": about}
-    return {**schema, "default": ""} if may_be_empty else {**schema, "pattern": r"\S"}
-
-
-def texts(about: str, count: int) -> dict[str, Any]:
+def texts(count: int) -> Schema:
     """Returns the schema of a list of `count` texts."""
-    items = {"type": "string", "pattern": r"\S"}
-    sizes = {"minItems": count, "maxItems": count}
-    return {"type": "array", "description": about, "items": items, **sizes}
+    return {"type": "array", "items": TEXT, "minItems": count}
 
 
-def number(about: str, most: int) -> dict[str, Any]:
+def number(most: int) -> Schema:
     """Returns the schema of an integer from 1 to `most`; the default is 1."""
-    bounds = {"minimum": 1, "maximum": most, "default": 1}
-    return {"type": "integer", "description": about, **bounds}
-
-
-def object_schema(fields: Mapping[str, Schema]) -> dict[str, Any]:
-    """Returns the schema of an object with these fields; those without a default are required."""
-    required = [name for name, schema in fields.items() if "default" not in schema]
-    parts = {"properties": dict(fields), "required": required, "additionalProperties": False}
-    return {"type": "object", **parts}
+    return {"type": "integer", "minimum": 1, "maximum": most, "default": 1}
 
 
 def read(body: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
@@ -68,7 +55,7 @@ def _check(name: str, value: Any, schema: Schema) -> None:
             _check(f"{name}[{number}]", item, schema["items"])
     elif not isinstance(value, str):
         fault = "must be a text"
-    elif "pattern" in schema and not re.search(schema["pattern"], value):
+    elif "default" not in schema and not value.strip():
         fault = "is empty"
     elif not is_utf8(value):
         fault = "has half of a surrogate pair, which is not valid text"

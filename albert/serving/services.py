@@ -1,12 +1,11 @@
-"""The services of a server, by the model's task: fields, results, and their description."""
+"""The services of a server, by the model's task: the fields of requests, and their answers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from albert.core.version import VERSION
 from albert.inference import Model
 from albert.inference.answers import answers_to, as_json
 from albert.inference.base import SentenceEncoder, SpanFinder
@@ -21,48 +20,21 @@ from albert.tasks.glue.tasks import PROCESSORS
 # Requests have values for all fields.
 Requests = Sequence[Mapping[str, Any]]
 Pause = Callable[[], None] | None
-_PROBABILITY = {"type": "number", "minimum": 0, "maximum": 1}
-_PROBABILITIES = {"type": "object", "additionalProperties": _PROBABILITY}
-_TEXT, _COUNT, _BOOLEAN = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}
-# A span as `as_json` writes it, without a label.
-_SPAN: dict[str, Schema] = {"text": _TEXT, "probability": _PROBABILITY, "sentence": _TEXT}
-_SPAN |= dict.fromkeys(("start", "end", "line", "character"), _COUNT)
-# Whether the model saw only the beginning of a text, or of a question.
-_CUT = {"truncated": _BOOLEAN}
 # Approximate number of bytes per token, and texts that are embedded between two pauses.
 _BYTES, _TOGETHER = 4, 8
-# Reasons for errors, by status.
-FAULTS = {
-    400: "The body is not JSON in UTF-8.",
-    401: "The token is missing or wrong.",
-    408: "The body did not arrive in time.",
-    413: "The body is too large.",
-    415: "The body is not of the type application/json, or is compressed.",
-    421: "The server does not have this host name; allow it with --allowed_hosts.",
-    422: "The JSON lacks a field, or a field is not as described.",
-    500: "The model failed; see the server's log.",
-    503: "Too many requests are waiting, too many connections are in use, or the server is "
-    "shutting down. Retry-After says when to try again.",
-    504: "The answer was not ready in time.",
-}
-
-
-def _object(**properties: Schema) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": list(properties)}
 
 
 class Service:
     """The interface of a server for a task.
 
-    `fields` are the schemas of a request's fields, and `result` is the JSON schema of an answer.
-    `example` has values of the fields without a default. `path` is that of the requests.
+    `fields` are the schemas of a request's fields, and `example` has values of those without a
+    default. `path` is that of the requests.
     """
 
     path = "/v1/answer"
     summary: str
     fields: Mapping[str, Schema]
     example: Mapping[str, Any]
-    result: Schema
     # The number of inputs of the model that may be truncated.
     _short = 0
 
@@ -89,7 +61,7 @@ class Service:
         return 1 + -(-max(size // _BYTES - self._longest, 0) // self._stride)
 
     def _cut(self, texts: Sequence[str]) -> dict[str, bool]:
-        """Returns whether texts with special tokens are too long, as a part of the answer."""
+        """Returns whether the model sees only the beginning of texts, as a part of the answer."""
         encode, room = self.model.folder.tokenizer.encode, self._room
         pieces = encode(filter(None, texts)) if room < math.inf else ()
         return {"truncated": sum(len(ids) + 1 for ids in pieces) + 1 > room} if texts else {}
@@ -109,20 +81,10 @@ class QuestionService(Service):
         super().__init__(model, model.folder.value("doc_stride"))
         self._room = model.folder.value("max_query_length") + 2
         self.fields = {
-            "question": fields.text("The question."),
-            "context": fields.text("The text that has the answer."),
-            "n_best": fields.number(
-                "The number of answers to list.", model.folder.value("n_best_size")
-            ),
+            "question": fields.TEXT,
+            "context": fields.TEXT,
+            "n_best": fields.number(model.folder.value("n_best_size")),
         }
-        self.result = _object(
-            question=_TEXT,
-            answer=_TEXT,
-            abstains=_BOOLEAN,
-            no_answer_probability={**_PROBABILITY, "type": ["number", "null"]},
-            answers={"type": "array", "items": _object(**_SPAN)},
-            **_CUT,
-        )
 
 
 class TextService(Service):
@@ -133,19 +95,14 @@ class TextService(Service):
     def __init__(self, model: TextClassifier):
         super().__init__(model, model.stride)
         self._room = math.inf if model.stride else self._longest
-        self.fields, self.example = {"text": fields.text("The text.")}, {"text": "It was raining."}
+        self.fields, self.example = {"text": fields.TEXT}, {"text": "It was raining."}
         has_pairs = _has_pairs(model.folder.description)
         if has_pairs is False:
             self.summary = "Labels a text."
         else:
-            about = "The second text, for tasks with pairs."
-            self.fields["second_text"] = fields.text(about, may_be_empty=True)
+            self.fields["second_text"] = fields.OPTIONAL_TEXT
         if has_pairs:
             self.example["second_text"] = "The street is wet."
-        self.result = _labelled(model.labels, **_CUT)
-        if model.is_multi_label:
-            labels = {"type": "array", "items": {"enum": list(model.labels)}}
-            self.result = _object(labels=labels, probabilities=_PROBABILITIES, **_CUT)
 
 
 def _has_pairs(about: Mapping[str, Any]) -> bool | None:
@@ -164,13 +121,12 @@ class ChoiceService(Service):
         super().__init__(model)
         count = len(model.labels)
         self.fields = {
-            "passage": fields.text("The passage."),
-            "question": fields.text("The question, or a sentence with a gap."),
-            "options": fields.texts("The possible answers.", count),
+            "passage": fields.TEXT,
+            "question": fields.TEXT,
+            "options": fields.texts(count),
         }
         options = [f"{number} days" for number in range(2, 2 + count)]
         self.example = {"passage": "A week.", "question": "It took _ .", "options": options}
-        self.result = _labelled(model.labels)
 
 
 class SpanService(Service):
@@ -178,12 +134,10 @@ class SpanService(Service):
 
     summary = "Finds the parts of a text that have a label."
     example = {"text": "Anna wrote it in Rome."}
-    fields = {"text": fields.text("The text.")}
+    fields = {"text": fields.TEXT}
 
     def __init__(self, model: SpanFinder):
         super().__init__(model, model.folder.value("max_seq_length") // 2)
-        item = _object(label={"enum": list(model.labels)}, **_SPAN)
-        self.result = _object(spans={"type": "array", "items": item})
 
 
 class EmbedService(Service):
@@ -192,8 +146,7 @@ class EmbedService(Service):
     path = "/v1/embed"
     summary = "Embeds a text in one vector."
     example = {"text": "It was raining."}
-    fields = {"text": fields.text("The text.", may_be_empty=True)}
-    result = _object(embedding={"type": "array", "items": {"type": "number"}}, **_CUT)
+    fields = {"text": fields.OPTIONAL_TEXT}
 
     def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
         texts, vectors = [one["text"] for one in requests], list[list[float]]()
@@ -217,61 +170,3 @@ _SERVICES = {
 def service_of(model: Model | Embedder) -> Service:
     """Returns the service for a model."""
     return next(service(model) for kind, service in _SERVICES.items() if isinstance(model, kind))
-
-
-def _labelled(labels: Sequence[str | None], **more: Schema) -> Schema:
-    is_number = list(labels) == [None]
-    return _object(
-        label={"type": "null"} if is_number else {"enum": list(labels)},
-        probabilities=_PROBABILITIES,
-        number={"type": "number" if is_number else "null"},
-        **more,
-    )
-
-
-def describe(services: Iterable[Service], task: str, needs_token: bool) -> dict[str, Any]:
-    """Returns the OpenAPI 3.1 description of the services of a model for a task."""
-    error = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
-    faults = {str(code): _response(about, error) for code, about in FAULTS.items()}
-    health = _response("The server is running.", {"type": "object"})
-    metrics = {"description": "Prometheus' text format.", "content": {"text/plain": {}}}
-    description: dict[str, Any] = {
-        "openapi": "3.1.0",
-        "info": {"title": f"Inference with a model for {task}", "version": VERSION},
-        # The paths begin where this description is: a proxy may add a prefix.
-        "servers": [{"url": "."}],
-        "paths": {
-            **{one.path: {"post": _operation(one, faults)} for one in services},
-            "/health": {"get": {"responses": {"200": health}, "security": []}},
-            "/metrics": {"get": {"responses": {"200": metrics}}},
-        },
-    }
-    if needs_token:
-        description["components"] = {
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}
-        }
-        description["security"] = [{"token": []}]
-    return description
-
-
-def _operation(service: Service, faults: Mapping[str, Any]) -> dict[str, Any]:
-    request = _one_or_several(fields.object_schema(service.fields))
-    result = _response("The answer, or those to a list.", _one_or_several(service.result))
-    return {
-        "summary": service.summary,
-        "operationId": service.path.rpartition("/")[2],
-        "requestBody": {"required": True, "content": _json(request, example=dict(service.example))},
-        "responses": {"200": result, **faults},
-    }
-
-
-def _one_or_several(schema: Schema) -> dict[str, Any]:
-    return {"oneOf": [schema, {"type": "array", "items": schema}]}
-
-
-def _json(schema: Any, **more: Any) -> dict[str, Any]:
-    return {"application/json": {"schema": schema, **more}}
-
-
-def _response(about: str, schema: Any) -> dict[str, Any]:
-    return {"description": about, "content": _json(schema)}

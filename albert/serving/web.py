@@ -26,7 +26,7 @@ from albert.serving import fields
 from albert.serving.batches import Batcher, RequestRefused
 from albert.serving.metrics import CLIENT_GONE, Metrics
 from albert.serving.page import page_of
-from albert.serving.services import EmbedService, Pause, Service, describe
+from albert.serving.services import EmbedService, Pause, Service
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 _RETRY_SECONDS = 1
@@ -77,7 +77,6 @@ class Api:
         give_way = functools.partial(self._short.wait_until_idle, _YIELD_SECONDS)
         self._long = Batcher(_answer_all, *sizes, note, give_way)
         self._metrics.queue_length.set_function(lambda: self._short.waiting + self._long.waiting)
-        self._description = describe(self._services, task, bool(token))
         self._page, self._page_headers = page_of(service, task, shows_data=not token)
 
     def close(self) -> None:
@@ -94,7 +93,6 @@ class Api:
                 one.path: (self._guarded(functools.partial(self._answer, one)), "POST")
                 for one in self._services
             },
-            "/openapi.json": (self._guarded(self._openapi), "GET"),
             "/": (self._guarded(self._show_page, token=False), "GET"),
             "/metrics": (self._guarded(self._counted, host=False), "GET"),
             "/health": (self._health, "GET"),
@@ -130,9 +128,6 @@ class Api:
 
     async def _health(self, request: Request) -> Response:
         return JSONResponse(self._health_values)
-
-    async def _openapi(self, request: Request) -> Response:
-        return JSONResponse(self._description)
 
     async def _counted(self, request: Request) -> Response:
         return Response(self._metrics.text(), media_type=CONTENT_TYPE_LATEST)
