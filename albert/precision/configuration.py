@@ -173,20 +173,17 @@ def _op_types(entries: Any, key: str, source: str) -> frozenset[str]:
 
 
 def _patterns(entries: Any, key: str, source: str) -> tuple[NodePattern, ...]:
-    if not isinstance(entries, list):
-        raise UserError(f"{source}: {key} must be a list of pairs [name pattern, op type]")
-    return tuple(
-        _pattern(entry, f"{source}: {key}, entry {i}") for i, entry in enumerate(entries, 1)
-    )
-
-
-def _pattern(entry: Any, where: str) -> NodePattern:
-    if not (isinstance(entry, list) and len(entry) == 2 and all(isinstance(e, str) for e in entry)):
-        raise UserError(
-            f"{where}: {json.dumps(entry)} is not a pair of a regular expression for names and an "
-            'op type ("" for any)'
-        )
-    try:
-        return NodePattern(re.compile(entry[0]), entry[1])
-    except (re.error, OverflowError) as e:
-        raise UserError(f"{where}: {entry[0]!r} is not a regular expression: {e}") from e
+    patterns = []
+    for number, entry in enumerate(entries if isinstance(entries, list) else [entries], 1):
+        where = f"{source}: {key}, entry {number}"
+        is_pair = isinstance(entry, list) and len(entry) == 2
+        if not is_pair or not all(isinstance(text, str) for text in entry):
+            raise UserError(
+                f"{where}: {json.dumps(entry)} is not a pair of a regular expression for names and "
+                'an op type ("" for any)'
+            )
+        try:
+            patterns.append(NodePattern(re.compile(entry[0]), entry[1]))
+        except (re.error, OverflowError) as e:
+            raise UserError(f"{where}: {entry[0]!r} is not a regular expression: {e}") from e
+    return tuple(patterns)

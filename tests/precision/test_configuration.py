@@ -120,7 +120,7 @@ class TestFaults:
             ({"allowlist": "MatMul"}, "allowlist must be a list of op types"),
             ({"conditional_list": [1]}, "conditional_list must be a list of op types"),
             ({LISTS[0]: ["Mul"], LISTS[2]: ["Add", "Mul"]}, f"Mul is in .* and in {LISTS[2]}"),
-            ({CONVERTIBLE: {}}, f"{CONVERTIBLE} must be a list of pairs"),
+            ({CONVERTIBLE: {}}, rf"{CONVERTIBLE}, entry 1: {{}} is not a pair"),
             ({KEPT: [["a", ""], ["b"]]}, rf'{KEPT}, entry 2: \["b"\] is not a pair'),
             ({CONVERTIBLE: [["lay(er", ""]]}, r"entry 1: 'lay\(er' is not a regular expression: "),
             ({CONVERTIBLE: [["b{9,99999999999}", ""]]}, r"entry 1: 'b\{9.* is not a regular expr"),
