@@ -42,7 +42,7 @@ OTHER = """
     label_columns=label,topic label_separator=;
     long_texts=mean
     learning_rate=0.5 length_buckets=16,32
-    log_steps=7 lr_schedule=cosine masked_lm_budget=0.5 max_answer_length=5 max_eval_steps=5
+    log_steps=7 lr_schedule=constant masked_lm_budget=0.5 max_answer_length=5 max_eval_steps=5
     max_predictions_per_seq=5 max_qa_length=9 max_query_length=10 max_seq_length=48 n_best_size=5
     new_head=true ngram=2 null_score_diff_threshold=0.5 num_train_epochs=5 num_warmup_steps=3
     on_bad_row=skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow.compat.v1 as tf
 
 # Values of `shard_optimizer`; the third one is "state".
@@ -26,7 +25,7 @@ class OptimizerOptions(NamedTuple):
       shard_optimizer: what is sharded over the workers, see `albert.optimizers.sharded`.
       epsilon: value that the optimizer adds to the root of the second moment.
       weight_decay: rate of decay of all weights except biases and layer norms.
-      schedule: the rate after the warm-up, "linear", "constant" or "cosine".
+      schedule: the rate after the warm-up, "linear" or "constant".
       scales_loss: whether to scale the loss dynamically, for gradients in float16.
     """
 
@@ -57,18 +56,9 @@ def _linear_decay(options: OptimizerOptions, step: tf.Tensor) -> tf.Tensor:
     )
 
 
-def _cosine_decay(options: OptimizerOptions, step: tf.Tensor) -> tf.Tensor:
-    """Returns half a cosine after the warm-up (https://arxiv.org/abs/1608.03983, no restarts)."""
-    first = options.start_warmup_step + (options.num_warmup_steps or 0)
-    steps = max(options.num_train_steps - first, 1)
-    done = tf.clip_by_value(tf.cast(step - first, tf.float32) / steps, 0.0, 1.0)
-    return options.learning_rate * 0.5 * (1.0 + tf.cos(np.pi * done))
-
-
 DECAYS = {
     "linear": _linear_decay,
     "constant": lambda options, step: tf.constant(options.learning_rate, tf.float32),
-    "cosine": _cosine_decay,
 }
 
 

@@ -33,7 +33,7 @@ PRECISION_HELP = (
     "bfloat16 on a CPU that multiplies faster in it, otherwise float32."
 )
 PRECISIONS = ("float32", "bfloat16", "float16")
-SCHEDULES = ("linear", "constant", "cosine")
+SCHEDULES = ("linear", "constant")
 # Values of --recipe.
 AUTO_RECIPE, REFERENCE = RECIPES = ("auto", "reference")
 # Values of --track.
@@ -155,8 +155,7 @@ class ScheduleSettings(Settings, theme=TRAINING, affects=Affects.WEIGHTS):
     )
     lr_schedule: str = setting(
         "linear",
-        "Learning rate after the warm-up: falls linearly to 0, stays constant, or falls to 0 like "
-        "half a cosine wave.",
+        "Learning rate after the warm-up: falls linearly to 0, or stays constant.",
         choices=SCHEDULES,
     )
     warmup_proportion: float = setting(

@@ -124,7 +124,7 @@ SPLIT = "--train_batch_size=4 --global_batch_size"
         ("--num_train_steps=0", "--train_steps must be positive, not 0"),
         ("--masked_lm_budget=0.1", "--masked_lm_budget needs --spm_model_file or --vocab_file"),
         ("--max_seq_length=64", "--max_seq_length 64 is more than the 32 positions of "),
-        ("--poly_power=2 --lr_schedule=cosine", "--poly_power=2 is for --lr_schedule=linear"),
+        ("--poly_power=2 --lr_schedule=constant", "--poly_power=2 is for --lr_schedule=linear"),
         (f"{SPLIT}=33", "33 cannot be split into batches of --train_batch_size 4 on 2 workers"),
         (f"{SPLIT}=32 --scale_learning_rate", "--scale_learning_rate is for a batch that grows"),
         (f"{SPLIT}=32 --gradient_accumulation_steps=2", "remove one of them"),
