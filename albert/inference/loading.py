@@ -138,9 +138,7 @@ def load_any(path: str, engine: str, precision: str, abstains: bool | None) -> M
 def path_of(model: AnyPath | HasModel) -> str:
     """Returns the path or the name of a model; raises a `UserError` for other objects."""
     model = getattr(model, "model", model)
-    if not isinstance(model, str | os.PathLike):
-        raise UserError(f"a path, a name or a result of train is needed, not {model!r:.40}")
-    path = os.fspath(model)
+    path = os.fspath(model) if isinstance(model, str | os.PathLike) else ""
     if not path or "\0" in path:
-        raise UserError(f"a path, a name or a result of train is needed, not {path!r:.40}")
+        raise UserError(f"a path, a name or a result of train is needed, not {model!r:.40}")
     return path
