@@ -13,7 +13,6 @@ from albert.core.errors import FlagError, UserError
 from albert.tables.kinds import look_of
 from albert.tasks.squad.feature_files import read_examples
 from albert.tasks.squad.questions import Questions, QuestionSource
-from albert.tokenization import FullTokenizer
 from tests.helpers.running import albert, assert_fails, run
 
 TABLE = """\
@@ -305,34 +304,6 @@ def test_check_reports_labels(call, file):
     path = file("text_a,label\nx,2\ny,-1e1\n")
     assert "  numbers           from -10 to 2\n" in call("check", path, "--tsv_regression")
     assert "texts             2" in call("check", file("text_a\nx\ny\n"))
-
-
-def test_a_check_with_a_tokenizer_counts_tokens(call, file, squad_dir):
-    """Every word of the vocabulary is a token, and its letters are."""
-    words = (squad_dir / "text.txt").read_text().split()[:40]
-    context = " ".join(words)
-    answer = {"text": context, "answer_start": 0}
-    short = {"text": words[0], "answer_start": 0}
-    qas = [
-        {"id": "a", "question": "é", "answers": [answer]},
-        {"id": "b", "question": context, "answers": [short]},
-    ]
-    path = file({"data": [{"paragraphs": [{"context": context, "qas": qas}]}]})
-    vocabulary = f"--vocab_file={squad_dir}/vocab.txt"
-    flags = vocabulary, "--max_seq_length=32", "--max_query_length=8", "--doc_stride=16"
-    shown = call("check", path, *flags, "--strip_accents=false", "--num_examples=0")
-    tokens = FullTokenizer(str(squad_dir / "vocab.txt")).encode([context])[0]
-    assert shown.splitlines()[3:] == [
-        f"  tokens            {2 * len(tokens) + 1:,}; {1 / (2 * len(tokens) + 1):.2%} are unknown "
-        "to the tokenizer",
-        "  truncated         1 questions of more than 8 tokens",
-        "  cut answers       1 of 2 answers are in no window of 32 tokens",
-    ]
-    with pytest.raises(FlagError, match="--doc_stride 128 is more than the 21 tokens of a window"):
-        call("check", path, *flags[:3])
-    path = file(f"label,text_a,text_b\nx,{context},\ny,{words[0]},{words[1]}\n")
-    shown = call("check", path, vocabulary, "--max_seq_length=32")
-    assert "  truncated         1 of more than 32 tokens\n" in shown
 
 
 @pytest.mark.parametrize(

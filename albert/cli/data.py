@@ -1,14 +1,13 @@
 r"""Checks a file of questions, labels or entities before a training, or converts it.
 
   albert data check questions.csv
-  albert data check train.csv --vocab_file=vocab.txt --max_seq_length=128
   albert data convert questions.csv questions.json [--on_bad_row=skip]
   albert data convert export.json entities.jsonl
 
 "check" shows what a training would use of the file, and some examples, and fails if a training
-would skip or refuse rows. With a tokenizer, it also counts tokens. "convert" writes questions as
-SQuAD's JSON, and entities as JSON with spans. docs/data.md has the formats. Both read a
-table of questions row by row and keep only its ids, so it may be larger than the memory.
+would skip or refuse rows. "convert" writes questions as SQuAD's JSON, and entities as JSON with
+spans. docs/data.md has the formats. Both read a table of questions row by row and keep only its
+ids, so it may be larger than the memory.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from albert.core.files import check_readable, check_regular, open_atomically, te
 from albert.core.text import printable
 from albert.report.terminal import style_of_output, width_of_output, wrapped
 from albert.settings.fields import OWN, redefined, setting
-from albert.settings.run_settings import PathSettings
-from albert.settings.text_settings import TextSettings, TokenizerSettings
 from albert.tables.bad_rows import ERROR, BadRows
 from albert.tables.kinds import ENTITIES, KINDS, LABELS, look_of, standoff_files
 from albert.tables.overview import Overview
@@ -31,10 +28,10 @@ from albert.tables.tables import open_table
 from albert.tasks.entities import overview as entities
 from albert.tasks.entities.annotation_exports import open_annotated
 from albert.tasks.entities.annotations import write_annotated
-from albert.tasks.entities.settings import INCLUSIVE, EntitiesSettings, FormatSettings
+from albert.tasks.entities.settings import INCLUSIVE, FormatSettings
 from albert.tasks.glue import overview as labels
 from albert.tasks.glue.label_tables import COLUMNS, find_columns
-from albert.tasks.glue.settings import GlueSettings, TableSettings
+from albert.tasks.glue.settings import TableSettings
 from albert.tasks.squad import overview as questions
 from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
 from albert.tasks.squad.settings import SquadSettings
@@ -45,7 +42,7 @@ _NAME = 18  # width of the column of names
 _LABEL_FLAGS = {*COLUMNS, "label_columns", "multi_label", "tsv_regression"}
 
 
-class DataSettings(FormatSettings, TableSettings, TokenizerSettings):
+class DataSettings(FormatSettings, TableSettings):
     """The kind of a file, and the flags of a training on it."""
 
     kind: str = setting(
@@ -60,15 +57,6 @@ class DataSettings(FormatSettings, TableSettings, TokenizerSettings):
         "For questions, first and lenient also skip them, but use some answers, see docs/data.md.",
         theme=OWN,
     )
-    model: str = redefined(PathSettings, "model", "")
-    max_seq_length: int | None = redefined(
-        TextSettings,
-        "max_seq_length",
-        None,
-        help="Length of a feature, in tokens. Default: that of the training.",
-    )
-    doc_stride: int = redefined(SquadSettings, "doc_stride", 128)
-    max_query_length: int = redefined(SquadSettings, "max_query_length", 64)
 
 
 SETTINGS = DataSettings
@@ -122,22 +110,13 @@ def main(request: tuple[DataSettings, list[str]]) -> None:
 
 def _overview(kind: str, path: str, settings: DataSettings) -> Overview:
     """Returns the overview of a file; an unknown kind gets the message of a file of questions."""
-    usual = {LABELS: GlueSettings, ENTITIES: EntitiesSettings}.get(kind, SquadSettings)()
-    tokenizer, length = None, settings.max_seq_length or usual.max_seq_length
-    if settings.model or settings.spm_model_file or settings.vocab_file:
-        # A check without a tokenizer does not need TensorFlow.
-        from albert.checkpoints.model_flags import with_model
-        from albert.tokenization import FullTokenizer
-
-        values = vars(with_model(settings))
-        tokenizer = FullTokenizer.of(values, values)
-    overview = Overview(path, settings.num_examples, settings.on_bad_row, tokenizer, length)
+    overview = Overview(path, settings.num_examples, settings.on_bad_row)
     if kind == LABELS:
         labels.fill(overview, settings)
     elif kind == ENTITIES:
         entities.fill(overview, settings)
     else:
-        questions.fill(overview, settings.doc_stride, settings.max_query_length)
+        questions.fill(overview)
     return overview
 
 

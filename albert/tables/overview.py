@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from albert.core.text import printable
 from albert.tables.bad_rows import BadRows
@@ -25,7 +25,6 @@ class Overview:
     """The content of a file as a training reads it; the task of the file fills the overview.
 
     Attributes:
-      tokenizer: a `FullTokenizer`, for counts of tokens, or None.
       format: the name of the file's format.
       counts: names and values, such as ("questions", "1,234").
       examples: the first examples: a title, and lines.
@@ -37,14 +36,11 @@ class Overview:
     bad: BadRows
     problem = ""
 
-    def __init__(
-        self, path: str, num_examples: int, on_bad_row: str, tokenizer: Any, max_seq_length: int
-    ):
+    def __init__(self, path: str, num_examples: int, on_bad_row: str):
         self.path, self.on_bad_row = path, on_bad_row
-        self.tokenizer, self.max_seq_length = tokenizer, max_seq_length
         self.counts = list[tuple[str, str]]()
         self.examples = list[tuple[str, list[Line]]]()
-        self._num_examples, self._total, self._unknown = num_examples, 0, 0
+        self._num_examples = num_examples
 
     def add(self, name: str, value: int | str, note: str = "") -> None:
         """Adds a row: a count with a note after it, or a text."""
@@ -61,20 +57,3 @@ class Overview:
         """Adds an example, unless there are enough."""
         if len(self.examples) < self._num_examples:
             self.examples.append((title, list(lines)))
-
-    def encode(self, texts: Iterable[str]) -> list[list[int]]:
-        """Returns the token ids of texts, and counts them; an empty list without a tokenizer."""
-        ids = self.tokenizer.encode(texts) if self.tokenizer else []
-        for one in ids:
-            self.count_tokens(one)
-        return ids
-
-    def count_tokens(self, ids: Sequence[int]) -> None:
-        """Counts the tokens of a text, and those that are unknown to the tokenizer."""
-        self._total += len(ids)
-        self._unknown += ids.count(self.tokenizer.unk_id)
-
-    def add_tokens(self) -> None:
-        """Adds the number of the tokens."""
-        share = self._unknown / max(1, self._total)
-        self.add("tokens", self._total, f"; {share:.2%} are unknown to the tokenizer")

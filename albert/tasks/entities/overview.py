@@ -35,11 +35,6 @@ def fill(overview: Overview, settings: FormatSettings) -> None:
     for name, number, what in problems:
         if number:
             overview.add(name, number, what)
-    if overview.tokenizer:
-        length = overview.max_seq_length
-        long = sum(len(ids) > length - 2 for ids in overview.encode(text.text for text in texts))
-        overview.add_tokens()
-        overview.add("long texts", long, f" above {length} tokens; they become several windows")
     for text in texts:
         if text.spans:
             overview.add_example(text.location.name, _lines_of(text))

@@ -30,7 +30,7 @@ def fill(overview: Overview, settings: TableSettings) -> None:
     overview.format, overview.bad = table.format, bad
     # A test set needs no labels.
     is_labeled = bool(settings.label_column)
-    total, contradictory, truncated = 0, 0, 0
+    total, contradictory = 0, 0
     labels, seen = collections.Counter[str](), dict[int, int]()
     for row in read_labeled(table, settings, bad, is_labeled):
         total += 1
@@ -38,8 +38,6 @@ def fill(overview: Overview, settings: TableSettings) -> None:
         # Numbers take less memory than the texts.
         own = hash(frozenset(map(value_of, row.labels)))
         contradictory += own != seen.setdefault(hash((row.text_a, row.text_b)), own)
-        texts = overview.encode(text for text in (row.text_a, row.text_b) if text)
-        truncated += sum(map(len, texts)) + len(texts) + 1 > overview.max_seq_length
         overview.add_example(row.location.name, _lines_of(row))
     labeled = settings.label_columns or (settings.label_column,)
     overview.add_columns(table, (settings.text_column, settings.text_b_column, *labeled))
@@ -61,9 +59,6 @@ def fill(overview: Overview, settings: TableSettings) -> None:
     if repeated := total - len(seen):
         others = f"{contradictory:,} of them other labels"
         overview.add("repeated", repeated, f" have the texts of an earlier row, {others}")
-    if overview.tokenizer:
-        overview.add_tokens()
-        overview.add("truncated", truncated, f" of more than {overview.max_seq_length} tokens")
     if not total:
         overview.problem = "it has no examples"
 

@@ -6,7 +6,6 @@ import collections
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from albert.core.errors import FlagError
 from albert.core.text import printable
 from albert.tables.bad_rows import BadRows
 from albert.tables.overview import SHOWN, Line, Overview
@@ -28,7 +27,7 @@ _ROWS = {
 }
 
 
-def fill(overview: Overview, doc_stride: int, max_query_length: int) -> None:
+def fill(overview: Overview) -> None:
     """Fills an overview of a file of questions; raises as `Questions.paragraphs` does."""
     questions = Questions(QuestionSource(overview.path, overview.on_bad_row))
     table, bad = questions.table, questions.bad_rows(is_strict=True)
@@ -38,7 +37,6 @@ def fill(overview: Overview, doc_stride: int, max_query_length: int) -> None:
     counts, unknown, before = collections.Counter[str](), list[str](), None
     # A number takes less memory than the texts.
     keys = set[int]()
-    tokens = overview.tokenizer and _Tokens(overview, doc_stride, max_query_length)
     for paragraph in consistent(questions.paragraphs(is_training, bad), bad):
         context = paragraph.context
         for question in paragraph.questions:
@@ -51,8 +49,6 @@ def fill(overview: Overview, doc_stride: int, max_query_length: int) -> None:
             keys.add(hash((context, question["question"])))
             if not (is_impossible or answers):
                 unknown.append(question["id"])
-            if tokens:
-                tokens.add(context, question)
             title = f"id {printable(question['id'])}"
             overview.add_example(title, _lines_of(context, question))
     counts["repeated"] = counts["questions"] - len(keys)
@@ -67,8 +63,6 @@ def fill(overview: Overview, doc_stride: int, max_query_length: int) -> None:
     for name, text in _ROWS.items():
         if counts[name]:
             overview.add(name, counts[name], text)
-    if tokens:
-        tokens.finish()
 
 
 def consistent(
@@ -90,47 +84,6 @@ def consistent(
                 qas.append(question)
         if qas or not paragraph.questions:
             yield paragraph._replace(content={**paragraph.content, "qas": qas})
-
-
-class _Tokens:
-    """Counts tokens, questions that are truncated, and answers that no window has."""
-
-    def __init__(self, overview: Overview, doc_stride: int, longest: int):
-        # The check does not need TensorFlow without a tokenizer.
-        from albert.tasks.squad.features import SPECIAL_TOKENS, WindowMaker
-
-        self._overview, self._longest, self._context = overview, longest, ""
-        length = overview.max_seq_length
-        if doc_stride > (room := length - longest - SPECIAL_TOKENS):
-            raise FlagError(
-                f"--doc_stride {doc_stride} is more than the {room} tokens of a window with the "
-                "longest question; lower it or --max_query_length"
-            )
-        self._windows = WindowMaker(overview.tokenizer, length, doc_stride, longest)
-        self._truncated = self._answers = self._outside = 0
-
-    def add(self, context: str, question: Mapping[str, Any]) -> None:
-        from albert.tasks.squad.features import SquadExample
-
-        (ids,) = self._overview.encode([question["question"]])
-        self._truncated += len(ids) > self._longest
-        example = SquadExample(question["id"], question["question"], context)
-        for answer in question.get("answers") or [{"text": "", "answer_start": -1}]:
-            example.orig_answer_text = answer["text"]
-            example.start_position = answer.get("answer_start")
-            windows = list(self._windows.windows([example]))
-            self._answers += bool(answer["text"])
-            self._outside += bool(answer["text"]) and all(w.answer is None for w in windows)
-            if context != self._context:
-                self._overview.count_tokens(windows[0].paragraph.ids.tolist())
-                self._context = context
-
-    def finish(self) -> None:
-        add, length = self._overview.add, self._overview.max_seq_length
-        self._overview.add_tokens()
-        add("truncated", self._truncated, f" questions of more than {self._longest} tokens")
-        windows = f"{self._answers:,} answers are in no window of {length} tokens"
-        add("cut answers", self._outside, f" of {windows}")
 
 
 def _lines_of(context: str, question: Mapping[str, Any]) -> Iterator[Line]:

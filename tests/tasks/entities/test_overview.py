@@ -9,7 +9,6 @@ from albert.tables.bad_rows import ERROR, SKIP
 from albert.tables.overview import Line, Overview
 from albert.tasks.entities.overview import fill
 from albert.tasks.entities.settings import FormatSettings
-from albert.tokenization import FullTokenizer
 
 
 def span(start: int, end: int, label: str) -> dict:
@@ -26,14 +25,12 @@ RECORDS = [
 ]
 
 
-def test_an_overview_has_counts_problems_and_examples(write, squad_dir):
+def test_an_overview_has_counts_problems_and_examples(write):
     path = write("".join(json.dumps(record) + "\n" for record in RECORDS))
-    tokenizer = FullTokenizer(str(squad_dir / "vocab.txt"), True)
-    overview = Overview(path, 2, ERROR, tokenizer, 4)
+    overview = Overview(path, 2, ERROR)
     fill(overview, FormatSettings())
     assert overview.format == "JSON with spans, as of Prodigy"
-    *counts, tokens, long = overview.counts
-    assert counts == [
+    assert overview.counts == [
         ("texts", "4"),
         ("entities", "4"),
         ("label PER", "3"),
@@ -44,9 +41,6 @@ def test_an_overview_has_counts_problems_and_examples(write, squad_dir):
         ("unusual", "1 entities begin or end with white space, which is removed"),
         ("ignored", "1 texts with the answer reject"),
     ]
-    total = sum(len(tokenizer.encode_with_offsets(record["text"]).ids) for record in RECORDS[:4])
-    assert tokens[0] == "tokens" and tokens[1].startswith(f"{total}; ")
-    assert long == ("long texts", "3 above 4 tokens; they become several windows")
     marks = [(0, 8, "answer"), (13, 16, "answer")]
     lines = [
         Line("text", "Nia Moor saw Ouse.", marks),
@@ -62,7 +56,7 @@ def test_an_overview_has_counts_problems_and_examples(write, squad_dir):
 
 def test_the_example_of_a_long_text_shows_its_entity(write):
     path = write(json.dumps(RECORDS[3]) + "\n")
-    overview = Overview(path, 5, SKIP, None, 128)
+    overview = Overview(path, 5, SKIP)
     fill(overview, FormatSettings())
     ((_, (line, _)),) = overview.examples
     ((start, end, _),) = line.marks
