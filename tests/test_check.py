@@ -141,13 +141,12 @@ def test_all_missing_files_are_named_together(squad_dir, tmp_path):
 def test_faults_of_flags_and_files_are_listed_together(squad_dir, tmp_path):
     sizes = {**json.loads((squad_dir / "albert.json").read_text()), "num_attention_heads": 3}
     (tmp_path / "config.json").write_text(json.dumps(sizes))
-    question = {"id": "a", "question": "?", "answers": [], "is_impossible": True}
-    paragraph = {"context": "x", "qas": [question]}
-    (tmp_path / "train.json").write_text(json.dumps({"data": [{"paragraphs": [paragraph]}]}))
-    flags = [f"--albert_config_file={tmp_path}/config.json", f"--train_file={tmp_path}/train.json"]
-    flags += ["--length_buckets=32", "--doc_stride=60", f"--spm_model_file={tmp_path}/train.json"]
-    parts = ["albert squad 2.0", "num_attention_heads 3", "--length_buckets must end"]
-    parts += ["train.json is no", "--doc_stride 60"]
+    flags = [
+        f"--{flag}={tmp_path}/config.json" for flag in ("albert_config_file", "spm_model_file")
+    ]
+    flags += ["--length_buckets=32", "--doc_stride=60"]
+    parts = ["num_attention_heads 3", "--length_buckets must end"]
+    parts += ["config.json is no", "--doc_stride 60"]
     lines = faults_of(run(command(squad_dir, tmp_path / "out", *flags)))
     assert all(part in line for part, line in zip(parts, lines, strict=True)), lines
     assert_fails(run(squad_command(squad_dir, tmp_path / "out", *flags)), 1, *parts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-from albert.tasks.squad.questions import check_all_answerable
 from benchmarks.parts import peer_answers, squad_size
 
 
@@ -18,7 +17,6 @@ def test_the_file_of_squads_size_has_unique_ids_and_answers(squad_dir, tmp_path)
     assert 100 <= len(questions) < 150
     for name, objects in (("context", paragraphs), ("question", questions), ("id", questions)):
         assert len({value[name] for value in objects}) == len(objects)
-    check_all_answerable(str(path), "the file")
     answers = [(p["context"], a) for p in paragraphs for q in p["qas"] for a in q["answers"]]
     assert all(context.startswith(a["text"], a["answer_start"]) for context, a in answers)
 

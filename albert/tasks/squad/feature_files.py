@@ -170,8 +170,8 @@ class SquadFeatures(FeatureSource):
             "tokenizer_sha256": tokenizer.sha256,
             "is_training": self._is_training,
             **({"rules of version": _TRAINING_VERSION} if self._is_training else {}),
-            **({"unanswerable": True} if self._is_training and unanswerable else {}),
-            # None as in headers of earlier versions, which lack it.
+            # None as in headers of earlier versions, which lack these values.
+            "unanswerable": (self._is_training and unanswerable) or None,
             "exact_answers": (self._is_training and exact_answers) or None,
             **source.made_from(),
             **options._asdict(),
@@ -183,11 +183,20 @@ class SquadFeatures(FeatureSource):
     def _examples(self) -> tuple[Countable[Any], Mapping[str, int]]:
         """Returns examples for training or questions to predict, and what training skips."""
         questions = Questions(self._source)
+        result: tuple[Countable[Any], Mapping[str, int]] = questions, {}
         if self._is_training:
-            return read_examples(questions, True, self._unanswerable)
-        if not len(questions):
+            result = read_examples(questions, True, self._unanswerable)
+            impossible = [example.qas_id for example in result[0] if example.is_impossible]
+        else:
+            impossible = [one["id"] for _, one in questions if one.get("is_impossible")]
+        if impossible and not self._unanswerable:
+            raise UserError(
+                f"{self.input_file} is SQuAD 2.0: it has {len(impossible)} unanswerable questions, "
+                f"the first is {impossible[0]}; use `albert squad 2.0`"
+            )
+        if not len(result[0]):
             raise no_question_error(self.input_file, {})
-        return questions, {}
+        return result
 
     def read(self) -> tuple[Countable[Any], Mapping[str, int]]:
         return self._examples

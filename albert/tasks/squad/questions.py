@@ -13,13 +13,12 @@ import functools
 import itertools
 import json
 import operator
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
-from albert.core.files import check_readable, read_bytes, read_json
-from albert.core.json_reader import UTF16_MARKS, JsonReader
+from albert.core.files import check_readable, read_json
+from albert.core.json_reader import JsonReader
 from albert.tables.bad_rows import ERROR, ON_BAD_QUESTION, SKIP, BadRows
 from albert.tables.dev_split import DevSplit, made_from
 from albert.tables.kinds import QUESTIONS, look_of
@@ -28,8 +27,6 @@ from albert.tasks.squad import ONE
 from albert.tasks.squad.answers import usable_answer, why_empty
 from albert.tasks.squad.question_tables import MRQA, read_questions
 
-# In a text, the quotation marks would be escaped with a backslash.
-_MAY_BE_IMPOSSIBLE = re.compile(rb'"is_impossible"(?!\s*:\s*false)')
 # Reasons why a training skips a question.
 NO_ANSWER = "there is no answer"
 IMPOSSIBLE = "it is impossible, and has an answer"
@@ -295,30 +292,3 @@ def _get(owner: Any, key: str, kind: type, path: str, location: str) -> Any:
         needed = _TYPES[kind]
         raise _error(path, f'{location}: "{key}" must be {needed}, not {json.dumps(value):.80}')
     return value
-
-
-def check_all_answerable(input_file: str, what: str) -> None:
-    """Raises a `UserError` if a SQuAD file is version 2.0: it has unanswerable questions.
-
-    Files with other errors pass. Only tables and files that may be version 2.0 are parsed. Messages
-    refer to the file as `what`.
-    """
-    try:
-        questions = Questions(QuestionSource(input_file))
-        content = read_bytes(input_file)
-        may_be = content[:2] in UTF16_MARKS or _MAY_BE_IMPOSSIBLE.search(content)
-        if not questions.table and not may_be:
-            return
-        impossible = [
-            question["id"]
-            for paragraph in questions.paragraphs(bad=questions.bad_rows())
-            for question in paragraph.questions
-            if question.get("is_impossible")
-        ]
-    except UserError:
-        return
-    if impossible:
-        raise UserError(
-            f"{what} {input_file} is SQuAD 2.0: it has {len(impossible)} unanswerable questions, "
-            f"the first is {impossible[0]}; use `albert squad 2.0`"
-        )

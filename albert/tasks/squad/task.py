@@ -41,12 +41,7 @@ from albert.tasks.squad.predictions import (
     entries_of,
     no_answer_odds,
 )
-from albert.tasks.squad.questions import (
-    Questions,
-    QuestionSource,
-    articles_of,
-    check_all_answerable,
-)
+from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
 from albert.tasks.squad.scoring import Scorer, ScorerV2
 from albert.tasks.squad.settings import SquadSettings, SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.view import sample_of
@@ -68,11 +63,6 @@ class SquadTask(TextTask):
 
     def __init__(self, settings: SquadSettings):
         faults = ErrorCollector()
-        with faults.collect():
-            inputs = () if self.unanswerable else requested_inputs(type(self), settings).values()
-            for name in dict.fromkeys(inputs):
-                if path := getattr(settings, name):
-                    check_all_answerable(path, f"--{name}")
         with faults.collect():
             super().__init__(settings)
         with faults.collect():

@@ -1,7 +1,6 @@
 """read_squad_examples(): SQuAD JSON of both versions, useless questions, and malformed files."""
 
 import itertools
-import json
 import logging
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from albert.core.errors import UserError
 from albert.squad_utils import read_squad_examples
 from albert.tasks.squad.feature_files import read_examples
-from albert.tasks.squad.questions import Questions, QuestionSource, check_all_answerable
+from albert.tasks.squad.questions import Questions, QuestionSource
 
 TEXT = "Rivers run to the sea. The sea is not full."
 
@@ -201,21 +200,3 @@ class TestVersion2:
         positions = [(e.qas_id, e.start_position, e.is_impossible) for e in examples]
         marked = [(name, -1, True) for name in "de"]
         assert positions == [("a", 14, False), *marked, ("g", 14, False)]
-
-    def test_a_2_0_file_is_recognized_in_each_encoding_and_as_a_table(self, write):
-        content = json.dumps(squad(question(answers=(), is_impossible=True)))
-        for file in (content, content.encode("utf-16"), "context,question,answer\nx,?,\n"):
-            with pytest.raises(UserError, match="is SQuAD 2.0: it has 1 unanswerable questions"):
-                check_all_answerable(write(file), "--train_file")
-
-    def test_files_that_are_not_2_0_pass(self, write, tmp_path):
-        """Other files are not parsed here. Refused ones are in `tests/test_run_squad_v1.py`."""
-        check_all_answerable(str(tmp_path / "none.json"), "--train_file")
-        for content in (
-            squad(question()),
-            {"version": "v2.0", **squad(question(is_impossible=False))},
-            squad(question(is_impossible=None)),
-            squad({**question(), "question": '"is_impossible": true'}),
-            '{"is_impossible": false',
-        ):
-            check_all_answerable(write(content), "--train_file")
