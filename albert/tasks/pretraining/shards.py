@@ -220,11 +220,9 @@ def make_shards(
 ) -> collections.Counter:
     """Makes the missing shards of a part, and returns the totals over its shards, by name.
 
-    `part` is its number, from 0, and the number of parts, which are runs of shards.
-
-    Raises:
-      UserError: a shard's text is invalid, it would be empty or cannot be written, or a file that
-        this program did not write has its name; the other shards are still made.
+    `part` is its number, from 0, and the number of parts, which are runs of shards. Raises a
+    `UserError` if a shard's text is invalid, it would be empty or cannot be written, or a file that
+    this program did not write has its name.
     """
     maker = BlockMaker(plan.blocks, PieceEncoder(tokenizer), options)
     hashes = list(ordered_map(sha256_of, plan.files, workers))
@@ -251,24 +249,16 @@ def make_shards(
     begin, end = (len(shards) * number // part[1] for number in (part[0], part[0] + 1))
     shards = shards[begin:end]
     kilobytes = sum(_size(plan.blocks[number]) for _, numbers in shards for number in numbers)
-    totals, failures = collections.Counter[str](), list[UserError]()
+    totals = collections.Counter[str]()
     with progress_bar(kilobytes // 1000, "records", "kB") as bar:
         for file, numbers in shards:
-            try:
-                with file.lock():
-                    made = file.reusable()
-                    if made is None:
-                        sizes = [_size(plan.blocks[number]) for number in numbers]
-                        results = ordered_map(maker.records, numbers, workers)
-                        made = _make(file, sizes, results, bar)
-                totals.update(made)
-            except UserError as e:
-                failures.append(e)
-                if file is not shards[-1][0]:
-                    tf.logging.warning("%s. Continuing with the other files", e)
-    if failures:
-        more = f" ({len(failures)} files were not made)" if len(failures) > 1 else ""
-        raise UserError(f"{failures[-1]}{more}")
+            with file.lock():
+                made = file.reusable()
+                if made is None:
+                    sizes = [_size(plan.blocks[number]) for number in numbers]
+                    results = ordered_map(maker.records, numbers, workers)
+                    made = _make(file, sizes, results, bar)
+            totals.update(made)
     return totals
 
 
