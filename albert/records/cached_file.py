@@ -259,24 +259,13 @@ def _hash(header: dict) -> str:
     return hashlib.sha256(json.dumps(header).encode()).hexdigest()
 
 
-def files_of_header(path: str) -> list[str]:
-    """Returns the file and companions of the header at `path` (.json); [] if it is no header."""
-    own = path.removesuffix(".json")
-    header = CachedFile(own, {})._header()
-    if header is None:
-        return []
-    files = header.get("files")
-    names = files if isinstance(files, dict) else ()
-    return [own, *(os.path.join(os.path.dirname(path), name) for name in names)]
-
-
 def content_of_records(path: str) -> str:
     """Returns a digest of a record file, or of its header, which is shorter.
 
     The caller must have checked that the header matches the file.
     """
-    header = path + ".json"
-    return content_of(header if files_of_header(header) else path)
+    has_header = CachedFile(path, {})._header() is not None
+    return content_of(f"{path}.json" if has_header else path)
 
 
 def is_intact(path: str) -> bool | None:

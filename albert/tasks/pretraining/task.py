@@ -92,8 +92,7 @@ class PretrainingTask(Task):
 
     def files(self, split: str) -> list[str]:
         """Returns the record files of --input_file or, for evaluation, of --eval_file if given."""
-        flag = self.input_flags(self.settings)[split]
-        return matching_files(self.input_path(split), flag, with_derived=True)
+        return matching_files(self.input_path(split), self.input_flags(self.settings)[split])
 
     def split(self, name: str) -> RecordSplit:
         settings, files, options = self.settings, self.files(name), self._options

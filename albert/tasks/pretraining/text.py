@@ -15,12 +15,13 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import FlagError, UserError, reporting
-from albert.records.cached_file import files_of_header
 from albert.tokenization import FullTokenizer
 
 # A document that continues for more than this beyond a block is split at the end of a line.
 LONGEST_REST = 1 << 20
 _END_OF_DOCUMENT = re.compile(rb"\n[ \t\r]*\n")
+# Names of hidden files, locks and headers.
+_NOT_INPUT = re.compile(r"(^|/)\.[^/]*$|\.(lock|json)$")
 
 
 class Span(NamedTuple):
@@ -35,22 +36,20 @@ class Span(NamedTuple):
 Block = tuple[Span, ...]
 
 
-def matching_files(patterns: str, flag: str, *, with_derived: bool = False) -> list[str]:
+def matching_files(patterns: str, flag: str) -> list[str]:
     """Returns the files that match comma-separated names or globs, in order.
 
-    A glob skips files that programs have put next to the input: hidden files, locks, headers of
-    derived files and, unless `with_derived`, the derived files themselves. Raises a `FlagError` if
-    there is no name, and a `UserError` if a name or glob matches no file, or matches a folder.
+    A glob skips hidden files, and the locks and headers that programs put next to their files.
+    Raises a `FlagError` if there is no name, and a `UserError` if a name or glob matches no file,
+    or matches a folder.
     """
     files = []
     for pattern in filter(None, patterns.split(",")):
         every = paths = sorted(tf.gfile.Glob(pattern))
         if every != [pattern]:
-            paths = _without_our_own(every, with_derived)
-            if not os.path.basename(pattern).startswith("."):
-                paths = [path for path in paths if not os.path.basename(path).startswith(".")]
+            paths = [path for path in every if not _NOT_INPUT.search(path)]
         if not paths:
-            but = " except files that programs have written" if every else ""
+            but = " except hidden files, locks and headers" if every else ""
             raise UserError(f"--{flag}: {pattern} matches no file{but}")
         folder = next((path for path in paths if os.path.isdir(path)), None)
         if folder:
@@ -59,20 +58,6 @@ def matching_files(patterns: str, flag: str, *, with_derived: bool = False) -> l
     if not files:
         raise FlagError(f"--{flag}={patterns} names no file")
     return files
-
-
-def _without_our_own(paths: Sequence[str], with_derived: bool) -> list[str]:
-    """Removes locks, headers and, unless `with_derived`, the files that have a header."""
-    headers = {path if path.endswith(".json") else f"{path}.json" for path in paths}
-    files = {header: files_of_header(header) for header in headers}
-    ours = {header for header, described in files.items() if described}
-    if not with_derived:
-        ours |= {os.path.abspath(path) for described in files.values() for path in described}
-    return [
-        path
-        for path in paths
-        if not (path.endswith(".lock") or path in ours or os.path.abspath(path) in ours)
-    ]
 
 
 def plan_blocks(paths: Sequence[str], block_bytes: int) -> list[Block]:

@@ -138,7 +138,7 @@ class TestWrongFiles:
         content[position] ^= 1
         path.write_bytes(content)
         header.write_text(pathlib.Path(files["masked"] + ".json").read_text()[:200])
-        assert matching_files(f"{tmp_path}/*", "input_file", with_derived=True) == [str(path)]
+        assert matching_files(f"{tmp_path}/*", "input_file") == [str(path)]
         with pytest.raises(UserError, match=r"/masked does not match its header .*masked\.json"):
             check_files([str(path)], options["masked"])
 

@@ -8,7 +8,6 @@ from unittest import mock
 import pytest
 
 from albert.core.errors import FlagError, UserError
-from albert.records.cached_file import CachedFile
 from albert.tasks.pretraining import task as task_module
 from albert.tasks.pretraining.input_pipeline import check_files
 from albert.tasks.pretraining.settings import PretrainingSettings
@@ -103,13 +102,6 @@ def test_the_loss_is_scaled_in_float16_only(make):
     for precision in ("float32", "bfloat16", "float16"):
         options = optimizer_options(make(f"--precision={precision}").settings, Steps(10, 1))
         assert options.scales_loss == (precision == "float16")
-
-
-def test_a_glob_takes_records_that_a_program_has_made(make, files, tmp_path):
-    path = tmp_path / "made-1"
-    with CachedFile(str(path), {}).building() as (names, _):
-        shutil.copy(files["masked"], names[0])
-    assert make(f"--input_file={tmp_path}/made-*").files("train") == [str(path)]
 
 
 SPLIT = "--train_batch_size=4 --global_batch_size"

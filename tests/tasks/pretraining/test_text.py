@@ -10,7 +10,6 @@ import sentencepiece as spm
 
 from albert import tokenization
 from albert.core.errors import FlagError, UserError
-from albert.records.cached_file import CachedFile
 from albert.tasks.pretraining import text
 from albert.tasks.pretraining.sentencepiece_trainer import train_model
 from albert.tasks.pretraining.text import (
@@ -85,34 +84,24 @@ NAMES = "made .made.x1y2 made.lock made.json"
 class TestMatchingFiles:
     @pytest.fixture
     def made(self, tmp_path):
-        """Makes a folder with a text, a program's output from it, and other programs' files."""
-        derived = CachedFile(str(tmp_path / "made"), {}, [str(tmp_path / "companion")])
-        with derived.building() as (names, _):
-            for name in names:
-                pathlib.Path(name).write_text("x")
-        for name in ("text", "text.json", ".made.x1y2", "made.lock"):
+        """Makes a folder with records, their header and what an interrupted program leaves."""
+        for name in ("made", "made.json", "made.lock", ".made.x1y2", "text"):
             (tmp_path / name).write_text("x")
         return tmp_path
 
     @pytest.mark.parametrize(
-        ("patterns", "with_derived", "names"),
-        [
-            ("made.lock t* .m*", False, "made.lock text text.json .made.x1y2"),
-            ("*", False, "text text.json"),
-            ("*", True, "companion made text text.json"),
-            (NAMES, False, NAMES),
-        ],
+        ("patterns", "names"),
+        [("made.lock t*", "made.lock text"), ("*", "made text"), (NAMES, NAMES)],
     )
-    def test_globs_skip_derived_files_and_names_do_not(self, made, patterns, with_derived, names):
-        flag = ",".join(f"{made}/{pattern}" for pattern in patterns.split())
-        paths = matching_files(flag, "input_file", with_derived=with_derived)
+    def test_globs_skip_hidden_files_locks_and_headers(self, made, patterns, names):
+        paths = matching_files(",".join(f"{made}/{one}" for one in patterns.split()), "input_file")
         assert paths == [f"{made}/{name}" for name in names.split()]
 
     @pytest.mark.parametrize(
         ("pattern", "message"),
         [
             ("{}/none.txt", "--input_file: .* matches no file"),
-            ("{}/ma*", r"ma\* matches no file except files that programs have written"),
+            ("{}/made.*", r"made\.\* matches no file except hidden files, locks and headers"),
             ("{}", "is a folder"),
             (",", "--input_file=, names no file"),
         ],
