@@ -233,15 +233,6 @@ class SquadV2Task(SquadTask):
     kind, best_by = "squad-2.0", "best_f1"
     unanswerable = True
 
-    def __init__(self, settings: SquadV2Settings):
-        super().__init__(settings)
-        for name in ("start_n_top", "end_n_top"):
-            if getattr(settings, name) > settings.max_seq_length:
-                raise FlagError(
-                    f"--{name} {getattr(settings, name)} is more than the --max_seq_length "
-                    f"{settings.max_seq_length} tokens of a feature"
-                )
-
     def head(self) -> Head:
         tops = self.settings.start_n_top, self.settings.end_n_top
         return make_v2_head(V2Options(*tops, self.dropout, self.config.initializer_range))

@@ -153,11 +153,6 @@ class TestVersion2:
 
     def test_flags_affect_the_head_and_scores_need_known_answers(self, make_v2):
         """Dropout of the head counts even if the encoder has none."""
-        for name in ("start_n_top", "end_n_top"):
-            assert make_v2(f"--{name}=64")
-            message = f"--{name} 65 is more than the --max_seq_length 64"
-            with pytest.raises(FlagError, match=message):
-                make_v2(f"--{name}=65")
         for flags, drops in (((), True), (("--dropout_prob=0",), False)):
             task = make_v2(*flags)
             task.config.hidden_dropout_prob = task.config.attention_probs_dropout_prob = 0.0
