@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import sentencepiece as spm
 
-from albert.core.errors import FlagError, UserError
+from albert.core.errors import UserError
 from albert.core.text import first_line
 from albert.tasks.pretraining.text import LONGEST_REST, plan_blocks, read_lines
 from albert.tokenization import preprocess_text
@@ -56,7 +55,9 @@ def train_model(
             **{**LAYOUT, **TRAINING, "num_threads": num_threads},
         )
     except RuntimeError as e:
-        raise (failed[0] if failed else _in_terms_of_flags(str(e), files, vocab_size)) from e
+        # Without its place in the trainer's code. Only if there is no text, there is no reason.
+        reason = first_line(e).rpartition("]")[2].strip() or "no text to train on"
+        raise (failed[0] if failed else UserError(f"{', '.join(files)}: {reason}")) from e
     return model.getvalue()
 
 
@@ -73,22 +74,6 @@ def _sentences(
     except UserError as e:
         failed.append(e)
         raise
-
-
-def _in_terms_of_flags(message: str, files: Sequence[str], vocab_size: int) -> UserError:
-    """Converts the trainer's message to an error that names the flags."""
-    if "sentences_.empty()" in message:
-        return UserError(f"{', '.join(files)}: no text to train on")
-    if limit := re.search(r"value <= (\d+)", message):
-        return FlagError(
-            f"--vocab_size {vocab_size} is more than the {limit.group(1)} pieces that this "
-            "text allows; lower it"
-        )
-    if "smaller than required_chars" in message:
-        return FlagError(
-            f"--vocab_size {vocab_size} is less than the number of characters in the text; raise it"
-        )
-    return UserError(f"the SentencePiece trainer failed: {first_line(message)}")
 
 
 def write_vocab(model: bytes, path: str) -> int:
