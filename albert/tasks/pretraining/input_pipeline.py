@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
-from google.protobuf.message import DecodeError
 
 from albert.core.errors import UserError
 from albert.distributed import collectives
@@ -172,9 +171,8 @@ def _drawn_masks(
 def read_sizes(files: Sequence[str], options: RecordOptions, workers: int) -> np.ndarray:
     """Returns the numbers of tokens, and of masked tokens, of all N examples, int [2, N].
 
-    Worker processes share the files.
-
-    Raises a `UserError` if a record is damaged or empty.
+    Worker processes share the files, which were checked. Raises a `UserError` if a record has no
+    token or another length.
     """
     parts = ordered_map(functools.partial(_sizes_of_file, options=options), files, workers)
     return np.concatenate(list(parts), axis=1)
@@ -185,18 +183,11 @@ def _sizes_of_file(path: str, options: RecordOptions) -> np.ndarray:
     records = RecordFile([path])
     sizes = np.zeros([2, len(records)], np.int32)
     for number, record in enumerate(records):
-        try:
-            features = tf.train.Example.FromString(record).features.feature
-        except DecodeError as e:
-            raise UserError(f"{path}: record {number} is not a tf.train.Example") from e
+        features = tf.train.Example.FromString(record).features.feature
         mask = features["input_mask"].int64_list.value[::-1]
-        if len(mask) != options.seq_length:
-            raise UserError(
-                f"{path}: record {number} has {len(mask)} values of input_mask, not the "
-                f"{options.seq_length} of --max_seq_length; make the file again"
-            )
-        if 1 not in mask:
-            raise UserError(f"{path}: record {number} has no token; make the file again")
+        if len(mask) != options.seq_length or 1 not in mask:
+            what = f"has no token, or another length than {options.seq_length}"
+            raise UserError(f"{path}: record {number} {what}; make the file again")
         sizes[0, number] = len(mask) - mask.index(1)
         sizes[1, number] = np.count_nonzero(features["masked_lm_weights"].float_list.value)
     if options.masker:

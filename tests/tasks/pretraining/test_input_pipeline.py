@@ -377,7 +377,7 @@ def test_a_token_that_is_masked_out_belongs_to_no_sequence():
     assert list(packed) == list(packed_spec(shape))
 
 
-def test_a_record_without_tokens_or_of_another_kind_is_an_error(files, options, tmp_path):
+def test_a_record_without_tokens_or_of_another_length_is_an_error(files, options, tmp_path):
     records = list(itertools.islice(tf.io.tf_record_iterator(files["masked"]), 3))
     example = tf.train.Example.FromString(records[1])
     example.features.feature["input_mask"].int64_list.value[:] = [0] * SEQ
@@ -385,8 +385,5 @@ def test_a_record_without_tokens_or_of_another_kind_is_an_error(files, options, 
     write_records(tmp_path / "empty", records)
     with pytest.raises(UserError, match="empty: record 1 has no token"):
         read_sizes([str(tmp_path / "empty")], options["masked"], 1)
-    with pytest.raises(UserError, match=f"empty: record 0 has {SEQ} values of input_mask, not th"):
+    with pytest.raises(UserError, match="empty: record 0 has no token, or another length than 8"):
         read_sizes([str(tmp_path / "empty")], options["masked"]._replace(seq_length=8), 1)
-    write_records(tmp_path / "other", [b"no example"])
-    with pytest.raises(UserError, match="other: record 0 is not a tf.train.Example"):
-        read_sizes([str(tmp_path / "other")], options["masked"], 1)
