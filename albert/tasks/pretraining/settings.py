@@ -196,11 +196,6 @@ class PretrainingSettings(KeptCheckpoints, RunSettings, theme=TRAINING):
             return {"": self}
         if not self.do_train:
             raise FlagError("--phases trains: to score a phase, pass its folder as --output_dir")
-        if os.path.exists(os.path.join(self.output_dir, "run.json")):
-            raise FlagError(
-                f"--output_dir {self.output_dir} holds a run without --phases; give another one, "
-                "or move that run away"
-            )
         runs, follows = {}, ""
         for number, path in enumerate(self.phases, start=1):
             one = runs[f"phase {number}"] = self._phase(number, path, follows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -201,11 +200,6 @@ def _check(settings: PretrainingSettings) -> None:
     """Raises a `FlagError` if flags contradict each other."""
     if settings.phases:
         raise FlagError("--phases is for the command `albert pretrain`; run one phase at a time")
-    if os.path.exists(os.path.join(settings.output_dir, "phase_1", "run.json")):
-        raise FlagError(
-            f"--output_dir {settings.output_dir} holds the phases of a run with --phases; give "
-            "another one"
-        )
     if not (settings.do_train or settings.do_eval):
         raise FlagError("nothing to do: at least one of --do_train and --do_eval must be true")
     if settings.do_train or not settings.eval_file:

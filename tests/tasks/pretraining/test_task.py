@@ -165,10 +165,6 @@ def test_a_phase_has_its_own_flags_and_file_and_follows_the_one_before(phases, t
     assert (one.follows, two.follows) == ("", one.output_dir)
     with pytest.raises(UserError, match="none"):
         phases("", f"--phases={tmp_path}/1,{tmp_path}/none")
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/run.json").touch()
-    with pytest.raises(FlagError, match="holds a run without --phases"):
-        phases()
 
 
 @pytest.mark.parametrize(
@@ -193,11 +189,3 @@ def test_a_phase_that_was_begun_needs_the_checkpoint_of_the_one_before(phases, t
     with pytest.raises(UserError, match="out/phase_1, whose newest checkpoint is no longer the o"):
         check_output_dir(two, {"seed": 1})
     check_output_dir(two.replaced(overwrite_output_dir=True), {"seed": 1})
-
-
-def test_a_run_without_phases_is_not_among_them(phases, tmp_path):
-    (tmp_path / "out/phase_1").mkdir(parents=True)
-    (tmp_path / "out/phase_1/run.json").touch()
-    flags = f"--output_dir={tmp_path}/out", "--input_file=records"
-    with pytest.raises(FlagError, match="out holds the phases of a run with --phases"):
-        PretrainingTask(settings_of(PretrainingSettings, *flags))
