@@ -14,8 +14,7 @@ import numpy as np
 from albert.core.errors import UserError, optional
 from albert.core.files import remove_temporary_files, temporary_folder, write_json
 from albert.core.locks import exclusive
-from albert.core.log import LOG, progress_bar
-from albert.core.record import change_in, differences, read_record
+from albert.core.log import progress_bar
 from albert.corpus import sentences
 from albert.corpus.documents import Document, Options, Tally, read_documents
 from albert.corpus.sources import Kind, Source, kind_of
@@ -55,11 +54,11 @@ class Converted(NamedTuple):
 
 
 def make_corpus(sources: Sequence[Source], output_dir: str, options: Options, workers: int) -> dict:
-    """Makes the files of a corpus, unless they exist; returns the report.
+    """Makes the files of a corpus, and returns the report.
 
     If the process is killed, `output_dir` does not exist yet, and the next call removes what is
     left and starts again. If only a part of the input cannot be read, the rest is written; see
-    `check_faults`. Raises a `UserError` if the folder has something else, or no document was kept.
+    `check_faults`. Raises a `UserError` if the folder exists, or no document was kept.
     """
     _check_installed(sources)
     described = [source.described() for source in sources]
@@ -68,12 +67,10 @@ def make_corpus(sources: Sequence[Source], output_dir: str, options: Options, wo
     # Unfinished folders are in the parent of the real one.
     output_dir = os.path.realpath(output_dir)
     with exclusive(output_dir):
-        report = _existing_report(output_dir, made_from)
-        if report is None:
-            remove_temporary_files(output_dir)
-            with temporary_folder(output_dir) as folder:
-                report = _Corpus(sources, options, folder).make(made_from, workers)
-                write_json(os.path.join(folder, REPORT), report)
+        remove_temporary_files(output_dir)
+        with temporary_folder(output_dir) as folder:
+            report = _Corpus(sources, options, folder).make(made_from, workers)
+            write_json(os.path.join(folder, REPORT), report)
     return report
 
 
@@ -95,34 +92,6 @@ def _check_installed(sources: Sequence[Source]) -> None:
     for package in packages:
         with optional(package):
             importlib.import_module(package)
-
-
-def _existing_report(output_dir: str, made_from: dict) -> dict | None:
-    """Returns the report of a corpus, or None; raises a `UserError` for any other content."""
-    path = os.path.join(output_dir, REPORT)
-    try:
-        report = read_record(path, "the report", "made_from", "files")
-        if report is None:
-            return None
-        before = _values(report["made_from"])
-    except (UserError, KeyError, TypeError) as e:
-        raise UserError(f"{path} is not the report of a corpus; give another --output_dir") from e
-    if different := differences(before, _values(made_from)):
-        raise UserError(
-            f"{output_dir} was made with other values of {', '.join(map(str, different))}; give "
-            "another --output_dir, or remove this one"
-        )
-    if change := change_in(output_dir, report["files"]):
-        raise UserError(f"{change}; remove {output_dir}")
-    LOG.info("Reusing %s", output_dir)
-    return report
-
-
-def _values(made_from: dict) -> dict[str, object]:
-    """Returns the values by name that a corpus was made from."""
-    inputs = {f"{k} of {one['name']}": v for one in made_from["inputs"] for k, v in one.items()}
-    order = [one["name"] for one in made_from["inputs"]]
-    return {"version": made_from["version"], "inputs": order, **made_from["options"], **inputs}
 
 
 class PartWriter:
