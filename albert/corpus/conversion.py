@@ -9,8 +9,6 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO, NamedTuple
 
-import numpy as np
-
 from albert.core.errors import UserError, optional
 from albert.core.files import remove_temporary_files, temporary_folder, write_json
 from albert.core.locks import exclusive
@@ -28,8 +26,6 @@ _BATCH = 256 << 10
 _FAULTS_SHOWN = 3
 # Greatest size of a file. A document is never split.
 _FILE_BYTES = 256_000_000
-# The fewest new hashes to merge into the sorted ones.
-_LEAST_NEW = 1 << 12
 # A single sentence has no order to learn.
 _FEWEST_SENTENCES = 2
 # The reasons to drop a document, and what is counted of the others.
@@ -132,7 +128,7 @@ class _Corpus:
     def __init__(self, sources: Sequence[Source], options: Options, folder: str):
         self._sources, self._options, self._folder = sources, options, folder
         self._tallies = [Tally() for _ in sources]
-        self._seen = HashSet()
+        self._seen = set[int]()
 
     def make(self, made_from: dict, workers: int) -> dict:
         """Writes the files, and returns the report."""
@@ -145,9 +141,10 @@ class _Corpus:
                     counts = self._tallies[one.source].counts
                     if not one.text:
                         counts["too_short"] += 1
-                    elif not self._seen.add(one.content):
+                    elif one.content in self._seen:
                         counts["duplicate"] += 1
                     else:
+                        self._seen.add(one.content)
                         is_dev = one.content < self._options.dev_fraction * 2**64
                         (dev if is_dev else train).write(one.text)
                         counts.update({**one.counts, "kept": 1, "dev": int(is_dev)})
@@ -206,29 +203,3 @@ def content_hash(text: str) -> int:
     normalized = " ".join(unicodedata.normalize("NFKC", text).lower().split())
     digest = hashlib.blake2b(normalized.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little")
-
-
-class HashSet:
-    """A set of 64-bit hashes, at most 24 bytes for each; a Python set takes about 100.
-
-    While it merges the new ones, it also needs the old array.
-    """
-
-    def __init__(self):
-        self._sorted, self._new = np.zeros(0, np.uint64), set[int]()
-
-    def __len__(self) -> int:
-        return len(self._sorted) + len(self._new)
-
-    def add(self, value: int) -> bool:
-        """Adds a hash, and returns whether it is new."""
-        position = self._sorted.searchsorted(number := np.uint64(value))
-        if value in self._new or number in self._sorted[position : position + 1]:
-            return False
-        self._new.add(value)
-        if len(self._new) > max(_LEAST_NEW, len(self._sorted) // 8):
-            new = np.fromiter(self._new, np.uint64)
-            self._new = set()
-            self._sorted = np.concatenate([self._sorted, new])
-            self._sorted.sort()
-        return True
