@@ -75,11 +75,6 @@ def find_sources(patterns: str, output_dir: str) -> list[Source]:
         sources += [_source(path, output_dir) for path in paths]
     if not sources:
         raise FlagError(f"--input={patterns} names no file")
-    seen = set[str]()
-    for path in (path for source in sources for path in source.paths):
-        if os.path.realpath(path) in seen:
-            raise UserError(f"--input names {path} twice")
-        seen.add(os.path.realpath(path))
     return sources
 
 
