@@ -20,7 +20,7 @@ from albert.records.process_pool import ordered_map
 
 REPORT = "report.json"
 # Raise this when the same input gives other text.
-_VERSION = 1
+_VERSION = 2
 # Characters of text that a worker converts at a time, roughly.
 _BATCH = 256 << 10
 _FAULTS_SHOWN = 3

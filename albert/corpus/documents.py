@@ -17,10 +17,9 @@ from albert.core.files import parse_json
 from albert.corpus.sources import Kind, Source, kind_of, opened
 from albert.tables import parquet
 
-# A longer document is cut, so that a file of any size fits into memory. In characters.
+# A longer text becomes several documents, so that a file of any size fits into memory. In
+# characters.
 LONGEST_DOCUMENT = 8 << 20
-# Bytes; a longer line of JSON Lines is not parsed.
-_LONGEST_LINE = 64 << 20
 _PIECE = 1 << 20
 # The begin of an article in the output of WikiExtractor, and tags that it has not removed.
 _DOC_MARK = b"<doc id="
@@ -90,7 +89,7 @@ def _texts_of_rows(path: str, field: str, tally: Tally) -> Iterator[str]:
         raise UserError(f"{path} has no column {field!r}; see --text_field")
     for row in parquet.read_rows(path, columns=[field]):
         try:
-            yield from _cut(_field_of(row, field), tally)
+            yield _field_of(row, field)
         except ValueError:
             tally.counts.update(("read", "unreadable"))
 
@@ -117,7 +116,7 @@ def _texts_of_docs(stream: BinaryIO, path: str, tally: Tally) -> Iterator[str]:
         if match := _DOC.match(line):
             title, lines = html.unescape(match[1]), []
         elif line.rstrip() == "</doc>":
-            yield from _cut(_extracted("".join(lines), title), tally)
+            yield _extracted("".join(lines), title)
             title, lines = None, []
         else:
             lines.append(line)
@@ -146,9 +145,9 @@ def _texts_of_file(stream: BinaryIO, path: str, options: Options, tally: Tally) 
         parts.append(piece)
         size += len(piece)
         if size > LONGEST_DOCUMENT:
-            *whole, rest = _cut("".join(parts), tally)
-            yield from whole
-            parts, size = [rest], len(rest)
+            yield "".join(parts)
+            parts, size = [], 0
+            tally.counts["cut_documents"] += 1
     text = "".join(parts)
     if text.strip():
         yield text
@@ -177,23 +176,16 @@ def _texts_of_lines(
     stream: BinaryIO, path: str, text_of: Callable[[dict[str, Any]], str], tally: Tally
 ) -> Iterator[str]:
     """Yields the texts of JSON Lines; of the lines that are wrong, the first is a fault."""
-    number, is_rest, wrong = 0, False, ""
-    while line := stream.readline(_LONGEST_LINE):
-        number += not is_rest
-        is_too_long = not line.endswith(b"\n") and len(line) == _LONGEST_LINE
-        is_rest, was_rest = is_too_long, is_rest
-        if was_rest or not line.strip():
+    wrong = ""
+    for number, line in enumerate(stream, start=1):
+        if not line.strip():
             continue
         try:
-            if is_too_long:
-                raise ValueError(f"longer than {_LONGEST_LINE} bytes")
             value = parse_json(line, "the line")
-            text = text_of(value if isinstance(value, dict) else {})
+            yield text_of(value if isinstance(value, dict) else {})
         except ValueError as e:
             tally.counts.update(("read", "unreadable"))
             wrong = wrong or f"{path}, line {number}: {e}"
-            continue
-        yield from _cut(text, tally)
     if wrong:
         raise UserError(wrong)
 
@@ -206,16 +198,3 @@ def _field_of(line: dict[str, Any], field: str) -> str:
     if "\0" in text:
         raise ValueError("not text: it contains a zero byte")
     return text
-
-
-def _cut(text: str, tally: Tally) -> list[str]:
-    """Returns a text in pieces of at most `LONGEST_DOCUMENT`, cut at the end of a line or word."""
-    pieces = []
-    while len(text) > LONGEST_DOCUMENT:
-        start = text[:LONGEST_DOCUMENT]
-        ends = (start.rfind(mark) + 1 for mark in ("\n\n", "\n", " "))
-        end = next((end for end in ends if end > LONGEST_DOCUMENT // 2), LONGEST_DOCUMENT)
-        pieces.append(text[:end])
-        text = text[end:]
-        tally.counts["cut_documents"] += 1
-    return [*pieces, text]
