@@ -33,7 +33,7 @@ from tests.helpers.squad import train_tokenizer
 # Other values than the defaults or those of `ARGUMENTS`; a switch has only one.
 OTHER = """
     adam_epsilon=1e-8 albert_config_file={0}/other.json allreduce_dtype=float16
-    answers=all cached_dir={0}/elsewhere class_weights=0=2 data_dir={0}/other device=cpu
+    answers=all cached_dir={0}/elsewhere class_weights=balanced data_dir={0}/other device=cpu
     doc_stride=8 dropout_prob=0.5
     end_n_top=3 engine=tensorflow eval_file={0}/other.records export_dir={0}/exported
     global_batch_size=8192

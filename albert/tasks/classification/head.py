@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import collections
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from albert import modeling
-from albert.core.errors import FlagError
 from albert.prediction.model import Encode, Head, HeadOutput
-
-BALANCED = "balanced"
 
 
 class ClassifierOutput(NamedTuple):
@@ -72,27 +68,6 @@ def classified(
             weights = tf.gather(tf.constant(class_weights, losses.dtype), labels)
             losses *= weights / tf.reduce_mean(weights)
     return ClassifierOutput(losses, probabilities, logits, predictions)
-
-
-def parse_class_weights(text: str, labels: Sequence[str]) -> list[float]:
-    """Returns the weights in a list such as "yes=2,no=0.5", in the order of the labels.
-
-    Labels that are not in the list have the weight 1. Raises a `FlagError` if the list is wrong.
-    """
-    weights = dict[str, float]()
-    for item in text.split(","):
-        label, _, number = item.strip().rpartition("=")
-        try:
-            weight = float(number)
-        except ValueError:
-            weight = math.nan
-        if label not in labels or label in weights or not 0 < weight < math.inf:
-            raise FlagError(
-                f"--class_weights: {item!r} is not LABEL=WEIGHT with a positive weight and another "
-                f"one of the labels {', '.join(labels)}; or pass {BALANCED}"
-            )
-        weights[label] = weight
-    return [weights.get(label, 1.0) for label in labels]
 
 
 def balanced_weights(examples: Iterable[str], labels: Sequence[str]) -> list[float]:

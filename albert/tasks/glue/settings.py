@@ -146,10 +146,11 @@ class GlueSettings(TableSettings, DevSplitSettings, ClassificationSettings, them
     )
     class_weights: str | None = setting(
         None,
-        "Weights of the labels in the training loss: balanced, which weighs rare labels more, or a "
-        "list such as yes=2,no=0.5. Scores and eval_loss have no weights.",
+        "Weights of the labels in the training loss: balanced weighs rare labels more. Scores and "
+        "eval_loss have no weights.",
         TRAINING,
         Affects.WEIGHTS,
+        choices=("balanced",),
     )
     long_texts: str = setting(
         TRUNCATE,

@@ -21,7 +21,7 @@ from albert.settings.run_settings import RunSettings
 from albert.settings.text_settings import DevSplitSettings
 from albert.tasks import completed
 from albert.tasks.classification.base import ClassificationTask, check_flags
-from albert.tasks.classification.head import BALANCED, balanced_weights, parse_class_weights
+from albert.tasks.classification.head import balanced_weights
 from albert.tasks.classification.metrics import (
     USUAL_THRESHOLD,
     best_threshold,
@@ -142,17 +142,14 @@ class GlueTask(ClassificationTask):
 
     def _weights_of_labels(self) -> list[float] | None:
         """Returns the weight of each label in training; None without a training or weights."""
-        text, labels = self.settings.class_weights, self.processor.labels
-        if text is None:
+        if self.settings.class_weights is None:
             return None
         if self.processor.is_regression or self.processor.is_multi_label:
             raise FlagError("--class_weights needs one label per text, not numbers or several")
-        if text != BALANCED:
-            weights = parse_class_weights(text, labels)
         if TRAIN not in self.splits:
             return None
-        if text == BALANCED:
-            weights = balanced_weights((example.label for example in self.ahead), labels)
+        labels = self.processor.labels
+        weights = balanced_weights((example.label for example in self.ahead), labels)
         shown = ", ".join(f"{n} {weight:.4g}" for n, weight in zip(labels, weights, strict=True))
         tf.logging.info("Weights of the labels: %s", shown)
         return weights
@@ -234,7 +231,7 @@ def _check_flags(settings: GlueSettings) -> None:
             raise FlagError(f"--{flag} is for --task_name={CUSTOM} only")
     if settings.label_threshold is not None and not settings.multi_label:
         raise FlagError("--label_threshold needs --multi_label")
-    if settings.class_weights == BALANCED and settings.input_file and settings.do_train:
+    if settings.class_weights and settings.input_file and settings.do_train:
         raise FlagError("--class_weights=balanced cannot count the labels in --input_file")
     if not settings.label_separator:
         raise FlagError("--label_separator is empty")
