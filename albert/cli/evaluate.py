@@ -7,7 +7,7 @@ r"""Scores answers like the official SQuAD 1.1 and 2.0 scripts, and compares sys
 
 PREDICTIONS is a JSON file that maps question ids to answers, from any system, or a list as the
 library `evaluate` takes it, or the --output_dir of a run that has written one. For two of them, the
-report gives the difference of their scores with its 95% bootstrap interval. RUN is an --output_dir
+report gives the difference of their scores with its 95% interval. RUN is an --output_dir
 or its eval_results.json, of any task. For one run, the report shows its scores, and those of each
 label; for several runs, the median and the spread of each score.
 """
@@ -67,7 +67,6 @@ class EvaluateSettings(Settings):
         "SQuAD 2.0: score in --null_odds_file above which a question counts as unanswered. The "
         "default is that of the official script.",
     )
-    seed: int = setting(12345, "Seed for the bootstrap resampling.", lower=0)
     json: bool = setting(False, "Print JSON instead of tables.")
 
 
@@ -96,7 +95,7 @@ def main(request: tuple[EvaluateSettings, list[str]]) -> None:
         if len(files) == 1:
             report, text = score_file(questions, files[0])
         else:
-            report, text = compare_files(questions, files[0], files[1], settings.seed)
+            report, text = compare_files(questions, *files)
     if settings.json:
         print_json(report, indent=2)
     else:
@@ -147,7 +146,7 @@ def score_file(questions: QuestionFile, predictions: Predictions) -> tuple[dict,
 
 
 def compare_files(
-    questions: QuestionFile, first: Predictions, second: Predictions, seed: int
+    questions: QuestionFile, first: Predictions, second: Predictions
 ) -> tuple[dict, list[str]]:
     """Returns the scores of two files and their differences, in both forms."""
     from albert.tasks.squad.comparison import compare
@@ -159,7 +158,7 @@ def compare_files(
         raise UserError("the two files have no answered question in common")
     names = [name for name in ("exact_match", "exact", "f1") if name in scores[0]]
     differences = {
-        name: compare(before, after, seed)
+        name: compare(before, after)
         for name, (before, after) in zip(names, zip(*raw, strict=True), strict=True)
     }
     rows = [["", "first", "second", "difference", "95% interval", "better", "worse"]]
