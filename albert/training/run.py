@@ -43,7 +43,6 @@ def prepared_runs(
     task_class: type[Task],
     settings: RunSettings,
     runs_of_job: Mapping[str, RunSettings] | None = None,
-    check: Callable[[], None] = lambda: None,
     also_prepare: Callable[[PreparedRun], None] = lambda run: None,
 ) -> Iterator[tuple[str, PreparedRun]]:
     """Yields the runs of a job by name, each to be finished before the next one.
@@ -54,17 +53,15 @@ def prepared_runs(
 
     Args:
       runs_of_job: the settings of each run, by name; None for those of `RunSettings.runs`.
-      check: further checks of the files, which raise a `UserError`.
       also_prepare: called with each run once its own data are prepared.
     """
     if settings.download_only:
-        download(task_class, settings, check)
+        download(task_class, settings)
         return
     check_not_forked()
     job.begin_job(settings)
     settings.require(*task_class.required)
     fetch_missing(task_class, settings)
-    check()
     # The flags of all runs are checked before a folder is made.
     tasks = {n: create_task(task_class, one) for n, one in (runs_of_job or settings.runs()).items()}
     for task in tasks.values():
@@ -86,13 +83,10 @@ def prepared_runs(
         yield name, runs.pop(name)
 
 
-def download(
-    task_class: type[Task], settings: RunSettings, check: Callable[[], None] = lambda: None
-) -> None:
+def download(task_class: type[Task], settings: RunSettings) -> None:
     """Downloads what a job needs, on a machine that need not have the job's device.
 
-    Raises a `UserError` if a download or `check` failed, or the job would not accept its flags or
-    files.
+    Raises a `UserError` if a download failed, or the job would not accept its flags or files.
     """
     settings.require(*task_class.required)
     fetch_missing(task_class, settings)
@@ -102,7 +96,6 @@ def download(
         task = create_task(task_class, one)
         for split in task.splits:
             contents_of(task, split)
-    check()
     tf.logging.info("All files of the job exist: start it without --download_only")
 
 

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 import tensorflow.compat.v1 as tf
 
-from albert.core.errors import UserError
 from albert.core.files import copy_atomically, write_json
 from albert.core.text import aligned
 from albert.distributed import collectives, exchange
@@ -52,9 +51,7 @@ def run_benchmark(settings: GlueSettings) -> None:
 
     Raises a `UserError` if the flags, the input or the environment is invalid.
     """
-    jobs = prepared_runs(
-        GlueTask, settings, None, lambda: _check_data(settings), _prepare_follow_ups
-    )
+    jobs = prepared_runs(GlueTask, settings, also_prepare=_prepare_follow_ups)
     results: dict[str, dict[int, dict[str, float]]] = {}
     for finished, (name, run) in enumerate(jobs, start=1):
         one = cast(GlueSettings, run.settings)
@@ -70,25 +67,6 @@ def run_benchmark(settings: GlueSettings) -> None:
     if results:
         medians = f", medians of {len(settings.seeds)} seeds" if settings.seeds else ""
         print(f"GLUE, development sets{medians}:", *Table(results).lines(), sep="\n", flush=True)
-
-
-def _check_data(settings: GlueSettings) -> None:
-    """Raises a `UserError` that lists the missing folders and files of all tasks."""
-    missing: dict[str, str] = {}
-    for one in settings.sets():
-        processor = PROCESSORS[one.task_name.lower()]
-        for split in requested_inputs(GlueTask, one):
-            file = os.path.join(processor.folder, processor.files[split].file)
-            for path in (processor.folder, file):
-                if not os.path.exists(os.path.join(settings.data_dir, path)):
-                    missing[path] = processor.folder
-                    break
-    if missing:
-        tasks = ",".join(dict.fromkeys(missing.values()))
-        raise UserError(
-            f"--data_dir {settings.data_dir} has no {', '.join(missing)}; download them with "
-            f"`albert download glue --data_dir={settings.data_dir} --tasks={tasks}`"
-        )
 
 
 def _prepare_follow_ups(run: PreparedRun) -> None:

@@ -82,7 +82,11 @@ class DataProcessor(Processor):
     def files_of(self, data_dir: str, split: str) -> list[str]:
         if split not in self.files:
             raise UserError(f"{self.folder} has no {split} set, only {', '.join(self.files)}")
-        return [os.path.join(data_dir, self.folder, self.files[split].file)]
+        path = os.path.join(data_dir, self.folder, self.files[split].file)
+        if not os.path.exists(path):
+            command = f"albert download glue --data_dir={data_dir} --tasks={self.folder}"
+            raise UserError(f"{path} does not exist; `{command}` downloads it")
+        return [path]
 
     def read_files(self, files: Sequence[str], split: str) -> list[InputExample]:
         examples = list(self._examples(files[0], split))
