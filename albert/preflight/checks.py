@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import list_checkpoints, resolve_checkpoint
+from albert.checkpoints.model_folder import TOKENIZERS
 from albert.core import estimators
 from albert.core.errors import FlagError
 from albert.core.files import check_can_be_written, check_readable, existing_folder
@@ -38,10 +39,17 @@ from albert.records import TEST, TRAIN
 from albert.records.batches import batch_spec
 from albert.settings.run_settings import RunSettings
 from albert.training import output_folder, plan
-from albert.training.job import configure_habana, file_flags, missing_downloads
+from albert.training.job import configure_habana
 from albert.training.prediction import check_labels
 from albert.training.prepared import contents_of
-from albert.training.task import Task, create_task, precision_config
+from albert.training.task import (
+    CONFIG_FLAGS,
+    Task,
+    TextTask,
+    create_task,
+    precision_config,
+    requested_inputs,
+)
 from albert.training.task_model import compare_with_start, model_fn
 
 _SMALLER = (
@@ -50,7 +58,6 @@ _SMALLER = (
 )
 # The last line of the report, for success and for failure.
 _JOB_VERDICTS = "the job can run", "the job would fail"
-_FILE_VERDICTS = "", "start the job with --download_only, then check it again"
 _MACHINE_VERDICTS = "the machine is ready; add a job's flags to check the job", "jobs would fail"
 
 
@@ -71,10 +78,9 @@ def check(
         with report.section("run"):
             report.add("name", name)
     describe_environment(report, job)
-    verdicts, checked = _MACHINE_VERDICTS, None
+    verdicts, checked = _JOB_VERDICTS if task_class else _MACHINE_VERDICTS, None
     if task_class:
-        needs_download = describe_files(report, task_class, job)
-        verdicts = _FILE_VERDICTS if needs_download else _JOB_VERDICTS
+        describe_files(report, task_class, job)
         checked = describe_input(report, task_class, job) if report.ok else None
     connect(report, checked)
     planned = describe_graph(report, checked, settings) if checked and report.ok else None
@@ -184,19 +190,14 @@ class Checked:
         return {name: tf.placeholder(spec.dtype, spec.shape) for name, spec in specs.items()}
 
 
-def describe_files(report: Report, task_class: type[Task], settings: RunSettings) -> bool:
-    """Adds a row for each missing flag or file, without reading the files.
-
-    Returns whether --download would download some of them; if so, it adds no other rows.
-    """
-    with report.section("files"):
-        if missing := missing_downloads(task_class, settings):
-            for what in missing:
-                report.add("download", f"{what} does not exist yet", ok=False)
-            return True
+def describe_files(report: Report, task_class: type[Task], settings: RunSettings) -> None:
+    """Adds a row for each missing flag or file, without reading the files."""
     with report.section("job"):
         settings.require(*task_class.required)
-    for name in file_flags(task_class, settings):
+    names = [CONFIG_FLAGS[0]]
+    if issubclass(task_class, TextTask):
+        names += [*TOKENIZERS, *dict.fromkeys(requested_inputs(task_class, settings).values())]
+    for name in names:
         path = getattr(settings, name)
         with report.section("files"):
             # Reading it shows later whether it should be a folder.
@@ -209,7 +210,6 @@ def describe_files(report: Report, task_class: type[Task], settings: RunSettings
         with report.section("files"):
             if path := getattr(settings, name):
                 check_can_be_written(path, f"--{name}")
-    return False
 
 
 def training_step(checked: Checked) -> TrainStep:

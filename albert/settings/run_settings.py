@@ -63,17 +63,6 @@ class PathSettings(Settings, theme=MODEL):
         "again.",
         DATA,
     )
-    download: bool = setting(
-        False,
-        "Before the job, download the model of --init_checkpoint and the data if they do not "
-        "exist. The model's folder must be named like a published model, as in "
-        "albert_base_v2/model.ckpt-best, and a file of SQuAD like the published file.",
-    )
-    download_only: bool = setting(
-        False,
-        "Download what --download would, check that the job has all of its files, and end, as on a "
-        "login node that has no card.",
-    )
     export_dir: str = setting(
         "",
         "Export the best model as a SavedModel to a subfolder of this folder.",

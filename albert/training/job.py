@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.model_folder import TOKENIZERS
 from albert.core import signals
-from albert.core.errors import FlagError, UserError
-from albert.core.text import one_line
+from albert.core.errors import FlagError
 from albert.devices import device, host, machine
 from albert.distributed import collectives, exchange, heartbeats, launcher
 from albert.distributed.failure import fail
@@ -19,7 +16,7 @@ from albert.precision import configuration
 from albert.prediction.engine import check_engine
 from albert.settings.run_settings import RunSettings
 from albert.training import tracking
-from albert.training.task import CONFIG_FLAGS, Task, TextTask, precision_config, requested_inputs
+from albert.training.task import Task, precision_config
 
 # TensorFlow takes a checkpoint's path with one of these for a pattern, and may not find its files.
 _WILDCARDS = frozenset("*?[\\")
@@ -168,65 +165,3 @@ def connect(facts: dict, stall_seconds: float) -> None:
                 1,
             ),
         )
-
-
-def missing_downloads(task_class: type[Task], settings: RunSettings) -> dict[str, Sequence[str]]:
-    """Returns the words of `albert download` for a missing model and data, by flag and path.
-
-    Returns nothing without --download or --download_only. Raises a `UserError` if --init_checkpoint
-    does not exist and is not in the folder of a published model.
-    """
-    if not (settings.download or settings.download_only):
-        return {}
-    return {**_missing_model(settings.init_checkpoint), **task_class.downloads(settings)}
-
-
-def file_flags(task_class: type[Task], settings: RunSettings) -> list[str]:
-    """Returns the flags whose files or folders must exist if they are given."""
-    if not issubclass(task_class, TextTask):
-        return [CONFIG_FLAGS[0]]
-    inputs = dict.fromkeys(requested_inputs(task_class, settings).values())
-    return [CONFIG_FLAGS[0], *TOKENIZERS, *inputs]
-
-
-def fetch_missing(task_class: type[Task], settings: RunSettings) -> None:
-    """Downloads the missing model of --init_checkpoint and the missing data if --download is given.
-
-    One worker of each host downloads, and the others wait. Raises a `UserError` if a download
-    failed, or a missing file has no known address.
-    """
-    for what, words in missing_downloads(task_class, settings).items():
-        # Most jobs have their files, and need not import what downloads them.
-        from albert.download.command import main
-
-        try:
-            main(words)
-        except UserError as e:
-            raise UserError(f"cannot download {what}: {one_line(str(e))}") from e
-    downloads = settings.download or settings.download_only
-    for name in file_flags(task_class, settings) if downloads else ():
-        if (path := getattr(settings, name)) and not os.path.exists(path):
-            raise UserError(
-                f"--{name} {path} does not exist, and --download has no address for it; put it "
-                "there"
-            )
-
-
-def _missing_model(path: str | None) -> dict[str, Sequence[str]]:
-    """Returns the download of a missing --init_checkpoint, see `missing_downloads`."""
-    if not path:
-        return {}
-    # The flag names either a checkpoint in the model's folder or the folder.
-    names_checkpoint = ".ckpt" in os.path.basename(path)
-    folder = os.path.abspath(os.path.dirname(path) if names_checkpoint else path)
-    if os.path.isdir(folder) or os.path.exists(path) or os.path.exists(f"{path}.index"):
-        return {}
-    from albert.download.published import MODELS
-
-    parent, name = os.path.split(folder)
-    if name not in MODELS:
-        raise UserError(
-            f"cannot download --init_checkpoint {path}: {name} is not a published model; see "
-            "`albert download model --help`"
-        )
-    return {f"--init_checkpoint {path}": ("model", name, f"--output_dir={parent}")}

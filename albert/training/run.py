@@ -2,7 +2,7 @@
 
 `run` takes the runs of a job from `prepared_runs`, one at a time, and calls `finish`:
 
-- `job.begin_job` sets up the device and the log; `fetch_missing` downloads models and data.
+- `job.begin_job` sets up the device and the log.
 - `output_folder.py` takes the folder of the run, and `prepared.prepare` makes its feature files.
 - `job.connect` joins the workers; nothing may fork after it.
 - `trainer.train_run` restores the last checkpoint and calls the loop, `loop.py`; its
@@ -17,17 +17,15 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.checkpoint_files import resolve_checkpoint
 from albert.core.forks import check_not_forked
 from albert.distributed import collectives
 from albert.records import DEV, TEST, TRAIN
 from albert.settings.run_settings import RunSettings
 from albert.training import job
 from albert.training.export import export_best
-from albert.training.job import fetch_missing
 from albert.training.output_folder import warn_of_start
 from albert.training.prediction import write_labels
-from albert.training.prepared import PreparedRun, contents_of, prepare, take_folder
+from albert.training.prepared import PreparedRun, prepare, take_folder
 from albert.training.task import Task, create_task
 from albert.training.tracking import tracking
 from albert.training.trainer import CheckpointScorer, train_run, warn_if_not_learned
@@ -48,20 +46,16 @@ def prepared_runs(
     """Yields the runs of a job by name, each to be finished before the next one.
 
     A process can join its MPI job only once, and everything that may fork comes before that: all
-    runs are prepared before the first one is yielded. With --download_only, there are none. Raises
-    a `UserError` if the flags, the input or the environment are not valid.
+    runs are prepared before the first one is yielded. Raises a `UserError` if the flags, the input
+    or the environment are not valid.
 
     Args:
       runs_of_job: the settings of each run, by name; None for those of `RunSettings.runs`.
       also_prepare: called with each run once its own data are prepared.
     """
-    if settings.download_only:
-        download(task_class, settings)
-        return
     check_not_forked()
     job.begin_job(settings)
     settings.require(*task_class.required)
-    fetch_missing(task_class, settings)
     # The flags of all runs are checked before a folder is made.
     tasks = {n: create_task(task_class, one) for n, one in (runs_of_job or settings.runs()).items()}
     for task in tasks.values():
@@ -81,22 +75,6 @@ def prepared_runs(
         if name:
             tf.logging.info("%s: run %d of %d", name, number, len(names))
         yield name, runs.pop(name)
-
-
-def download(task_class: type[Task], settings: RunSettings) -> None:
-    """Downloads what a job needs, on a machine that need not have the job's device.
-
-    Raises a `UserError` if a download failed, or the job would not accept its flags or files.
-    """
-    settings.require(*task_class.required)
-    fetch_missing(task_class, settings)
-    if settings.init_checkpoint:
-        resolve_checkpoint(settings.init_checkpoint)
-    for one in settings.runs().values():
-        task = create_task(task_class, one)
-        for split in task.splits:
-            contents_of(task, split)
-    tf.logging.info("All files of the job exist: start it without --download_only")
 
 
 def finish(run: PreparedRun) -> dict | None:

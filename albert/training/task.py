@@ -153,11 +153,6 @@ class Task(abc.ABC):
         """Does the runs of `RunSettings.runs` if they are several; raises as `training.run.run`."""
         raise NotImplementedError
 
-    @classmethod
-    def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
-        """Returns the words of `albert download` for missing data of known name, by description."""
-        return {}
-
     def contents(self, split: str) -> dict[str, Any]:
         """Returns the contents of a split's files, and what else its results depend on, by flag."""
         return {self.input_flags(self.settings)[split]: content_of(self.input_path(split))}

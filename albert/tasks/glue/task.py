@@ -89,20 +89,6 @@ class GlueTask(ClassificationTask):
 
         run_benchmark(cast(GlueSettings, settings))
 
-    @classmethod
-    def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
-        flags, missing = cast(GlueSettings, settings), dict[str, Sequence[str]]()
-        for one in flags.sets():
-            # Your own data have no processor here.
-            processor = PROCESSORS.get(one.task_name.lower())
-            if processor is None or not flags.data_dir:
-                continue
-            folder = os.path.join(flags.data_dir, processor.folder)
-            if not os.path.exists(folder):
-                words = "glue", f"--tasks={processor.folder}", f"--data_dir={flags.data_dir}"
-                missing[f"{folder} of --data_dir"] = words
-        return missing
-
     def feature_path(self, split: str) -> str:
         settings, name = self.settings, "train" if split == TRAIN else "eval"
         ready = os.path.join(settings.input_file or "", "train.tf_record")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 from albert.core.errors import FlagError
 from albert.prediction.model import Head
-from albert.settings.run_settings import RunSettings
 from albert.tasks.classification.base import ClassificationTask, check_flags
 from albert.tasks.race.examples import LABELS, InputExample, RaceProcessor
 from albert.tasks.race.features import SPECIAL_TOKENS, make_records
@@ -34,14 +32,6 @@ class RaceTask(ClassificationTask):
             raise FlagError("--high_only and --middle_only exclude each other; pass only one")
         processor = RaceProcessor(bool(settings.spm_model_file), settings.do_lower_case, *levels)
         super().__init__(settings, processor)
-
-    @classmethod
-    def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
-        parent = cast(RaceSettings, settings).data_dir
-        folder = os.path.join(parent or "", "RACE")
-        if not parent or os.path.exists(folder):
-            return {}
-        return {f"{folder} of --data_dir": ("race", f"--data_dir={parent}")}
 
     def feature_path(self, split: str) -> str:
         names = {"train": "train_file", "dev": "eval_file", "test": "predict_file"}

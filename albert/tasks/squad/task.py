@@ -12,7 +12,6 @@ file.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
@@ -81,18 +80,6 @@ class SquadTask(TextTask):
     @classmethod
     def input_flags(cls, settings: RunSettings) -> Mapping[str, str]:
         return {TRAIN: "train_file", DEV: cast(SquadSettings, settings).dev_flag()}
-
-    @classmethod
-    def downloads(cls, settings: RunSettings) -> dict[str, Sequence[str]]:
-        downloads: dict[str, Sequence[str]] = {}
-        for name in requested_inputs(cls, settings).values():
-            path = getattr(settings, name)
-            known = re.fullmatch(r"(train|dev)-v(1\.1|2\.0)\.json", os.path.basename(path or ""))
-            if known and not os.path.exists(path):
-                file = f"--splits={known[1]}", f"--version={known[2]}"
-                folder = os.path.dirname(path) or "."
-                downloads[f"--{name} {path}"] = "squad", *file, f"--data_dir={folder}"
-        return downloads
 
     def split(self, name: str) -> SquadFeatures:
         settings = self.settings
