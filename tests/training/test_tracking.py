@@ -79,21 +79,14 @@ def test_a_resumed_run_continues_its_run(folder, store):
             track(folder)
 
 
-@pytest.mark.parametrize(
-    ("action", "reason"),
-    [(lambda: 1 / 0, "division by zero"), (lambda: time.sleep(2), "no answer within 0.5 s")],
-)
-def test_what_mlflow_does_not_take_is_a_warning(folder, store, log, monkeypatch, action, reason):
-    """It neither ends nor delays the run."""
+def test_what_mlflow_does_not_take_is_a_warning(folder, store, log, monkeypatch):
+    """It does not end the run."""
     from mlflow.store.tracking.file_store import FileStore
 
-    monkeypatch.setattr(FileStore, "log_batch", lambda *args, **named: action())
-    monkeypatch.setattr(tracking, "_SECONDS_AT_END", 0.5)
-    began = time.monotonic()
+    monkeypatch.setattr(FileStore, "log_batch", lambda *args, **named: 1 / 0)
     track(folder, ("training", 2, 0.25))
-    assert time.monotonic() - began < 2
     (warning,) = log(logging.WARNING)
-    assert warning == f"--track=mlflow: MLflow has not taken all of the run: {reason}"
+    assert warning == "--track=mlflow: MLflow has not taken all of the run: division by zero"
 
 
 @contextlib.contextmanager
@@ -105,8 +98,8 @@ def silent_server() -> Iterator[str]:
 
 @pytest.mark.parametrize("is_silent", [True, False])
 @pytest.mark.slow
-def test_a_server_that_is_down_at_first_is_one_line_soon(folder, monkeypatch, caplog, is_silent):
-    """Requests are repeated without warnings; the user's own limits count."""
+def test_a_server_that_is_down_at_first_is_one_line_soon(folder, monkeypatch, is_silent):
+    """The user's own limits count."""
     monkeypatch.setitem(tracking._LIMITS, "MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     with silent_server() as silent:
@@ -116,13 +109,12 @@ def test_a_server_that_is_down_at_first_is_one_line_soon(folder, monkeypatch, ca
         with pytest.raises(UserError, match=f"--track=mlflow: {address} cannot be used: ") as e:
             track(folder)
     assert time.monotonic() - began < 10 and "\n" not in str(e.value)
-    assert not [record for record in caplog.records if record.name.startswith("urllib3")]
 
 
 def test_a_damaged_record_and_a_missing_package_are_named(folder, store, monkeypatch):
     for content in ("{}", "[1]", '{"run_id": 5}'):
         (folder / "mlflow.json").write_text(content)
-        with pytest.raises(UserError, match="mlflow.json has no run_id; remove it"):
+        with pytest.raises(UserError, match="cannot be used: .*, remove .*mlflow.json for a new"):
             track(folder)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     tracking.check_installed(RunSettings())
