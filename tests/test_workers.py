@@ -164,19 +164,3 @@ def test_an_error_of_one_rank_names_it(squad_dir, tmp_path):
     assert_fails(result, 1)
     assert re.search(r": error: rank 1 of 2 on \S+: .*none\.model", result.stderr)
     assert not list(tmp_path.iterdir())
-
-
-def test_all_cards_after_one_get_a_command_that_works(trained, squad_dir):
-    def command(folder):
-        return under_mpirun(2, squad_command(squad_dir, folder, "--use_horovod"), "--tag-output")
-
-    # Variables that decide about a run are part of the command.
-    environment = {**os.environ}
-    environment.pop("TF_BF16_CONVERSION", None)
-    result = run(command(trained), env=environment)
-    assert result.returncode == 2, result.stderr
-    lines = [line.partition(":")[2] for line in result.stderr.splitlines() if line.startswith("[")]
-    # Nothing but the log comes before.
-    said = [line for line in lines if not re.match(r"\d\d:\d\d:\d\d INFO ", line)]
-    assert shlex.split(said[0]) == command(f"{trained}-2")
-    assert "number of workers (was 1, is 2); the command above gives the run with 2" in said[1]

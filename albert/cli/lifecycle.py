@@ -17,7 +17,7 @@ from typing import Any
 from absl import app, flags
 
 from albert.core import locks, signals
-from albert.core.errors import NO_UTF8, FlagError, UserError
+from albert.core.errors import NO_UTF8, UserError
 from albert.core.log import LOG, make_handler
 from albert.distributed import launcher
 from albert.distributed.failure import REPEATED_AFTER, fail, say
@@ -63,30 +63,30 @@ def _run_main(command: Any, request: Any) -> None:
         fail(*failure)
 
 
-def _failure_of(main: Callable[[Any], None], request: Any) -> tuple[str, int, str] | None:
-    """Runs `main`; if it fails, returns the message, the exit code and a command or ""."""
+def _failure_of(main: Callable[[Any], None], request: Any) -> tuple[str, int] | None:
+    """Runs `main`; if it fails, returns the message and the exit code."""
     try:
         main(request)
         # If the output cannot be written, the program has failed.
         sys.stdout.flush()
     except UserError as e:
-        return str(e), e.exit_code, e.command if isinstance(e, FlagError) else ""
+        return str(e), e.exit_code
     except BrokenPipeError:
         # The reader has gone. A normal exit would flush the output and report another error.
         os._exit(1)
     except UnicodeEncodeError as e:
-        return f"{e.object!r:.200} {NO_UTF8}", 1, ""
+        return f"{e.object!r:.200} {NO_UTF8}", 1
     except Exception as e:
         if isinstance(e, OSError) and e.errno is not None:
             # Write the output, if possible: a failure at Python's exit would change the exit code.
             with contextlib.suppress(OSError):
                 sys.stdout.flush()
             sys.stdout = io.StringIO()
-            return f"{e.filename}: {e.strerror}" if e.filename else str(e.strerror), 1, ""
+            return f"{e.filename}: {e.strerror}" if e.filename else str(e.strerror), 1
         if not launcher.label():
             raise
         traceback.print_exc()
-        return f"{type(e).__name__}; see the traceback above", 1, ""
+        return f"{type(e).__name__}; see the traceback above", 1
     finally:
         locks.release_held()
     return None

@@ -27,13 +27,9 @@ class UserError(ValueError):
 
 
 class FlagError(UserError):
-    """A wrong command line, with exit code 2; `command`, if any, works and is shown before it."""
+    """A wrong command line, with exit code 2."""
 
     exit_code = 2
-
-    def __init__(self, *faults: str, command: str = ""):
-        super().__init__(*faults)
-        self.command = command
 
 
 class ErrorCollector:

@@ -14,16 +14,14 @@ from albert.distributed import launcher
 REPEATED_AFTER = 2.0
 
 
-def fail(message: str, code: int, command: str = "") -> None:
-    """Prints a one-line error message, below a command that works if given; ends the program."""
+def fail(message: str, code: int) -> None:
+    """Prints a one-line error message and ends the program."""
     label = launcher.label()
     if label and not launcher.is_first():
         # If rank 0 has the same error, it prints it first, and the launcher ends the other ranks
         # before they repeat it.
         time.sleep(REPEATED_AFTER)
     where = f"{label}: " if label else ""
-    if command and launcher.is_first():
-        _write(command)
     say(f"error: {where}{message}")
     if label:
         # Skip the usual clean-up, which would wait for workers that wait for this one. The launcher
@@ -34,11 +32,7 @@ def fail(message: str, code: int, command: str = "") -> None:
 
 def say(message: str) -> None:
     """Prints a message on one line on standard error, after the program's name."""
-    _write(f"{os.path.basename(sys.argv[0])}: {one_line(message)}")
-
-
-def _write(line: str) -> None:
     with contextlib.suppress(BrokenPipeError):
         # In one piece, because mpirun puts a tag before each piece.
-        sys.stderr.write(f"{line}\n")
+        sys.stderr.write(f"{os.path.basename(sys.argv[0])}: {one_line(message)}\n")
         sys.stderr.flush()

@@ -5,7 +5,6 @@ This module does not import TensorFlow, so that programs without it can use it t
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
 import socket
@@ -15,8 +14,6 @@ from typing import NamedTuple
 
 # Seconds.
 _HEAD_START = 1.0
-# Programs that start workers.
-_PROGRAMS = ("mpirun", "mpiexec", "orterun", "horovodrun", "srun")
 # The variables of each launcher for the rank, the size, the rank on this host, and the size there.
 _LAUNCHERS = {
     "mpirun": ("OMPI_COMM_WORLD_{}", ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")),
@@ -52,22 +49,6 @@ def _from_environment() -> Worker:
 
 
 started = _from_environment()
-
-
-def command() -> list[str]:
-    """Returns the command of this job's launcher, or of this process if no launcher is visible."""
-    process = os.getppid() if started.launcher else 0
-    # A parent may have ended, or belong to a container's host.
-    with contextlib.suppress(OSError):
-        while process > 1:
-            with open(f"/proc/{process}/cmdline", "rb") as file:
-                arguments = [*map(os.fsdecode, file.read().split(b"\0")[:-1])] or [""]
-            if os.path.basename(arguments[0]) in _PROGRAMS:
-                return arguments
-            with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as file:
-                # After the program's name, which may contain spaces: the state and the parent.
-                process = int(file.read().rpartition(")")[2].split()[1])
-    return [*sys.orig_argv]
 
 
 def is_first() -> bool:

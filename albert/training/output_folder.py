@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shlex
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -39,8 +38,7 @@ from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of, temporary_names, write_json
 from albert.core.record import differences
 from albert.core.version import VERSION
-from albert.distributed import collectives, launcher
-from albert.precision.configuration import VARIABLE as BF16_VARIABLE
+from albert.distributed import collectives
 from albert.records import TRAIN
 from albert.settings.fields import Affects
 from albert.settings.run_settings import RunSettings
@@ -334,34 +332,12 @@ def check_run(settings: RunSettings, current: dict) -> None:
     if workers := next((one for one in different if one.name == WORKERS), None):
         # Usually the first run had one card and this has all, as in the README of Habana's fork.
         raise FlagError(
-            f"{message}; the command above gives the run with {workers.now} another folder; or "
-            f"start {workers.was} to resume the first run, or pass --elastic_resume to resume it "
-            f"with {workers.now}, or --overwrite_output_dir to remove it and start over",
-            command=_command_for(output_dir, f"-{workers.now}"),
+            f"{message}; give the run with {workers.now} another folder, such as --output_dir="
+            f"{os.path.normpath(output_dir)}-{workers.now}; or start {workers.was} to resume the "
+            f"first run, or pass --elastic_resume to resume it with {workers.now}, or "
+            "--overwrite_output_dir to remove it and start over"
         )
     raise FlagError(f"{message}; {WAYS_OUT}")
-
-
-def _command_for(output_dir: str, suffix: str) -> str:
-    """Returns this job's command with a suffix on its --output_dir, to paste into a shell."""
-    arguments = launcher.command()
-    # The last of several flags counts, so a later one would replace this. In a job of several runs
-    # it names a parent of `output_dir`.
-    for number, argument in reversed([*enumerate(arguments)]):
-        name, equals, path = argument.partition("=")
-        if name.replace("--", "-").replace("-", "_") != "_output_dir":
-            continue
-        if equals:
-            arguments[number] = f"{name}={os.path.normpath(path)}{suffix}"
-        else:
-            arguments[number + 1] = os.path.normpath(arguments[number + 1]) + suffix
-        break
-    else:
-        arguments.append(f"--output_dir={os.path.normpath(output_dir)}{suffix}")
-    # A variable before the command is not part of it.
-    value = os.environ.get(BF16_VARIABLE, "")
-    is_known = not value or any(BF16_VARIABLE in argument for argument in arguments)
-    return ("" if is_known else f"{BF16_VARIABLE}={shlex.quote(value)} ") + shlex.join(arguments)
 
 
 def _written(output_dir: str, outputs: Sequence[str]) -> list[str]:

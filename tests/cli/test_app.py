@@ -161,7 +161,7 @@ def test_a_name_outside_the_locale_is_one_line(tmp_path):
 
 
 def test_an_undecodable_name_from_a_folder_is_one_line():
-    message, code, _ = lifecycle._failure_of(
+    message, code = lifecycle._failure_of(
         lambda argv: os.fsdecode(b"text/\xff").encode(), ["program"]
     )
     assert code == 1 and message.startswith(r"'text/\udcff' is not UTF-8 text")
