@@ -13,7 +13,6 @@ from albert.core.errors import FlagError
 from albert.devices import habana
 from albert.preflight import checks
 from albert.preflight.report import Row, print_reports, table_line
-from albert.settings.engines import OPENVINO, TENSORFLOW
 from tests.helpers.checkpoints import weights
 from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT
@@ -215,9 +214,7 @@ def test_a_classification_is_checked_and_timed(squad_dir, tmp_path):
     (tmp_path / "temporary").mkdir()
     environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
     before = sorted(tmp_path.rglob("*"))
-    (rows,) = rows_of(run(check(*job, "--estimate", "--measure", "--json"), env=environment))
-    for engine in (TENSORFLOW, OPENVINO):
-        assert re.fullmatch(r"[\d.]+ examples/s, 0\.\d\d GB", rows[f"{engine}, float32"])
+    (rows,) = rows_of(run(check(*job, "--estimate", "--json"), env=environment))
     assert sorted(tmp_path.rglob("*")) == before
     assert rows["labels"] == "x, y"
     assert rows["train examples"] == rows["dev examples"] == "3"

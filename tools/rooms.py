@@ -57,7 +57,7 @@ BUDGETS = {
     "optimizers": 430,
     "precision": 780,
     "prediction": 420,
-    "preflight": 1_120,
+    "preflight": 1_070,
     "quantization": 200,
     "records": 1_710,
     "reference_api": 1_030,

@@ -23,7 +23,7 @@ from albert.precision import configuration
 from albert.precision.conversion import plan_model
 from albert.precision.rules import ConversionPlan
 from albert.prediction.engine import precision_list
-from albert.preflight.duration import describe_duration, describe_speed, measure
+from albert.preflight.duration import describe_duration, measure
 from albert.preflight.memory import (
     Memory,
     card_memory,
@@ -89,8 +89,6 @@ def check(
         measured = measure(checked)
         if collectives.is_chief():
             describe_duration(report, checked, measured)
-    if settings.measure and checked and report.ok and collectives.is_chief():
-        describe_speed(report, checked.task)
     by_rank = [[Row(*row) for row in rows] for rows in exchange.all_gather_objects(report.rows)]
     shown = planned if settings.bf16 else None
     # The objects of several runs are one line each.

@@ -1,28 +1,21 @@
-"""Measurements of a few batches, for `albert check --estimate` and `--measure`."""
+"""Measurements of a few batches, for `albert check --estimate`."""
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import list_checkpoints
-from albert.core.errors import UserError
-from albert.core.forks import in_new_process
-from albert.core.log import LOG
-from albert.devices import device, host, machine, memory_use
 from albert.distributed import collectives, exchange
-from albert.prediction.engine import has_openvino
-from albert.prediction.session import AT_ONCE
 from albert.preflight.report import Report
 from albert.records import DEV, TEST, TRAIN
 from albert.records.batches import Data
 from albert.records.records import reading_records
-from albert.settings.engines import OPENVINO, TENSORFLOW
 from albert.settings.fields import TOO_LARGE
 from albert.settings.run_settings import RunSettings
 from albert.training.log_hook import format_seconds
@@ -40,8 +33,6 @@ if TYPE_CHECKING:
 _MOST_BATCHES = 3
 _MOST_SECONDS = 300.0
 _SCORING = {DEV: "scoring", TEST: "labeling"}
-# For --measure. The first batches also make the graph and the kernels.
-_FIRST_BATCHES, _SECONDS = 2, 2.0
 
 
 class BatchTime(NamedTuple):
@@ -122,7 +113,7 @@ def _pace(task: Task, split: str, data: Data) -> BatchTime:
         train_run(PreparedRun(task, {TRAIN: data}), more_hooks=[watch])
         return BatchTime.of(watch.seconds)
     # With many workers, some may have no batch. Rank 0, which reports, has the first one.
-    return BatchTime.of(prediction_seconds(task, data, _is_enough) or [0.0])
+    return BatchTime.of(prediction_seconds(task, data) or [0.0])
 
 
 @contextlib.contextmanager
@@ -136,10 +127,8 @@ def _without_training_log() -> Iterator[None]:
         tf.logging.set_verbosity(level)
 
 
-def prediction_seconds(
-    task: Task, data: Data, is_enough: Callable[[list[float]], bool]
-) -> list[float]:
-    """Predicts batches with initial weights until their times are enough; returns the seconds."""
+def prediction_seconds(task: Task, data: Data) -> list[float]:
+    """Predicts a few batches with initial weights; returns the seconds of each."""
     seconds, began = [], time.perf_counter()
     # In the order of the file, because the longest records are not typical.
     predictor = make_predictor(task, data, by_length=False)
@@ -148,7 +137,7 @@ def prediction_seconds(
             now = time.perf_counter()
             seconds.append(now - began)
             began = now
-            if is_enough(seconds):
+            if _is_enough(seconds):
                 break
     return seconds
 
@@ -186,44 +175,3 @@ def _passes(settings: RunSettings, steps: Steps | None) -> int:
     if steps:
         return -(-steps.num_train_steps // settings.save_checkpoints_steps)
     return max(len(list_checkpoints(settings.output_dir)), 1)
-
-
-def describe_speed(report: Report, task: Task) -> None:
-    """Adds a row for each engine and precision of this machine, measured on the job's own data."""
-    with report.section("speed"):
-        name = next((name for name in task.splits if name != TRAIN), None)
-        if name is None:
-            raise UserError("--measure needs a development set or a test set; add its flags")
-        for engine, precision in _ways():
-            LOG.info("measuring %s in %s", engine, precision)
-            settings = task.settings.replaced(engine=engine, precision=precision)
-            # A separate process has only the memory of this engine.
-            rate, memory = in_new_process("--measure", _measure, type(task), settings, name)
-            report.add(f"{engine}, {precision}", f"{rate:.2f} examples/s, {memory / 1e9:.2f} GB")
-
-
-def _ways() -> Iterator[tuple[str, str]]:
-    """Yields the engines that are installed, each with the precisions that this device has."""
-    has_bfloat16 = device.kind() != "cpu" or machine.find_processor().bfloat16()[0]
-    for engine in (TENSORFLOW, *([OPENVINO] if has_openvino() and device.kind() == "cpu" else [])):
-        yield engine, "float32"
-        if has_bfloat16:
-            yield engine, "bfloat16"
-
-
-def _is_enough_for_speed(seconds: list[float]) -> bool:
-    # Batches that are computed together may end together.
-    return len(seconds) % AT_ONCE == 0 and sum(seconds[_FIRST_BATCHES:]) > _SECONDS
-
-
-def _measure(task_class: type[Task], settings: RunSettings, name: str) -> tuple[float, int]:
-    """Returns the examples per second of prediction, and the peak memory of this process."""
-    device.choose(settings.device)
-    device.prepare()
-    host.limit_threads()
-    with tempfile.TemporaryDirectory(prefix="albert-check-") as folder:
-        task = task_class(settings.replaced(output_dir=folder))
-        data, _ = task.split(name).sample(folder)
-        seconds = prediction_seconds(task, data, _is_enough_for_speed)
-    later = seconds[_FIRST_BATCHES:] or seconds[-1:]
-    return settings.predict_batch_size * len(later) / sum(later), memory_use.peak_host_memory()

@@ -38,9 +38,4 @@ class CheckSettings(Settings):
         "Train and predict a few batches, 3 of each or 5 minutes, and estimate how long the whole "
         "job takes. Files go to a temporary folder, which is removed afterwards.",
     )
-    measure: bool = setting(
-        False,
-        "Predict a part of the data, 2 seconds with each engine and precision that this machine "
-        "has, and show the examples per second and the memory.",
-    )
     json: bool = setting(False, "Print JSON, for programs, instead of a table.")
