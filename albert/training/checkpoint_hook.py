@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import os
 import time
 from collections.abc import Callable
 
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import RESULT, RESUME, keep_last, save_checkpoint
-from albert.checkpoints.model_folder import RECORD
 from albert.checkpoints.sharded_state import ShardedState
 from albert.core import signals
-from albert.core.errors import UserError
 from albert.distributed import collectives
 from albert.settings.run_settings import RunSettings
 from albert.training.plan import checkpoints_to_keep
@@ -66,7 +62,6 @@ class SaveCheckpoints(tf.train.SessionRunHook):
 
     def after_create_session(self, session, coord) -> None:
         self._step = session.run(self._global_step)
-        self._folder_ids = self._ids_of_folder()
         self._runs = 0
         self._longest_run = 0.0
         self._saved_at = time.perf_counter()
@@ -115,18 +110,8 @@ class SaveCheckpoints(tf.train.SessionRunHook):
             return math.inf
         return _PATIENCE_SECONDS + 2 * self._micro_batches * self._longest_run
 
-    def _ids_of_folder(self) -> list[tuple[int, int] | None]:
-        """Returns the device and inode numbers of the folder and of its run's record."""
-        return [_id_of(path) for path in (self._folder, os.path.join(self._folder, RECORD))]
-
     def _save(self, session, name: str) -> None:
         if collectives.is_chief():
-            if self._ids_of_folder() != self._folder_ids:
-                raise UserError(
-                    f"--output_dir {self._folder} was removed, emptied or replaced during the "
-                    f"training: step {self._step} cannot be saved as part of this run; start the "
-                    "run again"
-                )
             more = self._state.write if self._state else None
             path = save_checkpoint(session, self._folder, name, self._step, more)
             tf.logging.info("Saved %s", path)
@@ -134,10 +119,3 @@ class SaveCheckpoints(tf.train.SessionRunHook):
         elif self._state:
             self._state.take_part(session)
         self._saved_at = time.perf_counter()
-
-
-def _id_of(path: str) -> tuple[int, int] | None:
-    with contextlib.suppress(FileNotFoundError):
-        status = os.stat(path)
-        return status.st_dev, status.st_ino
-    return None

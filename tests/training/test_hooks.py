@@ -2,14 +2,12 @@
 
 import re
 import resource
-import shutil
 import types
 
 import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.core import signals
-from albert.core.errors import UserError
 from albert.devices import memory_use
 from albert.distributed import collectives
 from albert.optimization import TrainStep
@@ -99,27 +97,6 @@ class TestSaveCheckpoints:
         monkeypatch.setattr(signals, "deferred", noted_in_a_step)
         train(tmp_path, saving(tmp_path, 9, 9), clock, [0] * 3)
         assert noted == [60, 15 + 2 * 3, 15 + 2 * 7, 15 + 2 * 7]
-
-    @pytest.mark.parametrize(
-        "change",
-        [
-            lambda folder: folder.rename(f"{folder}-2"),
-            lambda folder: shutil.copytree(folder.rename(f"{folder}-2"), folder),
-            lambda folder: (folder / "run.json").unlink(),
-        ],
-    )
-    def test_a_folder_that_vanishes_ends_the_training(self, tmp_path, clock, change):
-        folder = tmp_path / "run"
-
-        def durations():
-            yield 1
-            change(folder)
-            yield 1
-
-        folder.mkdir()
-        (folder / "run.json").touch()
-        with pytest.raises(UserError, match=f"{folder} was removed, emptied or replaced .*step 2"):
-            train(folder, saving(folder, 9, 2), clock, durations())
 
     @pytest.mark.parametrize(
         ("seconds", "last", "micro_batches", "expected"),
