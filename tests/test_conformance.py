@@ -214,11 +214,10 @@ class Promises:
         assert f"All {len(self.steps)} checkpoints already have scores" in result.stderr
         for name in self.features:
             assert f"Reusing {done / name}" in result.stderr
-        # At the beginning and below the scores.
         lines = result.stderr.splitlines()
         warnings = [x for x in lines if " WARNING " in x and "emulate float16" not in x]
         assert ("; open it in a browser." in result.stdout) == ("predictions.html" in task.outputs)
-        assert len(warnings) == 2 * ("--from_scratch" in self.more)
+        assert len(warnings) == ("--from_scratch" in self.more)
         assert all("--init_checkpoint is not given: this run starts" in w for w in warnings)
         assert {f: f.stat().st_mtime_ns for f in done.rglob("*")} == before
 

@@ -84,7 +84,7 @@ BUDGETS = {
     "tasks.squad": 2_910,
 >>>>>>> de226b48 (Remove --download and --download_only)
     "tokenizers": 1_060,
-    "training": 3_060,
+    "training": 3_020,
 }
 FLOOR_OF = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -11,6 +11,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from albert.checkpoints.checkpoint_files import list_checkpoints, resolve_checkpoint
+from albert.checkpoints.initialization import compare_with_checkpoint
 from albert.checkpoints.model_folder import TOKENIZERS
 from albert.core import estimators
 from albert.core.errors import FlagError
@@ -50,7 +51,7 @@ from albert.training.task import (
     precision_config,
     requested_inputs,
 )
-from albert.training.task_model import compare_with_start, model_fn
+from albert.training.task_model import model_fn
 
 _SMALLER = (
     "pass --gradient_checkpointing, lower --train_batch_size and raise "
@@ -235,7 +236,11 @@ def describe_variables(report: Report, checked: Checked, graph: tf.Graph) -> Non
         advice = "; pass --init_checkpoint, or --from_scratch if you want that" if warns else ""
         report.add("checkpoint", f"none: training starts from random weights{advice}", warns=warns)
         return
-    start = compare_with_start(checked.task, {v.op.name: v.shape.as_list() for v in variables})
+    task, shapes = checked.task, {v.op.name: v.shape.as_list() for v in variables}
+    new_head = settings.new_head if TRAIN in task.splits else False
+    start = compare_with_checkpoint(
+        shapes, settings.init_checkpoint, task.num_groups, new_head, task.labels
+    )
     report.add("checkpoint", start.checkpoint)
     report.add("variables taken", len(start.taken))
     report.add("variables that are new", ", ".join(start.new) or "none")

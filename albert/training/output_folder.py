@@ -16,11 +16,9 @@ from albert.checkpoints.checkpoint_files import (
     best_or_newest,
     content_of_checkpoint,
     list_checkpoints,
-    load_checkpoint,
     newest_checkpoint,
     resolve_checkpoint,
 )
-from albert.checkpoints.initialization import optimizer_variables
 from albert.checkpoints.model_folder import (
     ASSET_NAMES,
     ASSETS,
@@ -45,7 +43,7 @@ from albert.settings.run_settings import RunSettings
 from albert.training.metrics import METRICS
 from albert.training.plan import WORKERS
 from albert.training.task import Task, precision_config
-from albert.training.task_model import assets_of, compare_with_start, properties_of
+from albert.training.task_model import assets_of, properties_of
 
 _VERSION = 2
 # Names the run of MLflow to which `--track=mlflow` sends metrics.
@@ -210,33 +208,6 @@ def model_to_use(settings: RunSettings) -> ModelFolder:
 def init_checkpoint_forgotten(settings: RunSettings) -> bool:
     """Returns whether training starts from random weights without --from_scratch."""
     return settings.from_scratch is False and not settings.init_checkpoint
-
-
-def warn_if_init_checkpoint_forgotten(settings: RunSettings) -> None:
-    """Logs a warning if training starts from random weights without --from_scratch."""
-    if init_checkpoint_forgotten(settings):
-        tf.logging.warning(
-            "--init_checkpoint is not given: this run starts from random weights instead of "
-            "pretrained ones; if that is intended, pass --from_scratch"
-        )
-
-
-def warn_of_start(task: Task) -> None:
-    """Logs at the end of a training what was wrong with its initial weights, on rank 0.
-
-    The beginning of the log of a long or resumed run is far away.
-    """
-    settings = task.settings
-    warn_if_init_checkpoint_forgotten(settings)
-    trained = best_or_newest(settings.output_dir)
-    if not (settings.init_checkpoint and trained):
-        return
-    shapes = load_checkpoint(trained).get_variable_to_shape_map()
-    names = shapes.keys() - optimizer_variables(shapes) - {tf.GraphKeys.GLOBAL_STEP}
-    # The initial checkpoint may have been removed since.
-    with contextlib.suppress(UserError):
-        for warning in compare_with_start(task, {name: shapes[name] for name in names}).warnings():
-            tf.logging.warning("%s", warning)
 
 
 def clear_litter_of_runs(folder: str, outputs: Sequence[str]) -> None:

@@ -180,5 +180,9 @@ def _recorded(task: Task, current: dict[str, Any]) -> dict[str, Any]:
         return current
     recorded = original_batch_settings(task.settings, current)
     output_folder.check_output_dir(task.settings, recorded)
-    output_folder.warn_if_init_checkpoint_forgotten(task.settings)
+    if output_folder.init_checkpoint_forgotten(task.settings):
+        tf.logging.warning(
+            "--init_checkpoint is not given: this run starts from random weights instead of "
+            "pretrained ones; if that is intended, pass --from_scratch"
+        )
     return recorded

@@ -23,7 +23,6 @@ from albert.records import DEV, TEST, TRAIN
 from albert.settings.run_settings import RunSettings
 from albert.training import job
 from albert.training.export import export_best
-from albert.training.output_folder import warn_of_start
 from albert.training.prediction import write_labels
 from albert.training.prepared import PreparedRun, prepare, take_folder
 from albert.training.task import Task, create_task
@@ -96,6 +95,5 @@ def finish(run: PreparedRun) -> dict | None:
         if run.settings.export_dir and is_chief:
             export_best(run.task)
         if TRAIN in data and is_chief:
-            warn_of_start(run.task)
             warn_if_not_learned(run)
     return best

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from albert.checkpoints.initialization import Initialization, compare_with_checkpoint
 from albert.checkpoints.model_folder import TOKENIZERS, Assets, used_model
 from albert.devices import device
 from albert.distributed import collectives
@@ -15,7 +14,6 @@ from albert.optimization import OptimizerOptions
 from albert.precision import conversion
 from albert.prediction.model import ModelOptions
 from albert.prediction.session import AT_ONCE
-from albert.records import TRAIN
 from albert.settings.engines import OPENVINO
 from albert.settings.run_settings import RunSettings
 from albert.tokenizers.normalization import Normalization
@@ -54,13 +52,6 @@ def converted_model_fn(task: Task, steps: Steps | None) -> Callable:
         options = {"precision": precision, "quantized": quantized_start(settings)}
         return model_fn(task, None, engine=OPENVINO, **options)
     return conversion.convert(model_fn(task, steps), config, device.kind())
-
-
-def compare_with_start(task: Task, shapes: Mapping[str, Sequence[int]]) -> Initialization:
-    """Compares variables with --init_checkpoint; raises a `UserError` if they do not match."""
-    checkpoint, groups = task.settings.init_checkpoint, task.num_groups
-    new_head = task.settings.new_head if TRAIN in task.splits else False
-    return compare_with_checkpoint(shapes, checkpoint, groups, new_head, task.labels)
 
 
 def removes_padding(task: Task) -> bool:
