@@ -47,7 +47,7 @@ BUDGETS = {
     "core": 1_440,
     "corpus": 700,
     "demo": 170,
-    "devices": 720,
+    "devices": 710,
     "distributed": 570,
     "download": 1_140,
     "inference": 1_470,

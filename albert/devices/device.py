@@ -12,13 +12,10 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
-from albert.devices import habana, host
+from albert.devices import habana
 from albert.distributed import collectives
 
 _NVIDIA_DEVICE_FILES = "/dev/nvidia[0-9]*"
-_NVIDIA_DRIVER_VERSION = "/sys/module/nvidia/version"
-# The oldest driver for each major version of CUDA, from NVIDIA's page on CUDA compatibility.
-_OLDEST_DRIVERS = {"11": "450.80.02", "12": "525.60.13", "13": "580.65.06"}
 _INSIST = "pass --device=cpu to use the CPU"
 
 
@@ -77,21 +74,11 @@ def _why_no_gpu(cards: int) -> str:
         return f"TensorFlow {version} is built for the CPU; install requirements-gpu.txt"
     if not cards:
         return "this machine or container has no NVIDIA card; see docs/clusters.md"
-    driver = host.read(_NVIDIA_DRIVER_VERSION).strip()
-    oldest = _OLDEST_DRIVERS.get(cuda.split(".")[0])
-    if driver and oldest and _numbers(driver) < _numbers(oldest):
-        return (
-            f"NVIDIA's driver is {driver}, and CUDA {cuda} of TensorFlow {version} needs {oldest} "
-            "or later; install a newer driver"
-        )
     return (
-        f"the libraries of CUDA {cuda} that TensorFlow {version} needs do not load; install "
+        f"NVIDIA's driver is too old for CUDA {cuda}, or the libraries of CUDA {cuda} that "
+        f"TensorFlow {version} needs do not load; compare the driver in `nvidia-smi`, install "
         "requirements-gpu.txt, and see TensorFlow's messages above"
     )
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(part) for part in version.split(".") if part.isdecimal()]
 
 
 def count_nvidia_cards() -> int:
