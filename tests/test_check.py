@@ -17,7 +17,7 @@ from tests.helpers.checkpoints import weights
 from tests.helpers.files import settings_of
 from tests.helpers.forking import ROOT
 from tests.helpers.glue import write_all
-from tests.helpers.running import albert, assert_fails, run, run_as_workers, succeed
+from tests.helpers.running import albert, run, run_as_workers, succeed
 from tests.helpers.squad import squad_command
 from tests.helpers.tiny_runs import MODEL
 
@@ -135,20 +135,6 @@ def test_all_missing_files_are_named_together(squad_dir, tmp_path):
     lines = faults_of(run(command(squad_dir, tmp_path, *flags)))
     parts = ["use_tpu", "--vocab_file is required", "config_file.none", "train_file.none", "init_"]
     assert all(part in line for part, line in zip(parts, lines, strict=True)), lines
-
-
-def test_faults_of_flags_and_files_are_listed_together(squad_dir, tmp_path):
-    sizes = {**json.loads((squad_dir / "albert.json").read_text()), "num_attention_heads": 3}
-    (tmp_path / "config.json").write_text(json.dumps(sizes))
-    flags = [
-        f"--{flag}={tmp_path}/config.json" for flag in ("albert_config_file", "spm_model_file")
-    ]
-    flags += ["--length_buckets=32", "--doc_stride=60"]
-    parts = ["num_attention_heads 3", "--length_buckets must end"]
-    parts += ["config.json is no", "--doc_stride 60"]
-    lines = faults_of(run(command(squad_dir, tmp_path / "out", *flags)))
-    assert all(part in line for part, line in zip(parts, lines, strict=True)), lines
-    assert_fails(run(squad_command(squad_dir, tmp_path / "out", *flags)), 1, *parts)
 
 
 def test_without_a_job_the_machine_is_checked():

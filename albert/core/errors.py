@@ -17,41 +17,15 @@ NOT_FINITE = "the gradients' global norm"
 
 
 class UserError(ValueError):
-    """An error in the input or the environment, with messages in `faults`; the exit code is 1."""
+    """An error in the input or the environment; the exit code is 1."""
 
     exit_code = 1
-
-    def __init__(self, *faults: str):
-        super().__init__("; ".join(map(str, faults)))
-        self.faults = faults
 
 
 class FlagError(UserError):
     """A wrong command line, with exit code 2."""
 
     exit_code = 2
-
-
-class ErrorCollector:
-    """Collects independent errors, so that the user sees all of them at once."""
-
-    def __init__(self):
-        self._errors: list[UserError] = []
-
-    @contextlib.contextmanager
-    def collect(self) -> Iterator[None]:
-        """Collects a `UserError` that the block raises."""
-        try:
-            yield
-        except UserError as e:
-            self._errors.append(e)
-
-    def raise_all(self) -> None:
-        """Raises a `UserError` for collected errors, if any; a `FlagError` if all of them are."""
-        if self._errors:
-            are_flags = all(isinstance(error, FlagError) for error in self._errors)
-            faults = [fault for error in self._errors for fault in error.faults]
-            raise (FlagError if are_flags else UserError)(*faults)
 
 
 @contextlib.contextmanager

@@ -53,8 +53,7 @@ class Report:
         try:
             yield
         except (UserError, OSError) as e:
-            for fault in e.faults if isinstance(e, UserError) else [str(e)]:
-                self.rows.append(Row(self._section, "error", " ".join(fault.split()), ok=False))
+            self.rows.append(Row(self._section, "error", " ".join(str(e).split()), ok=False))
 
     def next_section(self, name: str) -> None:
         """Begins the next section in the same block, whose checks depend on the earlier ones."""

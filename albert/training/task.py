@@ -17,7 +17,7 @@ from albert.checkpoints.model_folder import (
     recorded_scores,
     refuse_quantized,
 )
-from albert.core.errors import ErrorCollector, FlagError
+from albert.core.errors import FlagError
 from albert.core.files import content_of
 from albert.modeling import EncoderConfig, read_config
 from albert.precision import configuration
@@ -107,15 +107,11 @@ class Task(abc.ABC):
 
     def __init__(self, settings: RunSettings):
         """Checks the flags, model and tokenizer; raises a `UserError` if they do not match."""
-        self.settings, faults = settings, ErrorCollector()
-        with faults.collect():
-            self.splits = _find_splits(type(self), settings)
-        with faults.collect():
-            self.config = load_config(settings)
-        with faults.collect():
-            if settings.do_train or settings.export_dir or settings.engine == TENSORFLOW:
-                refuse_quantized(_initial_folder(settings))
-        faults.raise_all()
+        self.settings = settings
+        self.splits = _find_splits(type(self), settings)
+        self.config = load_config(settings)
+        if settings.do_train or settings.export_dir or settings.engine == TENSORFLOW:
+            refuse_quantized(_initial_folder(settings))
         rate = getattr(settings, "dropout_prob", self.dropout)
         self.dropout = 0.0 if settings.deterministic_run else rate
         if set(self.splits) - {TRAIN}:
@@ -196,25 +192,17 @@ class TextTask(Task):
     _has_recipe = False
 
     def __init__(self, settings: RunSettings):
-        faults = ErrorCollector()
-        with faults.collect():
-            super().__init__(settings)
-        with faults.collect():
-            files = settings if isinstance(settings, FileSettings) else None
-            if files and files.dev_fraction and files.predict_file:
-                raise FlagError("--dev_fraction replaces --predict_file: pass only one of them")
+        super().__init__(settings)
+        files = settings if isinstance(settings, FileSettings) else None
+        if files and files.dev_fraction and files.predict_file:
+            raise FlagError("--dev_fraction replaces --predict_file: pass only one of them")
         buckets, length = settings.length_buckets, settings.max_seq_length
-        with faults.collect():
-            if buckets and buckets[-1] != length:
-                raise FlagError(
-                    f"--length_buckets must end with --max_seq_length {length}, not with "
-                    f"{buckets[-1]}"
-                )
-        with faults.collect():
-            self.tokenizer = FullTokenizer.of(vars(settings), vars(settings))
-            if config := getattr(self, "config", None):
-                self.tokenizer.check_size(config.vocab_size, settings.albert_config_file)
-        faults.raise_all()
+        if buckets and buckets[-1] != length:
+            raise FlagError(
+                f"--length_buckets must end with --max_seq_length {length}, not with {buckets[-1]}"
+            )
+        self.tokenizer = FullTokenizer.of(vars(settings), vars(settings))
+        self.tokenizer.check_size(self.config.vocab_size, settings.albert_config_file)
 
     def facts(self) -> Facts:
         """Returns the facts about the training data that --recipe=auto depends on."""

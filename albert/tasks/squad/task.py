@@ -18,7 +18,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from albert.checkpoints.model_folder import trained_threshold
-from albert.core.errors import ErrorCollector, FlagError
+from albert.core.errors import FlagError
 from albert.core.files import content_of, write_json, write_members
 from albert.prediction.model import Head
 from albert.prediction.session import Output
@@ -61,19 +61,11 @@ class SquadTask(TextTask):
     settings: SquadSettings
 
     def __init__(self, settings: SquadSettings):
-        faults = ErrorCollector()
-        with faults.collect():
-            super().__init__(settings)
-        with faults.collect():
-            self._paths = _feature_paths(settings)
-        with faults.collect():
-            if not settings.is_auto():
-                _check_lengths(settings)
-        faults.raise_all()
+        super().__init__(settings)
+        self._paths = _feature_paths(settings)
         self.apply_recipe()
-        if settings.is_auto():
-            # The recipe may have shortened the features.
-            _check_lengths(self.settings)
+        # The recipe may have shortened the features.
+        _check_lengths(self.settings)
         if settings.dev_fraction:
             self.outputs = (*self.outputs, DEV_SPLIT)
 
