@@ -45,7 +45,7 @@ from albert.tasks.squad.scoring import Scorer, ScorerV2
 from albert.tasks.squad.settings import SquadSettings, SquadV1Settings, SquadV2Settings
 from albert.tasks.squad.view import sample_of
 from albert.training.evaluation import CheckpointScores
-from albert.training.task import TextTask, check_room, requested_inputs
+from albert.training.task import TextTask, check_room
 
 
 class SquadTask(TextTask):
