@@ -20,8 +20,7 @@ from albert.tokenization import FullTokenizer
 # A document that continues for more than this beyond a block is split at the end of a line.
 LONGEST_REST = 1 << 20
 _END_OF_DOCUMENT = re.compile(rb"\n[ \t\r]*\n")
-# Names of hidden files, locks and headers.
-_NOT_INPUT = re.compile(r"(^|/)\.[^/]*$|\.(lock|json)$")
+_HIDDEN_OR_LOCK = re.compile(r"(^|/)\.[^/]*$|\.lock$")
 
 
 class Span(NamedTuple):
@@ -47,7 +46,7 @@ def matching_files(patterns: str, flag: str) -> list[str]:
     for pattern in filter(None, patterns.split(",")):
         every = paths = sorted(tf.gfile.Glob(pattern))
         if every != [pattern]:
-            paths = [path for path in every if not _NOT_INPUT.search(path)]
+            paths = [path for path in every if _is_input(path)]
         if not paths:
             but = " except hidden files, locks and headers" if every else ""
             raise UserError(f"--{flag}: {pattern} matches no file{but}")
@@ -58,6 +57,11 @@ def matching_files(patterns: str, flag: str) -> list[str]:
     if not files:
         raise FlagError(f"--{flag}={patterns} names no file")
     return files
+
+
+def _is_input(path: str) -> bool:
+    is_header = path.endswith(".json") and os.path.exists(path.removesuffix(".json"))
+    return not (is_header or _HIDDEN_OR_LOCK.search(path))
 
 
 def plan_blocks(paths: Sequence[str], block_bytes: int) -> list[Block]:

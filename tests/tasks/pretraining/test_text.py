@@ -85,13 +85,13 @@ class TestMatchingFiles:
     @pytest.fixture
     def made(self, tmp_path):
         """Makes a folder with records, their header and what an interrupted program leaves."""
-        for name in ("made", "made.json", "made.lock", ".made.x1y2", "text"):
+        for name in (*NAMES.split(), "notes.json", "text"):
             (tmp_path / name).write_text("x")
         return tmp_path
 
     @pytest.mark.parametrize(
         ("patterns", "names"),
-        [("made.lock t*", "made.lock text"), ("*", "made text"), (NAMES, NAMES)],
+        [("made.lock t*", "made.lock text"), ("*", "made notes.json text"), (NAMES, NAMES)],
     )
     def test_globs_skip_hidden_files_locks_and_headers(self, made, patterns, names):
         paths = matching_files(",".join(f"{made}/{one}" for one in patterns.split()), "input_file")
