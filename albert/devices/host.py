@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import tensorflow.compat.v1 as tf
 
 from albert.core.cores import usable_cores
 from albert.distributed import collectives
-
-_TOOL_SECONDS = 20
 
 # Thread counts of TensorFlow, within an operation and across operations, and of OpenMP.
 VARIABLES = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "OMP_NUM_THREADS")
@@ -95,16 +91,3 @@ def read(path: str) -> str:
             return file.read()
     except OSError:
         return ""
-
-
-def run_tool(command: Sequence[str]) -> str:
-    """Returns the output of a vendor's tool such as nvidia-smi; "" if it is missing or fails."""
-    if shutil.which(command[0]) is None:
-        return ""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TOOL_SECONDS, check=True
-        )
-    except (OSError, UnicodeDecodeError, subprocess.SubprocessError):
-        return ""
-    return done.stdout

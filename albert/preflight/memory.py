@@ -1,4 +1,4 @@
-"""The memory that a training step needs, from its graph, and that a host or a card has."""
+"""The memory that a training step needs, from its graph, and that a host has."""
 
 from __future__ import annotations
 
@@ -31,12 +31,6 @@ _VIEWS = (
 _KEPT = ("Const", "ReadVariableOp", "VarHandleOp", "VariableV2")
 # Bytes of libraries, and of the session's copy of the graph, from the first step on.
 _CODE = 150_000_000
-# Commands that print a line such as "32768 MiB" for each card: its total memory.
-_CARD_TOOLS = {
-    "gpu": ("nvidia-smi", "--query-gpu=memory.total", "--format=csv"),
-    "hpu": ("hl-smi", "-Q", "memory.total", "-f", "csv"),
-}
-_CARD_LINE = re.compile(r"^(\d+) MiB$", re.MULTILINE)
 
 
 def estimate_memory(train_op: tf.Operation, sharded: Sequence[StateShard] = ()) -> dict[str, int]:
@@ -167,14 +161,3 @@ def host_memory(in_use: int = 0, root: str = "/") -> Memory | None:
     if kilobytes := re.search(r"^MemAvailable: +(\d+) kB$", text, re.MULTILINE):
         amounts.append(Memory(int(kilobytes[1]) * 1024 + in_use, "available on this host"))
     return min(amounts, default=None)
-
-
-def card_memory(kind: str) -> Memory | None:
-    """Returns the memory of each "gpu" or "hpu" of this host, as the vendor's tool reports it.
-
-    The result is None if the tool is missing, its output is not understood, or the cards differ.
-    """
-    command = _CARD_TOOLS[kind]
-    sizes = set(_CARD_LINE.findall(host.run_tool(command)))
-    source = f"on a card, from {command[0]}"
-    return Memory(int(sizes.pop()) * 2**20, source) if len(sizes) == 1 else None

@@ -29,8 +29,8 @@ class CheckSettings(Settings):
     )
     device_memory: int | None = setting(
         None,
-        "Memory of each card of another machine, such as 32GB, 94GiB or 24000MB, to compare with "
-        "the memory of a training step. Default: the memory of this machine's device.",
+        "Memory of each card of the job's machine, such as 32GB, 94GiB or 24000MB, to compare with "
+        "the memory of a training step.",
         parser=parse_size,
     )
     estimate: bool = setting(

@@ -31,9 +31,8 @@ def step():
 
 @pytest.fixture
 def rows(step, monkeypatch):
-    def describe(kind="cpu", card=None, host=None, workers=1, rank=0, device_memory=None):
+    def describe(kind="cpu", host=None, workers=1, rank=0, device_memory=None):
         monkeypatch.setattr(device, "kind", lambda: kind)
-        monkeypatch.setattr(checks, "card_memory", lambda kind: card)
         monkeypatch.setattr(checks, "host_memory", lambda in_use: host)
         monkeypatch.setattr(checks, "peak_host_memory", lambda: 5 * 10**8)
         monkeypatch.setattr(collectives, "local_size", lambda: workers)
@@ -53,7 +52,7 @@ def needed(row):
 def test_a_card_must_hold_the_step(rows, step):
     size = estimate_memory(step.op)["in all"]
     for room, fits in ((size, True), (size - 1, False)):
-        row = rows("gpu", Memory(room, "on a card, from nvidia-smi"))["device memory"]
+        row = rows("gpu", device_memory=room)["device memory"]
         assert row.ok == fits
         assert needed(row) == pytest.approx(size / GB, abs=0.01)
         assert ("lower --train_batch_size" in row.value) != fits
@@ -79,7 +78,7 @@ def test_with_a_card_the_host_holds_program_and_checkpoint(rows):
 
 
 def test_for_another_machine_the_host_is_not_checked(rows):
-    actual = rows("gpu", Memory(1, "here"), Memory(1, "here"), device_memory=32 * GB)
+    actual = rows("gpu", Memory(1, "here"), device_memory=32 * GB)
     assert all(row.ok for row in actual.values())
     assert actual["device memory"].value.endswith("32.00 GB given by --device_memory")
     assert "host memory" not in actual

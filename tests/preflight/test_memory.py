@@ -4,7 +4,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.optimization import OptimizerOptions, build_train_step
-from albert.preflight.memory import Memory, card_memory, cpu_memory, estimate_memory, host_memory
+from albert.preflight.memory import cpu_memory, estimate_memory, host_memory
 from albert.preflight.settings import parse_size
 from benchmarks.memory import make_step
 from tests.helpers.files import write_files
@@ -66,25 +66,6 @@ def test_sizes_are_parsed_with_their_units_or_refused():
     for text in ("", *others):
         with pytest.raises(ValueError, match="is not a size; write it like 32GB"):
             parse_size(text)
-
-
-@pytest.mark.parametrize(
-    ("kind", "tool", "output", "size"),
-    [
-        ("gpu", "nvidia-smi", "memory.total [MiB]\n24564 MiB\n24564 MiB\n", 24564 * 2**20),
-        ("hpu", "hl-smi", "memory.total [MiB]\n98304 MiB\n", 98304 * 2**20),
-        # It is not known which of them the job would get.
-        ("gpu", "nvidia-smi", "memory.total [MiB]\n24564 MiB\n8192 MiB\n", None),
-        ("gpu", "nvidia-smi", "memory.total [MiB]\n[N/A]\n", None),
-        ("gpu", "another-smi", "24564 MiB\n", None),
-        ("hpu", "hl-smi", "32768 MiB\n'; exit 9; echo '", None),
-    ],
-)
-def test_a_cards_memory_is_what_its_tool_says(tmp_path, monkeypatch, kind, tool, output, size):
-    script = f"#!/bin/sh\ncase $* in *memory.total*) printf '{output}' ;; esac\n"
-    write_files(tmp_path, {tool: script})
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert card_memory(kind) == (Memory(size, f"on a card, from {tool}") if size else None)
 
 
 def small_step(accumulation: int) -> dict[str, int]:
