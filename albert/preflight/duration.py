@@ -108,12 +108,22 @@ def measure(checked: Checked) -> Measurement:
 
 
 def _pace(task: Task, split: str, data: Data) -> BatchTime:
+    """Trains or predicts a few batches, with initial weights."""
     if split == TRAIN:
         watch = _StopWatch()
         train_run(PreparedRun(task, {TRAIN: data}), more_hooks=[watch])
         return BatchTime.of(watch.seconds)
+    seconds, began = list[float](), time.perf_counter()
+    # In the order of the file, because the longest records are not typical.
+    predictor = make_predictor(task, data, by_length=False)
+    with reading_records(data.files), contextlib.closing(predictor):
+        for _ in predictor.batches(None):
+            seconds.append(time.perf_counter() - began)
+            began += seconds[-1]
+            if _is_enough(seconds):
+                break
     # With many workers, some may have no batch. Rank 0, which reports, has the first one.
-    return BatchTime.of(prediction_seconds(task, data) or [0.0])
+    return BatchTime.of(seconds or [0.0])
 
 
 @contextlib.contextmanager
@@ -125,21 +135,6 @@ def _without_training_log() -> Iterator[None]:
         yield
     finally:
         tf.logging.set_verbosity(level)
-
-
-def prediction_seconds(task: Task, data: Data) -> list[float]:
-    """Predicts a few batches with initial weights; returns the seconds of each."""
-    seconds, began = [], time.perf_counter()
-    # In the order of the file, because the longest records are not typical.
-    predictor = make_predictor(task, data, by_length=False)
-    with reading_records(data.files), contextlib.closing(predictor):
-        for _ in predictor.batches(None):
-            now = time.perf_counter()
-            seconds.append(now - began)
-            began = now
-            if _is_enough(seconds):
-                break
-    return seconds
 
 
 def describe_duration(report: Report, checked: Checked, measured: Measurement) -> None:
