@@ -28,8 +28,6 @@ _PR_SET_PDEATHSIG = 1
 _SAME_SECONDS = 0.5
 # The time that the main thread has to clean up before the program ends.
 _CLEAN_UP_SECONDS = 5.0
-# Where the system does not signal the end of the parent, the time between two looks at it.
-_PARENT_SECONDS = 0.5
 
 
 class Stopped(BaseException):
@@ -164,21 +162,12 @@ def _note_interrupt(number: int, frame: object) -> None:
 
 
 def follow_parent(parent: int) -> None:
-    """Makes the system kill this process when its parent ends; ends it if that has happened."""
-    # Elsewhere, a thread looks at it.
+    """Makes Linux kill this process when its parent ends; ends it if that has happened."""
+    # macOS has no such call, and by default no worker processes.
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    else:
-        threading.Thread(target=_await_end, args=(parent,), daemon=True).start()
     if os.getppid() != parent:
         os._exit(1)
-
-
-def _await_end(parent: int) -> None:
-    """Kills this process after its parent has ended."""
-    while os.getppid() == parent:
-        time.sleep(_PARENT_SECONDS)
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def reinstall() -> None:

@@ -151,28 +151,6 @@ def test_importing_the_package_installs_no_signal_handlers():
     assert run([sys.executable, "-c", text], cwd=ROOT).stdout == "True\n"
 
 
-def test_a_process_follows_its_parent_without_linux():
-    """The middle process ends at once; the inner one, which holds the pipe, is then killed."""
-    text = """
-import os, sys, time
-from albert.core import signals
-sys.platform = "darwin"
-read, write = os.pipe()
-if os.fork():
-    os.close(write)
-    os.wait()
-    print("followed" if os.read(read, 1) == b"" else "continued")
-elif os.fork():
-    time.sleep(0.2)
-    os._exit(0)
-else:
-    signals.follow_parent(os.getppid())
-    time.sleep(60)
-    os.write(write, b".")
-"""
-    assert run([sys.executable, "-c", text], cwd=ROOT).stdout == "followed\n"
-
-
 @pytest.mark.parametrize("number", [SIGINT, SIGTERM])
 def test_a_handler_of_the_user_stays(number):
     received = []
