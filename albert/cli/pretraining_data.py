@@ -163,12 +163,6 @@ def main(settings: PretrainingDataSettings) -> None:
     workers = settings.preprocess_workers
     if "preprocess_workers" not in settings.given:
         workers = min(workers, count_cores(launcher.started.local_size))
-    if len(plan.shards) < parts and part == 0:
-        tf.logging.warning(
-            "%d output files for %d processes: some have nothing to do; pass --num_shards=%d or "
-            "more",
-            *(len(plan.shards), parts, parts),
-        )
     started = time.perf_counter()
     counts = make_shards(plan, tokenizer, data_options(settings), workers, (part, parts))
     tf.logging.info(
