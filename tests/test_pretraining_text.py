@@ -11,7 +11,7 @@ import pytest
 from backports import zstd
 
 from albert.core.errors import UserError
-from albert.corpus import conversion, documents
+from albert.corpus import documents
 from albert.corpus.conversion import Converted, Options, make_corpus
 from albert.corpus.sources import find_sources
 from tests.helpers.files import limited
@@ -28,7 +28,7 @@ def pretraining_text(folder, *flags, inputs="in"):
 
 
 def text_of(folder, part="train"):
-    return "".join(path.read_text() for path in sorted((folder / "out").glob(f"{part}-*.txt")))
+    return (folder / f"out/{part}.txt").read_text()
 
 
 def report_of(folder):
@@ -69,7 +69,7 @@ def test_all_kinds_of_input_make_the_same_text_for_any_number_of_workers(mixed):
     files = "\nA file.\nIts end is here.\nA new paragraph.\nIt ends.\n\nZipped text.\nMore of it.\n"
     articles = "Bob is a man.\nHe lives.\n\nAnn is a woman.\nShe works.\n"
     assert text_of(mixed) == articles + files + numbers
-    report, text = report_of(mixed), (mixed / "out/train-00000.txt").read_bytes()
+    report, text = report_of(mixed), (mixed / "out/train.txt").read_bytes()
     expected = {"read": 10, "unreadable": 0, "too_short": 1, "duplicate": 3, "kept": 6}
     expected |= {"sentences": 14, "faults": []}
     (counted,) = report["inputs"]
@@ -80,7 +80,7 @@ def test_all_kinds_of_input_make_the_same_text_for_any_number_of_workers(mixed):
     assert_fails(run(pretraining_text(mixed, "--preprocess_workers=3")), 1, exists)
     (mixed / "out").rename(mixed / "first")
     succeed(pretraining_text(mixed, "--preprocess_workers=3"))
-    assert (mixed / "out/train-00000.txt").read_bytes() == text and report_of(mixed) == report
+    assert (mixed / "out/train.txt").read_bytes() == text and report_of(mixed) == report
     assert sorted(path.name for path in mixed.iterdir()) == ["first", "in", "out"]
 
 
@@ -159,16 +159,14 @@ def test_whole_documents_are_held_out_by_their_content(tmp_path):
     assert {*map(str.strip, again)} == {*map(str.strip, held_out)}
 
 
-def test_filters_and_size_of_files(tmp_path, monkeypatch):
+def test_filters(tmp_path):
     texts = ["A b.", "One is. Two is.", "Alone, but long.", "x. " * 3, *["Same size. It is."] * 2]
     report = corpus(tmp_path, texts, min_chars=10)
     assert report["totals"].items() >= {"too_short": 3, "duplicate": 1, "kept": 2}.items()
     (tmp_path / "out").rename(tmp_path / "first")
     words = [f"{k} " + "word " * 100_000 for k in range(3)]
-    monkeypatch.setattr(conversion, "_FILE_BYTES", 1_000_000)
     report = corpus(tmp_path, words)
-    assert {*report["files"]} == {f"train-0000{k}.txt" for k in range(3)}
-    assert report["totals"]["cut_sentences"] > 300 and max(report["files"].values()) <= 1_000_000
+    assert {*report["files"]} == {"train.txt"} and report["totals"]["cut_sentences"] > 300
     assert Converted(1) == (1, b"", 0, {})
     assert Options() == ("en", "text", False, 0, 0.0)
 
@@ -252,7 +250,7 @@ def test_the_folder_may_be_a_link(tmp_path):
     (tmp_path / "real").mkdir()
     (tmp_path / "out").symlink_to("real")
     succeed(pretraining_text(tmp_path, inputs="in.txt"))
-    assert (tmp_path / "real/train-00000.txt").read_text() == "One is.\nTwo is.\n"
+    assert (tmp_path / "real/train.txt").read_text() == "One is.\nTwo is.\n"
 
 
 def test_a_full_disk_leaves_nothing(tmp_path):
@@ -268,7 +266,7 @@ def test_a_full_disk_leaves_nothing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
     # The next run removes what a killed one left.
     (tmp_path / ".out.abcdefgh").mkdir()
-    (tmp_path / ".out.abcdefgh/train-00000.txt").write_text("half")
+    (tmp_path / ".out.abcdefgh/train.txt").write_text("half")
     corpus(tmp_path, ["One is. Two is."])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.jsonl", "in.txt", "out"]
     assert text_of(tmp_path) == "One is.\nTwo is.\n"

@@ -4,9 +4,8 @@ r"""Makes text for pretraining from texts, JSON Lines, Parquet and WikiExtractor
   albert pretraining-text --input=books/,'news/*.jsonl.zst' --output_dir=text --min_chars=200
 
 Writes one sentence per line, and a blank line between documents, as `albert pretraining-data` reads
-it: text/train-00000.txt and so on, text/dev-00000.txt for the held-out part, and text/report.json.
-The input is streamed, so it may be larger than memory. The text does not depend on the number of
-worker processes.
+it: text/train.txt, text/dev.txt for the held-out part, and text/report.json. The input is streamed,
+so it may be larger than memory. The text does not depend on the number of worker processes.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class PretrainingTextSettings(Settings):
     min_chars: int = setting(0, "Fewest characters of a document.", lower=0)
     dev_fraction: float = setting(
         0.0,
-        "Fraction of the documents to hold out, in separate files. A document's content decides, "
+        "Fraction of the documents to hold out, in another file. A document's content decides, "
         "so that it is held out again in other runs.",
         lower=0.0,
         upper=1.0,

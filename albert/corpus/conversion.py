@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import os
@@ -24,8 +25,6 @@ _VERSION = 2
 # Characters of text that a worker converts at a time, roughly.
 _BATCH = 256 << 10
 _FAULTS_SHOWN = 3
-# Greatest size of a file. A document is never split.
-_FILE_BYTES = 256_000_000
 # A single sentence has no order to learn.
 _FEWEST_SENTENCES = 2
 # The reasons to drop a document, and what is counted of the others.
@@ -90,38 +89,6 @@ def _check_installed(sources: Sequence[Source]) -> None:
             importlib.import_module(package)
 
 
-class PartWriter:
-    """A context manager that writes documents to numbered files, such as train-00000.txt."""
-
-    def __init__(self, folder: str, prefix: str):
-        """Takes the folder, and the beginning of the names."""
-        self._folder, self._prefix = folder, prefix
-        self._file: BinaryIO | None = None
-        self._size = 0
-        self.names: list[str] = []
-
-    def __enter__(self) -> PartWriter:
-        return self
-
-    def __exit__(self, *_) -> None:
-        if self._file:
-            self._file.close()
-
-    def write(self, document: bytes) -> None:
-        """Writes a document, and a blank line between it and the one before."""
-        if self._file and self._size + 1 + len(document) > _FILE_BYTES:
-            self._file.close()
-            self._file = None
-        if self._file is None:
-            self.names.append(f"{self._prefix}-{len(self.names):05d}.txt")
-            path = os.path.join(self._folder, self.names[-1])
-            self._file, self._size = open(path, "wb"), 0  # noqa: SIM115
-        else:
-            document = b"\n" + document
-        self._file.write(document)
-        self._size += len(document)
-
-
 class _Corpus:
     """A corpus in the making."""
 
@@ -133,8 +100,8 @@ class _Corpus:
     def make(self, made_from: dict, workers: int) -> dict:
         """Writes the files, and returns the report."""
         size = sum(described["bytes"] for described in made_from["inputs"])
-        parts = {name: PartWriter(self._folder, name) for name in ("train", "dev")}
-        with parts["train"] as train, parts["dev"] as dev, progress_bar(size, "text", "B") as bar:
+        files = dict[str, BinaryIO]()
+        with contextlib.ExitStack() as stack, progress_bar(size, "text", "B") as bar:
             batches = self._batches(bar.update)
             for results in ordered_map(self._convert, batches, workers):
                 for one in results:
@@ -146,9 +113,15 @@ class _Corpus:
                     else:
                         self._seen.add(one.content)
                         is_dev = one.content < self._options.dev_fraction * 2**64
-                        (dev if is_dev else train).write(one.text)
+                        name = "dev.txt" if is_dev else "train.txt"
+                        if name in files:
+                            files[name].write(b"\n")
+                        else:
+                            path = os.path.join(self._folder, name)
+                            files[name] = stack.enter_context(open(path, "wb"))
+                        files[name].write(one.text)
                         counts.update({**one.counts, "kept": 1, "dev": int(is_dev)})
-        return self._report(made_from, [*train.names, *dev.names])
+        return self._report(made_from, list(files))
 
     def _batches(self, watch: Callable[[int], object]) -> Iterator[list[Document]]:
         batch, size = [], 0
