@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from albert.tables.bad_rows import FIRST, LENIENT, BadRows
@@ -16,12 +16,12 @@ _ELSEWHERE = "the answer is not at its answer_start"
 _MISSING = "the answer does not occur in the context"
 _SHOWN = 40  # number of characters of an answer in a message
 
-# What --on_bad_row=lenient ignores: changes of a part of a text, by the name of a difference.
-_FOLDS: dict[str, Callable[[str], str]] = {
-    "spaces": lambda part: " " if part.isspace() else part,
-    "Unicode form": lambda part: unicodedata.normalize("NFD", part),
-    "case": str.casefold,
-}
+# What --on_bad_row=lenient ignores, as changes of a part of a text: spaces, Unicode form and case.
+_FOLDS: Sequence[Callable[[str], str]] = (
+    lambda part: " " if part.isspace() else part,
+    lambda part: unicodedata.normalize("NFD", part),
+    str.casefold,
+)
 
 
 def why_empty(context: str, question: str) -> str | None:
@@ -64,20 +64,12 @@ def usable_answer(
             if is_used := len(spans) == 1:
                 start, text = spans[0][0], context[slice(*spans[0])]
         if reason == _MISSING and not is_used and bad.names(reason):
-            detail += _difference(context, text)
+            similar = [context[slice(*span)] for span in _similar(context, text)[:1]]
+            detail += "".join(f"; the context has {_visible(own)}" for own in similar)
         bad.add(location, reason, detail and f" ({detail})", is_used)
         if not is_used:
             return None
     return {**answer, "text": text, "answer_start": start}
-
-
-def _difference(context: str, text: str) -> str:
-    """Returns how the context has a missing answer, for a message; "" if it has not."""
-    for start, end in _similar(context, text)[:1]:
-        own = context[start:end]
-        names = [name for name in _FOLDS if _folded(own, name)[0] != _folded(text, name)[0]]
-        return f"; the context has {_visible(own)}, with other {' and '.join(names)}"
-    return ""
 
 
 def _visible(text: str) -> str:
@@ -102,13 +94,12 @@ def _similar(context: str, text: str) -> list[tuple[int, int]]:
 
 # Consecutive questions have the same context.
 @functools.lru_cache(maxsize=16)
-def _folded(text: str, left_out: str = "") -> tuple[str, dict[int, int]]:
+def _folded(text: str) -> tuple[str, dict[int, int]]:
     """Returns a changed text, and the offset in the text for each offset where a part begins."""
-    folds = [fold for name, fold in _FOLDS.items() if name != left_out]
     folded, offsets, length = [], {0: 0}, 0
     for _, end in itertools.pairwise([0, *_ends(text)]):
         part = text[offsets[length] : end]
-        for fold in folds:
+        for fold in _FOLDS:
             part = fold(part)
         folded.append(part)
         length += len(part)
