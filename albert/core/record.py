@@ -65,18 +65,15 @@ def differences(
     return changes
 
 
-def change_in(folder: str, files: Mapping[str, str | int | None]) -> str | None:
+def change_in(folder: str, files: Mapping[str, str | None]) -> str | None:
     """Returns which of the recorded files is missing or has changed, or None.
 
-    `files` has by name the SHA-256, the size in bytes, or None if the file only has to exist.
+    `files` has by name the SHA-256, or None if the file only has to exist.
     """
     for name, recorded in files.items():
         path = os.path.join(folder, name)
         if not os.path.isfile(path):
             return f"{path} is missing"
-        if recorded is None:
-            continue
-        now = os.path.getsize(path) if isinstance(recorded, int) else sha256_of(path)
-        if now != recorded:
+        if recorded is not None and sha256_of(path) != recorded:
             return f"the content of {path} has changed"
     return None

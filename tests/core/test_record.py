@@ -32,8 +32,8 @@ def test_a_changed_file_is_named(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"content")
     digest = hashlib.sha256(b"content").hexdigest()
-    for recorded in (digest, 7, None):
+    for recorded in (digest, None):
         assert change_in(str(tmp_path), {"a": recorded}) is None
-    for recorded in (digest[::-1], 8, ""):
+    for recorded in (digest[::-1], ""):
         assert change_in(str(tmp_path), {"a": recorded}) == f"the content of {path} has changed"
     assert change_in(str(tmp_path), {"a": digest, "b": None}) == f"{tmp_path / 'b'} is missing"
