@@ -55,7 +55,7 @@ class Tally:
 def read_documents(
     number: int, source: Source, options: Options, tally: Tally, watch: Callable[[int], object]
 ) -> Iterator[Document]:
-    """Yields the documents of a source; calls `watch` with the number of bytes of each read.
+    """Yields the documents of a source; calls `watch` with the numbers of bytes read.
 
     A file that is damaged ends there: the documents before the damage are yielded, the fault goes
     to the tally, and the next file follows.
@@ -79,8 +79,12 @@ def _texts_of_path(
         yield from _texts_of_rows(path, options.text_field, tally)
         watch(os.path.getsize(path))
     else:
-        with opened(path, watch) as stream:
-            yield from _texts(stream, path, options, tally)
+        with opened(path) as (file, stream):
+            position = 0
+            for text in _texts(stream, path, options, tally):
+                yield text
+                watch(file.tell() - position)
+                position = file.tell()
 
 
 def _texts_of_rows(path: str, field: str, tally: Tally) -> Iterator[str]:

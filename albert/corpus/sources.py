@@ -11,11 +11,10 @@ import contextlib
 import enum
 import glob
 import gzip
-import io
 import os
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple, cast
 
 from albert.core.errors import FlagError, UserError
@@ -107,29 +106,16 @@ def _files_in(folder: str) -> Iterator[str]:
         yield from (os.path.join(directory, name) for name in sorted(names) if name[0] != ".")
 
 
-class _WatchedFile(io.FileIO):
-    """A file that reports the number of bytes of each read."""
-
-    def __init__(self, path: str, watch: Callable[[int], object]):
-        super().__init__(path)
-        self._watch = watch
-
-    def readinto(self, buffer) -> int:
-        count = super().readinto(buffer)
-        self._watch(count or 0)
-        return count
-
-
 @contextlib.contextmanager
-def opened(path: str, watch: Callable[[int], object]) -> Iterator[BinaryIO]:
-    """Opens a file for reading, decompressed; several streams or frames in a row are one.
+def opened(path: str) -> Iterator[tuple[BinaryIO, BinaryIO]]:
+    """Opens a file for reading; yields it, and a stream of its decompressed content.
 
-    `watch` is called with the number of bytes of each read of the file itself. Raises a `UserError`
-    if, during the block, the file cannot be read, or is damaged or incomplete.
+    Several streams or frames in a row are one. Raises a `UserError` if, during the block, the file
+    cannot be read, or is damaged or incomplete.
     """
     errors: list[type[Exception]] = [EOFError, zlib.error, OSError]
     try:
-        with io.BufferedReader(_WatchedFile(path, watch), 1 << 20) as file:
+        with open(path, "rb", 1 << 20) as file:
             suffix = os.path.splitext(path)[1].lower()
             if suffix == ".bz2":
                 stream: BinaryIO = cast(BinaryIO, bz2.BZ2File(file))
@@ -141,9 +127,9 @@ def opened(path: str, watch: Callable[[int], object]) -> Iterator[BinaryIO]:
                 errors.append(zstd.ZstdError)
                 stream = cast(BinaryIO, zstd.ZstdFile(file))
             else:
-                stream = cast(BinaryIO, file)
+                stream = file
             with stream:
-                yield stream
+                yield file, stream
     except tuple(errors) as e:
         if isinstance(e, OSError) and e.errno is not None:
             raise UserError(f"{path} cannot be read: {e.strerror}") from e
