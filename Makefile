@@ -29,12 +29,11 @@ BASE_PYTHON ?= $(if $(SYSTEM),python3,$(call find-python,10,$(NEWEST)))
 PYTHON310 ?= $(call find-python,10,10)
 PYTHON313 ?= $(call find-python,13,13)
 
-.PHONY: help install install-dev oracles requirements horovod demo demo-v2 test test-all pytest test-near test-python test-planted entered test-faults \
+.PHONY: help install install-dev oracles requirements horovod demo test test-all pytest test-near test-python test-planted entered test-faults \
 	test-gaudi test-multihost lint format lock bench docs pictures generated release-check test-newest test-oldest edge clean
 
 help:
 	@echo "make demo        install, then train, predict and score on a sample (3 minutes)"
-	@echo "make demo-v2     the same with unanswerable questions, in the format of SQuAD 2.0"
 	@echo "make test        install, then check the style and run the quick tests (5 to 9 minutes)"
 	@echo "make test-all    run the tests that make test omits, after installing what they need (an hour)"
 	@echo "make test-near FILE=albert/tasks/squad/scoring.py  run the tests of one file and of its direct users"
@@ -112,9 +111,6 @@ demo: $(VENV)/installed-albert
 # Of the present state, in Chromium.
 pictures: oracles demo
 	$(RUN) -m tools.pictures
-
-demo-v2: $(VENV)/installed-albert
-	$(RUN) -m albert demo --squad=2.0
 
 lint: install-dev
 	$(RUN) -m ruff check .

@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from albert.core.files import write_json
-from albert.demo.demo import CONFIG, DEV_FILE, RUN_FLAGS, TRAIN_FILE, TRAIN_STEPS
+from albert.demo.demo import CONFIG, DEV_FILE, RUN_FLAGS, TRAIN_FILE
 from benchmarks.parts.flags import parse, write_pieces
 from benchmarks.parts.harness import ROOT, Table
 
@@ -56,7 +56,6 @@ def train(folder: str, model: Mapping[str, str], name: str, *configs: str) -> Ru
     runs = {config: os.path.join(folder, name.format(config)) for config in configs}
     for config, output_dir in runs.items():
         options = {**model, **files, "output_dir": output_dir, **RUN_FLAGS}
-        options["train_steps"] = TRAIN_STEPS["1.1"]
         path = "0" if config == FLOAT32 else os.path.join(ROOT, "bf16_config", config)
         run(path, "run_squad_v1.py", *(f"--{key}={value}" for key, value in options.items()))
     return runs

@@ -19,9 +19,6 @@ SAMPLE = os.path.join(os.path.dirname(__file__), "sample.tar.xz")
 DATA, TRAIN_FILE, DEV_FILE = "data-1", "train-v{}.json", "dev-v{}.json"
 SPM_MODEL = "model-1/spm.model"
 LEAST_F1 = 80.0
-# For SQuAD 2.0: the lowest F1 of answerable questions and of unanswerable ones, and the lowest
-# margin of F1 over a model that always or never abstains.
-LEAST_OF_EACH, LEAST_MORE = 60.0, 20.0
 VOCAB_SIZE = 1200
 # Small and shallow, with wide initial weights, because it must learn from scratch in two minutes.
 CONFIG = {
@@ -33,34 +30,29 @@ CONFIG = {
 RUN_FLAGS = {
     **{"from_scratch": True, "max_seq_length": 144, "max_query_length": 24, "doc_stride": 64},
     **{"train_batch_size": 32, "predict_batch_size": 64, "learning_rate": 2e-3},
-    **{"save_checkpoints_steps": 500, "save_summary_steps": 10},
+    **{"save_checkpoints_steps": 500, "save_summary_steps": 10, "train_steps": 1000},
 }
-# In 2.0 the model also learns when to abstain; after 1000 steps, scores vary much between seeds.
-TRAIN_STEPS = {"1.1": 1000, "2.0": 2000}
 # In the words of the sample, which are the only ones that the model knows.
 CONTEXT = "Lunrun has a bridge called Tamar. The bridge reaches 98 metres upward."
 QUESTION = "What is the height of Tamar?"
 
 
-def main(output_dir: str, version: str = "1.1") -> None:
+def main(output_dir: str) -> None:
     """Runs all steps; raises a `UserError` if one fails, or if the scores are too low."""
     started = time.monotonic()
     folder = os.path.abspath(output_dir)
-    runs = {"1.1": ("run-1", ["squad"]), "2.0": ("run-v2-1", ["squad", "2.0"])}
-    run_folder, words = runs[version]
-    out = os.path.join(folder, run_folder)
-    paths = {**write_inputs(folder, version), "output_dir": out}
-    options = {**paths, **RUN_FLAGS, "train_steps": TRAIN_STEPS[version]}
-    _run(*words, *(f"--{name}={value}" for name, value in options.items()))
+    out = os.path.join(folder, "run-1")
+    paths = {**write_inputs(folder), "output_dir": out}
+    _run("squad", *(f"--{name}={value}" for name, value in {**paths, **RUN_FLAGS}.items()))
     _report(paths["predict_file"], out, folder, time.monotonic() - started)
-    _name_next_commands(words, {**paths, "output_dir": f"{out}-own"}, out)
+    _name_next_commands({**paths, "output_dir": f"{out}-own"}, out)
 
 
-def write_inputs(folder: str, version: str = "1.1") -> dict[str, str]:
+def write_inputs(folder: str) -> dict[str, str]:
     """Writes the sample, its SentencePiece model and a configuration; returns their paths by flag.
 
     The files are in the subfolders `data-1` and `model-1`. The flags are those of the model's two
-    files, `train_file` and `predict_file`. `version` is that of SQuAD, "1.1" or "2.0".
+    files, `train_file` and `predict_file`.
     """
     print(f"\nWriting the sample and its SentencePiece model: {_shown(folder)}", flush=True)
     for name, content in files_of_sample().items():
@@ -71,8 +63,8 @@ def write_inputs(folder: str, version: str = "1.1") -> dict[str, str]:
     return {
         "albert_config_file": config,
         "spm_model_file": os.path.join(folder, SPM_MODEL),
-        "train_file": os.path.join(folder, DATA, TRAIN_FILE.format(version)),
-        "predict_file": os.path.join(folder, DATA, DEV_FILE.format(version)),
+        "train_file": os.path.join(folder, DATA, TRAIN_FILE.format("1.1")),
+        "predict_file": os.path.join(folder, DATA, DEV_FILE.format("1.1")),
     }
 
 
@@ -97,16 +89,12 @@ def _report(dev_file: str, out: str, folder: str, seconds: float) -> None:
     articles = read_json(dev_file, "the sample")["data"]
     paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
     print(f"\nOn {len(predictions)} questions about articles that were not trained on:")
-    names = {"exact_match": "exact match", "exact": "exact match", "f1": "F1"}
-    names |= {"HasAns_f1": "F1 with an answer", "NoAns_f1": "F1 without one"}
-    scores = [f"{names[name]} {results[name]:.1f}" for name in names if name in results]
-    print(f"  {'   '.join(scores)}\n")
+    print(f"  exact match {results['exact_match']:.1f}   F1 {results['f1']:.1f}\n")
     print(textwrap.fill(paragraphs[0]["context"], 96, initial_indent="  ", subsequent_indent="  "))
     print(f"\n  {'question':<56}{'answer':<24}true answer")
     for paragraph in paragraphs[:2]:
         for question in paragraph["qas"]:
-            true = question["answers"][0]["text"] if question["answers"] else "-"
-            answer = predictions[question["id"]] or "-"
+            answer, true = predictions[question["id"]], question["answers"][0]["text"]
             print(f"  {question['question'][:54]:<56}{answer[:22]:<24}{true}")
     print(f"\n  data, model and run: {folder}")
     print(f"  answers and scores:  {out}/predictions.json, eval_results.json")
@@ -114,10 +102,11 @@ def _report(dev_file: str, out: str, folder: str, seconds: float) -> None:
     tensorboard = os.path.join(os.path.dirname(sys.executable), "tensorboard")
     print(f"  curves:              {_shown(tensorboard)} --logdir {_shown(out)}")
     print(f"  took {seconds:.0f} s")
-    _check_scores(results)
+    if results["f1"] < LEAST_F1:
+        raise UserError(f"F1 is below {LEAST_F1:g}")
 
 
-def _name_next_commands(words: list[str], paths: dict[str, str], run: str) -> None:
+def _name_next_commands(paths: dict[str, str], run: str) -> None:
     """Prints commands that query a run's model, serve it, and train it on the files in `paths`."""
     options = {
         "init_checkpoint": os.path.join(run, "model.ckpt-best"),
@@ -133,7 +122,8 @@ def _name_next_commands(words: list[str], paths: dict[str, str], run: str) -> No
         "Ask the model; without --question it prompts": [f"ask {_shown(run)}", *question],
         "Serve it, with a page at http://127.0.0.1:8080; Ctrl-C stops it": [f"serve {_shown(run)}"],
         f"Train it further; replace {train_file} with your own questions (docs/squad.md)": [
-            *(" ".join(words), *flags)
+            "squad",
+            *flags,
         ],
     }
     print("\nNext:")
@@ -149,15 +139,3 @@ def _command(*parts: str) -> str:
 def _shown(path: str) -> str:
     """Returns a path, quoted for a shell in the current folder."""
     return shlex.quote(path.removeprefix(os.path.join(os.getcwd(), "")))
-
-
-def _check_scores(results: dict) -> None:
-    """Raises a `UserError` about the first score that is too low."""
-    limits = {"f1": LEAST_F1}
-    if "NoAns_f1" in results:
-        share = results["NoAns_total"] / results["total"]
-        limits = {"f1": 100 * max(share, 1 - share) + LEAST_MORE}
-        limits |= dict.fromkeys(("HasAns_f1", "NoAns_f1"), LEAST_OF_EACH)
-    for name, limit in limits.items():
-        if results[name] < limit:
-            raise UserError(f"{name.replace('f1', 'F1')} is below {limit:g}")
