@@ -169,9 +169,12 @@ class SquadFeatures(FeatureSource):
             "input_sha256": sha256_of_inputs(source.path),
             "tokenizer_sha256": tokenizer.sha256,
             "is_training": self._is_training,
-            **({"rules of version": _TRAINING_VERSION} if self._is_training else {}),
-            # None as in headers of earlier versions, which lack these values.
-            "unanswerable": (self._is_training and unanswerable) or None,
+            # None as in headers of earlier versions, which lack some values.
+            **(
+                {"rules of version": _TRAINING_VERSION, "unanswerable": unanswerable or None}
+                if self._is_training
+                else {}
+            ),
             "exact_answers": (self._is_training and exact_answers) or None,
             **source.made_from(),
             **options._asdict(),
