@@ -160,11 +160,7 @@ def test_any_bytes_are_an_archive_or_refused(content, tmp_path_factory):
     assert {path.name for path in (folder / "out").iterdir()} <= {"model"}
 
 
-FIELDS = {
-    "question": fields.text("?"),
-    "options": fields.texts("?", 2),
-    "n_best": fields.number("?", 9),
-}
+FIELDS = {"question": fields.TEXT, "options": fields.texts(2), "n_best": fields.number(9)}
 BODY = b'{"question": "Who?", "options": ["a", "b\\ud83d\\ude00"], "n_best": 2}'
 Asked = collections.namedtuple("Asked", "fields")
 

@@ -257,13 +257,6 @@ class GlueSettings(TableSettings, DevSplitSettings, ClassificationSettings, them
             if do_eval or self.do_predict
         ]
 
-    def sets(self) -> list[GlueSettings]:
-        """Returns the settings of all runs, in a benchmark each with its follow-ups."""
-        runs = self.runs().values()
-        if not self.is_benchmark():
-            return [*runs]
-        return [one for run in runs for one in (run, *run.follow_ups())]
-
 
 def tasks_of(text: str) -> list[str]:
     """Returns the tasks in a list such as "mrpc,RTE", in lower case.
