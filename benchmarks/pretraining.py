@@ -60,9 +60,10 @@ def make_records(flags: Flags) -> None:
         with files.open_atomically(source) as file:
             file.writelines(json.dumps({"text": text}) + "\n" for text in texts)
     kept = f"--input={source}", f"--dev_fraction={flags.dev_fraction}"
-    run(["pretraining-text", *kept, f"--output_dir={folder}/text"], f"{folder}/text.log")
+    if not os.path.exists(f"{folder}/text"):
+        run(["pretraining-text", *kept, f"--output_dir={folder}/text"], f"{folder}/text.log")
     for split in ("train", "dev"):
-        names = f"--input_file={folder}/text/{split}-*.txt", f"--output_file={folder}/{split}"
+        names = f"--input_file={folder}/text/{split}.txt", f"--output_file={folder}/{split}"
         more = f"--spm_model_file={flags.spm_model_file}", "--masked_lm_prob=0", "--dupe_factor=4"
         run(["pretraining-data", *names, *more, *_LENGTHS], f"{folder}/{split}.log")
 

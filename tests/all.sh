@@ -43,7 +43,7 @@ two_at_a_time() {
 
 # The tutorial is about the output of the demo, which `.ci/run` brings.
 [ -e demo_output/run-1/predictions.html ] || part make demo
-part $python -m tests.readme.abstaining
+part "$python" -m tests.readme.abstaining
 part make pytest FLAGS="--rest --durations=40"
 # Tests run only parts of the benchmarks. This one installs packages, so no other part runs now.
 part make bench NAME=features FLAGS="--turns=1 --rounds=1 --questions=2000"

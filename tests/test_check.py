@@ -96,7 +96,7 @@ def test_every_run_of_a_job_is_checked(squad_dir, tmp_path):
     assert rows["steps"] == "800, 200 of them warmup, 4 examples each"
     assert second["ranks"][0][0]["value"] == "STS-B"
     (fault,) = (row["value"] for row in second["ranks"][0] if not row["ok"])
-    assert fault.startswith(f"{tmp_path}/STS-B/train.tsv cannot be read")
+    assert fault.startswith(f"{tmp_path}/STS-B/train.tsv does not exist")
 
 
 def test_bad_flags_and_programs_are_errors():

@@ -162,8 +162,13 @@ def entries_of(
 
 
 def as_json(entries: Sequence[Mapping[str, str | float]]) -> str:
-    """Returns an n-best list as `json.dumps` indents it in an object."""
-    return json.dumps(entries, indent=4).replace("\n", "\n    ")
+    """Returns an n-best list as `json.dumps` indents it in an object, but faster."""
+    members = ",\n".join(f"            {json.dumps(name)}: %s" for name in entries[0])
+    objects = ",\n".join([f"        {{\n{members}\n        }}"] * len(entries))
+    values = [value for entry in entries for value in entry.values()]
+    # One value per line: JSON values contain no line breaks.
+    texts = json.dumps(values, separators=("\n", ":"))[1:-1].split("\n")
+    return f"[\n{objects}\n    ]" % tuple(texts)
 
 
 def no_answer_odds(outputs: Iterable[Output], name: str = "cls_logits") -> float:
