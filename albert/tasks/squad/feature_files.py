@@ -187,13 +187,15 @@ class SquadFeatures(FeatureSource):
         """Returns examples for training or questions to predict, and what training skips."""
         questions = Questions(self._source)
         result: tuple[Countable[Any], Mapping[str, int]] = questions, {}
-        impossible = list[str]()
         if self._is_training:
             result = read_examples(questions, True, self._unanswerable)
-            impossible = [example.qas_id for example in result[0] if example.is_impossible]
-        elif not self._unanswerable:
-            impossible = [one["id"] for _, one in questions if one.get("is_impossible")]
-        if impossible and not self._unanswerable:
+            marks = ((one.qas_id, one.is_impossible) for one in result[0])
+        else:
+            marks = ((one["id"], bool(one.get("is_impossible"))) for _, one in questions)
+        impossible = (
+            [] if self._unanswerable else [qas_id for qas_id, is_marked in marks if is_marked]
+        )
+        if impossible:
             raise UserError(
                 f"{self.input_file} is SQuAD 2.0: it has {len(impossible)} unanswerable questions, "
                 f"the first is {impossible[0]}; use `albert squad 2.0`"
