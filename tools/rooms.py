@@ -55,7 +55,7 @@ BUDGETS = {
     "onnx": 190,
     "openvino": 250,
     "optimizers": 430,
-    "precision": 780,
+    "precision": 790,
     "prediction": 420,
     "preflight": 1_050,
     "quantization": 200,

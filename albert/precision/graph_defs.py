@@ -123,10 +123,22 @@ def convertible_attributes(
         return names
     values = {name: [*value.list.type] or [value.type] for name, value in node.attr.items()}
     values |= dict.fromkeys(names, [dtype.as_datatype_enum])
-    for kernel in kernels.get_registered_kernels_for_op(node.op).kernel:
-        allowed = {limit.name: {*limit.allowed_values.list.type} for limit in kernel.constraint}
-        # A default kernel is for every device without its own.
-        is_here = kernel.device_type in (device.upper(), "DEFAULT") and not kernel.label
-        if is_here and all(types.issuperset(values[name]) for name, types in allowed.items()):
+    for allowed in _kernels_of(node.op, device):
+        if all(types.issuperset(values[name]) for name, types in allowed.items()):
             return names
     return ()
+
+
+@functools.cache
+def _kernels_of(op: str, device: str) -> list[dict[str, set[int]]]:
+    """Returns the types that each kernel of an op on a device allows, by the attribute's name.
+
+    Asking TensorFlow takes milliseconds, and a graph has thousands of nodes of a few ops.
+    """
+    # A default kernel is for every device without its own.
+    devices = device.upper(), "DEFAULT"
+    return [
+        {limit.name: {*limit.allowed_values.list.type} for limit in kernel.constraint}
+        for kernel in kernels.get_registered_kernels_for_op(op).kernel
+        if kernel.device_type in devices and not kernel.label
+    ]
