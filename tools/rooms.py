@@ -62,7 +62,7 @@ BUDGETS = {
     "records": 1_670,
     "reference_api": 1_030,
     "report": 510,
-    "serving": 910,
+    "serving": 920,
     "settings": 940,
     "tables": 1_140,
     "tasks.classification": 820,

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from albert.serving import batches
 from albert.serving.batches import Batcher, RequestRefused
 
 
@@ -38,18 +39,28 @@ def batcher(doubling):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "batches"),
+    ("sizes", "expected"),
     [
         ((1, 1, 1, 1), [[1], [2, 3, 4], [5]]),
         # A request larger than a batch gets a separate one.
         ((2, 1, 9, 1), [[1], [2, 3], [4], [5]]),
     ],
 )
-def test_waiting_requests_are_batched_up_to_the_limit(batcher, doubling, sizes, batches):
+def test_waiting_requests_are_batched_up_to_the_limit(batcher, doubling, sizes, expected):
     futures = [batcher.submit(number, size) for number, size in enumerate(sizes, start=2)]
     doubling.may.set()
     assert [future.result(60) for future in futures] == [4, 6, 8, 10]
-    assert doubling.batches == batches
+    assert doubling.batches == expected
+
+
+def test_clients_that_were_answered_together_ask_together_again(batcher, doubling, monkeypatch):
+    monkeypatch.setattr(batches, "_GATHER_SECONDS", 60)
+    together = [batcher.submit(number) for number in (2, 3)]
+    doubling.may.set()
+    assert [future.result(60) for future in together] == [4, 6]
+    again = [batcher.submit(number) for number in (4, 5)]
+    assert [future.result(60) for future in again] == [8, 10]
+    assert doubling.batches == [[1], [2, 3], [4, 5]]
 
 
 def test_a_batch_that_nobody_waits_for_is_abandoned():
