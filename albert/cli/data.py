@@ -125,6 +125,9 @@ def check(overview: Overview, path: str) -> None:
     print(f"{path}: {overview.format}")
     for name, value in overview.counts:
         _print_row(name, value)
+    for note, count in overview.bad.notes.items():
+        _print_row("note", printable(f"{note}: {count:,}"))
+    overview.bad.notes.clear()
     width, style = width_of_output() - _NAME - 2, style_of_output()
     for number, (title, lines) in enumerate(overview.examples, start=1):
         print(f"\nexample {number}, {title}")
@@ -149,10 +152,8 @@ def _check_target(path: str, target: str) -> None:
 def convert_entities(path: str, target: str, settings: DataSettings) -> None:
     """Writes annotated texts as JSON with spans; raises a `UserError` if they are not valid."""
     bad = BadRows(path, settings.on_bad_row)
-    file = open_annotated(path, settings=settings)
-    texts = file.read((), bad)
+    texts = open_annotated(path, settings=settings).read((), bad)
     bad.finish()
-    file.log()
     with temporary_name(target) as name:
         write_annotated(name, texts, (text.spans for text in texts))
     spans = f"{sum(len(text.spans) for text in texts):,} entities"

@@ -49,8 +49,8 @@ class Look(NamedTuple):
 
 
 STANDOFF, WEBANNO = Look("Brat standoff", ENTITIES), Look("WebAnno TSV 3", ENTITIES)
-TOKENS, _TEXTS = Look("tokens and tags", ENTITIES), Look("annotated texts", ENTITIES)
-_COLUMNS = Look("tokens and tags as in CoNLL", ENTITIES)
+TOKENS, _TEXTS = Look("tokens and tags", ENTITIES), Look("texts with spans", ENTITIES)
+COLUMNS = Look("tokens and tags as in CoNLL", ENTITIES)
 _QUESTIONS, _LABELS = Look("questions", QUESTIONS), Look("a table of labels", LABELS)
 _CHOICES = Look("choices of Label Studio", LABELS)
 # Files by their first bytes, and documents by all keys that their form has.
@@ -61,7 +61,7 @@ _BEGINNINGS = {
         "of JSON with its text, and as spans start_char, end_char and label_ of its ents"
     ),
     rb"<(!|\?|html|\w+>\s*<)": Look("XML or HTML"),
-    rb"-DOCSTART-": _COLUMNS,
+    rb"-DOCSTART-": COLUMNS,
     rb"#FORMAT=WebAnno TSV 3": WEBANNO,
     rb'[\[{](?=.*"paragraphs"\s*:)(?=.*"sentences"\s*:)(?=.*"tokens"\s*:)': Look(
         "training data of spaCy 2; convert it with `spacy convert`, and then as a DocBin"
@@ -102,7 +102,7 @@ def look_of(path: str) -> Look:
     is_cut = len(head) == _HEAD and len(lines) > 1
     lines = [line for line in lines[: -1 if is_cut else None][:20] if line[0] != "#"]
     if lines and all(map(_TAGGED.fullmatch, lines)):
-        return _COLUMNS
+        return COLUMNS
     for beginning, look in _BEGINNINGS.items():
         if re.match(beginning, head, re.DOTALL | re.IGNORECASE):
             return look
@@ -111,13 +111,15 @@ def look_of(path: str) -> Look:
             return known
     if _SPANS.search(head):
         return _TEXTS
+    if head[:1] in b"[{":
+        return Look("")
     rows = [line.split("\t" if "\t" in line else None) for line in lines]
     # Tags may have another form, which the reader names; in CoNLL-U, there are ten columns.
     if len(widths := {1, *map(len, rows)}) == 2 and (
         any(_OUTSIDE & {row[0], row[-1]} for row in rows)
         or (10 in widths and rows[0][0][0].isdigit())
     ):
-        return _COLUMNS
+        return COLUMNS
     return Look("")
 
 

@@ -11,14 +11,13 @@ from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
-from albert.core.log import LOG
 from albert.report.spans import Span
 from albert.tables.bad_rows import BadRows
 from albert.tables.tables import SourceLine
 from albert.tasks.entities.annotations import AnnotatedText
 from albert.tasks.entities.settings import CHARACTERS, INCLUSIVE, OFFSETS, FormatSettings
 
-_TRIMMED = "begin or end with white space, which is removed"
+_TRIMMED = "spans that begin or end with white space, which is removed"
 # How much offsets count for a character: functions of the character and of the next one. The last
 # one counts no carriage return before a line feed.
 _COUNTS = {
@@ -68,20 +67,16 @@ class AnnotatedFile(abc.ABC):
     """A file of annotated texts; `open_annotated` makes the object for its form.
 
     Attributes:
-      form: the name of the form; that of JSON is known after reading.
+      form: the name of the form.
       is_labeled: whether texts need spans; otherwise they have none, and the file may lack them.
-      inside: after reading, where spans begin that begin or end inside a word.
-      unusual: after reading, where spans begin that are unusual, by what is.
-      ignored: after reading, how much was ignored, by what it is.
+      notes: see `BadRows`.
     """
 
     form: str
 
     def __init__(self, path: str, is_labeled: bool, settings: FormatSettings):
         self.path, self.is_labeled, self.settings = path, is_labeled, settings
-        self.inside = list[SourceLine]()
-        self.unusual = collections.defaultdict[str, list[SourceLine]](list)
-        self.ignored = collections.Counter[str]()
+        self.notes = collections.Counter[str]()
 
     @abc.abstractmethod
     def __iter__(self) -> Iterator[tuple[SourceLine, Any]]:
@@ -92,7 +87,7 @@ class AnnotatedFile(abc.ABC):
         """Returns the text with a content; raises an `UnusableTextError` if it has none."""
 
     def read(self, labels: Collection[str], bad: BadRows) -> list[AnnotatedText]:
-        """Returns the texts; `bad` receives those that cannot be used, and the caller finishes it.
+        """Returns the texts; `bad` receives notes and other texts, and the caller finishes it.
 
         `labels` are those that are allowed; empty for any. Raises a `UserError` if the file has no
         texts, or is not valid.
@@ -104,25 +99,16 @@ class AnnotatedFile(abc.ABC):
             except UnusableTextError as e:
                 bad.add(e.location.name, e.reason, e.detail)
         if not bad.counts and not (any(t.spans for t in texts) if self.is_labeled else texts):
-            ignored = ", ".join(f"{count} {what}" for what, count in self.ignored.items() if count)
-            what = "entities" if texts else "texts"
-            raise UserError(f"{self.path} has no {what}{ignored and f'; ignored {ignored}'}")
-        if self.inside and "offsets" not in self.settings.given and INCLUSIVE in self._hint:
+            notes = "".join(f"; {note}: {count}" for note, count in self.notes.items())
+            raise UserError(f"{self.path} has no {'entities' if texts else 'texts'}{notes}")
+        has_cut = any(text.cut(text.words) for text in texts)
+        if has_cut and "offsets" not in self.settings.given and INCLUSIVE in self._hint:
             raise UserError(
                 f"{self.path}: the ends of spans seem to be their last characters; pass "
                 f"--offsets={INCLUSIVE} if this is so, otherwise --offsets={CHARACTERS}"
             )
+        bad.notes.update(self.notes)
         return texts
-
-    def log(self) -> None:
-        """Logs how many spans are unusual, and what was ignored."""
-        for what, locations in self.unusual.items():
-            if locations:
-                first = locations[0].name
-                LOG.warning("%s: %d spans %s; first: %s", self.path, len(locations), what, first)
-        for what, count in self.ignored.items():
-            if count:
-                LOG.info("%s: ignored %d %s", self.path, count, what)
 
     def _checked(
         self, location: SourceLine, raw: RawText, labels: Collection[str]
@@ -136,8 +122,6 @@ class AnnotatedFile(abc.ABC):
             if labels and span.label not in labels:
                 reason = f"the label ... is not one of {', '.join(labels)}"
                 raise UnusableTextError(where, reason, span.label)
-        edges = {edge for word in raw.words for edge in word}
-        self.inside += [where for span, where in pairs if not edges >= {span.start, span.end}]
         return AnnotatedText(location, raw.text, raw.words, [span for span, _ in pairs])
 
     def _span(self, text: str, raw: RawSpan) -> Span:
@@ -156,7 +140,8 @@ class AnnotatedFile(abc.ABC):
             raise UnusableTextError(location, "the span ... has no label", shown)
         if not part.strip():
             raise UnusableTextError(location, "the span ... has only white space", shown)
-        self.unusual[_TRIMMED] += [location] * (part.strip() != part)
+        if part.strip() != part:
+            self.notes[_TRIMMED] += 1
         start, end = end - len(part.lstrip()), start + len(part.rstrip())
         return Span(start, end, text[start:end], label)
 

@@ -13,7 +13,7 @@ from albert.core.errors import UserError
 from albert.core.files import read_json
 from albert.core.log import LOG
 from albert.core.text import python_literal
-from albert.tables.kinds import WEBANNO, token_columns
+from albert.tables.kinds import token_columns
 from albert.tables.tables import SourceLine, columns, find_table, read_lines
 from albert.tasks.entities.annotated_files import AnnotatedFile, RawSpan, RawText, UnusableTextError
 from albert.tasks.entities.annotations import AS_BIOES, spans_of_tags
@@ -30,8 +30,7 @@ _MEMBER = re.compile(
 
 # A cell of WebAnno: a label, and the number of an annotation that several tokens have.
 _CELL = re.compile(r"((?:\\.|[^\\|*\[])+)(?:\[(\d+)\])?")
-# What is unusual about a span.
-_IOB1 = "begin without B- or S-, as in IOB1"
+_IOB1 = "entities that begin without B- or S-, as in IOB1"
 
 _Line = tuple[SourceLine, list[str]]
 
@@ -51,7 +50,7 @@ _Sentences = Iterator[tuple[SourceLine, list[TaggedToken]]]
 class TaggedFile(AnnotatedFile):
     """A file of tokens with tags."""
 
-    form, _where = "columns", "the tag"
+    _where = "the tag"
 
     def parse(self, _: SourceLine, tokens: Sequence[Any]) -> RawText:
         """Returns the text of tokens; raises an `UnusableTextError` for other tags or tokens."""
@@ -70,7 +69,8 @@ class TaggedFile(AnnotatedFile):
         for first, span in spans_of_tags(text, words, tags):
             where = tokens[first].location
             spans.append(RawSpan(where, span.start, span.end, span.label, None, span.text))
-            self.unusual[_IOB1] += [where] * (tags[first][0] not in "BS")
+            if tags[first][0] not in "BS":
+                self.notes[_IOB1] += 1
         return RawText(text, words, spans)
 
 
@@ -187,7 +187,6 @@ class TokenFile(TaggedFile):
     def __init__(self, path: str, is_labeled: bool, settings: FormatSettings):
         super().__init__(path, is_labeled, settings)
         self._table = find_table(path)
-        self.form = f"{self._table.format} with tokens and tags"
 
     def __iter__(self) -> _Sentences:
         tokens, before = list[TaggedToken](), None
@@ -241,8 +240,6 @@ def _list_in(value: Any) -> Any:
 
 class WebAnnoFile(TaggedFile):
     """A file of WebAnno and INCEpTION, with a token, its offsets and its layers in each line."""
-
-    form = WEBANNO.name
 
     def __init__(self, path: str, is_labeled: bool, settings: FormatSettings):
         """Finds the column of the tags; raises a `UserError` if several may have them."""

@@ -44,16 +44,20 @@ class AnnotatedText(NamedTuple):
     words: list[tuple[int, int]]
     spans: list[Span]
 
-    def tags(self, is_bioes: bool = False) -> list[str]:
-        """Returns the tag of each word; a span has all words with characters in it."""
+    def cut(self, parts: Iterable[tuple[int, int]]) -> int:
+        """Returns the number of spans that begin or end inside a part of the text."""
+        edges = {edge for part in parts for edge in part}
+        return sum(not edges >= {span.start, span.end} for span in self.spans)
+
+    def tags(self) -> list[str]:
+        """Returns the tag of BIO of each word; a span has all words with characters in it."""
         tags = ["O"] * len(self.words)
         starts, ends = ([word[side] for word in self.words] for side in range(2))
         for span in self.spans:
             first, end = bisect.bisect(ends, span.start), bisect.bisect_left(starts, span.end)
-            prefixes = "B" + "I" * (end - first - 1)
-            if is_bioes:
-                prefixes = "S" if len(prefixes) == 1 else prefixes[:-1] + "E"
-            tags[first:end] = [f"{prefix}-{span.label}" for prefix in prefixes[: end - first]]
+            tags[first:end] = [f"I-{span.label}"] * (end - first)
+            if first < end:
+                tags[first] = f"B-{span.label}"
         return tags
 
 

@@ -47,17 +47,11 @@ def characters_in(text: str) -> Words:
 def decide_units(texts: Sequence[AnnotatedText], tokenizer: FullTokenizer) -> str:
     """Chooses what gets a tag in a training: words, unless many spans begin or end inside them."""
     total = sum(len(text.spans) for text in texts)
-    if sum(_cut(text, text.words) for text in texts) <= _MANY_CUT * total:
+    if sum(text.cut(text.words) for text in texts) <= _MANY_CUT * total:
         return WORD
     pieces = (tokenizer.encode_with_offsets(text.text).pieces_in(text.text) for text in texts)
-    cut = sum(map(_cut, texts, pieces))
+    cut = sum(map(AnnotatedText.cut, texts, pieces))
     return CHARACTER if cut > _MANY_CUT * total else PIECE
-
-
-def _cut(text: AnnotatedText, parts: Iterable[tuple[int, int]]) -> int:
-    """Returns the number of spans that begin or end inside a part."""
-    edges = {edge for part in parts for edge in part}
-    return sum(not edges >= {span.start, span.end} for span in text.spans)
 
 
 class Tagger(NamedTuple):
@@ -106,12 +100,12 @@ class Tagger(NamedTuple):
 
     def records(self, texts: Sequence[AnnotatedText]) -> list[bytes]:
         """Returns the record of each window of texts."""
-        records, is_bioes = list[bytes](), any(tag.startswith("S-") for tag in self.tags)
+        records = list[bytes]()
         # A model of others may lack tags such as B-PER; only training reads the ids.
         ids = {tag: number for number, tag in enumerate(self.tags, start=1)}
         for text in texts:
             words, windows = self.encode(text.text, text.words)
-            tags = iter(text._replace(words=words).tags(is_bioes))
+            tags = iter(text._replace(words=words).tags())
             for sequence, positions in windows:
                 tag_ids = np.zeros(self.max_seq_length, np.int64)
                 tag_ids[positions] = [ids.get(next(tags), 0) for _ in positions]

@@ -18,23 +18,20 @@ def fill(overview: Overview, settings: FormatSettings) -> None:
     file = open_annotated(overview.path, settings=settings)
     overview.bad = BadRows(overview.path, overview.on_bad_row)
     texts = file.read((), overview.bad)
-    # Without a usable record, the form is unknown.
-    overview.format = file.form or "JSON"
+    overview.format = file.form
     labels = collections.Counter(span.label for text in texts for span in text.spans)
     overview.add("texts", len(texts))
     overview.add("entities", labels.total())
     for label, number in labels.most_common():
         overview.add(f"label {label}", number)
     problems = [
-        ("without text", sum(not text.text.strip() for text in texts), ""),
-        ("repeated texts", len(texts) - len({text.text for text in texts}), ""),
-        ("inside words", len(file.inside), ""),
-        *(("unusual", len(where), f" entities {what}") for what, where in file.unusual.items()),
-        *(("ignored", number, f" {what}") for what, number in file.ignored.items()),
+        ("without text", sum(not text.text.strip() for text in texts)),
+        ("repeated texts", len(texts) - len({text.text for text in texts})),
+        ("inside words", sum(text.cut(text.words) for text in texts)),
     ]
-    for name, number, what in problems:
+    for name, number in problems:
         if number:
-            overview.add(name, number, what)
+            overview.add(name, number)
     for text in texts:
         if text.spans:
             overview.add_example(text.location.name, _lines_of(text))

@@ -106,16 +106,13 @@ class EntitiesTask(LabelTask):
         # Before the texts, so that it is not the hash of later content.
         self.input_sha256(split)
         texts = file.read(labels, bad)
+        inside = sum(text.cut(text.words) for text in texts)
+        if not self._units:
+            self._units = decide_units(texts, self.tokenizer)
+            LOG.info("%s: each %s gets a tag", path, self._units)
+        if inside and self._units == WORD:
+            bad.notes["spans inside words, which are learned as whole words"] = inside
         bad.finish()
-        is_known = bool(self._units)
-        self._units = self._units or decide_units(texts, self.tokenizer)
-        if self._units == WORD:
-            file.unusual["begin or end inside a word, and are learned as whole words"] = file.inside
-        elif not is_known:
-            message = "%s: %d of %d spans begin or end inside a word: each %s gets a tag"
-            total = sum(len(text.spans) for text in texts)
-            LOG.info(message, path, len(file.inside), total, self._units)
-        file.log()
         if not texts:
             raise UserError(f"{path} has no usable texts")
         return texts

@@ -51,9 +51,6 @@ def fill(overview: Overview, settings: TableSettings) -> None:
         except ValueError as e:
             overview.problem = str(e)
         _add_labels(overview, labels, total)
-    for note, count in bad.notes.items():
-        overview.add("note", printable(f"{note}: {count:,}"))
-    bad.notes.clear()
     if not is_labeled:
         overview.add("labels", f"none, as in a test set; training needs the column {LABEL}")
     if repeated := total - len(seen):

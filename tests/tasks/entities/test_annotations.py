@@ -25,10 +25,8 @@ LINE = SourceLine("file", 1)
 
 def read_annotated(path: str, labels=(), is_labeled=True) -> list[AnnotatedText]:
     bad = BadRows(path, ERROR)
-    file = open_annotated(path, is_labeled)
-    texts = file.read(labels, bad)
+    texts = open_annotated(path, is_labeled).read(labels, bad)
     bad.finish()
-    file.log()
     return texts
 
 
@@ -108,14 +106,11 @@ def annotated(draw) -> AnnotatedText:
     return AnnotatedText(LINE, text, words_of(count), spans)
 
 
-@given(annotated(), st.booleans())
-def test_spans_come_back_from_their_tags(text, is_bioes):
-    tags = text.tags(is_bioes)
+@given(annotated())
+def test_spans_come_back_from_their_tags(text):
+    tags = text.tags()
     assert [span for _, span in spans_of_tags(text.text, text.words, tags)] == text.spans
-    prefixes = {tag[0] for tag in tags}
-    assert prefixes <= ({*"BIESO"} if is_bioes else {*"BIO"})
-    lengths = {span.end - span.start for span in text.spans}
-    assert not is_bioes or ("S" in prefixes) == (1 in lengths)
+    assert {tag[0] for tag in tags} <= {*"BIO"}
 
 
 def test_a_span_has_the_lowest_probability_of_its_tags():
@@ -160,10 +155,9 @@ def test_a_file_without_labels_can_be_read_for_prediction(write):
 
 def test_unusual_spans_are_counted_and_only_tabs_and_spaces_separate_columns(write, log):
     read_annotated(write("a O\nb I-PER\nc I-PER\n\nd I-LOC\n"))
-    assert log() == [f"{write('')}: 2 spans begin without B- or S-, as in IOB1; first: line 2"]
-    file = open_annotated(write(spans(span(0, 3), span(5, 6), text="abc defg")))
-    (text,) = file.read((), BadRows(file.path, ERROR))
-    assert file.inside == [text.location]
+    assert log() == [f"{write('')}: entities that begin without B- or S-, as in IOB1: 2"]
+    (text,) = read_annotated(write(spans(span(0, 3), span(5, 6), text="abc defg")))
+    assert text.cut(text.words) == 1
     assert text.tags() == ["B-A", "B-A"] and text.spans[1].text == "e"
     (text,) = read_annotated(write("a\u3000b  B-X \nc O\n"))
     assert text.text == "a\u3000b c" and text.spans[0].text == "a\u3000b"

@@ -16,7 +16,6 @@ from tests.helpers.squad import train_tokenizer
 
 LINE = SourceLine("file", 1)
 TAGS = ["O", "B-PER", "I-PER"]
-BIOES = ["O", "B-PER", "I-PER", "E-PER", "S-PER"]
 
 
 def annotated(text: str, *edges: tuple[int, int]) -> AnnotatedText:
@@ -63,15 +62,13 @@ def test_only_first_pieces_have_tags(tokenizer):
     begun = {text.text[tokens.starts[n - 1] : tokens.ends[n - 1] + 1].strip()[0] for n in tags}
     assert begun == {*"AB,oR."} and len(tags) == 6 < len(tokens.ids)
     assert [TAGS[n - 1] for n in row["tag_ids"][tags]] == ["B-PER", "I-PER", "O", "O", "O", "O"]
-    (row,) = parsed(tagger, Tagger(tokenizer, BIOES, 32).records([text]))
-    assert [BIOES[n - 1] for n in row["tag_ids"][tags]][:2] == ["B-PER", "E-PER"]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(data=st.data(), length=st.integers(4, 40), is_bioes=st.booleans())
-def test_perfect_outputs_give_the_spans_of_texts_of_any_length(tokenizer, data, length, is_bioes):
+@given(data=st.data(), length=st.integers(4, 40))
+def test_perfect_outputs_give_the_spans_of_texts_of_any_length(tokenizer, data, length):
     """No entity is lost between windows, and each word is tagged in one window."""
-    tagger = Tagger(tokenizer, BIOES if is_bioes else TAGS, length)
+    tagger = Tagger(tokenizer, TAGS, length)
     texts = []
     for _ in range(data.draw(st.integers(0, 3))):
         words = data.draw(st.lists(st.sampled_from(["a", "Anna", "km", ",", "U.S."]), max_size=40))
