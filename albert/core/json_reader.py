@@ -11,7 +11,6 @@ from typing import Any
 
 # Bytes to read at a time, at least.
 CHUNK = 1 << 16
-UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SPACES = re.compile(r"[ \t\n\r]*")
 _decode = json.JSONDecoder().raw_decode
 # The characters after a complete value; before another one, a number may continue.
@@ -28,8 +27,7 @@ class JsonReader:
     def __init__(self, descriptor: int):
         """Begins to read an open file, whose position does not change."""
         self._descriptor, self._offset = descriptor, 0
-        is_utf16 = os.pread(descriptor, 2, 0) in UTF16_MARKS
-        self._decoder = codecs.getincrementaldecoder("utf-16" if is_utf16 else "utf-8-sig")()
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
         self._text, self._at, self._ended = "", 0, False
 
     def value(self) -> Any:

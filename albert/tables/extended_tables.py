@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -48,9 +49,9 @@ class ExtendedTable:
         self._delimiter = table.delimiter if self.keeps_texts else ENDINGS[ending]
         if self._delimiter == CSV and table.has_cells and table.delimiter != TSV:
             self._delimiter = table.delimiter
-        self.mark, self._encoding = b"", "utf-8"
-        if self.keeps_texts:
-            self.mark, self._encoding = tables.encoding_of(table.path)
+        with tables.opened(table.path) as file:
+            has_mark = self.keeps_texts and file.read(3) == codecs.BOM_UTF8
+        self.mark = codecs.BOM_UTF8 * has_mark
 
     def check_names(self, names: Iterable[str], where: str) -> None:
         """Raises a `UserError` if a new column exists."""
@@ -72,7 +73,7 @@ class ExtendedTable:
             text = self._kept(record, values) if self.keeps_texts else self._other(record, values)
         except ValueError as e:
             raise record.location.error(str(e)) from e
-        return text.encode(self._encoding, "replace")
+        return text.encode(errors="replace")
 
     def _kept(self, record: Record, values: Mapping[str, Any]) -> str:
         line = record.text.rstrip() if self._delimiter == JSON_LINES else record.text.rstrip("\r\n")

@@ -6,7 +6,6 @@ for messages. The files may be compressed.
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import csv
 import gzip
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from albert.core.errors import UserError, reporting
 from albert.core.files import check_regular, parse_json, read_json
-from albert.core.json_reader import UTF16_MARKS, JsonReader
+from albert.core.json_reader import JsonReader
 from albert.tables import parquet
 
 # Marks of formats: their delimiters; JSON Lines has none, and JSON is an array of rows. In text,
@@ -45,6 +44,7 @@ _HEAD = 1 << 16
 _LONGEST_CELL = 1 << 23
 # Number of characters of a list of names in a message.
 _LONGEST_LIST = 200
+_UTF16 = "UTF-16; save it as UTF-8: in Excel as CSV UTF-8, or with iconv -f UTF-16 -t UTF-8"
 _LINES = 'save its rows as JSON Lines, with to_json(NAME, orient="records", lines=True) in pandas'
 # What files of other formats are, by their first bytes.
 _FOREIGN = {
@@ -54,6 +54,7 @@ _FOREIGN = {
     **dict.fromkeys((b"BZh", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ"), "a compressed file; unpack it"),
     **{bytes([128, number]): f"a pickle of Python; {_LINES}" for number in range(2, 6)},
     **dict.fromkeys((b"FEA1", b"\x89HDF"), f"an old Feather file or HDF5; {_LINES}"),
+    **dict.fromkeys((b"\xff\xfe", b"\xfe\xff"), _UTF16),
 }
 
 
@@ -91,14 +92,10 @@ def opened(path: str) -> Iterator[io.BufferedReader]:
 def read_whole_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
     """Yields the lines of a UTF-8 file with their line ends; removes a byte order mark.
 
-    With its byte order mark, a file may also be UTF-16. Raises a `UserError` if the file cannot be
-    read or is not UTF-8.
+    Raises a `UserError` if the file cannot be read or is not UTF-8.
     """
     check_regular(path, path)
     with opened(path) as file:
-        if file.peek(2)[:2] in UTF16_MARKS:
-            yield from _utf16_lines(path, file)
-            return
         for number, line in enumerate(file, start=1):
             if number == 1:
                 line = line.removeprefix(b"\xef\xbb\xbf")
@@ -111,24 +108,6 @@ def read_whole_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
                     "with iconv -f WINDOWS-1252 -t UTF-8"
                 ) from e
             yield location, text
-
-
-def encoding_of(path: str) -> tuple[bytes, str]:
-    """Returns the byte order mark of a file, or b"", and the encoding of the text after it."""
-    with opened(path) as file:
-        head = file.read(3)
-    marks = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le"}
-    marks |= {codecs.BOM_UTF16_BE: "utf-16-be", b"": "utf-8"}
-    return next((mark, name) for mark, name in marks.items() if head.startswith(mark))
-
-
-def _utf16_lines(path: str, file: io.BufferedReader) -> Iterator[tuple[SourceLine, str]]:
-    number = 0
-    try:
-        for number, line in enumerate(io.TextIOWrapper(file, "utf-16", newline="\n"), start=1):
-            yield SourceLine(path, number), line
-    except UnicodeDecodeError as e:
-        raise SourceLine(path, number + 1).error("it or a line after it is not UTF-16") from e
 
 
 def read_lines(path: str) -> Iterator[tuple[SourceLine, str]]:
@@ -264,8 +243,6 @@ def find_table(path: str) -> Table:
     with opened(path) as file:
         head = file.read(_HEAD).removeprefix(b"\xef\xbb\xbf")
         is_packed = isinstance(file, gzip.GzipFile)
-    if head[:2] in UTF16_MARKS:
-        head = head.decode("utf-16", errors="ignore").encode()
     for mark in parquet.FORMATS:
         if head.startswith(mark.encode("latin-1")):
             return Table(path, mark, parquet.read_columns(path, mark))
