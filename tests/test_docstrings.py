@@ -8,7 +8,7 @@ import pytest
 from tests.helpers.forking import ROOT
 
 MODULES = ["albert.inference.base", "albert.modeling", "albert.tasks.squad.head"]
-MODULES += ["albert.tasks.glue.head", "albert.api", "albert.inference.loading"]
+MODULES += ["albert.api", "albert.inference.loading"]
 MODULES += ["albert.records.order", "albert.records.sequences"]
 
 

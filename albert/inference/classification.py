@@ -19,8 +19,8 @@ from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.records.sequences import TokenSequence, sequences_of
 from albert.tables.rows import texts_of
+from albert.tasks.classification.head import make_head
 from albert.tasks.classification.metrics import chosen
-from albert.tasks.glue.head import make_head
 from albert.tasks.glue.windows import pooled, windows_of
 from albert.tasks.race.examples import InputExample, fill_blank
 from albert.tasks.race.features import make_sequences

@@ -14,9 +14,9 @@ import tensorflow.compat.v1 as tf
 
 from albert.records.sequences import SEQUENCE_KEYS, TokenSequence, cut_sequence, padded
 from albert.reference_api.common import create_albert, input_fn_of, model_fn_of, refuse
+from albert.tasks.classification.head import classify, make_head
 from albert.tasks.classification.records import feature_spec, serialize
 from albert.tasks.glue.features import label_id
-from albert.tasks.glue.head import classify, make_head
 
 # The dropout rate of the head's input in training.
 _DROPOUT = 0.1

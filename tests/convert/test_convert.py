@@ -13,7 +13,7 @@ from albert.convert.settings import ConvertSettings
 from albert.core.errors import FlagError, UserError
 from albert.core.files import content_of
 from albert.inference import load_model
-from albert.tasks.glue.head import make_head
+from albert.tasks.classification.head import make_head
 from albert.tokenization import FullTokenizer
 from tests.helpers import models
 from tests.helpers.files import limited

@@ -20,7 +20,7 @@ from albert.optimization import OptimizerOptions
 from albert.prediction.model import ModelOptions
 from albert.records.sequences import SEQUENCE_KEYS
 from albert.settings.run_settings import RunSettings
-from albert.tasks.glue.head import make_head
+from albert.tasks.classification.head import make_head
 from albert.tasks.squad.features import ANSWER_KEYS
 from albert.tasks.squad.head import make_v1_head
 from albert.training import model_fn as model_fns

@@ -16,7 +16,7 @@ from albert.precision import configuration
 from albert.precision.configuration import VARIABLE
 from albert.prediction.engine import choose_engine, choose_precision
 from albert.settings.engines import AUTO, OPENVINO, TENSORFLOW
-from albert.tasks.glue.head import make_head
+from albert.tasks.classification.head import make_head
 
 AMX = ("AVX2", "AVX-512", "AVX512_BF16", "AMX")
 

@@ -81,7 +81,7 @@ class RatingTask(LabelTask):
         return [serialize([sequence], pair.rating, length) for sequence, pair in rows]
 
     def head(self) -> Head:
-        return make_head(rate, self.dropout)
+        return make_head(1, self.dropout, layers=rate)
 
     def scores(self, examples: Sequence[Pair], predictions: Sequence[Output]) -> dict[str, float]:
         ratings = [[o["predictions"] for o in predictions], [pair.rating for pair in examples]]
@@ -94,9 +94,11 @@ class RatingTask(LabelTask):
         return labels_view("Ratings", texts, predictions, self.labels, scores)
 
 
-def rate(pooled: tf.Tensor, ratings: tf.Tensor | None, dropout: float) -> ClassifierOutput:
+def rate(
+    pooled: tf.Tensor, ratings: tf.Tensor | None, dropout: float, size: int
+) -> ClassifierOutput:
     """Builds the layer that rates texts from pooled outputs [B, H]; the loss is a distance."""
-    rated = tf.squeeze(pooled_scores(pooled, 1, dropout), axis=-1)
+    rated = tf.squeeze(pooled_scores(pooled, size, dropout), axis=-1)
     losses = None if ratings is None else tf.abs(rated - ratings)
     return ClassifierOutput(losses, rated[:, tf.newaxis], rated, rated)
 
@@ -105,4 +107,4 @@ class Rater(TextClassifier):
     """A trained model, which rates pairs of texts."""
 
     def head(self) -> Head:
-        return make_head(rate, 0.0)
+        return make_head(1, 0.0, layers=rate)

@@ -23,7 +23,7 @@ from albert.serving import fields
 from albert.serving.server import hosts_of, listen
 from albert.serving.services import QuestionService, service_of
 from albert.serving.web import Limits
-from albert.tasks.glue.head import make_head
+from albert.tasks.classification.head import make_head
 from tests.helpers.files import limited
 from tests.helpers.serving import (
     BODY,

@@ -1,9 +1,8 @@
-"""Shared parts of classification heads: scores from the pooled output, and weighted losses."""
+"""Heads of classifications and regressions: scores from the pooled output, losses and outputs."""
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow.compat.v1 as tf
@@ -70,15 +69,6 @@ def classified(
     return ClassifierOutput(losses, probabilities, logits, predictions)
 
 
-def balanced_weights(examples: Iterable[str], labels: Sequence[str]) -> list[float]:
-    """Returns n / (classes * count) for the labels of n examples, as scikit-learn's "balanced".
-
-    Only labels with examples count as classes.
-    """
-    counts = collections.Counter(examples)
-    return [counts.total() / (len(counts) * (counts[label] or 1)) for label in labels]
-
-
 def multi_labelled(
     logits: tf.Tensor, labels: tf.Tensor | None, threshold: float
 ) -> ClassifierOutput:
@@ -98,26 +88,54 @@ def multi_labelled(
     return ClassifierOutput(losses, probabilities, logits, predictions)
 
 
+def classify(
+    pooled: tf.Tensor,
+    labels: tf.Tensor | None,
+    dropout: float,
+    num_labels: int,
+    label_threshold: float | None = None,
+    class_weights: Sequence[float] | None = None,
+) -> ClassifierOutput:
+    """Builds the layers on the pooled output, float32 [B, H].
+
+    Args:
+      labels: int32 [B]; for regression, float32 [B]; for several labels, int32 [B, C]; None to
+        compute no losses.
+      dropout: dropout rate of the pooled output; 0 outside training.
+      num_labels: number of labels C; 1 for regression, whose loss is the squared difference.
+      label_threshold: see `multi_labelled`; None if an example has one label.
+      class_weights: see `classified`; for one label per example.
+    """
+    scores = pooled_scores(pooled, num_labels, dropout)
+    if label_threshold is not None:
+        return multi_labelled(scores, labels, label_threshold)
+    if num_labels > 1:
+        return classified(scores, labels, class_weights)
+    numbers = tf.squeeze(scores, [-1])
+    losses = None if labels is None else tf.square(numbers - labels)
+    return ClassifierOutput(losses, scores, numbers, numbers)
+
+
 def make_head(
-    classify: Callable[..., ClassifierOutput],
+    num_labels: int,
     dropout: float,
     threshold: float | None = None,
+    layers: Callable[..., ClassifierOutput] = classify,
     **options: Any,
 ) -> Head:
-    """Returns the head of a classification or regression.
+    """Returns the head of a classification or, if `num_labels` is 1, of a regression.
 
     Its predictions are `probabilities`, `predictions` and `logits` (see `ClassifierOutput`), and
-    `label_ids` and `is_real_example` if the features have them. `classify` builds the layers on the
-    pooled output [B, H]; its other arguments are the labels (see `classified` and `multi_labelled`)
-    or None, the rate of dropout, and `options`. `dropout` is the rate in training. An exported
-    model outputs `threshold` unless it is None.
+    `label_ids` and `is_real_example` if the features have them. `dropout` is the rate in training.
+    An exported model outputs `threshold` unless it is None. `layers` builds the layers from the
+    arguments of `classify`, of which `options` are the last ones.
     """
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
         first = tf.zeros([1, 1], tf.int32)
         pooled = encode(features, first).get_pooled_output()
         labels = features["label_ids"] if is_training else None
-        output = classify(pooled, labels, dropout if is_training else 0.0, **options)
+        output = layers(pooled, labels, dropout if is_training else 0.0, num_labels, **options)
         values = {k: getattr(output, k) for k in ("probabilities", "predictions", "logits")}
         exported = dict(values)
         if threshold is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ from albert.settings.run_settings import RunSettings
 from albert.settings.text_settings import DevSplitSettings
 from albert.tasks import completed
 from albert.tasks.classification.base import ClassificationTask, check_flags
-from albert.tasks.classification.head import balanced_weights
+from albert.tasks.classification.head import make_head
 from albert.tasks.classification.metrics import (
     USUAL_THRESHOLD,
     best_threshold,
@@ -30,7 +31,6 @@ from albert.tasks.classification.metrics import (
 from albert.tasks.glue.custom import TsvProcessor, with_own_data
 from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.tasks.glue.features import make_records
-from albert.tasks.glue.head import make_head
 from albert.tasks.glue.settings import CUSTOM, TASKS, TRUNCATE, GlueSettings, TableSettings
 from albert.tasks.glue.tasks import PROCESSORS
 from albert.tasks.glue.windows import FIRST, pooled
@@ -124,7 +124,8 @@ class GlueTask(ClassificationTask):
     def head(self) -> Head:
         given, own = self.settings.threshold_to_export, self.label_threshold
         exported = own if math.isnan(given) else given
-        return make_head(len(self.labels), self.dropout, exported, own, self._class_weights)
+        options: dict[str, Any] = {"label_threshold": own, "class_weights": self._class_weights}
+        return make_head(len(self.labels), self.dropout, exported, **options)
 
     def _weights_of_labels(self) -> list[float] | None:
         """Returns the weight of each label in training; None without a training or weights."""
@@ -134,8 +135,9 @@ class GlueTask(ClassificationTask):
             raise FlagError("--class_weights needs one label per text, not numbers or several")
         if TRAIN not in self.splits:
             return None
-        labels = self.processor.labels
-        weights = balanced_weights((example.label for example in self.ahead), labels)
+        counts, labels = collections.Counter(e.label for e in self.ahead), self.processor.labels
+        # As scikit-learn's "balanced": only labels with examples count.
+        weights = [counts.total() / (len(counts) * (counts[label] or 1)) for label in labels]
         shown = ", ".join(f"{n} {weight:.4g}" for n, weight in zip(labels, weights, strict=True))
         tf.logging.info("Weights of the labels: %s", shown)
         return weights

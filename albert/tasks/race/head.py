@@ -28,7 +28,7 @@ def one_a_row(sequences: Mapping[str, tf.Tensor], num_options: int) -> dict[str,
 
 def make_race_head(dropout: float, num_options: int) -> Head:
     """Returns the head; `dropout` is the dropout rate in training."""
-    choosing = make_head(choose, dropout, num_options=num_options)
+    choosing = make_head(num_options, dropout, layers=choose)
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
         return choosing(

@@ -7,8 +7,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 from albert.devices import ops
-from albert.tasks.classification.head import classified
-from albert.tasks.glue.head import classify, make_head
+from albert.tasks.classification.head import classified, classify, make_head
 from tests.helpers.sessions import quick_session
 
 POOLED = np.random.RandomState(1).standard_normal([6, 16]).astype(np.float32)

@@ -8,7 +8,7 @@ import pytest
 
 from albert.inference import load_model
 from albert.records.sequences import cut_sequence
-from albert.tasks.glue.head import make_head
+from albert.tasks.classification.head import make_head
 from albert.tasks.glue.windows import pooled, windows_of
 from tests.helpers.serving import LABELS
 
