@@ -19,12 +19,10 @@ from albert.prediction.model import Head
 from albert.prediction.session import Output
 from albert.records.sequences import TokenSequence, sequences_of
 from albert.tables.rows import texts_of
-from albert.tasks.classification.head import make_head
+from albert.tasks.classification.head import make_head, make_race_head
 from albert.tasks.classification.metrics import chosen
 from albert.tasks.glue.windows import pooled, windows_of
-from albert.tasks.race.examples import InputExample, fill_blank
-from albert.tasks.race.features import make_sequences
-from albert.tasks.race.head import make_race_head
+from albert.tasks.race.examples import InputExample, fill_blank, make_sequences
 
 
 def _table(probabilities: dict[str, float], caption: str = "") -> str:

@@ -9,8 +9,8 @@ import tensorflow.compat.v1 as tf
 from albert.records.sequences import SEQUENCE_KEYS, padded
 from albert.reference_api.common import create_albert, model_fn_of
 from albert.reference_api.glue import InputFeatures
-from albert.tasks.race.features import make_records, make_sequences
-from albert.tasks.race.head import choose, make_race_head, one_a_row
+from albert.tasks.classification.head import choose, make_race_head, one_a_row
+from albert.tasks.race.examples import make_records, make_sequences
 
 
 def convert_single_example(
@@ -19,7 +19,7 @@ def convert_single_example(
     """Converts an `InputExample` to lists of `max_seq_length` integers for each of its endings.
 
     `example_index` and `label_size` are not used; for the others, see
-    `albert.tasks.race.features.make_sequences`.
+    `albert.tasks.race.examples.make_sequences`.
     """
     sequences = make_sequences(example, tokenizer, max_seq_length, max_qa_length)
     rows = [padded(sequence, max_seq_length) for sequence in sequences]

@@ -21,7 +21,7 @@ from albert.squad_utils import InputFeatures, RawResult, RawResultV2, SquadExamp
 from albert.tasks.glue.features import make_records
 from albert.tasks.pretraining.head import make_head as make_pretraining_head
 from albert.tasks.pretraining.head import scores_of
-from albert.tasks.race.features import make_sequences
+from albert.tasks.race.examples import make_sequences
 from albert.tasks.squad.head import make_v1_head
 from albert.tokenization import FullTokenizer
 from albert.training.model_fn import make_model_fn

@@ -13,9 +13,8 @@ from albert.inference import load_model
 from albert.serving.server import HttpServer, listen, url_of
 from albert.serving.services import QuestionService
 from albert.serving.web import Api, Limits
-from albert.tasks.classification.head import make_head
+from albert.tasks.classification.head import make_head, make_race_head
 from albert.tasks.entities.head import make_head as make_tagging_head
-from albert.tasks.race.head import make_race_head
 
 # Seconds.
 LONGEST = 60

@@ -12,8 +12,7 @@ from albert.inference.base import normalized
 from albert.inference.embedding import Embedder
 from albert.modeling import read_config
 from albert.prediction.model import HeadOutput
-from albert.tasks.classification.head import make_head
-from albert.tasks.race.head import make_race_head
+from albert.tasks.classification.head import make_head, make_race_head
 from benchmarks.parts.models import write_random_weights
 from tests.helpers.running import exit_code, fork
 from tests.helpers.serving import LABELS, load_once, model_of

@@ -1,4 +1,4 @@
-"""Heads of classifications and regressions: scores from the pooled output, losses and outputs."""
+"""Heads of classifications, regressions and choices: scores from the pooled output, and losses."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from albert import modeling
 from albert.prediction.model import Encode, Head, HeadOutput
+from albert.records.sequences import SEQUENCE_KEYS
 
 
 class ClassifierOutput(NamedTuple):
@@ -69,25 +70,6 @@ def classified(
     return ClassifierOutput(losses, probabilities, logits, predictions)
 
 
-def multi_labelled(
-    logits: tf.Tensor, labels: tf.Tensor | None, threshold: float
-) -> ClassifierOutput:
-    """Returns predictions from scores [B, C], and losses if there are labels, int32 [B, C].
-
-    An example's loss is the mean over its labels, each 0 or 1. `threshold` is the probability from
-    which a label is predicted.
-    """
-    probabilities = tf.sigmoid(logits)
-    predictions = tf.cast(probabilities >= threshold, tf.int32)
-    losses = None
-    if labels is not None:
-        label_losses = tf.nn.sigmoid_cross_entropy_with_logits(
-            labels=tf.cast(labels, logits.dtype), logits=logits
-        )
-        losses = tf.reduce_mean(label_losses, axis=-1)
-    return ClassifierOutput(losses, probabilities, logits, predictions)
-
-
 def classify(
     pooled: tf.Tensor,
     labels: tf.Tensor | None,
@@ -103,16 +85,25 @@ def classify(
         compute no losses.
       dropout: dropout rate of the pooled output; 0 outside training.
       num_labels: number of labels C; 1 for regression, whose loss is the squared difference.
-      label_threshold: see `multi_labelled`; None if an example has one label.
+      label_threshold: for several labels, the probability from which one is predicted; an example's
+        loss is then the mean over its labels. None if an example has one label.
       class_weights: see `classified`; for one label per example.
     """
     scores = pooled_scores(pooled, num_labels, dropout)
+    losses = None
     if label_threshold is not None:
-        return multi_labelled(scores, labels, label_threshold)
+        shares = tf.sigmoid(scores)
+        if labels is not None:
+            bits = tf.cast(labels, scores.dtype)
+            each = tf.nn.sigmoid_cross_entropy_with_logits(labels=bits, logits=scores)
+            losses = tf.reduce_mean(each, axis=-1)
+        predictions = tf.cast(shares >= label_threshold, tf.int32)
+        return ClassifierOutput(losses, shares, scores, predictions)
     if num_labels > 1:
         return classified(scores, labels, class_weights)
     numbers = tf.squeeze(scores, [-1])
-    losses = None if labels is None else tf.square(numbers - labels)
+    if labels is not None:
+        losses = tf.square(numbers - labels)
     return ClassifierOutput(losses, scores, numbers, numbers)
 
 
@@ -142,5 +133,31 @@ def make_head(
             exported["threshold"] = tf.constant(threshold, tf.float32)
         copied = {k: features[k] for k in ("label_ids", "is_real_example") if k in features}
         return HeadOutput(output.loss, {**values, **copied}, exported)
+
+    return head
+
+
+def choose(
+    pooled: tf.Tensor, labels: tf.Tensor | None, dropout: float, num_options: int
+) -> ClassifierOutput:
+    """Builds the layer that scores N options per example from pooled outputs [B * N, H]."""
+    return classified(tf.reshape(pooled_scores(pooled, 1, dropout), [-1, num_options]), labels)
+
+
+def one_a_row(sequences: Mapping[str, tf.Tensor], num_options: int) -> dict[str, tf.Tensor]:
+    """Reshapes ids, mask and segments, int32 [B, N, S] or [B, N * S], to [B * N, S]."""
+    *more, length = modeling.get_shape_list(sequences["input_ids"])[1:]
+    length = length if more else length // num_options
+    return {key: tf.reshape(sequences[key], [-1, length]) for key in SEQUENCE_KEYS}
+
+
+def make_race_head(dropout: float, num_options: int) -> Head:
+    """Returns the head; `dropout` is the dropout rate in training."""
+    choosing = make_head(num_options, dropout, layers=choose)
+
+    def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
+        return choosing(
+            lambda f, positions: encode(one_a_row(f, num_options), positions), features, is_training
+        )
 
     return head

@@ -1,4 +1,4 @@
-"""Examples of RACE (questions on passages with four options), and the reader of their files."""
+"""Examples of RACE (questions on passages with four options), their files and their features."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
+from albert.records.sequences import TokenSequence, make_sequence
 from albert.tables.tables import SourceLine, read_json_lines
 from albert.tasks.classification.examples import Processor
+from albert.tasks.classification.records import serialize
+from albert.tokenization import FullTokenizer
 
 LABELS = ["A", "B", "C", "D"]
+# The types of a passage's members.
+_KINDS = {"id": str, "article": str, "questions": list, "options": list, "answers": list}
+# [CLS] before the passage, and [SEP] after the passage and after the question with an option.
+SPECIAL_TOKENS = 3
 
 
 class InputExample(NamedTuple):
@@ -101,4 +108,26 @@ def _check(location: SourceLine, passage: Mapping[str, Any]) -> None:
             raise location.error(f"the answer to question {number} is {answer!r}, not A, B, C or D")
 
 
-_KINDS = {"id": str, "article": str, "questions": list, "options": list, "answers": list}
+def make_sequences(
+    example: InputExample, tokenizer: FullTokenizer, max_seq_length: int, max_qa_length: int
+) -> list[TokenSequence]:
+    """Returns `[CLS] passage [SEP] question and option [SEP]` for every option.
+
+    The example has normalized texts. To `max_seq_length` tokens, the end of the passage is
+    truncated; to `max_qa_length`, the beginning of question and option.
+    """
+    texts = [example.context_sentence, example.start_ending or "", *example.endings]
+    context, start, *endings = tokenizer.encode(texts, normalized=True)
+    kept = [[*start, *ending][-max_qa_length:] for ending in endings]
+    special_ids = tokenizer.cls_id, tokenizer.sep_id
+    room = max_seq_length - SPECIAL_TOKENS
+    return [make_sequence(context[: room - len(ids)], ids, *special_ids) for ids in kept]
+
+
+def make_records(
+    examples: Sequence[InputExample], tokenizer: FullTokenizer, lengths: tuple[int, int]
+) -> list[bytes]:
+    """Returns the record of each example; for `lengths` see `make_sequences`."""
+    sequences = (make_sequences(example, tokenizer, *lengths) for example in examples)
+    labels = [example.label for example in examples if example.label is not None]
+    return [serialize(s, label, lengths[0]) for s, label in zip(sequences, labels, strict=True)]

@@ -8,9 +8,14 @@ from typing import Any
 from albert.core.errors import FlagError
 from albert.prediction.model import Head
 from albert.tasks.classification.base import ClassificationTask, check_flags
-from albert.tasks.race.examples import LABELS, InputExample, RaceProcessor
-from albert.tasks.race.features import SPECIAL_TOKENS, make_records
-from albert.tasks.race.head import make_race_head
+from albert.tasks.classification.head import make_race_head
+from albert.tasks.race.examples import (
+    LABELS,
+    SPECIAL_TOKENS,
+    InputExample,
+    RaceProcessor,
+    make_records,
+)
 from albert.tasks.race.settings import RaceSettings
 from albert.training.task import check_room
 

@@ -9,8 +9,13 @@ import tensorflow.compat.v1 as tf
 from albert import race_utils
 from albert.core.errors import UserError
 from albert.tasks.classification.records import feature_spec
-from albert.tasks.race.examples import InputExample, RaceProcessor, fill_blank
-from albert.tasks.race.features import make_records, make_sequences
+from albert.tasks.race.examples import (
+    InputExample,
+    RaceProcessor,
+    fill_blank,
+    make_records,
+    make_sequences,
+)
 from tests.helpers.golden import GOLDEN, assert_race_features
 from tests.helpers.race import write_race
 
