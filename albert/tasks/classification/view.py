@@ -36,30 +36,24 @@ def labels_view(
 
 
 def _result(output: Mapping[str, np.ndarray], labels: Sequence[str]) -> Sample:
+    truth: Any = output["label_ids"]
+    answer: Any = output["predictions"]
     if not labels:
-        return _number(output)
-    shares = map(rounded, output["probabilities"])
-    result = _set if np.ndim(output["label_ids"]) else _label
-    return {**result(output, labels), "probabilities": dict(zip(labels, shares, strict=True))}
-
-
-def _number(output: Mapping[str, np.ndarray]) -> Sample:
-    # Scores that others compute from these must equal the reported ones.
-    truth, answer = (finite(float(output[key])) for key in ("label_ids", "predictions"))
-    return {"answer": answer, "truth": truth, "right": None, "score": None, "confidence": None}
-
-
-def _set(output: Mapping[str, np.ndarray], labels: Sequence[str]) -> Sample:
-    truth, answer = (chosen(labels, output[key]) for key in ("label_ids", "predictions"))
-    # F1 of a single example, which is 1 if no label is both true and predicted.
-    count = len(truth) + len(answer)
-    score = 2 * len({*truth} & {*answer}) / count if count else 1
-    result = {"answer": answer, "truth": truth, "right": truth == answer}
-    return {**result, "score": score, "confidence": None}
-
-
-def _label(output: Mapping[str, np.ndarray], labels: Sequence[str]) -> Sample:
-    truth, answer = int(output["label_ids"]), int(output["predictions"])
-    result = {"answer": labels[answer], "truth": labels[truth], "right": truth == answer}
-    confidence = rounded(output["probabilities"][answer])
-    return {**result, "score": int(truth == answer), "confidence": confidence}
+        # Scores that others compute from these must equal the reported ones.
+        numbers = {"answer": finite(float(answer)), "truth": finite(float(truth))}
+        return {**numbers, "right": None, "score": None, "confidence": None}
+    shares, confidence = list(map(rounded, output["probabilities"])), None
+    if np.ndim(truth):
+        truth, answer = chosen(labels, truth), chosen(labels, answer)
+        # F1 of a single example, which is 1 if no label is both true and predicted.
+        count = len(truth) + len(answer)
+        score = 2 * len({*truth} & {*answer}) / count if count else 1
+    else:
+        score, confidence = int(truth == answer), shares[answer]
+        truth, answer = labels[truth], labels[answer]
+    result = {"answer": answer, "truth": truth, "right": truth == answer, "score": score}
+    return {
+        **result,
+        "confidence": confidence,
+        "probabilities": dict(zip(labels, shares, strict=True)),
+    }
