@@ -196,6 +196,15 @@ class TestFaults:
         assert own.head() and len(own.split(TRAIN).read()[0]) == 16
         assert len([line for line in log() if "skipped 1 row" in line]) == 1
 
+    def test_rows_whose_features_are_reused_are_not_kept(self, task, write):
+        path = write(csv_of(rows_of(20)), "own.csv")
+        for _ in range(2):
+            own = task(path, "--recipe=reference", "--max_seq_length=32")
+            kept = own.processor._survey(path).parts
+            assert [len(kept[is_dev]) for is_dev in (False, True)] == [16, 4]
+            own.split(TRAIN).prepared()
+            assert [*kept] == [True] and "ahead" not in vars(own)
+
     def test_labels_of_a_test_set_have_a_command(self, task, write):
         path = write(csv_of(rows_of(20)), "own.csv")
         with pytest.raises(FlagError, match="tasks of GLUE: use `albert predict MODEL FILE`"):

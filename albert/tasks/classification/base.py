@@ -95,10 +95,14 @@ class LabelTask(TextTask):
 
     @functools.cached_property
     def ahead(self) -> list[Any]:
-        """Returns the examples for training, until `TaskFeatures` takes them."""
+        """Returns the examples for training, which are kept until `release`."""
         # Before them, so that it is not the hash of later content.
         self.input_sha256(TRAIN)
         return self.read(TRAIN)
+
+    def release(self) -> None:
+        """Drops what was read for the training, once its features exist."""
+        vars(self).pop("ahead", None)
 
     def facts(self) -> Facts:
         return Facts(len(self.ahead))
@@ -170,8 +174,6 @@ class TaskFeatures(FeatureSource):
     def __init__(self, task: LabelTask, split: str, cached: CachedFile):
         self.name, self.cached, self._task = split, cached, task
         self.spec, self.workers = task.record_spec(), task.settings.preprocess_workers
-        # The task would keep them for the whole training.
-        self._ahead = vars(task).pop("ahead", None) if split == TRAIN else None
 
     def check_records_of_other_writers(self) -> int:
         task, length = self._task, self.spec["input_ids"].shape[-1]
@@ -186,7 +188,13 @@ class TaskFeatures(FeatureSource):
 
     @functools.cached_property
     def _examples(self) -> list[Any]:
-        return self._ahead or self._task.read(self.name)
+        return self._task.ahead if self.name == TRAIN else self._task.read(self.name)
+
+    def prepared(self) -> Data:
+        data = super().prepared()
+        if self.name == TRAIN:
+            self._task.release()
+        return data
 
     def read(self) -> tuple[list[Any], Mapping[str, int]]:
         return self._examples, {}

@@ -169,6 +169,10 @@ class TsvProcessor(DataProcessor):
             rows[number] = InputExample(f"{split}-{number}", *texts, self._label(labels, own))
         return rows
 
+    def release(self) -> None:
+        """Drops the rows for training, which nothing reads if their features are reused."""
+        self._survey(self._train_file).parts.pop(False, None)
+
     def _read(self, path: str) -> _Survey:
         table, settings, known = open_table(path), self._settings, None
         # Before the rows, so that it is not the hash of later content.

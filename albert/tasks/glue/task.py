@@ -109,6 +109,11 @@ class GlueTask(ClassificationTask):
         """Returns the distance between windows; None if long texts are truncated."""
         return None if self.settings.long_texts == TRUNCATE else self.settings.doc_stride
 
+    def release(self) -> None:
+        super().release()
+        if isinstance(self.processor, TsvProcessor):
+            self.processor.release()
+
     def facts(self) -> Facts:
         examples = self.ahead
         sample = examples[:: -(-len(examples) // _SAMPLE)]
