@@ -514,7 +514,7 @@ class TestSeveralLabels(Answering):
         succeed(job)
         answers = [sample["answer"] for sample in read_samples(str(tmp_path / "out"))]
         assert answers == [self.labels] * ROWS
-        message = "was trained with --multi_label, not without --multi_label"
+        message = "and --multi_label, not for --task_name=tsv with the labels"
         job = command(tmp_path / "other", initial, "--do_train=false", "--multi_label=false")
         assert_fails(run(job), 1, message)
 

@@ -248,22 +248,17 @@ def load_processor(settings: GlueSettings, folder: str, known: Mapping[str, Any]
     if trained_for is None:
         return processor
     is_same_kind = processor.is_regression == (trained_for == [None])
-    if known.get("multi_label", False) != settings.multi_label:
-        trained, now = ("without", "with") if settings.multi_label else ("with", "without")
-        raise UserError(
-            f"the model in {folder} was trained {trained} --multi_label, not {now} --multi_label"
-        )
     has_names = not all(str(label).startswith("LABEL_") for label in trained_for)
     if isinstance(processor, TsvProcessor) and is_same_kind and has_names:
         # The folder of the files to label needs no training file.
         processor.labels = tuple(label for label in trained_for if label is not None)
     labels = processor.get_labels()
     rows, note = rows_by_name(trained_for, labels)
-    if rows is None:
+    was_several, several = known.get("multi_label", False), settings.multi_label
+    if rows is None or was_several != several:
         raise UserError(
-            f"the model in {folder} was trained for {_listed(trained_for)}, not for "
-            f"--task_name={settings.task_name}{' --tsv_regression' * settings.tsv_regression}"
-            + (f" with {_listed(labels)}" if is_same_kind else "")
+            f"the model in {folder} was trained for {_listed(trained_for, was_several)}, not for "
+            f"--task_name={settings.task_name} with {_listed(labels, several)}"
         )
     if note and known.get("task_name") != settings.task_name.lower():
         tf.logging.warning("%s", note)
@@ -274,5 +269,6 @@ def load_processor(settings: GlueSettings, folder: str, known: Mapping[str, Any]
     return processor
 
 
-def _listed(labels: Sequence[str | None]) -> str:
-    return "numbers" if labels == [None] else f"the labels {', '.join(map(str, labels))}"
+def _listed(labels: Sequence[str | None], are_several: bool) -> str:
+    names = "numbers" if labels == [None] else f"the labels {', '.join(map(str, labels))}"
+    return names + " and --multi_label" * are_several
