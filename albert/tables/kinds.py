@@ -49,7 +49,7 @@ class Look(NamedTuple):
 
 
 STANDOFF, WEBANNO = Look("Brat standoff", ENTITIES), Look("WebAnno TSV 3", ENTITIES)
-TOKENS, _TEXTS = Look("tokens and tags", ENTITIES), Look("texts with spans", ENTITIES)
+TOKENS, _TEXTS = Look("tokens and tags", ENTITIES), Look("annotated texts with spans", ENTITIES)
 COLUMNS = Look("tokens and tags as in CoNLL", ENTITIES)
 _QUESTIONS, _LABELS = Look("questions", QUESTIONS), Look("a table of labels", LABELS)
 _CHOICES = Look("choices of Label Studio", LABELS)

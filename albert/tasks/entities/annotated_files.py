@@ -101,12 +101,14 @@ class AnnotatedFile(abc.ABC):
         if not bad.counts and not (any(t.spans for t in texts) if self.is_labeled else texts):
             notes = "".join(f"; {note}: {count}" for note, count in self.notes.items())
             raise UserError(f"{self.path} has no {'entities' if texts else 'texts'}{notes}")
-        has_cut = any(text.cut(text.words) for text in texts)
-        if has_cut and "offsets" not in self.settings.given and INCLUSIVE in self._hint:
+        inside = sum(text.cut(text.words) for text in texts)
+        if inside and "offsets" not in self.settings.given and INCLUSIVE in self._hint:
             raise UserError(
                 f"{self.path}: the ends of spans seem to be their last characters; pass "
                 f"--offsets={INCLUSIVE} if this is so, otherwise --offsets={CHARACTERS}"
             )
+        if inside:
+            self.notes["spans that begin or end inside a word"] = inside
         bad.notes.update(self.notes)
         return texts
 

@@ -24,14 +24,10 @@ def fill(overview: Overview, settings: FormatSettings) -> None:
     overview.add("entities", labels.total())
     for label, number in labels.most_common():
         overview.add(f"label {label}", number)
-    problems = [
-        ("without text", sum(not text.text.strip() for text in texts)),
-        ("repeated texts", len(texts) - len({text.text for text in texts})),
-        ("inside words", sum(text.cut(text.words) for text in texts)),
-    ]
-    for name, number in problems:
-        if number:
-            overview.add(name, number)
+    if empty := sum(not text.text.strip() for text in texts):
+        overview.add("without text", empty)
+    if repeated := len(texts) - len({text.text for text in texts}):
+        overview.add("repeated texts", repeated)
     for text in texts:
         if text.spans:
             overview.add_example(text.location.name, _lines_of(text))

@@ -43,10 +43,11 @@ class EntitiesTask(LabelTask):
         super().__init__(settings)
         self._texts = functools.cache(self._read_texts)
         model = None if TRAIN in self.splits else completed(model_to_use(settings))
-        # If they are unknown, the first file that is read decides: that of the training.
-        self._units = self._known_units(model)
-        self._dev_split = DevSplit.of(settings)
+        self._units, self._dev_split = self._known_units(model), DevSplit.of(settings)
         self.labels = self._known_tags(model) if model else self._new_tags()
+        if not self._units:
+            self._units = decide_units(self._texts(TRAIN), self.tokenizer)
+            LOG.info("%s: each %s gets a tag", settings.train_file, self._units)
         self.apply_recipe()
         settings = self.settings
         tags, length = as_bioes(self.labels), settings.max_seq_length
@@ -98,7 +99,7 @@ class EntitiesTask(LabelTask):
         return [text for text in texts if (dev.rank(text.text) in chosen) == (split == DEV)]
 
     def _read_texts(self, split: str) -> list[AnnotatedText]:
-        """Returns the texts of a file, and decides the units of tags unless they are known."""
+        """Returns the texts of a file."""
         labels = () if split == TRAIN and TRAIN in self.splits else self._tagger.labels
         path = self.input_path(split)
         bad = BadRows(path, self.settings.on_bad_row)
@@ -106,12 +107,6 @@ class EntitiesTask(LabelTask):
         # Before the texts, so that it is not the hash of later content.
         self.input_sha256(split)
         texts = file.read(labels, bad)
-        inside = sum(text.cut(text.words) for text in texts)
-        if not self._units:
-            self._units = decide_units(texts, self.tokenizer)
-            LOG.info("%s: each %s gets a tag", path, self._units)
-        if inside and self._units == WORD:
-            bad.notes["spans inside words, which are learned as whole words"] = inside
         bad.finish()
         if not texts:
             raise UserError(f"{path} has no usable texts")

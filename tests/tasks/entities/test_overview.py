@@ -29,7 +29,7 @@ def test_an_overview_has_counts_problems_and_examples(write):
     path = write("".join(json.dumps(record) + "\n" for record in RECORDS))
     overview = Overview(path, 2, ERROR)
     fill(overview, FormatSettings())
-    assert overview.format == "texts with spans"
+    assert overview.format == "annotated texts with spans"
     assert overview.counts == [
         ("texts", "4"),
         ("entities", "4"),
@@ -37,11 +37,11 @@ def test_an_overview_has_counts_problems_and_examples(write):
         ("label LOC", "1"),
         ("without text", "1"),
         ("repeated texts", "1"),
-        ("inside words", "1"),
     ]
     assert overview.bad.notes == {
         "spans that begin or end with white space, which is removed": 1,
         "ignored texts with the answer reject": 1,
+        "spans that begin or end inside a word": 1,
     }
     marks = [(0, 8, "answer"), (13, 16, "answer")]
     lines = [

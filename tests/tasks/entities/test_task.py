@@ -117,7 +117,7 @@ def test_units_of_tags_follow_from_the_training_file(make, tmp_path, log):
         return [value.get("entity_units") for value in values]
 
     assert units("dev") == units("few") == [None, None, "auto"]
-    what = "spans inside words, which are learned as whole words: 1"
+    what = "spans that begin or end inside a word: 1"
     assert [line for line in log() if "inside" in line] == [f"{tmp_path}/few.jsonl: {what}"]
     # A piece of the word extends beyond the entity.
     assert units("many") == units("dev", "--entity_units=character") == ["character"] * 3
