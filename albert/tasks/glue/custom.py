@@ -20,6 +20,7 @@ from albert.tables.dev_split import FEWEST_TEXTS, DevSplit, made_from
 from albert.tables.tables import open_table
 from albert.tasks.glue.examples import DataProcessor, InputExample
 from albert.tasks.glue.label_tables import (
+    COLUMNS,
     classes_of,
     find_columns,
     parse_number,
@@ -28,10 +29,8 @@ from albert.tasks.glue.label_tables import (
 )
 from albert.tasks.glue.settings import GlueSettings, TableSettings
 
-# The names of settings in the headers of features, if these are others.
-_IN_HEADERS = {"tsv_regression": "is_regression", "multi_label": "is_multi_label"}
-_IN_HEADERS["label_separator"] = "separator"
-_OF_MODEL = ("max_seq_length", "text_column", "text_b_column", "label_column", "label_columns")
+# What a run without training has from its model.
+_OF_MODEL = ("max_seq_length", *COLUMNS, "label_columns")
 
 
 def with_own_data(settings: GlueSettings, known: Mapping[str, Any]) -> GlueSettings:
@@ -44,15 +43,14 @@ def with_own_data(settings: GlueSettings, known: Mapping[str, Any]) -> GlueSetti
     has_dev = os.path.isdir(folder) and bool(file_of_split(folder, DEV))
     path, values = table_of(folder, DEV if has_dev and not trains else TRAIN), dict[str, Any]()
     if not trains:
+        names = [*_OF_MODEL]
         if not has_dev and known.get("train_file") == content_of(path):
             # Without the split, most of the texts to score on would be those of the training.
-            names = "dev_fraction", "dev_seed"
-            values = {name: known[name] for name in names if name in known}
-        values |= {name: known[name] for name in _OF_MODEL if name in known}
+            names += ["dev_fraction", "dev_seed"]
+        values = {name: known[name] for name in names if name in known and name not in given}
         labels = tuple(values.pop("label_columns", None) or ())
         if labels and "label_column" not in given:
             values |= {"label_columns": labels, "multi_label": True}
-        values = {name: values[name] for name in values.keys() - given}
     elif settings.do_eval and not (has_dev or settings.dev_fraction):
         if "dev_fraction" in given:
             raise FlagError(
@@ -143,13 +141,8 @@ class TsvProcessor(DataProcessor):
         return [table_of(data_dir, split)]
 
     def made_from(self) -> dict[str, Any]:
-        # Defaults are None, as in headers of earlier versions, which lack these values.
         own = self._settings.affecting(Affects.FEATURES)
-        made = {
-            _IN_HEADERS.get(name, name): None if own[name] == default else own[name]
-            for name, default in TableSettings().defaults().items()
-        }
-        return {**made, **made_from(self._dev_split)}
+        return {**{name: own[name] for name in TableSettings.flags()}, **made_from(self._dev_split)}
 
     def read_files(self, files: Sequence[str], split: str) -> list[InputExample]:
         (path,), is_dev = files, bool(self._dev_split) and split == DEV
