@@ -226,8 +226,6 @@ def _check_flags(settings: GlueSettings) -> None:
         raise FlagError("--label_threshold needs --multi_label")
     if settings.class_weights and settings.input_file and settings.do_train:
         raise FlagError("--class_weights=balanced cannot count the labels in --input_file")
-    if not settings.label_separator:
-        raise FlagError("--label_separator is empty")
     if name == CUSTOM and settings.do_predict:
         raise FlagError("--do_predict is for the tasks of GLUE: use `albert predict MODEL FILE`")
 

@@ -64,7 +64,6 @@ def test_steps_follow_from_examples_and_flags(make, flags, steps):
         (["--text_column=x"], "--text_column is for --task_name=tsv only"),
         (["--task_name=tsv", "--tsv_regression", "--multi_label"], "exclude each other"),
         (["--task_name=tsv", "--label_threshold=0.3"], "--label_threshold needs --multi_label"),
-        (["--task_name=tsv", "--label_separator="], "--label_separator is empty"),
         (["--task_name=STS-B", "--class_weights=balanced"], "needs one label per text"),
         (["--class_weights=balanced", "--input_file=x"], "cannot count the labels in --input_file"),
         (["--train_step=0"], "--train_steps must be positive, not 0"),
