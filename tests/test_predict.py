@@ -417,7 +417,7 @@ def test_columns_are_those_of_the_training(call, random_model, write, tmp_path_f
         ("labels", ["new.csv", "--output=new.csv"], FlagError, "--output would replace new.csv"),
         ("labels", ["new.csv", "--output=old.csv"], UserError, "old.csv exists already; remove"),
         ("labels", ["new.csv", "--output=x.xls"], FlagError, "ending '.xls' is not one of .csv"),
-        ("labels", ["questions.csv"], UserError, "questions.csv looks like questions, not"),
+        ("labels", ["questions.csv"], UserError, "questions.csv looks like questions: use"),
         ("labels", ["old.csv"], UserError, "old.csv: the column prediction exists already; rename"),
         ("labels", ["old.jsonl"], UserError, "old.jsonl, line 2: the column confidence exists"),
         ("labels", ["new.csv", "--text_b_column=b"], UserError, "no column b; found text_a"),

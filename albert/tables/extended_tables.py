@@ -47,8 +47,6 @@ class ExtendedTable:
         is_by_line = table.has_cells or table.delimiter == JSON_LINES
         self.keeps_texts = is_by_line and ending == usual_ending(table)
         self._delimiter = table.delimiter if self.keeps_texts else ENDINGS[ending]
-        if self._delimiter == CSV and table.has_cells and table.delimiter != TSV:
-            self._delimiter = table.delimiter
         with tables.opened(table.path) as file:
             has_mark = self.keeps_texts and file.read(3) == codecs.BOM_UTF8
         self.mark = codecs.BOM_UTF8 * has_mark

@@ -38,14 +38,9 @@ class Look(NamedTuple):
     kind: str = ""
 
     @property
-    def command(self) -> str:
-        """Returns the end of a message, with the command for the kind; "" without one."""
-        return f": use `albert {_COMMANDS[self.kind]}`" if self.kind else ""
-
-    @property
     def advice(self) -> str:
         """Returns the name, and the command for the kind."""
-        return self.name + self.command
+        return self.name + (f": use `albert {_COMMANDS[self.kind]}`" if self.kind else "")
 
 
 STANDOFF, WEBANNO = Look("Brat standoff", ENTITIES), Look("WebAnno TSV 3", ENTITIES)

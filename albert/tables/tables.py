@@ -44,6 +44,12 @@ _HEAD = 1 << 16
 _LONGEST_CELL = 1 << 23
 # Number of characters of a list of names in a message.
 _LONGEST_LIST = 200
+# The errors of the `csv` module for the author of a table.
+_MEANINGS = {
+    **dict.fromkeys(("unexpected end", "field limit"), "a quotation mark is not closed"),
+    "expected after": 'text after a closing quotation mark; in a quoted cell, write "" for "',
+    "new-line": "a carriage return in a cell without quotation marks; end lines with LF or CRLF",
+}
 _UTF16 = "UTF-16; save it as UTF-8: in Excel as CSV UTF-8, or with iconv -f UTF-16 -t UTF-8"
 _LINES = 'save its rows as JSON Lines, with to_json(NAME, orient="records", lines=True) in pandas'
 # What files of other formats are, by their first bytes.
@@ -400,7 +406,8 @@ def _csv_cells(path: str, delimiter: str) -> Iterator[tuple[SourceLine, str, lis
         except StopIteration:
             return
         except csv.Error as e:
-            raise location.error(_meaning(str(e))) from e
+            known = (meaning for part, meaning in _MEANINGS.items() if part in str(e))
+            raise location.error(next(known, str(e))) from e
         yield location, "".join(lines), row
         lines.clear()
 
@@ -412,17 +419,6 @@ def _csv_lines(path: str, lines: list[str]) -> Iterator[str]:
             raise location.error("a NUL character; the file is not UTF-8 text")
         lines.append(line)
         yield "\n" if location.line == 1 and _SEPARATOR.fullmatch(line) else line
-
-
-def _meaning(message: str) -> str:
-    """Returns the meaning of an error of the `csv` module for the author of a table."""
-    if "unexpected end" in message or "field limit" in message:
-        return "a quotation mark is not closed"
-    if "expected after" in message:
-        return 'text after a closing quotation mark; in a quoted cell, write "" for "'
-    if "new-line" in message:
-        return "a carriage return in a cell without quotation marks; end lines with LF or CRLF"
-    return message
 
 
 def _check(location: SourceLine, required: Sequence[str], names: Sequence[str] | Mapping) -> None:

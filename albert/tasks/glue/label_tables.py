@@ -96,7 +96,7 @@ def find_columns(
             return "".join(possible)
         look, number = look_of(path), "several columns" if possible or named else "no column"
         if look.name and look.kind != LABELS:
-            raise UserError(f"{path} looks like {look.name}, not a table of labels{look.command}")
+            raise UserError(f"{path} looks like {look.advice}")
         _check_header(table, rows)
         known, what = columns(possible or named or free), name.removesuffix("_column")
         also = f"; if each is a label, pass --label_columns={','.join(bits)}" * (len(bits) > 1)
@@ -104,11 +104,9 @@ def find_columns(
             f"{path}: {number} may be the {what}; pass --{name}=NAME, one of {known}{also}"
         )
 
-    label, may_be_labels = settings.label_column, _repeat
-    if settings.tsv_regression:
-        may_be_labels = _are_numbers
+    label = settings.label_column
     if is_labeled is not False and not settings.label_columns:
-        label = find("label_column", _LABELS, may_be_labels)
+        label = find("label_column", _LABELS, _are_numbers if settings.tsv_regression else _repeat)
     text = find("text_column", _TEXTS, _are_texts)
     # The user may name a column of a few words, but hardly a text.
     if _are_texts([text]) and ("text_column" not in given or len(text.split()) > _LONGEST_NAME):

@@ -51,7 +51,7 @@ def fill(overview: Overview, settings: TableSettings) -> None:
         except ValueError as e:
             overview.problem = str(e)
         _add_labels(overview, labels, total)
-    if not is_labeled:
+    else:
         overview.add("labels", f"none, as in a test set; training needs the column {LABEL}")
     if repeated := total - len(seen):
         others = f"{contradictory:,} of them other labels"
