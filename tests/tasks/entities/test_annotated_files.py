@@ -245,6 +245,8 @@ def test_unusual_columns_are_named_in_the_log(write, log):
     path = write("Only plain text\n")
     assert read(path, is_labeled=False, tag_column=9) == [("Only", [])]
     assert log() == [f"{path}: the tokens are in column 1 of 3"]
+    for content in ("a\nb\n\nc\n", '{"text": "a b"}\n{"text": "c"}\n'):
+        assert read(write(content), is_labeled=False) == [("a b", []), ("c", [])]
 
 
 def test_white_space_at_the_edges_of_a_span_is_no_part_of_it(write, log):

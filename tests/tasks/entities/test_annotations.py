@@ -23,9 +23,9 @@ from tests.helpers.entities import as_columns, as_spans, sentences, spans_in
 LINE = SourceLine("file", 1)
 
 
-def read_annotated(path: str, labels=(), is_labeled=True) -> list[AnnotatedText]:
+def read_annotated(path: str, labels=()) -> list[AnnotatedText]:
     bad = BadRows(path, ERROR)
-    texts = open_annotated(path, is_labeled).read(labels, bad)
+    texts = open_annotated(path).read(labels, bad)
     bad.finish()
     return texts
 
@@ -142,15 +142,6 @@ def test_a_written_file_is_read_back(tmp_path, write):
     write_annotated(str(tmp_path / "written"), texts, predicted)
     again = read_annotated(str(tmp_path / "written"))
     assert [text[1:] for text in again] == [text[1:] for text in texts]
-
-
-def test_a_file_without_labels_can_be_read_for_prediction(write):
-    expected = read_annotated(write("a B-PER\nb I-PER\n\nc O\n"))
-    lines = '{"text": "a b"}\n{"text": "c"}\n'
-    for content in ("a\nb\n\nc\n", "a any\nb thing\n\nc else\n", lines):
-        texts = read_annotated(write(content), ["LOC"], is_labeled=False)
-        assert [text[1:3] for text in texts] == [text[1:3] for text in expected]
-        assert [text.spans for text in texts] == [[], []]
 
 
 def test_unusual_spans_are_counted_and_only_tabs_and_spaces_separate_columns(write, log):
