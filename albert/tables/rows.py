@@ -37,7 +37,7 @@ def rows_of(data: object, names: Sequence[Sequence[str]], what: str = "data") ->
     for number, element in enumerate(elements, 1):
         try:
             value = _plain(element)
-        except ValueError as e:
+        except (TypeError, ValueError) as e:
             raise UserError(f"{what}, row {number}: {e}") from e
         if not isinstance(value, dict):
             values = value if isinstance(value, list) else [value]
@@ -52,21 +52,19 @@ def rows_of(data: object, names: Sequence[Sequence[str]], what: str = "data") ->
 
 def _plain(value: Any) -> Any:
     """Returns a value as JSON has it; raises a `ValueError` if JSON has no such value."""
-    if value is None or isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, float):
-        return float(value) if value == value else None
+    text = json.dumps(value, default=_library_value)
+    return json.loads(text, parse_constant=lambda name: None if name == "NaN" else float(name))
+
+
+def _library_value(value: Any) -> Any:
     if type(value).__name__ in ("NAType", "NaTType"):
         # Missing values of pandas.
         return None
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        items = value if isinstance(value, list | tuple) else sorted(value, key=str)
-        return [_plain(item) for item in items]
+    if isinstance(value, set | frozenset | Mapping):
+        return dict(value) if isinstance(value, Mapping) else sorted(value, key=str)
     for method in ("tolist", "isoformat"):
         if hasattr(value, method):
-            return _plain(getattr(value, method)())
+            return getattr(value, method)()
     raise ValueError(f"{value!r:.40} is neither a text nor a number; remove it")
 
 
