@@ -118,7 +118,11 @@ def test_labels_that_others_wrote_are_not_replaced(command, prepare, tmp_path):
     ("flags", "error", "message"),
     [
         ("--data_dir=", FlagError, "--data_dir is required"),
-        ("--data_dir=no/such", UserError, "--data_dir no/such is not a folder"),
+        (
+            "--data_dir=no/such",
+            UserError,
+            "no/such/MRPC/train.tsv does not exist; `albert download glue",
+        ),
         ("--task_name=ax", UserError, "diagnostic has no train set, only test"),
     ],
 )

@@ -234,8 +234,8 @@ def _find_splits(task_class: type[Task], settings: RunSettings) -> list[str]:
     Without the file of a split, a default is turned off with a log line, and a given switch is an
     error.
     """
-    splits = list[str]()
-    for split, flag in requested_inputs(task_class, settings).items():
+    splits, requested = list[str](), requested_inputs(task_class, settings)
+    for split, flag in requested.items():
         do = task_class.done_by[split]
         if getattr(settings, flag):
             splits.append(split)
@@ -244,7 +244,7 @@ def _find_splits(task_class: type[Task], settings: RunSettings) -> list[str]:
         else:
             tf.logging.info("--%s is off, because --%s is not given", do, flag)
     if not splits and not settings.export_dir:
-        flags = dict.fromkeys(task_class.input_flags(settings).values())
+        flags = dict.fromkeys(requested.values() or task_class.done_by.values())
         names = ", ".join(f"--{flag}" for flag in flags)
         raise FlagError(f"nothing to do: pass {names} or --export_dir")
     if TRAIN in splits and DEV not in splits and scores_while_training(settings):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from albert.checkpoints.model_folder import TOKENIZERS
-from albert.core.errors import FlagError, UserError
+from albert.core.errors import UserError
 from albert.prediction.session import Output
 from albert.records import DEV, TEST, TRAIN
 from albert.records.batches import Data
@@ -35,21 +35,6 @@ from albert.training.task import CONFIG_FLAGS, TextTask
 
 # The flags of the files of splits, unless a task has its data in a folder.
 _FILES = {TRAIN: "train_file", DEV: "predict_file", TEST: "test_file"}
-
-
-def check_flags(settings: ClassificationSettings, takes_file: bool = False) -> None:
-    """Checks the flags that all classification tasks share.
-
-    With `takes_file`, --data_dir may be a file. Raises a `FlagError` if there is nothing to do, or
-    there are no training steps, and a `UserError` if --data_dir does not exist.
-    """
-    switches = TextTask.done_by.values()
-    if not (settings.export_dir or any(getattr(settings, name) for name in switches)):
-        raise FlagError("nothing to do: pass --do_train, --do_eval, --do_predict or --export_dir")
-    if settings.train_steps < 1:
-        raise FlagError(f"--train_steps must be positive, not {settings.train_steps}")
-    if not (os.path.isdir(settings.data_dir) or (takes_file and os.path.exists(settings.data_dir))):
-        raise UserError(f"--data_dir {settings.data_dir} is not a folder")
 
 
 class LabelTask(TextTask):

@@ -116,7 +116,7 @@ class GlueSettings(TableSettings, DevSplitSettings, ClassificationSettings, them
 
     feature_files = {"cached_dir": ""}
     head = "classification"
-    train_steps: int = redefined(ClassificationSettings, "train_steps", 1000)
+    train_steps: int = redefined(ClassificationSettings, "train_steps", 1000, lower=1)
     save_checkpoints_steps: int = redefined(ClassificationSettings, "save_checkpoints_steps", 1000)
     max_seq_length: int = redefined(ClassificationSettings, "max_seq_length", 512, lower=SHORTEST)
     task_name: str = setting(

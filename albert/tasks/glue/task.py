@@ -21,7 +21,7 @@ from albert.records.batches import Data
 from albert.settings.run_settings import RunSettings
 from albert.settings.text_settings import DevSplitSettings
 from albert.tasks import completed
-from albert.tasks.classification.base import ClassificationTask, check_flags
+from albert.tasks.classification.base import ClassificationTask
 from albert.tasks.classification.head import make_head
 from albert.tasks.classification.metrics import (
     USUAL_THRESHOLD,
@@ -58,7 +58,8 @@ class GlueTask(ClassificationTask):
         settings = settings.checked()
         _check_flags(settings)
         # The model that is not trained, and its description.
-        model = None if settings.do_train else completed(model_to_use(settings))
+        uses = settings.do_eval or settings.do_predict or settings.export_dir
+        model = completed(model_to_use(settings)) if uses and not settings.do_train else None
         folder, known = (model.path, model.known) if model else ("", {})
         if settings.task_name.lower() == CUSTOM:
             settings = with_own_data(settings, known)
@@ -209,7 +210,6 @@ class GlueTask(ClassificationTask):
 def _check_flags(settings: GlueSettings) -> None:
     """Raises a `FlagError` if flags contradict each other or the task."""
     name = settings.task_name.lower()
-    check_flags(settings, takes_file=name == CUSTOM)
     if settings.is_benchmark():
         raise FlagError(
             "a list of tasks and --seeds are for the command `albert classify`; pass one task and "

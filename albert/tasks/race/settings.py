@@ -38,7 +38,7 @@ class RaceSettings(ClassificationSettings, theme=DATA):
     )
     do_train: bool = redefined(ClassificationSettings, "do_train", True)
     do_eval: bool = redefined(ClassificationSettings, "do_eval", True)
-    train_steps: int = redefined(ClassificationSettings, "train_steps", 12000)
+    train_steps: int = redefined(ClassificationSettings, "train_steps", 12000, lower=1)
     learning_rate: float = redefined(ClassificationSettings, "learning_rate", 1e-5)
     save_checkpoints_steps: int = redefined(ClassificationSettings, "save_checkpoints_steps", 100)
     warmup_step: int = redefined(ClassificationSettings, "warmup_step", 1000)

@@ -7,7 +7,7 @@ from typing import Any
 
 from albert.core.errors import FlagError
 from albert.prediction.model import Head
-from albert.tasks.classification.base import ClassificationTask, check_flags
+from albert.tasks.classification.base import ClassificationTask
 from albert.tasks.classification.head import make_race_head
 from albert.tasks.race.examples import (
     LABELS,
@@ -30,7 +30,6 @@ class RaceTask(ClassificationTask):
     input_name = "data_dir"
 
     def __init__(self, settings: RaceSettings):
-        check_flags(settings)
         check_room(settings, "max_qa_length", SPECIAL_TOKENS)
         levels = settings.high_only, settings.middle_only
         if all(levels):
