@@ -283,14 +283,12 @@ def _keys_in_document(path: str, head: bytes) -> list[str] | None:
     # No document has another object after it, so a row may have a list "data", too.
     if is_row and rest.lstrip().startswith(b"{"):
         return None
-    keys = None if is_row else list[str]()
     with open(path, "rb") as file, contextlib.suppress(OSError, ValueError):
         reader = JsonReader(file.fileno())
-        for _ in _lists_of(reader):
-            keys = []
-            for _ in reader.items():
-                return list(_keys_of_row(reader))
-    return keys
+        for _ in items_of(reader):
+            return list(_keys_of_row(reader)) if reader.begins("{") else []
+        return []
+    return None if is_row else []
 
 
 def _keys_of_row(reader: JsonReader) -> Iterator[str]:
@@ -309,19 +307,14 @@ def items_of(reader: JsonReader) -> Iterator[None]:
 
     Raises a `ValueError` if the document is neither.
     """
-    for _ in _lists_of(reader):
-        yield from reader.items()
-
-
-def _lists_of(reader: JsonReader) -> Iterator[None]:
     if reader.begins("["):
-        yield
+        yield from reader.items()
         return
     has_data = False
     for key in reader.members() if reader.begins("{") else ():
         if key in ("data", f"{_ROW}s") and reader.begins("["):
             has_data = True
-            yield
+            yield from reader.items()
         else:
             reader.value()
     if not has_data:
