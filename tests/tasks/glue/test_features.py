@@ -5,7 +5,7 @@ import itertools
 import pytest
 import tensorflow.compat.v1 as tf
 
-from albert import classifier_utils, tokenization
+from albert import classifier_utils
 from albert.classifier_utils import InputExample
 from albert.core.errors import UserError
 from albert.records.sequences import SEQUENCE_KEYS
@@ -64,17 +64,6 @@ class TestLayout:
             if kept[1]:
                 expected = f"<{'a' * kept[0]}>{'b' * kept[1]}>"
                 assert letters(convert("a" * a, "b" * b, length=room + 3)).strip(".") == expected
-
-    def test_wordpiece_features_by_hand(self, tmp_path):
-        (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nhel\n##lo\nyou\n")
-        tokenizer = tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))
-        example = InputExample("id", "Hello", "you there", "1")
-        feature = classifier_utils.convert_single_example(
-            0, example, ["0", "1"], 8, tokenizer, "task"
-        )
-        assert feature.input_ids == [2, 4, 5, 3, 6, 1, 3, 0]
-        (record,) = make_records([example], tokenizer, ["0", "1"], 8)
-        assert fields(record) == fields_of(feature)
 
 
 @pytest.mark.parametrize(("labels", "given"), [(["0", "1"], "1010"), ([None], [0.5, 0, 2.5, 5.0])])
