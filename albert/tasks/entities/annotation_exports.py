@@ -11,15 +11,7 @@ from typing import Any
 
 from albert.core.errors import UserError
 from albert.core.files import parse_json
-from albert.tables.kinds import (
-    COLUMNS,
-    ENTITIES,
-    STANDOFF,
-    TOKENS,
-    WEBANNO,
-    look_of,
-    standoff_files,
-)
+from albert.tables import kinds
 from albert.tables.tables import SourceLine, columns, read_lines, read_whole_lines
 from albert.tasks.entities.annotated_files import AnnotatedFile, RawSpan, RawText, UnusableTextError
 from albert.tasks.entities.annotation_columns import ColumnFile, TokenFile, WebAnnoFile
@@ -179,7 +171,7 @@ class StandoffFile(AnnotatedFile):
     """Documents of Brat: a .txt file has the text, and an .ann file of that name the entities."""
 
     def __iter__(self) -> Iterator[tuple[SourceLine, str]]:
-        for path in standoff_files(self.path):
+        for path in kinds.standoff_files(self.path):
             unit = "line" if path == self.path else f"{os.path.basename(path)}, line"
             yield SourceLine(path, 1, unit), path.removesuffix("ann") + "txt"
 
@@ -201,8 +193,8 @@ class StandoffFile(AnnotatedFile):
         return RawText(text, words_in(text), spans)
 
 
-_FILES: dict[Any, type[AnnotatedFile]] = {COLUMNS: ColumnFile, TOKENS: TokenFile}
-_FILES |= {STANDOFF: StandoffFile, WEBANNO: WebAnnoFile}
+_FILES: dict[kinds.Look, type[AnnotatedFile]] = {kinds.COLUMNS: ColumnFile}
+_FILES |= {kinds.TOKENS: TokenFile, kinds.STANDOFF: StandoffFile, kinds.WEBANNO: WebAnnoFile}
 
 
 def open_annotated(
@@ -212,14 +204,14 @@ def open_annotated(
 
     For `is_labeled`, see `AnnotatedFile`.
     """
-    look = look_of(path)
+    look = kinds.look_of(path)
     # A test set may have any labels.
-    if look.name and look.kind != ENTITIES and (is_labeled or not look.kind):
+    if look.name and look.kind != kinds.ENTITIES and (is_labeled or not look.kind):
         raise UserError(f"{path} looks like {look.advice}")
     kind = _FILES.get(look)
     if not kind:
         head = "".join(line for _, line in itertools.islice(read_whole_lines(path), 32))
         kind = JsonFile if _BEGINNING.match(head) else ColumnFile
     file = kind(path, is_labeled, settings)
-    file.form = look.name or ("JSON" if kind is JsonFile else COLUMNS.name)
+    file.form = look.name or ("JSON" if kind is JsonFile else kinds.COLUMNS.name)
     return file
