@@ -121,7 +121,7 @@ def test_labels_that_others_wrote_are_not_replaced(command, prepare, tmp_path):
         (
             "--data_dir=no/such",
             UserError,
-            "no/such/MRPC/train.tsv does not exist; `albert download glue",
+            "train.tsv does not .* --data_dir=no/such --tasks=MRPC` d",
         ),
         ("--task_name=ax", UserError, "diagnostic has no train set, only test"),
     ],

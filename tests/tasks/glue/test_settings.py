@@ -5,12 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from albert.core.errors import FlagError, UserError
-from albert.tasks.glue.benchmark import Table, run_benchmark
+from albert.core.errors import FlagError
+from albert.tasks.glue.benchmark import Table
 from albert.tasks.glue.settings import GlueSettings
 from tests.helpers.files import flags_in, settings_of
-from tests.helpers.glue import write_all
-from tests.helpers.tiny_runs import MODEL
 
 NAMES = ["CoLA", "SST-2", "MRPC", "STS-B", "QQP", "MNLI", "QNLI", "RTE"]
 
@@ -91,19 +89,6 @@ def test_jobs_that_make_no_sense_are_errors(flags, message):
     for seeds in ("", "1,", "1,x", "1, 01", "2147483648"):
         with pytest.raises(FlagError, match="seeds.*must be different whole numbers, such as 1,2"):
             GlueSettings.of(task_name="rte", seeds=seeds)
-
-
-def test_a_missing_file_has_a_command(squad_dir, tmp_path, on_device):
-    # Undoes what a run changes in its process.
-    on_device("cpu")
-    write_all(tmp_path, ["n", "r"])
-    model = (flag.format(squad=squad_dir) for flag in MODEL)
-    flags = f"--data_dir={tmp_path}", f"--output_dir={tmp_path}/out", *model
-    (tmp_path / "CoLA/dev.tsv").unlink()
-    with pytest.raises(UserError) as caught:
-        run_benchmark(job("--task_name=all", *flags, "--max_seq_length=32"))
-    advice = f"`albert download glue --data_dir={tmp_path} --tasks=CoLA` downloads it"
-    assert str(caught.value) == f"{tmp_path}/CoLA/dev.tsv does not exist; {advice}"
 
 
 # Human performance: table 2 of https://arxiv.org/abs/1905.10425, whose average is 87.1.
