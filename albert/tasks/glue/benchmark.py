@@ -23,7 +23,7 @@ from albert.tasks.glue.tasks import PROCESSORS
 from albert.training.output_folder import checkpoint_to_use
 from albert.training.prepared import PreparedRun, prepare, take_folder
 from albert.training.run import finish, prepared_runs
-from albert.training.spread import Spread, spread_of_runs
+from albert.training.spread import spread_of_runs
 from albert.training.task import requested_inputs
 
 # The file of the table, and the folder of the files to submit to GLUE.
@@ -59,14 +59,14 @@ def run_benchmark(settings: GlueSettings) -> None:
             results.setdefault(task, {})[one.seed] = scores
         if results:
             counts = {"finished_runs": finished, "runs": len(settings.runs())}
-            record = {**counts, **Table(results).as_json()}
+            record = {**counts, **as_json(results)}
             write_json(os.path.join(settings.output_dir, TABLE), record)
         if one.do_predict and collectives.is_chief():
             seed_folder = os.path.basename(one.output_dir) if settings.seeds else ""
             _submit(one, os.path.join(settings.output_dir, SUBMISSION, seed_folder))
     if results:
         medians = f", medians of {len(settings.seeds)} seeds" if settings.seeds else ""
-        print(f"GLUE, development sets{medians}:", *Table(results).lines(), sep="\n", flush=True)
+        print(f"GLUE, development sets{medians}:", *table_lines(results), sep="\n", flush=True)
 
 
 def _prepare_follow_ups(run: PreparedRun) -> None:
@@ -107,41 +107,33 @@ def _submit(settings: GlueSettings, folder: str) -> None:
         copy_atomically(labels, os.path.join(folder, submission))
 
 
-class Table:
-    """The table of some results.
+def medians_of(results: Results) -> dict[str, list[float]]:
+    """Returns the medians in each column of the table that has results, and their average.
 
-    Attributes:
-      spreads: the spread of every score over the seeds, by task and name.
-      medians: the medians in each column of the table that has results, by the column's header.
-      average: the mean over the columns, of which each counts once. As on GLUE's leaderboard, the
-        score of a column with two numbers is their mean (https://arxiv.org/abs/1804.07461).
+    For the average, each column counts once. As on GLUE's leaderboard, the score of a column with
+    two numbers is their mean (https://arxiv.org/abs/1804.07461).
     """
+    medians = dict[str, list[float]]()
+    for header, tasks in _COLUMNS.items():
+        spreads = {t: spread_of_runs([*results[t].values()]) for t in tasks if t in results}
+        if spreads:
+            medians[header] = [spreads[t][name].median for t in spreads for name in tasks[t]]
+    return {**medians, "average": [fmean(map(fmean, medians.values()))]}
 
-    def __init__(self, results: Results):
-        """Computes the table; every task has results of at least one seed."""
-        self._results = results
-        self.spreads: dict[str, dict[str, Spread]] = {
-            task: spread_of_runs([*by_seed.values()]) for task, by_seed in results.items()
-        }
-        self.medians: dict[str, list[float]] = {}
-        for header, tasks in _COLUMNS.items():
-            spreads = [self.spreads[t][name] for t in tasks if t in results for name in tasks[t]]
-            if spreads:
-                self.medians[header] = [spread.median for spread in spreads]
-        self.average = fmean(map(fmean, self.medians.values()))
 
-    def lines(self) -> list[str]:
-        """Returns the headers and the medians, in percent, as two aligned lines."""
-        columns = {**self.medians, "average": [self.average]}
-        cells = ["/".join(f"{100 * score:.1f}" for score in column) for column in columns.values()]
-        return aligned([[*columns], cells])
+def table_lines(results: Results) -> list[str]:
+    """Returns the headers and the medians, in percent, as two aligned lines."""
+    medians = medians_of(results)
+    cells = ["/".join(f"{100 * score:.1f}" for score in column) for column in medians.values()]
+    return aligned([[*medians], cells])
 
-    def as_json(self) -> dict[str, Any]:
-        """Returns the table as JSON values, with the scores of each run."""
-        tasks: dict[str, dict[str, dict[str, float]]] = {}
-        for task, spreads in self.spreads.items():
-            for name, spread in spreads.items():
-                # A single run has no deviation.
-                known = {n: v for n, v in spread._asdict().items() if not math.isnan(v)}
-                tasks.setdefault(task, {})[name] = known
-        return {"average": self.average, "tasks": tasks, "by_seed": self._results}
+
+def as_json(results: Results) -> dict[str, Any]:
+    """Returns the spreads of all scores and the average as JSON values, with those of each run."""
+    tasks: dict[str, dict[str, dict[str, float]]] = {}
+    for task, by_seed in results.items():
+        for name, spread in spread_of_runs([*by_seed.values()]).items():
+            # A single run has no deviation.
+            known = {n: v for n, v in spread._asdict().items() if not math.isnan(v)}
+            tasks.setdefault(task, {})[name] = known
+    return {"average": medians_of(results)["average"][0], "tasks": tasks, "by_seed": results}

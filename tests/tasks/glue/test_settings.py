@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from albert.core.errors import FlagError
-from albert.tasks.glue.benchmark import Table
+from albert.tasks.glue.benchmark import as_json, table_lines
 from albert.tasks.glue.settings import GlueSettings
 from tests.helpers.files import flags_in, settings_of
 
@@ -107,8 +107,7 @@ HUMANS = {
 
 
 def test_the_table_has_the_papers_columns_and_the_leaderboards_average():
-    table = Table({task: {12345: scores} for task, scores in HUMANS.items()})
-    assert table.lines() == [
+    assert table_lines({task: {12345: scores} for task, scores in HUMANS.items()}) == [
         "MNLI-m/mm  QNLI  QQP        RTE   SST-2  MRPC       CoLA  STS-B      WNLI  average",
         "92.0/92.8  91.2  80.4/59.5  93.6  97.8   80.8/86.3  66.4  92.7/92.6  95.9  87.1",
     ]
@@ -124,15 +123,14 @@ def test_several_seeds_give_medians():
         # An even number: another run has not finished yet.
         "rte": {0: {"eval_accuracy": 0.25}, 1: {"eval_accuracy": 0.5}},
     }
-    table = Table(results)
-    assert table.lines() == ["RTE   MRPC       average", "37.5  62.5/50.0  46.9"]
-    content = json.loads(json.dumps(table.as_json()))
+    assert table_lines(results) == ["RTE   MRPC       average", "37.5  62.5/50.0  46.9"]
+    content = json.loads(json.dumps(as_json(results)))
     assert content["average"] == (0.375 + (0.625 + 0.5) / 2) / 2
     deviation = pytest.approx(np.std(f1s, ddof=1))
     spread = {"median": 0.5, "lowest": 0.25, "highest": 0.75, "deviation": deviation}
     assert content["tasks"]["mrpc"]["f1"] == spread
     assert content["by_seed"]["mrpc"]["1"] == {"eval_accuracy": 0.9, "f1": 0.25}
     # One seed has no deviation: NaN would not be JSON.
-    content = Table({"rte": {7: {"eval_accuracy": 0.25}}}).as_json()
+    content = as_json({"rte": {7: {"eval_accuracy": 0.25}}})
     spread = {"median": 0.25, "lowest": 0.25, "highest": 0.25}
     assert content["tasks"] == {"rte": {"eval_accuracy": spread}}
