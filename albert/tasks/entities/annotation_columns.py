@@ -184,13 +184,9 @@ def _cells(location: SourceLine, line: str) -> list[str]:
 class TokenFile(TaggedFile):
     """A table of sentences: a row has a list of tokens and one of tags, or a token and its tag."""
 
-    def __init__(self, path: str, is_labeled: bool, settings: FormatSettings):
-        super().__init__(path, is_labeled, settings)
-        self._table = find_table(path)
-
     def __iter__(self) -> _Sentences:
         tokens, before = list[TaggedToken](), None
-        for location, row in self._table.rows():
+        for location, row in find_table(self.path).rows():
             sentence, token, tag = token_columns(row)
             if not token or (self.is_labeled and not tag):
                 raise location.error(f"tokens or ner_tags are missing; it has {columns(row)}")
