@@ -16,8 +16,12 @@ NAMES = ("text", "label"), ("text_a", "text_b", "label")
 EXPECTED = [{"text": "a", "label": 1}, {"text": None, "label": None}]
 
 
-class NAType:
-    """The missing value of pandas has a type of this name."""
+# The missing value of pandas has a type of this name.
+NAType = type("NAType", (), {})
+# Objects with the interface of a DataFrame of polars, whose `to_dict` has other arguments, and with
+# that of a table of Arrow.
+POLARS = type("Polars", (), {"to_dicts": lambda _: EXPECTED, "to_dict": None})()
+ARROW = type("Arrow", (), {"to_pylist": lambda _: EXPECTED})()
 
 
 class Frame:
@@ -26,23 +30,6 @@ class Frame:
     def to_dict(self, orient="dict"):
         assert orient == "records"
         return [{"text": "a", "label": np.int64(1)}, {"text": float("nan"), "label": NAType()}]
-
-
-class Polars:
-    """Has the interface of a DataFrame of polars, whose `to_dict` has other arguments."""
-
-    def to_dicts(self):
-        return EXPECTED
-
-    def to_dict(self, *, as_series):
-        raise AssertionError
-
-
-class Arrow:
-    """Has the interface of a table of Arrow."""
-
-    def to_pylist(self):
-        return EXPECTED
 
 
 def test_tables_of_real_packages_are_rows(pyarrow):
@@ -62,7 +49,7 @@ def test_tables_of_real_packages_are_rows(pyarrow):
 
 
 def test_all_forms_give_the_same_rows():
-    forms = [EXPECTED, tuple(EXPECTED), [("a", 1), [None, None]], Frame(), Polars(), Arrow()]
+    forms = [EXPECTED, tuple(EXPECTED), [("a", 1), [None, None]], Frame(), POLARS, ARROW]
     forms.append(np.array([["a", 1], [np.nan, None]], object))
     for data in forms:
         assert rows_of(data, NAMES) == EXPECTED, data
