@@ -65,12 +65,25 @@ class RaceProcessor(Processor):
         return {"id": example.example_id, "passage": passage, "texts": texts}
 
     def _examples(self, location: SourceLine, passage: Mapping[str, Any]) -> Iterator[InputExample]:
-        _check(location, passage)
+        """Yields the questions on a passage; raises a `UserError` for a missing or wrong value."""
+        for key, kind in _KINDS.items():
+            if not isinstance(passage.get(key), kind):
+                kind_name = "text" if kind is str else "list"
+                raise location.error(f"{key} is missing or not a {kind_name}")
+        if not passage["id"].isprintable():
+            raise location.error(f"the id {passage['id']!r} has a character that is not printable")
+        columns = [passage[key] for key in ("questions", "options", "answers")]
+        if len(set(map(len, columns))) > 1:
+            raise location.error("questions, options and answers must have the same length")
         context = self.process_text(passage["article"])
-        columns = (passage[key] for key in ("questions", "options", "answers"))
-        for question, options, answer in zip(*columns, strict=True):
-            texts = [self.process_text(text) for text in (question, *options)]
-            endings = fill_blank(*texts)
+        for number, (question, options, answer) in enumerate(zip(*columns, strict=True), start=1):
+            texts = [question, *options] if isinstance(options, list) else []
+            if [type(text) for text in texts] != [str] * (1 + len(LABELS)):
+                raise location.error(f"question {number} is not a text with {len(LABELS)} options")
+            if answer not in LABELS:
+                is_other = f"is {answer!r}, not A, B, C or D"
+                raise location.error(f"the answer to question {number} {is_other}")
+            endings = fill_blank(*map(self.process_text, texts))
             yield InputExample(passage["id"], context, None, endings, LABELS.index(answer))
 
 
@@ -87,25 +100,6 @@ def _texts(folder: str) -> list[str]:
     if not paths:
         raise UserError(f"{folder} has no .txt files of RACE")
     return paths
-
-
-def _check(location: SourceLine, passage: Mapping[str, Any]) -> None:
-    """Raises a `UserError` if a passage lacks a required value."""
-    for key, kind in _KINDS.items():
-        if not isinstance(passage.get(key), kind):
-            kind_name = "text" if kind is str else "list"
-            raise location.error(f"{key} is missing or not a {kind_name}")
-    if not passage["id"].isprintable():
-        raise location.error(f"the id {passage['id']!r} has a character that is not printable")
-    columns = [passage[key] for key in ("questions", "options", "answers")]
-    if len(set(map(len, columns))) > 1:
-        raise location.error("questions, options and answers must have the same length")
-    for number, (question, options, answer) in enumerate(zip(*columns, strict=True), start=1):
-        texts = [question, *options] if isinstance(options, list) else []
-        if [type(text) for text in texts] != [str] * (1 + len(LABELS)):
-            raise location.error(f"question {number} is not a text with {len(LABELS)} options")
-        if answer not in LABELS:
-            raise location.error(f"the answer to question {number} is {answer!r}, not A, B, C or D")
 
 
 def make_sequences(
