@@ -223,21 +223,17 @@ class GlueSettings(TableSettings, DevSplitSettings, ClassificationSettings, them
         runs = {}
         for task in tasks_of(self.task_name):
             preset = self.from_file(resource(f"configs/glue_{task}.flags"))
+            values: dict[str, Any] = {n: getattr(preset, n) for n in preset.given - self.given}
+            # All seeds share the features of their task.
+            cached_dir = self.cached_dir or os.path.join(self.output_dir, task)
+            values |= {"task_name": preset.task_name, "seeds": None, "cached_dir": cached_dir}
             for seed in self.seeds or (self.seed,):
                 name = f"{preset.task_name}, seed {seed}" if self.seeds else preset.task_name
-                runs[name] = self._run(preset, seed)
+                folder = f"{task}/seed-{seed}" if self.seeds else task
+                values["export_dir"] = self.export_dir and os.path.join(self.export_dir, folder)
+                output_dir = os.path.join(self.output_dir, folder)
+                runs[name] = self.replaced(**{**values, "seed": seed, "output_dir": output_dir})
         return runs
-
-    def _run(self, preset: GlueSettings, seed: int) -> GlueSettings:
-        task = preset.task_name.lower()
-        folder = f"{task}/seed-{seed}" if self.seeds else task
-        values: dict[str, Any] = {n: getattr(preset, n) for n in preset.given - self.given}
-        values |= {"task_name": preset.task_name, "seed": seed, "seeds": None}
-        values["output_dir"] = os.path.join(self.output_dir, folder)
-        values["export_dir"] = self.export_dir and os.path.join(self.export_dir, folder)
-        # All seeds share the features of their task.
-        values["cached_dir"] = self.cached_dir or os.path.join(self.output_dir, task)
-        return self.replaced(**values)
 
     def follow_ups(self) -> list[GlueSettings]:
         """Returns the runs that score and label other sets with this run's model.
