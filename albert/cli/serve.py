@@ -82,17 +82,16 @@ def main(args: argparse.Namespace) -> None:
     service.warm_up()
     computing = {"engine": model.folder.engine, "precision": model.folder.encoder_precision}
     hosts = hosts_of(listener, args.allowed_hosts)
-    api = Api(service, task, limits, token, hosts, computing)
+    app = Api(service, task, limits, token, hosts, computing).app()
     # With a shorter interval, short requests wait less for the Python code of a long one.
     sys.setswitchinterval(0.0005)
-    server = HttpServer(api.app(), listener, 2 * limits.seconds)
+    server = HttpServer(app, listener, 2 * limits.seconds)
     LOG.info("Serving a model for %s at %s; press Ctrl-C to end", task, url_of(listener))
     signals.defer(patience=2.0)
     while server.serves(0.1) and not signals.deferred():
         pass
     signals.acknowledge()
     server.stop()
-    api.close()
     if number := signals.deferred():
         raise signals.Stopped(number)
 

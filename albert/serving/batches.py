@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import collections
+import asyncio
 import threading
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 # Longest time that a batch waits for as many requests as the last batch had. Clients that have just
@@ -15,21 +16,21 @@ _GATHER_SECONDS = 0.003
 
 
 class RequestRefused(Exception):
-    """The queue accepts no request because it is full or the server is shutting down."""
+    """The queue accepts no request because it is full."""
 
 
-class _Cancelled(Exception):
+class _Abandoned(Exception):
     """All requests of a batch have been cancelled."""
 
 
 class _Entry(NamedTuple):
     request: Any
     size: int
-    future: Future
+    future: asyncio.Future
 
 
 class Batcher:
-    """A queue of requests, and the thread that answers them in batches.
+    """A queue of requests of one event loop, and the thread that answers them in batches.
 
     Requests that arrive while the model computes form the next batch, so batches grow with the
     load. Only after a batch of several requests does one wait a moment for others.
@@ -41,9 +42,9 @@ class Batcher:
         most_waiting: int,
         most_together: int,
         note_batch: Callable[[int], Any] = lambda count: None,
-        pause: Callable[[], None] | None = None,
+        pause: Callable[[], object] | None = None,
     ):
-        """Starts the thread, the only one that calls `answer_all`, which answers a batch in order.
+        """Takes `answer_all`, which answers a batch in order; only one thread calls it.
 
         The limits are those of the queue's length and of a batch's size; a larger request is a
         batch on its own. `note_batch` is called with the number of requests in each batch, and
@@ -52,100 +53,80 @@ class Batcher:
         self._answer_all = answer_all
         self._note_batch, self._pause = note_batch, pause
         self._most_waiting, self._most_together = most_waiting, most_together
-        self._waiting: collections.deque[_Entry] = collections.deque()
-        self._changed = threading.Condition()
-        self._closed, self._busy, self._last_count = False, False, 1
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._thread.start()
+        self._queue: list[_Entry] = []
+        self._last_count = 1
+        self._thread = ThreadPoolExecutor(1)
+        # Set while no request is queued or being answered.
+        self.idle = threading.Event()
+        self.idle.set()
 
     @property
     def waiting(self) -> int:
-        """Returns the number of requests in the queue."""
-        return len(self._waiting)
+        """Returns the number of requests in the queue; cancelled ones leave it."""
+        self._queue = [entry for entry in self._queue if not entry.future.cancelled()]
+        return len(self._queue)
 
-    def submit(self, request: Any, size: int = 1) -> Future:
-        """Adds a request of a given size to the queue.
+    def submit(self, request: Any, size: int = 1) -> asyncio.Future:
+        """Adds a request of a given size to the queue; raises a `RequestRefused` if that is full.
 
-        The future can be cancelled until the request is answered. A cancelled request leaves the
-        queue. A batch whose requests are all cancelled is abandoned at the next pause, if any.
-        Raises a `RequestRefused` if the queue is full or closed.
+        The future can be cancelled until the request is answered. A batch whose requests are all
+        cancelled is abandoned at the next pause, if any.
         """
-        with self._changed:
-            if self._closed:
-                raise RequestRefused("the server is shutting down")
-            if len(self._waiting) >= self._most_waiting:
-                raise RequestRefused(f"{len(self._waiting)} requests are waiting; try again later")
-            future: Future = Future()
-            entry = _Entry(request, size, future)
-            self._waiting.append(entry)
-            self._changed.notify_all()
-        future.add_done_callback(lambda _: self._forget(entry))
+        if self.waiting >= self._most_waiting:
+            raise RequestRefused(f"{len(self._queue)} requests are waiting; try again later")
+        future = asyncio.get_running_loop().create_future()
+        self._queue.append(_Entry(request, size, future))
+        if self.idle.is_set():
+            self.idle.clear()
+            # The loop itself keeps only a weak reference.
+            self._work = asyncio.ensure_future(self._answer_queue())
         return future
 
-    def wait_until_idle(self, seconds: float) -> None:
-        """Waits until no request is queued or being answered, or the time is over."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._waiting and not self._busy, seconds)
-
-    def close(self) -> None:
-        """Accepts no more requests, and returns when all accepted ones are answered."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        self._thread.join()
-
-    def _forget(self, entry: _Entry) -> None:
-        if entry.future.cancelled():
-            with self._changed:
-                # The thread may have taken it out already.
-                self._waiting = collections.deque(e for e in self._waiting if e is not entry)
-
-    def _work(self) -> None:
-        while batch := self._take():
-            self._note_batch(len(batch))
-            self._answer(batch)
-
-    def _take(self) -> list[_Entry]:
-        """Waits for a batch; returns an empty one when the queue is closed and empty."""
-        with self._changed:
-            self._busy = False
-            self._changed.notify_all()
-            self._wait_for_requests(1)
-            self._wait_for_requests(self._last_count, _GATHER_SECONDS)
+    async def _answer_queue(self) -> None:
+        while await self._gather():
             batch, size = list[_Entry](), 0
-            while self._waiting:
-                size += self._waiting[0].size
+            for entry in self._queue:
+                size += entry.size
                 if batch and size > self._most_together:
                     break
-                batch.append(self._waiting.popleft())
-            self._busy, self._last_count = bool(batch), len(batch)
-        return batch
+                batch.append(entry)
+            del self._queue[: len(batch)]
+            self._last_count = len(batch)
+            self._note_batch(len(batch))
+            await self._answer(batch)
+        self.idle.set()
 
-    def _wait_for_requests(self, count: int, seconds: float | None = None) -> None:
-        self._changed.wait_for(lambda: len(self._waiting) >= count or self._closed, seconds)
+    async def _gather(self) -> int:
+        """Waits for as many requests as the last batch had; returns the number of waiting ones."""
+        end = time.monotonic() + _GATHER_SECONDS
+        while 0 < self.waiting < self._last_count and time.monotonic() < end:
+            # The other tasks of the loop read the requests.
+            await asyncio.sleep(0)
+        return self.waiting
 
-    def _answer(self, batch: Sequence[_Entry]) -> None:
+    async def _answer(self, batch: Sequence[_Entry]) -> None:
         def pause() -> None:
             if all(entry.future.cancelled() for entry in batch):
-                raise _Cancelled
+                raise _Abandoned
             if self._pause:
                 self._pause()
 
-        try:
+        def compute() -> Sequence[Any]:
             pause()
-            answers = self._answer_all(
-                [entry.request for entry in batch], pause if self._pause else None
-            )
-        except _Cancelled:
+            requests = [entry.request for entry in batch]
+            return self._answer_all(requests, pause if self._pause else None)
+
+        try:
+            answers = await asyncio.get_running_loop().run_in_executor(self._thread, compute)
+        except _Abandoned:
             return
         except Exception as e:
-            if len(batch) > 1:
-                # One request may be at fault; the others still get their answers.
-                for entry in batch:
-                    self._answer([entry])
-            elif batch[0].future.set_running_or_notify_cancel():
+            # One request of several may be at fault; the others still get their answers.
+            for entry in batch if len(batch) > 1 else ():
+                await self._answer([entry])
+            if not batch[0].future.done():
                 batch[0].future.set_exception(e)
             return
         for entry, answer in zip(batch, answers, strict=True):
-            if entry.future.set_running_or_notify_cancel():
+            if not entry.future.done():
                 entry.future.set_result(answer)

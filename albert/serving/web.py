@@ -61,7 +61,7 @@ class Api:
         hosts: Sequence[str] = (),
         computing: Mapping[str, str] = {},
     ):
-        """Starts the model's threads; an empty `token` or empty `hosts` do not limit requests.
+        """Takes the service; an empty `token` or empty `hosts` do not limit requests.
 
         `computing` is what /health reports in addition to the task.
         """
@@ -74,15 +74,10 @@ class Api:
         sizes, note = (limits.waiting, limits.together), self._metrics.batch_size.observe
         self._short = Batcher(_answer_all, *sizes, note)
         # Long requests have their own queue, so no short request waits for one.
-        give_way = functools.partial(self._short.wait_until_idle, _YIELD_SECONDS)
+        give_way = functools.partial(self._short.idle.wait, _YIELD_SECONDS)
         self._long = Batcher(_answer_all, *sizes, note, give_way)
         self._metrics.queue_length.set_function(lambda: self._short.waiting + self._long.waiting)
         self._page, self._page_headers = page_of(service, task, shows_data=not token)
-
-    def close(self) -> None:
-        """Returns when all accepted requests are answered."""
-        self._short.close()
-        self._long.close()
 
     def app(self) -> ASGIApp:
         """Returns the ASGI application."""
@@ -178,7 +173,7 @@ class Api:
         windows = service.windows(len(body)) + max(len(values) - 1, 0)
         batcher = self._short if windows <= self._limits.together else self._long
         try:
-            answer = asyncio.wrap_future(batcher.submit((service, values), windows))
+            answer = batcher.submit((service, values), windows)
         except RequestRefused as e:
             raise HTTPException(503, str(e), {"Retry-After": str(_RETRY_SECONDS)}) from None
         gone = asyncio.ensure_future(_end_of_connection(request))

@@ -61,14 +61,13 @@ class Served:
     def __init__(self, service, limits=None, token="", hosts=()):
         self.service, self.listener = service, listen("127.0.0.1", 0)
         self.url = url_of(self.listener)
-        self.api = Api(service, "squad-1.1", limits or Limits(seconds=LONGEST), token, hosts)
-        self.server = HttpServer(self.api.app(), self.listener, 2 * LONGEST)
+        api = Api(service, "squad-1.1", limits or Limits(seconds=LONGEST), token, hosts)
+        self.server = HttpServer(api.app(), self.listener, 2 * LONGEST)
 
     def stop(self) -> None:
         if isinstance(self.service, Gated):
             self.service.may.set()
         self.server.stop()
-        self.api.close()
 
     def post(self, body=None, path="/v1/answer", **kwargs) -> requests.Response:
         if "data" not in kwargs:

@@ -1,10 +1,11 @@
-"""Waiting requests are answered together, and no accepted request is lost."""
+"""Waiting requests are answered together, and faulty or abandoned ones do not harm the others."""
 
+import asyncio
 import threading
 
 import pytest
 
-from albert.serving import batches
+from albert.serving import batches as module
 from albert.serving.batches import Batcher, RequestRefused
 
 
@@ -20,46 +21,56 @@ class Doubling:
         assert self.may.wait(60)
         return [2 / (1 / number) for number in numbers]
 
-
-@pytest.fixture
-def doubling():
-    return Doubling()
-
-
-@pytest.fixture
-def batcher(doubling):
-    """Returns a batcher whose model has begun with the first number, 1."""
-    batcher = Batcher(doubling, most_waiting=4, most_together=3)
-    first = batcher.submit(1)
-    assert doubling.begun.wait(60)
-    yield batcher
-    doubling.may.set()
-    batcher.close()
-    assert first.result() == 2
+    async def answers(self, *requests: tuple[int, int]) -> list[object]:
+        """Returns the answers to numbers with sizes that have waited for the first one, 1."""
+        sizes = list[int]()
+        batcher = Batcher(self, most_waiting=4, most_together=3, note_batch=sizes.append)
+        first = batcher.submit(1)
+        await asyncio.to_thread(self.begun.wait, 60)
+        futures = [batcher.submit(*request) for request in requests]
+        with pytest.raises(RequestRefused, match="^4 requests are waiting; try again later$"):
+            batcher.submit(9)
+        assert batcher.waiting == 4 and not batcher.idle.is_set()
+        self.may.set()
+        answers = await asyncio.gather(first, *futures, return_exceptions=True)
+        await asyncio.to_thread(batcher.idle.wait, 60)
+        assert batcher.waiting == 0 and sizes == list(map(len, self.batches))[: len(sizes)]
+        return answers
 
 
 @pytest.mark.parametrize(
-    ("sizes", "expected"),
+    ("sizes", "batches"),
     [
         ((1, 1, 1, 1), [[1], [2, 3, 4], [5]]),
         # A request larger than a batch gets a separate one.
         ((2, 1, 9, 1), [[1], [2, 3], [4], [5]]),
     ],
 )
-def test_waiting_requests_are_batched_up_to_the_limit(batcher, doubling, sizes, expected):
-    futures = [batcher.submit(number, size) for number, size in enumerate(sizes, start=2)]
-    doubling.may.set()
-    assert [future.result(60) for future in futures] == [4, 6, 8, 10]
-    assert doubling.batches == expected
+def test_waiting_requests_are_batched_up_to_the_limit(sizes, batches):
+    doubling = Doubling()
+    assert asyncio.run(doubling.answers(*enumerate(sizes, start=2))) == [2, 4, 6, 8, 10]
+    assert doubling.batches == batches
 
 
-def test_clients_that_were_answered_together_ask_together_again(batcher, doubling, monkeypatch):
-    monkeypatch.setattr(batches, "_GATHER_SECONDS", 60)
-    together = [batcher.submit(number) for number in (2, 3)]
+def test_a_faulty_request_does_not_fail_the_others():
+    *answers, fault, last = asyncio.run(Doubling().answers((2, 1), (3, 1), (0, 1), (4, 1)))
+    assert (answers, last) == ([2, 4, 6], 8) and isinstance(fault, ZeroDivisionError)
+
+
+def test_clients_that_were_answered_together_ask_together_again(monkeypatch):
+    monkeypatch.setattr(module, "_GATHER_SECONDS", 60)
+    doubling = Doubling()
     doubling.may.set()
-    assert [future.result(60) for future in together] == [4, 6]
-    again = [batcher.submit(number) for number in (4, 5)]
-    assert [future.result(60) for future in again] == [8, 10]
+
+    async def ask_again() -> list[int]:
+        batcher = Batcher(doubling, most_waiting=4, most_together=3)
+        await batcher.submit(1)
+        await asyncio.gather(batcher.submit(2), batcher.submit(3))
+        first = batcher.submit(4)
+        await asyncio.sleep(0.01)
+        return await asyncio.gather(first, batcher.submit(5))
+
+    assert asyncio.run(ask_again()) == [8, 10]
     assert doubling.batches == [[1], [2, 3], [4, 5]]
 
 
@@ -72,33 +83,13 @@ def test_a_batch_that_nobody_waits_for_is_abandoned():
             pause()
         return numbers
 
-    batcher = Batcher(count, 4, 2, pause=lambda: pauses.append(1))
-    abandoned = batcher.submit(1)
-    assert begun.wait(60) and abandoned.cancel()
-    # The model stops before the million.
-    batcher.wait_until_idle(60)
+    async def abandon():
+        batcher = Batcher(count, 4, 2, pause=lambda: pauses.append(1))
+        abandoned = batcher.submit(1)
+        await asyncio.to_thread(begun.wait, 60)
+        assert abandoned.cancel()
+        # The model stops before the million.
+        await asyncio.to_thread(batcher.idle.wait, 60)
+
+    asyncio.run(abandon())
     assert 0 < len(pauses) < 1_000_000
-    batcher.close()
-
-
-def test_a_faulty_request_does_not_fail_the_others(batcher, doubling):
-    batcher.wait_until_idle(0.01)
-    futures = [batcher.submit(number) for number in (2, 0, 3)]
-    doubling.may.set()
-    batcher.wait_until_idle(60)
-    assert [futures[n].result(0) for n in (0, 2)] == [4, 6]
-    assert isinstance(futures[1].exception(0), ZeroDivisionError)
-
-
-def test_closing_answers_accepted_requests(doubling):
-    sizes = []
-    batcher = Batcher(doubling, 9, 3, note_batch=sizes.append)
-    futures = [batcher.submit(number) for number in range(1, 8)]
-    closing = threading.Thread(target=batcher.close)
-    closing.start()
-    doubling.may.set()
-    closing.join(60)
-    assert [future.result(0) for future in futures] == [2, 4, 6, 8, 10, 12, 14]
-    assert sum(sizes) == 7 and max(sizes) == 3 and batcher.waiting == 0
-    with pytest.raises(RequestRefused, match="shutting down"):
-        batcher.submit(1)
