@@ -20,7 +20,6 @@ from albert.core import locks, signals
 from albert.core.errors import UserError
 from albert.core.log import shown_log
 from albert.download.named_model import local_folder
-from albert.inference.base import table
 from albert.inference.loading import AnyPath, Model, load_model, path_of
 from albert.records import DEV, TRAIN
 from albert.report import PREDICTIONS
@@ -64,9 +63,6 @@ class Result(NamedTuple):
     def __repr__(self) -> str:
         scores = ", ".join(f"{name} {value:.4g}" for name, value in self.scores.items())
         return f"<{self.task} in {self.output_dir!r}: {scores or 'no scores'}>"
-
-    def _repr_html_(self) -> str:
-        return table(("score", ""), self.scores.items(), f"{self.task} in {self.output_dir}")
 
 
 def train(

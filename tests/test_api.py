@@ -139,14 +139,6 @@ class TestRows:
         assert loaded.predict(texts) == loaded.predict(spans[:2]) == loaded.find_all(texts)
 
 
-def test_one_text_is_a_list_of_one_and_markup_in_it_is_text_in_a_notebook(trained):
-    model = albert.load(trained)
-    answered = model.answer("Who left?", "Anna built it. Then <Anna> left.")
-    assert answered == model.answer("Who left?", ["Anna built it. Then <Anna> left."])
-    shown = answered._repr_html_()
-    assert "probability" in shown and "<Anna>" not in shown
-
-
 @pytest.mark.slow
 def test_a_pretrained_model_is_found_by_folder_and_name(trained, squad_dir, tmp_path, monkeypatch):
     """As downloads unpack it; the archive is already in the cache."""

@@ -62,15 +62,14 @@ def test_the_file_has_no_outputs():
 def test_every_cell_runs_and_shows_what_its_text_says(cells):
     assert [cell.execution_count for cell in cells.values()] == [*range(1, len(cells) + 1)]
     assert "INFO:tensorflow" not in "".join(map(text_of, cells.values()))
-    for name, head in {
-        "resumed": "<td>f1</td>",
-        "answer": "<th>probability</th>",
-        "evaluated": "<td>exact_match</td>",
-        "best-classifier": "<td>eval_accuracy</td>",
-        "labelled": "<td>season</td>",
+    for name, part in {
+        "resumed": " f1 ",
+        "answer": "probability=",
+        "evaluated": "exact_match ",
+        "best-classifier": "eval_accuracy ",
+        "labelled": "'season': ",
     }.items():
-        shown = shown_by(cells[name])["text/html"]
-        assert shown.startswith("<table>") and head in shown
+        assert part in shown_by(cells[name])["text/plain"]
     assert shown_by(cells["two-classifiers"])["text/plain"].count("eval_accuracy") == 2
     assert text_of(cells["answered-all"]).count("(text ") == 2
 

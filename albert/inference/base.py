@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import abc
 import functools
-import html
 import numbers
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -176,16 +175,6 @@ def grouped(items: Iterable[Item], size: Callable[[Item], int], most: int) -> It
         total += size(item)
     if group:
         yield group
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """Returns a table as HTML, with all texts escaped."""
-    texts = ([f"{v:.4g}" if isinstance(v, float) else str(v) for v in row] for row in rows)
-    cells = ("".join(f"<td>{html.escape(text)}</td>" for text in row) for row in texts)
-    body = "".join(f"<tr>{row}</tr>" for row in cells)
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in heads)
-    title = f"<caption>{html.escape(caption)}</caption>" if caption else ""
-    return f"<table>{title}<tr>{head}</tr>{body}</table>"
 
 
 def normalized(vectors: np.ndarray) -> np.ndarray:

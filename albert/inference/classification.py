@@ -7,13 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from albert.core.errors import UserError
-from albert.inference.base import (
-    ModelSession,
-    SentenceEncoder,
-    checked_texts,
-    checked_tuples,
-    table,
-)
+from albert.inference.base import ModelSession, SentenceEncoder, checked_texts, checked_tuples
 from albert.inference.folders import OpenModel
 from albert.prediction.model import Head
 from albert.prediction.session import Output
@@ -23,11 +17,6 @@ from albert.tasks.classification.head import make_head, make_race_head
 from albert.tasks.classification.metrics import chosen
 from albert.tasks.glue.windows import pooled, windows_of
 from albert.tasks.race.examples import InputExample, fill_blank, make_sequences
-
-
-def _table(probabilities: dict[str, float], caption: str = "") -> str:
-    rows = sorted(probabilities.items(), key=lambda pair: -pair[1])
-    return table(("label", "probability"), rows, caption)
 
 
 class LabelPrediction(NamedTuple):
@@ -43,11 +32,6 @@ class LabelPrediction(NamedTuple):
     probabilities: dict[str, float]
     number: float | None = None
 
-    def _repr_html_(self) -> str:
-        if self.number is not None:
-            return table(("number",), [(self.number,)])
-        return _table(self.probabilities)
-
 
 class LabelSetPrediction(NamedTuple):
     """The prediction for a text that may have several labels.
@@ -59,9 +43,6 @@ class LabelSetPrediction(NamedTuple):
 
     labels: list[str]
     probabilities: dict[str, float]
-
-    def _repr_html_(self) -> str:
-        return _table(self.probabilities, ", ".join(self.labels) or "no label")
 
 
 class TextClassifier(SentenceEncoder):

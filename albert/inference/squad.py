@@ -15,7 +15,6 @@ from albert.inference.base import (
     checked_texts,
     checked_tuples,
     grouped,
-    table,
 )
 from albert.inference.folders import OpenModel
 from albert.report.spans import Span
@@ -66,11 +65,6 @@ class QuestionAnswer(NamedTuple):
     answers: list[Span]
     no_answer_odds: float | None = None
     abstains: bool = False
-
-    def _repr_html_(self) -> str:
-        rows = [(a.text, a.probability, a.context, a.start) for a in self.answers]
-        caption = "The texts have no answer." if self.abstains else ""
-        return table(("answer", "probability", "text", "start"), rows, caption)
 
     @property
     def no_answer_probability(self) -> float | None:
