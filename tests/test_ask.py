@@ -279,7 +279,7 @@ def test_a_file_of_questions_gets_a_table_of_answers(call, exported, texts, tmp_
         (["--questions=x", "--json"], FlagError, "--questions needs no --question, --option, --j"),
         (["--questions={0}/own.csv"], UserError, "own.csv has no column question; found a, b"),
         (["--questions={0}/empty.csv"], UserError, "question is empty: line 3; correct them"),
-        (["--questions={0}/q.txt", "--output={0}/own.csv"], UserError, "own.csv exists already"),
+        (["--questions={0}/q.txt", "--output={0}/own.csv"], UserError, "own.csv already exists"),
         (["--questions={0}/q.txt", "--output=x.xls"], FlagError, "the ending '.xls' is not one"),
     ],
 )

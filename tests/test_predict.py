@@ -414,8 +414,7 @@ def test_columns_are_those_of_the_training(call, random_model, write, tmp_path_f
     [
         ("options", ["new.csv"], FlagError, "chooses options: use choose_all of albert.load"),
         ("labels", ["."], UserError, "FILE . is a folder, not a file"),
-        ("labels", ["new.csv", "--output=new.csv"], FlagError, "--output would replace new.csv"),
-        ("labels", ["new.csv", "--output=old.csv"], UserError, "old.csv exists already; remove"),
+        ("labels", ["new.csv", "--output=new.csv"], UserError, "new.csv already exists; give"),
         ("labels", ["new.csv", "--output=x.xls"], FlagError, "ending '.xls' is not one of .csv"),
         ("labels", ["questions.csv"], UserError, "questions.csv looks like questions: use"),
         ("labels", ["old.csv"], UserError, "old.csv: the column prediction exists already; rename"),

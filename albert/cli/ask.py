@@ -31,7 +31,7 @@ from albert.cli.model_flags import add_model_flags, model_of
 from albert.core import signals
 from albert.core.arguments import Parser
 from albert.core.errors import NO_UTF8, FlagError, UserError, reporting
-from albert.core.files import check_readable, open_atomically, print_json
+from albert.core.files import check_new, check_readable, open_atomically, print_json
 from albert.core.log import LOG, progress
 from albert.core.text import printable
 from albert.report.spans import Span
@@ -228,8 +228,8 @@ def _answer_rows(
     table = open_table(path) if is_table else Table(path, TEXT, ["question"])
     if "question" not in table.columns:
         raise UserError(f"{path} has no column question; found {columns(table.columns)}")
-    if args.output and os.path.lexists(args.output):
-        raise UserError(f"{args.output} exists already; remove it, or give another --output")
+    if args.output:
+        check_new(args.output)
     ending = os.path.splitext(args.output)[1].lower() if args.output else ".csv"
     output = ExtendedTable(table, ending, _OF_ANSWER)
     predictor = RowPredictor(model, ["question"])

@@ -17,7 +17,7 @@ import os
 
 from albert.cli import command_line, require_standard_output
 from albert.core.errors import FlagError, UserError
-from albert.core.files import check_readable, check_regular, open_atomically, temporary_name
+from albert.core.files import check_new, check_readable, open_atomically, temporary_name
 from albert.core.text import printable
 from albert.report.terminal import style_of_output, width_of_output, wrapped
 from albert.settings.fields import OWN, redefined, setting
@@ -84,7 +84,7 @@ def main(request: tuple[DataSettings, list[str]]) -> None:
     if look.name and not kind:
         raise UserError(f"{path} looks like {look.advice}")
     if word == CONVERT:
-        _check_target(path, target[0])
+        check_new(target[0])
         if kind == ENTITIES:
             convert_entities(path, target[0], settings)
         else:
@@ -137,16 +137,6 @@ def check(overview: Overview, path: str) -> None:
     overview.bad.finish()
     if overview.problem:
         raise UserError(f"{path}: {overview.problem}")
-
-
-def _check_target(path: str, target: str) -> None:
-    if os.path.isdir(target):
-        raise UserError(f"{target} is a folder; name a file")
-    if os.path.exists(target) and os.path.samefile(path, target):
-        raise UserError(f"{target} is the file itself; name another file")
-    check_regular(target, target)
-    if os.path.lexists(target):
-        raise UserError(f"{target} already exists; give another name, or remove it")
 
 
 def convert_entities(path: str, target: str, settings: DataSettings) -> None:

@@ -28,7 +28,7 @@ from albert.cli.model_flags import add_model_flags, model_of
 from albert.core import signals
 from albert.core.arguments import Parser
 from albert.core.errors import FlagError, UserError
-from albert.core.files import check_readable, content_of
+from albert.core.files import check_new, check_readable, content_of
 from albert.core.log import LOG, progress_bar
 from albert.tables.bad_rows import ERROR, ON_BAD_ROW, BadRows
 from albert.tables.extended_tables import ExtendedTable, ending_of, usual_ending
@@ -95,10 +95,8 @@ def _output(args: argparse.Namespace, table: Table) -> str:
     output = args.output or (_STANDARD if args.file == _STANDARD else default)
     if output == _STANDARD:
         require_standard_output()
-    elif os.path.realpath(output) == os.path.realpath(table.path):
-        raise FlagError(f"--output would replace {table.path}; give another name")
-    elif os.path.lexists(output):
-        raise UserError(f"{output} exists already; remove it, or give another --output")
+    else:
+        check_new(output)
     return output
 
 

@@ -60,8 +60,8 @@ def temporary_folder(path: str) -> Iterator[str]:
     path = os.path.realpath(path)
     if os.path.ismount(path):
         raise UserError(f"{path} is a mount point; give a new folder in it")
-    if os.path.lexists(path) and not (os.path.isdir(path) and not os.listdir(path)):
-        raise UserError(f"{path} already exists; give another name, or remove it")
+    if not os.path.isdir(path) or os.listdir(path):
+        check_new(path)
     with reporting(f"{path} cannot be written"):
         parent, name = os.path.split(path)
         os.makedirs(parent, exist_ok=True)
@@ -184,6 +184,12 @@ def file_of_split(folder: str, split: str) -> str:
     if len(own) > 1:
         raise UserError(f"{folder} has {' and '.join(own)}; keep one of them")
     return os.path.join(folder, own[0]) if own else ""
+
+
+def check_new(path: str) -> None:
+    """Raises a `UserError` if a path exists, even as a link to a missing file."""
+    if os.path.lexists(path):
+        raise UserError(f"{path} already exists; give another name, or remove it")
 
 
 def check_regular(path: str, what: str) -> None:
