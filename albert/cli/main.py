@@ -67,29 +67,25 @@ def command_of(name: str) -> Any:
 
 def main() -> None:
     """Runs the command that the command line names."""
-    _check_installation()
     words = sys.argv[1:] or ["--help"]
     if words[0] in HELP and words[1:] and words[1] in COMMANDS:
         # "albert help squad" also works, as in other programs.
         words = [words[1], "--help"]
     name = words[0]
-    if name in HELP or name == "--version":
-        with _printing():
-            print(overview() if name in HELP else f"albert {VERSION}", flush=True)
-    elif name in COMMANDS:
+    if name in COMMANDS:
         sys.argv = [f"albert {name}", *words[1:]]
         run(name)
-    else:
-        sys.argv[0] = "albert"
-        from albert.distributed.failure import fail
-
-        advice = see_help(name, [*COMMANDS, "help"], "albert --help")
-        fail(f"{name!r} is not a command{advice}", 2)
+        return
+    sys.argv[0] = "albert"
+    with _starting():
+        if name not in HELP and name != "--version":
+            advice = see_help(name, [*COMMANDS, "help"], "albert --help")
+            raise FlagError(f"{name!r} is not a command{advice}")
+        print(overview() if name in HELP else f"albert {VERSION}", flush=True)
 
 
 def run_program(name: str, *words: str) -> None:
     """Runs a command under the reference's program name; `words` precede the arguments."""
-    _check_installation()
     sys.argv[1:1] = words
     run(name)
 
@@ -113,31 +109,17 @@ def program_of(module: str, name: str, *words: str) -> Callable[[list[str] | Non
     return main
 
 
-def _check_installation() -> None:
-    """Ends the program if this system or installation cannot run it."""
-    try:
-        installation.check()
-    except UserError as e:
-        from albert.distributed.failure import fail
-
-        fail(str(e), e.exit_code)
-
-
 def run(name: str) -> None:
     """Runs a command with the arguments in `sys.argv`; parses its flags before any slow import."""
-    from albert.cli import command_line
+    with _starting():
+        from albert.cli import command_line
 
-    command = command_of(name)
-    # A character that the terminal cannot show must not end the program.
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
-    with _printing():
+        command = command_of(name)
+        # A character that the terminal cannot show must not end the program.
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
         try:
             request = command_line.request_of(command, list(sys.argv))
-        except FlagError as e:
-            from albert.distributed.failure import fail
-
-            fail(str(e), e.exit_code)
         except SystemExit:
             # If the help cannot be written, the program has failed.
             sys.stdout.flush()
@@ -164,10 +146,18 @@ def overview() -> str:
 
 
 @contextlib.contextmanager
-def _printing() -> Iterator[None]:
-    """Ends the program if nothing reads its output any longer, or if it cannot be written."""
+def _starting() -> Iterator[None]:
+    """Ends the program on a system that cannot run it, and at a wrong command line.
+
+    Also ends it if nothing reads its help any longer, or if that cannot be written.
+    """
     try:
+        installation.check()
         yield
+    except UserError as e:
+        from albert.distributed.failure import fail
+
+        fail(str(e), e.exit_code)
     except BrokenPipeError:
         os._exit(0)
     except OSError as e:

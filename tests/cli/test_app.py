@@ -19,7 +19,7 @@ from tests.helpers.squad import make_squad
 
 
 def test_the_installation_is_checked_before_any_command(monkeypatch):
-    monkeypatch.setattr(cli_main, "_check_installation", lambda: sys.exit("damaged"))
+    monkeypatch.setattr(cli_main.installation, "check", lambda: sys.exit("damaged"))
     monkeypatch.setattr(sys, "argv", ["albert", "--version"])
     for start in (cli_main.main, lambda: cli_main.run_program("squad")):
         with pytest.raises(SystemExit, match="^damaged$"):
