@@ -12,7 +12,7 @@ To answer a question, `QuestionAnswerer` (`squad.py`) makes windows (`WindowMake
 from __future__ import annotations
 
 import os
-from typing import Protocol
+from typing import Any, Protocol
 
 from albert.checkpoints.model_folder import quantized_encoder
 from albert.core.errors import UserError
@@ -44,11 +44,7 @@ def load_model(
     precision: str = AUTO,
     handle_impossible_answer: bool | None = None,
 ) -> Model:
-    """Loads a model that answers, from a folder of this project or of `transformers`.
-
-    See `load` for the arguments. Raises a `UserError` if there is no model, a file or a package is
-    missing, or the task, the engine or the precision is not supported.
-    """
+    """Loads a model that answers, and raises a `UserError` for one without a head; see `load`."""
     folder = open_folder(path)
     if "task" not in folder.description:
         raise UserError(
@@ -58,11 +54,19 @@ def load_model(
     return _model_of(folder, engine, precision, handle_impossible_answer)
 
 
-def _model_of(folder: OpenModel, engine: str, precision: str, abstains: bool | None) -> Model:
-    """Returns the model for the task of a folder; checks the other arguments, see `load`."""
-    if precision not in LOADED_PRECISIONS:
-        raise UserError(f"the precision {precision!r} is not one of {', '.join(LOADED_PRECISIONS)}")
-    path, task, entries = folder.path, folder.value("task"), {e.kind: e for e in TASKS if e.model}
+def _model_of(folder: OpenModel, engine: str, precision: str, abstains: bool | None) -> Any:
+    """Returns the object for a folder; checks the other arguments, see `load`."""
+    given = ("engine", engine, ENGINES), ("precision", precision, LOADED_PRECISIONS)
+    for name, value, known in given:
+        if value not in known:
+            raise UserError(f"the {name} {value!r} is not one of {', '.join(known)}")
+    path, about = folder.path, folder.description
+    if "task" not in about:
+        if precision not in (AUTO, "float32"):
+            raise UserError(f"{path} is a pretrained model, which computes in float32")
+        folder = folder._replace(engine=choose_engine(engine, None))
+        return Embedder(folder, layers=[-1], pooled=about.get("has_pooler", True))
+    task, entries = about["task"], {e.kind: e for e in TASKS if e.model}
     if task not in entries:
         raise UserError(
             f"{path} has a model for {task}, which cannot answer or classify; supported tasks are "
@@ -71,19 +75,12 @@ def _model_of(folder: OpenModel, engine: str, precision: str, abstains: bool | N
     if abstains is not None:
         if task != "squad-1.1":
             raise UserError(f"{ABSTAINS} is for a head of SQuAD 1.1, and {path} is for {task}")
-        folder = folder._replace(description={**folder.description, ABSTAINS: abstains})
-    precision = choose_precision(precision)
-    low = None
+        folder = folder._replace(description={**about, ABSTAINS: abstains})
+    precision, low = choose_precision(precision), None
     if precision != "float32":
         low = configuration.chosen(precision, precision_list(folder.config))
-    engine = choose_engine(_checked(engine), low, quantized_encoder(path))
+    engine = choose_engine(engine, low, quantized_encoder(path))
     return entries[task].load_model_class()(folder._replace(engine=engine, low=low))
-
-
-def _checked(engine: str) -> str:
-    if engine not in ENGINES:
-        raise UserError(f"the engine {engine!r} is not one of {', '.join(ENGINES)}")
-    return engine
 
 
 def load(
@@ -126,13 +123,7 @@ def load(
 
 def load_any(path: str, engine: str, precision: str, abstains: bool | None) -> Model | Embedder:
     """Loads a model with or without a head, with its log; see `load`."""
-    folder = open_folder(path)
-    if "task" in folder.description:
-        return _model_of(folder, engine, precision, abstains)
-    if precision not in (AUTO, "float32"):
-        raise UserError(f"{path} is a pretrained model, which computes in float32")
-    folder = folder._replace(engine=choose_engine(_checked(engine), None))
-    return Embedder(folder, layers=[-1], pooled=folder.description.get("has_pooler", True))
+    return _model_of(open_folder(path), engine, precision, abstains)
 
 
 def path_of(model: AnyPath | HasModel) -> str:
