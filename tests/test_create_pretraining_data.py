@@ -6,7 +6,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 from absl.flags import IllegalFlagValueError
 
-from albert.cli.pretraining_data import PretrainingDataSettings, data_options, output_files, part_of
+from albert.cli.pretraining_data import PretrainingDataSettings, output_files, part_of
 from albert.core.errors import FlagError
 from albert.distributed import launcher
 from tests.helpers.files import settings_of
@@ -77,16 +77,3 @@ def test_a_process_makes_the_part_of_its_rank_or_flag(monkeypatch):
 def test_conflicting_flags_are_an_error(flags, message):
     with pytest.raises((FlagError, IllegalFlagValueError), match=message):
         output_files(["x"], settings_of(PretrainingDataSettings, *flags.split()))
-
-
-def test_given_flags_override_the_defaults_of_bert():
-    same = "norandom_next_sentence do_whole_word_mask ngram=3 dupe_factor=40 max_seq_length=512"
-    given = [f"--{flag}" for flag in same.split()]
-    albert, bert, both = (
-        data_options(settings_of(PretrainingDataSettings, *flags).with_model_defaults())
-        for flags in ([], ["--model_type=bert"], [*given, "--model_type=bert"])
-    )
-    assert both == albert
-    of_pairs = bert.pairs.max_seq_length, bert.pairs.random_next_sentence
-    assert (bert.dupe_factor, *of_pairs) == (10, 128, True)
-    assert settings_of(PretrainingDataSettings, "--dupe_factor=1").dupe_factor == 1

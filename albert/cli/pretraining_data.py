@@ -30,14 +30,6 @@ if TYPE_CHECKING:
 
 RESUMES = True
 
-# Defaults for --model_type=bert, as in Google's BERT.
-BERT_DEFAULTS = {
-    "random_next_sentence": True,
-    "do_whole_word_mask": False,
-    "ngram": 1,
-    "max_seq_length": 128,
-    "dupe_factor": 10,
-}
 # Two tokens of text and three special ones.
 _LEAST_LENGTH = 5
 
@@ -80,13 +72,6 @@ class PretrainingDataSettings(NormalizationSettings):
     )
     parallel: bool = setting(False, "Make the n-th output file from the n-th input file.")
     input_file_mode: str = setting("r", "A flag of the reference; ignored.", IGNORED)
-    model_type: str = setting(
-        "albert",
-        "Kind of model to pretrain. For bert, the defaults are "
-        + ", ".join(f"--{name}={str(value).lower()}" for name, value in BERT_DEFAULTS.items())
-        + ".",
-        choices=("albert", "bert"),
-    )
     max_seq_length: int = setting(
         512, "Length of a sequence, in tokens.", lower=_LEAST_LENGTH, upper=LONGEST_SEQUENCE
     )
@@ -125,11 +110,6 @@ class PretrainingDataSettings(NormalizationSettings):
         "twice this --max_predictions_per_seq to `albert pretrain`.",
     )
 
-    def with_model_defaults(self) -> PretrainingDataSettings:
-        """Returns the settings with the defaults of the model type; given values stay."""
-        changed = BERT_DEFAULTS if self.model_type == "bert" else {}
-        return self.replaced(**{n: v for n, v in changed.items() if n not in self.given})
-
 
 SETTINGS = PretrainingDataSettings
 
@@ -155,7 +135,6 @@ def main(settings: PretrainingDataSettings) -> None:
     tf.logging.set_verbosity(tf.logging.INFO)
     settings = with_model(settings)
     settings.require("input_file", ("spm_model_file", "vocab_file"))
-    settings = settings.with_model_defaults()
     files = matching_files(settings.input_file, "input_file")
     tokenizer = FullTokenizer.of(vars(settings), vars(settings))
     one_of_each_file = settings.parallel or not settings.output_file

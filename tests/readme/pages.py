@@ -56,7 +56,7 @@ NOT_RUN = {
     "memory-and-speed.md": {_IS_A_FORM: "albert squad ..., --precision=bfloat16 ..."},
     "models-and-data.md": {
         _NEEDS_MODEL: (
-            "--output_dir=out/squad-bert, --model_type=bert, --output_dir=out/bert, "
+            "--output_dir=out/squad-bert, --random_next_sentence, --output_dir=out/bert, "
             "--output_dir=out/from_transformers"
         )
     },
