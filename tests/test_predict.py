@@ -266,7 +266,7 @@ def test_a_killed_program_resumes_without_a_lost_or_repeated_row(tmp_path):
     randomness = random.Random(5)
     while not path.exists():
         child = fork(
-            lambda: rows.write_resumably(str(path), {"a": 1}, b"head\n", blocks_of(lines, 0.002))
+            lambda: rows.write_resumably(str(path), ["a"], b"head\n", blocks_of(lines, 0.002))
         )
         if len(kills) < 12:
             time.sleep(randomness.uniform(0.0, 0.1))
@@ -316,13 +316,12 @@ def test_an_interrupted_command_resumes_only_with_the_same_input(
     pathlib.Path("new.jsonl.csv").unlink()
     interrupt()
     call(folder, path, "--output=new.jsonl.csv", "--probabilities")
-    assert "Starting new.jsonl.csv again: an option changed" in log()
+    assert any(line.startswith("Starting new.jsonl.csv again: the input, the") for line in log())
     assert "probability no" in rows_of("new.jsonl.csv")[0]
     pathlib.Path("new.jsonl.csv").unlink()
     interrupt()
     write(csv_of([["text_a"], ["Another text."]]), "new.csv")
     call(model_of(random_model, "sets"), path, "--output=new.jsonl.csv")
-    assert "Starting new.jsonl.csv again: the input and the model changed" in log()
     assert len(rows_of("new.jsonl.csv")) == 1 and len(os.listdir()) == 3
 
 
@@ -340,12 +339,12 @@ def test_another_run_does_not_continue_the_first_one(tmp_path):
         with pytest.raises(KeyboardInterrupt):
             rows.write_resumably(
                 path,
-                {"n": mark},
+                [mark],
                 b"",
                 lambda first, own=own, after=after: stopping(first, own, after),
             )
     (tmp_path / "new.csv.partial").write_bytes(b"B0\n" * 4)
-    rows.write_resumably(path, {"n": 1}, b"", lambda first: stopping(first, lines, 0))
+    rows.write_resumably(path, [1], b"", lambda first: stopping(first, lines, 0))
     assert pathlib.Path(path).read_bytes() == b"".join(lines)
 
 
@@ -355,12 +354,12 @@ def test_a_full_disk_ends_in_one_line_and_the_rest_follows(tmp_path):
     def fill():
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
         with pytest.raises(UserError) as caught:
-            rows.write_resumably(path, {}, b"", blocks_of(lines))
+            rows.write_resumably(path, [], b"", blocks_of(lines))
         assert "new.csv.partial cannot be written: File too large; correct" in str(caught.value)
 
     assert exit_code(fork(fill)) == 0
     assert os.listdir(tmp_path).count("new.csv.partial") == 1
-    rows.write_resumably(path, {}, b"", blocks_of(lines))
+    rows.write_resumably(path, [], b"", blocks_of(lines))
     assert pathlib.Path(path).read_bytes() == b"".join(lines)
 
 

@@ -94,7 +94,7 @@ def predicted_blocks(
 
 def write_resumably(
     path: str,
-    made_from: Mapping[str, Any],
+    made_from: Sequence[Any],
     head: bytes,
     blocks_after: Callable[[int], Iterator[tuple[int, bytes]]],
 ) -> None:
@@ -132,15 +132,14 @@ def write_resumably(
         remove_temporary_files(progress)
 
 
-def _begun(path: str, made_from: Mapping[str, Any]) -> tuple[int, int]:
+def _begun(path: str, made_from: Sequence[Any]) -> tuple[int, int]:
     """Returns the number of records that are written, and their bytes; 0, 0 to start again."""
-    changed: list[str] = []
-    with contextlib.suppress(UserError, LookupError, AttributeError, TypeError, OSError):
+    with contextlib.suppress(UserError, LookupError, TypeError, OSError):
         state = read_object(path + ".partial.json", "progress")
-        changed = [name for name in made_from if state["made_from"].get(name) != made_from[name]]
-        if not changed and os.path.getsize(path + ".partial") >= state["bytes"]:
+        is_same = state["made_from"] == made_from
+        if is_same and os.path.getsize(path + ".partial") >= state["bytes"]:
             LOG.info("Resuming %s after %d lines or rows", path, state["records"])
             return state["records"], state["bytes"]
-    why = f"{' and '.join(changed)} changed" if changed else "its partial file is damaged"
+    why = "the input, the model or an option changed, or its partial file is damaged"
     LOG.info("Starting %s again: %s", path, why)
     return 0, 0
