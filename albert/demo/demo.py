@@ -7,7 +7,6 @@ import shlex
 import subprocess
 import sys
 import tarfile
-import textwrap
 import time
 
 from albert.core.errors import UserError
@@ -38,14 +37,26 @@ QUESTION = "What is the height of Tamar?"
 
 
 def main(output_dir: str) -> None:
-    """Runs all steps; raises a `UserError` if one fails, or if the scores are too low."""
+    """Trains on the sample, and prints what to do with the model and its files.
+
+    Raises a `UserError` if the training fails, or if the scores are too low.
+    """
     started = time.monotonic()
     folder = os.path.abspath(output_dir)
-    out = os.path.join(folder, "run-1")
-    paths = {**write_inputs(folder), "output_dir": out}
-    _run("squad", *(f"--{name}={value}" for name, value in {**paths, **RUN_FLAGS}.items()))
-    _report(paths["predict_file"], out, folder, time.monotonic() - started)
-    _name_next_commands({**paths, "output_dir": f"{out}-own"}, out)
+    files, run = write_inputs(folder), os.path.join(folder, "run-1")
+    flags = {**files, "output_dir": run, **RUN_FLAGS}
+    words = ["squad", *(f"--{name}={value}" for name, value in flags.items())]
+    print(f"\n$ {_command(*words)}", flush=True)
+    if code := subprocess.run(command(*words)).returncode:
+        raise UserError(f"albert squad ended with code {code}; see its output above")
+    f1 = read_json(os.path.join(run, "eval_results.json"), "the scores")["f1"]
+    tensorboard = os.path.join(os.path.dirname(sys.executable), "tensorboard")
+    print(f"\nF1 {f1:.1f} on articles that were not trained on, {time.monotonic() - started:.0f} s")
+    print(f"  data, model and run: {folder}")
+    print(f"  curves:              {_shown(tensorboard)} --logdir {_shown(run)}")
+    if f1 < LEAST_F1:
+        raise UserError(f"F1 is below {LEAST_F1:g}")
+    _name_next_commands(files, run)
 
 
 def write_inputs(folder: str) -> dict[str, str]:
@@ -74,57 +85,22 @@ def files_of_sample() -> dict[str, bytes]:
         return {one.name: file.read() for one in archive if (file := archive.extractfile(one))}
 
 
-def _run(*words: str) -> None:
-    """Prints a command of `albert` and runs it; raises a `UserError` if it fails."""
-    print(f"\n$ {_command(*words)}", flush=True)
-    code = subprocess.run(command(*words)).returncode
-    if code:
-        raise UserError(f"albert {words[0]} ended with code {code}; see its output above")
-
-
-def _report(dev_file: str, out: str, folder: str, seconds: float) -> None:
-    """Prints scores, some answers and where files are; raises a `UserError` for too low a score."""
-    results = read_json(os.path.join(out, "eval_results.json"), "the scores")
-    predictions = read_json(os.path.join(out, "predictions.json"), "the answers")
-    articles = read_json(dev_file, "the sample")["data"]
-    paragraphs = [paragraph for article in articles for paragraph in article["paragraphs"]]
-    print(f"\nOn {len(predictions)} questions about articles that were not trained on:")
-    print(f"  exact match {results['exact_match']:.1f}   F1 {results['f1']:.1f}\n")
-    print(textwrap.fill(paragraphs[0]["context"], 96, initial_indent="  ", subsequent_indent="  "))
-    print(f"\n  {'question':<56}{'answer':<24}true answer")
-    for paragraph in paragraphs[:2]:
-        for question in paragraph["qas"]:
-            answer, true = predictions[question["id"]], question["answers"][0]["text"]
-            print(f"  {question['question'][:54]:<56}{answer[:22]:<24}{true}")
-    print(f"\n  data, model and run: {folder}")
-    print(f"  answers and scores:  {out}/predictions.json, eval_results.json")
-    print(f"  all questions:       {out}/predictions.html (open it in a browser)")
-    tensorboard = os.path.join(os.path.dirname(sys.executable), "tensorboard")
-    print(f"  curves:              {_shown(tensorboard)} --logdir {_shown(out)}")
-    print(f"  took {seconds:.0f} s")
-    if results["f1"] < LEAST_F1:
-        raise UserError(f"F1 is below {LEAST_F1:g}")
-
-
-def _name_next_commands(paths: dict[str, str], run: str) -> None:
-    """Prints commands that query a run's model, serve it, and train it on the files in `paths`."""
-    options = {
-        "init_checkpoint": os.path.join(run, "model.ckpt-best"),
-        **paths,
+def _name_next_commands(files: dict[str, str], run: str) -> None:
+    """Prints commands that query a run's model, serve it, and train it on the named files."""
+    model, train_file = _shown(run), os.path.basename(files["train_file"])
+    more = {
+        **{name: files[name] for name in ("train_file", "predict_file")},
         **{name: RUN_FLAGS[name] for name in ("max_seq_length", "doc_stride")},
-        "learning_rate": 5e-4,
-        "train_steps": 100,
+        **{"learning_rate": 5e-4, "train_steps": 100, "output_dir": f"{run}-own"},
     }
-    flags = [f"--{name}={_shown(str(value))}" for name, value in options.items()]
+    flags = [f"--{name}={_shown(str(value))}" for name, value in more.items()]
     question = [f"--context {shlex.quote(CONTEXT)}", f"--question {shlex.quote(QUESTION)}"]
-    train_file = os.path.basename(paths["train_file"])
     commands = {
-        "Ask the model; without --question it prompts": [f"ask {_shown(run)}", *question],
-        "Serve it, with a page at http://127.0.0.1:8080; Ctrl-C stops it": [f"serve {_shown(run)}"],
-        f"Train it further; replace {train_file} with your own questions (docs/squad.md)": [
-            "squad",
-            *flags,
-        ],
+        "Ask the model; without --question it prompts": [f"ask {model}", *question],
+        "Serve it, with a page at http://127.0.0.1:8080; Ctrl-C stops it": [f"serve {model}"],
+        f"Train it further; replace {train_file} with your own questions (docs/squad.md)": (
+            [f"squad --model={model}", *flags]
+        ),
     }
     print("\nNext:")
     for purpose, parts in commands.items():

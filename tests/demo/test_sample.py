@@ -79,18 +79,14 @@ def test_the_package_has_what_the_generator_makes_for_the_first_seed():
 
 
 @pytest.mark.parametrize(("f1", "problem"), [(79.9, "F1 is below 80"), (80.0, "")])
-def test_the_demo_shows_scores_and_commands_or_an_error(tmp_path, monkeypatch, capsys, f1, problem):
+def test_the_demo_shows_its_score_and_commands_or_an_error(
+    tmp_path, monkeypatch, capsys, f1, problem
+):
     """CI sees only its exit code; the commands can be pasted into a shell of the same folder."""
     folder = tmp_path / "my demo"
     (folder / "run-1").mkdir(parents=True)
-    _, dev = generate(1, train_articles=0, dev_articles=1)
-    questions = [q for p in paragraphs(dev) for q in p["qas"]]
-    answers = {q["id"]: q["answers"][0]["text"] for q in questions}
-    results = {"exact_match": 50.0, "f1": f1}
-    files = {"../dev": dev, "predictions": answers, "eval_results": results}
-    for name, content in files.items():
-        (folder / "run-1" / f"{name}.json").write_text(json.dumps(content))
-    paths = {"train_file": "/data/my train.json", "predict_file": str(folder / "dev.json")}
+    (folder / "run-1/eval_results.json").write_text(json.dumps({"f1": f1}))
+    paths = {"train_file": "/data/my train.json", "predict_file": "/data/dev.json"}
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(demo, "write_inputs", lambda *_: paths)
     monkeypatch.setattr(demo.subprocess, "run", lambda _: argparse.Namespace(returncode=0))
@@ -98,7 +94,7 @@ def test_the_demo_shows_scores_and_commands_or_an_error(tmp_path, monkeypatch, c
     with expected:
         demo.main(str(folder))
     output = capsys.readouterr().out
-    assert f"F1 {f1}" in output and questions[0]["question"][:50] in output
+    assert f"F1 {f1}" in output
     if problem:
         return
     parts = shlex.split(output.partition("Next:")[2].replace("\\\n", ""), comments=True)
@@ -106,4 +102,4 @@ def test_the_demo_shows_scores_and_commands_or_an_error(tmp_path, monkeypatch, c
     assert names == ["ask", "serve", "squad"]
     assert parts.count("my demo/run-1") == 2
     own = {"--train_file=/data/my train.json", "--output_dir=my demo/run-1-own"}
-    assert own <= set(parts)
+    assert {*own, "--model=my demo/run-1"} <= set(parts)
