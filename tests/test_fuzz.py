@@ -24,7 +24,8 @@ from albert.corpus.documents import Options, Tally, read_documents
 from albert.corpus.sources import Source
 from albert.download.archive import unpack
 from albert.records.records import RecordFile, record_error
-from albert.serving import fields, web
+from albert.serving import web
+from albert.serving.services import TEXT
 from albert.tables.bad_rows import ERROR, SKIP, BadRows
 from albert.tables.tables import open_table
 from albert.tasks.entities.annotation_exports import open_annotated
@@ -160,7 +161,9 @@ def test_any_bytes_are_an_archive_or_refused(content, tmp_path_factory):
     assert {path.name for path in (folder / "out").iterdir()} <= {"model"}
 
 
-FIELDS = {"question": fields.TEXT, "options": fields.texts(2), "n_best": fields.number(9)}
+OPTIONS = {"type": "array", "items": TEXT, "minItems": 2}
+NUMBER = {"type": "integer", "minimum": 1, "maximum": 9, "default": 1}
+FIELDS = {"question": TEXT, "options": OPTIONS, "n_best": NUMBER}
 BODY = b'{"question": "Who?", "options": ["a", "b\\ud83d\\ude00"], "n_best": 2}'
 Asked = collections.namedtuple("Asked", "fields")
 

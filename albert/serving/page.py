@@ -16,9 +16,10 @@ from typing import Any
 
 from albert.core.errors import UserError
 from albert.core.version import VERSION
+from albert.inference.classification import TextClassifier
 from albert.report import PREDICTIONS
 from albert.report.predictions import read_samples
-from albert.serving.services import Service, TextService
+from albert.serving.services import Service
 
 _EXAMPLES = 3
 _FILE = pathlib.Path(__file__).with_name("page.html")
@@ -65,7 +66,7 @@ def _examples(service: Service, shows_data: bool) -> list[Mapping[str, Any]]:
     has_data = shows_data and os.path.exists(os.path.join(service.folder, PREDICTIONS))
     # A damaged file of predictions leaves the service's own example.
     with contextlib.suppress(UserError, KeyError):
-        if isinstance(service, TextService):
+        if isinstance(service.model, TextClassifier):
             samples = islice(read_samples(service.folder) if has_data else (), _EXAMPLES)
             return [dict(zip(service.fields, one["texts"], strict=False)) for one in samples]
     return [service.example]

@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from starlette.exceptions import HTTPException
+
+from albert.core.text import is_utf8
 from albert.inference import Model
 from albert.inference.answers import answers_to, as_json
 from albert.inference.base import SentenceEncoder, SpanFinder
@@ -13,8 +16,6 @@ from albert.inference.classification import OptionChooser, TextClassifier
 from albert.inference.embedding import Embedder
 from albert.inference.squad import QuestionAnswerer
 from albert.records import TEST
-from albert.serving import fields
-from albert.serving.fields import Schema
 from albert.tasks.glue.tasks import PROCESSORS
 
 # Requests have values for all fields.
@@ -22,6 +23,11 @@ Requests = Sequence[Mapping[str, Any]]
 Pause = Callable[[], None] | None
 # Approximate number of bytes per token, and texts that are embedded between two pauses.
 _BYTES, _TOGETHER = 4, 8
+# The type of a field and its limits, as JSON schemas say them; the page of the server reads them.
+Schema = Mapping[str, Any]
+TEXT: Schema = {"type": "string"}
+# A text that may also be empty.
+OPTIONAL_TEXT: Schema = {"type": "string", "default": ""}
 
 
 class Service:
@@ -32,27 +38,37 @@ class Service:
     """
 
     path = "/v1/answer"
-    summary: str
-    fields: Mapping[str, Schema]
-    example: Mapping[str, Any]
-    # The number of inputs of the model that may be truncated.
-    _short = 0
 
-    def __init__(self, model: SentenceEncoder, stride: int | None = None):
-        """Takes the model, and the stride of its windows on long texts; None without windows."""
+    def __init__(
+        self,
+        model: SentenceEncoder,
+        summary: str,
+        fields: Mapping[str, Schema],
+        example: Mapping[str, Any],
+        stride: int | None = None,
+        cut: int = 0,
+        room: float | None = None,
+    ):
+        """Takes a model, and what the page and the requests of its task have.
+
+        Args:
+          stride: that of the model's windows on long texts; None without windows.
+          cut: number of fields, the first ones, whose texts may be truncated.
+          room: the most tokens of these texts; None for the model's `max_seq_length`.
+        """
         self.model: Any = model
         self.folder = model.folder.path
+        self.summary, self.fields, self.example = summary, fields, example
         self._longest = model.folder.value("max_seq_length")
-        self._stride = stride or self._longest
-        # The most tokens of the texts that are not truncated.
-        self._room: float = self._longest
+        self._stride, self._cut = stride or self._longest, cut
+        self._room = self._longest if room is None else room
 
     def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
         """Answers requests in batches; calls `pause`, which may raise, between windows if many."""
         inputs = [[one[name] for name in self.fields if name != "n_best"] for one in requests]
         rows = zip(requests, inputs, answers_to(self.model, inputs, pause), strict=True)
         return [
-            {**as_json(answer, own, one.get("n_best", 1)), **self._cut(own[: self._short])}
+            {**as_json(answer, own, one.get("n_best", 1)), **self._truncated(own)}
             for one, own, answer in rows
         ]
 
@@ -60,49 +76,77 @@ class Service:
         """Returns the approximate number of windows of a request with a size in bytes."""
         return 1 + -(-max(size // _BYTES - self._longest, 0) // self._stride)
 
-    def _cut(self, texts: Sequence[str]) -> dict[str, bool]:
+    def _truncated(self, inputs: Sequence[Any]) -> dict[str, bool]:
         """Returns whether the model sees only the beginning of texts, as a part of the answer."""
-        encode, room = self.model.folder.tokenizer.encode, self._room
-        pieces = encode(filter(None, texts)) if room < math.inf else ()
-        return {"truncated": sum(len(ids) + 1 for ids in pieces) + 1 > room} if texts else {}
+        if not self._cut:
+            return {}
+        encode, texts = self.model.folder.tokenizer.encode, filter(None, inputs[: self._cut])
+        pieces = encode(texts) if self._room < math.inf else ()
+        return {"truncated": sum(len(ids) + 1 for ids in pieces) + 1 > self._room}
 
     def warm_up(self) -> None:
         """Answers the example, because the first use of a model is slow."""
-        self.answer_all([fields.read(self.example, self.fields)])
+        self.answer_all([read(self.example, self.fields)])
 
 
-class QuestionService(Service):
-    """A service that answers questions with a model trained on SQuAD."""
+class EmbedService(Service):
+    """A service that embeds texts, as `encode` does."""
 
-    summary, _short = "Answers a question from a text.", 1
-    example = {"question": "Who wrote it?", "context": "Anna wrote it in a week."}
+    path = "/v1/embed"
 
-    def __init__(self, model: QuestionAnswerer):
-        super().__init__(model, model.folder.value("doc_stride"))
-        self._room = model.folder.value("max_query_length") + 2
-        self.fields = {
-            "question": fields.TEXT,
-            "context": fields.TEXT,
-            "n_best": fields.number(model.folder.value("n_best_size")),
-        }
+    def __init__(self, model: SentenceEncoder):
+        fields, example = {"text": OPTIONAL_TEXT}, {"text": "It was raining."}
+        super().__init__(model, "Embeds a text in one vector.", fields, example, cut=1)
+
+    def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
+        texts, vectors = [one["text"] for one in requests], list[list[float]]()
+        for first in range(0, len(texts), _TOGETHER):
+            if pause:
+                pause()
+            vectors += self.model.encode(texts[first : first + _TOGETHER]).tolist()
+        rows = zip(texts, vectors, strict=True)
+        return [{"embedding": vector, **self._truncated([text])} for text, vector in rows]
 
 
-class TextService(Service):
-    """A service that labels texts with a model trained on GLUE or on your own task."""
-
-    summary, _short = "Labels a text or a pair of texts.", 2
-
-    def __init__(self, model: TextClassifier):
-        super().__init__(model, model.stride)
-        self._room = math.inf if model.stride else self._longest
-        self.fields, self.example = {"text": fields.TEXT}, {"text": "It was raining."}
+def service_of(model: Model | Embedder) -> Service:
+    """Returns the service for a model."""
+    value = model.folder.value
+    if isinstance(model, QuestionAnswerer):
+        n_best = {"type": "integer", "minimum": 1, "maximum": value("n_best_size"), "default": 1}
+        return Service(
+            model,
+            "Answers a question from a text.",
+            {"question": TEXT, "context": TEXT, "n_best": n_best},
+            {"question": "Who wrote it?", "context": "Anna wrote it in a week."},
+            stride=value("doc_stride"),
+            cut=1,
+            room=value("max_query_length") + 2,
+        )
+    if isinstance(model, SpanFinder):
+        what, example = "Finds the parts of a text that have a label.", "Anna wrote it in Rome."
+        stride = value("max_seq_length") // 2
+        return Service(model, what, {"text": TEXT}, {"text": example}, stride)
+    if isinstance(model, OptionChooser):
+        count = len(model.labels)
+        options = {"type": "array", "items": TEXT, "minItems": count}
+        days = [f"{number} days" for number in range(2, 2 + count)]
+        return Service(
+            model,
+            "Chooses the option that answers a question on a passage or fills the gap in it (_).",
+            {"passage": TEXT, "question": TEXT, "options": options},
+            {"passage": "A week.", "question": "It took _ .", "options": days},
+        )
+    if isinstance(model, TextClassifier):
+        fields, shown = {"text": TEXT}, {"text": "It was raining."}
         has_pairs = _has_pairs(model.folder.description)
-        if has_pairs is False:
-            self.summary = "Labels a text."
-        else:
-            self.fields["second_text"] = fields.OPTIONAL_TEXT
+        if has_pairs is not False:
+            fields["second_text"] = OPTIONAL_TEXT
         if has_pairs:
-            self.example["second_text"] = "The street is wet."
+            shown["second_text"] = "The street is wet."
+        what = f"Labels a text{'' if has_pairs is False else ' or a pair of texts'}."
+        room = math.inf if model.stride else None
+        return Service(model, what, fields, shown, model.stride, cut=2, room=room)
+    return EmbedService(model)
 
 
 def _has_pairs(about: Mapping[str, Any]) -> bool | None:
@@ -112,61 +156,38 @@ def _has_pairs(about: Mapping[str, Any]) -> bool | None:
     return "text_b_column" in about if "text_column" in about else None
 
 
-class ChoiceService(Service):
-    """A service that chooses options for questions on passages with a model trained on RACE."""
-
-    summary = "Chooses the option that answers a question on a passage or fills the gap in it (_)."
-
-    def __init__(self, model: OptionChooser):
-        super().__init__(model)
-        count = len(model.labels)
-        self.fields = {
-            "passage": fields.TEXT,
-            "question": fields.TEXT,
-            "options": fields.texts(count),
-        }
-        options = [f"{number} days" for number in range(2, 2 + count)]
-        self.example = {"passage": "A week.", "question": "It took _ .", "options": options}
-
-
-class SpanService(Service):
-    """A service that finds spans with labels in texts."""
-
-    summary = "Finds the parts of a text that have a label."
-    example = {"text": "Anna wrote it in Rome."}
-    fields = {"text": fields.TEXT}
-
-    def __init__(self, model: SpanFinder):
-        super().__init__(model, model.folder.value("max_seq_length") // 2)
+def read(body: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
+    """Returns the values of all fields; raises an `HTTPException` if the body does not match."""
+    if not isinstance(body, dict):
+        raise HTTPException(422, f"the body must be a JSON object with {', '.join(fields)}")
+    for name in body:
+        if name not in fields:
+            raise HTTPException(422, f"{name!r} is not a field; the fields are {', '.join(fields)}")
+    values = {}
+    for name, schema in fields.items():
+        if name not in body and "default" not in schema:
+            raise HTTPException(422, f"{name!r} is missing")
+        values[name] = body.get(name, schema.get("default"))
+        _check(name, values[name], schema)
+    return values
 
 
-class EmbedService(Service):
-    """A service that embeds texts, as `encode` does."""
-
-    path = "/v1/embed"
-    summary = "Embeds a text in one vector."
-    example = {"text": "It was raining."}
-    fields = {"text": fields.OPTIONAL_TEXT}
-
-    def answer_all(self, requests: Requests, pause: Pause = None) -> list[dict[str, Any]]:
-        texts, vectors = [one["text"] for one in requests], list[list[float]]()
-        for first in range(0, len(texts), _TOGETHER):
-            if pause:
-                pause()
-            vectors += self.model.encode(texts[first : first + _TOGETHER]).tolist()
-        rows = zip(texts, vectors, strict=True)
-        return [{"embedding": vector, **self._cut([text])} for text, vector in rows]
-
-
-_SERVICES = {
-    QuestionAnswerer: QuestionService,
-    TextClassifier: TextService,
-    OptionChooser: ChoiceService,
-    SpanFinder: SpanService,
-    Embedder: EmbedService,
-}
-
-
-def service_of(model: Model | Embedder) -> Service:
-    """Returns the service for a model."""
-    return next(service(model) for kind, service in _SERVICES.items() if isinstance(model, kind))
+def _check(name: str, value: Any, schema: Schema) -> None:
+    kind, fault = schema["type"], ""
+    if kind == "integer":
+        low, high = schema["minimum"], schema["maximum"]
+        if type(value) is not int or not low <= value <= high:
+            fault = f"must be an integer from {low} to {high}"
+    elif kind == "array":
+        if not isinstance(value, list) or len(value) != schema["minItems"]:
+            fault = f"must be a list of {schema['minItems']} texts"
+        for number, item in enumerate([] if fault else value):
+            _check(f"{name}[{number}]", item, schema["items"])
+    elif not isinstance(value, str):
+        fault = "must be a text"
+    elif "default" not in schema and not value.strip():
+        fault = "is empty"
+    elif not is_utf8(value):
+        fault = "has half of a surrogate pair, which is not valid text"
+    if fault:
+        raise HTTPException(422, f"{name!r} {fault}")

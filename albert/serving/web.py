@@ -22,11 +22,10 @@ from starlette.types import ASGIApp
 from albert.core.errors import UserError
 from albert.core.files import parse_json
 from albert.core.version import VERSION
-from albert.serving import fields
 from albert.serving.batches import Batcher, RequestRefused
 from albert.serving.metrics import CLIENT_GONE, Metrics
 from albert.serving.page import page_of
-from albert.serving.services import EmbedService, Pause, Service
+from albert.serving.services import EmbedService, Pause, Service, read
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 _RETRY_SECONDS = 1
@@ -216,11 +215,11 @@ def _read(body: bytes, service: Service) -> tuple[list[dict[str, Any]], bool]:
     except UserError as e:
         raise HTTPException(400, str(e)) from None
     if not isinstance(value, list):
-        return [fields.read(value, service.fields)], False
+        return [read(value, service.fields)], False
     values = []
     for number, one in enumerate(value):
         try:
-            values.append(fields.read(one, service.fields))
+            values.append(read(one, service.fields))
         except HTTPException as e:
             raise HTTPException(e.status_code, f"element {number}: {e.detail}") from None
     return values, True

@@ -19,9 +19,9 @@ import pytest
 from starlette.exceptions import HTTPException
 
 import albert
-from albert.serving import fields
+from albert.serving import services
 from albert.serving.server import hosts_of, listen
-from albert.serving.services import QuestionService, service_of
+from albert.serving.services import read, service_of
 from albert.serving.web import Limits
 from albert.tasks.classification.head import make_head
 from tests.helpers.files import limited
@@ -31,6 +31,7 @@ from tests.helpers.serving import (
     LONGEST,
     TEXT,
     Gated,
+    OwnService,
     Served,
     load_once,
     model_of,
@@ -59,7 +60,7 @@ def serve(request) -> Callable[..., Served]:
 @pytest.fixture(scope="module")
 def served(model) -> Iterator[Served]:
     """Starts a server with a token and a small limit on the size of bodies."""
-    served = Served(QuestionService(model), Limits(body_bytes=2000, seconds=LONGEST), "secret")
+    served = Served(service_of(model), Limits(body_bytes=2000, seconds=LONGEST), "secret")
     yield served
     served.stop()
 
@@ -119,7 +120,7 @@ def test_other_methods_get_405_and_no_redirects_happen(served):
 
 
 def test_metrics_count_requests_and_time_answers(serve, model):
-    served = serve(QuestionService(model))
+    served = serve(service_of(model))
     assert [served.get(path).json() for path in ("/a", "/b")] == [NO_PATH] * 2
     assert served.post({"question": " "}).status_code == 422
     assert served.metric('albert_requests_total{path="other",status="404"}') == 2
@@ -152,7 +153,7 @@ def test_a_flood_is_answered_in_batches(serve, model):
     sizes = [served.metric(f"albert_batch_size_{what}") for what in ("count", "sum")]
     assert sizes == [3, 4] and served.metric("albert_answer_seconds_count") == 4
     pairs = [(b, r.json()) for b, r in zip(bodies, responses, strict=True) if r.status_code == 200]
-    expected = QuestionService(model).answer_all([{**body, "n_best": 1} for body, _ in pairs])
+    expected = service_of(model).answer_all([{**body, "n_best": 1} for body, _ in pairs])
     assert len(pairs) == 4
     for (_, answer), other in zip(pairs, expected, strict=True):
         assert (answer["question"], answer["answer"]) == (other["question"], other["answer"])
@@ -192,7 +193,7 @@ def test_a_client_that_hangs_up_leaves_the_queue(serve, model):
 
 
 def test_a_model_error_fails_only_its_request(serve, model, caplog):
-    class Failing(QuestionService):
+    class Failing(OwnService):
         """Raises an error for one question, and gives another an answer that JSON cannot hold."""
 
         def answer_all(self, requests, pause):
@@ -227,7 +228,7 @@ def test_answers_are_sent_without_delay():
 
 def test_only_allowed_hosts_are_served(serve, model):
     with listen("127.0.0.1", 0) as listener:
-        served = serve(QuestionService(model), hosts=hosts_of(listener))
+        served = serve(service_of(model), hosts=hosts_of(listener))
     allowed = ("localhost", "LocalHost:80", "127.0.0.1:1", "[::1]:80")
     refused = ("evil.example", "10.0.0.7:8080", "localhost.evil.example", "::1", "")
     for host in (*allowed, *refused, "evil@localhost", "localhost:80:80"):
@@ -244,14 +245,14 @@ def test_only_allowed_hosts_are_served(serve, model):
     with listen("127.0.0.2", 0) as listener:
         assert "127.0.0.2" in hosts_of(listener)
         assert hosts_of(listener, ["a.example", "*"]) == ()
-    assert serve(QuestionService(model)).post(headers={"Host": "any.example"}).status_code == 200
+    assert serve(service_of(model)).post(headers={"Host": "any.example"}).status_code == 200
 
 
 def test_a_short_request_does_not_wait_for_a_long_one(serve, model):
     class OfLongTexts(Gated):
         def answer_all(self, requests, pause):
             is_long = len(requests[0]["context"]) > 10_000
-            return (Gated if is_long else QuestionService).answer_all(self, requests, pause)
+            return (Gated if is_long else OwnService).answer_all(self, requests, pause)
 
     service = OfLongTexts(model)
     served = serve(service, Limits(waiting=1, seconds=LONGEST))
@@ -356,20 +357,20 @@ def test_a_model_of_one_text_has_one_field_and_the_examples_of_its_data(serve, r
 
 
 FIELDS = {
-    "question": fields.TEXT,
-    "more": fields.OPTIONAL_TEXT,
-    "options": fields.texts(2),
-    "n_best": fields.number(20),
+    "question": services.TEXT,
+    "more": services.OPTIONAL_TEXT,
+    "options": {"type": "array", "items": services.TEXT, "minItems": 2},
+    "n_best": {"type": "integer", "minimum": 1, "maximum": 20, "default": 1},
 }
 LEAST = {"question": "Who?", "options": ["a", "b"]}
 
 
 def test_valid_fields_are_read():
-    assert fields.read(LEAST, FIELDS) == {**LEAST, "more": "", "n_best": 1}
+    assert read(LEAST, FIELDS) == {**LEAST, "more": "", "n_best": 1}
     whole = {**LEAST, "more": "", "n_best": 20}
-    assert fields.read(whole, FIELDS) == whole
+    assert read(whole, FIELDS) == whole
     with pytest.raises(HTTPException, match="'question' has half of a surrogate pair"):
-        fields.read({**LEAST, "question": "a\ud83c"}, FIELDS)
+        read({**LEAST, "question": "a\ud83c"}, FIELDS)
 
 
 @pytest.mark.parametrize(
@@ -394,7 +395,7 @@ def test_valid_fields_are_read():
 )
 def test_fields_that_do_not_fit_are_refused(body, message):
     with pytest.raises(HTTPException) as caught:
-        fields.read(body, FIELDS)
+        read(body, FIELDS)
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
