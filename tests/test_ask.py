@@ -129,7 +129,7 @@ def test_the_threshold_decides_about_abstaining(call, random_model, tmp_path):
         assert f"  {says} (probability of no answer: " in call(model, *arguments)
 
 
-def test_labels_and_options_are_printed_with_their_probabilities(call, random_model):
+def test_labels_are_printed_with_their_probabilities(call, random_model):
     model = model_of(random_model, "labels")
     pair = ("A text.", "Another one.")
     (row,) = rows(call(model, *pair, "--json"))
@@ -147,15 +147,6 @@ def test_labels_and_options_are_printed_with_their_probabilities(call, random_mo
     shares = sorted(row["probabilities"].items(), key=lambda pair: -pair[1])
     lines = [f"{'* ' if name in row['labels'] else '  '}{name}  ({p:.1%})" for name, p in shares]
     assert call(model, "A text.").splitlines() == lines
-    model = model_of(random_model, "options")
-    options = [part for word in ("one", "two", "red", "blue") for part in ("--option", word)]
-    arguments = [model, "--context", "A passage.", "--question", "It is _ .", *options]
-    (row,) = rows(call(*arguments, "--json"))
-    shares = row["probabilities"]
-    # Random weights can make two options equally likely.
-    assert list(shares) == list("ABCD") and shares[row["label"]] == max(shares.values())
-    with pytest.raises(FlagError, match="chooses one of 4 options: pass one text"):
-        call(*arguments[:-2])
 
 
 def test_spans_are_marked_and_listed(call, random_model, monkeypatch):
@@ -178,7 +169,7 @@ def test_spans_are_marked_and_listed(call, random_model, monkeypatch):
     typed = call(model, "--json", standard_input=b"Anna went.\n\nTo Rome.\n")
     assert [row["text"] for row in rows(typed)] == ["Anna went.", "To Rome."]
     assert [row["text"] for row in rows(call(model, "a", "b", "c", "--json"))] == ["a", "b", "c"]
-    with pytest.raises(FlagError, match="labels texts: remove --question, --questions and"):
+    with pytest.raises(FlagError, match="labels texts: remove --question and --questions"):
         call(model, "a", "--question", "Who?")
 
 
@@ -193,19 +184,19 @@ def test_spans_are_marked_and_listed(call, random_model, monkeypatch):
         (["-", "--context_file", "-"], FlagError, "standard input can be read only once"),
         (["A text."], FlagError, "answers from a text"),
         (["A text.", "--context", "a"], FlagError, "answers questions about texts: pass texts"),
-        (["--context", "a", "--option", "b"], FlagError, "remove --option"),
         (["--context", "a", "--n_best=0"], FlagError, "--n_best must be positive"),
         (["--question", "caf\udce9?"], FlagError, "'caf\\udce9?' is not UTF-8 text"),
         (["-"], UserError, "standard input is empty"),
         (["a", "b", "c"], FlagError, "labels a text or a pair of texts, not 3 texts"),
         (["a", "--question", "Who?"], FlagError, "labels texts: remove --question"),
         ([" "], FlagError, "the text is empty"),
+        (["--context", "a"], FlagError, "chooses options: use choose_all of albert.load"),
     ],
 )
 def test_a_bad_input_is_an_error(call, exported, random_model, tmp_path, arguments, error, part):
     (tmp_path / "text").write_bytes(b"caf\xe9")
-    is_labelling = "label" in part or part == "the text is empty"
-    model = model_of(random_model, "labels") if is_labelling else exported
+    kind = "labels" if "label" in part or part == "the text is empty" else "options"
+    model = model_of(random_model, kind) if kind == "labels" or "choose" in part else exported
     with pytest.raises(error) as caught:
         call(model, *(argument.format(tmp_path / "text") for argument in arguments))
     assert type(caught.value) is error
@@ -276,7 +267,7 @@ def test_a_file_of_questions_gets_a_table_of_answers(call, exported, texts, tmp_
     ("arguments", "error", "part"),
     [
         (["--output=x.csv"], FlagError, "--output needs --questions"),
-        (["--questions=x", "--json"], FlagError, "--questions needs no --question, --option, --j"),
+        (["--questions=x", "--json"], FlagError, "--questions needs no --question, --json or"),
         (["--questions={0}/own.csv"], UserError, "own.csv has no column question; found a, b"),
         (["--questions={0}/empty.csv"], UserError, "question is empty: line 3; correct them"),
         (["--questions={0}/q.txt", "--output={0}/own.csv"], UserError, "own.csv already exists"),

@@ -25,7 +25,7 @@ from albert.corpus.sources import Source
 from albert.download.archive import unpack
 from albert.records.records import RecordFile, record_error
 from albert.serving import web
-from albert.serving.services import TEXT
+from albert.serving.services import OPTIONAL_TEXT, TEXT
 from albert.tables.bad_rows import ERROR, SKIP, BadRows
 from albert.tables.tables import open_table
 from albert.tasks.entities.annotation_exports import open_annotated
@@ -161,10 +161,9 @@ def test_any_bytes_are_an_archive_or_refused(content, tmp_path_factory):
     assert {path.name for path in (folder / "out").iterdir()} <= {"model"}
 
 
-OPTIONS = {"type": "array", "items": TEXT, "minItems": 2}
 NUMBER = {"type": "integer", "minimum": 1, "maximum": 9, "default": 1}
-FIELDS = {"question": TEXT, "options": OPTIONS, "n_best": NUMBER}
-BODY = b'{"question": "Who?", "options": ["a", "b\\ud83d\\ude00"], "n_best": 2}'
+FIELDS = {"question": TEXT, "more": OPTIONAL_TEXT, "n_best": NUMBER}
+BODY = b'{"question": "Who?", "more": "b\\ud83d\\ude00", "n_best": 2}'
 Asked = collections.namedtuple("Asked", "fields")
 
 

@@ -6,8 +6,6 @@
   albert ask MODEL --context_file *.txt --questions questions.txt --output answers.csv
   albert ask MODEL "A text to label." ["A second text."]     a GLUE model, or one for your own task
   albert ask MODEL "A text." ["Another text." ...]           a model of named entities
-  albert ask MODEL --context_file passage.txt --question "It is _ ." \\
-    --option red --option blue --option green --option grey     a RACE model
 
 MODEL is the --output_dir of a run, an export, or a folder of transformers with a head, also by its
 name on the Hugging Face hub. Texts to search for answers or entities may have any length.
@@ -42,8 +40,7 @@ from albert.tables.tables import TEXT, Table, columns, open_table
 
 # The help does not need TensorFlow.
 if TYPE_CHECKING:
-    from albert.inference import Model
-    from albert.inference.answers import Answer
+    from albert.inference.answers import Answer, AskedModel
     from albert.inference.squad import QuestionAnswer, QuestionAnswerer
 
 _STANDARD_INPUT = "-"
@@ -91,7 +88,6 @@ def parse(argv: list[str]) -> argparse.Namespace:
         help="new table for the answers to --questions, whose name ends in .csv, .tsv or .jsonl; "
         "by default, they are printed as CSV",
     )
-    add_repeated("--option", "possible answer, for a RACE model")
     add(
         "--n_best",
         type=int,
@@ -106,8 +102,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
         parser.error("--n_best must be positive")
     if args.output and not args.questions:
         parser.error("--output needs --questions")
-    if args.questions and (args.question or args.option or args.json or args.n_best > 1):
-        parser.error("--questions needs no --question, --option, --json or --n_best; remove them")
+    if args.questions and (args.question or args.json or args.n_best > 1):
+        parser.error("--questions needs no --question, --json or --n_best; remove them")
     for question in args.question:
         if not question.strip():
             parser.error("--question is empty")
@@ -117,7 +113,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
 def main(args: argparse.Namespace) -> None:
     """Prints the model's answers; raises a `UserError` if the model or an argument is unusable."""
     from albert import inference
-    from albert.inference.answers import answers_to, as_json
+    from albert.inference.answers import CHOOSES, answers_to, as_json
+    from albert.inference.classification import OptionChooser
 
     require_standard_output()
     if not args.questions:
@@ -125,6 +122,8 @@ def main(args: argparse.Namespace) -> None:
         LOG.setLevel(logging.WARNING)
     contexts = list(_contexts(args))
     model = inference.load_model(*model_of(args))
+    if isinstance(model, OptionChooser):
+        raise FlagError(f"{args.model} {CHOOSES}")
     names = [context.name for context in contexts]
     for inputs, shown in _inputs(model, args, contexts):
         (answer,) = answers_to(model, [inputs])
@@ -164,14 +163,16 @@ def _contexts(args: argparse.Namespace) -> Iterator[Context]:
         yield Context(name, text)
 
 
-def _inputs(model: Model, args: argparse.Namespace, contexts: list[Context]) -> Iterator[_Inputs]:
+def _inputs(
+    model: AskedModel, args: argparse.Namespace, contexts: list[Context]
+) -> Iterator[_Inputs]:
     """Yields inputs for the model, and how JSON shows them; raises a `FlagError` for wrong flags.
 
     Before each, prints a note if the model may not know the language. There are none for
     --questions, whose answers it writes.
     """
     from albert.inference.base import SpanFinder
-    from albert.inference.classification import OptionChooser, TextClassifier
+    from albert.inference.classification import TextClassifier
 
     if isinstance(model, SpanFinder):
         for text in _texts(args, contexts) or _typed("text> ", args, contexts):
@@ -191,19 +192,8 @@ def _inputs(model: Model, args: argparse.Namespace, contexts: list[Context]) -> 
             f"{args.model} answers from a text: pass --context_file FILE, --context TEXT, or - for "
             "standard input"
         )
-    elif isinstance(model, OptionChooser):
-        count = len(model.labels)
-        if len(args.option) != count or len(args.question) != 1 or len(contexts) != 1:
-            raise FlagError(
-                f"{args.model} chooses one of {count} options: pass one text with --context_file "
-                f"or --context, one --question, and --option {count} times"
-            )
-        passage, question = contexts[0].text, args.question[0]
-        _note_unknown(model, [passage, question, *args.option], "the text")
-        yield (passage, question, args.option), {"question": question, "options": args.option}
-    elif any(text != _STANDARD_INPUT for text in args.text) or args.option:
-        what = "pass texts with --context" if args.text else "remove --option"
-        raise FlagError(f"{args.model} answers questions about texts: {what}; see --help")
+    elif any(text != _STANDARD_INPUT for text in args.text):
+        raise FlagError(f"{args.model} answers questions about texts: pass texts with --context")
     else:
         texts = [context.text for context in contexts]
         _note_unknown(model, texts, "the text")
@@ -313,9 +303,8 @@ def _print_marked(text: str, spans: Sequence[Span], indent: str) -> None:
 
 def _texts(args: argparse.Namespace, contexts: list[Context]) -> list[str]:
     """Returns the texts to label; raises a `FlagError` for other models' flags or an empty text."""
-    if args.question or args.questions or args.option:
-        flags = "--question, --questions and --option"
-        raise FlagError(f"{args.model} labels texts: remove {flags}; see --help")
+    if args.question or args.questions:
+        raise FlagError(f"{args.model} labels texts: remove --question and --questions")
     texts = [context.text for context in contexts]
     texts += [text for text in args.text if text != _STANDARD_INPUT]
     if texts and not texts[0].strip():

@@ -38,7 +38,7 @@ from albert.tasks.glue.settings import TableSettings
 
 # The help does not need TensorFlow.
 if TYPE_CHECKING:
-    from albert.inference.rows import RowModel
+    from albert.inference.answers import AskedModel
 
 _STANDARD = "-"
 
@@ -114,12 +114,13 @@ def _predict(args: argparse.Namespace, table: Table, output: str) -> None:
     from albert import inference
     from albert.checkpoints.checkpoint_files import content_of_checkpoint
     from albert.inference import rows
+    from albert.inference.answers import CHOOSES
     from albert.inference.classification import OptionChooser
     from albert.records.cached_file import Snapshot
 
     model, snapshot = inference.load_model(*model_of(args)), Snapshot.of([table.path])
     if isinstance(model, OptionChooser):
-        raise FlagError(f"{args.model} chooses options: use choose_all of albert.load in Python")
+        raise FlagError(f"{args.model} {CHOOSES}")
     names = _columns(args, model, table)
     if table.delimiter == TEXT:
         table = table._replace(columns=names)
@@ -152,7 +153,7 @@ def _predict(args: argparse.Namespace, table: Table, output: str) -> None:
     LOG.info("Wrote the predictions to %s", output)
 
 
-def _columns(args: argparse.Namespace, model: RowModel, table: Table) -> list[str]:
+def _columns(args: argparse.Namespace, model: AskedModel, table: Table) -> list[str]:
     """Returns the columns that the model reads; raises a `UserError` if they do not exist."""
     from albert.inference.base import SpanFinder
     from albert.inference.classification import TextClassifier

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from albert.inference.base import SpanFinder
-from albert.inference.classification import LabelPrediction, LabelSetPrediction, OptionChooser
-from albert.inference.loading import Model
+from albert.inference.classification import LabelPrediction, LabelSetPrediction, TextClassifier
 from albert.inference.squad import QuestionAnswer, QuestionAnswerer
 from albert.report.spans import Span
 
+# Models that a command or a server asks, and the end of the error for others.
+AskedModel = TextClassifier | SpanFinder | QuestionAnswerer
+CHOOSES = "chooses options: use choose_all of albert.load in Python"
 Answer = QuestionAnswer | LabelPrediction | LabelSetPrediction | list[Span]
 PREDICTION, CONFIDENCE = "prediction", "confidence"
 # Matches the text after the end of a sentence, or between paragraphs.
@@ -21,9 +23,9 @@ _MOST_AROUND = 200
 
 
 def answers_to(
-    model: Model, inputs: Iterable[Any], pause: Callable[[], None] | None = None
+    model: AskedModel, inputs: Iterable[Any], pause: Callable[[], None] | None = None
 ) -> Sequence[Answer]:
-    """Returns the answers of any model to inputs, in batches, for which it may call `pause`.
+    """Returns the answers of a model to inputs, in batches, for which it may call `pause`.
 
     Each input has the arguments of the model's method for one input, such as `classify`.
     """
@@ -31,8 +33,6 @@ def answers_to(
         return model.find_all((text for (text,) in inputs), pause)
     if isinstance(model, QuestionAnswerer):
         return model.answer_all(inputs, pause)
-    if isinstance(model, OptionChooser):
-        return model.choose_all(inputs, pause)
     return model.classify_all(((text, "".join(second)) for text, *second in inputs), pause)
 
 

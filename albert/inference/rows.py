@@ -12,16 +12,14 @@ from albert.core.errors import UserError, reporting
 from albert.core.files import read_object, remove_temporary_files, write_json
 from albert.core.locks import exclusive
 from albert.core.log import LOG
-from albert.inference.answers import CONFIDENCE, PREDICTION, answers_to, row_of
+from albert.inference.answers import CONFIDENCE, PREDICTION, AskedModel, answers_to, row_of
 from albert.inference.base import SpanFinder, grouped
 from albert.inference.classification import TextClassifier
-from albert.inference.squad import QuestionAnswerer
 from albert.tables.bad_rows import BadRows
 from albert.tables.extended_tables import ExtendedTable
 from albert.tables.tables import Record, Table
 from albert.tasks.glue.label_tables import text_of, texts_of
 
-RowModel = TextClassifier | SpanFinder | QuestionAnswerer
 # The most characters of a block, and those that each row counts in addition to its own.
 _MOST_CHARACTERS, _OF_ROW = 1 << 22, 1 << 10
 
@@ -32,7 +30,7 @@ class RowPredictor:
     `columns` are those of the text, and of the second text, if any; or of question and context.
     """
 
-    def __init__(self, model: RowModel, columns: Sequence[str], with_probabilities: bool = False):
+    def __init__(self, model: AskedModel, columns: Sequence[str], with_probabilities: bool = False):
         self._model, self._columns, self.names = model, columns, [PREDICTION]
         if not isinstance(model, SpanFinder) and getattr(model, "labels", ()) != [None]:
             self.names.append(CONFIDENCE)

@@ -8,9 +8,10 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
+from albert.core.errors import UserError
 from albert.core.text import is_utf8
 from albert.inference import Model
-from albert.inference.answers import answers_to, as_json
+from albert.inference.answers import CHOOSES, answers_to, as_json
 from albert.inference.base import SentenceEncoder, SpanFinder
 from albert.inference.classification import OptionChooser, TextClassifier
 from albert.inference.embedding import Embedder
@@ -109,7 +110,7 @@ class EmbedService(Service):
 
 
 def service_of(model: Model | Embedder) -> Service:
-    """Returns the service for a model."""
+    """Returns the service for a model; raises a `UserError` for one that chooses options."""
     value = model.folder.value
     if isinstance(model, QuestionAnswerer):
         n_best = {"type": "integer", "minimum": 1, "maximum": value("n_best_size"), "default": 1}
@@ -127,15 +128,7 @@ def service_of(model: Model | Embedder) -> Service:
         stride = value("max_seq_length") // 2
         return Service(model, what, {"text": TEXT}, {"text": example}, stride)
     if isinstance(model, OptionChooser):
-        count = len(model.labels)
-        options = {"type": "array", "items": TEXT, "minItems": count}
-        days = [f"{number} days" for number in range(2, 2 + count)]
-        return Service(
-            model,
-            "Chooses the option that answers a question on a passage or fills the gap in it (_).",
-            {"passage": TEXT, "question": TEXT, "options": options},
-            {"passage": "A week.", "question": "It took _ .", "options": days},
-        )
+        raise UserError(f"{model.folder.path} {CHOOSES}")
     if isinstance(model, TextClassifier):
         fields, shown = {"text": TEXT}, {"text": "It was raining."}
         has_pairs = _has_pairs(model.folder.description)
@@ -173,16 +166,11 @@ def read(body: Any, fields: Mapping[str, Schema]) -> dict[str, Any]:
 
 
 def _check(name: str, value: Any, schema: Schema) -> None:
-    kind, fault = schema["type"], ""
-    if kind == "integer":
+    fault = ""
+    if schema["type"] == "integer":
         low, high = schema["minimum"], schema["maximum"]
         if type(value) is not int or not low <= value <= high:
             fault = f"must be an integer from {low} to {high}"
-    elif kind == "array":
-        if not isinstance(value, list) or len(value) != schema["minItems"]:
-            fault = f"must be a list of {schema['minItems']} texts"
-        for number, item in enumerate([] if fault else value):
-            _check(f"{name}[{number}]", item, schema["items"])
     elif not isinstance(value, str):
         fault = "must be a text"
     elif "default" not in schema and not value.strip():

@@ -563,7 +563,7 @@ class TestServer:
         assert page.texts("#fault") == [unreachable] and page.texts("#clock") == [""]
         assert not page.find("#answer").is_displayed()
 
-    def test_labels_options_and_spans_are_shown(self, open_service, random_model):
+    def test_labels_and_spans_are_shown(self, open_service, random_model):
         folder = model_of(random_model, "labels")
         page = open_service(folder)
         page.type("#text", "A text.")
@@ -585,14 +585,6 @@ class TestServer:
         # The weights are random, so there may be none.
         labels = load_once(folder).classify("A text.").labels
         assert page.text("#said") == (", ".join(labels) or "No label")
-        page = open_service(model_of(random_model, "options"))
-        options = ["one", "two", "red", "blue"]
-        for number, option in enumerate(options):
-            page.type(f"#options-{number}", option)
-        self.ask(page)
-        label, option = page.text("#said").split(": ")
-        assert options["ABCD".index(label)] == option
-        assert len(page.texts("#others li")) == 4 and page.console() == []
         folder = model_of(random_model, "spans")
         page, model = open_service(folder), load_once(folder)
         text = f"Anna 🏰 went{MARKUP} to\nRome and Berlin."

@@ -19,6 +19,7 @@ import pytest
 from starlette.exceptions import HTTPException
 
 import albert
+from albert.core.errors import UserError
 from albert.serving import services
 from albert.serving.server import hosts_of, listen
 from albert.serving.services import read, service_of
@@ -269,25 +270,26 @@ def test_a_short_request_does_not_wait_for_a_long_one(serve, model):
     assert served.metric("albert_batch_size_count") == served.metric("albert_batch_size_sum") == 3
 
 
-@pytest.mark.parametrize("kind", ["labels", "sets", "number", "options"])
+@pytest.mark.parametrize("kind", ["labels", "sets", "number"])
 def test_other_tasks_answer_as_their_models_do(serve, random_model, kind):
     model = load_once(model_of(random_model, kind))
     served = serve(service_of(model))
     bodies = [{"text": "A text."}, {"text": "A text.", "second_text": ""}]
     bodies += [{"text": "A text.", "second_text": "Another one."}] * (kind == "labels")
-    if kind == "options":
-        options = ["one", "two", "red", "blue"]
-        bodies = [{"passage": "A passage.", "question": "It is _ .", "options": options}]
     several = served.post(bodies).json()
-    more = {} if kind == "options" else {"truncated": False}
     for body, answer in zip(
         [*bodies, *bodies], [*several, *(served.post(b).json() for b in bodies)], strict=True
     ):
-        expected = (model.choose if kind == "options" else model.classify)(*body.values())
+        expected = model.classify(*body.values())
         shares = pytest.approx(expected.probabilities, rel=1e-4)
-        assert answer == {**expected._asdict(), "probabilities": shares, **more}
+        assert answer == {**expected._asdict(), "probabilities": shares, "truncated": False}
         assert (answer.get("number") == 7.0) == (kind == "number")
         assert isinstance(answer.get("labels"), list) == (kind == "sets")
+
+
+def test_a_model_that_chooses_options_is_not_served(random_model):
+    with pytest.raises(UserError, match="chooses options: use choose_all of albert.load in Pyth"):
+        service_of(load_once(model_of(random_model, "options")))
 
 
 def test_spans_are_found_in_texts_of_any_length(serve, random_model):
@@ -359,10 +361,9 @@ def test_a_model_of_one_text_has_one_field_and_the_examples_of_its_data(serve, r
 FIELDS = {
     "question": services.TEXT,
     "more": services.OPTIONAL_TEXT,
-    "options": {"type": "array", "items": services.TEXT, "minItems": 2},
     "n_best": {"type": "integer", "minimum": 1, "maximum": 20, "default": 1},
 }
-LEAST = {"question": "Who?", "options": ["a", "b"]}
+LEAST = {"question": "Who?"}
 
 
 def test_valid_fields_are_read():
@@ -376,17 +377,14 @@ def test_valid_fields_are_read():
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ([], "the body must be a JSON object with question, more, options, n_best"),
+        ([], "the body must be a JSON object with question, more, n_best"),
         (None, "must be a JSON object"),
-        ({"options": ["a", "b"]}, "'question' is missing"),
+        ({"more": "a"}, "'question' is missing"),
         ({**LEAST, "context": "a"}, "'context' is not a field; the fields are question, more"),
         ({**LEAST, "question": ""}, "'question' is empty"),
         ({**LEAST, "question": " \n\u3000"}, "'question' is empty"),
         ({**LEAST, "question": None}, "'question' must be a text"),
         ({**LEAST, "more": 1}, "'more' must be a text"),
-        ({**LEAST, "options": "ab"}, "'options' must be a list of 2 texts"),
-        ({**LEAST, "options": ["a"]}, "'options' must be a list of 2 texts"),
-        ({**LEAST, "options": ["a", ""]}, "'options[1]' is empty"),
         ({**LEAST, "n_best": 0}, "'n_best' must be an integer from 1 to 20"),
         ({**LEAST, "n_best": 21}, "from 1 to 20"),
         ({**LEAST, "n_best": 1.5}, "must be an integer"),
