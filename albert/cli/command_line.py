@@ -24,7 +24,9 @@ _WIDTH = 100
 Classes = Sequence[type[Settings]]
 
 
-def parse(argv: list[str], text: str, *settings: type[Settings], arguments: bool = False) -> list:
+def parse(
+    argv: list[str], text: str | None, *settings: type[Settings], arguments: bool = False
+) -> list:
     """Parses the flags of a command line; returns the arguments that are not flags, if allowed.
 
     `Settings.from_flags` then returns the values of the flags of `settings`. `text` is the help,
@@ -34,7 +36,8 @@ def parse(argv: list[str], text: str, *settings: type[Settings], arguments: bool
     argv = [_with_package_paths(word) for word in argv]
     words = set(argv)
     if words & (_HELP | _FULL_HELP):
-        show_help(text, settings, full=bool(words & _FULL_HELP))
+        # With PYTHONOPTIMIZE=2, there are no docstrings.
+        show_help(text or "", settings, full=bool(words & _FULL_HELP))
         sys.exit(0)
     if "--version" in argv:
         print(os.path.basename(argv[0]), VERSION)

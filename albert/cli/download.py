@@ -36,7 +36,7 @@ def parse(argv: list[str]) -> list[str]:
     if words[0] not in ("--version", *HELP):
         advice = see_help(words[0], WORDS)
         raise FlagError(f"{words[0]!r} is not one of {', '.join(WORDS)}{advice}")
-    print(f"{argv[0]} {VERSION}" if words[0] == "--version" else __doc__.strip())
+    print(f"{argv[0]} {VERSION}" if words[0] == "--version" else (__doc__ or "").strip())
     sys.exit(0)
 
 

@@ -20,7 +20,6 @@ from typing import Any
 
 from albert.core import installation
 from albert.core.errors import FlagError, UserError, see_help
-from albert.core.text import restore_docstring
 from albert.core.version import VERSION
 from albert.tasks import TASKS, versions_of
 
@@ -60,9 +59,7 @@ def command_of(name: str) -> Any:
         from albert.cli.training import TaskCommand
 
         return TaskCommand(name)
-    module = importlib.import_module(f"albert.cli.{name.replace('-', '_')}")
-    restore_docstring(module)
-    return module
+    return importlib.import_module(f"albert.cli.{name.replace('-', '_')}")
 
 
 def main() -> None:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from albert.cli.command_line import parse
 from albert.core.errors import FlagError
-from albert.core.text import restore_docstring
 from albert.settings.run_settings import RunSettings
 from albert.tasks import Entry, versions_of
 
@@ -74,8 +73,7 @@ class TaskCommand:
             known = " or ".join(self.WORDS)
             raise FlagError(f"{rest[0]!r} is neither a file nor a version, which is {known}")
         settings = entry.load("settings")
-        restore_docstring(settings)
-        paths = parse([name, *rest], inspect.getdoc(settings) or "", settings, arguments=True)
+        paths = parse([name, *rest], inspect.getdoc(settings), settings, arguments=True)
         return job_of(entry, paths)
 
     @staticmethod

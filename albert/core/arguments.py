@@ -38,11 +38,11 @@ def with_underscores(words: Sequence[str], known: Container[str]) -> list[str]:
 class Parser(argparse.ArgumentParser):
     """Parses a command line, and reports errors in the same way as all programs."""
 
-    def __init__(self, prog: str | None = None, description: str = "", **options: Any):
+    def __init__(self, prog: str | None = None, description: str | None = None, **options: Any):
         """Takes the program's name, its help, and other options of `ArgumentParser`."""
         super().__init__(
             prog=prog and os.path.basename(prog),
-            description=description.strip(),
+            description=(description or "").strip(),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
             **options,

@@ -4,20 +4,9 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import inspect
 import itertools
-import sys
-import types
 from collections.abc import Iterable, Sequence
 from typing import Any
-
-
-def restore_docstring(thing: types.ModuleType | type) -> None:
-    """Sets a docstring that is a help text, and that Python has removed (-OO, PYTHONOPTIMIZE=2)."""
-    if sys.flags.optimize > 1:
-        tree = ast.parse(inspect.getsource(thing))
-        node = tree.body[0] if isinstance(thing, type) else tree
-        thing.__doc__ = ast.get_docstring(node, clean=False)  # type: ignore[arg-type]
 
 
 def python_literal(text: str, default: Any) -> Any:
