@@ -109,14 +109,11 @@ class Embedder(SentenceEncoder):
         prompted = [(self._prompt + first, *second) for first, *second in pairs]
         sequences = sequences_of(prompted, tokenizer, self._longest)
         outputs = self._session.outputs([[sequence] for sequence in sequences])
-        outputs.reverse()
-        for sequence in sequences:
-            # The memory of a batch can be freed when all of its outputs are taken and copied.
-            output = outputs.pop()
+        for sequence, output in zip(sequences, outputs, strict=True):
             length, sentence = len(sequence.ids), output.get(self._pooling)
             yield Embedding(
                 tokenizer.convert_ids_to_tokens(sequence.ids),
-                {layer: output[f"layer {layer}"][:length].copy() for layer in self._layers},
+                {layer: output[f"layer {layer}"][:length] for layer in self._layers},
                 output.get("pooled"),
                 normalized(sentence) if self._normalize and sentence is not None else sentence,
             )
