@@ -2,14 +2,9 @@
 
 import io
 import json
-import os
 import pathlib
-import pty
 import shutil
-import signal
-import subprocess
 import sys
-import time
 
 import pytest
 
@@ -19,8 +14,6 @@ from albert.core.errors import FlagError, UserError
 from albert.core.log import LOG
 from albert.core.text import printable
 from albert.tasks.squad.head import V2Options, make_v2_head
-from tests.helpers.forking import LONGEST
-from tests.helpers.running import albert
 from tests.helpers.serving import load_once, model_of
 
 QUESTION = "What comes after a word?"
@@ -207,22 +200,6 @@ def test_an_answer_to_closed_output_is_an_error(call, exported, monkeypatch):
     monkeypatch.setattr(cli, "_closed_streams", {"stdout"})
     with pytest.raises(UserError, match="standard output is closed"):
         call(exported, "--context", "A word.", "--question", "What?")
-
-
-@pytest.mark.slow
-def test_ctrl_c_at_the_prompt_ends_quietly(exported):
-    ours, theirs = pty.openpty()
-    command = [*albert("ask"), exported, "--context", "A word."]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as process:
-        shown = b""
-        while not shown.endswith(b"question> "):
-            shown += os.read(ours, 1000)
-        # Before the wait for a key, a signal would only be noticed with the next key.
-        while pathlib.Path(f"/proc/{process.pid}/stat").read_text().split(") ")[1][0] != "S":
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(LONGEST) == 130
-    assert os.read(ours, 1000) == b"\r\nalbert ask: stopped by SIGINT\r\n"
 
 
 def test_a_file_of_questions_gets_a_table_of_answers(call, exported, texts, tmp_path, log):

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from albert.cli import require_standard_output
 from albert.cli.model_flags import add_model_flags, model_of
-from albert.core import signals
 from albert.core.arguments import Parser
 from albert.core.errors import NO_UTF8, FlagError, UserError, reporting
 from albert.core.files import check_new, check_readable, open_atomically, print_json
@@ -327,10 +326,6 @@ def _typed(prompt: str, args: argparse.Namespace, contexts: list[Context]) -> It
             line = input(prompt if is_typed else "")
         except EOFError:
             return
-        except signals.Stopped:
-            # The message must begin on a new line.
-            print(end="\n" * is_typed, file=sys.stderr)
-            raise
         except UnicodeDecodeError as e:
             raise UserError(f"the input {NO_UTF8}") from e
         if line.strip():
