@@ -75,66 +75,57 @@ SETTINGS = EvaluateSettings
 
 def main(request: tuple[EvaluateSettings, list[str]]) -> None:
     """Scores one file, compares two files, or summarizes runs."""
-    from albert.tasks.squad.comparison import QuestionFile
-
     require_standard_output()
     settings, paths = request
     if not paths:
         raise FlagError("pass a file of predictions, or folders of runs; see --help")
-    if not settings.data:
-        if {"metric", "language"} & settings.given:
-            raise FlagError("--metric and --language need --data")
-        report, text = summarize_runs(paths)
-    elif len(paths) > 2:
-        raise FlagError(f"--data takes one or two files of predictions, not {len(paths)}")
+    if settings.data:
+        questions, files = read_files(settings.data, paths, settings)
+        report, lines = (compare_files if len(files) > 1 else score_file)(questions, *files)
+    elif {"metric", "language"} & settings.given:
+        raise FlagError("--metric and --language need --data")
     else:
-        questions = QuestionFile(settings.data)
-        if not questions.has_answers():
-            raise UserError(f"--data {settings.data} has no answers; pass a file with answers")
-        files = [predictions_of(path, n, questions, settings) for n, path in enumerate(paths)]
-        if len(files) == 1:
-            report, text = score_file(questions, files[0])
-        else:
-            report, text = compare_files(questions, *files)
+        report, lines = summarize_runs(paths)
     if settings.json:
         print_json(report, indent=2)
     else:
-        print("\n".join(text))
+        print("\n".join(lines))
 
 
-def predictions_of(
-    path: str, number: int, questions: QuestionFile, settings: EvaluateSettings
-) -> Predictions:
-    """Reads predictions and, if named, odds; raises a `UserError` if malformed or unrelated."""
-    from albert.tasks.squad.comparison import Predictions
+def read_files(
+    data: str, paths: Sequence[str], settings: EvaluateSettings
+) -> tuple[QuestionFile, list[Predictions]]:
+    """Reads questions and predictions; raises a `UserError` if one is malformed or unrelated."""
+    from albert.tasks.squad.comparison import Predictions, QuestionFile
     from albert.tasks.squad.languages import scorer_of
 
-    path = os.path.join(path, PREDICTIONS) if os.path.isdir(path) else path
-    odds = settings.null_odds_file
-    if odds and not questions.is_version_2:
-        raise FlagError(f"--null_odds_file is for SQuAD 2.0; {questions.path} is SQuAD 1.1")
-    new_scorer = scorer_of(settings.metric, settings.language)
-    if settings.metric != "squad" and questions.is_version_2:
-        raise FlagError(
-            f"--metric={settings.metric} is for SQuAD 1.1; {questions.path} is SQuAD 2.0"
-        )
-    if not odds and questions.is_version_2 and questions.has_odds(path):
-        odds = (path,) * (number + 1)
-    if "na_prob_thresh" in settings.given and not odds:
+    if len(paths) > 2:
+        raise FlagError(f"--data takes one or two files of predictions, not {len(paths)}")
+    questions = QuestionFile(data)
+    if not questions.has_answers():
+        raise UserError(f"--data {data} has no answers; pass a file with answers")
+    is_v2, metric = questions.is_version_2, settings.metric
+    if settings.null_odds_file and not is_v2:
+        raise FlagError(f"--null_odds_file is for SQuAD 2.0; {data} is SQuAD 1.1")
+    if metric != "squad" and is_v2:
+        raise FlagError(f"--metric={metric} is for SQuAD 1.1; {data} is SQuAD 2.0")
+    paths = [os.path.join(path, PREDICTIONS) if os.path.isdir(path) else path for path in paths]
+    # Predictions in the form of the library `evaluate` may have their own.
+    own = (path if is_v2 and questions.has_odds(path) else "" for path in paths)
+    odds = settings.null_odds_file or tuple(own)
+    if len(odds) != len(paths):
+        count = f"{len(odds)} times for {len(paths)} files of predictions"
+        raise FlagError(f"--null_odds_file is given {count}; pass it once for each of them")
+    if "na_prob_thresh" in settings.given and not all(odds):
         raise FlagError("--na_prob_thresh needs --null_odds_file")
-    if number >= len(odds) > 0:
-        raise FlagError(
-            f"--null_odds_file is given {len(odds)} times; pass it once for each file of "
-            "predictions"
-        )
-    predictions = Predictions(
-        questions.read_predictions(path),
-        questions.read_odds(odds[number]) if odds else None,
-        settings.na_prob_thresh,
-        new_scorer,
-    )
-    predictions.check(questions)
-    return predictions
+    threshold, new_scorer = settings.na_prob_thresh, scorer_of(metric, settings.language)
+    files = []
+    for path, odds_path in zip(paths, odds, strict=True):
+        known = questions.read_odds(odds_path) if odds_path else None
+        answers = questions.read_predictions(path)
+        files.append(Predictions(answers, known, threshold, new_scorer))
+        files[-1].check(questions)
+    return questions, files
 
 
 def score_file(questions: QuestionFile, predictions: Predictions) -> tuple[dict, list[str]]:
