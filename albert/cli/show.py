@@ -15,7 +15,7 @@ answers.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from albert.cli import require_standard_output
@@ -73,29 +73,24 @@ def main(request: tuple[ShowSettings, list[str]]) -> None:
         return
     if len(folders) > 1 or bool(folders) == bool(settings.predictions):
         raise FlagError("pass either the folder of a run, or --predictions and --data; see --help")
-    if folders and not os.path.isdir(folders[0]):
-        what = "is a file" if os.path.exists(folders[0]) else "does not exist"
-        raise UserError(f"{folders[0]} {what}; pass the --output_dir of a run")
-    if not settings.data:
-        if settings.predictions:
-            raise FlagError("--predictions needs --data, the SQuAD file with the questions")
-        show(samples_of_run(folders[0]), os.path.join(folders[0], PAGE), settings)
-        return
-    predictions = settings.predictions or os.path.join(folders[0], PREDICTIONS)
-    page = os.path.join(os.path.dirname(predictions), PAGE)
-    view = view_of_files(settings.data, predictions, settings)
-    write_page(page, view)
-    show(view.samples, page, settings)
-
-
-def samples_of_run(folder: str) -> Iterator[Sample]:
-    """Returns a run's samples, one at a time; raises a `UserError` if there are none."""
-    if not os.path.exists(os.path.join(folder, SAMPLES)):
+    folder = folders[0] if folders else os.path.dirname(settings.predictions or "")
+    if folders and not os.path.isdir(folder):
+        what = "is a file" if os.path.exists(folder) else "does not exist"
+        raise UserError(f"{folder} {what}; pass the --output_dir of a run")
+    page = os.path.join(folder, PAGE)
+    if settings.data:
+        view = view_of_files(settings.data, folder, settings)
+        write_page(page, view)
+        show(view.samples, page, settings)
+    elif settings.predictions:
+        raise FlagError("--predictions needs --data, the SQuAD file with the questions")
+    elif not os.path.exists(os.path.join(folder, SAMPLES)):
         raise UserError(
             f"{folder} has no {SAMPLES}; repeat the command of the run, which writes the file, or "
             f"pass the SQuAD file as --data to show {PREDICTIONS}"
         )
-    return read_samples(folder)
+    else:
+        show(read_samples(folder), page, settings)
 
 
 def show_answers_of_model(models: list[str], settings: ShowSettings, count: int) -> None:
@@ -143,25 +138,23 @@ def view_of_answers(folder: str, questions: QuestionFile) -> View:
     return view_of(questions, answers, nbest, odds)
 
 
-def view_of_files(data: str, predictions: str, settings: ShowSettings) -> View:
+def view_of_files(data: str, folder: str, settings: ShowSettings) -> View:
     """Returns the view of the named files, or a run's; raises a `UserError` if they do not fit."""
     from albert.tasks.squad.comparison import Predictions, QuestionFile
     from albert.tasks.squad.view import view_of
 
+    def own(name: str) -> str | None:
+        path = os.path.join(folder, name)
+        return path if not settings.predictions and os.path.exists(path) else None
+
     questions = QuestionFile(data)
-    odds_file, nbest_file = settings.null_odds_file, None
-    if not settings.predictions:
-        odds_file = odds_file or _existing(os.path.join(os.path.dirname(predictions), ODDS))
-        nbest_file = _existing(os.path.join(os.path.dirname(predictions), NBEST))
+    predictions = settings.predictions or os.path.join(folder, PREDICTIONS)
+    odds_file, nbest_file = settings.null_odds_file or own(ODDS), own(NBEST)
     answers = questions.read_predictions(predictions)
     odds = questions.read_odds(odds_file) if odds_file else None
     Predictions(answers, odds).check(questions)
     nbest = questions.read_nbest(nbest_file) if nbest_file else {}
     return view_of(questions, answers, nbest, odds or {})
-
-
-def _existing(path: str) -> str | None:
-    return path if os.path.exists(path) else None
 
 
 def show(samples: Iterable[Sample], page: str, settings: ShowSettings) -> None:
