@@ -189,7 +189,7 @@ class SentenceEncoder:
     folder: OpenModel
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.folder}>"
+        return f"<{type(self).__name__} in {self.folder.path!r}>"
 
     def encode(
         self,

@@ -19,7 +19,7 @@ from albert.checkpoints.model_folder import (
     used_model,
 )
 from albert.core.errors import UserError
-from albert.modeling import BertConfig, EncoderConfig, read_config
+from albert.modeling import EncoderConfig, read_config
 from albert.precision.configuration import PrecisionConfig
 from albert.settings.engines import TENSORFLOW
 from albert.tasks import completed
@@ -53,12 +53,6 @@ class OpenModel(NamedTuple):
     def encoder_precision(self) -> str:
         """Returns the type of the encoder's products: `precision`, or "int8" if quantized."""
         return "int8" if quantized_encoder(self.path) else self.precision
-
-    def __str__(self) -> str:
-        sizes = f"{self.config.num_hidden_layers} layers of {self.config.hidden_size}"
-        family = "BERT" if isinstance(self.config, BertConfig) else "ALBERT"
-        task = self.description.get("task", "no task")
-        return f"{family} of {sizes}, {task}, in {self.path!r}"
 
     def value(self, name: str) -> Any:
         """Returns a value of the description; raises a `UserError` if it does not exist."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -71,8 +70,8 @@ class QuestionAnswer(NamedTuple):
         """Returns the probability that the texts have no answer; None as for the log-odds."""
         if self.no_answer_odds is None:
             return None
-        # The log-odds of a text without tokens overflow the exponential function.
-        return 1.0 / (1.0 + math.exp(-max(min(self.no_answer_odds, 500.0), -500.0)))
+        # The logistic function, which does not overflow for a text without tokens.
+        return float(np.exp(-np.logaddexp(0.0, -self.no_answer_odds)))
 
 
 class QuestionAnswerer(SentenceEncoder):

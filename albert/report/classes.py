@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -20,12 +19,12 @@ class Classes:
         self._names, self._has_spans, self._has_sets = set[str](), False, False
         # A true and a predicted label; the first is None if spurious, the second if missed.
         self._pairs = collections.Counter[tuple[str | None, str | None]]()
-        for sample in itertools.takewhile(_has_labels, samples):
+        for sample in samples:
             self.add(sample)
 
     def add(self, sample: Sample) -> None:
         """Counts the labels of another sample, if it has any."""
-        if not _has_labels(sample):
+        if "question" in sample or not {"spans", "probabilities"} & sample.keys():
             return
         self._has_spans = "spans" in sample
         keys = ("truths", "spans") if self._has_spans else ("truth", "answer")
@@ -78,10 +77,6 @@ class Classes:
             matrix = _table("true, by predicted", confusion, confusion)
             if confusion and max(map(len, matrix)) <= width:
                 yield from matrix
-
-
-def _has_labels(sample: Sample) -> bool:
-    return "question" not in sample and bool({"spans", "probabilities"} & sample.keys())
 
 
 def _by_position(labels: Any) -> dict[Any, str]:
