@@ -27,14 +27,10 @@ def test_the_installation_is_checked_before_any_command(monkeypatch):
 
 
 def test_help_explains_every_flag():
-    result = run(albert("check", "classify", "--helpfull"))
-    assert result.returncode == 0
-    shown = re.findall(r"^  --(?:\[no\])?(\w+):", result.stdout, re.MULTILINE)
-    assert {"output_dir", "task_name", "bf16", "json", "tpu_name"} <= set(shown), result.stderr
-    assert not set(shown) & {"verbosity", "logtostderr", "runs_per_test"}
-    assert "albert check COMMAND" in result.stdout
-    # The lines of an example continue after a backslash.
-    assert not re.search(r"\S {3,}--", result.stdout)
+    text = run(albert("check", "classify", "--helpfull")).stdout
+    shown = re.findall(r"^  --(?:\[no\])?(\w+):", text, re.MULTILINE)
+    assert {"output_dir", "task_name", "bf16", "json", "tpu_name"} <= {*shown}
+    assert "verbosity" not in shown and "albert check COMMAND" in text
 
 
 # Runs commands, each in a separate process; prints for each its exit code, the number of its lines

@@ -133,13 +133,6 @@ def test_a_wrong_argument_is_one_line(loaded, name, arguments, message):
 
 
 @pytest.mark.parametrize("loaded", ["labels"], indirect=True)
-def test_truncated_texts_are_counted(loaded, log):
-    log()
-    loaded.classify_all([("word " * 100, ""), ("word " * 40, "word " * 40), *MANY[0][2]])
-    assert log(logging.WARNING) == ["Truncated 2 of 4 texts to the model's 64 tokens"]
-
-
-@pytest.mark.parametrize("loaded", ["labels"], indirect=True)
 def test_after_a_fork_all_that_would_hang_is_refused(loaded, tmp_path):
     loaded.classify(TEXTS[3])
     rows = [(text, label) for text in TEXTS[3:5] for label in LABELS]
