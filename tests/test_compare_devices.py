@@ -7,7 +7,6 @@ import tensorflow.compat.v1 as tf
 
 from albert.cli import compare_devices, lifecycle
 from albert.cli.compare_devices import report
-from albert.core import forks
 from albert.core.errors import UserError
 from albert.preflight import device_values
 from tests.helpers.running import albert, run
@@ -46,4 +45,4 @@ def test_an_operation_that_fails_on_a_device_is_an_error_of_one_line(monkeypatch
     # It would quieten the tests that follow.
     monkeypatch.setattr(lifecycle, "quieten_tensorflow", lambda: None)
     with pytest.raises(UserError, match=r"^--device=cpu: [^\n]+$"):
-        forks.run_for_another("--device=cpu", compare_devices._compute, "cpu", {})
+        compare_devices._compute("cpu", {})

@@ -9,11 +9,14 @@ exit code is 1 if a difference is more than 1% of the greatest value, or 5% with
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
 
-from albert.core.errors import UserError
-from albert.core.forks import in_new_process
+from albert.core.errors import UserError, reporting
+from albert.core.text import first_line
 from albert.settings.fields import DEVICES, Settings, setting
 
 # The help does not need TensorFlow.
@@ -63,14 +66,29 @@ def report(differences: dict[str, float], tolerance: float) -> None:
 
 
 def values_of(kind: str, environment: dict[str, str]) -> dict[str, np.ndarray]:
-    """Returns the values that a device computes, by name, in a separate process."""
-    return in_new_process(f"--device={kind}", _compute, kind, environment)
+    """Returns the values that a device computes, by name, in a process with its own TensorFlow.
+
+    Raises a `UserError` if an operation fails, or the process ends.
+    """
+    with reporting("/dev/shm cannot be written"):
+        executor = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+    with executor as pool:
+        try:
+            return pool.submit(_compute, kind, environment).result()
+        except BrokenProcessPool as e:
+            raise UserError(f"the process with --device={kind} has crashed; see above") from e
 
 
 def _compute(kind: str, environment: dict[str, str]) -> dict[str, np.ndarray]:
     os.environ.update(environment)
+    import tensorflow as tf2
+
     from albert.cli.lifecycle import quieten_tensorflow
     from albert.preflight.device_values import compute_values
 
     quieten_tensorflow()
-    return compute_values(kind)
+    try:
+        return compute_values(kind)
+    # Such an error cannot go to another process, because it has an operation of this one.
+    except tf2.errors.OpError as e:
+        raise UserError(f"--device={kind}: {first_line(e)}") from None

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
 
-from albert.core.errors import UserError, reporting
-from albert.core.text import first_line
+from albert.core.errors import UserError
 
-Result = TypeVar("Result")
 _running_in: set[int] = set()
 
 
@@ -28,29 +21,3 @@ def check_not_forked() -> None:
             "this process was forked from one in which TensorFlow has run, whose threads it lacks: "
             "start processes with multiprocessing.get_context('spawn')"
         )
-
-
-def in_new_process(what: str, work: Callable[..., Result], *arguments: object) -> Result:
-    """Returns the result of `work` with these arguments in a process that has its own TensorFlow.
-
-    Raises its `UserError`, or one that begins with `what` if TensorFlow fails or the process ends.
-    """
-    spawn = multiprocessing.get_context("spawn")
-    with reporting("/dev/shm cannot be written"):
-        executor = ProcessPoolExecutor(1, mp_context=spawn)
-    with executor as pool:
-        try:
-            return pool.submit(run_for_another, what, work, *arguments).result()
-        except BrokenProcessPool as e:
-            raise UserError(f"the process with {what} has crashed; see above") from e
-
-
-def run_for_another(what: str, work: Callable[..., Result], *arguments: object) -> Result:
-    """Returns the result of `work` in this process; raises as `in_new_process`."""
-    import tensorflow as tf2
-
-    try:
-        return work(*arguments)
-    # Such an error cannot go to another process, because it has an operation of this one.
-    except tf2.errors.OpError as e:
-        raise UserError(f"{what}: {first_line(e)}") from None
