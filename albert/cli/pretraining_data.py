@@ -16,17 +16,13 @@ import os
 import re
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 from albert.core.cores import default_processes
 from albert.core.errors import FlagError
 from albert.distributed import launcher
 from albert.settings.fields import IGNORED, LONGEST_SEQUENCE, OWN, redefined, setting
 from albert.settings.text_settings import NormalizationSettings, TextSettings
-
-# The help does not need TensorFlow.
-if TYPE_CHECKING:
-    from albert.tasks.pretraining.shards import DataOptions
 
 RESUMES = True
 
@@ -127,9 +123,14 @@ def main(settings: PretrainingDataSettings) -> None:
 
     from albert.checkpoints.model_flags import with_model
     from albert.devices.host import count_cores
-    from albert.tasks.pretraining.shards import make_shards, plan_shards
+    from albert.tasks.pretraining.masking import MaskingOptions
+    from albert.tasks.pretraining.pairs import PairOptions
+    from albert.tasks.pretraining.shards import DataOptions, make_shards, plan_shards
     from albert.tasks.pretraining.text import matching_files
     from albert.tokenization import FullTokenizer
+
+    def options_of(kind: Any) -> Any:
+        return kind(*(getattr(settings, name) for name in kind._fields))
 
     # Each process reports the files that it makes.
     tf.logging.set_verbosity(tf.logging.INFO)
@@ -142,8 +143,10 @@ def main(settings: PretrainingDataSettings) -> None:
     workers = settings.preprocess_workers
     if "preprocess_workers" not in settings.given:
         workers = min(workers, count_cores(launcher.started.local_size))
+    kinds = options_of(PairOptions), options_of(MaskingOptions)
+    options = DataOptions(settings.dupe_factor, settings.random_seed, *kinds)
     started = time.perf_counter()
-    counts = make_shards(plan, tokenizer, data_options(settings), workers, (part, parts))
+    counts = make_shards(plan, tokenizer, options, workers, (part, parts))
     tf.logging.info(
         "%s%d records from %d documents (%d with only one sentence), in %.1f s",
         f"Part {part + 1} of {parts}: " if parts > 1 else "",
@@ -194,17 +197,3 @@ def output_files(input_files: list[str], settings: PretrainingDataSettings) -> l
         if header := by_path.get(f"{path}.json"):
             raise FlagError(f"--output_file: {header} is the header of {name}; use another name")
     return names
-
-
-def data_options(settings: PretrainingDataSettings) -> DataOptions:
-    """Returns the options that affect the records."""
-    from albert.tasks.pretraining.masking import MaskingOptions
-    from albert.tasks.pretraining.pairs import PairOptions
-    from albert.tasks.pretraining.shards import DataOptions
-
-    return DataOptions(
-        settings.dupe_factor,
-        settings.random_seed,
-        PairOptions(*(getattr(settings, name) for name in PairOptions._fields)),
-        MaskingOptions(*(getattr(settings, name) for name in MaskingOptions._fields)),
-    )
