@@ -99,25 +99,20 @@ def main(request: tuple[DataSettings, list[str]]) -> None:
             settings, kind = find_columns(open_table(path), settings, settings.given), LABELS
         except UserError as e:
             why_no_labels = str(e).removeprefix(f"{path}: ")
+    overview = Overview(path, settings.num_examples, settings.on_bad_row)
     try:
-        overview = _overview(kind, path, settings)
+        if kind == LABELS:
+            labels.fill(overview, settings)
+        elif kind == ENTITIES:
+            entities.fill(overview, settings)
+        else:
+            # Also an unknown kind, which gets the message of a file of questions.
+            questions.fill(overview)
     except UserError as e:
         if not why_no_labels:
             raise
         raise UserError(f"{e}; for labels: {why_no_labels}") from e
     check(overview, path)
-
-
-def _overview(kind: str, path: str, settings: DataSettings) -> Overview:
-    """Returns the overview of a file; an unknown kind gets the message of a file of questions."""
-    overview = Overview(path, settings.num_examples, settings.on_bad_row)
-    if kind == LABELS:
-        labels.fill(overview, settings)
-    elif kind == ENTITIES:
-        entities.fill(overview, settings)
-    else:
-        questions.fill(overview)
-    return overview
 
 
 def check(overview: Overview, path: str) -> None:
