@@ -1,8 +1,7 @@
-"""The sample must be read: nothing gives its answers away. And the report on a finished run."""
+"""The sample can be trained on, and the report on a finished run."""
 
 import argparse
 import contextlib
-import itertools
 import json
 import re
 import shlex
@@ -14,33 +13,11 @@ from albert.core.errors import UserError
 from albert.demo import demo
 from albert.tasks.squad.feature_files import read_examples
 from albert.tasks.squad.questions import Questions, QuestionSource
-from albert.tasks.squad.scoring import f1_score, metric_max_over_ground_truths
 from tools.sample.generate import contents, generate, sentencepiece_of, text_of
-from tools.sample.relations import RELATIONS
 
 
 def paragraphs(file: dict) -> list[dict]:
     return [p for article in file["data"] for p in article["paragraphs"]]
-
-
-def words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.lower())
-
-
-def test_neither_guesses_nor_common_words_give_answers_away():
-    scores = []
-    for paragraph in paragraphs(generate(1)[1]):
-        truths = [[a["text"] for a in q["answers"]] for q in paragraph["qas"]]
-        scores_of_guesses = [
-            [metric_max_over_ground_truths(f1_score, guess, true) for true in truths]
-            for guess in sorted(set(itertools.chain(*truths)))
-        ]
-        scores += max(scores_of_guesses, key=sum)
-    assert sum(scores) / len(scores) < 0.4
-    common = {"the", "of", "in", "a", "is", "was", "it", "its", "to", "by", "be", "for", "has"}
-    for relation in RELATIONS:
-        said = set(words(" ".join(relation.clauses))) - common - {"v"}
-        assert not said & set(words(" ".join(relation.questions))) - common - {"e"}
 
 
 def test_all_questions_can_be_trained_on_and_names_are_unique(tmp_path):
