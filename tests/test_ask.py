@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from albert import cli, inference
+from albert import inference
 from albert.cli import ask
 from albert.core.errors import FlagError, UserError
 from albert.core.log import LOG
@@ -194,12 +194,6 @@ def test_a_bad_input_is_an_error(call, exported, random_model, tmp_path, argumen
         call(model, *(argument.format(tmp_path / "text") for argument in arguments))
     assert type(caught.value) is error
     assert part in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_an_answer_to_closed_output_is_an_error(call, exported, monkeypatch):
-    monkeypatch.setattr(cli, "_closed_streams", {"stdout"})
-    with pytest.raises(UserError, match="standard output is closed"):
-        call(exported, "--context", "A word.", "--question", "What?")
 
 
 def test_a_file_of_questions_gets_a_table_of_answers(call, exported, texts, tmp_path, log):
