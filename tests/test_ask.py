@@ -201,8 +201,8 @@ def test_a_file_of_questions_gets_a_table_of_answers(call, exported, texts, tmp_
     (tmp_path / "questions.txt").write_text("\n\n".join(questions) + "\n")
     arguments = [exported, "--context_file", *texts, "--questions"]
     model = load_once(str(exported), "auto", "auto", None)
-    contexts = [ask.Context(str(path), path.read_bytes().decode()) for path in texts]
-    expected = [model.answer(question, [c.text for c in contexts]) for question in questions]
+    contexts = {str(path): path.read_bytes().decode() for path in texts}
+    expected = [model.answer(question, contexts.values()) for question in questions]
     tokenized = list[str]()
     encode = model.folder.tokenizer.encode_with_offsets
     model.folder.tokenizer.encode_with_offsets = lambda text: tokenized.append(text) or encode(text)
@@ -210,7 +210,7 @@ def test_a_file_of_questions_gets_a_table_of_answers(call, exported, texts, tmp_
         call(*arguments, tmp_path / "questions.txt", "--output", tmp_path / "answers.jsonl")
     finally:
         del model.folder.tokenizer.encode_with_offsets
-    assert sorted(tokenized) == sorted(context.text for context in contexts)
+    assert sorted(tokenized) == sorted(contexts.values())
     said = log()
     assert any(line.startswith("Answering 3 questions, each from the") for line in said)
     assert any(line.startswith("Answered the first in ") for line in said)
@@ -218,9 +218,9 @@ def test_a_file_of_questions_gets_a_table_of_answers(call, exported, texts, tmp_
     for row, question, answered in zip(found, questions, expected, strict=True):
         best = answered.answers[0]
         assert (row["question"], row["answer"]) == (question, best.text)
-        assert row["document"] == contexts[best.context].name
+        assert row["document"] == [*contexts][best.context]
         assert row["probability"] == pytest.approx(best.probability, abs=1e-5)
-        line = contexts[best.context].text.split("\n")[row["line"] - 1]
+        line = contexts[row["document"]].split("\n")[row["line"] - 1]
         assert line[row["character"] - 1 :].startswith(best.text.split("\r")[0])
     # A question of one character is the same object when it is repeated.
     (tmp_path / "signs.txt").write_text("?\n?\n")

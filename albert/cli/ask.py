@@ -22,7 +22,7 @@ import pathlib
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from albert.cli import require_standard_output
 from albert.cli.model_flags import add_model_flags, model_of
@@ -47,6 +47,8 @@ _STANDARD_INPUT = "-"
 _OF_ANSWER = ("answer", "probability", "document", "line", "character")
 # Inputs of a model for one answer, and how JSON shows them.
 _Inputs = tuple[Sequence[Any], dict[str, Any]]
+# The name of a file or of another source, and a text in which to look for answers.
+_Context = tuple[str, str]
 # With a larger fraction of pieces that the tokenizer does not know, answers are guesses.
 _MOST_UNKNOWN = 0.2
 
@@ -123,7 +125,7 @@ def main(args: argparse.Namespace) -> None:
     model = inference.load_model(*model_of(args))
     if isinstance(model, OptionChooser):
         raise FlagError(f"{args.model} {CHOOSES}")
-    names = [context.name for context in contexts]
+    names = [name for name, _ in contexts]
     for inputs, shown in _inputs(model, args, contexts):
         (answer,) = answers_to(model, [inputs])
         if args.json:
@@ -132,14 +134,7 @@ def main(args: argparse.Namespace) -> None:
             _print(answer, inputs, names, args.n_best)
 
 
-class Context(NamedTuple):
-    """A text in which to look for answers, with the name of its file or other source."""
-
-    name: str
-    text: str
-
-
-def _contexts(args: argparse.Namespace) -> Iterator[Context]:
+def _contexts(args: argparse.Namespace) -> Iterator[_Context]:
     """Yields the named texts in order; raises a `UserError` if one is unreadable or empty."""
     files = [*args.context_file, *(text for text in args.text if text == _STANDARD_INPUT)]
     if files.count(_STANDARD_INPUT) > 1:
@@ -147,7 +142,7 @@ def _contexts(args: argparse.Namespace) -> Iterator[Context]:
     for number, text in enumerate(args.context, start=1):
         if not text.strip():
             raise UserError("--context is empty; pass a text")
-        yield Context(f"text {number}", text)
+        yield f"text {number}", text
     for path in files:
         is_standard = path == _STANDARD_INPUT
         name = "standard input" if is_standard else path
@@ -159,11 +154,11 @@ def _contexts(args: argparse.Namespace) -> Iterator[Context]:
             raise UserError(f"{name} is not UTF-8 text: byte {e.start}") from e
         if not text.strip():
             raise UserError(f"{name} is empty; pass a text")
-        yield Context(name, text)
+        yield name, text
 
 
 def _inputs(
-    model: AskedModel, args: argparse.Namespace, contexts: list[Context]
+    model: AskedModel, args: argparse.Namespace, contexts: list[_Context]
 ) -> Iterator[_Inputs]:
     """Yields inputs for the model, and how JSON shows them; raises a `FlagError` for wrong flags.
 
@@ -194,7 +189,7 @@ def _inputs(
     elif any(text != _STANDARD_INPUT for text in args.text):
         raise FlagError(f"{args.model} answers questions about texts: pass texts with --context")
     else:
-        texts = [context.text for context in contexts]
+        texts = [text for _, text in contexts]
         _note_unknown(model, texts, "the text")
         if args.questions:
             _answer_rows(model, args, contexts)
@@ -205,7 +200,7 @@ def _inputs(
 
 
 def _answer_rows(
-    model: QuestionAnswerer, args: argparse.Namespace, contexts: list[Context]
+    model: QuestionAnswerer, args: argparse.Namespace, contexts: list[_Context]
 ) -> None:
     """Writes a table of questions with their answers."""
     from albert.inference.answers import as_json, row_of
@@ -300,20 +295,20 @@ def _print_marked(text: str, spans: Sequence[Span], indent: str) -> None:
         print(indent + line)
 
 
-def _texts(args: argparse.Namespace, contexts: list[Context]) -> list[str]:
+def _texts(args: argparse.Namespace, contexts: list[_Context]) -> list[str]:
     """Returns the texts to label; raises a `FlagError` for other models' flags or an empty text."""
     if args.question or args.questions:
         raise FlagError(f"{args.model} labels texts: remove --question and --questions")
-    texts = [context.text for context in contexts]
+    texts = [text for _, text in contexts]
     texts += [text for text in args.text if text != _STANDARD_INPUT]
     if texts and not texts[0].strip():
         raise FlagError("the text is empty; pass a text")
     return texts
 
 
-def _typed(prompt: str, args: argparse.Namespace, contexts: list[Context]) -> Iterator[str]:
+def _typed(prompt: str, args: argparse.Namespace, contexts: list[_Context]) -> Iterator[str]:
     """Yields lines of standard input, prompting for them; raises a `FlagError` if it is a text."""
-    if any(context.name == "standard input" for context in contexts):
+    if any(name == "standard input" for name, _ in contexts):
         raise FlagError("standard input is the text, so pass the question with --question")
     is_typed = sys.stdin.isatty() and not args.json
     if is_typed:
