@@ -72,17 +72,13 @@ def test_a_range_of_a_2_0_file_is_counted_by_outcome(call, trained, squad_dir, t
     assert f", of which {output.count('  predicted  [no answer]')} are abstained; " in output
 
 
-def test_the_page_of_separate_files_is_that_of_the_run(call, trained, squad_dir, tmp_path):
-    data = f"--data={squad_dir / 'dev-v1.1.json'}"
-    (tmp_path / "run").mkdir()
-    page = tmp_path / "run/predictions.html"
-    for name in ("predictions.json", "nbest_predictions.json"):
-        shutil.copy(trained / name, tmp_path / "run")
-    call(tmp_path / "run", data)
-    assert page.read_bytes() == (trained / "predictions.html").read_bytes()
+def test_the_page_of_separate_files_has_the_answers_of_the_run(call, trained, squad_dir, tmp_path):
     shutil.copy(trained / "predictions.json", tmp_path)
-    predictions = f"--predictions={tmp_path}/predictions.json"
-    assert "confidence" not in call(predictions, data)
+    files = f"--predictions={tmp_path}/predictions.json", f"--data={squad_dir / 'dev-v1.1.json'}"
+    output, expected = (call(*which, "--num_samples=99") for which in (files, [trained]))
+    shown = re.compile(r"^(?:\S+  \w+  F1 \d+%|  (?:predicted|true) .*)", re.MULTILINE)
+    assert shown.findall(output) == shown.findall(expected) and len(shown.findall(output)) == 36
+    assert "confidence" in expected and "confidence" not in output
     assert (tmp_path / "predictions.html").exists()
 
 
@@ -94,7 +90,8 @@ def test_an_answered_question_has_not_abstained(call, tmp_path):
     files = {"dev": data, "predictions": {"a": "one"}, "null_odds": {"a": 3.5}}
     for name, content in files.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
-    command = tmp_path, f"--data={tmp_path / 'dev.json'}"
+    flags = {"data": "dev", "predictions": "predictions", "null_odds_file": "null_odds"}
+    command = [f"--{flag}={tmp_path / name}.json" for flag, name in flags.items()]
     assert "a  right  F1 100%  log-odds of no answer 3.50" in call(*command)
     assert '"exact":100.0,"f1":100.0,' in (tmp_path / "predictions.html").read_text()
     assert call(*command, "--only=abstained").startswith("None of 1 samples is abstained.")
@@ -114,7 +111,11 @@ def test_an_answered_question_has_not_abstained(call, tmp_path):
             (["{1}", "--data={2}", "--num_test_samples=1", flag], FlagError, f"remove {flag[:-2]}")
             for flag in ("--num_samples=1", "--null_odds_file=x")
         ),
-        (["{1}", "--data={2}", "--null_odds_file={0}/odds.json"], UserError, "2-0-0-0 has no numb"),
+        (["{1}", "--data={2}"], FlagError, "--data needs --predictions, such as .*/predictions"),
+        (
+            ["--predictions={1}/predictions.json", "--data={2}", "--null_odds_file={0}/odds.json"],
+            *(UserError, "2-0-0-0 has no number"),
+        ),
     ],
 )
 def test_files_and_flags_that_do_not_fit_are_errors(
@@ -124,15 +125,3 @@ def test_files_and_flags_that_do_not_fit_are_errors(
     (tmp_path / "odds.json").write_text(f'{{"2-0-0-0": {"9" * 400}}}')
     with pytest.raises(error, match=problem):
         call(*(a.format(tmp_path, trained, squad_dir / "dev-v1.1.json") for a in arguments))
-
-
-def test_a_value_that_is_no_probability_is_an_error(call, trained, squad_dir, tmp_path):
-    file, data = tmp_path / "nbest_predictions.json", f"--data={squad_dir / 'dev-v1.1.json'}"
-    shutil.copy(trained / "predictions.json", tmp_path)
-    shutil.copy(trained / "predictions.json", file)
-    with pytest.raises(UserError, match="has no list"):
-        call(tmp_path, data)
-    for number in ("NaN", "Infinity", "-Infinity", "9" * 400, "-3.2", "true", "null"):
-        file.write_text(f'{{"2-0-0-0": [{{"text": "a", "probability": {number}}}]}}')
-        with pytest.raises(UserError, match=f"{file}: question 2-0-0-0 .* from 0 to 1: .*'a'"):
-            call(tmp_path, data)

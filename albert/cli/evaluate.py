@@ -119,12 +119,10 @@ def read_files(
     if "na_prob_thresh" in settings.given and not all(odds):
         raise FlagError("--na_prob_thresh needs --null_odds_file")
     threshold, new_scorer = settings.na_prob_thresh, scorer_of(metric, settings.language)
-    files = []
-    for path, odds_path in zip(paths, odds, strict=True):
-        known = questions.read_odds(odds_path) if odds_path else None
-        answers = questions.read_predictions(path)
-        files.append(Predictions(answers, known, threshold, new_scorer))
-        files[-1].check(questions)
+    files = [
+        Predictions(*questions.predictions(path, odds_path or None), threshold, new_scorer)
+        for path, odds_path in zip(paths, odds, strict=True)
+    ]
     return questions, files
 
 

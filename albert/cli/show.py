@@ -5,8 +5,7 @@ r"""Shows predictions next to the true answers: some in the terminal, all on a p
   albert show MODEL --data=train-v1.1.json --start_sample=24100 --num_test_samples=10
 
 FOLDER is the --output_dir of a run, which has written predictions.jsonl and, from that, the page,
-predictions.html. With --data, the command writes the page again, from questions and the answers
-in FOLDER's predictions.json. Instead of FOLDER, pass --predictions to show the answers of any
+predictions.html. Instead of FOLDER, pass --predictions and --data to show the answers of any
 system, as a JSON file that maps question ids to answers. With --num_test_samples, the command runs
 MODEL, an export or the --output_dir of a run, on that many questions of --data, and shows its
 answers.
@@ -26,7 +25,7 @@ from albert.report import PREDICTIONS as SAMPLES
 from albert.report.predictions import Sample, View, read_samples, write_page
 from albert.report.terminal import lines_of, style_of_output
 from albert.settings.fields import Settings, setting
-from albert.tasks.squad import NBEST, ODDS, PREDICTIONS
+from albert.tasks.squad import PREDICTIONS
 
 # The help does not need NumPy.
 if TYPE_CHECKING:
@@ -53,11 +52,10 @@ class ShowSettings(Settings):
     data: str | None = setting(None, "SQuAD JSON file or table with the questions.")
     predictions: str | None = setting(
         None,
-        "JSON file that maps question ids to answers. The page is written next to it. Default: "
-        f"{PREDICTIONS} in FOLDER.",
+        "JSON file that maps question ids to answers. The page is written next to it.",
     )
     null_odds_file: str | None = setting(
-        None, f"JSON file with the log-odds of no answer. Default: {ODDS} in FOLDER."
+        None, "JSON file with the log-odds of no answer, for --predictions."
     )
 
 
@@ -73,24 +71,26 @@ def main(request: tuple[ShowSettings, list[str]]) -> None:
         return
     if len(folders) > 1 or bool(folders) == bool(settings.predictions):
         raise FlagError("pass either the folder of a run, or --predictions and --data; see --help")
-    folder = folders[0] if folders else os.path.dirname(settings.predictions or "")
-    if folders and not os.path.isdir(folder):
-        what = "is a file" if os.path.exists(folder) else "does not exist"
-        raise UserError(f"{folder} {what}; pass the --output_dir of a run")
-    page = os.path.join(folder, PAGE)
-    if settings.data:
-        view = view_of_files(settings.data, folder, settings)
+    if settings.predictions:
+        if not settings.data:
+            raise FlagError("--predictions needs --data, the SQuAD file with the questions")
+        page = os.path.join(os.path.dirname(settings.predictions), PAGE)
+        view = view_of_files(settings.data, settings.predictions, settings.null_odds_file)
         write_page(page, view)
         show(view.samples, page, settings)
-    elif settings.predictions:
-        raise FlagError("--predictions needs --data, the SQuAD file with the questions")
-    elif not os.path.exists(os.path.join(folder, SAMPLES)):
+        return
+    (folder,) = folders
+    if unused := sorted({"data", "null_odds_file"} & settings.given):
+        raise FlagError(f"--{unused[0]} needs --predictions, such as {folder}/{PREDICTIONS}")
+    if not os.path.isdir(folder):
+        what = "is a file" if os.path.exists(folder) else "does not exist"
+        raise UserError(f"{folder} {what}; pass the --output_dir of a run")
+    if not os.path.exists(os.path.join(folder, SAMPLES)):
         raise UserError(
             f"{folder} has no {SAMPLES}; repeat the command of the run, which writes the file, or "
-            f"pass the SQuAD file as --data to show {PREDICTIONS}"
+            f"pass {PREDICTIONS} as --predictions, and the SQuAD file as --data"
         )
-    else:
-        show(read_samples(folder), page, settings)
+    show(read_samples(folder), os.path.join(folder, PAGE), settings)
 
 
 def show_answers_of_model(models: list[str], settings: ShowSettings, count: int) -> None:
@@ -103,13 +103,12 @@ def show_answers_of_model(models: list[str], settings: ShowSettings, count: int)
         )
     from albert.tasks.squad.comparison import QuestionFile
 
-    whole = QuestionFile(settings.data)
-    questions = whole.part(settings.start_sample, count)
+    questions = QuestionFile(settings.data, settings.start_sample, count)
     view = view_of_answers(models[0], questions)
     chosen = list(filter(ONLY[settings.only], view.samples))
     _print(chosen)
     first, last = settings.start_sample, settings.start_sample + len(questions.ids) - 1
-    shown = f"Samples {first} to {last} of {len(whole.ids)} in {settings.data}"
+    shown = f"Samples {first} to {last} of {len(questions)} in {settings.data}"
     # "total" and similar are numbers of questions.
     scores = [f"{n} {value:.2f}" for n, value in view.scores.items() if "total" not in n]
     print(shown + _which(len(chosen), settings) + ("; " + ", ".join(scores) if scores else ""))
@@ -129,32 +128,22 @@ def view_of_answers(folder: str, questions: QuestionFile) -> View:
     batches = [pairs[start : start + _BATCH] for start in range(0, len(pairs), _BATCH)]
     shown = progress(batches, len(batches), "prediction", "batches")
     results = (answered for batch in shown for answered in model.answer_all(batch))
-    answers, nbest, odds = {}, {}, {}
+    answers, odds, nbest = {}, {}, {}
     for qas_id, answered in zip(questions.ids, results, strict=True):
         best = answered.answers[0].text if answered.answers else ""
         answers[qas_id] = "" if answered.abstains else best
         nbest[qas_id] = [answer._asdict() for answer in answered.answers]
         odds[qas_id] = answered.no_answer_odds
-    return view_of(questions, answers, nbest, odds)
+    return view_of(questions, answers, odds, nbest)
 
 
-def view_of_files(data: str, folder: str, settings: ShowSettings) -> View:
-    """Returns the view of the named files, or a run's; raises a `UserError` if they do not fit."""
-    from albert.tasks.squad.comparison import Predictions, QuestionFile
+def view_of_files(data: str, predictions: str, odds_file: str | None) -> View:
+    """Returns the view of answers and perhaps odds; raises a `UserError` if they do not fit."""
+    from albert.tasks.squad.comparison import QuestionFile
     from albert.tasks.squad.view import view_of
 
-    def own(name: str) -> str | None:
-        path = os.path.join(folder, name)
-        return path if not settings.predictions and os.path.exists(path) else None
-
     questions = QuestionFile(data)
-    predictions = settings.predictions or os.path.join(folder, PREDICTIONS)
-    odds_file, nbest_file = settings.null_odds_file or own(ODDS), own(NBEST)
-    answers = questions.read_predictions(predictions)
-    odds = questions.read_odds(odds_file) if odds_file else None
-    Predictions(answers, odds).check(questions)
-    nbest = questions.read_nbest(nbest_file) if nbest_file else {}
-    return view_of(questions, answers, nbest, odds or {})
+    return view_of(questions, *questions.predictions(predictions, odds_file))
 
 
 def show(samples: Iterable[Sample], page: str, settings: ShowSettings) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -20,50 +19,59 @@ _ERRORS = 1.96
 
 
 class QuestionFile(Questions):
-    """The questions of a SQuAD file; `is_version_2` if they are scored as in SQuAD 2.0."""
+    """The questions of a SQuAD file, or some of them.
 
-    def __init__(self, path: str):
-        """Reads the file; raises a `UserError` if it is not SQuAD or has no questions."""
+    Attributes:
+      ids: the ids of these questions.
+      is_version_2: whether the file is scored as in SQuAD 2.0.
+    """
+
+    def __init__(self, path: str, start: int = 0, count: int | None = None):
+        """Reads all questions, or at most `count` from number `start`.
+
+        Raises a `UserError` if the file is not SQuAD or has no questions, or a `FlagError` if it
+        has not as many as `start`.
+        """
         super().__init__(QuestionSource(path))
-        self._part = slice(None)
-        self.ids, self.is_version_2 = list[str](), False
-        for _, question in self:
-            self.ids.append(question["id"])
-            self.is_version_2 |= "is_impossible" in question
-        if not self.ids:
+        self._part = start, None if count is None else start + count
+        if not len(self):
             raise no_question_error(path, {})
-
-    def part(self, start: int, count: int) -> QuestionFile:
-        """Returns at most `count` questions from number `start`, or raises a `FlagError`."""
-        if start >= len(self.ids):
+        if start >= len(self):
             raise FlagError(
-                f"--start_sample {start} is too large: {self.path} has {len(self.ids)} questions, "
-                "counted from 0"
+                f"--start_sample {start} is too large: {path} has {len(self)} questions, counted "
+                "from 0"
             )
-        part = copy.copy(self)
-        part._part = slice(start, start + count)
-        part.ids = self.ids[part._part]
-        return part
+        self.ids = [question["id"] for _, question in self]
+        self.is_version_2 = any("is_impossible" in one for _, one in super().__iter__())
 
     def __iter__(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        return itertools.islice(super().__iter__(), self._part.start, self._part.stop)
+        return itertools.islice(super().__iter__(), *self._part)
 
     def has_answers(self) -> bool:
         """Returns whether any true answers are known."""
         return self.is_version_2 or any(question.get("answers") for _, question in self)
 
-    def read_predictions(self, path: str) -> dict[str, str]:
-        """Returns answers by question id; "" means no answer.
+    def predictions(
+        self, path: str, odds_path: str | None = None
+    ) -> tuple[dict[str, str], dict[str, float] | None]:
+        """Reads answers and, if there is a file of them, odds of no answer, by question id.
 
-        Raises a `UserError` if the file has other content, or no value for any of the questions.
+        The answer "" means no answer, and higher odds mean that this is more probable. Raises a
+        `UserError` if a file has other content, or no value for any of the questions, or if some
+        but not all answers have odds.
         """
-        return self._read(path, "predictions", str, "text")
-
-    def read_odds(self, path: str) -> dict[str, float]:
-        """Returns, by question id, the log-odds of no answer, or similar; raises as above."""
-        return self._read(
-            path, "odds of no answer", (int, float), "number", "no_answer_probability"
-        )
+        answers = self._read(path, "predictions", str, "text", "prediction_text")
+        if not odds_path:
+            return answers, None
+        about = "odds of no answer", (int, float), "number", "no_answer_probability"
+        odds = self._read(odds_path, *about)
+        missing = [qas_id for qas_id in self.ids if qas_id in answers and qas_id not in odds]
+        if missing:
+            raise UserError(
+                f"{len(missing)} questions have a prediction but no odds of no answer, the first "
+                f"is {missing[0]}; pass files of the same run"
+            )
+        return answers, odds
 
     def has_odds(self, path: str) -> bool:
         """Returns whether predictions in the form of `evaluate` have the probability of none."""
@@ -72,23 +80,7 @@ class QuestionFile(Questions):
                 return True
         return False
 
-    def read_nbest(self, path: str) -> dict[str, list[dict]]:
-        """Returns best answers with `text` and `probability` by question id; raises as above."""
-        lists = self._read(path, "n-best lists", list, "list")
-        for qas_id, entries in lists.items():
-            for entry in entries:
-                known = entry if isinstance(entry, dict) else {}
-                text, probability = known.get("text"), known.get("probability")
-                if not isinstance(text, str) or not _is_probability(probability):
-                    raise UserError(
-                        f"n-best lists {path}: question {qas_id} has an entry without a text or "
-                        f"a probability from 0 to 1: {entry!r:.80}"
-                    )
-        return lists
-
-    def _read(
-        self, path: str, what: str, kind: Any, needed: str, member: str = "prediction_text"
-    ) -> dict:
+    def _read(self, path: str, what: str, kind: Any, needed: str, member: str) -> dict:
         values = read_json(path, what)
         if values and isinstance(values, list) and all(isinstance(v, dict) for v in values):
             # The form of the library `evaluate`.
@@ -104,10 +96,6 @@ class QuestionFile(Questions):
         if not any(qas_id in values for qas_id in self.ids):
             raise UserError(f"{what} {path}: none of its ids is a question of {self.path}")
         return values
-
-
-def _is_probability(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def _fits(value: Any) -> bool:
@@ -129,16 +117,6 @@ class Predictions(NamedTuple):
     odds: Mapping[str, float] | None = None
     threshold: float = 1.0
     new_scorer: Callable[[], Scorer] = Scorer
-
-    def check(self, questions: QuestionFile) -> None:
-        """Raises a `UserError` if some but not all predictions have odds."""
-        if self.odds is not None:
-            missing = [i for i in questions.ids if i in self.answers and i not in self.odds]
-            if missing:
-                raise UserError(
-                    f"{len(missing)} questions have a prediction but no odds of no answer, the "
-                    f"first is {missing[0]}; pass files of the same run"
-                )
 
     def scored(self, questions: QuestionFile) -> Scorer:
         """Returns the scores of the answers by the official script for the questions' version."""

@@ -17,14 +17,15 @@ _NBEST = 5  # answers per sample
 def view_of(
     questions: QuestionFile,
     answers: Mapping[str, str],
-    nbest: Mapping[str, Sequence[Mapping[str, Any]]],
-    odds: Mapping[str, float | None],
+    odds: Mapping[str, float | None] | None,
+    nbest: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> View:
     """Returns the view of answers as they are: a system that abstains has already done so.
 
-    The arguments by question id are the answers, the best answers, and the log-odds of no answer.
-    Answers get scores if the file has true answers.
+    The arguments by question id are the answers and, if known, the log-odds of no answer and the
+    best answers. Answers get scores if the file has true answers.
     """
+    odds, nbest = odds or {}, nbest or {}
     is_known = questions.has_answers()
     scorer = Predictions(answers).scored(questions) if is_known else Scorer()
     scored, samples = {one.qas_id: one for one in scorer.answers}, []
