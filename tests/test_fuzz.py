@@ -29,11 +29,13 @@ from albert.serving.services import OPTIONAL_TEXT, TEXT
 from albert.tables.bad_rows import ERROR, SKIP, BadRows
 from albert.tables.tables import open_table
 from albert.tasks.entities.annotation_exports import open_annotated
+from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
 from albert.tokenization import FullTokenizer
 from albert.tokenizers.wordpiece_text import load_vocab
 from tests.helpers.download import zip_of
 from tests.helpers.files import write_records
 from tests.helpers.models import tensors_of
+from tests.helpers.squad import make_squad
 
 EXAMPLES = int(os.environ.get("ALBERT_FUZZ", "25"))
 many = hypothesis.settings(
@@ -229,6 +231,28 @@ def test_damaged_tables_are_read_as_a_plain_reader_reads_them_or_refused(table, 
     with refusing():
         rows = [dict(row) for _, row in open_table(str(path)).rows()]
         assert rows == plain_rows(content, ending)
+
+
+QUESTIONS = [
+    json.dumps({"version": 1, **make_squad(3, 2), "extra": [{"a": [1e5]}]}).encode(),
+    json.dumps(make_squad(1, 2)["data"], indent=1).encode("utf-16"),
+]
+
+
+@many
+@hypothesis.given(content=damaged(*QUESTIONS))
+def test_any_bytes_are_questions_or_refused(content, tmp_path):
+    """Every pass has the questions of the file, and an article its other members in their order."""
+    path = tmp_path / "questions"
+    path.write_bytes(content)
+    with refusing():
+        questions = Questions(QuestionSource(str(path)))
+        count, read = len(questions), list(articles_of(questions.kept()))
+        document = json.loads(content)
+        articles = document["data"] if isinstance(document, dict) else document
+        assert json.dumps(read) == json.dumps([a for a in articles if a["paragraphs"]])
+        pairs = [(p["context"], q) for a in articles for p in a["paragraphs"] for q in p["qas"]]
+        assert count == len(pairs) and list(questions) == list(questions) == pairs
 
 
 SPANS = [{"start": 0, "end": 3, "label": "PER"}]

@@ -1,76 +1,14 @@
 """Questions that are read for every pass: the file's, and the parts of --dev_fraction."""
 
-import copy
 import itertools
 import json
 
-import hypothesis
 import pytest
-from hypothesis import strategies as st
 
-from albert.core import json_reader
 from albert.core.errors import UserError
 from albert.tables.dev_split import DevSplit
 from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
 from tests.helpers.squad import make_squad
-
-
-def objects_in(value: object) -> list[dict]:
-    """Returns all objects in a JSON value, itself included."""
-    if isinstance(value, dict):
-        return [value, *(o for item in value.values() for o in objects_in(item))]
-    return [o for item in value for o in objects_in(item)] if isinstance(value, list) else []
-
-
-@st.composite
-def documents(draw) -> tuple[str, bool]:
-    """Returns a SQuAD file whose members have any order, and whether something may be wrong."""
-    content = copy.deepcopy({"extra": [{"a": [1e5]}], **make_squad(3, 2)})
-    for members in objects_in(content):
-        shuffled = draw(st.permutations(list(members.items())))
-        members.clear()
-        members.update(shuffled)
-    changes = draw(st.integers(0, 2))
-    for _ in range(changes):
-        owner = draw(st.sampled_from([o for o in objects_in(content) if o] or [{"": ""}]))
-        key = draw(st.sampled_from(list(owner)))
-        change = draw(st.sampled_from(["remove", "replace", "same id"]))
-        if change == "remove":
-            del owner[key]
-        elif change == "replace":
-            owner[key] = draw(st.sampled_from([None, 1.5, "text", [], {}, [7], True]))
-        elif "id" in owner:
-            owner["id"] = "3-0-0-1"
-    text = json.dumps(content, indent=draw(st.sampled_from([None, 1])))
-    # Also cuts, and text at the end.
-    cut = draw(st.sampled_from([None, None, None, draw(st.integers(0, len(text) - 1))]))
-    end = draw(st.sampled_from(["", "", "", "x"]))
-    return text[:cut] + end, bool(changes or cut is not None or end)
-
-
-@hypothesis.settings(
-    deadline=None, suppress_health_check=[hypothesis.HealthCheck.function_scoped_fixture]
-)
-@hypothesis.given(documents())
-def test_every_pass_has_the_questions_of_the_file(tmp_path, document):
-    """Or the first one ends with an error; tests/tasks/squad/test_examples.py has the messages."""
-    text, may_be_wrong = document
-    path = tmp_path / "file.json"
-    path.write_text(text)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_reader, "CHUNK", 50)
-        try:
-            questions = Questions(QuestionSource(str(path)))
-            count = len(questions)
-        except UserError as e:
-            assert may_be_wrong and str(path) in str(e) and "\n" not in str(e)
-            return
-        articles = json.loads(text)["data"]
-        expected = [(p["context"], q) for a in articles for p in a["paragraphs"] for q in p["qas"]]
-        assert count == len(expected) and list(questions) == list(questions) == expected
-        written = list(articles_of(questions.kept()))
-    # An article keeps the order of its members, unless it has no paragraphs.
-    assert json.dumps(written) == json.dumps([a for a in articles if a["paragraphs"]])
 
 
 def test_a_bad_row_is_reported_once(write, log):
