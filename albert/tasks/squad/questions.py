@@ -286,9 +286,7 @@ def _get(owner: Any, key: str, kind: type, path: str, location: str) -> Any:
     """Returns `owner[key]` after checking its type."""
     if not isinstance(owner, dict):
         raise _error(path, f"{location} must be an object, not {json.dumps(owner):.80}")
-    if key not in owner:
-        raise _error(path, f'{location} has no {kind.__name__} "{key}"')
-    if type(value := owner[key]) is not kind:
-        needed = _TYPES[kind]
-        raise _error(path, f'{location}: "{key}" must be {needed}, not {json.dumps(value):.80}')
+    if type(value := owner.get(key)) is not kind:
+        actual = json.dumps(value) if key in owner else "missing"
+        raise _error(path, f'{location}: "{key}" must be {_TYPES[kind]}, not {actual:.80}')
     return value
