@@ -27,6 +27,8 @@ from albert.tokenizers.sentencepiece_text import (
 from albert.tokenizers.wordpiece_text import BasicTokenizer, Computed, WordpieceTokenizer
 
 _REMEMBERED_WORDS = 1 << 16
+# The width of a character that no text has had.
+_UNSEEN = -128
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -113,36 +115,26 @@ class Aligner:
         prepared, origin = _prepare(text, self._lower, self._characters)
         encoded = self._model.encode(prepared)
         ids = np.array(encoded, np.int32)
-        if self._special[ids].any():
-            return self._tokenize_by_pieces(prepared, origin)
-        lasts = self._lengths[ids].cumsum()
-        begins = self._begins(prepared, origin, "".join(map(self._pieces.__getitem__, encoded)))
-        return self._tokens(ids, begins, lasts - self._lengths[ids], lasts)
-
-    def _tokenize_by_pieces(self, prepared: str, origin: np.ndarray) -> Tokens:
-        """Does the same for any text, with the rule of `encode_pieces` for "▁1995,"."""
-        pieces = self._model.encode(prepared, out_type=str)
+        special = np.flatnonzero(self._special[ids])
+        pieces, lengths = list(map(self._pieces.__getitem__, encoded)), self._lengths[ids]
+        if len(special) and self._model.unk_id() in ids[special]:
+            # With the characters that have no piece, which may spell one, such as [CLS].
+            pieces = self._model.encode(prepared, out_type=str)
+            ids = np.array(self._model.piece_to_id(pieces), np.int32)
+            lengths = np.fromiter(map(len, pieces), np.int64)
         begins = self._begins(prepared, origin, "".join(pieces))
-        bounds = itertools.accumulate(map(len, pieces), initial=0)
-        new_pieces, firsts, lasts = [], [], []
-        for piece, (first, last) in zip(pieces, itertools.pairwise(bounds), strict=True):
-            if ends_in_digit_comma(piece):
-                parts = self._parts_of_comma_piece(piece)
-            else:
-                parts = ((piece, 0, last - first),)
-            for part, begin, end in parts:
-                new_pieces.append(part)
-                firsts.append(first + begin)
-                lasts.append(first + end)
-        ids = np.asarray(self._model.piece_to_id(new_pieces), np.int32)
-        return self._tokens(ids, begins, np.array(firsts), np.array(lasts))
-
-    def _tokens(
-        self, ids: np.ndarray, begins: np.ndarray, firsts: np.ndarray, lasts: np.ndarray
-    ) -> Tokens:
-        """Returns tokens that consist of the normalized characters from `firsts` up to `lasts`."""
+        lasts = lengths.cumsum()
+        firsts = lasts - lengths
+        if commas := [n for n in special.tolist() if ends_in_digit_comma(pieces[n])]:
+            tokens, parts, done = np.array([ids, firsts, lasts]), list[np.ndarray](), 0
+            for number in commas:
+                first = firsts[number]
+                cut = self._parts_of_comma_piece(pieces[number]) + [[0], [first], [first]]
+                parts += tokens[:, done:number], cut
+                done = number + 1
+            ids, firsts, lasts = np.concatenate([*parts, tokens[:, done:]], axis=1)
         first_word = int((ids != self._white_space).argmax()) if len(ids) else 0
-        return Tokens(ids, *_spans(begins, firsts, lasts), first_word)
+        return Tokens(ids.astype(np.int32), *_spans(begins, firsts, lasts), first_word)
 
     def _begins(self, prepared: str, origin: np.ndarray, normalized: str) -> np.ndarray:
         """Returns the start in the text of each character of `normalized`, and the text's end."""
@@ -157,8 +149,8 @@ class Aligner:
             )
         return origin[np.array(offsets)]
 
-    def _cut_comma_piece(self, piece: str) -> tuple[tuple[str, int, int], ...]:
-        """Splits a piece that ends in a digit and a comma; returns its parts with positions."""
+    def _cut_comma_piece(self, piece: str) -> np.ndarray:
+        """Returns the parts of a piece that ends in a digit and a comma: ids, begins and ends."""
         kept = [i for i, char in enumerate(piece[:-1]) if char != "▁"]
         number = "".join(piece[i] for i in kept)
         _, offsets = self._model.normalize(number, with_offsets=True)
@@ -169,9 +161,9 @@ class Aligner:
         for part in self._model.encode(number, out_type=str):
             begin, end = offsets[position], offsets[position + len(part)]
             first = 0 if position == 0 else positions[begin]
-            parts.append((part, first, positions[end]))
+            parts.append((self._model.piece_to_id(part), first, positions[end]))
             position += len(part)
-        return (*parts, (",", len(piece) - 1, len(piece)))
+        return np.array([*parts, (self._model.piece_to_id(","), len(piece) - 1, len(piece))]).T
 
 
 class WordAligner:
@@ -179,9 +171,9 @@ class WordAligner:
 
     def __init__(self, basic: BasicTokenizer, wordpiece: WordpieceTokenizer, unk_id: int):
         """Makes an aligner that gives words without known pieces the id `unk_id`."""
-        self._basic = basic
-        self._widths = _Widths(basic)
-        self._pieces = _PiecesOfWords(wordpiece, unk_id)
+        self._basic, self._wordpiece, self._unk_id = basic, wordpiece, unk_id
+        self._pieces = Computed(self._pieces_of, _REMEMBERED_WORDS)
+        self._widths = np.full(sys.maxunicode + 1, _UNSEEN, np.int8)
 
     def ids(self, text: str) -> list[int]:
         """Returns the ids of a text's tokens."""
@@ -189,64 +181,39 @@ class WordAligner:
 
     def tokenize(self, text: str) -> Tokens:
         """Returns the tokens of a text, with their positions."""
-        words = self._basic.tokenize(text)
-        pieces = list(map(self._pieces.__getitem__, words))
+        pieces = list(map(self._pieces.__getitem__, self._basic.tokenize(text)))
         ids, lengths = (
             np.fromiter(itertools.chain.from_iterable(piece[k] for piece in pieces), np.int32)
             for k in range(2)
         )
         # Position in the text of each character of words and white space, and of the text's end.
-        widths = self._widths.of(text)
+        widths = self._widths_of(text)
         begins = np.arange(len(text)).repeat(np.abs(widths))
         in_words = np.flatnonzero(widths[begins] > 0)
         begins = np.append(begins, len(text))
         lasts = lengths.cumsum()
         return Tokens(ids, *_spans(begins, in_words[lasts - lengths], in_words[lasts - 1] + 1), 0)
 
-
-class _PiecesOfWords(dict):
-    """A cache from words to the ids and the lengths of their pieces."""
-
-    def __init__(self, wordpiece: WordpieceTokenizer, unk_id: int):
-        super().__init__()
-        self._wordpiece = wordpiece
-        self._unk_id = unk_id
-
-    def __missing__(self, word: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def _pieces_of(self, word: str) -> tuple[Sequence[int], Sequence[int]]:
+        """Returns the ids and the lengths of a word's pieces."""
         pieces = self._wordpiece.pieces_of(word)
         if not pieces:
-            # Such a word may be very long, so it is not cached.
             return (self._unk_id,), (len(word),)
-        if len(self) == _REMEMBERED_WORDS:
-            self.clear()
-        lengths = (len(pieces[0]), *(len(piece) - len("##") for piece in pieces[1:]))
-        self[word] = known = tuple(map(self._wordpiece.vocab.__getitem__, pieces)), lengths
-        return known
+        ids = tuple(map(self._wordpiece.vocab.__getitem__, pieces))
+        return ids, (len(pieces[0]), *(len(piece) - len("##") for piece in pieces[1:]))
 
+    def _widths_of(self, text: str) -> np.ndarray:
+        """Returns the number of characters that the `BasicTokenizer` makes of each character, int8.
 
-class _Widths:
-    """The number of characters that the `BasicTokenizer` makes of each character, by code point.
-
-    Context such as the final sigma changes no number, so characters can be counted separately.
-    White space has the number -1.
-    """
-
-    _UNSEEN = -128
-
-    def __init__(self, basic: BasicTokenizer):
-        self._basic = basic
-        self._seen = np.full(sys.maxunicode + 1, self._UNSEEN, np.int8)
-
-    def of(self, text: str) -> np.ndarray:
-        """Returns the numbers of a text's characters, int8 [length of the text]."""
+        Context such as the final sigma changes no number, so characters can be counted separately.
+        White space has the number -1.
+        """
         codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
-        widths = self._seen[codes]
-        if (widths == self._UNSEEN).any():
+        if (self._widths[codes] == _UNSEEN).any():
             for char in set(text):
                 width = sum(map(len, self._basic.tokenize(char)))
-                self._seen[ord(char)] = width or -self._basic.is_space(char)
-            widths = self._seen[codes]
-        return widths
+                self._widths[ord(char)] = width or -self._basic.is_space(char)
+        return self._widths[codes]
 
 
 def _spans(

@@ -7,6 +7,7 @@ import collections
 import functools
 import io
 import re
+import sys
 import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -166,13 +167,15 @@ class WordpieceTokenizer:
 
 
 class Computed(dict):
-    """A dictionary that computes a missing value from its key, and keeps it."""
+    """A dictionary that computes a missing value from its key, and keeps at most `limit` values."""
 
-    def __init__(self, compute: Callable[[Any], Any]):
+    def __init__(self, compute: Callable[[Any], Any], limit: int = sys.maxsize):
         super().__init__()
-        self._compute = compute
+        self._compute, self._limit = compute, limit
 
     def __missing__(self, key: Any) -> Any:
+        if len(self) == self._limit:
+            self.clear()
         self[key] = value = self._compute(key)
         return value
 
