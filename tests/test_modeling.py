@@ -176,9 +176,11 @@ def test_einsum_via_matmul_equals_einsum():
     assert_close(actual, np.einsum("abcd,cde->abe", x, w), 1e-5)
 
 
-def test_the_building_blocks_compose_to_the_model():
+@pytest.mark.parametrize("masked", [True, False])
+def test_the_building_blocks_compose_to_the_model(masked):
     config = albert(num_hidden_layers=4, num_hidden_groups=2, inner_group_num=2)
-    ids, mask, segments = inputs = make_inputs()
+    ids, mask, segments = make_inputs()
+    inputs = ids, mask if masked else np.ones_like(mask), segments
     names = ["hidden_size", "num_hidden_layers", "num_hidden_groups", "num_attention_heads"]
     names += ["intermediate_size", "inner_group_num", "initializer_range"]
 
@@ -197,7 +199,8 @@ def test_the_building_blocks_compose_to_the_model():
         with tf.variable_scope("bert/encoder"):
             options = {name: getattr(config, name) for name in names} | NO_DROPOUT
             options |= {"intermediate_act_fn": modeling.gelu, "do_return_all_layers": True}
-            layers = modeling.transformer_model(embedding, tf.constant(mask), **options)
+            given = tf.constant(mask) if masked else None
+            layers = modeling.transformer_model(embedding, given, **options)
         return words, table, embedding, layers
 
     (words, table, embedding, layers), values = run_with_random_values(build)
@@ -263,26 +266,9 @@ def test_attention_from_one_sequence_to_another(as_matrices):
     assert_close(actual.reshape(x.shape), numpy_attention(x, y, mask, w, "", 3, acts), 1e-5)
 
 
-TRANSFORMER = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 6}
-
-
-def test_without_a_mask_a_transformer_attends_to_all():
-    x = np.random.default_rng(3).normal(size=[2, 5, 8]).astype("f4")
-    sizes = {**TRANSFORMER, "num_hidden_layers": 2, "num_hidden_groups": 1, **NO_DROPOUT}
-
-    def build():
-        states = tf.constant(x)
-        last = modeling.transformer_model(states, None, **sizes)
-        tf.get_variable_scope().reuse_variables()
-        ones = tf.ones([2, 5], tf.int32)
-        return last, modeling.transformer_model(states, ones, do_return_all_layers=True, **sizes)
-
-    (last, layers), _ = run_with_random_values(build)
-    np.testing.assert_array_equal(last, layers[-1])
-
-
 def test_each_dropout_can_be_set_and_keeps_the_mean():
-    one = {"num_hidden_layers": 1, "num_hidden_groups": 1}
+    sizes = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 6}
+    sizes |= {"num_hidden_layers": 1, "num_hidden_groups": 1}
     with tf.Graph().as_default(), tf.Session() as session:
         rare = [
             modeling.embedding_postprocessor(tf.ones([4, 20, 50]), dropout_prob=0.25),
@@ -291,8 +277,9 @@ def test_each_dropout_can_be_set_and_keeps_the_mean():
         states = tf.constant(np.random.default_rng(5).normal(size=[2, 5, 8]), tf.float32)
         others = [
             modeling.attention_layer(states, states, attention_probs_dropout_prob=0.5),
-            modeling.transformer_model(states, **TRANSFORMER, **one),
+            modeling.transformer_model(states, **sizes),
         ]
+        assert others[1].shape == states.shape, "of the last layer only"
         session.run(tf.global_variables_initializer())
         for dropped in session.run(rare):
             assert 0.2 < (dropped == 0).mean() < 0.3

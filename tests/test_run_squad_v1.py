@@ -6,7 +6,6 @@ import re
 
 import numpy as np
 import pytest
-import tensorflow as tf2
 
 from albert.core.errors import FlagError, UserError
 from tests.helpers.checkpoints import weights
@@ -61,24 +60,6 @@ def test_a_non_finite_loss_keeps_the_last_good_checkpoint(squad_dir, tmp_path):
     kept = weights(tmp_path, f"model.ckpt-{step}")
     assert all(np.isfinite(value).all() for value in kept.values())
     assert not (tmp_path / f"model.ckpt-{step + 1}.index").exists()
-
-
-@pytest.mark.each_python
-@pytest.mark.skipif(not hasattr(tf2, "lite"), reason="this TensorFlow has no tf.lite")
-@pytest.mark.slow
-def test_an_export_can_be_converted_for_tflite(exported):
-    """It uses only TFLite's own operations, for any batch and length."""
-    converter = tf2.lite.TFLiteConverter.from_saved_model(str(exported))
-    lite = tf2.lite.Interpreter(model_content=converter.convert()).get_signature_runner()
-    model = tf2.saved_model.load(str(exported)).signatures["serving_default"]
-    ids = np.array([[2, 5, 6, 3, 7, 8, 9, 3], [2, 5, 9, 3, 7, 3, 0, 0]], np.int32)
-    segments = np.int32([[0, 0, 0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 1, 0, 0]])
-    inputs = {"input_ids": ids, "input_mask": np.int32(ids > 0), "segment_ids": segments}
-    expected = model(**{name: tf2.constant(value) for name, value in inputs.items()})
-    converted = lite(**inputs)
-    assert converted.keys() == {"start_log_prob", "end_log_prob"}
-    for name, value in expected.items():
-        np.testing.assert_allclose(converted[name], value.numpy(), atol=1e-5)
 
 
 @pytest.mark.parametrize(
