@@ -19,10 +19,9 @@ from albert.tasks.squad.predictions import (
     NO_ANSWER,
     NO_ANSWER_V2,
     Output,
-    TokenSpans,
+    at_characters,
     best_candidates,
     candidate_type,
-    candidates_at,
     entries_of,
     no_answer_odds,
     spans_in,
@@ -30,7 +29,7 @@ from albert.tasks.squad.predictions import (
 from albert.tasks.squad.scoring import Scorer, ScorerV2, best_threshold, means, normalize_answer_v1
 
 normalize_answer_v2 = normalize_answer_v1
-# A candidate with the mean scores of several models.
+# A candidate with the scores of a model as they are, or with the means of several models.
 _MEAN = candidate_type(np.float64)
 RawResult = collections.namedtuple("RawResult", ["unique_id", "start_log_prob", "end_log_prob"])
 RawResultV2 = collections.namedtuple(
@@ -299,9 +298,8 @@ def _accumulate(
         features_spans = result_dict.setdefault(index, {})
         for feature in features[index]:
             spans_scores = features_spans.setdefault(feature.unique_id, {})
-            spans = spans_in(feature, outputs[feature.unique_id], max_answer_length)
-            columns = map(np.ndarray.tolist, spans)
-            for first, last, *scores in zip(*columns, strict=True):
+            spans = spans_in(feature, outputs[feature.unique_id], max_answer_length, _MEAN)
+            for _, first, last, *scores in spans.tolist():
                 spans_scores.setdefault((first, last), []).append(tuple(scores))
 
 
@@ -316,7 +314,7 @@ def _nbest_predictions(
     features, nbest = _by_example(all_features), {}
     for index, example in enumerate(all_examples):
         groups = [
-            candidates_at(feature, _mean_spans(result_dict[index][feature.unique_id]), _MEAN)
+            at_characters(feature, _mean_spans(result_dict[index][feature.unique_id]))
             for feature in features[index]
         ]
         best = best_candidates(groups, [example.paragraph_text], n_best_size)
@@ -324,13 +322,12 @@ def _nbest_predictions(
     return nbest
 
 
-def _mean_spans(spans_scores: dict[tuple[int, int], list[tuple[float, float]]]) -> TokenSpans:
-    bounds = np.array(list(spans_scores), np.int64).reshape(-1, 2)
-    means = [
-        [sum(column) / len(scores) for column in zip(*scores, strict=True)]
-        for scores in spans_scores.values()
+def _mean_spans(spans_scores: dict[tuple[int, int], list[tuple[float, float]]]) -> np.ndarray:
+    rows = [
+        (0, *span, *(sum(column) / len(scores) for column in zip(*scores, strict=True)))
+        for span, scores in spans_scores.items()
     ]
-    return TokenSpans(*bounds.T, *np.array(means, np.float64).reshape(-1, 2).T)
+    return np.array(rows, _MEAN)
 
 
 def _by_example(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -34,18 +34,6 @@ NO_FEATURES = 1000000
 Output = Mapping[str, Any]
 
 
-class TokenSpans(NamedTuple):
-    """Possible answers in a window, ordered by the score of the start; arrays [N].
-
-    `first` and `last` are the numbers of tokens in the window.
-    """
-
-    first: np.ndarray
-    last: np.ndarray
-    start_scores: np.ndarray
-    end_scores: np.ndarray
-
-
 def by_question(
     count: int, features: Iterable[PredictionFeature], outputs: Iterable[Output]
 ) -> Iterator[list[tuple[PredictionFeature, Output]]]:
@@ -60,12 +48,15 @@ def by_question(
         yield group
 
 
-def spans_in(feature: PredictionFeature, output: Output, max_answer_length: int) -> TokenSpans:
+def spans_in(
+    feature: PredictionFeature, output: Output, max_answer_length: int, kind: np.dtype = CANDIDATE
+) -> np.ndarray:
     """Returns the pairs of a probable start and a probable end that can be answers.
 
-    Such a pair is in the paragraph, begins where no other feature gives the token more context, and
-    has at most `max_answer_length` tokens. In the outputs of SQuAD 2.0's head, which have
-    `cls_logits`, each start has its own ends; in those of 1.1, all starts share them.
+    They are candidates in text 0 whose `start` and `end` are the first and the last token in the
+    window. Such a pair is in the paragraph, begins where no other feature gives the token more
+    context, and has at most `max_answer_length` tokens. In the outputs of SQuAD 2.0's head, which
+    have `cls_logits`, each start has its own ends; in those of 1.1, all starts share them.
     """
     first, first_scores, last, last_scores = (
         np.asarray(output[f"{side}_top_{what}"])
@@ -82,24 +73,24 @@ def spans_in(feature: PredictionFeature, output: Output, max_answer_length: int)
     valid = usable[:, None] & (last < count) & (lengths > 0) & (lengths <= max_answer_length)
     chosen, columns = np.nonzero(valid)
     end = (chosen if rows > 1 else 0), columns
-    return TokenSpans(first[chosen], last[end], first_scores[chosen], last_scores[end])
+    spans = np.zeros(len(chosen), kind)
+    spans["start"], spans["end"] = first[chosen], last[end]
+    spans["start_log_prob"], spans["end_log_prob"] = first_scores[chosen], last_scores[end]
+    return spans
 
 
-def candidates_at(
-    feature: PredictionFeature, spans: TokenSpans, kind: np.dtype = CANDIDATE
-) -> np.ndarray:
-    """Returns the candidates of spans in a window; they are in text 0."""
-    rows = np.zeros(len(spans.first), kind)
-    rows["start"], rows["end"] = feature.starts[spans.first], feature.ends[spans.last] + 1
-    rows["start_log_prob"], rows["end_log_prob"] = spans.start_scores, spans.end_scores
-    return rows
+def at_characters(feature: PredictionFeature, spans: np.ndarray) -> np.ndarray:
+    """Changes candidates from tokens of a window to characters of its text, and returns them."""
+    starts, lasts = feature.starts[spans["start"]], feature.ends[spans["end"]]
+    spans["start"], spans["end"] = starts, lasts + 1
+    return spans
 
 
 def answers_of(
     pairs: Iterable[tuple[PredictionFeature, Output]], text: str, max_answer_length: int, count: int
 ) -> np.ndarray:
     """Returns the best candidates in a question's features; see `best_candidates`."""
-    candidates = [candidates_at(pair[0], spans_in(*pair, max_answer_length)) for pair in pairs]
+    candidates = [at_characters(pair[0], spans_in(*pair, max_answer_length)) for pair in pairs]
     return best_candidates(candidates, [text], count)
 
 
