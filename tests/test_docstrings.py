@@ -7,8 +7,7 @@ import pytest
 
 from tests.helpers.forking import ROOT
 
-MODULES = ["albert.inference.base", "albert.modeling", "albert.tasks.squad.head"]
-MODULES += ["albert.api", "albert.inference.loading"]
+MODULES = ["albert.inference.base", "albert.modeling", "albert.api", "albert.inference.loading"]
 MODULES += ["albert.records.order", "albert.records.sequences"]
 
 

@@ -41,17 +41,10 @@ def input_fn_of(
     file's order; `drop_remainder` drops a last batch that is not full.
     """
     files = [input_file] if isinstance(input_file, str) else list(input_file)
-
-    def input_fn(params: dict) -> tf.data.Dataset:
-        return parsed_batches(
-            files,
-            spec,
-            batch_size,
-            shuffle_seed=_SEED if is_training else None,
-            drop_remainder=drop_remainder,
-        )
-
-    return input_fn
+    seed = _SEED if is_training else None
+    return lambda params: parsed_batches(
+        files, spec, batch_size, shuffle_seed=seed, drop_remainder=drop_remainder
+    )
 
 
 def model_fn_of(

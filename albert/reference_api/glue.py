@@ -159,10 +159,8 @@ def create_model(
     1 for regression. `task_name` is not used. Returns the mean loss, the losses [B], and the rest
     of `classification.head.ClassifierOutput`.
     """
-    inputs, flags = (
-        (input_ids, input_mask, segment_ids),
-        (use_one_hot_embeddings, False, hub_module),
-    )
+    inputs = input_ids, input_mask, segment_ids
+    flags = use_one_hot_embeddings, False, hub_module
     pooled, _ = create_albert(albert_config, is_training, *inputs, *flags)
     output = classify(pooled, labels, _DROPOUT if is_training else 0.0, num_labels)
     return output.loss, *output

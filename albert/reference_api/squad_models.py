@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from albert.prediction.model import Encode, Head, HeadOutput
 from albert.records import tf_example
 from albert.reference_api.common import create_albert, input_fn_of, model_fn_of, refuse
 from albert.tasks.squad.features import (
@@ -210,18 +209,8 @@ def v1_model_fn_builder(
     """
     schedule = learning_rate, num_train_steps, num_warmup_steps
     flags = use_tpu, hub_module, use_one_hot_embeddings, use_einsum
-    head = _with_all_scores(make_v1_head(mask_padding_in_loss=False))
+    head = make_v1_head(mask_padding_in_loss=False, num_best=None)
     return model_fn_of(albert_config, head, init_checkpoint, schedule, flags)
-
-
-def _with_all_scores(head: Head) -> Head:
-    """Returns a head that predicts the scores of all positions, as the reference's head does."""
-
-    def whole(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
-        output = head(encode, features, is_training)
-        return output._replace(predictions=output.exported or output.predictions)
-
-    return whole
 
 
 def create_v2_model(

@@ -32,25 +32,18 @@ def answer_scores(states: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return scores[:, :, 0], scores[:, :, 1]
 
 
-def make_v1_head(mask_padding_in_loss: bool, num_best: int = 20, may_abstain: bool = False) -> Head:
+def make_v1_head(
+    mask_padding_in_loss: bool, num_best: int | None = 20, may_abstain: bool = False
+) -> Head:
     """Returns the head for SQuAD 1.1.
 
     The loss is the mean cross-entropy of start and end. As in the reference, the softmax covers all
     positions, so the loss depends on the amount of padding, unless `mask_padding_in_loss` excludes
     padding. Predictions are the best starts and ends with their positions, [B, K] each; of equal
     scores, the first position comes first. K is `num_best`, or the length if that is smaller. An
-    exported model outputs the scores of all positions. With `may_abstain`, [CLS] means no
-    answer, as in `transformers`: scores are log probabilities over it and the text, and predictions
-    have its own, `null_log_prob` [B].
-
-        >>> head = make_v1_head(mask_padding_in_loss=True, num_best=2)
-        >>> config = modeling.AlbertConfig(vocab_size=100, hidden_size=32, num_attention_heads=4)
-        >>> with tf.Graph().as_default():
-        ...     ones = tf.ones([3, 8], tf.int32)
-        ...     encode = lambda features: modeling.Encoder(config, False, *features.values())
-        ...     output = head(encode, {"input_ids": ones, "input_mask": ones}, False)
-        ...     print(output.exported["start_log_prob"].shape)
-        (3, 8)
+    exported model outputs the scores of all positions, and so do predictions if `num_best` is None.
+    With `may_abstain`, [CLS] means no answer, as in `transformers`: scores are log probabilities
+    over it and the text, and predictions have its own, `null_log_prob` [B].
     """
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
@@ -71,7 +64,8 @@ def make_v1_head(mask_padding_in_loss: bool, num_best: int = 20, may_abstain: bo
         ids = _ids(features)
         scores = {"start_log_prob": start_logits, "end_log_prob": end_logits, **ids}
         if not is_training:
-            return HeadOutput(None, {**_best(scores, num_best), **null, **ids}, scores)
+            best = {**_best(scores, num_best), **null, **ids} if num_best else scores
+            return HeadOutput(None, best, scores)
         loss = 0.5 * (
             _cross_entropy(start_logits, features["start_positions"])
             + _cross_entropy(end_logits, features["end_positions"])
