@@ -7,7 +7,7 @@ import math
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO
 
 import numpy as np
@@ -16,8 +16,8 @@ import numpy as np
 @contextlib.contextmanager
 def writing_npz(
     file: str | IO[bytes], folder: str | None = None
-) -> Iterator[Callable[[str, np.ndarray], None]]:
-    """Yields a function that appends rows to an array, which it names, of an archive.
+) -> Iterator[Callable[[Mapping[str, np.ndarray]], None]]:
+    """Yields a function that appends rows to arrays of an archive, by name.
 
     The first rows determine the type and the shape of a row. The archive is complete at the end of
     the `with` block. Until then, arrays are in temporary files in the folder, because their lengths
@@ -26,10 +26,11 @@ def writing_npz(
     arrays: dict[str, tuple[IO[bytes], np.ndarray]] = {}
     with contextlib.ExitStack() as stack:
 
-        def add(name: str, rows: np.ndarray) -> None:
-            if name not in arrays:
-                arrays[name] = stack.enter_context(tempfile.TemporaryFile(dir=folder)), rows[:0]
-            arrays[name][0].write(rows.tobytes())
+        def add(columns: Mapping[str, np.ndarray]) -> None:
+            for name, rows in columns.items():
+                if name not in arrays:
+                    arrays[name] = stack.enter_context(tempfile.TemporaryFile(dir=folder)), rows[:0]
+                arrays[name][0].write(rows.tobytes())
 
         yield add
         # As `np.savez` writes it.

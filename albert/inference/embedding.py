@@ -171,9 +171,6 @@ def write_npz(path: str, embedded: Iterable[Embedding]) -> None:
         for text in embedded:
             tokens += text.tokens
             lengths.append(len(text.tokens))
-            for layer, states in text.layers.items():
-                add(f"layer_{layer}", states)
-            for name, vector in _vectors(text).items():
-                add(name, vector[np.newaxis])
-        add("tokens", np.array(tokens))
-        add("lengths", np.array(lengths, np.int64))
+            add({f"layer_{layer}": states for layer, states in text.layers.items()})
+            add({name: vector[np.newaxis] for name, vector in _vectors(text).items()})
+        add({"tokens": np.array(tokens), "lengths": np.array(lengths, np.int64)})

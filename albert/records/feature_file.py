@@ -96,10 +96,6 @@ class FeatureSource(abc.ABC):
         """Returns a context with a function that adds to the companion, complete at its end."""
         raise NotImplementedError
 
-    def log_dropped_questions(self) -> None:
-        """Logs which examples were skipped, for splits that can skip some."""
-        return
-
     def source_of(self, snapshot: Snapshot, is_foreign: bool) -> Any:
         """Returns the data that scoring needs in addition to the records; called on rank 0.
 
@@ -168,7 +164,6 @@ class FeatureSource(abc.ABC):
 
     def _build(self) -> dict:
         examples, left_out = self.read()
-        self.log_dropped_questions()
         started = time.perf_counter()
 
         with self.cached.building() as (names, summary), contextlib.ExitStack() as stack:

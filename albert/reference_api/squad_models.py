@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from albert.records import tf_example
+from albert.records.sequences import padded
 from albert.reference_api.common import create_albert, input_fn_of, model_fn_of, refuse
 from albert.tasks.squad.features import (
     FIRST_UNIQUE_ID,
@@ -20,7 +21,6 @@ from albert.tasks.squad.features import (
     Window,
     WindowMaker,
     feature_spec,
-    model_inputs,
 )
 from albert.tasks.squad.head import (
     V2Options,
@@ -105,9 +105,11 @@ def convert_examples_to_features(
 def _input_features(
     window: Window, unique_id: int, tokenizer: FullTokenizer, max_seq_length: int, is_training: bool
 ) -> InputFeatures:
-    ids, mask, segments, p_mask = model_inputs(window, tokenizer, max_seq_length)
+    ids, mask, segments = padded(window.sequence(tokenizer), max_seq_length)
     start, end = window.positions if is_training else (None, None)
-    first = window.doc_offset
+    first, last = window.doc_offset, window.length - 1
+    p_mask = [1] * max_seq_length
+    p_mask[0], p_mask[first:last] = 0, [0] * (last - first)
     return InputFeatures(
         unique_id=unique_id,
         example_index=None if is_training else window.example_index,

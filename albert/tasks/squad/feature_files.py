@@ -16,10 +16,12 @@ import tensorflow.compat.v1 as tf
 from albert.core.errors import UserError
 from albert.core.files import check_readable
 from albert.core.npz import writing_npz
+from albert.records import tf_example
 from albert.records.cached_file import CachedFile, Snapshot
 from albert.records.feature_file import Chunk, FeatureSource, sha256_of_inputs
 from albert.records.process_pool import Countable
 from albert.records.records import RecordFile, count_records_of_other_writers
+from albert.records.sequences import padded
 from albert.tables.bad_rows import BadRows
 from albert.tasks.squad import ALL, ONE
 from albert.tasks.squad.features import (
@@ -34,9 +36,7 @@ from albert.tasks.squad.features import (
     WindowRecordMaker,
     columns_of,
     feature_spec,
-    model_inputs,
     prediction_features,
-    with_unique_id,
 )
 from albert.tasks.squad.questions import (
     IMPOSSIBLE,
@@ -189,17 +189,17 @@ class SquadFeatures(FeatureSource):
         result: tuple[Countable[Any], Mapping[str, int]] = questions, {}
         if self._is_training:
             result = read_examples(questions, True, self._unanswerable)
-            marks = ((one.qas_id, one.is_impossible) for one in result[0])
+            impossible = [one.qas_id for one in result[0] if one.is_impossible]
         else:
-            marks = ((one["id"], bool(one.get("is_impossible"))) for _, one in questions)
-        impossible = (
-            [] if self._unanswerable else [qas_id for qas_id, is_marked in marks if is_marked]
-        )
-        if impossible:
+            impossible = [one["id"] for _, one in questions if one.get("is_impossible")]
+        if impossible and not self._unanswerable:
             raise UserError(
                 f"{self.input_file} is SQuAD 2.0: it has {len(impossible)} unanswerable questions, "
                 f"the first is {impossible[0]}; use `albert squad 2.0`"
             )
+        if self._is_training and self._unanswerable and not impossible:
+            message = "has no unanswerable questions, so the model does not learn to abstain"
+            tf.logging.warning("%s %s", self.input_file, message)
         if not len(result[0]):
             raise no_question_error(self.input_file, {})
         return result
@@ -219,29 +219,13 @@ class SquadFeatures(FeatureSource):
         return Chunk(len(examples), records, columns)
 
     def numbered(self, record: bytes, number: int) -> bytes:
-        return with_unique_id(record, FIRST_UNIQUE_ID + number)
+        unique_id = tf_example.varint(FIRST_UNIQUE_ID + number)
+        return tf_example.example(tf_example.entry("unique_ids", unique_id) + record)
 
-    @contextlib.contextmanager
-    def writing_companion(self, path: str) -> Iterator[Callable[[TokenColumns], None]]:
-        """Yields a function that adds the columns of some windows to the token positions.
-
-        NumPy can read the file, too; see `writing_npz`.
-        """
-        with writing_npz(path, os.path.dirname(path)) as append:
-
-            def add(columns: TokenColumns) -> None:
-                for key, values in columns.items():
-                    append(key, values)
-
-            yield add
-
-    def log_dropped_questions(self) -> None:
-        is_v2 = self._is_training and self._unanswerable
-        if is_v2 and not any(example.is_impossible for example in self.read()[0]):
-            tf.logging.warning(
-                "%s has no unanswerable questions, so the model does not learn to abstain",
-                self.input_file,
-            )
+    def writing_companion(
+        self, path: str
+    ) -> contextlib.AbstractContextManager[Callable[[TokenColumns], None]]:
+        return writing_npz(path, os.path.dirname(path))
 
     def source_of(self, snapshot: Snapshot, is_foreign: bool) -> ScoringData | None:
         """Returns the questions of a file to predict.
@@ -281,7 +265,7 @@ class SquadFeatures(FeatureSource):
 
     def _describes(self, window: Window, unique_id: int, record: bytes) -> bool:
         feature = tf.train.Example.FromString(record).features.feature
-        ids = model_inputs(window, self._tokenizer, self._options.max_seq_length)[0]
+        ids, *_ = padded(window.sequence(self._tokenizer), self._options.max_seq_length)
         return (
             feature["unique_ids"].int64_list.value[:] == [unique_id]
             and feature["input_ids"].int64_list.value[:] == ids

@@ -21,7 +21,6 @@ from albert.records.sequences import (
     TokenSequence,
     make_sequence,
     max_context_windows,
-    padded,
     window_starts,
 )
 from albert.tokenization import FullTokenizer, Tokens
@@ -230,30 +229,13 @@ def _whole_words(text: str, first: int, last: int) -> tuple[int, int]:
     return begin, (end.start() if end else len(text)) - 1
 
 
-def model_inputs(
-    window: Window, tokenizer: FullTokenizer, max_seq_length: int
-) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Returns `input_ids`, `input_mask`, `segment_ids`, `p_mask`: `max_seq_length` items each."""
-    first, last = window.doc_offset, window.length - 1
-    p_mask = [1] * max_seq_length
-    p_mask[0], p_mask[first:last] = 0, [0] * (last - first)
-    return *padded(window.sequence(tokenizer), max_seq_length), p_mask
-
-
 ANSWER_KEYS = ("start_positions", "end_positions", "is_impossible")
 _REMEMBERED_ENCODINGS = 64
 _ZERO, _ONE = b"\x00", b"\x01"
 
 
-def with_unique_id(entries: bytes, unique_id: int) -> bytes:
-    """Returns a whole record, from the entries of `WindowRecordMaker` and the missing id."""
-    return tf_example.example(
-        tf_example.entry("unique_ids", tf_example.varint(unique_id)) + entries
-    )
-
-
 class WindowRecordMaker:
-    """A converter of windows to records without their ids, which are only known when writing."""
+    """A converter of windows to the entries of records, except their unique ids."""
 
     def __init__(self, max_seq_length: int, tokenizer: FullTokenizer):
         """Prepares for features of one length; the tokenizer must have [CLS] and [SEP]."""
@@ -264,7 +246,7 @@ class WindowRecordMaker:
         self._cls, self._sep = (tf_example.varint(i) for i in (tokenizer.cls_id, tokenizer.sep_id))
 
     def entries(self, window: Window, is_training: bool) -> bytes:
-        """Returns a record's joined entries, with the same values as `model_inputs`."""
+        """Returns the joined entries; `p_mask` is 1 where no answer can be, which [CLS] may be."""
         first, used = window.doc_offset, window.length
         padding, inside = bytes(self._length - used), bytes(window.end - window.begin)
         ids, bounds = self._encoded(window.paragraph)

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import logging
 import tracemalloc
 
 import numpy as np
@@ -162,6 +163,11 @@ class TestVersion2:
         known = {"id": "b", "answers": []}, {"id": "c", "is_impossible": True}
         assert task.best_by == "best_f1" and all(map(task.is_known, known))
         assert not task.is_known({"id": "a"})
+
+    def test_training_questions_that_all_have_answers_are_a_warning(self, make_v2, log):
+        make_v2().split(TRAIN).read()
+        (line,) = log(logging.WARNING)
+        assert line.endswith("so the model does not learn to abstain")
 
     @pytest.mark.parametrize(
         ("flags", "f1", "abstaining"),
