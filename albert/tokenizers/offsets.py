@@ -231,10 +231,9 @@ def _spans(
 
 def _prepare(text: str, lower: bool, characters: Computed) -> tuple[str, np.ndarray]:
     """Returns `preprocess_text(text)`, and positions in `text` of its characters and its end."""
-    if _is_plain(text):
-        return (text.lower() if lower else text), np.arange(len(text) + 1)
     words = " ".join(text.split())
-    changed = [char for char in set(words) if characters[char] != char]
+    # No rule changes a character of ASCII.
+    changed = [c for c in set("" if words.isascii() else words) if characters[c] != c]
     if len(words) == len(text) and all(len(characters[char]) == 1 for char in changed):
         # Every character becomes one character, and no further rule changes it.
         prepared, origin = words, np.arange(len(text) + 1)
@@ -246,11 +245,6 @@ def _prepare(text: str, lower: bool, characters: Computed) -> tuple[str, np.ndar
     # or is in `_LOWERED`. The whole text is lower-cased at once because a final sigma depends on
     # context.
     return (prepared.lower() if lower else prepared), origin
-
-
-def _is_plain(text: str) -> bool:
-    """Returns whether only the case of a text can change: ASCII with single spaces inside."""
-    return text.isascii() and text.isprintable() and "  " not in text and text == text.strip(" ")
 
 
 def _prepare_slowly(text: str, characters: Computed) -> tuple[str, np.ndarray]:
