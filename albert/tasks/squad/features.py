@@ -262,18 +262,14 @@ class WindowRecordMaker:
         entries = b"".join(map(tf_example.entry, columns, columns.values()))
         if is_training:
             numbers = *window.positions, int(window.answer is None)
-            entries += b"".join(map(_number_entry, ANSWER_KEYS, numbers))
+            values = map(tf_example.VARINTS.__getitem__, numbers)
+            entries += b"".join(map(tf_example.entry, ANSWER_KEYS, values))
         return entries
 
     def _encode_ids(self, tokens: Tokens) -> tuple[bytes, list[int]]:
         """Returns tokens' ids as varints, with the start of each and the end of the last."""
         content, lengths = self._table.encode(tokens.ids)
         return content, [0, *lengths.cumsum().tolist()]
-
-
-@functools.cache
-def _number_entry(key: str, value: int) -> bytes:
-    return tf_example.entry(key, tf_example.varint(value))
 
 
 def feature_spec(seq_length: int, is_training: bool, with_p_mask: bool) -> dict:
