@@ -12,7 +12,7 @@ file.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -123,6 +123,15 @@ class SquadTask(TextTask):
         suffix = ", development part" * bool(source.split)
         view = View(f"SQuAD {self.version}: {os.path.basename(source.path)}{suffix}", scores)
 
+        def answers(add: Callable[[Sample], object]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+            """Yields each question's id and n-best list after passing its sample to `add`."""
+            no_answer = NO_ANSWER_V2 if self.unanswerable else NO_ANSWER
+            rows = zip(questions, nbest, scorer.answers, strict=True)
+            for (context, question), best, answer in rows:
+                entries = entries_of(best, context, no_answer)
+                add(sample_of(context, question, answer, entries, bool(scores)))
+                yield question["id"], entries
+
         def write_outputs() -> None:
             names = {PREDICTIONS: "answer"} | ({ODDS: "odds"} if self.unanswerable else {})
             for file, name in names.items():
@@ -134,24 +143,9 @@ class SquadTask(TextTask):
                 split = {**source.made_from(), **content}
                 write_json(os.path.join(folder, DEV_SPLIT), split, indent=4)
             with writing_samples(folder, view) as add:
-                answers = self._answers(questions, scorer, nbest, bool(scores), add)
-                write_members(os.path.join(folder, NBEST), answers, as_json)
+                write_members(os.path.join(folder, NBEST), answers(add), as_json)
 
         return CheckpointScores(scores, write_outputs)
-
-    def _answers(
-        self,
-        questions: Questions,
-        scorer: Scorer,
-        nbest: Iterable[np.ndarray],
-        is_known: bool,
-        add: Callable[[Sample], object],
-    ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-        """Yields each question's id and n-best list after passing its sample to `add`."""
-        for (context, question), best, answer in zip(questions, nbest, scorer.answers, strict=True):
-            entries = entries_of(best, context, NO_ANSWER_V2 if self.unanswerable else NO_ANSWER)
-            add(sample_of(context, question, answer, entries, is_known))
-            yield question["id"], entries
 
 
 def _feature_paths(settings: SquadSettings) -> dict[str, list[str]]:
