@@ -16,7 +16,6 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
 from albert.core.files import check_readable, read_bytes
-from albert.tokenizers.normalization import Normalization
 from albert.tokenizers.offsets import Aligner, Tokens, WordAligner
 from albert.tokenizers.sentencepiece_text import (  # noqa: F401  The reference has these names here.
     SPIECE_UNDERLINE,
@@ -25,7 +24,7 @@ from albert.tokenizers.sentencepiece_text import (  # noqa: F401  The reference 
     ends_in_digit_comma,
     preprocess_text,
 )
-from albert.tokenizers.text_rules import LONGEST_WORD, AddedTokens, TextRules
+from albert.tokenizers.text_rules import LONGEST_WORD, AddedTokens, Normalization, TextRules
 from albert.tokenizers.tokenizer_json import parse_tokenizer, sentencepiece_model_of
 from albert.tokenizers.wordpiece_text import (  # noqa: F401  The reference has these names here too.
     BasicTokenizer,

@@ -18,8 +18,7 @@ from albert.checkpoints.folder_contract import (
 from albert.checkpoints.transformers_folder import is_transformers_folder
 from albert.core.errors import UserError
 from albert.core.files import read_bytes, read_object
-from albert.tokenizers.normalization import Normalization
-from albert.tokenizers.text_rules import AddedToken, TextRules
+from albert.tokenizers.text_rules import AddedToken, Normalization, TextRules
 from albert.tokenizers.tokenizer_json import is_unigram, parse_tokenizer, settings_of
 
 # The classes with the code of BERT, of ALBERT, and of any tokenizer.json.

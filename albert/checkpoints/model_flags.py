@@ -13,7 +13,7 @@ from albert.core.errors import FlagError
 from albert.core.files import content_of
 from albert.download.named_model import local_folder, pinned_name
 from albert.settings.fields import AnySettings, Settings, argument
-from albert.tokenizers.normalization import Normalization
+from albert.tokenizers.text_rules import Normalization
 
 
 def with_model(settings: AnySettings) -> AnySettings:

@@ -34,7 +34,7 @@ from albert.core.files import content_of, open_atomically, read_bytes, read_obje
 from albert.core.record import read_record
 from albert.core.version import VERSION
 from albert.download.named_model import WHAT_TO_PASS, local_folder
-from albert.tokenizers.normalization import Normalization
+from albert.tokenizers.text_rules import Normalization
 from albert.tokenizers.tokenizer_json import is_unigram, parse_tokenizer
 
 RECORD = "run.json"

@@ -43,8 +43,7 @@ from albert.model.config import AlbertConfig, BertConfig, read_config
 from albert.settings.fields import argument
 from albert.tasks import completed
 from albert.tokenization import FullTokenizer
-from albert.tokenizers.normalization import Normalization
-from albert.tokenizers.text_rules import TextRules
+from albert.tokenizers.text_rules import Normalization, TextRules
 from albert.tokenizers.tokenizer_json import native_content
 
 MODEL = "model.onnx"

@@ -18,12 +18,12 @@ import numpy as np
 import sentencepiece as spm
 
 from albert.core.errors import UserError
-from albert.tokenizers.normalization import Normalization
 from albert.tokenizers.sentencepiece_text import (
     ends_in_digit_comma,
     keep_character,
     strip_character,
 )
+from albert.tokenizers.text_rules import Normalization
 from albert.tokenizers.wordpiece_text import BasicTokenizer, Computed, WordpieceTokenizer
 
 _REMEMBERED_WORDS = 1 << 16

@@ -13,7 +13,7 @@ from albert.devices import device
 from albert.prediction.session import PredictSession, placeholders
 from albert.records.batches import batch_spec
 from albert.records.sequences import SEQUENCE_KEYS
-from albert.tokenizers.normalization import Normalization
+from albert.tokenizers.text_rules import Normalization
 from albert.training.output_folder import checkpoint_to_use
 from albert.training.task import Task
 from albert.training.task_model import assets_of, model_fn

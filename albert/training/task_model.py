@@ -16,7 +16,7 @@ from albert.prediction.model import ModelOptions
 from albert.prediction.session import AT_ONCE
 from albert.settings.engines import OPENVINO
 from albert.settings.run_settings import RunSettings
-from albert.tokenizers.normalization import Normalization
+from albert.tokenizers.text_rules import Normalization
 from albert.training.model_fn import make_model_fn
 from albert.training.plan import Steps
 from albert.training.task import CONFIG_FLAGS, Task, precision_config, quantized_start

@@ -10,8 +10,8 @@ import sentencepiece as spm
 from hypothesis import strategies as st
 
 from albert import tokenization
-from albert.tokenizers.normalization import Normalization
 from albert.tokenizers.offsets import Aligner, WordAligner
+from albert.tokenizers.text_rules import Normalization
 from albert.tokenizers.wordpiece_text import BasicTokenizer, WordpieceTokenizer, words_in
 from tests.helpers.golden import GOLDEN
 from tests.helpers.texts import TEXTS
