@@ -21,7 +21,6 @@ from albert.checkpoints import transformers_names as names
 from albert.checkpoints.transformers_folder import TransformersFolder
 from albert.core.errors import UserError
 from albert.corpus.documents import Options, Tally, read_documents
-from albert.corpus.sources import Source
 from albert.download.archive import unpack
 from albert.records.records import RecordFile, record_error
 from albert.serving import web
@@ -293,5 +292,5 @@ def test_any_bytes_are_articles_or_refused(content, is_packed, tmp_path):
     path = tmp_path / ("wiki_00.gz" if is_packed else "wiki_00")
     path.write_bytes(gzip.compress(content) if is_packed else content)
     tally = Tally()
-    list(read_documents(0, Source("files", [str(path)]), Options(), tally, lambda n: None))
+    list(read_documents([str(path)], Options(), tally, lambda n: None))
     assert len(tally.faults) <= 1 and all("\n" not in fault for fault in tally.faults)

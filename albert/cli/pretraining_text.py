@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from albert.cli import require_standard_output
 from albert.core.cores import default_processes
-from albert.core.text import aligned
+from albert.core.errors import UserError
 from albert.settings.fields import Settings, setting
 
 NEEDS_TENSORFLOW = False
-# The widest name of an input that the table shows as a whole.
-_NAME = 40
 
 
 class PretrainingTextSettings(Settings):
@@ -63,28 +61,24 @@ SETTINGS = PretrainingTextSettings
 
 
 def main(settings: PretrainingTextSettings) -> None:
-    """Makes the text and prints a table of what was read, kept and dropped."""
-    from albert.corpus.conversion import Options, check_faults, make_corpus
+    """Makes the text and prints how much was read, kept and dropped.
+
+    Raises a `UserError` at the end if a part of the input could not be read.
+    """
+    from albert.corpus.conversion import REPORT, Options, counted, make_corpus
     from albert.corpus.sentences import check_language
-    from albert.corpus.sources import find_sources
+    from albert.corpus.sources import find_files
 
     settings.require("input", "output_dir")
     check_language(settings.language)
     require_standard_output()
-    sources = find_sources(settings.input, settings.output_dir)
+    files = find_files(settings.input, settings.output_dir)
     options = Options(*(getattr(settings, name) for name in Options._fields))
-    report = make_corpus(sources, settings.output_dir, options, settings.preprocess_workers)
-    print_table(report)
-    check_faults(report, settings.output_dir)
-
-
-def print_table(report: dict) -> None:
-    """Prints a row for each input, and one for all; without columns that have only zeros."""
-    from albert.corpus.conversion import COUNTS
-
-    columns = [name for name in COUNTS if report["totals"][name]]
-    inputs = [(one["name"][-_NAME:], one) for one in report["inputs"]]
-    if len(inputs) > 1:
-        inputs.append(("all", report["totals"]))
-    rows = [[name, *(f"{counts[column]:,}" for column in columns)] for name, counts in inputs]
-    print("\n".join(aligned([["input", *columns], *rows], right=True)))
+    report = make_corpus(files, settings.output_dir, options, settings.preprocess_workers)
+    print(counted(report["totals"]))
+    if faults := report["faults"]:
+        more = f"; {REPORT} has {len(faults) - 1} more" if len(faults) > 1 else ""
+        raise UserError(
+            f"{faults[0]}{more}. The text of the rest is in {settings.output_dir}; repair or leave "
+            "out what is damaged, and write to another folder"
+        )

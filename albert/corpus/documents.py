@@ -9,12 +9,12 @@ import html
 import io
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from albert.core.errors import UserError
 from albert.core.files import parse_json
-from albert.corpus.sources import Kind, Source, kind_of, opened
+from albert.corpus.sources import Kind, kind_of, opened
 from albert.tables import parquet
 
 # A longer text becomes several documents, so that a file of any size fits into memory. In
@@ -25,13 +25,6 @@ _PIECE = 1 << 20
 _DOC_MARK = b"<doc id="
 _DOC = re.compile(r'<doc id=.*\btitle="(.*)">$')
 _TAG = re.compile(r"</?[a-zA-Z][^<>]*>")
-
-
-class Document(NamedTuple):
-    """A document of a source, as it was read."""
-
-    source: int
-    text: str
 
 
 class Options(NamedTuple):
@@ -46,30 +39,27 @@ class Options(NamedTuple):
 
 @dataclasses.dataclass
 class Tally:
-    """Counts of a source's documents by name, and a fault for each file not read as a whole."""
+    """Counts of the documents by name, and a fault for each file not read as a whole."""
 
     counts: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     faults: list[str] = dataclasses.field(default_factory=list)
 
 
 def read_documents(
-    number: int, source: Source, options: Options, tally: Tally, watch: Callable[[int], object]
-) -> Iterator[Document]:
-    """Yields the documents of a source; calls `watch` with the numbers of bytes read.
+    paths: Sequence[str], options: Options, tally: Tally, watch: Callable[[int], object]
+) -> Iterator[str]:
+    """Yields the documents of files; calls `watch` with the numbers of bytes read.
 
     A file that is damaged ends there: the documents before the damage are yielded, the fault goes
     to the tally, and the next file follows.
     """
-    for path in source.paths:
+    for path in paths:
         try:
             for text in _texts_of_path(path, options, tally, watch):
                 tally.counts["read"] += 1
-                yield Document(number, text)
+                yield text
         except UserError as e:
             tally.faults.append(str(e))
-            if kind_of(path) is Kind.TEXT:
-                # The document with the damage.
-                tally.counts.update(("read", "unreadable"))
 
 
 def _texts_of_path(
@@ -103,7 +93,7 @@ def _texts(stream: BinaryIO, path: str, options: Options, tally: Tally) -> Itera
     kind, field = kind_of(path), options.text_field
     head = stream.peek(len(_DOC_MARK)).lstrip()  # type: ignore[attr-defined]
     if kind in (Kind.TEXT, Kind.EXTRACTED) and head.startswith(_DOC_MARK):
-        return _texts_of_docs(stream, path, tally)
+        return _texts_of_docs(stream, path)
     if kind is Kind.TEXT:
         return _texts_of_file(stream, path, options, tally)
     if kind is Kind.EXTRACTED:
@@ -113,7 +103,7 @@ def _texts(stream: BinaryIO, path: str, options: Options, tally: Tally) -> Itera
     return _texts_of_lines(stream, path, lambda line: _field_of(line, field), tally)
 
 
-def _texts_of_docs(stream: BinaryIO, path: str, tally: Tally) -> Iterator[str]:
+def _texts_of_docs(stream: BinaryIO, path: str) -> Iterator[str]:
     """Yields the articles in WikiExtractor's elements, each of which begins with its title."""
     title, lines = None, list[str]()
     for line in _decoded(stream, path):
@@ -125,7 +115,6 @@ def _texts_of_docs(stream: BinaryIO, path: str, tally: Tally) -> Iterator[str]:
         else:
             lines.append(line)
     if title is not None:
-        tally.counts.update(("read", "unreadable"))
         raise UserError(f"{path} is incomplete: its last <doc> has no </doc>")
 
 

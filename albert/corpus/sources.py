@@ -15,7 +15,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 
 from albert.core.errors import FlagError, UserError
 from albert.core.files import check_readable
@@ -33,24 +33,10 @@ class Kind(enum.Enum):
 
 _END = r"(?:\.(?:bz2|gz|zst))?$"
 _NAME = re.compile(rf"(?:{'|'.join(f'(?P<{kind.name}>{kind.value})' for kind in Kind)}){_END}")
-_SUFFIXES = ".txt, .jsonl or .ndjson, also followed by .bz2, .gz or .zst, or in .parquet"
-
-
-class Source(NamedTuple):
-    """An argument of `--input`: the path of a file or folder, and the files to read, in order."""
-
-    name: str
-    paths: list[str]
-
-    def described(self) -> dict:
-        """Returns values that change when a file is added, removed or changed."""
-        states = [os.stat(path) for path in self.paths]
-        return {
-            "name": self.name,
-            "files": len(states),
-            "bytes": sum(state.st_size for state in states),
-            "changed_ns": max(state.st_mtime_ns for state in states),
-        }
+_SUFFIXES = (
+    ".txt, .jsonl or .ndjson, also followed by .bz2, .gz or .zst, or in .parquet; extract the text "
+    "of a dump with WikiExtractor"
+)
 
 
 def kind_of(path: str) -> Kind | None:
@@ -59,51 +45,46 @@ def kind_of(path: str) -> Kind | None:
     return Kind[cast(str, match.lastgroup)] if match else None
 
 
-def find_sources(patterns: str, output_dir: str) -> list[Source]:
-    """Returns the files and folders that match comma-separated names or globs, in order.
+def find_files(patterns: str, output_dir: str) -> list[str]:
+    """Returns the files that match comma-separated names or globs, or are in such folders.
 
-    Of a folder, hidden files and files with other suffixes are skipped. Raises a `FlagError` if
-    there is no name, or a folder contains `output_dir`, and a `UserError` if a name or glob matches
-    nothing, or a file cannot be used.
+    They are in order. Of a folder, hidden files and files with other suffixes are skipped. Raises a
+    `FlagError` if there is no name, or a folder contains `output_dir`, and a `UserError` if a name
+    or glob matches nothing, or a file cannot be used.
     """
-    sources = []
+    files = list[str]()
     for pattern in filter(None, patterns.split(",")):
         paths = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern))
         if not paths:
             raise UserError(f"--input: {pattern} matches no file")
-        sources += [_source(path, output_dir) for path in paths]
-    if not sources:
+        for path in paths:
+            files += _files_in(path, output_dir) if os.path.isdir(path) else [path]
+    if not files:
         raise FlagError(f"--input={patterns} names no file")
-    return sources
-
-
-def _source(path: str, output_dir: str) -> Source:
-    if not os.path.isdir(path):
+    for path in files:
         check_readable(path, "--input")
         if not kind_of(path):
-            hint = "; extract the text of a dump with WikiExtractor" if ".xml" in path else ""
-            raise UserError(f"--input: the name of {path} does not end in {_SUFFIXES}{hint}")
-        return Source(path, [path])
-    whole, output = os.path.realpath(path), os.path.realpath(output_dir)
+            raise UserError(f"--input: the name of {path} does not end in {_SUFFIXES}")
+    return files
+
+
+def _files_in(folder: str, output_dir: str) -> list[str]:
+    """Returns the files of a folder and its subfolders in order; see `find_files`."""
+    whole, output = os.path.realpath(folder), os.path.realpath(output_dir)
     if os.path.commonpath([whole, output]) == whole:
-        raise FlagError(f"--output_dir {output_dir} is inside the input {path}; give another")
-    files = [one for one in _files_in(path) if kind_of(one)]
-    if not files:
-        raise UserError(f"--input: {path} contains no file that ends in {_SUFFIXES}")
-    for file in files:
-        check_readable(file, "--input")
-    return Source(path, files)
-
-
-def _files_in(folder: str) -> Iterator[str]:
-    """Yields the files of a folder and its subfolders in order, except hidden ones."""
+        raise FlagError(f"--output_dir {output_dir} is inside the input {folder}; give another")
 
     def refuse(error: OSError) -> None:
         raise UserError(f"--input {error.filename} cannot be read: {error.strerror}") from error
 
+    files = list[str]()
     for directory, folders, names in os.walk(folder, onerror=refuse):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (os.path.join(directory, name) for name in sorted(names) if name[0] != ".")
+        folders[:] = sorted(name for name in folders if name[0] != ".")
+        visible = (name for name in sorted(names) if name[0] != "." and kind_of(name))
+        files += [os.path.join(directory, name) for name in visible]
+    if not files:
+        raise UserError(f"--input: {folder} contains no file that ends in {_SUFFIXES}")
+    return files
 
 
 @contextlib.contextmanager
