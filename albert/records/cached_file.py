@@ -144,7 +144,7 @@ class CachedFile:
             summary = check()
         return None if summary is None else (summary, snapshot)
 
-    def lock(self) -> contextlib.AbstractContextManager[bool]:
+    def lock(self) -> contextlib.AbstractContextManager[None]:
         """Returns the lock to hold from the check for reuse until the file is built."""
         return exclusive(self.paths[0])
 
@@ -161,21 +161,16 @@ class CachedFile:
         # files, which it does after the header.
         there = [path for path in (*self.paths, self._header_path) if os.path.lexists(path)]
         header = self._header()
-        path, *companions = self.paths
-        for companion in companions:
-            if companion in there and not self._is_of(header, companion):
-                raise UserError(
-                    f"{companion} exists and was not written by this program for {path}; give "
-                    "another name or remove it"
-                )
-        if path in there:
-            return not self._is_of(header, path)
-        if self._header_path in there and header is None:
+        main, *companions = self.paths
+        others = [path for path in there if path in companions and not self._is_of(header, path)]
+        if main not in there and header is None:
+            others += [path for path in there if path == self._header_path]
+        if others:
             raise UserError(
-                f"{self._header_path} exists and is not a header of {path}; give another name or "
-                "remove it"
+                f"{others[0]} exists and was not written by this program for {main}; give another "
+                "name or remove it"
             )
-        return False
+        return main in there and not self._is_of(header, main)
 
     @contextlib.contextmanager
     def building(self) -> Iterator[tuple[list[str], dict]]:

@@ -244,7 +244,7 @@ class TestForeign:
         ("name", "make", "message"),
         [
             # Occurs when features of `train.json` are called `train`.
-            ("header", lambda path: path.write_text('{"data": []}'), "exists and is not a header"),
+            ("header", lambda path: path.write_text('{"data": []}'), "was not written .*{main}; "),
             ("more", lambda path: path.write_text("notes"), "was not written by this .*{main}; "),
             ("main", lambda path: path.mkdir(), "is not a file"),
             ("more", lambda path: path.symlink_to("none"), "is not a file"),
