@@ -26,8 +26,8 @@ _held = contextlib.ExitStack()
 
 
 @contextlib.contextmanager
-def exclusive(path: str, waits: bool = True) -> Iterator[bool]:
-    """Waits for the lock `path.lock` and holds it in the block; yields whether it had to wait.
+def exclusive(path: str, waits: bool = True) -> Iterator[None]:
+    """Waits for the lock `path.lock`, and holds it in the block.
 
     With `waits=False`, it raises a `UserError` instead if a live process holds the lock.
 
@@ -36,7 +36,7 @@ def exclusive(path: str, waits: bool = True) -> Iterator[bool]:
     same time. Write the protected files atomically, so that this only costs time.
     """
     check_local(path, path)
-    lock, waited = _lease(path), False
+    lock = _lease(path)
     with reporting(f"{path} cannot be written"):
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         try:
@@ -48,9 +48,8 @@ def exclusive(path: str, waits: bool = True) -> Iterator[bool]:
                 ) from e
             LOG.info("Waiting for another process that is making %s", path)
             lock.acquire()
-            waited = True
     try:
-        yield waited
+        yield
     finally:
         lock.release()
 
