@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert.tasks.pretraining.text import Documents, PieceEncoder
+from albert.tasks.pretraining.text import Documents
+from albert.tokenization import FullTokenizer
 
 
 class PairOptions(NamedTuple):
@@ -42,7 +43,7 @@ class PairMaker:
     """
 
     def __init__(self, documents: Documents, options: PairOptions, rng: random.Random):
-        self.documents, self._options, self._rng = documents, options, rng
+        self._options, self._rng = options, rng
         self._bounds, self._ranges = documents.bounds, documents.ranges
         # Room for tokens other than [CLS] and two [SEP].
         self._max_tokens = options.max_seq_length - 3
@@ -157,7 +158,7 @@ class SequenceBatch(NamedTuple):
 
 
 def make_sequences(
-    pairs: Sequence[SegmentPair], documents: Documents, encoder: PieceEncoder, seq_length: int
+    pairs: Sequence[SegmentPair], documents: Documents, tokenizer: FullTokenizer, seq_length: int
 ) -> SequenceBatch:
     """Builds the rows of token ids of one or more pairs."""
     a_start, a_end, b_start, b_end, labels = np.array(pairs, np.int32).T
@@ -168,6 +169,6 @@ def make_sequences(
     source = shift + np.arange(seq_length, dtype=np.int32)
     ids = np.take(documents.ids, source, mode="clip") * layout.in_text
     rows = np.arange(len(pairs))
-    ids[:, 0] = encoder.cls_id
-    ids[rows, layout.first_sep] = ids[rows, layout.last_sep] = encoder.sep_id
+    ids[:, 0] = tokenizer.cls_id
+    ids[rows, layout.first_sep] = ids[rows, layout.last_sep] = tokenizer.sep_id
     return SequenceBatch(ids, layout, labels)

@@ -35,13 +35,7 @@ from albert.tasks.pretraining.pairs import (
     SequenceBatch,
     make_sequences,
 )
-from albert.tasks.pretraining.text import (
-    Block,
-    Documents,
-    PieceEncoder,
-    join_documents,
-    plan_blocks,
-)
+from albert.tasks.pretraining.text import Block, Documents, encoded, plan_blocks, word_beginnings
 from albert.tokenization import FullTokenizer
 
 # Records take a little more room than their text, `dupe_factor` times. This many bytes divided by
@@ -66,10 +60,11 @@ class DataOptions(NamedTuple):
 class BlockMaker:
     """A maker of records, which depend only on the blocks, the options and a block's number."""
 
-    def __init__(self, blocks: Sequence[Block], encoder: PieceEncoder, options: DataOptions):
-        self._blocks, self._encoder, self._options = blocks, encoder, options
-        self._masker = Masker(options.masking, encoder.mask_id, encoder.tokenizer.size)
-        size = max(encoder.tokenizer.size, options.pairs.max_seq_length)
+    def __init__(self, blocks: Sequence[Block], tokenizer: FullTokenizer, options: DataOptions):
+        self._blocks, self._tokenizer, self._options = blocks, tokenizer, options
+        self._masker = Masker(options.masking, tokenizer.mask_id, tokenizer.size)
+        self._begins_word = word_beginnings(tokenizer)
+        size = max(tokenizer.size, options.pairs.max_seq_length)
         self._table = tf_example.varint_table(size)
 
     def records(self, number: int) -> tuple[list[bytes], collections.Counter]:
@@ -79,22 +74,27 @@ class BlockMaker:
         """
         rng = np.random.Generator(np.random.PCG64([self._options.random_seed, number]))
         draw = random.Random(int(rng.integers(2**63)))
-        own = self._encoder.documents(self._blocks[number])
+        block, blocks = self._blocks[number], self._blocks
+        own = documents = encoded(block, self._tokenizer)
         counts = collections.Counter(
             documents=len(own.ranges),
             documents_of_one_sentence=sum(last - first == 1 for first, last in own.ranges),
+            bytes=_size(block),
         )
-        pair_maker = PairMaker(self._with_others(own, number, draw), self._options.pairs, draw)
+        if len(own.ranges) < 2 and len(blocks) > 1:
+            # The only document of a block is paired with those of another block.
+            other = draw.randrange(len(blocks) - 1)
+            other += other >= number
+            documents = encoded((*block, *blocks[other]), self._tokenizer)
+        pair_maker = PairMaker(documents, self._options.pairs, draw)
         pairs = [
             pair
             for _ in range(self._options.dupe_factor)
             for document in range(len(own.ranges))
             for pair in pair_maker.pairs(document)
         ]
-        if not pairs:
-            return [], counts
         draw.shuffle(pairs)
-        documents, records = pair_maker.documents, list[bytes]()
+        records = list[bytes]()
         for start in range(0, len(pairs), _ROWS):
             records += self._made(pairs[start : start + _ROWS], documents, rng, counts)
         return records, counts
@@ -107,8 +107,9 @@ class BlockMaker:
         counts: collections.Counter,
     ) -> Iterator[bytes]:
         """Yields the records of pairs, and adds to the counts."""
-        batch = make_sequences(pairs, documents, self._encoder, self._options.pairs.max_seq_length)
-        begins_word = self._encoder.begins_word[batch.ids]
+        length = self._options.pairs.max_seq_length
+        batch = make_sequences(pairs, documents, self._tokenizer, length)
+        begins_word = self._begins_word[batch.ids]
         masked = self._masker.mask(batch.ids, batch.layout, begins_word, rng)
         counts.update(
             records=len(pairs),
@@ -117,14 +118,6 @@ class BlockMaker:
             in_order=int((batch.labels == 0).sum()),
         )
         return pair_records(batch, masked, begins_word, self._table)
-
-    def _with_others(self, own: Documents, number: int, draw: random.Random) -> Documents:
-        """Adds another block's documents if there are fewer than two; no pair has only those."""
-        if len(own.ranges) > 1 or len(self._blocks) == 1:
-            return own
-        other = draw.randrange(len(self._blocks) - 1)
-        other += other >= number
-        return join_documents(own, self._encoder.documents(self._blocks[other]))
 
 
 def pair_records(
@@ -224,7 +217,7 @@ def make_shards(
     `UserError` if a shard's text is invalid, it would be empty or cannot be written, or a file that
     this program did not write has its name.
     """
-    maker = BlockMaker(plan.blocks, PieceEncoder(tokenizer), options)
+    maker = BlockMaker(plan.blocks, tokenizer, options)
     hashes = list(ordered_map(sha256_of, plan.files, workers))
     made_from = {
         **({} if tokenizer.is_wordpiece else {"rules of version": _WORDS_VERSION}),
@@ -255,28 +248,25 @@ def make_shards(
             with file.lock():
                 made = file.reusable()
                 if made is None:
-                    sizes = [_size(plan.blocks[number]) for number in numbers]
-                    results = ordered_map(maker.records, numbers, workers)
-                    made = _make(file, sizes, results, bar)
+                    made = _make(file, ordered_map(maker.records, numbers, workers), bar)
             totals.update(made)
     return totals
 
 
 def _make(
     file: CachedFile,
-    sizes: Sequence[int],
     results: Generator[tuple[list[bytes], collections.Counter], None, None],
     bar: tqdm.tqdm,
 ) -> dict:
-    """Writes a shard from the records of its blocks, of these sizes; returns its summary."""
+    """Writes a shard from the records of its blocks; returns its summary."""
     started, counts = time.perf_counter(), collections.Counter(records=0)
     with contextlib.closing(results), file.building() as (names, summary):
         with tf.io.TFRecordWriter(names[0]) as writer:
-            for size, (records, more) in zip(sizes, results, strict=True):
+            for records, more in results:
                 for record in records:
                     writer.write(record)
-                counts.update(more, bytes=size)
-                bar.update(size // 1000)
+                counts.update(more)
+                bar.update(more["bytes"] // 1000)
         if not counts["records"]:
             raise UserError(
                 f"{file.paths[0]}: its text has no pair of sentences; put one sentence on each line"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -148,45 +148,24 @@ class Documents(NamedTuple):
     ranges: list[tuple[int, int]]
 
 
-def join_documents(first: Documents, second: Documents) -> Documents:
-    """Returns the documents of both arguments."""
-    sentences, tokens = len(first.bounds) - 1, first.bounds[-1]
-    return Documents(
-        np.concatenate([first.ids, second.ids]),
-        first.bounds + [bound + tokens for bound in second.bounds[1:]],
-        first.ranges + [(a + sentences, b + sentences) for a, b in second.ranges],
-    )
+def word_beginnings(tokenizer: FullTokenizer) -> np.ndarray:
+    """Returns for each token whether it begins a word, bool [size]."""
+    pieces = tokenizer.convert_ids_to_tokens(range(tokenizer.size))
+    return np.array(list(map(tokenizer.begins_word, pieces)))
 
 
-class PieceEncoder:
-    """A tokenizer for pretraining; `begins_word`, bool [size], marks tokens that begin a word."""
-
-    def __init__(self, tokenizer: FullTokenizer):
-        """Raises a `UserError` if the vocabulary lacks a special token."""
-        self.tokenizer = tokenizer
-        self.cls_id, self.sep_id = tokenizer.cls_id, tokenizer.sep_id
-        self.mask_id = tokenizer.mask_id
-        pieces = tokenizer.convert_ids_to_tokens(range(tokenizer.size))
-        self.begins_word = np.array(list(map(tokenizer.begins_word, pieces)))
-
-    def documents(self, block: Block) -> Documents:
-        """Returns the documents of a block, without sentences and documents that have no tokens."""
-        sentences, lengths = [], []
-        for span in block:
-            for document in self._encoded_documents(read_lines(span)):
+def encoded(block: Block, tokenizer: FullTokenizer) -> Documents:
+    """Returns the documents of a block, without sentences and documents that have no tokens."""
+    sentences, lengths = list[list[int]](), list[int]()
+    for span in block:
+        texts = list(map(tokenizer.normalize, read_lines(span)))
+        ids_of_lines = iter(tokenizer.encode(filter(None, texts), normalized=True))
+        for is_text, group in itertools.groupby(texts, bool):
+            lines = itertools.islice(ids_of_lines, len(list(group)) if is_text else 0)
+            if document := list(filter(None, lines)):
                 sentences += document
                 lengths.append(len(document))
-        ends = list(itertools.accumulate(lengths))
-        bounds = list(itertools.accumulate(map(len, sentences), initial=0))
-        ids = np.fromiter(itertools.chain.from_iterable(sentences), np.int32, bounds[-1])
-        return Documents(ids, bounds, list(itertools.pairwise([0, *ends])))
-
-    def _encoded_documents(self, lines: Sequence[str]) -> Iterator[list[list[int]]]:
-        """Yields the ids of each document's sentences."""
-        texts = list(map(self.tokenizer.normalize, lines))
-        encoded = iter(self.tokenizer.encode(filter(None, texts), normalized=True))
-        for is_text, group in itertools.groupby(texts, bool):
-            if is_text:
-                sentences = [ids for ids in itertools.islice(encoded, len(list(group))) if ids]
-                if sentences:
-                    yield sentences
+    ends = list(itertools.accumulate(lengths))
+    bounds = list(itertools.accumulate(map(len, sentences), initial=0))
+    ids = np.fromiter(itertools.chain.from_iterable(sentences), np.int32, bounds[-1])
+    return Documents(ids, bounds, list(itertools.pairwise([0, *ends])))

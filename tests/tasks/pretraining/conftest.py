@@ -10,7 +10,6 @@ from albert.tasks.pretraining.masking import Masker, MaskingOptions
 from albert.tasks.pretraining.pairs import PairOptions
 from albert.tasks.pretraining.sentencepiece_trainer import train_model
 from albert.tasks.pretraining.shards import DataOptions, make_shards, plan_shards
-from albert.tasks.pretraining.text import PieceEncoder
 from tests.helpers.tiny_runs import write_topics
 
 
@@ -32,11 +31,6 @@ def tokenizer(corpus) -> tokenization.FullTokenizer:
 
 
 @pytest.fixture(scope="session")
-def encoder(tokenizer) -> PieceEncoder:
-    return PieceEncoder(tokenizer)
-
-
-@pytest.fixture(scope="session")
 def files(corpus, tokenizer, tmp_path_factory) -> dict[str, str]:
     """Returns files of the same sentences: "plain" has no masks, "short" has short sequences."""
     folder, paths = tmp_path_factory.mktemp("records"), {}
@@ -49,8 +43,8 @@ def files(corpus, tokenizer, tmp_path_factory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def options(encoder) -> dict[str, RecordOptions]:
+def options(tokenizer) -> dict[str, RecordOptions]:
     """Returns the options of each of these files; the masks of "plain" are drawn."""
-    masker = Masker(MaskingOptions(4, 0.15), encoder.mask_id, encoder.tokenizer.size)
-    masked = RecordOptions(32, 4, encoder.tokenizer.size, None, 1)
+    masker = Masker(MaskingOptions(4, 0.15), tokenizer.mask_id, tokenizer.size)
+    masked = RecordOptions(32, 4, tokenizer.size, None, 1)
     return {"masked": masked, "short": masked, "plain": masked._replace(masker=masker)}

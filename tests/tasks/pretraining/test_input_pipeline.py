@@ -53,7 +53,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize("name", ["masked", "plain"])
-def test_masked_tokens_are_hidden_and_labeled(files, options, encoder, name):
+def test_masked_tokens_are_hidden_and_labeled(files, options, tokenizer, name):
     batches = worker_batches(data_of(files[name], options[name]), most=20)
     for key, (shape, dtype) in KEYS.items():
         assert batches[0][key].shape == shape and batches[0][key].dtype == dtype, key
@@ -64,8 +64,8 @@ def test_masked_tokens_are_hidden_and_labeled(files, options, encoder, name):
     ids = np.concatenate(ids)[weights > 0]
     labels = np.concatenate([b["masked_lm_ids"] for b in batches])[weights > 0]
     # test_masking.py tests the fractions.
-    assert (ids == encoder.mask_id).mean() > 0.7 and (ids == labels).any()
-    assert not (labels == encoder.mask_id).any()
+    assert (ids == tokenizer.mask_id).mean() > 0.7 and (ids == labels).any()
+    assert not (labels == tokenizer.mask_id).any()
 
 
 def test_masks_depend_on_the_seed_and_not_on_workers_or_resuming(files, options):
@@ -296,10 +296,10 @@ def test_rows_have_the_examples_of_their_records(packed, files, name):
 @pytest.mark.parametrize(
     "kind", [modeling.AlbertConfig, pytest.param(modeling.BertConfig, marks=pytest.mark.slow)]
 )
-def test_losses_and_gradients_are_those_of_unpacked_examples(packed, encoder, kind):
+def test_losses_and_gradients_are_those_of_unpacked_examples(packed, tokenizer, kind):
     """To 1e-5 of the largest; with the padding of the examples that are not packed."""
     more = {"embedding_size": 16} if kind is modeling.AlbertConfig else {}
-    config = kind(vocab_size=encoder.tokenizer.size, **SIZES, **more)
+    config = kind(vocab_size=tokenizer.size, **SIZES, **more)
     made = packed("short")
     # Longer than the examples, so that most rows have several.
     batch = worker_batches(made.data, most=1, order=PackedExamples(made.sizes, 2 * SEQ, 7))[0]

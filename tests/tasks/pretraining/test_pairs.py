@@ -123,14 +123,14 @@ def random_pairs(count, num_tokens, seed):
     return [SegmentPair(0, 1, num_tokens - 16, num_tokens, 0), SegmentPair(3, 19, 0, 1, 1), *pairs]
 
 
-def test_rows_have_special_tokens_and_padding_and_words_begin_at_segments(encoder):
-    ids = np.random.default_rng(1).integers(5, encoder.tokenizer.size, 200).astype(np.int32)
+def test_rows_have_special_tokens_and_padding_and_words_begin_at_segments(tokenizer):
+    ids = np.random.default_rng(1).integers(5, tokenizer.size, 200).astype(np.int32)
     pairs = random_pairs(100, len(ids), seed=2)
-    batch = make_sequences(pairs, Documents(ids, [], []), encoder, SEQ_LENGTH)
+    batch = make_sequences(pairs, Documents(ids, [], []), tokenizer, SEQ_LENGTH)
     layout = batch.layout
     for row, pair in enumerate(pairs):
         a, b = ids[pair.a_start : pair.a_end].tolist(), ids[pair.b_start : pair.b_end].tolist()
-        tokens = [encoder.cls_id, *a, encoder.sep_id, *b, encoder.sep_id]
+        tokens = [tokenizer.cls_id, *a, tokenizer.sep_id, *b, tokenizer.sep_id]
         padding = [0] * (SEQ_LENGTH - len(tokens))
         assert batch.ids[row].tolist() == tokens + padding
         assert batch.labels[row] == pair.label
@@ -141,7 +141,7 @@ def test_rows_have_special_tokens_and_padding_and_words_begin_at_segments(encode
         text = [False, *[True] * len(a), False, *[True] * len(b), False]
         assert layout.in_text[row].tolist() == text + padding
     ids = np.arange(5, 105, dtype=np.int32)
-    batch = make_sequences(random_pairs(20, 100, 3), Documents(ids, [], []), encoder, SEQ_LENGTH)
+    batch = make_sequences(random_pairs(20, 100, 3), Documents(ids, [], []), tokenizer, SEQ_LENGTH)
     begins = batch.ids % 3 == 0
     starts = batch.layout.word_starts(begins)
     for row, layout_row in enumerate(batch.layout.in_text):

@@ -22,9 +22,9 @@ from tests.helpers.sessions import batches_of
 
 
 @pytest.fixture
-def make(files, encoder, tmp_path):
+def make(files, tokenizer, tmp_path):
     config = tmp_path / "albert.json"
-    sizes = {"vocab_size": encoder.tokenizer.size, "max_position_embeddings": 32}
+    sizes = {"vocab_size": tokenizer.size, "max_position_embeddings": 32}
     config.write_text(json.dumps({**CONFIGS["albert"], **sizes}))
     always = [f"--albert_config_file={config}", f"--input_file={files['masked']}"]
     always += [f"--output_dir={tmp_path / 'out'}", "--max_seq_length=32"]

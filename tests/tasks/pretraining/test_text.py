@@ -4,7 +4,6 @@ import itertools
 import pathlib
 import random
 
-import numpy as np
 import pytest
 import sentencepiece as spm
 
@@ -13,12 +12,12 @@ from albert.core.errors import FlagError, UserError
 from albert.tasks.pretraining import text
 from albert.tasks.pretraining.sentencepiece_trainer import train_model
 from albert.tasks.pretraining.text import (
-    PieceEncoder,
     Span,
-    join_documents,
+    encoded,
     matching_files,
     plan_blocks,
     read_lines,
+    word_beginnings,
 )
 
 
@@ -152,24 +151,20 @@ def block(write):
     return lambda text: plan_blocks([write(text)], 10**6)[0]
 
 
-def test_sentences_have_the_ids_and_words_of_the_tokenizer(encoder, tokenizer, block, tmp_path):
-    documents = encoder.documents(block("\n".join(LINES)))
+def test_sentences_have_the_ids_and_words_of_the_tokenizer(tokenizer, block, tmp_path):
+    documents = encoded(block("\n".join(LINES)), tokenizer)
     sentences = [documents.ids[a:b].tolist() for a, b in itertools.pairwise(documents.bounds)]
     tokens = [tokenizer.tokenize(tokenizer.normalize(line)) for line in LINES if line.strip()]
     assert sentences == list(map(tokenizer.convert_tokens_to_ids, tokens))
     assert documents.ranges == [(0, 2), (2, 3)]
-    both = join_documents(documents, documents)
-    assert both.ranges == [(0, 2), (2, 3), (3, 5), (5, 6)]
-    np.testing.assert_array_equal(both.ids, np.tile(documents.ids, 2))
-    first, second = both.bounds[3], both.bounds[5]
-    np.testing.assert_array_equal(both.ids[first:second], documents.ids[: documents.bounds[2]])
-    assert encoder.begins_word.tolist() == [tokenizer.begins_word(p) for p in tokenizer.vocab]
-    assert 0 < encoder.begins_word.sum() < len(encoder.begins_word) == tokenizer.size
+    begins = word_beginnings(tokenizer)
+    assert begins.tolist() == [tokenizer.begins_word(piece) for piece in tokenizer.vocab]
+    assert 0 < begins.sum() < len(begins) == tokenizer.size
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing", "."]
     (tmp_path / "vocab.txt").write_text("\n".join(tokens))
-    encoder = PieceEncoder(tokenization.FullTokenizer(str(tmp_path / "vocab.txt")))
-    assert encoder.begins_word.tolist() == [token != "##ing" for token in tokens]
-    documents = encoder.documents(block("Playing.\n\nPlay\n"))
+    tokenizer = tokenization.FullTokenizer(str(tmp_path / "vocab.txt"))
+    assert word_beginnings(tokenizer).tolist() == [token != "##ing" for token in tokens]
+    documents = encoded(block("Playing.\n\nPlay\n"), tokenizer)
     assert documents.ids.tolist() == [5, 6, 7, 5]
     assert documents.bounds == [0, 3, 4]
 
@@ -184,7 +179,7 @@ def test_a_comma_after_a_digit_is_a_separate_token(tmp_path, block, word):
     sentences = iter(20 * ["axono ayono"] + 50 * [word])
     spm.SentencePieceTrainer.train(sentence_iterator=sentences, **options)
     tokenizer = tokenization.FullTokenizer(None, True, str(tmp_path / "spm.model"))
-    ids = PieceEncoder(tokenizer).documents(block("axono 5, ayono")).ids.tolist()
+    ids = encoded(block("axono 5, ayono"), tokenizer).ids.tolist()
     careless = tokenizer.sp_model.encode("axono 5, ayono")
     assert ("▁5," in tokenizer.convert_ids_to_tokens(careless)) == (word == "5,")
     pieces = tokenizer.tokenize("axono 5, ayono")
