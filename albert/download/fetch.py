@@ -103,13 +103,17 @@ def _receive_rest(url: str, part: Path, size: int | None) -> None:
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={offset}-"} if offset else {})
     try:
         with requests.get(url, headers=headers, stream=True, timeout=TIMEOUT) as response:
-            told = response.headers.get("Content-Range", "").replace(" ", "")
-            if response.status_code == 416 and told == f"bytes*/{offset}":
+            code, told = response.status_code, response.headers.get("Content-Range", "")
+            if code == 416 and told.replace(" ", "") == f"bytes*/{offset}":
                 return  # A killed run had received all bytes.
-            if response.status_code == 416 and offset:
+            if code in (408, 429) or code >= 500:
+                raise _Transient(f"HTTP {code}")
+            is_rest = code == 206 and told.startswith(f"bytes {offset}-")
+            if offset and code in (206, 416) and not is_rest:
                 part.unlink()
-                raise _Transient("the file on the server is shorter than the partial download")
-            _check_status(url, part, response)
+                raise _Transient("the server has no rest of the partial download")
+            if code not in (200, 206):
+                raise UserError(f"{url}: HTTP {code}; check the address")
             _receive(url, part, response, size)
     except UserError:
         raise
@@ -127,19 +131,6 @@ def _receive_rest(url: str, part: Path, size: int | None) -> None:
         raise _Transient(reason) from error
 
 
-def _check_status(url: str, part: Path, response: requests.Response) -> None:
-    """Raises an error unless the body is the file, or the rest of it."""
-    code, offset = response.status_code, _length(part)
-    if code in (408, 429) or code >= 500:
-        raise _Transient(f"HTTP {code}")
-    if code not in (200, 206) or (code == 206 and not offset):
-        raise UserError(f"{url}: HTTP {code}; check the address")
-    begins = response.headers.get("Content-Range", "").startswith(f"bytes {offset}-")
-    if code == 206 and not begins:
-        part.unlink()
-        raise _Transient("the server sends another part of the file")
-
-
 def _receive(url: str, part: Path, response: requests.Response, size: int | None) -> None:
     had = _length(part) if response.status_code == 206 else 0
     length = response.headers.get("Content-Length", "")
@@ -148,10 +139,7 @@ def _receive(url: str, part: Path, response: requests.Response, size: int | None
         problem = f"the server announces {total} bytes, expected {size}"
         raise UserError(f"{url}: {problem}; check the address, or use another mirror")
     name = part.stem
-    if had:
-        LOG.info("Resuming the download of %s from byte %d", name, had)
-    else:
-        LOG.info("Downloading %s", name)
+    LOG.info("Downloading %s%s", name, f" from byte {had}" if had else "")
     limit = MOST_BYTES if total is None else total
     scale = {"unit": "B", "unit_scale": True, "unit_divisor": 1024}
     bar = tqdm(desc=name, initial=had, total=total, disable=None, **scale)
