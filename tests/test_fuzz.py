@@ -21,7 +21,7 @@ from albert.checkpoints import transformers_names as names
 from albert.checkpoints.transformers_folder import TransformersFolder
 from albert.core.errors import UserError
 from albert.corpus.documents import Options, Tally, read_documents
-from albert.download.archive import unpack
+from albert.download.archive import unpacked
 from albert.records.records import RecordFile, record_error
 from albert.serving import web
 from albert.serving.services import OPTIONAL_TEXT, TEXT
@@ -156,8 +156,8 @@ def test_any_bytes_are_an_archive_or_refused(content, tmp_path_factory):
     folder = tmp_path_factory.mktemp("archive")
     (folder / "archive").write_bytes(content)
     (folder / "out").mkdir()
-    with refusing():
-        unpack(folder / "archive", folder / "out/model")
+    with refusing(), unpacked(folder / "archive", folder / "out/model"):
+        pass
     assert {path.name for path in folder.iterdir()} == {"archive", "out"}
     assert {path.name for path in (folder / "out").iterdir()} <= {"model"}
 

@@ -76,8 +76,7 @@ def install(
     else:
         digest = fetch(source.url, archive, source.sha256, source.size)
     try:
-        with new_folder(target) as folder:
-            unpack(archive, folder)
+        with unpacked(archive, target) as folder:
             if missing := _missing_part(folder, parts):
                 raise ArchiveError(f"another archive is expected, because it has no {missing}")
             finish(folder, digest)
@@ -95,26 +94,16 @@ def install(
 
 
 @contextlib.contextmanager
-def new_folder(target: Path) -> Iterator[Path]:
-    """Yields a folder to fill; it gets its name if the block succeeds, otherwise it is removed."""
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
-        # A subfolder, because mkdir, unlike mkdtemp, gives a folder the usual mode.
-        folder = Path(scratch, target.name)
-        folder.mkdir()
-        yield folder
-        os.rename(folder, target)
+def unpacked(archive: Path, target: Path) -> Iterator[Path]:
+    """Unpacks the only top-level folder of a tar or zip archive, which becomes `target` at the end.
 
-
-def unpack(archive: Path, folder: Path) -> None:
-    """Unpacks the only top-level folder of a tar or zip archive as `folder`, which must be new.
-
-    The archive is not trusted: no file is written outside `folder`, and owners and modes are
+    The archive is not trusted: no file is written outside the folder, and owners and modes are
     ignored. Top-level files are omitted. It may unpack to the smaller of 20 GB and 100 times its
     size, but at least 100 MB. Raises an `ArchiveError` if the archive is damaged or refused, and a
     `UserError` if it is too large.
     """
     max_bytes = min(_MOST_BYTES, max(_ALWAYS_BYTES, _MOST_TIMES * archive.stat().st_size))
-    with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as scratch:
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
         try:
             if zipfile.is_zipfile(archive):
                 _unpack_zip(archive, scratch, max_bytes)
@@ -132,7 +121,8 @@ def unpack(archive: Path, folder: Path) -> None:
         tops = [p for p in Path(scratch).iterdir() if p.is_dir() and p.name != "__MACOSX"]
         if len(tops) != 1:
             raise ArchiveError(f"has {len(tops)} top-level folders instead of one")
-        os.rename(tops[0], folder)
+        yield tops[0]
+        os.rename(tops[0], target)
 
 
 def _unpack_zip(archive: Path, folder: str, max_bytes: int) -> None:

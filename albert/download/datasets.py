@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from albert.core.errors import UserError
-from albert.core.files import sha256_of
+from albert.core.files import sha256_of, temporary_folder
 from albert.core.log import LOG
-from albert.download.archive import Parts, install, is_complete, new_folder
+from albert.download.archive import Parts, install, is_complete
 from albert.download.fetch import fetch_published, making
 from albert.download.mrpc import make_mrpc
 from albert.download.published import PUBLISHED, PublishedFile
@@ -82,11 +82,11 @@ def download_glue(
                 file = PUBLISHED[_ARCHIVES[task]].on(base_url)
                 install(file, data_dir / _ARCHIVES[task], target, parts, _keep_tables)
                 continue
-            with new_folder(target) as folder:
+            with temporary_folder(str(target)) as folder:
                 if task == "MRPC":
-                    make_mrpc(folder, base_url, path_to_mrpc)
+                    make_mrpc(Path(folder), base_url, path_to_mrpc)
                 else:
-                    fetch_published("AX.tsv", folder / "diagnostic.tsv", base_url)
+                    fetch_published("AX.tsv", Path(folder, "diagnostic.tsv"), base_url)
             LOG.info("%s is ready", target)
 
 

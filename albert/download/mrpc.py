@@ -40,8 +40,8 @@ def make_mrpc(folder: Path, mirror: str | None, path_to_mrpc: Path | None) -> No
         LOG.warning(
             "GLUE's list of development pairs cannot be downloaded (%s). The labeled test file is "
             "used instead, so scores are not comparable with GLUE's. To get GLUE's split, put %s "
-            "into %s, remove the folder %s and run again",
-            *(error, _DEV_IDS, path_to_mrpc, folder.name),
+            "into %s, remove the folder MRPC and run again",
+            *(error, _DEV_IDS, path_to_mrpc),
         )
     else:
         parts = _split(train, ids_file)

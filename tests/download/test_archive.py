@@ -1,4 +1,4 @@
-"""unpack() with damaged and malicious archives."""
+"""Damaged and malicious archives."""
 
 import contextlib
 import functools
@@ -15,7 +15,7 @@ import pytest
 
 from albert.core.errors import UserError
 from albert.download import archive as module
-from albert.download.archive import ArchiveError, unpack
+from albert.download.archive import ArchiveError, unpacked
 from tests.helpers.download import zip_of
 
 DATA = random.Random(2).randbytes(200_000)
@@ -45,6 +45,11 @@ def make(out, *members, mode="w:gz"):
         for info, data in members:
             tar.addfile(info, io.BytesIO(data))
     return out.parent / "archive"
+
+
+def unpack(archive, folder):
+    with unpacked(archive, folder):
+        assert not folder.exists()
 
 
 def refused(archive, out, match):
