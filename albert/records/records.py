@@ -352,38 +352,25 @@ def sequence_lengths(files: Sequence[str], spec: Mapping[str, Any]) -> np.ndarra
     return lengths
 
 
-def share_of_token(files: Sequence[str], token: int, most: int = 1000) -> float:
-    """Returns a token's share of the tokens of at most `most` records, spread over the files.
+def sampled_shares(
+    files: Sequence[str], token: int, length: int, most: int = 1000
+) -> tuple[float, float]:
+    """Returns a token's share of all tokens, and the share of the records without padding.
 
-    Raises:
-      UserError: a record is damaged.
+    They are those of at most `most` records, spread over the files. Of a record with several
+    sequences of `length` tokens, one without padding counts. Raises a `UserError` if a record is
+    damaged.
     """
-    hits = total = 0
-    for ids, mask in _sampled(files, most):
-        hits += int(np.count_nonzero((ids == token) & (mask > 0)))
-        total += int(np.count_nonzero(mask))
-    return hits / max(total, 1)
-
-
-def share_without_padding(
-    files: Sequence[str], length: int, most: int = 1000
-) -> tuple[float, bool]:
-    """Returns the share of records without padding, and whether it is from a sample of `most`.
-
-    Of a record with several sequences of `length` tokens, one without padding counts. The sample is
-    that of `share_of_token`.
-    """
-    full = [bool(mask.reshape(-1, length).all(1).any()) for _, mask in _sampled(files, most)]
-    return sum(full) / max(len(full), 1), len(full) == most
-
-
-def _sampled(files: Sequence[str], most: int) -> Iterator[Sequence[np.ndarray]]:
-    """Yields ids and masks of at most `most` records, spread over the files."""
     records = RecordFile(files)
     numbers = np.unique(np.linspace(0, len(records) - 1, min(most, len(records)), dtype=int))
+    hits = total = full = 0
     for record in records.read(numbers):
         features = tf.train.Example.FromString(record).features.feature
-        yield [np.array(features[k].int64_list.value) for k in ("input_ids", "input_mask")]
+        ids, mask = (np.array(features[k].int64_list.value) for k in ("input_ids", "input_mask"))
+        hits += int(np.count_nonzero((ids == token) & (mask > 0)))
+        total += int(np.count_nonzero(mask))
+        full += bool(mask.reshape(-1, length).all(axis=1).any())
+    return hits / max(total, 1), full / max(len(numbers), 1)
 
 
 def _trim(features: dict[str, tf.Tensor], lengths: Sequence[int]) -> dict[str, tf.Tensor]:

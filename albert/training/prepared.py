@@ -21,7 +21,7 @@ from albert.core.files import content_of, make_writable_folder
 from albert.distributed import collectives
 from albert.records import DEV, TEST, TRAIN
 from albert.records.batches import Data
-from albert.records.records import share_of_token, share_without_padding
+from albert.records.records import sampled_shares
 from albert.settings.run_settings import RunSettings
 from albert.training import job, output_folder
 from albert.training.loop import make_deterministic
@@ -94,24 +94,23 @@ def in_buckets(data: Data, settings: RunSettings) -> Data:
 def _prepared(task: Task, split: str) -> Data:
     """Returns a split's data with its features made, and logs how well the tokenizer fits them."""
     data = in_buckets(task.split(split).prepared(), task.settings)
-    if task.tokenizer and collectives.is_chief():
-        share = share_of_token(data.files, task.tokenizer.unk_id)
-        unknown = f"{split}: {share:.1%} of the tokens are unknown"
-        if share <= _MANY_UNKNOWN:
-            tf.logging.info("%s", unknown)
-        else:
-            tf.logging.warning(
-                "%s, so the tokenizer does not fit the text; are the model and --do_lower_case, "
-                "--strip_accents or --keep_accents right?",
-                unknown,
-            )
-    if task.against_truncation and collectives.is_chief():
-        length = task.settings.max_seq_length
-        share, is_sampled = share_without_padding(data.files, length)
-        count, about = round(share * data.num_records), "about " * is_sampled
+    if not (task.tokenizer and collectives.is_chief()):
+        return data
+    length = data.spec["input_mask"].shape[-1]
+    unknown, full = sampled_shares(data.files, task.tokenizer.unk_id, length)
+    text = f"{split}: {unknown:.1%} of the tokens are unknown"
+    if unknown <= _MANY_UNKNOWN:
+        tf.logging.info("%s", text)
+    else:
+        tf.logging.warning(
+            "%s, so the tokenizer does not fit the text; are the model and --do_lower_case, "
+            "--strip_accents or --keep_accents right?",
+            text,
+        )
+    if task.against_truncation:
         tf.logging.info(
-            f"{split}: {about}{count} of {data.num_records} texts have at least {length} tokens; "
-            f"longer ones are truncated, unless you {task.against_truncation}"
+            f"{split}: {full:.1%} of the texts have at least {length} tokens; longer ones are "
+            f"truncated, unless you {task.against_truncation}"
         )
     return data
 

@@ -15,7 +15,6 @@ from albert.records.records import (
     parsed_batches,
     reading_records,
     sequence_lengths,
-    share_without_padding,
 )
 from albert.records.tf_example import serialize
 from albert.settings.run_settings import RunSettings
@@ -37,17 +36,6 @@ def test_lengths_end_at_the_last_real_token(tmp_path):
     lengths = sequence_lengths(paths, spec)
     assert lengths.tolist() == [list(map(len, rows)) for rows in expected]
     assert lengths.min() == 0 and lengths.max() == 8
-
-
-def test_the_share_of_records_without_padding_is_exact_or_from_a_sample(tmp_path):
-    masks = [[1, 1, 1, n >= 10] for n in range(50)]
-    records = [serialize({"input_mask": mask, "input_ids": [7] * 4}) for mask in masks]
-    path = write_records(tmp_path / "a", records)
-    assert share_without_padding([path], 4) == (0.8, False)
-    # Two sequences each.
-    assert share_without_padding([path], 2) == (1.0, False)
-    share, is_sampled = share_without_padding([path], 4, most=20)
-    assert is_sampled and share == pytest.approx(0.8, abs=0.06)
 
 
 class TestRecordFile:

@@ -4,6 +4,7 @@ import logging
 import types
 
 import pytest
+import tensorflow.compat.v1 as tf
 
 from albert.records import DEV
 from albert.records.batches import Data
@@ -12,19 +13,22 @@ from albert.training import prepared
 from tests.helpers.files import write_records
 
 
-@pytest.mark.parametrize(("unknown", "level"), [(7, logging.WARNING), (9, logging.INFO)])
-def test_a_tokenizer_that_does_not_fit_the_text_is_a_warning(tmp_path, log, unknown, level):
-    """One of three tokens is 7; padding does not count."""
-    record = serialize({"input_ids": [7, 5, 5, 7], "input_mask": [1, 1, 1, 0]})
-    data = Data([write_records(tmp_path / "records", [record])], {}, 1, 1)
+@pytest.mark.parametrize(("unknown", "share"), [(7, "50.0%"), (9, "0.0%")])
+def test_unknown_tokens_and_long_texts_are_counted(tmp_path, log, unknown, share):
+    """Five of ten tokens are 7. Three of five records have a sequence without padding."""
+    masks = [1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [1, 1, 1, 0], [1, 0, 1, 1]
+    records = [serialize({"input_ids": [7, 5, 5, 7], "input_mask": mask}) for mask in masks]
+    spec = {"input_mask": tf.io.FixedLenFeature([2, 2], tf.int64)}
+    data = Data([write_records(tmp_path / "records", records)], spec, 5, 5)
     task = types.SimpleNamespace(
         split=lambda _: types.SimpleNamespace(prepared=lambda: data),
         settings=types.SimpleNamespace(length_buckets=None),
         tokenizer=types.SimpleNamespace(unk_id=unknown),
-        against_truncation="",
+        against_truncation="pass --flag",
     )
     prepared._prepared(task, DEV)
-    (line,) = log(level)
-    share = "33.3%" if unknown == 7 else "0.0%"
+    level = logging.WARNING if unknown == 7 else logging.INFO
+    line, *more = log(level)
     assert line.startswith(f"dev: {share} of the tokens are unknown")
     assert ("--do_lower_case" in line) == (unknown == 7)
+    assert not more if unknown == 7 else "60.0% of the texts have at least 2 tokens" in more[0]
