@@ -92,8 +92,13 @@ def make_head(albert_config: modeling.EncoderConfig) -> Head:
     relation_name = NEXT_SENTENCE if is_bert else SENTENCE_ORDER
 
     def head(encode: Encode, features: Mapping[str, tf.Tensor], is_training: bool) -> HeadOutput:
-        masked, packing = features["masked_lm_positions"], packing_of(features)
-        first = features[FIRST_POSITIONS] if packing else tf.zeros_like(masked[:, :1])
+        masked = features["masked_lm_positions"]
+        if FIRST_POSITIONS in features:
+            first = features[FIRST_POSITIONS]
+            row = features[SEQUENCE_IDS], features[POSITION_IDS]
+            packing = modeling.Packing(*row, num_sequences=first.shape[1])
+        else:
+            first, packing = tf.zeros_like(masked[:, :1]), None
         model = encode(features, tf.concat([first, masked], axis=1), packing)
         tokens = predict_masked_tokens(
             albert_config,
@@ -108,7 +113,15 @@ def make_head(albert_config: modeling.EncoderConfig) -> Head:
             tf.reshape(features["next_sentence_labels"], [-1]),
         )
         if not is_training:
-            return HeadOutput(None, _sums(tokens, weights, relation, relation_name))
+            # The values of each example, float32 [B], that `scores_of` sums up.
+            sums = {
+                "masked_lm_weight": tf.reduce_sum(weights, axis=1),
+                "masked_lm_loss": tf.reduce_sum(weights * tokens.losses, axis=1),
+                "masked_lm_correct": tf.reduce_sum(weights * tokens.correct, axis=1),
+                f"{relation_name}_loss": relation.losses,
+                f"{relation_name}_correct": relation.correct,
+            }
+            return HeadOutput(None, sums)
         if packing:
             is_example = tf.reshape(features[EXAMPLE_WEIGHTS], [-1])
             loss = tf.reduce_sum(is_example * relation.losses) / tf.reduce_sum(is_example)
@@ -119,27 +132,6 @@ def make_head(albert_config: modeling.EncoderConfig) -> Head:
         return HeadOutput(masked_loss + loss, {})
 
     return head
-
-
-def packing_of(features: Mapping[str, tf.Tensor]) -> modeling.Packing | None:
-    """Returns how rows hold several examples; None if each row is an example."""
-    if SEQUENCE_IDS not in features:
-        return None
-    count = features[FIRST_POSITIONS].shape[1]
-    return modeling.Packing(features[SEQUENCE_IDS], features[POSITION_IDS], count)
-
-
-def _sums(
-    tokens: Prediction, weights: tf.Tensor, relation: Prediction, relation_name: str
-) -> dict[str, tf.Tensor]:
-    """Returns the float32 [B] values of each example that `scores_of` sums up."""
-    return {
-        "masked_lm_weight": tf.reduce_sum(weights, axis=1),
-        "masked_lm_loss": tf.reduce_sum(weights * tokens.losses, axis=1),
-        "masked_lm_correct": tf.reduce_sum(weights * tokens.correct, axis=1),
-        f"{relation_name}_loss": relation.losses,
-        f"{relation_name}_correct": relation.correct,
-    }
 
 
 KEY_SCORE = "masked_lm_accuracy"

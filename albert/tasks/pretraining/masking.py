@@ -80,16 +80,24 @@ class Masker:
         budget = self.num_to_predict(layout.lengths)
         taken = np.zeros(words.begins.shape, bool)
         masked_ids = ids.copy()
-        positions = rows, columns = self._draw(words, layout, budget, taken, rng)
-        masked_ids[positions] = self._replacements(ids[positions], rng)
+        masked = rows, columns = self._draw(words, layout, budget, taken, rng)
+        kind = rng.random(len(rows))
+        any_ids = rng.integers(0, self._vocab_size, len(rows))
+        same_or_any = np.where(kind < 0.9, ids[masked], any_ids)
+        masked_ids[masked] = np.where(kind < 0.8, self._mask_id, same_or_any)
         if self._options.do_permutation:
             permuted = self._draw(words, layout, budget, taken, rng)
             shuffled = np.lexsort((rng.random(len(permuted[0])), permuted[0]))
             masked_ids[permuted] = ids[permuted][shuffled]
-            rows, columns = np.concatenate([positions, permuted], axis=1)
+            rows, columns = np.concatenate([masked, permuted], axis=1)
             in_order = np.lexsort((columns, rows))
             rows, columns = rows[in_order], columns[in_order]
-        return self._predictions(masked_ids, ids, rows, columns)
+        counts = np.bincount(rows, minlength=len(ids))
+        positions, labels = np.zeros((2, len(ids), self._options.max_predictions), np.int32)
+        number = _count_up(counts)
+        positions[rows, number] = columns
+        labels[rows, number] = ids[rows, columns]
+        return MaskedRows(masked_ids, positions, labels, counts)
 
     def num_to_predict(self, lengths: np.ndarray) -> np.ndarray:
         """Returns the number of tokens to mask in rows with these numbers of tokens, [N]."""
@@ -122,23 +130,6 @@ class Masker:
         lengths = words.begins[rows, numbers + 1] - begins
         rows = np.repeat(rows, lengths)
         return rows, layout.columns(rows, np.repeat(begins, lengths) + _count_up(lengths))
-
-    def _replacements(self, ids: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Returns the tokens that replace the masked ones, [M]."""
-        kind = rng.random(len(ids))
-        any_ids = rng.integers(0, self._vocab_size, len(ids))
-        return np.where(kind < 0.8, self._mask_id, np.where(kind < 0.9, ids, any_ids))
-
-    def _predictions(
-        self, masked_ids: np.ndarray, ids: np.ndarray, rows: np.ndarray, columns: np.ndarray
-    ) -> MaskedRows:
-        """Pads the predictions at these positions, which are in order."""
-        counts = np.bincount(rows, minlength=len(ids))
-        positions, labels = np.zeros((2, len(ids), self._options.max_predictions), np.int32)
-        number = _count_up(counts)
-        positions[rows, number] = columns
-        labels[rows, number] = ids[rows, columns]
-        return MaskedRows(masked_ids, positions, labels, counts)
 
 
 def _words_of(starts: np.ndarray, layout: Layout, ngram: int) -> Words:
