@@ -46,18 +46,17 @@ class RecordOptions(NamedTuple):
     masker: Masker | None = None
     mask_seed: int = 0
 
+    def spec(self, with_masks: bool) -> dict[str, Any]:
+        """Returns the specification with which `tf.io.parse_example` reads a record.
 
-def feature_spec(seq_length: int, max_predictions: int, with_masks: bool) -> dict:
-    """Returns the specification with which `tf.io.parse_example` reads a record.
-
-    With `with_masks`, it has the masks; otherwise, the starts of words, from which training draws
-    masks.
-    """
-    keys = SEQUENCE_KEYS if with_masks else (*SEQUENCE_KEYS, "token_boundary")
-    lengths = dict.fromkeys(keys, seq_length) | {_LABELS: 1}
-    if with_masks:
-        lengths |= dict.fromkeys(_PREDICTION_KEYS, max_predictions)
-    return _spec_of(lengths)
+        With `with_masks`, it has the masks; otherwise, the starts of words, from which training
+        draws masks.
+        """
+        keys = SEQUENCE_KEYS if with_masks else (*SEQUENCE_KEYS, "token_boundary")
+        lengths = dict.fromkeys(keys, self.seq_length) | {_LABELS: 1}
+        if with_masks:
+            lengths |= dict.fromkeys(_PREDICTION_KEYS, self.max_predictions)
+        return _spec_of(lengths)
 
 
 def _spec_of(lengths: Mapping[str, int]) -> dict[str, Any]:
@@ -110,7 +109,7 @@ def _check_records(path: str, options: RecordOptions, count: int | None) -> None
 
 def _check_record(path: str, number: int, record: bytes, options: RecordOptions) -> bool:
     """Checks a record, and returns whether it has masks."""
-    spec = feature_spec(options.seq_length, options.max_predictions, with_masks=not options.masker)
+    spec = options.spec(with_masks=not options.masker)
     bits = ("input_mask", "segment_ids", "token_boundary", "next_sentence_labels")
     limits = {
         **dict.fromkeys(bits, 2),
@@ -142,7 +141,7 @@ def drawing_masks(options: RecordOptions) -> Callable[[tf.data.Dataset, int, int
 
     The masks depend only on `mask_seed` and a batch's number.
     """
-    drawn = feature_spec(options.seq_length, options.max_predictions, with_masks=True)
+    drawn = options.spec(with_masks=True)
     kept = ("input_mask", "segment_ids", "next_sentence_labels")
     spec = {name: drawn[name] for name in drawn if name not in kept}
     draw = functools.partial(_drawn_masks, options)
@@ -195,16 +194,8 @@ def _sizes_of_file(path: str, options: RecordOptions) -> np.ndarray:
     return sizes
 
 
-class RowShape(NamedTuple):
-    """The size of a row: its tokens, and the greatest numbers of its masked tokens and examples."""
-
-    seq_length: int
-    max_predictions: int
-    num_sequences: int
-
-
 class PackedExamples(PackedOrder):
-    """The order of a training in rows of several examples."""
+    """The order of a training in rows of several examples, with the features of a row (`spec`)."""
 
     def __init__(self, sizes: np.ndarray, seq_length: int, seed: int):
         lengths, predictions = sizes
@@ -213,36 +204,39 @@ class PackedExamples(PackedOrder):
         most = np.zeros(seq_length + 1, np.int64)
         np.maximum.at(most, lengths, predictions)
         max_predictions = int(most[self.kinds].sum(axis=1).max(initial=0))
-        self.shape = RowShape(seq_length, max_predictions, self.num_sequences)
+        self.spec = packed_spec(seq_length, max_predictions, self.num_sequences)
 
     def arrange(self, batches, batch_size, first, stride):
         def pack(batch: int, features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-            return pack_examples(features, self.rows(batch_size, batch), self.shape)
+            return pack_examples(features, self.rows(batch_size, batch), self.spec)
 
-        return map_arrays(batches, pack, packed_spec(self.shape), first, stride, batch_size)
+        return map_arrays(batches, pack, self.spec, first, stride, batch_size)
 
 
-def packed_spec(shape: RowShape) -> dict[str, Any]:
-    """Returns the features of a row of several examples, in the form of `feature_spec`."""
+def packed_spec(seq_length: int, max_predictions: int, num_sequences: int) -> dict[str, Any]:
+    """Returns the features of a row of several examples, in the form of `RecordOptions.spec`.
+
+    The last two arguments are the greatest numbers of a row's masked tokens and examples.
+    """
     return _spec_of(
         {
-            **dict.fromkeys((*SEQUENCE_KEYS, SEQUENCE_IDS, POSITION_IDS), shape.seq_length),
-            **dict.fromkeys(_PREDICTION_KEYS, shape.max_predictions),
-            **dict.fromkeys((_LABELS, FIRST_POSITIONS, EXAMPLE_WEIGHTS), shape.num_sequences),
+            **dict.fromkeys((*SEQUENCE_KEYS, SEQUENCE_IDS, POSITION_IDS), seq_length),
+            **dict.fromkeys(_PREDICTION_KEYS, max_predictions),
+            **dict.fromkeys((_LABELS, FIRST_POSITIONS, EXAMPLE_WEIGHTS), num_sequences),
         }
     )
 
 
 def pack_examples(
-    features: Mapping[str, np.ndarray], rows: np.ndarray, shape: RowShape
+    features: Mapping[str, np.ndarray], rows: np.ndarray, spec: Mapping[str, Any]
 ) -> dict[str, np.ndarray]:
     """Arranges examples one after another in rows of `packed_spec`, with 0 in unused slots.
 
     Args:
-      features: the features of N examples, see `feature_spec`.
+      features: the features of N examples, see `RecordOptions.spec`.
       rows: int [N], the row of each example, ascending from 0. Every row has an example.
     """
-    spec, num_rows = packed_spec(shape), int(rows[-1]) + 1
+    num_rows = int(rows[-1]) + 1
     packed = {
         key: np.zeros([num_rows, *f.shape], np.int32 if f.dtype.is_integer else np.float32)
         for key, f in spec.items()

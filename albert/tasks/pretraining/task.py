@@ -28,8 +28,6 @@ from albert.tasks.pretraining.input_pipeline import (
     RecordOptions,
     check_files,
     drawing_masks,
-    feature_spec,
-    packed_spec,
     read_sizes,
 )
 from albert.tasks.pretraining.masking import Masker, MaskingOptions
@@ -142,10 +140,9 @@ class PretrainingTask(Task):
         return make_head(self.config)
 
     def model_inputs(self) -> Mapping[str, Any]:
-        options, settings = self._options, self.settings
-        if settings.do_train and settings.pack_sequences:
-            return packed_spec(self._packed.shape)
-        return feature_spec(options.seq_length, options.max_predictions, with_masks=True)
+        if self.settings.do_train and self.settings.pack_sequences:
+            return self._packed.spec
+        return self._options.spec(with_masks=True)
 
     def score(self, data: Data, outputs: Sequence[Output]) -> CheckpointScores:
         return CheckpointScores(scores_of(outputs), lambda: None)
@@ -182,9 +179,7 @@ class RecordSplit(NamedTuple):
             num_records = min(num_records, self.max_batches * self.batch_size)
         return Data(
             self.files,
-            feature_spec(
-                options.seq_length, options.max_predictions, with_masks=not options.masker
-            ),
+            options.spec(with_masks=not options.masker),
             self.num_examples(),
             num_records,
             max_batches=self.max_batches,

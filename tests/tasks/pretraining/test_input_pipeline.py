@@ -20,7 +20,6 @@ from albert.records.records import RecordFile, reading_records
 from albert.tasks.pretraining.head import make_head
 from albert.tasks.pretraining.input_pipeline import (
     PackedExamples,
-    RowShape,
     check_files,
     pack_examples,
     packed_spec,
@@ -356,8 +355,8 @@ def test_a_token_that_is_masked_out_belongs_to_no_sequence():
         "masked_lm_weights": np.array([[0, 1], [0.5, 0]], np.float32),
         "next_sentence_labels": np.array([[1], [0]], np.int32),
     }
-    shape = RowShape(6, 3, 2)
-    packed = pack_examples(features, np.array([0, 0]), shape)
+    spec = packed_spec(6, 3, 2)
+    packed = pack_examples(features, np.array([0, 0]), spec)
     expected = {
         "input_ids": [5, 6, 7, 8, 9, 0],
         "input_mask": [1, 0, 1, 1, 1, 0],
@@ -374,7 +373,7 @@ def test_a_token_that_is_masked_out_belongs_to_no_sequence():
     assert {key: value.tolist() for key, value in packed.items()} == {
         key: [value] for key, value in expected.items()
     }
-    assert list(packed) == list(packed_spec(shape))
+    assert list(packed) == list(spec)
 
 
 def test_a_record_without_tokens_or_of_another_length_is_an_error(files, options, tmp_path):
