@@ -130,14 +130,6 @@ def _download_snapshot(model: str) -> str:
             raise UserError(
                 f"{model}: a file from the hub has another SHA-256 than announced; download again"
             )
-    _check(model, folder)
-    if new:
-        LOG.info("Downloaded %s to %s", model, folder)
-    return str(folder)
-
-
-def _check(model: str, folder: Path) -> None:
-    """Raises a `UserError` if a snapshot has no configuration or no weights in safetensors."""
     if not (folder / "config.json").exists():
         raise UserError(f"{model} on the hub has no config.json, so it is no model of transformers")
     if not any(os.path.exists(folder / name) for name in _WEIGHTS[:2]):
@@ -145,3 +137,6 @@ def _check(model: str, folder: Path) -> None:
             f"{model} on the hub has no weights in safetensors, and other formats can run code; "
             "save it with transformers: save_pretrained(..., safe_serialization=True)"
         )
+    if new:
+        LOG.info("Downloaded %s to %s", model, folder)
+    return str(folder)
