@@ -96,11 +96,7 @@ def _texts(stream: BinaryIO, path: str, options: Options, tally: Tally) -> Itera
         return _texts_of_docs(stream, path)
     if kind is Kind.TEXT:
         return _texts_of_file(stream, path, options, tally)
-    if kind is Kind.EXTRACTED:
-        return _texts_of_lines(
-            stream, path, lambda line: _extracted(_field_of(line, field), line.get("title")), tally
-        )
-    return _texts_of_lines(stream, path, lambda line: _field_of(line, field), tally)
+    return _texts_of_lines(stream, path, field, tally)
 
 
 def _texts_of_docs(stream: BinaryIO, path: str) -> Iterator[str]:
@@ -165,17 +161,16 @@ def _decoded(stream: BinaryIO, path: str) -> Iterator[str]:
         ) from e
 
 
-def _texts_of_lines(
-    stream: BinaryIO, path: str, text_of: Callable[[dict[str, Any]], str], tally: Tally
-) -> Iterator[str]:
+def _texts_of_lines(stream: BinaryIO, path: str, field: str, tally: Tally) -> Iterator[str]:
     """Yields the texts of JSON Lines; of the lines that are wrong, the first is a fault."""
-    wrong = ""
+    wrong, is_extracted = "", kind_of(path) is Kind.EXTRACTED
     for number, line in enumerate(stream, start=1):
         if not line.strip():
             continue
         try:
             value = parse_json(line, "the line")
-            yield text_of(value if isinstance(value, dict) else {})
+            text = _field_of(value if isinstance(value, dict) else {}, field)
+            yield _extracted(text, value.get("title")) if is_extracted else text
         except ValueError as e:
             tally.counts.update(("read", "unreadable"))
             wrong = wrong or f"{path}, line {number}: {e}"
