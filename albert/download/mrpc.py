@@ -1,6 +1,7 @@
 """MRPC in GLUE's layout, made from the files that Microsoft publishes."""
 
-import re
+import contextlib
+import csv
 import shutil
 from pathlib import Path
 
@@ -53,39 +54,21 @@ def make_mrpc(folder: Path, mirror: str | None, path_to_mrpc: Path | None) -> No
 
 def _read_pairs(path: Path) -> list[list[str]]:
     """Returns the header and the rows of an MRPC file; raises a `UserError` if it is not valid."""
-    raw = _read_rows(path)
-    rows = [row if len(row) == _COLUMNS else _put_together(row) for row in raw]
+    rows = _read_rows(path)
+    if any(len(row) != _COLUMNS for row in rows):
+        # Some copies were made of CSV by putting tabs in place of all commas, also of those in
+        # quoted texts. A text that is quoted to the end of the file is too long for `csv`.
+        with contextlib.suppress(csv.Error):
+            quoted = csv.reader(("\t".join(row) for row in rows), delimiter="\t")
+            rows = [[text.replace("\t", ",") for text in row] for row in quoted]
+            message = "%s has tabs instead of commas in quoted texts; read them as commas"
+            LOG.warning(message, path)
     for line, row in enumerate(rows, start=1):
         if len(row) != _COLUMNS:
             raise UserError(f"{path}, line {line}: has {len(row)} columns instead of {_COLUMNS}")
     if len(rows) < 2:
         raise UserError(f"{path} has no pairs")
-    if mended := sum(map(list.__ne__, raw, rows)):
-        LOG.warning(
-            "%s: %d rows had tabs instead of commas in quoted texts; joined the parts and removed "
-            "the quotation marks around texts",
-            *(path, mended),
-        )
-        return [list(map(_unquoted, row)) for row in rows]
     return rows
-
-
-def _put_together(columns: list[str]) -> list[str]:
-    """Joins the parts of quoted texts that were split at commas, as in some copies of MRPC."""
-    # Quotation marks inside such a text are doubled, so a whole text has an even number of them.
-    texts: list[str] = []
-    for column in columns:
-        if texts and texts[-1].count('"') % 2 == 1:
-            texts[-1] += f",{column}"
-        else:
-            texts.append(column)
-    return texts
-
-
-def _unquoted(text: str) -> str:
-    """Returns a text without the quoting of CSV, if it has that."""
-    quoted = re.fullmatch('"((?:[^"]|"")*)"', text)
-    return quoted[1].replace('""', '"') if quoted else text
 
 
 def _read_rows(path: Path) -> list[list[str]]:
