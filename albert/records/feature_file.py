@@ -26,21 +26,6 @@ from albert.records.process_pool import Countable, ordered_map
 _SAMPLED_CHUNKS = 4
 
 
-class Chunks(NamedTuple):
-    """The chunks of examples: the number of the first example, and the examples."""
-
-    examples: Countable[Any]
-    size: int
-
-    def __len__(self) -> int:
-        return -(-len(self.examples) // self.size)
-
-    def __iter__(self) -> Iterator[tuple[int, list[Any]]]:
-        examples = iter(self.examples)
-        for start in range(0, len(self.examples), self.size):
-            yield start, list(itertools.islice(examples, self.size))
-
-
 class Chunk(NamedTuple):
     """Some converted examples: records (see `FeatureSource.numbered`), and the companion's part."""
 
@@ -145,15 +130,14 @@ class FeatureSource(abc.ABC):
         if self.cached.reusable(explain=False) is not None or self.cached.is_foreign():
             return self.prepared(), 0.0
         examples = self.read()[0]
-        all_chunks = Chunks(examples, self.chunk)
-        step, started = -(-len(all_chunks) // _SAMPLED_CHUNKS), time.perf_counter()
-        sampled = itertools.islice(iter(all_chunks), 0, None, step)
-        chunks = [self.convert(some, start) for start, some in sampled]
+        step, started = -(-self._num_chunks(examples) // _SAMPLED_CHUNKS), time.perf_counter()
+        sampled = itertools.islice(self._chunks(examples), 0, None, step)
+        chunks = [self.convert(*some) for some in sampled]
         path = os.path.join(folder, f"{self.name}.tf_record")
         converted = sum(chunk.num_examples for chunk in chunks)
         num_features = self._write(path, chunks, converted)
         seconds = (time.perf_counter() - started) * len(examples) / converted
-        processes = min(self.workers, len(all_chunks), usable_cores())
+        processes = min(self.workers, self._num_chunks(examples), usable_cores())
         records = round(num_features * len(examples) / converted)
         data = Data([path], self.spec, len(examples), records, trims=self.trims)
         return data, seconds / processes
@@ -162,14 +146,23 @@ class FeatureSource(abc.ABC):
         """Returns, human-readable, whether `prepared` would reuse a file; raises its errors."""
         return self.cached.state(self.check_records_of_other_writers)
 
+    def _num_chunks(self, examples: Countable[Any]) -> int:
+        return -(-len(examples) // self.chunk)
+
+    def _chunks(self, examples: Countable[Any]) -> Iterator[tuple[list[Any], int]]:
+        """Yields the examples that are converted at a time, and the number of the first."""
+        rest = iter(examples)
+        for start in range(0, len(examples), self.chunk):
+            yield list(itertools.islice(rest, self.chunk)), start
+
     def _build(self) -> dict:
         examples, left_out = self.read()
         started = time.perf_counter()
 
         with self.cached.building() as (names, summary), contextlib.ExitStack() as stack:
             add = stack.enter_context(self.writing_companion(names[1])) if names[1:] else None
-            tasks = Chunks(examples, self.chunk)
-            chunks = ordered_map(lambda task: self.convert(task[1], task[0]), tasks, self.workers)
+            workers = min(self.workers, self._num_chunks(examples))
+            chunks = ordered_map(lambda x: self.convert(*x), self._chunks(examples), workers)
             num_features = self._write(names[0], chunks, len(examples), add)
             summary |= {"num_examples": len(examples), "num_features": num_features}
             summary["left_out"] = dict(left_out)
