@@ -33,8 +33,6 @@ from albert.core.text import first_line
 from albert.distributed import launcher
 
 _FORMAT, _VERSION = "albert-derived-file", 1
-# The first bytes of every header, which identify a truncated one too.
-_BEGINNING = f'{{\n  "format": "{_FORMAT}"'.encode()
 _PARTS = ("source", "facts", "files")
 # The hash of the rest of a header.
 _OWN_HASH = "header_sha256"
@@ -208,13 +206,13 @@ class CachedFile:
         except OSError:
             return None
         # Recognized by its beginning or its end, because either may be damaged.
-        is_ours = content.startswith(_BEGINNING) or f'"{_OWN_HASH}"'.encode() in content
+        if not any(mark.encode() in content for mark in (_FORMAT, _OWN_HASH)):
+            return None
         try:
             header = parse_json(content, self._header_path)
         except UserError:
-            return {} if is_ours else None
-        is_ours = isinstance(header, dict) and (is_ours or header.get("format") == _FORMAT)
-        return header if is_ours else None
+            return {}
+        return header if isinstance(header, dict) else {}
 
     def _is_of(self, header: dict | None, path: str) -> bool:
         """Returns whether the header describes a file; True if a damaged header might."""
