@@ -16,14 +16,6 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 
-def numbers_in_order(
-    count: int, batch_size: int, order: np.ndarray | None, batch: int
-) -> np.ndarray:
-    """Returns the record numbers of a batch in a pass; in file order if `order` is None."""
-    positions = np.arange(batch * batch_size, min(count, (batch + 1) * batch_size))
-    return positions if order is None else order[positions]
-
-
 def shuffled_numbers(count: int, batch_size: int, seed: int, batch: int) -> np.ndarray:
     """Returns the record numbers of a batch in the concatenated permutations of all epochs."""
     return _epoch_entries(

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 
 from albert.core.errors import UserError, graph_message, user_error_in
 from albert.distributed import launcher
-from albert.records.order import TrainingOrder, numbers_in_order, shuffled_numbers
+from albert.records.order import TrainingOrder, shuffled_numbers
 from albert.records.sequences import LABELS, LENGTH_STEP
 
 # A record: 8 bytes length, 4 bytes checksum of the length, the content, 4 bytes checksum of the
@@ -249,18 +249,20 @@ def parsed_batches(
       `training_order`; integers are int32.
     """
     records = RecordFile(files)
+    in_order = range(len(records)) if order is None else order
     num_batches = count = end = np.iinfo(np.int64).max
+    is_full = training_order is None or training_order.has_fixed_size
     if shuffle_seed is None:
-        numbers = functools.partial(numbers_in_order, len(records), batch_size, order)
         end = len(records) // batch_size if drop_remainder else -(-len(records) // batch_size)
         count = end if max_batches is None else min(end, max_batches)
         num_batches, is_full = count - start_batch, drop_remainder or pad_remainder
-    elif training_order:
-        numbers = functools.partial(training_order.numbers, batch_size)
-        is_full = training_order.has_fixed_size
-    else:
-        numbers = functools.partial(shuffled_numbers, len(records), batch_size, shuffle_seed)
-        is_full = True
+
+    def numbers(batch: int) -> Sequence[int] | np.ndarray:
+        if shuffle_seed is None:
+            return in_order[batch * batch_size : (batch + 1) * batch_size]
+        if training_order:
+            return training_order.numbers(batch_size, batch)
+        return shuffled_numbers(len(records), batch_size, shuffle_seed, batch)
 
     def read(batch: np.ndarray) -> tuple[np.ndarray, bytes]:
         try:
