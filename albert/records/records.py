@@ -1,4 +1,4 @@
-"""TFRecord files: random access, and batches in an order that can be resumed at any batch."""
+"""TFRecord files: random access, checks, and what their records contain."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import functools
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import google_crc32c
@@ -15,10 +15,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 from google.protobuf.message import DecodeError
 
-from albert.core.errors import UserError, graph_message, user_error_in
+from albert.core.errors import UserError, user_error_in
 from albert.distributed import launcher
-from albert.records.order import TrainingOrder, shuffled_numbers
-from albert.records.sequences import LABELS, LENGTH_STEP
 
 # A record: 8 bytes length, 4 bytes checksum of the length, the content, 4 bytes checksum of the
 # content. A checksum is a CRC-32C, rotated right by 15 bits, plus a constant.
@@ -26,14 +24,8 @@ _BEFORE, _AFTER = 12, 4
 _CHECKSUM_ADDED = 0xA282EAD8
 # Records to read at a time in order.
 _AT_A_TIME = 256
-# Batches that are made at the same time, and those that wait.
-_AHEAD = 4
 # Parts of TensorFlow's messages for records with other lengths, or with ids out of range.
 _SIGNS_OF_DAMAGE = ("ParseExample", "is not in [0, ", "outside the valid range of [0, ")
-
-# For functions without conditions on tensors: searching for them takes TensorFlow 0.1 s at every
-# start.
-no_autograph = tf.autograph.experimental.do_not_convert
 
 
 def record_error(record: bytes, spec: Mapping[str, Any], limits: Mapping[str, float]) -> str | None:
@@ -208,138 +200,6 @@ def reading_records(files: Sequence[str] = ()) -> Iterator[None]:
         raise
 
 
-def parsed_batches(
-    files: Sequence[str],
-    spec: Mapping[str, Any],
-    batch_size: int,
-    *,
-    shuffle_seed: int | None,
-    start_batch: int = 0,
-    max_batches: int | None = None,
-    drop_remainder: bool = False,
-    pad_remainder: bool = False,
-    order: np.ndarray | None = None,
-    training_order: TrainingOrder | None = None,
-    trim_padding: bool = False,
-    lengths: Sequence[int] = (),
-    rank: int = 0,
-    num_workers: int = 1,
-) -> tf.data.Dataset:
-    """Returns parsed batches of the records of TFRecord files.
-
-    With a seed, the dataset is endless and shuffles all records in every epoch: batch k depends
-    only on the files, `batch_size`, the seed and k. Without a seed, the dataset is one pass in file
-    order. Of n workers, worker r reads only the batches r, r + n, and so on. A resumed run reads
-    only the batches from `start_batch`.
-
-    Args:
-      spec: features of a record, for `tf.io.parse_example`.
-      shuffle_seed: seed of the order; None for file order.
-      start_batch: number of the first batch, counted over all workers.
-      max_batches: in file order, the most batches to take, evenly spread; None for all.
-      drop_remainder: in file order, omit a last batch that is not full.
-      order: int [N], record numbers in the order that replaces file order.
-      training_order: with a seed, the order that replaces the seed's.
-      pad_remainder: in file order, repeat the last record until the last batch is full.
-      trim_padding, lengths: whether to shorten features with the shape of `input_mask`, except
-        labels, to their longest row, and the lengths to round that up to; see `Data.buckets`.
-
-    Returns:
-      A dataset of dictionaries of tensors with B rows, or a row for each record of
-      `training_order`; integers are int32.
-    """
-    records = RecordFile(files)
-    in_order = range(len(records)) if order is None else order
-    num_batches = count = end = np.iinfo(np.int64).max
-    is_full = training_order is None or training_order.has_fixed_size
-    if shuffle_seed is None:
-        end = len(records) // batch_size if drop_remainder else -(-len(records) // batch_size)
-        count = end if max_batches is None else min(end, max_batches)
-        num_batches, is_full = count - start_batch, drop_remainder or pad_remainder
-
-    def numbers(batch: int) -> Sequence[int] | np.ndarray:
-        if shuffle_seed is None:
-            return in_order[batch * batch_size : (batch + 1) * batch_size]
-        if training_order:
-            return training_order.numbers(batch_size, batch)
-        return shuffled_numbers(len(records), batch_size, shuffle_seed, batch)
-
-    def read(batch: np.ndarray) -> tuple[np.ndarray, bytes]:
-        try:
-            # Added here and not in the graph, so that a resumed run has the same graph.
-            content = records.read(numbers(start_batch + int(batch)))
-        except UserError as e:
-            return np.array([], object), graph_message(e).encode()
-        if pad_remainder:
-            content += content[-1:] * (batch_size - len(content))
-        return np.array(content, object), b""
-
-    @no_autograph
-    def read_op(batch: tf.Tensor) -> tf.Tensor:
-        types = [tf.string, tf.string]
-        content, error = tf.numpy_function(read, [batch], types, stateful=False)
-        # If `read` raised the error, TensorFlow would log a Python traceback.
-        with tf.control_dependencies([tf.debugging.Assert(tf.equal(error, ""), [error])]):
-            content = tf.identity(content)
-        content.set_shape([batch_size if is_full else None])
-        return content
-
-    @no_autograph
-    def parse(content: tf.Tensor) -> dict[str, tf.Tensor]:
-        features = {
-            key: tf.cast(value, tf.int32) if value.dtype.is_integer else value
-            for key, value in tf.io.parse_example(content, spec).items()
-        }
-        return _trim(features, lengths) if trim_padding else features
-
-    batches = tf.data.Dataset.range(rank, num_batches, num_workers)
-    if count < end:
-        batches = batches.map(no_autograph(lambda number: number * end // count))
-    parsed = batches.map(read_op).map(parse, num_parallel_calls=_AHEAD, deterministic=True)
-    options = tf.data.Options()
-    # The end of a session could wait up to a minute for the thread that tunes a pipeline.
-    options.autotune.enabled = False
-    return parsed.prefetch(_AHEAD).with_options(options)
-
-
-def map_arrays(
-    batches: tf.data.Dataset,
-    function: Callable[[int, dict[str, np.ndarray]], Mapping[str, np.ndarray]],
-    spec: Mapping[str, Any],
-    first: int,
-    stride: int,
-    num_rows: int | None = None,
-    kept: Sequence[str] = (),
-) -> tf.data.Dataset:
-    """Returns batches that a function makes of a batch's number and its features as arrays.
-
-    Args:
-      spec: what the function makes for a row, as for `tf.io.parse_example`; integers are int32.
-      first, stride: number of the first batch, and distance between the numbers of two.
-      num_rows: rows of the results; None for those that the batches have.
-      kept: features of the batches that stay in the result, which need not pass through NumPy.
-    """
-    types = [tf.int32 if f.dtype.is_integer else f.dtype for f in spec.values()]
-
-    @no_autograph
-    def apply(index: tf.Tensor, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        def compute(index: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
-            # The number is not part of the graph, which must be the same in a resumed run.
-            number = first + int(index) * stride
-            made = function(number, dict(zip(features, arrays, strict=True)))
-            return [made[key] for key in spec]
-
-        inputs = [index, *features.values()]
-        outputs = tf.numpy_function(compute, inputs, types, stateful=False)
-        rows = num_rows or inputs[1].shape[0]
-        for output, feature in zip(outputs, spec.values(), strict=True):
-            output.set_shape([rows, *feature.shape])
-        return {name: features[name] for name in kept} | dict(zip(spec, outputs, strict=True))
-
-    mapped = batches.enumerate().map(apply, num_parallel_calls=_AHEAD, deterministic=True)
-    return mapped.prefetch(_AHEAD)
-
-
 def sequence_lengths(files: Sequence[str], spec: Mapping[str, Any]) -> np.ndarray:
     """Returns the lengths of the sequences of every record without padding, [N, sequences].
 
@@ -373,14 +233,3 @@ def sampled_shares(
         total += int(np.count_nonzero(mask))
         full += bool(mask.reshape(-1, length).all(axis=1).any())
     return hits / max(total, 1), full / max(len(numbers), 1)
-
-
-def _trim(features: dict[str, tf.Tensor], lengths: Sequence[int]) -> dict[str, tf.Tensor]:
-    """Removes the padding that all rows of a batch share at their end, see `parsed_batches`."""
-    mask = features["input_mask"]
-    longest = mask.shape[-1]
-    lengths = tf.constant(lengths or [*range(LENGTH_STEP, longest, LENGTH_STEP), longest])
-    used = tf.reduce_max(mask * (1 + tf.range(longest)))
-    length = tf.gather(lengths, tf.searchsorted(lengths, [used])[0])
-    is_trimmed = {k: v.shape[1:] == mask.shape[1:] and k != LABELS for k, v in features.items()}
-    return {k: v[..., :length] if is_trimmed[k] else v for k, v in features.items()}

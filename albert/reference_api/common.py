@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from albert import modeling, tokenization
 from albert.optimization import OptimizerOptions
 from albert.prediction.model import Head, ModelOptions
-from albert.records.records import parsed_batches
+from albert.records.batches import Data
 from albert.training.model_fn import make_model_fn
 
 # Of the order of training data.
@@ -42,9 +42,8 @@ def input_fn_of(
     """
     files = [input_file] if isinstance(input_file, str) else list(input_file)
     seed = _SEED if is_training else None
-    return lambda params: parsed_batches(
-        files, spec, batch_size, shuffle_seed=seed, drop_remainder=drop_remainder
-    )
+    make = Data(files, spec, 0, 0).input_fn(batch_size, seed, drop_remainder=drop_remainder)
+    return lambda params: make()
 
 
 def model_fn_of(

@@ -10,9 +10,9 @@ import tensorflow.compat.v1 as tf
 from albert.core import estimators
 from albert.core.errors import UserError
 from albert.optimization import TrainStep
+from albert.records.batches import Data
 from albert.records.records import (
     RecordFile,
-    parsed_batches,
     reading_records,
     sequence_lengths,
 )
@@ -116,7 +116,7 @@ def test_no_thread_tunes_the_pipeline(tmp_path):
     """The end of a session could wait for it: TensorFlow's cancellation may come too early."""
     path = write_records(tmp_path / "f", [serialize({"x": [1]})])
     spec = {"x": tf.io.FixedLenFeature([], tf.int64)}
-    batches = parsed_batches([path], spec, 1, shuffle_seed=None).map(lambda x: x)
+    batches = Data([path], spec, 0, 0).input_fn(1)().map(lambda x: x)
     assert batches.options().autotune.enabled is False
 
 
@@ -130,7 +130,7 @@ def test_damage_during_a_run_is_a_one_line_error(tmp_path, capfd):
     estimator = make_estimator(model_fn, settings)
 
     def input_fn(damage):
-        batches = parsed_batches([path], spec, 1, shuffle_seed=None)
+        batches = Data([path], spec, 0, 0).input_fn(1)()
         if damage:
             flip(path, os.path.getsize(path) - 5)
         return batches

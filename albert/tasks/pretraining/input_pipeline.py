@@ -13,10 +13,11 @@ import tensorflow.compat.v1 as tf
 
 from albert.core.errors import UserError
 from albert.distributed import collectives
+from albert.records.batches import map_arrays
 from albert.records.cached_file import is_intact
 from albert.records.order import PackedOrder
 from albert.records.process_pool import ordered_map
-from albert.records.records import RecordFile, map_arrays, record_error
+from albert.records.records import RecordFile, record_error
 from albert.records.sequences import SEQUENCE_KEYS
 from albert.tasks.pretraining.head import (
     EXAMPLE_WEIGHTS,
@@ -137,7 +138,7 @@ def _check_record(path: str, number: int, record: bytes, options: RecordOptions)
 
 
 def drawing_masks(options: RecordOptions) -> Callable[[tf.data.Dataset, int, int], tf.data.Dataset]:
-    """Returns a function that draws masks for batches without masks; see `data.batches.Data`.
+    """Returns a function that draws masks for batches without masks; see `records.batches.Data`.
 
     The masks depend only on `mask_seed` and a batch's number.
     """
