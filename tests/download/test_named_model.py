@@ -1,24 +1,24 @@
 """Models by their names on the hub: the real client, and a server that answers as the hub does."""
 
 import hashlib
-import http.server
 import json
 import os
-import threading
 
 import pytest
 
 from albert.checkpoints.folder_contract import CONFIG, FILES, MODULES, OWN, POOLING
 from albert.core.errors import UserError
 from albert.download.named_model import is_hub_name, local_folder, pinned_name
+from tests.helpers.download import Fault
 from tests.helpers.running import albert, assert_fails, run
 
 COMMIT = 40 * "a"
+FILE, WEIGHTS = f"owner/model/resolve/{COMMIT}/", "model.safetensors"
 NEEDED = {
     "config.json": b'{"model_type": "bert"}',
     "vocab.txt": b"[UNK]\n",
     "1_Pooling/config.json": b"{}",
-    "model.safetensors": bytes(range(256)) * 400,
+    WEIGHTS: bytes(range(256)) * 400,
 }
 # Those that are read from a folder.
 NEEDED |= {name: name.encode() for name in {MODULES, *FILES} - {CONFIG, POOLING, OWN}}
@@ -30,93 +30,40 @@ OTHERS = {
 }
 
 
-class Hub(http.server.ThreadingHTTPServer):
-    """A server with one repository, `owner/model`, and one fault."""
-
-    def __init__(self, files, fault=""):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.files, self.fault, self.fetched = files, fault, []
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Hub
-
-    def log_message(self, *args):
-        pass
-
-    def answer(self, status, headers, body=b""):
-        self.send_response(status)
-        for name, value in {"Content-Length": len(body), **headers}.items():
-            self.send_header(name, str(value))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(body)
-
-    def do_GET(self):
-        fault, rest = self.server.fault, self.path.split("/", 4)[-1]
-        if fault in ("401 RepoNotFound", "403 GatedRepo", "404 RevisionNotFound"):
-            status, code = fault.split()
-            self.answer(int(status), {"X-Error-Code": code})
-        elif self.path.startswith("/api/models/owner/model/revision/"):
-            names = [{"rfilename": name} for name in self.server.files]
-            body = json.dumps({"id": "owner/model", "sha": COMMIT, "siblings": names}).encode()
-            self.answer(200, {"Content-Type": "application/json"}, body)
-        else:
-            name = rest.removeprefix(f"{COMMIT}/")
-            content = self.server.files[name]
-            digest = hashlib.sha256(content).hexdigest()
-            tag = digest if name.endswith("safetensors") else digest[:40]
-            headers = {"X-Repo-Commit": COMMIT, "ETag": f'"{tag}"', "Content-Length": len(content)}
-            if self.command == "GET":
-                self.server.fetched.append(name)
-                if name.endswith("safetensors") and fault == "damaged":
-                    content = content[:-1] + b"!"
-                self.close_connection = True
-                content = content[:100] if fault == "cut" else content
-            self.answer(200, headers, content)
-
-    do_HEAD = do_GET
-
-
 @pytest.fixture
-def serve(tmp_path):
-    """Starts a hub; returns the environment in which the client uses it, and the hub."""
-    servers = []
+def publish(server, tmp_path):
+    """Puts files into the repository `owner/model`; returns the environment of the hub's client."""
 
-    def start(files, fault=""):
-        servers.append(Hub(files, fault))
-        threading.Thread(target=servers[-1].serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{servers[-1].server_port}"
-        settings = {
-            "HF_ENDPOINT": address,
-            "HF_HOME": str(tmp_path / "cache"),
-            "HF_HUB_OFFLINE": "",
-        }
-        return {**os.environ, **settings}, servers[-1]
+    def publish(files):
+        about = {"id": "owner/model", "sha": COMMIT, "siblings": [{"rfilename": n} for n in files]}
+        for revision in ("main", COMMIT):
+            path = f"api/models/owner/model/revision/{revision}"
+            server.files[path] = json.dumps(about).encode()
+        for name, content in files.items():
+            digest = hashlib.sha256(content).hexdigest()
+            tag = digest if name == WEIGHTS else digest[:40]
+            server.headers[FILE + name] = {"X-Repo-Commit": COMMIT, "ETag": f'"{tag}"'}
+            server.files[FILE + name] = content
+        hub = {"HF_ENDPOINT": server.url[:-1], "HF_HOME": f"{tmp_path}/cache", "HF_HUB_OFFLINE": ""}
+        return {**os.environ, **hub}
 
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+    return publish
 
 
-def test_the_needed_files_are_downloaded_once_and_found_offline(serve, tmp_path):
-    environment, hub = serve({**NEEDED, **OTHERS})
+def test_the_needed_files_are_downloaded_once_and_found_offline(publish, server):
+    environment = publish({**NEEDED, **OTHERS})
     first = run(albert("download", "owner/model@main"), env=environment)
     folder = first.stdout.strip()
     assert os.path.basename(folder) == COMMIT, first.stderr
-    assert sorted(hub.fetched) == sorted(NEEDED)
     for name, content in NEEDED.items():
         with open(os.path.join(folder, name), "rb") as file:
             assert file.read() == content
     again = run(albert("download", "owner/model@main"), env=environment)
     offline = {**environment, "HF_HUB_OFFLINE": "1"}
     alone = run(albert("download", f"owner/model@{COMMIT}"), env=offline)
-    assert (again.stdout, alone.stdout, len(hub.fetched)) == (
-        first.stdout,
-        first.stdout,
-        len(NEEDED),
-    )
+    assert again.stdout == alone.stdout == first.stdout
+    got = [r.path for r in server.requests if r.method == "GET" and r.path.startswith(FILE)]
+    assert sorted(got) == sorted(FILE + name for name in NEEDED)
 
 
 NAMES = ("out/run--1", "out/my..model", "out/x.git", "out/model.", "out/.hidden", "out/-x")
@@ -143,37 +90,48 @@ def test_without_a_home_folder_the_variable_is_named(monkeypatch, tmp_path):
             local_folder(name)
 
 
-WITHOUT_WEIGHTS = {"config.json": b"{}", "pytorch_model.bin": b"x"}
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("401 RepoNotFound", "no model on the hub; for a private one, set HF_TOKEN"),
+        ("403 GatedRepo", "accept its conditions: do so at http://127"),
+        ("404 RevisionNotFound", "owner/model on the hub has no revision main"),
+    ],
+)
+def test_a_refusal_of_the_hub_is_one_line(publish, server, code, message):
+    status, name = code.split()
+    server.faults += 9 * [Fault(status=int(status), headers={"X-Error-Code": name})]
+    assert_fails(run(albert("download", "owner/model@main"), env=publish(NEEDED)), 1, message)
 
 
 @pytest.mark.parametrize(
-    ("files", "fault", "message"),
+    ("files", "changed", "message"),
     [
-        (NEEDED, "401 RepoNotFound", "no model on the hub; for a private one, set HF_TOKEN"),
-        (NEEDED, "403 GatedRepo", "accept its conditions: do so at http://127"),
-        (NEEDED, "404 RevisionNotFound", "owner/model on the hub has no revision main"),
-        (NEEDED, "cut", "); run again to resume"),
-        (NEEDED, "damaged", "another SHA-256 than announced; download again"),
-        (WITHOUT_WEIGHTS, "", "no weights in safetensors, and other formats can run code"),
-        (OTHERS, "", "no config.json, so it is no model of transformers"),
-        (NEEDED, "no network", "hub cannot be reached; download it on a machine with a network"),
-        (NEEDED, "offline", "and the hub cannot be reached"),
+        (
+            {"config.json": b"{}", "pytorch_model.bin": b"x"},
+            {},
+            "no weights in safetensors, and ",
+        ),
+        (OTHERS, {}, "no config.json, so it is no model of transformers"),
+        (NEEDED, {"HF_ENDPOINT": "http://127.0.0.1:9"}, "hub cannot be reached; download it on a"),
+        (NEEDED, {"HF_HUB_OFFLINE": "1"}, "and the hub cannot be reached"),
     ],
 )
-def test_faults_are_one_line(serve, files, fault, message):
-    environment, _ = serve(files, fault)
-    if fault == "no network":
-        environment["HF_ENDPOINT"] = "http://127.0.0.1:9"
-    elif fault == "offline":
-        environment["HF_HUB_OFFLINE"] = "1"
-    result = run(albert("download", "owner/model@main"), env=environment)
-    assert_fails(result, 1, message)
+def test_what_is_missing_is_one_line(publish, files, changed, message):
+    environment = publish(files) | changed
+    assert_fails(run(albert("download", "owner/model@main"), env=environment), 1, message)
 
 
-def test_a_damaged_file_is_downloaded_again(serve):
-    environment, hub = serve(NEEDED, "damaged")
-    assert run(albert("download", "owner/model"), env=environment).returncode == 1
-    hub.fault = ""
+def test_a_download_that_is_cut_or_damaged_is_repeated(publish, server):
+    environment, whole = publish(NEEDED), NEEDED[WEIGHTS]
+    server.files[FILE + WEIGHTS] = whole[:100]
+    server.headers[FILE + WEIGHTS]["Content-Length"] = str(len(whole))
+    result = run(albert("download", "owner/model"), env=environment)
+    assert_fails(result, 1, "); run again to resume")
+    server.files[FILE + WEIGHTS] = whole[:-1] + b"!"
+    result = run(albert("download", "owner/model"), env=environment)
+    assert_fails(result, 1, "another SHA-256 than announced; download again")
+    environment = publish(NEEDED)
     result = run(albert("download", "owner/model"), env=environment)
     assert result.returncode == 0, result.stderr
 

@@ -48,19 +48,21 @@ class Fault:
 
 @dataclass
 class Request:
+    method: str
     path: str
     range: str | None
     sent: int = 0  # bytes of body
 
 
 class Server(ThreadingHTTPServer):
-    """Serves `files` (path without the first slash -> content), with Range."""
+    """Serves `files` (path without the first slash -> content) with their `headers`, and Range."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.files: dict[str, bytes] = {}
+        self.headers: dict[str, dict[str, str]] = {}
         self.faults: deque[Fault] = deque()
         self.requests: list[Request] = []
         self.release = threading.Event()
@@ -78,7 +80,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         path = urlsplit(self.path).path[1:]
-        request = Request(path, self.headers["Range"])
+        request = Request(self.command, path, self.headers["Range"])
         fault = self.server.faults.popleft() if self.server.faults else Fault()
         self.server.requests.append(request)
         body = self.server.files.get(request.path)
@@ -98,13 +100,17 @@ class _Handler(BaseHTTPRequestHandler):
             headers["Content-Length"] = str(len(body) - start)
         rest = body[start:][: fault.cut_after]
         request.sent = len(rest)
-        self._answer(status, headers | fault.headers)
+        self._answer(status, headers | self.server.headers.get(request.path, {}) | fault.headers)
+        if self.command == "HEAD":
+            return
         if fault.hold_after is not None:
             self.wfile.write(rest[: fault.hold_after])
             self.wfile.flush()
             self.server.release.wait(10)
             rest = rest[fault.hold_after :]
         self.wfile.write(rest)
+
+    do_HEAD = do_GET
 
     def _answer(self, status: int, headers: dict[str, str], reason: str | None = None) -> None:
         self.send_response(status, reason)
