@@ -101,11 +101,13 @@ class TestTrainingOrder:
     def test_workers_and_resumed_runs_get_the_same_batches(self, write, as_worker, workers):
         path = write(map(make_record, range(11)))
         whole, to_predict = trained_on(path, 30, 4, trims=True), predicted(path, 2)
+        spread = [to_predict[number * 6 // 4] for number in range(4)]
         for rank in range(workers):
             as_worker(rank, workers)
             rest = trained_on(path, 18 // workers, 4, start=12, trims=True)
             np.testing.assert_equal(rest, whole[12 + rank :: workers])
             np.testing.assert_equal(predicted(path, 2), to_predict[rank::workers])
+            np.testing.assert_equal(predicted(path, 2, max_batches=4), spread[rank::workers])
 
 
 def test_prediction_reads_each_record_once_in_file_order(write):
