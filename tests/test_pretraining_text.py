@@ -116,9 +116,6 @@ def test_what_wikiextractor_writes_is_read(tmp_path):
     texts = [one.format(verb) for verb in ("is ", "was ", "has been ") for one in (bob, ann)]
     texts.insert(4, "The Wye is long.\nIt winds\n")
     assert text_of(tmp_path) == "\n".join(texts)
-    (folder / "wiki_00").write_text(EXTRACTED[:-8])
-    (tmp_path / "out").rename(tmp_path / "first")
-    assert_fails(run(pretraining_text(tmp_path)), 1, "wiki_00 is incomplete: its last <doc>")
 
 
 def test_a_column_of_parquet_is_read(tmp_path, pyarrow):
@@ -131,11 +128,12 @@ def test_a_column_of_parquet_is_read(tmp_path, pyarrow):
     assert text_of(tmp_path) == "Bob is a man.\nHe lives.\n\nAnn is a woman.\nShe works.\n"
     totals = report_of(tmp_path)["totals"]
     assert (totals["read"], totals["unreadable"], totals["duplicate"]) == (5, 1, 1)
-    (tmp_path / "out").rename(tmp_path / "first")
     (tmp_path / "in/html.parquet").write_text("<html></html>")
-    message = "has no column 'body'; see --text_field"
-    result = run(pretraining_text(tmp_path, "--text_field=body"))
-    assert_fails(result, 1, message, "html.parquet ")
+    files = find_files(f"{tmp_path}/in", f"{tmp_path}/x")
+    with pytest.raises(UserError, match="0 read.*html.parquet cannot be read"):
+        make_corpus(files, f"{tmp_path}/x", Options(text_field="body"), workers=1)
+    with pytest.raises(UserError, match="has no column 'body'; see --text_field"):
+        make_corpus(files[1:], f"{tmp_path}/x", Options(text_field="body"), workers=1)
 
 
 def corpus(tmp_path, texts, **options):
@@ -191,14 +189,15 @@ def test_damaged_files_lose_only_what_is_behind_the_damage(mixed):
     (mixed / "in/cut.jsonl.zst").write_bytes(zstd.compress(b'{"text": "No."}\n' * 9)[:-6])
     (mixed / "in/latin.txt").write_bytes("Ein schöner Tag. Ja.".encode("latin-1"))
     (mixed / "in/zero.txt").write_bytes(b"Bin\0ary. It is.")
+    (mixed / "in/wiki_00").write_text(EXTRACTED[:-8])
     (mixed / "in/lines.jsonl").write_bytes(b'{"text": "First is. Last is."}\nno\n[1]\n\xff\n')
     result = run(pretraining_text(mixed))
-    assert_fails(result, 1, "cut.jsonl.bz2", "report.json has 4 more", f"is in {mixed / 'out'}")
+    assert_fails(result, 1, "cut.jsonl.bz2", "report.json has 5 more", f"is in {mixed / 'out'}")
     faults = " | ".join(report_of(mixed)["faults"])
     for part in (
         *("cut.jsonl.bz2 is damaged or incomplete", "cut.jsonl.zst is damaged"),
         *("latin.txt, line 1 is not UTF-8", "zero.txt, line 1 is not t"),
-        "lines.jsonl, line 2: the line is not JSON",
+        *("lines.jsonl, line 2: the line is not JSON", "wiki_00 is incomplete: its last <doc>"),
     ):
         assert part in faults
     text = text_of(mixed)
