@@ -68,7 +68,6 @@ _SHA256 = _option(
 )
 # The publisher of RACE gives no hash.
 _RACE_URL = "http://www.cs.cmu.edu/~glai1/data/race/RACE.tar.gz"
-_SPLITS = ("train", "dev")
 _MODEL_HELP = """examples:
   %(prog)s albert_base_v2
   %(prog)s https://example.org/models/ my_albert
@@ -111,9 +110,6 @@ _KINDS = {
             # The version of the data, not that of the program.
             "--version": _option(
                 "version of SQuAD (default: %(default)s)", choices=("1.1", "2.0"), default="1.1"
-            ),
-            "--splits": _option(
-                "files to download (default: both)", nargs="+", choices=_SPLITS, default=_SPLITS
             ),
         },
         download_squad,
