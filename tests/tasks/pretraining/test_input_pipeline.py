@@ -143,27 +143,17 @@ class TestWrongFiles:
     @pytest.mark.parametrize(
         ("key", "value"),
         [
-            ("masked_lm_positions", 32),
-            ("masked_lm_ids", 10**6),
-            ("segment_ids", 2),
-            ("input_mask", 2),
-            ("input_ids", -1),
-            ("next_sentence_labels", 2),
-            ("masked_lm_weights", math.inf),
+            *(("masked_lm_positions", 32), ("masked_lm_ids", 10**6), ("input_ids", -1)),
+            *((key, 2) for key in ("segment_ids", "input_mask", "next_sentence_labels")),
+            *(("masked_lm_weights", math.inf), ("token_boundary", 2)),
         ],
     )
-    def test_values_out_of_range_are_refused(self, files, options, tmp_path, key, value):
-        def change(feature):
-            (feature.float_list if "weights" in key else feature.int64_list).value[0] = value
-
-        for number in (0, 200):
-            path = with_a_change(files["masked"], tmp_path / "other", number, key, change)
-            with pytest.raises(UserError, match=f"/other: record {number} has {value} in {key}, "):
-                check_files([path], options["masked"])
-
-    @pytest.mark.parametrize("key", [*KEYS, "token_boundary"])
-    def test_features_of_the_wrong_length_or_type_are_refused(self, files, options, tmp_path, key):
+    def test_other_values_lengths_and_types_are_refused(self, files, options, tmp_path, key, value):
+        name = "plain" if key == "token_boundary" else "masked"
         kind, other = ("int64_list", "float_list")[:: -1 if key == "masked_lm_weights" else 1]
+
+        def another_value(feature):
+            getattr(feature, kind).value[0] = value
 
         def one_more(feature):
             getattr(feature, kind).value.append(0)
@@ -173,10 +163,11 @@ class TestWrongFiles:
             feature.Clear()
             getattr(feature, other).value.extend([0] * length)
 
-        name = "plain" if key == "token_boundary" else "masked"
-        for change in (one_more, another_kind):
-            path = with_a_change(files[name], tmp_path / "other", 0, key, change)
-            with pytest.raises(UserError, match=rf"/other: record 0 has \d+ values of {key} \("):
+        wrong, count = f"{value} in {key}, ", rf"\d+ values of {key} \("
+        cases = (another_value, 0, wrong), (another_value, 200, wrong)
+        for change, number, message in (*cases, (one_more, 0, count), (another_kind, 0, count)):
+            path = with_a_change(files[name], tmp_path / "other", number, key, change)
+            with pytest.raises(UserError, match=f"/other: record {number} has {message}"):
                 check_files([path], options[name])
 
     def test_other_files_are_refused(self, files, tmp_path, options):
