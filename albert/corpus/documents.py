@@ -65,16 +65,25 @@ def read_documents(
 def _texts_of_path(
     path: str, options: Options, tally: Tally, watch: Callable[[int], object]
 ) -> Iterator[str]:
-    if kind_of(path) is Kind.PARQUET:
-        yield from _texts_of_rows(path, options.text_field, tally)
+    """Yields the documents of a file; its beginning tells WikiExtractor's form."""
+    kind, field = kind_of(path), options.text_field
+    if kind is Kind.PARQUET:
+        yield from _texts_of_rows(path, field, tally)
         watch(os.path.getsize(path))
-    else:
-        with opened(path) as (file, stream):
-            position = 0
-            for text in _texts(stream, path, options, tally):
-                yield text
-                watch(file.tell() - position)
-                position = file.tell()
+        return
+    with opened(path) as (file, stream):
+        head = stream.peek(len(_DOC_MARK)).lstrip()  # type: ignore[attr-defined]
+        if kind in (Kind.TEXT, Kind.EXTRACTED) and head.startswith(_DOC_MARK):
+            texts = _texts_of_docs(stream, path)
+        elif kind is Kind.TEXT:
+            texts = _texts_of_file(stream, path, options, tally)
+        else:
+            texts = _texts_of_lines(stream, path, field, tally)
+        position = 0
+        for text in texts:
+            yield text
+            watch(file.tell() - position)
+            position = file.tell()
 
 
 def _texts_of_rows(path: str, field: str, tally: Tally) -> Iterator[str]:
@@ -86,17 +95,6 @@ def _texts_of_rows(path: str, field: str, tally: Tally) -> Iterator[str]:
             yield _field_of(row, field)
         except ValueError:
             tally.counts.update(("read", "unreadable"))
-
-
-def _texts(stream: BinaryIO, path: str, options: Options, tally: Tally) -> Iterator[str]:
-    """Yields the documents of a file; its beginning tells WikiExtractor's form."""
-    kind, field = kind_of(path), options.text_field
-    head = stream.peek(len(_DOC_MARK)).lstrip()  # type: ignore[attr-defined]
-    if kind in (Kind.TEXT, Kind.EXTRACTED) and head.startswith(_DOC_MARK):
-        return _texts_of_docs(stream, path)
-    if kind is Kind.TEXT:
-        return _texts_of_file(stream, path, options, tally)
-    return _texts_of_lines(stream, path, field, tally)
 
 
 def _texts_of_docs(stream: BinaryIO, path: str) -> Iterator[str]:
