@@ -129,17 +129,21 @@ def test_a_column_of_parquet_is_read(tmp_path, pyarrow):
     totals = report_of(tmp_path)["totals"]
     assert (totals["read"], totals["unreadable"], totals["duplicate"]) == (5, 1, 1)
     (tmp_path / "in/html.parquet").write_text("<html></html>")
-    files = find_files(f"{tmp_path}/in", f"{tmp_path}/x")
+    (tmp_path / "out").rename(tmp_path / "first")
     with pytest.raises(UserError, match="0 read.*html.parquet cannot be read"):
-        make_corpus(files, f"{tmp_path}/x", Options(text_field="body"), workers=1)
+        make(tmp_path, "in", text_field="body")
     with pytest.raises(UserError, match="has no column 'body'; see --text_field"):
-        make_corpus(files[1:], f"{tmp_path}/x", Options(text_field="body"), workers=1)
+        make(tmp_path, "in/train*", text_field="body")
 
 
-def corpus(tmp_path, texts, **options):
-    (tmp_path / "in.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts))
-    sources = find_files(str(tmp_path / "in.jsonl"), str(tmp_path / "out"))
-    return make_corpus(sources, str(tmp_path / "out"), Options(**options), workers=1)
+def make(folder, inputs, **options):
+    files = find_files(str(folder / inputs), str(folder / "out"))
+    return make_corpus(files, str(folder / "out"), Options(**options), workers=1)
+
+
+def corpus(folder, texts, **options):
+    (folder / "in.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts))
+    return make(folder, "in.jsonl", **options)
 
 
 def test_whole_documents_are_held_out_by_their_content(tmp_path):
@@ -174,9 +178,7 @@ def test_a_blank_line_can_end_a_document_and_a_long_one_is_cut(tmp_path, monkeyp
         + "A long one. It goes on. " * 100
     )
     (tmp_path / "in/a.txt").write_text(text)
-    sources = find_files(str(tmp_path / "in"), str(tmp_path / "out"))
-    options = Options(blank_line_ends_document=True)
-    report = make_corpus(sources, str(tmp_path / "out"), options, workers=1)
+    report = make(tmp_path, "in", blank_line_ends_document=True)
     assert report["totals"]["cut_documents"] == 2
     assert report["totals"]["read"] == report["totals"]["kept"] == 5
     assert "".join(text_of(tmp_path).split()) == "".join(text.split())
@@ -234,9 +236,8 @@ def test_wrong_input_writes_nothing(tmp_path, inputs, code, part):
 def test_a_missing_package_is_named_before_any_work(tmp_path, monkeypatch, module, name):
     (tmp_path / name).write_text("Text.")
     monkeypatch.setitem(sys.modules, module, None)
-    sources = find_files(str(tmp_path / name), str(tmp_path / "out"))
     with pytest.raises(UserError, match=rf"{module}.* is missing: run `pip install {module}"):
-        make_corpus(sources, str(tmp_path / "out"), Options(), workers=1)
+        make(tmp_path, name)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
@@ -251,13 +252,9 @@ def test_the_folder_may_be_a_link(tmp_path):
 def test_a_full_disk_leaves_nothing(tmp_path):
     text = "".join(f"Text {k} begins. Text {k} ends.\n\n" for k in range(2000))
     (tmp_path / "in.txt").write_text(text)
-    sources = find_files(str(tmp_path / "in.txt"), str(tmp_path / "out"))
-    options = Options(blank_line_ends_document=True)
-    with (
-        pytest.raises(UserError, match="out cannot be written: "),
-        limited(resource.RLIMIT_FSIZE, 50_000),
-    ):
-        make_corpus(sources, str(tmp_path / "out"), options, workers=1)
+    full = pytest.raises(UserError, match="out cannot be written: ")
+    with full, limited(resource.RLIMIT_FSIZE, 50_000):
+        make(tmp_path, "in.txt", blank_line_ends_document=True)
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
     # The next run removes what a killed one left.
     (tmp_path / ".out.abcdefgh").mkdir()
