@@ -5,28 +5,17 @@ from __future__ import annotations
 import re
 
 from albert.core.errors import FlagError
-from albert.core.log import LOG
 
 # A longer sentence is cut. In characters, so at most 16 KiB of UTF-8; a model reads 512 tokens.
 LONGEST_SENTENCE = 4096
-# The languages that sentencex 1.0.32 has rules for; it does not tell, and takes any text as a code.
-_WITH_RULES = (
-    "am ar bg bn ca da de el en es fi fr gu hi hy it ja kk kn ml mr my nl pa pl pt ru sk ta te uk"
-)
 _CODE = re.compile(r"[a-z]{2,3}(-[a-z]+)*")
 _END_OF_PARAGRAPH = re.compile(r"\n\s*\n")
 
 
 def check_language(language: str) -> None:
-    """Warns if sentencex has other rules for a language; raises a `FlagError` if it is no code."""
+    """Raises a `FlagError` if a language is no code: sentencex would split it as English."""
     if not _CODE.fullmatch(language):
         raise FlagError(f"--language {language!r} is not a code in small letters, such as en or de")
-    if language not in _WITH_RULES.split():
-        LOG.warning(
-            "sentencex has no rules for --language=%s: it uses those of a related language that it "
-            "knows, otherwise those of English (en)",
-            language,
-        )
 
 
 def split_sentences(text: str, language: str) -> tuple[list[str], int]:
