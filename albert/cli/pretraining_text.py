@@ -65,8 +65,7 @@ def main(settings: PretrainingTextSettings) -> None:
 
     Raises a `UserError` at the end if a part of the input could not be read.
     """
-    from albert.corpus.conversion import REPORT, Options, counted, make_corpus
-    from albert.corpus.sentences import check_language
+    from albert.corpus.conversion import REPORT, Options, check_language, counted, make_corpus
     from albert.corpus.sources import find_files
 
     settings.require("input", "output_dir")

@@ -7,15 +7,15 @@ import hashlib
 import importlib
 import itertools
 import os
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO, NamedTuple
 
-from albert.core.errors import UserError, optional
+from albert.core.errors import FlagError, UserError, optional
 from albert.core.files import remove_temporary_files, temporary_folder, write_json
 from albert.core.locks import exclusive
 from albert.core.log import progress_bar
-from albert.corpus import sentences
 from albert.corpus.documents import Options, Tally, read_documents
 from albert.corpus.sources import Kind, kind_of
 from albert.records.process_pool import ordered_map
@@ -23,6 +23,10 @@ from albert.records.process_pool import ordered_map
 REPORT = "report.json"
 # Characters of text that a worker converts at a time, roughly.
 _BATCH = 256 << 10
+# A longer sentence is cut. In characters, so at most 16 KiB of UTF-8; a model reads 512 tokens.
+LONGEST_SENTENCE = 4096
+_CODE = re.compile(r"[a-z]{2,3}(-[a-z]+)*")
+_END_OF_PARAGRAPH = re.compile(r"\n\s*\n")
 # A single sentence has no order to learn.
 _FEWEST_SENTENCES = 2
 # What is counted: documents that are read, dropped for a reason, or kept, and the text of the kept.
@@ -30,6 +34,12 @@ _COUNTS = (
     *("read", "unreadable", "too_short", "duplicate", "kept", "dev"),
     *("sentences", "characters", "cut_sentences", "cut_documents"),
 )
+
+
+def check_language(language: str) -> None:
+    """Raises a `FlagError` if a language is no code: sentencex would split it as English."""
+    if not _CODE.fullmatch(language):
+        raise FlagError(f"--language {language!r} is not a code in small letters, such as en or de")
 
 
 class Converted(NamedTuple):
@@ -125,13 +135,42 @@ def convert(document: str, options: Options) -> Converted:
     """Converts a document to lines of sentences."""
     # JSON can have halves of surrogate pairs, which UTF-8 cannot.
     text = document.encode(errors="replace").decode()
-    lines, cut = sentences.split_sentences(text, options.language)
+    lines, cut = split_sentences(text, options.language)
     characters = sum(map(len, lines))
     if characters < options.min_chars or len(lines) < _FEWEST_SENTENCES:
         return Converted()
     joined = "\n".join(lines) + "\n"
     counts = {"sentences": len(lines), "characters": characters, "cut_sentences": cut}
     return Converted(joined.encode(), content_hash(joined), counts)
+
+
+def split_sentences(text: str, language: str) -> tuple[list[str], int]:
+    """Returns the sentences of a text, none of them empty, and how many longer ones were cut.
+
+    A blank line ends a sentence; any other white space, such as the end of a line, is a space. No
+    character is lost except white space.
+    """
+    from sentencex import segment
+
+    sentences, cut = [], 0
+    for paragraph in _END_OF_PARAGRAPH.split(text):
+        # sentencex fails at some kinds of white space, and wants only spaces.
+        rest = " ".join(paragraph.split())
+        while rest:
+            # In windows: the time of sentencex is quadratic for text that has no spaces.
+            window = rest[:LONGEST_SENTENCE]
+            complete = segment(language, window)
+            if len(window) < len(rest):
+                if len(complete) > 1:
+                    # The last one may continue.
+                    complete.pop()
+                else:
+                    complete = [window[: window.rfind(" ") + 1] or window]
+                    cut += 1
+            sentences += complete
+            rest = rest[sum(map(len, complete)) :]
+    stripped = (sentence.strip() for sentence in sentences)
+    return [sentence for sentence in stripped if sentence], cut
 
 
 def content_hash(text: str) -> int:
