@@ -31,14 +31,6 @@ _LENGTH = "{max_seq_length}"
 _NEEDED = "Needed only with --masked_lm_budget."
 
 
-def parse_phases(text: str) -> tuple[str, ...]:
-    """Parses names of files, separated by commas; raises a `ValueError`."""
-    paths = tuple(path.strip() for path in text.split(","))
-    if not all(paths):
-        raise ValueError("must be files of flags, such as phase_1.flags,phase_2.flags")
-    return paths
-
-
 class PretrainingSettings(KeptCheckpoints, RunSettings, theme=TRAINING):
     r"""Pretrains ALBERT on records of masked sentence pairs, and scores the checkpoints.
 
@@ -85,15 +77,14 @@ class PretrainingSettings(KeptCheckpoints, RunSettings, theme=TRAINING):
     )
     do_train: bool = setting(True, "Train on --input_file.", DATA, basic=True)
     do_eval: bool = setting(False, "Score every checkpoint on --eval_file.", DATA, basic=True)
-    phases: tuple[str, ...] | None = setting(
-        None,
+    phases: str = setting(
+        "",
         "Files of flags, separated by commas, one for each phase. The phases run in sequence, each "
         "in its folder in --output_dir: phase_1, phase_2 and so on. Each takes the flags of its "
         "file that you do not pass, and starts from the last checkpoint of the phase before it, "
         "the first from --init_checkpoint. In --input_file and --eval_file, {max_seq_length} means "
         "the phase's value.",
         basic=True,
-        parser=parse_phases,
     )
     global_batch_size: int = setting(
         0,
@@ -197,7 +188,7 @@ class PretrainingSettings(KeptCheckpoints, RunSettings, theme=TRAINING):
         if not self.do_train:
             raise FlagError("--phases trains: to score a phase, pass its folder as --output_dir")
         runs, follows = {}, ""
-        for number, path in enumerate(self.phases, start=1):
+        for number, path in enumerate(map(str.strip, self.phases.split(",")), start=1):
             one = runs[f"phase {number}"] = self._phase(number, path, follows)
             follows = one.output_dir
         return runs
@@ -218,7 +209,7 @@ class PretrainingSettings(KeptCheckpoints, RunSettings, theme=TRAINING):
         }
         return phase.replaced(
             **files,
-            phases=None,
+            phases="",
             output_dir=os.path.join(self.output_dir, f"phase_{number}"),
             init_checkpoint="" if follows else self.init_checkpoint,
             follows=follows,
