@@ -31,6 +31,12 @@ def test_tensorflow_reads_the_written_examples(fields):
         assert written == example.SerializeToString()
 
 
+def test_a_table_has_the_varints_of_all_numbers():
+    numbers = [0, 1, 127, 128, 16383, 16384]
+    content, lengths = tf_example.varint_table(16385).encode(np.array(numbers))
+    assert content == tf_example.varints(numbers) and lengths.tolist() == [1, 1, 1, 2, 2, 3]
+
+
 def test_several_sequences_are_one_record():
     sequences = [make_sequence([300], [29999], 2, 3), TokenSequence([], 0), TokenSequence([5], 0)]
     record = tf_example.example(sequence_entries(sequences, 6))

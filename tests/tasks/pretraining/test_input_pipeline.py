@@ -52,7 +52,6 @@ def test_masked_tokens_are_hidden_and_labeled(files, options, tokenizer, name):
     assert positions.shape == labels.shape == weights.shape == (160, 4)
     assert weights.dtype == np.float32 and 2 < weights.sum(axis=1).mean() <= 4
     ids, labels = np.take_along_axis(ids, positions, 1)[weights > 0], labels[weights > 0]
-    # test_masking.py tests the fractions.
     assert (ids == tokenizer.mask_id).mean() > 0.7 and (ids == labels).any()
     assert not (labels == tokenizer.mask_id).any()
 

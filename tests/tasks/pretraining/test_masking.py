@@ -134,20 +134,3 @@ def test_favor_shorter_draws_longer_runs_less_often(favor_shorter):
     pairs = shapes[True, False] + shapes[False, True]
     drawn = np.array([shapes[True, True], pairs, shapes[False, False]])
     np.testing.assert_allclose(drawn / 6000, expected, atol=0.03)
-
-
-def test_masked_tokens_become_mask_random_or_stay():
-    """80% [MASK], 10% unchanged, 10% any token: within four standard deviations."""
-    ids, layout, begins_word = rows_of(1000, 100, 149, 256)
-    masked = mask(MaskingOptions(40, 0.15), ids, layout, begins_word)
-    used = np.arange(masked.positions.shape[1]) < masked.counts[:, np.newaxis]
-    before, now = (np.take_along_axis(i, masked.positions, 1)[used] for i in (ids, masked.ids))
-    is_mask, is_same = now == MASK, now == before
-    drawn = now[~is_mask & ~is_same]
-    for count, share in ((is_mask.sum(), 0.8), (is_same.sum(), 0.1), (len(drawn), 0.1)):
-        tolerance = 4 * np.sqrt(share * (1 - share) / len(now)) + 0.1 / VOCAB_SIZE
-        assert abs(count / len(now) - share) < tolerance
-    assert len(set(drawn)) > 0.9 * VOCAB_SIZE and min(drawn) >= 0 and max(drawn) < VOCAB_SIZE
-    # Every id may be drawn; that one of 20 never is has a probability of exp(-70).
-    masked = mask(MaskingOptions(40, 0.15), ids, layout, begins_word, vocab_size=20)
-    assert set(masked.ids[masked.ids != ids]) == set(range(20))

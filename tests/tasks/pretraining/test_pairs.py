@@ -1,23 +1,12 @@
-"""Pairs of segments, rows of their ids compared with lists built token by token, and records."""
+"""Pairs of segments, and rows of their ids. The bytes of whole records: `test_shards.py`."""
 
 import random
 
 import numpy as np
-import tensorflow.compat.v1 as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from albert.records.tf_example import varint_table
-from albert.tasks.pretraining.masking import MaskedRows
-from albert.tasks.pretraining.pairs import (
-    Layout,
-    PairMaker,
-    PairOptions,
-    SegmentPair,
-    SequenceBatch,
-    make_sequences,
-)
-from albert.tasks.pretraining.shards import pair_records
+from albert.tasks.pretraining.pairs import PairMaker, PairOptions, SegmentPair, make_sequences
 from albert.tasks.pretraining.text import Documents
 
 
@@ -47,18 +36,6 @@ def test_pairs_cover_the_document():
             assert begin <= start <= begin + 5
             assert end <= min(begin + 105, 350)
             assert end - start >= min(100, 350 - begin)
-
-
-def test_half_of_the_pairs_are_swapped():
-    documents = documents_of([5, 6, 7])
-    pairs = [next(maker(documents, seed=seed).pairs(0)) for seed in range(400)]
-    for pair in pairs:
-        first, second = (pair[:2], pair[2:4])[:: -1 if pair.label else 1]
-        assert first[0] == 0 and first[1] == second[0] and second[1] == 18
-        assert first[1] in (5, 11)
-    # Four standard deviations.
-    assert abs(sum(pair.label for pair in pairs) - 200) < 40
-    assert abs(sum(min(p.a_end, p.b_end) == 5 for p in pairs) - 200) < 40
 
 
 def test_half_of_the_pairs_have_a_random_second_segment():
@@ -149,34 +126,3 @@ def test_rows_have_special_tokens_and_padding_and_words_begin_at_segments(tokeni
             first_of_segment = not layout_row[column - 1]
             assert starts[row, column] == (first_of_segment or begins[row, column])
     assert not (starts & ~batch.layout.in_text).any()
-
-
-def test_records_have_the_reference_keys_and_types():
-    """Three rows with ids of one to three bytes, with no, some and all positions masked."""
-    rng = np.random.default_rng(1)
-    layout = Layout(np.array([1, 50, 130]), np.array([1, 70, 67]), 200)
-    ids = rng.integers(0, 30000, (3, 200)).astype(np.int32) * layout.is_real
-    ids[1, :6] = 127, 128, 16383, 16384, 0, 29999
-    counts = np.array([0, 5, 8])
-    used = np.arange(8) < counts[:, None]
-    positions = np.array([[0] * 8, [1, 2, 3, 126, 127] + [0] * 3, range(128, 136)], np.int32)
-    labels = rng.integers(0, 30000, (3, 8)).astype(np.int32) * used
-    batch = SequenceBatch(ids, layout, np.array([0, 1, 1], np.int32))
-    masked, begins_word = MaskedRows(ids, positions, labels, counts), rng.random((3, 200)) < 0.5
-    records = list(pair_records(batch, masked, begins_word, varint_table(30000)))
-    for row, record in enumerate(records):
-        feature = tf.train.Example.FromString(record).features.feature
-        integers = {
-            "input_ids": batch.ids[row],
-            "input_mask": layout.is_real[row],
-            "segment_ids": layout.in_second[row],
-            "token_boundary": (begins_word[row] | ~layout.in_text[row]) & layout.is_real[row],
-            "masked_lm_positions": masked.positions[row],
-            "masked_lm_ids": masked.labels[row],
-            "next_sentence_labels": [batch.labels[row]],
-        }
-        assert set(feature) == {*integers, "masked_lm_weights"}
-        for key, values in integers.items():
-            assert list(feature[key].int64_list.value) == list(map(int, values)), key
-        weights = [1.0] * masked.counts[row] + [0.0] * (8 - masked.counts[row])
-        assert list(feature["masked_lm_weights"].float_list.value) == weights

@@ -5,6 +5,7 @@ import os
 import resource
 import string
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -14,6 +15,7 @@ from albert.tasks.pretraining import shards
 from albert.tasks.pretraining.masking import MaskingOptions
 from albert.tasks.pretraining.pairs import PairOptions
 from albert.tasks.pretraining.shards import DataOptions, make_shards, plan_shards
+from albert.tasks.pretraining.text import word_beginnings
 from albert.tokenization import FullTokenizer
 from tests.helpers.files import contents, limited
 from tests.helpers.tiny_runs import write_topics
@@ -57,6 +59,14 @@ def test_the_bytes_are_those_of_version_0_2(tmp_path, small_blocks, workers):
     assert [sha256_of(str(name))[:16] for name in names] == [
         *("95b3446214ab45e5", "e621bbb5622f2402", "893a227c3213120e")
     ]
+
+
+def test_words_begin_at_special_tokens_too(files, tokenizer):
+    for example in examples(files["plain"])[:20]:
+        ids = np.array(example["input_ids"])
+        starts = word_beginnings(tokenizer)[ids] | (ids == tokenizer.cls_id)
+        starts = (starts | (ids == tokenizer.sep_id)) & np.array(example["input_mask"], bool)
+        assert list(example["token_boundary"]) == starts.tolist()
 
 
 def test_a_shard_of_other_options_or_without_count_is_rebuilt(corpus, tokenizer, tmp_path):
