@@ -162,7 +162,12 @@ MODEL = {
 }
 ARCHIVE = tar_of({f"albert_test/{name}": content for name, content in MODEL.items()})
 SHA256 = hashlib.sha256(ARCHIVE).hexdigest()
-WHOLE = ("m.index", "m.data-00000-of-00002", "bert_config.json", "vocab.txt")
+PARTS = {
+    "checkpoint (*.index)": "m.index",
+    "weights (*.data-?????-of-?????)": "m.data-00000-of-00002",
+    "configuration (*config.json)": "bert_config.json",
+    "vocabulary (*.model or vocab*.txt)": "vocab.txt",
+}
 
 
 class TestModel:
@@ -194,25 +199,15 @@ class TestModel:
         assert (tmp_path / NAME / "albert_config.json").read_text() == "edited"
         assert [r.path for r in server.requests] == [f"albert_models/{NAME}.tar.gz"]
 
-    @pytest.mark.parametrize(
-        ("present", "missing"),
-        [
-            (WHOLE, None),
-            (WHOLE[2:], "checkpoint"),
-            (WHOLE[:1], "weights"),
-            (WHOLE[:2], "configuration (*config.json)"),
-            (WHOLE[:3], "vocabulary (*.model or vocab*.txt); move it away"),
-        ],
-    )
-    def test_an_existing_folder_must_be_complete(self, words, tmp_path, server, present, missing):
-        (tmp_path / NAME).mkdir()
-        for name in present:
-            (tmp_path / NAME / name).touch()
-        if missing:
-            refused(re.escape(f"{tmp_path / NAME} exists but has no {missing}"), *words)
-        else:
-            main(words)
-        assert server.requests == [] and set(os.listdir(tmp_path / NAME)) == {*present}
+    def test_an_existing_folder_must_be_complete(self, words, tmp_path, server):
+        folder = tmp_path / NAME
+        folder.mkdir()
+        (folder / "notes").touch()
+        for part, name in PARTS.items():
+            refused(re.escape(f"{folder} exists but has no {part}; move it away"), *words)
+            (folder / name).touch()
+        main(words)
+        assert server.requests == [] and {*os.listdir(folder)} == {"notes", *PARTS.values()}
 
     def test_an_archive_placed_by_hand_is_used_and_kept(self, words, tmp_path, server):
         archive = tmp_path / f"{NAME}.tar.gz"
