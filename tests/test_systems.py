@@ -1,11 +1,12 @@
 """Other systems, as far as Linux can show: without the names, modules and files that they lack."""
 
 import json
+import subprocess
 import sys
 
 import pytest
 
-from tests.helpers.forking import ROOT, ForkingProcess
+from tests.helpers.forking import ROOT
 from tests.helpers.running import albert, run
 from tests.helpers.squad import squad_command
 from tools.rooms import sources
@@ -13,20 +14,18 @@ from tools.rooms import sources
 PROGRAMS = [path.name for path in ROOT.glob("*.py") if "run_program" in path.read_text()]
 
 
-@pytest.fixture(scope="module")
-def on_macos():
-    process = ForkingProcess("tests.programs.on_system", "darwin")
-
-    def succeed(command: list[str]) -> tuple[str, str]:
-        result = process.run(command[1:])
-        assert result.returncode == 0, result.stderr
-        assert "Traceback" not in result.stderr, result.stderr
-        return result.stdout, result.stderr
-
-    return succeed
+def on_system(system: str, command: list[str]) -> subprocess.CompletedProcess:
+    python, *program = command
+    return run([python, "-m", "tests.programs.on_system", system, *program], cwd=ROOT)
 
 
-def test_every_module_is_imported_on_macos(on_macos, tmp_path):
+def on_macos(command: list[str]) -> tuple[str, str]:
+    result = on_system("darwin", command)
+    assert result.returncode == 0 and "Traceback" not in result.stderr, result.stderr
+    return result.stdout, result.stderr
+
+
+def test_every_module_is_imported_on_macos(tmp_path):
     names = [source.module.removesuffix(".__init__") for source in sources()]
     names = [name for name in names if f"{name.removeprefix('albert.')}.py" not in PROGRAMS]
     text = f"import importlib, sys\nsys.path.insert(0, {str(ROOT)!r})\n"
@@ -36,7 +35,7 @@ def test_every_module_is_imported_on_macos(on_macos, tmp_path):
 
 
 @pytest.mark.slow
-def test_commands_for_the_cpu_run_on_macos(on_macos, squad_dir, tmp_path):
+def test_commands_for_the_cpu_run_on_macos(squad_dir, tmp_path):
     out = tmp_path / "out"
     log = on_macos([*squad_command(squad_dir, out, "--train_steps=2"), "--device=cpu"])[1]
     assert "peak host memory" in log
@@ -57,9 +56,8 @@ def test_commands_for_the_cpu_run_on_macos(on_macos, squad_dir, tmp_path):
 
 @pytest.mark.parametrize("program", [*PROGRAMS, "albert", "download/download_dataset.py"])
 def test_windows_is_one_error_line(program):
-    command = [sys.executable, "-m", "tests.programs.on_system", "win32", str(ROOT / program)]
     words = ["squad", "--help"] if program == "albert" else ["--help"]
-    result = run([*command, *words], cwd=ROOT)
+    result = on_system("win32", [sys.executable, str(ROOT / program), *words])
     (line,) = result.stderr.splitlines()
     assert line.endswith("in WSL, the Windows Subsystem for Linux") and result.returncode == 1
     assert ": error: Windows is not supported: " in line and result.stdout == ""

@@ -1,7 +1,6 @@
 """Runs the programs in a forked process, in a new one, or as several workers."""
 
 import contextlib
-import functools
 import os
 import pathlib
 import re
@@ -12,7 +11,7 @@ import unittest.mock
 from collections.abc import Callable, Iterator
 
 from albert.cli.check import find_task
-from tests.helpers.forking import LONGEST, ROOT, ForkingProcess
+from tests.helpers.forking import LONGEST, ROOT, run_forked
 
 
 def at_step(fault: str, step: int, command: list[str], rank: int = 0) -> list[str]:
@@ -31,16 +30,11 @@ def command_of(name: str) -> list[str]:
     return [sys.executable, str(path)] if path.exists() else albert(name)
 
 
-@functools.cache
-def _forking_process() -> ForkingProcess:
-    return ForkingProcess()
-
-
 def run(command: list[str], **kwargs) -> subprocess.CompletedProcess:
     """Runs a command and keeps its output; the project's programs in a forked process."""
     python, program, *_ = [*command, ""]
     if python == sys.executable and program.endswith((".py", "albert")):
-        return _forking_process().run(command[1:], **kwargs)
+        return run_forked(command[1:], **kwargs)
     return subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, **kwargs)
 
 
@@ -110,7 +104,7 @@ def run_as_workers(
     try:
         each = [({**variables, **create_slot_env_vars(slot)}, ()) for slot in slots]
         each[-1] = (each[-1][0], flags_of_last)
-        return _forking_process().run(command[1:], workers=each)
+        return run_forked(command[1:], workers=each)
     finally:
         server.stop()
 

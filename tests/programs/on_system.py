@@ -1,7 +1,6 @@
 """Runs programs without the names and files that another system lacks.
 
-python -m tests.programs.on_system win32 PROGRAM.py [FLAG...]
-python -m tests.programs.on_system darwin        forks for programs, as `tests.helpers.forking` does
+python -m tests.programs.on_system SYSTEM PROGRAM.py [FLAG...]    SYSTEM is win32 or darwin
 
 Typeshed, which mypy has, says which names each system has. Other packages are imported first: on
 that system, users install the builds for it.
@@ -22,13 +21,11 @@ from unittest import mock
 
 import mypy
 
-from tests.helpers import forking
-
 STUBS = pathlib.Path(mypy.__file__).parent / "typeshed/stdlib"
 POSIX = ("fcntl", "grp", "pwd", "readline", "resource", "termios")
-THIRD = ("absl.app", "filelock", "google_crc32c", "h11", "requests", "safetensors.numpy")
-THIRD += ("openvino", "sentencepiece", "starlette.applications", "tensorflow.compat.v1", "tqdm")
-THIRD += ("uvicorn",)
+FEW = ("filelock", "requests", "tqdm")
+MORE = ("absl.app", "google_crc32c", "h11", "openvino", "safetensors.numpy", "sentencepiece")
+MORE += ("starlette.applications", "tensorflow.compat.v1", "uvicorn")
 
 
 def names_of(nodes: list[ast.stmt], system: str) -> Iterator[str]:
@@ -81,20 +78,15 @@ def refuse(event: str, args: tuple) -> None:
 
 def main() -> None:
     system, *program = sys.argv[1:]
-    if system == "win32":
-        for name in ("filelock", "requests", "tqdm"):
-            importlib.import_module(name)
-        become(system)
-        sys.argv = program
-        runpy.run_path(program[0], run_name="__main__")
-        return
-    for name in THIRD:
+    for name in FEW + (MORE if system == "darwin" else ()):
         importlib.import_module(name)
-    # A package has already chosen one.
-    multiprocessing.set_start_method("spawn", force=True)
-    ctypes.CDLL = mock.Mock(side_effect=OSError("this is not a library of this system"))
+    if system == "darwin":
+        # A package has already chosen one.
+        multiprocessing.set_start_method("spawn", force=True)
+        ctypes.CDLL = mock.Mock(side_effect=OSError("this is not a library of this system"))
     become(system)
-    forking.serve(lambda: importlib.import_module("albert.distributed.collectives"))
+    sys.argv = program
+    runpy.run_path(program[0], run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
 """A task that only a test defines gets what the others have, from its entry in the table of tasks.
 
-It is in `tests/programs/rating.py`. Processes know it as if a package had added it.
+It is in `tests/programs/rating.py`.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
-import os
 import pathlib
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -24,10 +23,18 @@ from albert.tasks import TASKS
 from albert.tasks.classification.base import LabelTask
 from albert.training.task import Task
 from tests.helpers.files import settings_of
-from tests.helpers.forking import ROOT, ForkingProcess
-from tests.helpers.running import albert
+from tests.helpers.forking import ROOT
+from tests.helpers.running import run_text
 from tests.helpers.serving import Served
 from tests.programs.rating import ENTRY, Pair, RatingSettings, RatingTask
+
+# The command `albert` of a process that knows the task.
+PROGRAM = f"""
+from albert.tasks import TASKS, Entry
+TASKS.append(Entry(*{tuple(ENTRY)!r}))
+from albert.cli.main import main
+main()
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +47,7 @@ def registered() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> pathlib.Path:
-    """Writes pairs of texts whose rating is the share of equal words, and a start of Python."""
+    """Writes pairs of texts whose rating is the share of equal words."""
     folder, rng = tmp_path_factory.mktemp("rating"), random.Random(1)
     for name, count in (("train", 24), ("dev", 10)):
         rows = []
@@ -50,8 +57,6 @@ def folder(tmp_path_factory) -> pathlib.Path:
             row = {"first": " ".join(first), "second": " ".join(second), "rating": rating}
             rows.append(json.dumps(row))
         (folder / f"{name}.jsonl").write_text("\n".join(rows))
-    text = f"from albert.tasks import TASKS, Entry\nTASKS.append(Entry(*{tuple(ENTRY)!r}))\n"
-    (folder / "sitecustomize.py").write_text(text)
     return folder
 
 
@@ -65,20 +70,11 @@ def flags(folder, squad_dir) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def run(folder) -> Callable:
-    """Returns a function that runs commands in processes that know the task."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{ROOT}")
-        environment, process = dict(os.environ), ForkingProcess()
-    return lambda command: process.run(command[1:], env=environment)
-
-
-@pytest.fixture(scope="module")
-def done(folder, flags, run) -> pathlib.Path:
+def done(folder, flags) -> pathlib.Path:
     """Returns the folder of a run."""
     steps = "--train_steps=5", "--save_checkpoints_steps=2", "--learning_rate=1e-3"
     out = f"--output_dir={folder}/out", f"--export_dir={folder}/export"
-    result = run(albert("rate", *flags, *steps, *out))
+    result = run_text(folder, PROGRAM, "rate", *flags, *steps, *out)
     assert result.returncode == 0, result.stderr
     return folder / "out"
 
@@ -107,7 +103,7 @@ def test_its_settings_shape_its_features(flags, folder, tmp_path):
 
 
 @pytest.mark.slow
-def test_an_export_ask_and_the_server_rate_as_the_run_did(done, folder, run):
+def test_an_export_ask_and_the_server_rate_as_the_run_did(done, folder):
     samples = list(read_samples(str(done)))
     assert '"title":"Ratings"' in (done / "predictions.html").read_text()
     rated = package.load(folder / "export").classify_all(texts_in(folder))
@@ -115,7 +111,7 @@ def test_an_export_ask_and_the_server_rate_as_the_run_did(done, folder, run):
     assert [one.number for one in rated] == pytest.approx(answers, abs=1e-3)
     assert np.std(answers) > 0
     first, second = texts_in(folder)[0]
-    row = json.loads(run(albert("ask", done, first, second, "--json")).stdout)
+    row = json.loads(run_text(folder, PROGRAM, "ask", str(done), first, second, "--json").stdout)
     served = Served(service_of(load_model(str(done))))
     try:
         answer = served.post({"text": first, "second_text": second}).json()
@@ -124,9 +120,10 @@ def test_an_export_ask_and_the_server_rate_as_the_run_did(done, folder, run):
     assert row["number"] == answer["number"] == pytest.approx(answers[0], abs=1e-3)
 
 
-def test_its_command_is_listed_explained_and_checked(flags, run, tmp_path):
-    assert f"  rate              {ENTRY.summary}\n" in run(albert("--help")).stdout
-    assert "\n  albert rate --train_file" in run(albert("rate", "--help")).stdout
-    checked = run(albert("check", "rate", *flags, "--recipe=auto", f"--output_dir={tmp_path}/out"))
+def test_its_command_is_listed_explained_and_checked(flags, tmp_path):
+    assert f"  rate              {ENTRY.summary}\n" in run_text(tmp_path, PROGRAM, "--help").stdout
+    assert "\n  albert rate --train_file" in run_text(tmp_path, PROGRAM, "rate", "--help").stdout
+    more = "--recipe=auto", f"--output_dir={tmp_path}/out"
+    checked = run_text(tmp_path, PROGRAM, "check", "rate", *flags, *more)
     assert "100, 10 of them warmup, 8 examples each" in checked.stdout, "as the recipe says"
     assert checked.stdout.endswith("the job can run\n"), checked.stdout
