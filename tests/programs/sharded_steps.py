@@ -1,9 +1,9 @@
 """Runs training steps with each way to shard the optimizer.
 
-  mpirun -np N python tests/programs/sharded_steps.py GOLDEN FOLDER
+  mpirun -np N python tests/programs/sharded_steps.py FOLDER
 
-All ways train a small model, and some run the golden steps of ALBERT on SQuAD 1.1. The final
-weights of a way are in FOLDER/WAY.npz, and `Found` in FOLDER/found.json.
+The model is small. The final weights of a way are in FOLDER/WAY.npz, and `Found` in
+FOLDER/found.json.
 """
 
 import json
@@ -11,7 +11,6 @@ import os
 import pathlib
 import re
 import sys
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -22,21 +21,14 @@ from albert import cli  # noqa: F401  First: it silences TensorFlow's import.
 
 import tensorflow.compat.v1 as tf  # isort: skip
 
-from albert import modeling
 from albert.cli.lifecycle import quieten_tensorflow
-from albert.core import estimators
 from albert.distributed import collectives, exchange
 from albert.optimization import OptimizerOptions, TrainStep, build_train_step
-from albert.prediction.model import ModelOptions
-from albert.tasks.squad.head import make_v1_head
-from albert.training.model_fn import make_model_fn
 
 WARMED = 2  # steps before bytes are counted
 BATCH = 8  # examples a step
-STEPS, LENGTH, WIDTH, LAYERS, CLASSES = 6, 16, 161, 5, 5  # of the small model
+STEPS, LENGTH, WIDTH, LAYERS, CLASSES = 6, 16, 161, 5, 5
 OVERFLOW = 4  # the step in which a scaled loss overflows, from 0
-GOLDEN_STEPS = 8  # of twenty
-NAMES = ("input_ids", "input_mask", "segment_ids", "start_positions", "end_positions")
 SHARDS = ("none", "state", "gradients")
 
 
@@ -47,7 +39,6 @@ class Way(NamedTuple):
     batches: int = 1
     optimizer: str = "adamw"
     wire: str = "float32"
-    model: str = "small"
     scaled: bool = False  # the loss, whose gradients overflow on one worker in one step
 
     def __str__(self) -> str:
@@ -66,74 +57,40 @@ class Found(NamedTuple):
     scales: list[list[tuple[float, bool]]] = []
 
 
-class Job(NamedTuple):
-    """The training: a step as a function of its features, the data, and the initial values."""
-
-    build: Callable[[dict[str, tf.Tensor], OptimizerOptions], TrainStep]
-    data: dict[str, np.ndarray]
-    schedule: tuple[float, int, int]  # learning rate, steps, steps of warmup
-    first_values: dict[str, np.ndarray]
-
-
-GOLDEN = Way("gradients", 2, model="albert")
 WAYS = (
     *(Way(shard, 2) for shard in SHARDS),
     # The norm of each variable, over all shards.
     *(Way(shard, 1, "lamb") for shard in SHARDS[:2]),
     *(Way(shard, 2, wire="float16") for shard in ("none", "gradients")),
     *(Way(shard, 2, scaled=True) for shard in SHARDS),
-    GOLDEN,
 )
 
 
-def small_job() -> Job:
-    """Returns an embedding and some layers, whose gradients are large enough to be clipped."""
+def build(features: dict[str, tf.Tensor], options: OptimizerOptions) -> TrainStep:
+    """Builds a step of an embedding and some layers, whose gradients are clipped."""
+    rng = np.random.default_rng(2)
 
-    def build(features: dict[str, tf.Tensor], options: OptimizerOptions) -> TrainStep:
-        rng = np.random.default_rng(2)
+    def variable(name: str, *shape: int) -> tf.Variable:
+        first = rng.normal(0, 1 / np.sqrt(shape[0]), shape)
+        return tf.get_variable(name, initializer=first.astype(np.float32))
 
-        def variable(name: str, *shape: int) -> tf.Variable:
-            first = rng.normal(0, 1 / np.sqrt(shape[0]), shape)
-            return tf.get_variable(name, initializer=first.astype(np.float32))
-
-        words = variable("embeddings", 301, WIDTH)
-        states = 10 * tf.reduce_mean(tf.gather(words, features["ids"]), axis=1)
-        for number in range(LAYERS):
-            states += tf.tanh(tf.matmul(states, variable(f"{number}/kernel", WIDTH, WIDTH)))
-        scores = tf.matmul(states, variable("scores", WIDTH, CLASSES)) + variable("bias", CLASSES)
-        loss = tf.losses.sparse_softmax_cross_entropy(features["label"], scores)
-        return build_train_step(loss * tf.placeholder_with_default(1.0, [], "slope"), options)
-
-    rng, count = np.random.default_rng(1), STEPS * BATCH
-    data = {"ids": rng.integers(0, 301, (count, LENGTH)), "label": rng.integers(0, CLASSES, count)}
-    return Job(build, data, (5e-3, STEPS, 2), {})
+    words = variable("embeddings", 301, WIDTH)
+    states = 10 * tf.reduce_mean(tf.gather(words, features["ids"]), axis=1)
+    for number in range(LAYERS):
+        states += tf.tanh(tf.matmul(states, variable(f"{number}/kernel", WIDTH, WIDTH)))
+    scores = tf.matmul(states, variable("scores", WIDTH, CLASSES)) + variable("bias", CLASSES)
+    loss = tf.losses.sparse_softmax_cross_entropy(features["label"], scores)
+    return build_train_step(loss * tf.placeholder_with_default(1.0, [], "slope"), options)
 
 
-def golden_job(folder: pathlib.Path) -> Job:
-    curve = np.load(folder / "squad_v1_adamw.npz")
-    config = modeling.read_config(str(folder / "albert_config.json"))
-    head = make_v1_head(mask_padding_in_loss=False)
-
-    def build(features: dict[str, tf.Tensor], options: OptimizerOptions) -> TrainStep:
-        model_fn = make_model_fn(config, head, ModelOptions(options, str(folder)))
-        return estimators.graph_parts(model_fn(features, None, estimators.ModeKeys.TRAIN, {}))
-
-    names = ("learning_rate", "num_train_steps", "num_warmup_steps")
-    first_values = {"cls/squad/output_weights": curve["output_weights"]}
-    schedule = tuple(curve[name].item() for name in names)
-    data = {name: curve[name][: GOLDEN_STEPS * BATCH] for name in NAMES}
-    return Job(build, data, schedule, first_values)
-
-
-def main(golden: pathlib.Path, folder: pathlib.Path) -> None:
+def main(folder: pathlib.Path) -> None:
     os.environ["HOROVOD_CYCLE_TIME"] = "2"
     quieten_tensorflow()
     collectives.join_job(use_horovod=True)
     collectives.connect()
     found, collectives._VECTOR_BYTES = {}, 100_000
-    jobs = {"small": small_job(), "albert": golden_job(golden)}
     for way in WAYS:
-        weights, own = train(way, jobs[way.model])
+        weights, own = train(way)
         found[str(way)] = own._replace(sent=np.mean(exchange.all_gather_objects(own.sent)))
         if collectives.is_chief():
             np.savez(folder / f"{way}.npz", **weights)
@@ -141,13 +98,13 @@ def main(golden: pathlib.Path, folder: pathlib.Path) -> None:
         (folder / "found.json").write_text(json.dumps(found))
 
 
-def train(way: Way, job: Job) -> tuple[dict, Found]:
+def train(way: Way) -> tuple[dict, Found]:
     """Returns the weights after the steps, and the observations."""
-    steps = len(next(iter(job.data.values()))) // BATCH
+    rng, count = np.random.default_rng(1), STEPS * BATCH
+    data = {"ids": rng.integers(0, 301, (count, LENGTH)), "label": rng.integers(0, CLASSES, count)}
     size = BATCH // way.batches // collectives.size()
     options = OptimizerOptions(
-        *job.schedule,
-        way.optimizer,
+        *(5e-3, STEPS, 2, way.optimizer),
         gradient_accumulation_steps=way.batches,
         allreduce_dtype=None if way.wire == "float32" else tf.as_dtype(way.wire),
         shard_optimizer=way.shard,
@@ -158,21 +115,19 @@ def train(way: Way, job: Job) -> tuple[dict, Found]:
     plain.graph_options.rewrite_options.disable_meta_optimizer = True
     with tf.Graph().as_default() as graph, tf.Session(config=plain) as session:
         tf.set_random_seed(1)
-        shapes = {name: [size, *values.shape[1:]] for name, values in job.data.items()}
+        shapes = {name: [size, *values.shape[1:]] for name, values in data.items()}
         features = {name: tf.placeholder(tf.int32, shape) for name, shape in shapes.items()}
-        step = job.build(features, options)
+        step = build(features, options)
         weights, seen, scales = {v.op.name: v for v in tf.trainable_variables()}, [], []
         state = [*tf.global_variables(), *(moment.variable for moment in step.sharded)]
         state = [v for v in state if v.dtype == tf.float32 and v.op.name != "loss_scale"]
         session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
-        for name, value in job.first_values.items():
-            weights[name].load(value, session)
         before_step = []
-        for run in range(steps * way.batches):
+        for run in range(STEPS * way.batches):
             if run == WARMED * way.batches:
                 before = bytes_written()
             first = (run * collectives.size() + collectives.rank()) * size
-            batch = {features[n]: values[first : first + size] for n, values in job.data.items()}
+            batch = {features[n]: values[first : first + size] for n, values in data.items()}
             number, micro_batch = divmod(run, way.batches)
             if way.scaled:
                 # In the first batch of the step, on the last worker.
@@ -184,7 +139,7 @@ def train(way: Way, job: Job) -> tuple[dict, Found]:
                 pairs = zip(before_step, session.run(state), strict=True)
                 is_same = all(np.array_equal(*pair) for pair in pairs)
                 scales.append((float(session.run(step.scaling.scale)), is_same))
-        sent = (bytes_written() - before) / (steps - WARMED)
+        sent = (bytes_written() - before) / (STEPS - WARMED)
         losses = np.array(seen[way.batches - 1 :: way.batches], float).tolist()
         own = Found(losses, sent, parts_of_backward(graph))
         return session.run(weights), own._replace(scales=exchange.all_gather_objects(scales))
@@ -208,4 +163,4 @@ def bytes_written() -> int:
 
 
 if __name__ == "__main__":
-    main(*map(pathlib.Path, sys.argv[1:]))
+    main(pathlib.Path(sys.argv[1]))
