@@ -28,60 +28,47 @@ def environment(tmp_path) -> dict[str, str]:
     return {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "HOME": str(tmp_path)}
 
 
-class Machine:
-    """A copy of the parts of /dev, /proc and /sys that describe cores and cards."""
-
-    def __init__(self, root: pathlib.Path, sockets: int, cores: int):
-        self.root = root
-        places, count = sockets * cores, 2 * sockets * cores  # two threads a core
-        for cpu in range(count):
-            on_core = [c for c in range(count) if c % places == cpu % places]
-            on_socket = [c for c in range(count) if c % places // cores == cpu % places // cores]
-            topology = f"sys/devices/system/cpu/cpu{cpu}/topology"
-            self.write(f"{topology}/thread_siblings", self.mask(on_core, count))
-            self.write(f"{topology}/core_siblings", self.mask(on_socket, count))
-        self.write("sys/devices/system/cpu/possible", f"0-{count - 1}")
-        processors = (f"processor\t: {cpu}\nmodel name\t: Any\n\n" for cpu in range(count))
-        self.write("proc/cpuinfo", "".join(processors))
-        self.allow(f"0-{count - 1}")
-
-    def write(self, path: str, content: str) -> None:
-        write_files(self.root, {path: f"{content}\n"})
-
-    def mask(self, cpus: list[int], count: int) -> str:
-        """Returns the kernel's notation: hexadecimal, 32 bits between commas."""
-        digits = -(-count // 32) * 8
-        return ",".join(re.findall(".{8}", f"{sum(1 << cpu for cpu in cpus):0{digits}x}"))
-
-    def allow(self, cpus: str) -> None:
-        self.write("proc/self/status", f"Name:\tcat\nCpus_allowed_list:\t{cpus}")
-
-    def add_cards(self, count: int, kind: str = "GAUDI2") -> None:
-        for card in range(count):
-            self.write(f"dev/accel/accel{card}", "")
-            self.write(f"dev/accel/accel_controlD{card}", "")
-            self.write(f"sys/class/accel/accel{card}/device/device_type", kind)
-            self.write(f"sys/class/accel/accel{card}/device/status", "operational")
-
-
 @pytest.fixture
-def hls(tmp_path) -> Machine:
-    machine = Machine(tmp_path / "hls", sockets=2, cores=28)
-    machine.add_cards(8)
-    return machine
+def plan(environment, tmp_path):
+    """Calls mpirun.sh --dry-run for the machine in `tmp_path`; the result also has its words."""
 
-
-@pytest.fixture
-def plan(environment):
-    """Calls mpirun.sh --dry-run for a machine; the result has the words of the command."""
-
-    def call(machine: Machine, *options: str, **variables: str):
-        words = [str(SCRIPT), "--dry-run", "--sysroot", str(machine.root), *options]
-        result = run([*words, "program", "--use_horovod=true"], env=environment | variables)
+    def plan(*options: str, command=("program", "--use_horovod=true"), **variables: str):
+        words = [str(SCRIPT), "--dry-run", "--sysroot", str(tmp_path), *options, *command]
+        result = run(words, env=environment | variables)
         result.words = shlex.split(result.stdout)
         return result
 
-    return call
+    return plan
+
+
+def make_machine(root: pathlib.Path, sockets: int, cores: int, allowed: str = "") -> None:
+    """Writes the parts of /proc and /sys that describe cores, each of two threads."""
+    places, cpus = sockets * cores, range(2 * sockets * cores)
+    files = {
+        "sys/devices/system/cpu/possible": f"0-{cpus[-1]}\n",
+        "proc/self/status": f"Cpus_allowed_list:\t{allowed or f'0-{cpus[-1]}'}\n",
+        "proc/cpuinfo": "".join(f"processor\t: {cpu}\nmodel name\t: A\n\n" for cpu in cpus),
+    }
+    for cpu in cpus:
+        for name, size in (("thread_siblings", 1), ("core_siblings", cores)):
+            mask = sum(1 << c for c in cpus if c % places // size == cpu % places // size)
+            files[f"sys/devices/system/cpu/cpu{cpu}/topology/{name}"] = f"{mask:x}\n"
+    write_files(root, files)
+
+
+def add_cards(root: pathlib.Path, count: int, kind: str = "GAUDI2") -> None:
+    for card in range(count):
+        about = f"sys/class/accel/accel{card}/device"
+        nodes = f"dev/accel/accel{card}", f"dev/accel/accel_controlD{card}"
+        state = {f"{about}/device_type": f"{kind}\n", f"{about}/status": "operational\n"}
+        write_files(root, {**dict.fromkeys(nodes, ""), **state})
+
+
+@pytest.fixture
+def hls(tmp_path) -> pathlib.Path:
+    make_machine(tmp_path, sockets=2, cores=28)
+    add_cards(tmp_path, 8)
+    return tmp_path
 
 
 def follows(words: list[str], option: str) -> list[str]:
@@ -89,21 +76,21 @@ def follows(words: list[str], option: str) -> list[str]:
 
 
 class TestComposedCommand:
-    def test_eight_cards_give_the_command_of_the_habana_readme(self, hls, plan, tmp_path):
+    def test_eight_cards_give_the_command_of_the_habana_readme(self, hls, plan):
         root = "" if os.geteuid() else "--allow-run-as-root "
-        expected = f"{tmp_path}/bin/mpirun --tag-output --merge-stderr-to-stdout {root}--bind-to "
-        expected += "core --map-by socket:PE=7 -np 8 -x PATH program --use_horovod=true\n"
-        assert plan(hls).stdout == expected
+        expected = f"{hls}/bin/mpirun --tag-output --merge-stderr-to-stdout {root}--bind-to core "
+        expected += "--map-by socket:PE=7 -np 8 -x PATH program --use_horovod=true\n"
+        assert plan().stdout == expected
 
     @pytest.mark.parametrize(
         ("sockets", "cores", "allowed", "workers", "each"),
         [
-            (1, 2, None, 2, 1),
-            (1, 2, None, 1, 2),
-            (2, 24, None, 8, 6),
-            (2, 28, None, 1, 28),  # A worker stays on its socket.
-            (2, 5, None, 3, 2),  # Two of them share a socket of five cores.
-            (4, 12, None, 8, 6),
+            (1, 2, "", 2, 1),
+            (1, 2, "", 1, 2),
+            (2, 24, "", 8, 6),
+            (2, 28, "", 1, 28),  # A worker stays on its socket.
+            (2, 5, "", 3, 2),  # Two of them share a socket of five cores.
+            (4, 12, "", 8, 6),
             (2, 28, "0-27,56-83", 8, 3),  # One socket, both threads of each core.
             (2, 28, "0-3,28-31", 2, 4),  # Four cores of each socket.
             (2, 28, "0-1,56,57", 2, 1),  # Two cores, four threads.
@@ -112,62 +99,59 @@ class TestComposedCommand:
     def test_cores_are_distributed_to_workers(
         self, tmp_path, plan, sockets, cores, allowed, workers, each
     ):
-        machine = Machine(tmp_path / "machine", sockets, cores)
-        if allowed:
-            machine.allow(allowed)
-        words = plan(machine, "-n", str(workers)).words
+        make_machine(tmp_path, sockets, cores, allowed)
+        words = plan("-n", str(workers)).words
         assert follows(words, "--map-by") == [f"socket:PE={each}"]
         assert "--oversubscribe" not in words
 
     def test_more_workers_than_cores_share_them_with_a_notice(self, tmp_path, plan):
-        result = plan(Machine(tmp_path / "machine", 1, 2), "-n", "4")
-        assert result.returncode == 0
-        assert "4 workers share 2 cores" in result.stderr
+        make_machine(tmp_path, 1, 2)
+        result = plan("-n", "4")
+        assert result.returncode == 0 and "4 workers share 2 cores" in result.stderr
         assert "--oversubscribe" in result.words
         assert follows(result.words, "--bind-to") == ["core:overload-allowed"]
 
-    def test_known_variables_are_passed_to_all_hosts(self, hls, plan):
+    @pytest.mark.usefixtures("hls")
+    def test_known_variables_are_passed_to_all_hosts(self, plan):
         passed = {"PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "GC_KERNEL_PATH", "TF_BF16_CONVERSION"}
         passed |= {f"{maker}_LEVEL" for maker in ("HOROVOD", "HABANA", "HCCL", "NCCL", "OMP")}
         variables = dict.fromkeys(passed - {"PATH"}, "1") | {"SECRET": "no", "MY_TF_LEVEL": "no"}
-        words = plan(hls, "-x", "LEVEL=3", **variables).words
+        words = plan("-x", "LEVEL=3", **variables).words
         assert sorted(follows(words, "-x")) == sorted({"LEVEL=3", *passed})
 
-    def test_hosts_get_workers_and_a_keepalive(self, hls, plan):
+    @pytest.mark.usefixtures("hls")
+    def test_hosts_get_workers_and_a_keepalive(self, plan):
         keepalive = "--mca oob_tcp_keepalive_"
         expected = f" -H one:8,two:8 {keepalive}time 10 {keepalive}intvl 5 {keepalive}probes 3"
         expected += " --bind-to core --map-by socket:PE=7 -np 16 "
-        assert expected in " ".join(plan(hls, "-H", "one:8,two:8").words)
+        assert expected in " ".join(plan("-H", "one:8,two:8").words)
 
-    def test_words_of_the_command_stay_whole(self, hls, environment):
+    @pytest.mark.usefixtures("hls")
+    def test_words_of_the_command_stay_whole(self, plan):
         command = ["bash", "-c", "cd 'a b'; $PYTHON x --use_horovod=true", "", "--dry-run"]
-        result = run([SCRIPT, "--dry-run", "--sysroot", hls.root, *command], env=environment)
-        assert shlex.split(result.stdout)[-5:] == command
+        assert plan(command=command).words[-5:] == command
 
 
-class TestCards:
-    def test_only_gaudi_cards_of_any_driver_count(self, tmp_path, plan):
-        machine = Machine(tmp_path / "machine", 2, 28)
-        machine.add_cards(1, kind="NPU")
-        said = "mpirun.sh: error: no Gaudi card found; give the number of workers with -n WORKERS\n"
-        result = plan(machine)
-        assert (result.returncode, result.stderr) == (2, said)
-        for card in range(4):
-            machine.write(f"dev/hl{card}", "")
-            machine.write(f"dev/hl_controlD{card}", "")
-            machine.write(f"sys/class/habanalabs/hl{card}/status", "Operational")
-        assert follows(plan(machine).words, "-np") == ["4"]
+def test_only_gaudi_cards_of_any_driver_count(tmp_path, plan):
+    make_machine(tmp_path, 2, 28)
+    add_cards(tmp_path, 1, kind="NPU")
+    said = "mpirun.sh: error: no Gaudi card found; give the number of workers with -n WORKERS\n"
+    result = plan()
+    assert (result.returncode, result.stderr) == (2, said)
+    for card in range(4):
+        status = {f"sys/class/habanalabs/hl{card}/status": "Operational\n"}
+        write_files(tmp_path, {f"dev/hl{card}": "", f"dev/hl_controlD{card}": "", **status})
+    assert follows(plan().words, "-np") == ["4"]
 
-    def test_more_workers_than_working_cards_are_an_error(self, hls, plan):
-        message = "9 workers need 9 operational Gaudi cards; this host has 8\n"
-        for options in (["-n", "9"], ["-H", "one:9,two:7"]):
-            result = plan(hls, *options)
-            assert result.returncode == 1 and message in result.stderr
-        hls.write("sys/class/accel/accel3/device/status", "in reset")
-        result = plan(hls)
-        assert result.returncode == 1
-        assert "this host has 7 (/dev/accel/accel3 in reset)\n" in result.stderr
-        assert plan(hls, "-n", "7").returncode == 0
+
+def test_more_workers_than_working_cards_are_an_error(hls, plan):
+    message = "9 workers need 9 operational Gaudi cards; this host has 8\n"
+    for options in (["-n", "9"], ["-H", "one:9,two:7"]):
+        result = plan(*options)
+        assert result.returncode == 1 and message in result.stderr
+    write_files(hls, {"sys/class/accel/accel3/device/status": "in reset\n"})
+    assert "this host has 7 (/dev/accel/accel3 in reset)\n" in plan().stderr
+    assert plan("-n", "7").returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.files import fill, write_files
+from tests.helpers.files import fill, flags_in, write_files
 from tests.helpers.forking import ROOT
 from tests.helpers.running import run
 
@@ -45,19 +45,18 @@ class Cluster:
         (root / "data" / "python.sif").touch()
         self.install(RECORD, "srun", "mpirun", "apptainer", "singularity")
         self.install(TOLD, "scancel", "scontrol")
-        self.variables = {
-            **{"PATH": f"{root / 'bin'}:/usr/bin:/bin", "CALL": str(self.call)},
-            **{"PROJECT": str(root / "albert"), "DATA": str(root / "data")},
-            **{"SCRATCH": str(root / "scratch"), "SLURM_JOB_ID": "1", "SLURM_NTASKS": "4"},
-            **{"SLURM_NTASKS_PER_NODE": "2", "SLURM_CPUS_PER_TASK": "16"},
-            "SYSROOT": str(root),
-        }
+        self.variables = flags_in(
+            f"PATH={root}/bin:/usr/bin:/bin CALL={root}/call PROJECT={root}/albert SLURM_NTASKS=4 "
+            f"DATA={root}/data SCRATCH={root}/scratch SYSROOT={root} SLURM_JOB_ID=1 "
+            "SLURM_NTASKS_PER_NODE=2 SLURM_CPUS_PER_TASK=16"
+        )
 
     def install(self, content: str, *names: str) -> None:
         write_files(self.root / "bin", dict.fromkeys(names, content))
 
-    def submit(self, *flags: str, **variables: str):
-        return run([str(SCRIPT), *flags], env=self.variables | variables)
+    def submit(self, variables: str, *flags: str):
+        given = flags_in(variables.format(self.call))
+        return run([str(SCRIPT), *flags], env=self.variables | given)
 
 
 @pytest.fixture
@@ -80,8 +79,7 @@ PYXIS = "--container-image=python:3.11 --container-workdir=/albert --container-m
 PYXIS += "{0}/albert:/albert,{0}/data:/data:ro,{0}/scratch:/scratch,/tmp:/tmp deploy/preset.sh"
 SQUAD = "squad_v1.1 albert_base_v2 /data .venv/bin/python --output_dir=/scratch/squad_v1.1 "
 SQUAD += "--use_horovod=true --device="
-MRPC = "glue_mrpc bert_base /data .venv/bin/python --output_dir=/scratch/glue_mrpc "
-MRPC += "--use_horovod=true --device="
+MRPC = SQUAD.replace("squad_v1.1", "glue_mrpc").replace("albert_base_v2", "bert_base")
 
 
 @pytest.mark.parametrize(
@@ -124,10 +122,9 @@ def test_the_launcher_starts_one_container_per_worker(cluster, variables, expect
     """Flags of the submission come last, and the exit code is the launcher's."""
     cluster.install(RECORD, "sarus")
     flags = "--learning_rate=1e-4", "--output_dir=/scratch/a b"
-    given = dict(variable.split("=") for variable in variables.split())
-    if card := given.pop("CARD", None):
+    if card := flags_in(variables).get("CARD"):
         write_files(cluster.root, {f"dev/{card}": ""})
-    assert cluster.submit(*flags, CODE="9", **given).returncode == 9
+    assert cluster.submit(f"CODE=9 {variables}", *flags).returncode == 9
     *command, first, second = cluster.call.read_text().splitlines()
     assert " ".join(command) == expected.format(cluster.root)
     assert (first, second) == flags
@@ -167,8 +164,7 @@ TERM, REQUEUE = "scancel --signal=TERM 1", "scontrol requeue 1"
     ],
 )
 def test_a_stopped_job_saves_and_is_requeued_if_it_can_be(cluster, variables, code, told, printed):
-    given = dict(word.split("=") for word in variables.format(cluster.call).split())
-    result = cluster.submit(**given)
+    result = cluster.submit(variables)
     assert result.returncode == code, result.stderr
     file = Path(f"{cluster.call}.told")
     assert (file.read_text().splitlines() if file.exists() else []) == told
@@ -178,26 +174,23 @@ def test_a_stopped_job_saves_and_is_requeued_if_it_can_be(cluster, variables, co
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"ENGINE": "docker"}, "ENGINE=docker: choose apptainer, singularity, sarus or pyxis"),
-        ({"ENGINE": "sarus"}, "sarus: not found; try `module load sarus`"),
-        ({"LAUNCHER": "ssh"}, "LAUNCHER=ssh: choose srun or mpirun"),
-        ({"MODEL": "albert"}, "data/albert: no such folder"),
-        ({"SCRATCH": "/nowhere"}, "/nowhere: no such folder"),
-        ({"IMAGE": "/nowhere.sif"}, "IMAGE=/nowhere.sif: no such file"),
-        ({"SLURM_JOB_ID": ""}, "submit it with `sbatch"),
-        ({"DEVICE": "tpu"}, "DEVICE=tpu: choose cpu or gpu"),
-        (
-            {"DEVICE": "gpu", "SLURMD_NODENAME": "n1"},
-            "the job has no GPU; submit it with `sbatch --gr",
-        ),
-        ({"DEVICE": "gpu", "GPU": "intel"}, "GPU=intel: choose nvidia or amd"),
-        ({"ENGINE": "pyxis", "LAUNCHER": "mpirun"}, "ENGINE=pyxis needs LAUNCHER=srun"),
-        ({"SLURM_NTASKS_PER_NODE": ""}, "the job has no number of tasks; pass --ntasks-per-node"),
-        ({"SLURM_CPUS_PER_TASK": "", "SLURM_JOB_CPUS_PER_NODE": "1(x2)"}, "pass --cpus-per-task"),
+        ("ENGINE=docker", "ENGINE=docker: choose apptainer, singularity, sarus or pyxis"),
+        ("ENGINE=sarus", "sarus: not found; try `module load sarus`"),
+        ("LAUNCHER=ssh", "LAUNCHER=ssh: choose srun or mpirun"),
+        ("MODEL=albert", "data/albert: no such folder"),
+        ("SCRATCH=/nowhere", "/nowhere: no such folder"),
+        ("IMAGE=/nowhere.sif", "IMAGE=/nowhere.sif: no such file"),
+        ("SLURM_JOB_ID=", "submit it with `sbatch"),
+        ("DEVICE=tpu", "DEVICE=tpu: choose cpu or gpu"),
+        ("DEVICE=gpu SLURMD_NODENAME=n1", "the job has no GPU; submit it with `sbatch --gr"),
+        ("DEVICE=gpu GPU=intel", "GPU=intel: choose nvidia or amd"),
+        ("ENGINE=pyxis LAUNCHER=mpirun", "ENGINE=pyxis needs LAUNCHER=srun"),
+        ("SLURM_NTASKS_PER_NODE=", "the job has no number of tasks; pass --ntasks-per-node"),
+        ("SLURM_CPUS_PER_TASK= SLURM_JOB_CPUS_PER_NODE=1(x2)", "pass --cpus-per-task"),
     ],
 )
 def test_faults_are_reported_before_anything_starts(cluster, variables, message):
-    result = cluster.submit(**variables)
+    result = cluster.submit(variables)
     assert result.returncode == 1
     assert re.fullmatch(r"(squad\.sbatch|preset\.sh): error: .*\n", result.stderr)
     assert message in result.stderr
