@@ -8,7 +8,6 @@ import io
 import json
 import os
 import re
-import tarfile
 from collections.abc import Iterator
 
 import hypothesis
@@ -31,7 +30,7 @@ from albert.tasks.entities.annotation_exports import open_annotated
 from albert.tasks.squad.questions import Questions, QuestionSource, articles_of
 from albert.tokenization import FullTokenizer
 from albert.tokenizers.wordpiece_text import load_vocab
-from tests.helpers.download import zip_of
+from tests.helpers.download import tar_of, zip_of
 from tests.helpers.files import write_records
 from tests.helpers.models import tensors_of
 from tests.helpers.squad import make_squad
@@ -140,18 +139,12 @@ def test_any_bytes_are_records_or_refused(data, records, tmp_path):
     assert error is None or "\n" not in error
 
 
-def tar_of(mode: str) -> bytes:
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode=mode) as archive:
-        for name in ("top/a", "top/b/c"):
-            info = tarfile.TarInfo(name)
-            info.size = 3
-            archive.addfile(info, io.BytesIO(b"abc"))
-    return file.getvalue()
+FILES = {"top/a": b"abc", "top/b/c": b"abc"}
+ARCHIVES = tar_of(FILES, "w"), tar_of(FILES), zip_of(FILES)
 
 
 @many
-@hypothesis.given(content=damaged(tar_of("w"), tar_of("w:gz"), zip_of({"top/a": b"abc"})))
+@hypothesis.given(content=damaged(*ARCHIVES))
 def test_any_bytes_are_an_archive_or_refused(content, tmp_path_factory):
     folder = tmp_path_factory.mktemp("archive")
     (folder / "archive").write_bytes(content)

@@ -1,7 +1,7 @@
 """`make install`: the packages that it installs, and those that it does not touch."""
 
 import ast
-import itertools
+import collections
 import os
 import re
 import subprocess
@@ -9,6 +9,7 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,22 +37,31 @@ def make(*arguments, env=os.environ):
 
 
 @pytest.mark.parametrize(
-    ("file", "lock"),
+    ("file", "arguments", "planned"),
     [
-        ("dev/nvidia0", "requirements/lock-gpu.txt"),
-        ("dev/hl0", "requirements/lock-gaudi.txt"),
+        ("dev/nvidia0", [], ["install.sh {0}/bin/python -r requirements/lock-gpu.txt"]),
+        ("dev/hl0", [], ["install.sh {0}/bin/python -r requirements/lock-gaudi.txt", "horovod.sh"]),
         # As in a container that has no card.
-        ("sys/module/habanalabs/version", "requirements/lock-cpu.txt"),
-        ("dev/null", "requirements/lock-cpu.txt"),
+        ("sys/module/habanalabs/version", [], ["{0}/bin/python -r requirements/lock-cpu.txt"]),
+        ("dev/null", [], ["-r requirements/lock-cpu.txt", "-r requirements/lock-build.txt"]),
+        # On top of an image that has TensorFlow.
+        (
+            "dev/nvidia0",
+            ["horovod", "SYSTEM=1"],
+            ["python3 -m venv --system-site-packages {0}", "{0}/bin/python requirements/system.py"]
+            + ["{0}/bin/python requirements/system.py horovod gpu"],
+        ),
     ],
 )
-def test_the_device_selects_the_lock_file(file, lock, tmp_path):
+def test_the_device_selects_what_is_installed(file, arguments, planned, tmp_path):
     # Without an `nvidia-smi` of this machine.
     write_files(tmp_path, {file: "", "nvidia-smi": "#!/bin/sh\n"})
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    plan = make("-n", "install", f"SYSROOT={tmp_path}", f"VENV={tmp_path}", env=environment)
-    assert f"requirements/install.sh {tmp_path}/bin/python -r {lock}\n" in plan.stdout
-    assert ("horovod.sh" in plan.stdout) == ("gaudi" in lock)
+    own = f"SYSROOT={tmp_path}", f"VENV={tmp_path}"
+    plan = make("-n", "install", *own, *arguments, env=environment).stdout
+    assert [words for words in planned if words.format(tmp_path) not in plan] == []
+    assert ("horovod" in plan) == ("horovod" in str(planned))
+    assert ("lock-" in plan) == (not arguments)
 
 
 @pytest.mark.parametrize(
@@ -90,23 +100,6 @@ def test_the_last_line_names_the_host_that_does_not_answer(url, env):
     assert line.startswith(f"install.sh: error: cannot reach {host}: it does not answer"), line
 
 
-def test_the_package_is_built_with_locked_packages(tmp_path):
-    plan = make("-n", "install", "DEVICE=cpu", f"VENV={tmp_path}").stdout
-    assert "-r requirements/lock-build.txt\n" in plan
-    assert "--no-deps --no-build-isolation --editable .\n" in plan
-    needed = tomllib.loads(PYPROJECT)["build-system"]["requires"]
-    assert needed == [*map(str, requirements(ROOT / "requirements/build.txt"))]
-
-
-def test_on_top_of_an_image_its_python_gets_what_is_missing(tmp_path):
-    plan = make("-n", "install", "horovod", "SYSTEM=1", "DEVICE=gpu", f"VENV={tmp_path}")
-    first, second, *more = plan.stdout.splitlines()
-    assert first == f"python3 -m venv --system-site-packages {tmp_path}"
-    assert second == f"{tmp_path}/bin/python requirements/system.py"
-    assert f"{second} horovod gpu" in more
-    assert "lock-" not in plan.stdout
-
-
 def test_without_a_suitable_python_make_is_one_error_line(tmp_path):
     result = make("install", "BASE_PYTHON=", f"VENV={tmp_path}", "DEVICE=gaudi")
     assert result.returncode != 0
@@ -123,11 +116,9 @@ def test_locks_are_exact_and_name_no_registry():
 
 def test_make_installs_packages_without_hashes_only_where_the_pages_say_so():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    calls = re.findall(r"(?:INSTALL\)|install\.sh \S+) (?:--no-deps )?(.+)", makefile)
-    calls += re.findall(r"pip install (.+)", makefile)
-    named = {words.partition(" ||")[0] for words in calls}
-    loose = {words for words in named if "lock-" not in words and "$(LOCK)" not in words}
-    assert {words for words in loose if "--editable ." not in words} == {
+    calls = re.findall(r"(?:INSTALL\)|install\.sh \S+|pip install) (?:--no-deps )?(.+)", makefile)
+    loose = [words for words in calls if not re.search(r"lock-|\$\(LOCK\)|--editable \.", words)]
+    assert {words.partition(" ||")[0] for words in loose} == {
         "torch==2.13.0",
         # `make test-oldest`, `make test-newest` and `make lock`.
         "--quiet --resolution=$(RESOLUTION) -r requirements.txt \\",
@@ -149,52 +140,41 @@ PROJECT = tomllib.loads(PYPROJECT)["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 
 
-def named_in_messages() -> list[str]:
-    calls = [n for source in sources() for n in source.nodes if isinstance(n, ast.Call)]
-    first = {"optional": 0, "require": 1}
-    named = [(call, first[f]) for call in calls if (f := ast.unparse(call.func)) in first]
-    arguments = [argument for call, number in named for argument in call.args[number:]]
-    texts = [argument.value for argument in arguments if isinstance(argument, ast.Constant)]
-    assert len(texts) > 8
-    return texts
+# For contributors, notebooks and a script of the user, or what a user's data is in.
+_OF_USERS = ("torch", "notebook", "optuna", "pyarrow", "scikit-learn", "tf-keras", "pre-commit")
+_INSTALLS = re.compile(r"pip install ((?:[^`#,;&|)]|,(?=\w))*?)(?:`|#|,\s|;|$)", re.M)
 
 
-def named_in_pages() -> dict[str, list[str]]:
-    by_page = {}
-    for name in tracked(*("README.md", ".github/CONTRIBUTING.md", "docs", "deploy", "albert")):
+def named_to_install() -> Iterator[str]:
+    """Yields the packages that messages and pages tell users to install."""
+    for call in (n for source in sources() for n in source.nodes if isinstance(n, ast.Call)):
+        first = {"optional": 0, "require": 1}.get(ast.unparse(call.func), len(call.args))
+        yield from (text.value for text in call.args[first:] if isinstance(text, ast.Constant))
+    for name in tracked("README.md", ".github/CONTRIBUTING.md", "docs", "deploy", "albert"):
         if not name.endswith((".png", ".svg", ".xz")):
             text = (ROOT / name).read_text(encoding="utf-8")
             text = re.sub(r"\\\n|\s*#.*", " ", text) if name.endswith("file") else text
-            lines = re.findall(r"pip install ((?:[^`#,;&|)]|,(?=\w))*?)(?:`|#|,\s|;|$)", text, re.M)
-            by_page[name] = [word for line in lines for word in line.replace("'", "").split()]
-    return {name: words for name, words in by_page.items() if words}
-
-
-# For contributors, notebooks and a script of the user, or what a user's data is in.
-_OF_USERS = ("torch", "notebook", "optuna", "pyarrow", "scikit-learn", "tf-keras", "pre-commit")
+            for line in _INSTALLS.findall(text):
+                yield from line.replace("'", "").split()
 
 
 def test_packages_to_install_are_those_of_the_project():
-    known: dict[str, list[Requirement]] = {}
-    for text in (*PROJECT["dependencies"], *itertools.chain(*EXTRAS.values())):
-        known.setdefault(canonicalize_name(Requirement(text).name), []).append(Requirement(text))
-    pages = named_in_pages()
-    assert pages.keys() >= {"docs/installing.md", "docs/running.md", "docs/pretraining.md"}
-    wrong = []
-    for word in (*named_in_messages(), *itertools.chain(*pages.values())):
-        if word.startswith("-") or "{" in word:
-            continue
+    known = collections.defaultdict(list)
+    for requirement in map(Requirement, (*PROJECT["dependencies"], *sum(EXTRAS.values(), []))):
+        known[canonicalize_name(requirement.name)].append(requirement.specifier)
+
+    def is_known(word: str) -> bool:
         if word.startswith((".", "albert-tf[")):
-            wrong += {*re.findall(r"\w+", word.partition("[")[2])} - EXTRAS.keys()
-        elif word.startswith("requirements"):
-            wrong += [] if (ROOT / word).is_file() else [word]
-        elif word not in _OF_USERS:
-            requirement = Requirement(word)
-            versions = [pin.version for pin in requirement.specifier]
-            allowed = known.get(canonicalize_name(requirement.name), [])
-            fits = any(all(map(one.specifier.contains, versions)) for one in allowed)
-            wrong += [] if fits else [word]
-    assert wrong == []
+            return {*re.findall(r"\w+", word.partition("[")[2])} <= EXTRAS.keys()
+        if word.startswith("requirements"):
+            return (ROOT / word).is_file()
+        named = Requirement(word)
+        versions = [pin.version for pin in named.specifier]
+        return any(all(map(s.contains, versions)) for s in known[canonicalize_name(named.name)])
+
+    words = [word for word in named_to_install() if word[0] != "-" and "{" not in word]
+    assert len(words) > 30
+    assert [word for word in words if word not in _OF_USERS and not is_known(word)] == []
 
 
 def test_the_table_of_extras_has_each_extra():
@@ -207,6 +187,8 @@ def test_the_packages_requirements_are_those_of_the_locks():
     stated = {*map(Requirement, (*PROJECT["dependencies"], *EXTRAS["serve"]))}
     needed = {*requirements(ROOT / "requirements/common.txt")}
     on_cpu = {*requirements(ROOT / "requirements.txt")}
+    built = tomllib.loads(PYPROJECT)["build-system"]["requires"]
+    assert built == [*map(str, requirements(ROOT / "requirements/build.txt"))]
     (tensorflow,) = (r for r in stated if r.name == "tensorflow")
     (of_cpu,) = (r for r in on_cpu if r.name == "tensorflow-cpu")
     assert tensorflow.specifier == of_cpu.specifier
@@ -284,40 +266,18 @@ def test_modules_of_another_distribution_are_one_error_line(wheel, tmp_path, rem
     assert (result.returncode, result.stderr) == (0, "")
 
 
-COMMON = {r.name: r for r in requirements(ROOT / "requirements/common.txt")}
-# Newer than any that a requirement names, and with the local version of a vendor.
-FITS = "99.0+nv25.2"
-
-
 def add_to_image(image: Path, name: str, version: str) -> None:
-    folder = image / f"{name.replace('-', '_')}-{version}.dist-info"
-    folder.mkdir(parents=True)
-    (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    about = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    write_files(image, {f"{name.replace('-', '_')}-{version}.dist-info/METADATA": about})
 
 
 def make_wheel(folder: Path, name: str, version: str) -> None:
+    folder.mkdir(exist_ok=True)
     text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     files = {"METADATA": text, "WHEEL": "Wheel-Version: 1.0\nTag: py3-none-any\n", "RECORD": ""}
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
         for file, content in files.items():
             wheel.writestr(f"{name}-{version}.dist-info/{file}", content)
-
-
-class Machine:
-    def __init__(self, env: Path, root: Path):
-        self.env, self.image, self.wheels = env, root / "image", root / "wheels"
-        self.wheels.mkdir()
-        (self.site,) = env.glob("lib/python3*/site-packages")
-        (self.site / "image.pth").write_text(f"{self.image}\n")
-
-    def complete(self, *arguments: str) -> subprocess.CompletedProcess:
-        variables = {"PIP_FIND_LINKS": str(self.wheels), "PIP_NO_INDEX": "1"}
-        command = [str(self.env / "bin/python"), str(ROOT / "requirements/system.py"), *arguments]
-        return run(command, env={**os.environ, **variables})
-
-    def installed(self) -> set[str]:
-        names = {path.name.removesuffix(".dist-info") for path in self.site.glob("*.dist-info")}
-        return {name for name in names if not name.startswith(("pip-", "setuptools-"))}
 
 
 @pytest.fixture(scope="module")
@@ -328,12 +288,23 @@ def env(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def machine(env, tmp_path) -> Machine:
-    machine = Machine(env, tmp_path)
+def image(env, tmp_path) -> Path:
+    """Returns the folder of an image's packages; the environment is on top of it."""
+    (site,) = env.glob("lib/python3*/site-packages")
+    (site / "image.pth").write_text(f"{tmp_path / 'image'}\n")
     exact = {"filelock": "3.0", "tensorflow-estimator": "2.15.0"}
-    for name in COMMON.keys() - {"safetensors"}:
-        add_to_image(machine.image, name, exact.get(name, FITS))
-    return machine
+    for requirement in requirements(ROOT / "requirements/common.txt"):
+        if requirement.name != "safetensors":
+            # Newer than any that a requirement names, and with the local version of a vendor.
+            version = exact.get(requirement.name, "99.0+nv25.2")
+            add_to_image(tmp_path / "image", requirement.name, version)
+    return tmp_path / "image"
+
+
+def complete(env: Path, image: Path, *arguments: str) -> subprocess.CompletedProcess:
+    variables = {"PIP_FIND_LINKS": f"{image.parent}/wheels", "PIP_NO_INDEX": "1"}
+    command = [str(env / "bin/python"), str(ROOT / "requirements/system.py"), *arguments]
+    return run(command, env={**os.environ, **variables})
 
 
 @pytest.mark.parametrize(
@@ -345,33 +316,35 @@ def machine(env, tmp_path) -> Machine:
     ],
 )
 @pytest.mark.slow
-def test_an_image_whose_tensorflow_does_not_fit_is_one_line(machine, name, version, message):
-    add_to_image(machine.image, name, version)
-    result = machine.complete()
+def test_an_image_whose_tensorflow_does_not_fit_is_one_line(env, image, name, version, message):
+    add_to_image(image, name, version)
+    result = complete(env, image)
     assert result.returncode == 1
     (line,) = result.stderr.splitlines()
     assert line.startswith("system.py: error: ") and message in line
 
 
 @pytest.mark.slow
-def test_an_images_packages_stay_unless_they_do_not_fit(machine):
-    add_to_image(machine.image, "tensorflow", "2.17.0+nv25.2")
-    add_to_image(machine.image, "horovod", "0.28.1+nv25.2")
-    unable = machine.complete()
+def test_an_images_packages_stay_unless_they_do_not_fit(env, image):
+    add_to_image(image, "tensorflow", "2.17.0+nv25.2")
+    add_to_image(image, "horovod", "0.28.1+nv25.2")
+    unable = complete(env, image)
     assert unable.returncode == 1 and "Traceback" not in unable.stderr
     error = "system.py: error: pip cannot add filelock, safetensors to the image's packages"
     assert unable.stderr.splitlines()[-1].startswith(error)
     # pip would take the newer numpy if it could.
     for name, version in (("filelock", "4.1.7"), ("safetensors", "0.8.0"), ("numpy", "999.0")):
-        make_wheel(machine.wheels, name, version)
-    result = machine.complete()
+        make_wheel(image.parent / "wheels", name, version)
+    result = complete(env, image)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines() == [
         "using tensorflow 2.17.0+nv25.2 of the image",
-        f"filelock 3.0 of the image does not fit; installing filelock<4.2,>=4.1 into {machine.env}",
+        f"filelock 3.0 of the image does not fit; installing filelock<4.2,>=4.1 into {env}",
     ]
-    assert machine.installed() == {"filelock-4.1.7", "safetensors-0.8.0"}
-    again = machine.complete()
+    installed = {path.stem for path in env.glob("lib/*/site-packages/*.dist-info")}
+    added = {name for name in installed if not name.startswith(("pip-", "setuptools-"))}
+    assert added == {"filelock-4.1.7", "safetensors-0.8.0"}
+    again = complete(env, image)
     assert again.stdout == "using tensorflow 2.17.0+nv25.2 of the image\n"
-    horovod = machine.complete("horovod", "gpu")
+    horovod = complete(env, image, "horovod", "gpu")
     assert horovod.stdout.splitlines()[1:] == ["using the installed horovod 0.28.1+nv25.2"]

@@ -17,9 +17,9 @@ from albert.download import fetch
 from albert.download.published import PUBLISHED
 
 
-def tar_of(files: dict[str, bytes]) -> bytes:
+def tar_of(files: dict[str, bytes], mode: str = "w:gz") -> bytes:
     stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w:gz") as tar:
+    with tarfile.open(fileobj=stream, mode=mode) as tar:
         for name, content in files.items():
             info = tarfile.TarInfo(name)
             info.size = len(content)
